@@ -1,0 +1,6 @@
+/** `npm run check`: format, typed lint, types, import graph and unit tests. Fast feedback, under a minute. */
+import { setUp } from './setup.mjs'
+
+const node = setUp({ dev: true })
+const { runSteps, checkSteps, unitTests } = await import('./steps.mjs')
+process.exitCode = runSteps([...checkSteps(), unitTests(node)])

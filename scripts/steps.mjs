@@ -1,0 +1,42 @@
+/** The steps behind `npm run check` and `npm test`: what each runs, in which order, and one line about each at the end. */
+import { globSync } from 'node:fs'
+import { root, step } from './setup.mjs'
+
+/** Tests beside a package (`packages/x/test/*.test.ts`) are fast; those in a `system` folder start processes and loads. */
+const UNIT = ['packages/*/test/*.test.ts', 'packages/*/test/regressions/*.test.ts', 'test/*.test.ts']
+const SYSTEM = ['packages/*/test/system/*.test.ts', 'e2e/*.test.ts']
+
+export const checkSteps = () => [
+  { name: 'format', run: () => step('oxfmt', ['--check']) },
+  { name: 'lint', run: () => step('oxlint', ['--type-aware', '--deny-warnings', '--quiet']) },
+  { name: 'types', run: () => step('tsc', ['--noEmit', '-p', '.']) },
+]
+
+export const unitTests = (node) => ({ name: 'unit tests', run: () => nodeTest(node, UNIT) })
+export const systemTests = (node) => ({ name: 'system tests', run: () => nodeTest(node, SYSTEM) })
+
+export function runSteps(steps, notes = []) {
+  const results = []
+  for (const { name, run } of steps) {
+    const from = performance.now()
+    process.stderr.write(`\n── ${name}\n`)
+    const code = run()
+    results.push({ name, code, seconds: (performance.now() - from) / 1000 })
+    if (code !== 0) break
+  }
+  process.stderr.write('\n')
+  for (const { name, code, seconds } of results) process.stderr.write(`${code === 0 ? 'ok  ' : 'FAIL'} ${name} (${seconds.toFixed(1)} s)\n`)
+  for (const note of notes) process.stderr.write(`note: some tests were skipped: ${note}\n`)
+  return results.some((result) => result.code !== 0) ? 1 : 0
+}
+
+// ---- details ----
+
+function nodeTest(node, patterns) {
+  // `--test` given a folder also runs helpers as tests, so the files are named. Every file is its own process.
+  const only = process.argv.slice(2).filter((argument) => !argument.startsWith('-'))
+  const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: root })).sort()
+  const wanted = only.length === 0 ? files : files.filter((file) => only.some((part) => file.includes(part)))
+  if (wanted.length === 0) return 0
+  return step(node, ['--test', '--test-reporter=dot', '--test-reporter-destination=stderr', '--test-reporter=./scripts/report.mjs', '--test-reporter-destination=stdout', '--test-concurrency=2', ...wanted])
+}
