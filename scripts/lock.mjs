@@ -24,7 +24,10 @@ for (const entry of Object.values(lock.packages)) {
 writeFileSync(file, JSON.stringify(lock, null, 2) + '\n')
 
 function platformOf(name) {
-  const parts = /(android|darwin|freebsd|linux|openharmony|win32)-(arm-?\w*|arm64|x64|ia32|ppc64|riscv64|s390x)(?:-(musl|gnu|msvc))?/.exec(name)
+  const parts =
+    /(android|darwin|freebsd|linux|openharmony|win32)-(arm-?\w*|arm64|x64|ia32|ppc64|riscv64|s390x)(?:-(musl|gnu|msvc))?/.exec(
+      name,
+    )
   if (!parts) return null
   const [, os, cpu, libc] = parts
   return {

@@ -26,11 +26,16 @@ const stampFile = join(modules, '.breakfall-setup.json')
  */
 export function setUp({ dev }) {
   const stamp = readStamp()
-  const lock = createHash('sha256').update(readFileSync(join(root, 'package-lock.json'))).digest('hex')
+  const lock = createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .digest('hex')
   const installed = stamp.lock === lock && (stamp.dev || !dev)
   if (!installed) {
     say(`installing ${dev ? 'packages' : 'run-time packages'} (npm ci${dev ? '' : ' --omit=dev'})`)
-    npm(['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(dev ? [] : ['--omit=dev'])], 'npm ci failed, so nothing can run')
+    npm(
+      ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(dev ? [] : ['--omit=dev'])],
+      'npm ci failed, so nothing can run',
+    )
   }
   const node = nodeFor()
   if (!installed) writeFileSync(stampFile, JSON.stringify({ lock, dev }))
@@ -46,11 +51,13 @@ export function environment() {
 export function wantDebian(command, packageName) {
   if (onPath(command)) return null
   if (process.platform !== 'linux') return `${command} is a Linux program`
-  if (!onPath('apt-get')) return `${command} is not installed and there is no apt-get here; install ${packageName} by hand`
+  if (!onPath('apt-get'))
+    return `${command} is not installed and there is no apt-get here; install ${packageName} by hand`
   if (process.getuid?.() !== 0) return `${command} is not installed; run: sudo apt-get install ${packageName}`
   say(`installing ${packageName} (apt-get)`)
   const quiet = { stdio: ['ignore', 'ignore', 'ignore'], env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } }
-  const install = () => spawnSync('apt-get', ['install', '-y', '--no-install-recommends', packageName], quiet).status === 0
+  const install = () =>
+    spawnSync('apt-get', ['install', '-y', '--no-install-recommends', packageName], quiet).status === 0
   if (install()) return null
   spawnSync('apt-get', ['update'], quiet)
   return install() ? null : `apt-get could not install ${packageName}`
@@ -91,14 +98,17 @@ function npm(args, failure, options = {}) {
     ...options,
   })
   if (done.status === 0) return
-  say(`${failure}. ${done.error ? done.error.message : 'See the lines above'}; with no network, a first set-up cannot work.`)
+  say(
+    `${failure}. ${done.error ? done.error.message : 'See the lines above'}; with no network, a first set-up cannot work.`,
+  )
   process.exit(1)
 }
 
 /** Flags given to the outer `npm test` must not change what the inner one installs. */
 function withoutNpmSettings() {
   const env = { ...process.env }
-  for (const name of ['npm_config_omit', 'npm_config_include', 'npm_config_prefix', 'npm_config_workspace', 'NODE_ENV']) delete env[name]
+  for (const name of ['npm_config_omit', 'npm_config_include', 'npm_config_prefix', 'npm_config_workspace', 'NODE_ENV'])
+    delete env[name]
   return env
 }
 
@@ -108,11 +118,23 @@ function nodeFor() {
   const name = `node-${process.platform}-${process.arch}`
   const binary = join(home, 'node_modules', name, 'bin', 'node')
   if (!existsSync(binary)) {
-    say(`this is Node ${process.versions.node}; fetching Node ${NODE_PINNED} into node_modules (the system's stays as it is)`)
+    say(
+      `this is Node ${process.versions.node}; fetching Node ${NODE_PINNED} into node_modules (the system's stays as it is)`,
+    )
     mkdirSync(home, { recursive: true })
     writeFileSync(join(home, 'package.json'), '{"private":true}\n')
     npm(
-      ['install', '--prefix', home, '--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--loglevel=error', `${name}@${NODE_PINNED}`],
+      [
+        'install',
+        '--prefix',
+        home,
+        '--no-save',
+        '--no-package-lock',
+        '--no-audit',
+        '--no-fund',
+        '--loglevel=error',
+        `${name}@${NODE_PINNED}`,
+      ],
       `could not fetch Node ${NODE_PINNED} for ${process.platform} ${process.arch}; install Node ${NODE_WANTED.join('.')} or newer by hand`,
       { cwd: home },
     )

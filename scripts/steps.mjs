@@ -25,7 +25,8 @@ export function runSteps(steps, notes = []) {
     if (code !== 0) break
   }
   process.stderr.write('\n')
-  for (const { name, code, seconds } of results) process.stderr.write(`${code === 0 ? 'ok  ' : 'FAIL'} ${name} (${seconds.toFixed(1)} s)\n`)
+  for (const { name, code, seconds } of results)
+    process.stderr.write(`${code === 0 ? 'ok  ' : 'FAIL'} ${name} (${seconds.toFixed(1)} s)\n`)
   for (const note of notes) process.stderr.write(`note: some tests were skipped: ${note}\n`)
   return results.some((result) => result.code !== 0) ? 1 : 0
 }
@@ -38,5 +39,13 @@ function nodeTest(node, patterns) {
   const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: root })).sort()
   const wanted = only.length === 0 ? files : files.filter((file) => only.some((part) => file.includes(part)))
   if (wanted.length === 0) return 0
-  return step(node, ['--test', '--test-reporter=dot', '--test-reporter-destination=stderr', '--test-reporter=./scripts/report.mjs', '--test-reporter-destination=stdout', '--test-concurrency=2', ...wanted])
+  return step(node, [
+    '--test',
+    '--test-reporter=dot',
+    '--test-reporter-destination=stderr',
+    '--test-reporter=./scripts/report.mjs',
+    '--test-reporter-destination=stdout',
+    '--test-concurrency=2',
+    ...wanted,
+  ])
 }

@@ -1,0 +1,128 @@
+/**
+ * Reads a thrown value without trusting it. Anything may have been thrown: a string, null, an object whose getters throw,
+ * a cause that is its own cause, an AggregateError with a thousand entries.
+ *
+ * I1  Nothing here throws.
+ * I2  Everything here is bounded in depth, count and length.
+ */
+import { redactBounded } from './redact.ts'
+
+/** What one link of the chain said about itself. */
+export type CauseLink = {
+  readonly name: string
+  readonly message: string
+  readonly code: string | undefined
+  readonly syscall: string | undefined
+  readonly address: string | undefined
+}
+
+const LINKS_MAX = 16 // more than any real chain; a cycle ends earlier
+const MESSAGE_CHARS_MAX = 2_000 // of one link
+export const RAW_CHARS_MAX = 4_096 // of the whole `errorRaw`
+
+/** The value and what it was caused by, outermost first, `errors[]` of an aggregate included. Never empty. */
+export function causeChain(thrown: unknown): readonly CauseLink[] {
+  const links: CauseLink[] = []
+  const seen = new Set<unknown>()
+  const queue: unknown[] = [thrown]
+  while (queue.length > 0 && links.length < LINKS_MAX) {
+    const value = queue.shift()
+    if (value === undefined && links.length > 0) continue
+    if (isObject(value)) {
+      if (seen.has(value)) continue
+      seen.add(value)
+      const errors = read(value, 'errors')
+      if (Array.isArray(errors)) queue.push(...errors.slice(0, LINKS_MAX))
+      const cause = read(value, 'cause')
+      if (cause !== undefined && cause !== null) queue.unshift(cause)
+    }
+    links.push(linkOf(value))
+  }
+  return links
+}
+
+/** The chain as one line for `errorRaw`: redacted, bounded, outermost first. */
+export function describeCause(thrown: unknown): string {
+  const said: string[] = []
+  for (const link of causeChain(thrown)) {
+    const text = textOf(link)
+    if (text !== '' && !said.some((earlier) => earlier.includes(text))) said.push(text)
+  }
+  return redactBounded(said.join(': '), RAW_CHARS_MAX)
+}
+
+/** Own or inherited property, or undefined where reading it throws. */
+export function read(value: object, key: string): unknown {
+  try {
+    return (value as Record<string, unknown>)[key]
+  } catch {
+    return undefined // I1: a getter or a proxy trap of a foreign object threw
+  }
+}
+
+export function isObject(value: unknown): value is object {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function'
+}
+
+// ---- details ----
+
+/** undici's outer errors say only that something went wrong; the cause below them says what. */
+const EMPTY_WRAPPERS = new Set(['fetch failed', 'terminated', 'Failed to fetch'])
+
+function textOf(link: CauseLink): string {
+  if (EMPTY_WRAPPERS.has(link.message)) return ''
+  const message = link.message === '' ? (link.code ?? link.name) : link.message
+  const code = link.code !== undefined && !message.includes(link.code) ? ` (${link.code})` : ''
+  return message + code
+}
+
+function linkOf(value: unknown): CauseLink {
+  if (!isObject(value)) {
+    return { name: typeof value, message: cut(printed(value)), code: undefined, syscall: undefined, address: undefined }
+  }
+  const message = read(value, 'message')
+  return {
+    name: text(read(value, 'name')) ?? 'Error',
+    message: typeof message === 'string' ? cut(message) : cut(printedObject(value)),
+    code: codeOf(read(value, 'code')),
+    syscall: text(read(value, 'syscall')),
+    address: addressOf(value),
+  }
+}
+
+function codeOf(code: unknown): string | undefined {
+  if (typeof code === 'string') return code === '' ? undefined : code.slice(0, 100)
+  return undefined // numeric codes (DOMException's 20 and 23, providers' 400) are not error codes of ours
+}
+
+function addressOf(value: object): string | undefined {
+  const host = text(read(value, 'address')) ?? text(read(value, 'hostname'))
+  if (host === undefined) return undefined
+  const port = read(value, 'port')
+  const shown = host.includes(':') ? `[${host}]` : host
+  return typeof port === 'number' ? `${shown}:${port}` : shown
+}
+
+const text = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? value.slice(0, 200) : undefined
+const cut = (message: string): string =>
+  message.length > MESSAGE_CHARS_MAX ? message.slice(0, MESSAGE_CHARS_MAX) + '…' : message
+
+function printed(value: unknown): string {
+  try {
+    return String(value)
+  } catch {
+    return typeof value // I1: unlikely for a primitive, but symbols and foreign realms have surprised before
+  }
+}
+
+function printedObject(value: object): string {
+  try {
+    const json = JSON.stringify(value)
+    if (typeof json === 'string' && json !== '{}') return json.slice(0, MESSAGE_CHARS_MAX + 1)
+  } catch {
+    // I1: cyclic, or a toJSON that throws; the name below has to do
+  }
+  const name = read(value, 'name')
+  return typeof name === 'string' && name !== '' ? name : 'an object without a message'
+}

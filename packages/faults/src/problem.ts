@@ -1,0 +1,36 @@
+/** A fault over HTTP: `application/problem+json` (RFC 9457) plus the report's fields, and back. */
+import { isObject, read } from './cause.ts'
+import { type Fault, type FaultReport, faultFrom, isFault } from './fault.ts'
+import { FAULTS } from './table.ts'
+
+export const PROBLEM_CONTENT_TYPE = 'application/problem+json'
+
+const TYPE_PREFIX = 'urn:breakfall:fault:'
+
+export type Problem = FaultReport & {
+  readonly type: string
+  readonly title: string
+  readonly status: number
+  readonly detail: string
+}
+
+export function toProblem(fault: Fault | FaultReport): Problem {
+  const report = isFault(fault) ? fault.report : fault
+  const row = FAULTS[report.category]
+  return {
+    ...report,
+    type: TYPE_PREFIX + report.category,
+    title: row.title,
+    status: row.http,
+    detail: report.error,
+  }
+}
+
+/** The fault in a problem document, or undefined where the body is not one of ours. */
+export function fromProblem(body: unknown): Fault | undefined {
+  if (!isObject(body)) return undefined
+  const type = read(body, 'type')
+  const category = read(body, 'category')
+  if (typeof type !== 'string' || !type.startsWith(TYPE_PREFIX) || typeof category !== 'string') return undefined
+  return faultFrom(body)
+}

@@ -1,0 +1,154 @@
+/** What an HTTP status means at a boundary, with the typed `code` and `type` of the body's error object looked at first. */
+import { isObject, read } from './cause.ts'
+import type { Boundary, FaultCategory } from './table.ts'
+
+export type StatusVerdict = { readonly category: FaultCategory; readonly detail?: string | undefined }
+
+export function statusCategory(
+  response: { readonly status: number; readonly body?: unknown },
+  boundary: Boundary,
+): StatusVerdict {
+  switch (boundary) {
+    case 'model':
+      return { category: modelCategory(response.status, response.body), detail: messageOf(response.body) }
+    case 'runner':
+    case 'box':
+      return { category: runnerCategory(response.status) }
+    case 'daemon':
+    case 'client':
+    case 'journal':
+    case 'process':
+      return { category: response.status === 401 ? 'unauthorized' : response.status === 404 ? 'not_found' : 'other' }
+  }
+}
+
+/**
+ * Typed codes that providers put into `error.code` or `error.type`, in a refused answer or inside a stream.
+ * OpenAI, Azure, Anthropic, llama.cpp, vLLM, Ollama, DeepSeek, OpenRouter, Mistral: `docs/concepts/model-errors.md`.
+ */
+export const PROVIDER_CODES: Readonly<Record<string, FaultCategory>> = {
+  context_length_exceeded: 'model_context_overflow',
+  exceed_context_size_error: 'model_context_overflow',
+  string_above_max_length: 'model_context_overflow',
+  request_too_large: 'model_context_overflow',
+  insufficient_quota: 'model_quota_exhausted',
+  billing_hard_limit_reached: 'model_quota_exhausted',
+  billing_error: 'model_quota_exhausted',
+  insufficient_user_quota: 'model_quota_exhausted',
+  quota_exceeded: 'model_quota_exhausted',
+  usage_limit_reached: 'model_quota_exhausted',
+  rate_limit_exceeded: 'model_rate_limited',
+  rate_limit_error: 'model_rate_limited',
+  too_many_requests: 'model_rate_limited',
+  slow_down: 'model_rate_limited',
+  overloaded_error: 'model_overloaded',
+  overloaded: 'model_overloaded',
+  server_is_overloaded: 'model_overloaded',
+  unavailable_error: 'model_overloaded', // llama.cpp while it loads the model
+  engine_overloaded: 'model_overloaded',
+  server_error: 'model_server_error',
+  internal_error: 'model_server_error',
+  internal_server_error: 'model_server_error',
+  InternalServerError: 'model_server_error',
+  api_error: 'model_server_error',
+  timeout_error: 'model_server_error',
+  service_unavailable: 'model_overloaded',
+  bad_gateway: 'model_server_error',
+  content_filter: 'model_content_filtered',
+  content_policy_violation: 'model_content_filtered',
+  ResponsibleAIPolicyViolation: 'model_content_filtered',
+  invalid_api_key: 'model_auth_failed',
+  authentication_error: 'model_auth_failed',
+  permission_error: 'model_auth_failed',
+  account_deactivated: 'model_auth_failed',
+  model_not_found: 'model_not_found',
+  not_found_error: 'model_not_found',
+}
+
+/** The category that a provider's error object names, in whatever place it puts its code. */
+export function providerCodeCategory(body: unknown): FaultCategory | undefined {
+  for (const error of errorObjects(body)) {
+    for (const key of ['code', 'type', 'status']) {
+      const value = read(error, key)
+      if (typeof value === 'string' && Object.hasOwn(PROVIDER_CODES, value)) return PROVIDER_CODES[value]
+    }
+    for (const key of ['code', 'status']) {
+      const value = read(error, key)
+      if (typeof value === 'number' && value >= 400 && value < 600) return modelStatus(value)
+    }
+  }
+  return undefined
+}
+
+export function messageOf(body: unknown): string | undefined {
+  for (const error of errorObjects(body)) {
+    const message = read(error, 'message')
+    if (typeof message === 'string' && message !== '') return message.slice(0, 300)
+  }
+  return undefined
+}
+
+// ---- details ----
+
+function modelCategory(status: number, body: unknown): FaultCategory {
+  const named = providerCodeCategory(body)
+  const byStatus = modelStatus(status)
+  if (named === undefined) return contextOverflowText(body) ? 'model_context_overflow' : byStatus
+  // A server that says 5xx has failed, whatever its error object calls itself; a 4xx is as specific as its code.
+  if (status >= 500) return named === 'model_overloaded' || named === 'model_rate_limited' ? named : byStatus
+  // llama.cpp, vLLM: `invalid_request_error` bodies with nothing typed about the overflow.
+  if (status === 400 && named === 'model_server_error') return byStatus
+  return named
+}
+
+function modelStatus(status: number): FaultCategory {
+  if (status === 401 || status === 403) return 'model_auth_failed'
+  if (status === 402) return 'model_quota_exhausted'
+  if (status === 404) return 'model_not_found'
+  if (status === 408 || status === 409) return 'model_server_error'
+  if (status === 413) return 'model_context_overflow'
+  if (status === 429) return 'model_rate_limited'
+  if (status === 503 || status === 529) return 'model_overloaded'
+  if (status >= 500) return 'model_server_error'
+  if (status >= 400) return 'model_bad_request'
+  return 'model_server_error' // 1xx to 3xx where an answer was due
+}
+
+/** Overflow told in prose only. Each row: who says it, and what it looks like. */
+export const OVERFLOW_TEXTS: readonly { readonly pattern: RegExp; readonly seen: string }[] = [
+  {
+    pattern: /^This model's maximum context length is \d+ tokens/,
+    seen: "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens",
+  }, // OpenAI, vLLM
+  {
+    pattern: /^prompt is too long: \d+ tokens > \d+ maximum/,
+    seen: 'prompt is too long: 213462 tokens > 200000 maximum',
+  }, // Anthropic
+  {
+    pattern: /^the request exceeds the available context size/,
+    seen: 'the request exceeds the available context size, try increasing it',
+  }, // llama.cpp
+  {
+    pattern: /^input length and `max_tokens` exceed context limit/,
+    seen: 'input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000',
+  }, // Anthropic
+]
+
+function contextOverflowText(body: unknown): boolean {
+  const message = messageOf(body)
+  return message !== undefined && OVERFLOW_TEXTS.some(({ pattern }) => pattern.test(message))
+}
+
+function runnerCategory(status: number): FaultCategory {
+  if (status === 401 || status === 403) return 'runner_auth_failed'
+  if (status === 421) return 'runner_identity_mismatch'
+  if (status === 502 || status === 503 || status === 504) return 'runner_unreachable' // a proxy in front of a sleeping sandbox
+  return 'runner_protocol_error'
+}
+
+function errorObjects(body: unknown): readonly object[] {
+  if (!isObject(body)) return []
+  const error = read(body, 'error')
+  const inner = isObject(error) ? read(error, 'error') : undefined
+  return [inner, error, body].filter(isObject)
+}

@@ -1,0 +1,145 @@
+/**
+ * What kind of transport trouble a cause chain shows, whoever was called. By typed code first; text last, anchored, each
+ * pattern beside a message that was really seen. What the kind *means* depends on the boundary and is decided elsewhere.
+ */
+import { type CauseLink, isObject, read } from './cause.ts'
+
+export const TRANSPORT_KINDS = [
+  'refused', // nobody listens
+  'no_route', // this machine has no way there
+  'name_unknown', // the name does not exist
+  'name_unresolved', // the resolver did not answer
+  'connect_timeout',
+  'headers_timeout',
+  'body_timeout',
+  'broken', // the connection was there and ended: reset, closed, piped into nothing
+  'not_http', // bytes came, but not the protocol
+  'untrusted', // a certificate that does not hold
+  'wrong_protocol', // TLS against plain text, or the other way round
+  'bad_address', // a URL that cannot be called at all
+  'disk_full',
+  'disk_broken',
+  'corrupt',
+] as const
+export type TransportKind = (typeof TRANSPORT_KINDS)[number]
+
+export function transportKind(thrown: unknown, chain: readonly CauseLink[]): TransportKind | undefined {
+  for (const link of chain) {
+    const kind = kindByCode(link)
+    if (kind !== undefined) return kind
+  }
+  const bySqlite = isObject(thrown) ? SQLITE_KINDS.get(Number(read(thrown, 'errcode')) & 0xff) : undefined
+  if (bySqlite !== undefined) return bySqlite
+  for (const link of chain) {
+    const row = TEXT_RULES.find((rule) => rule.pattern.test(link.message))
+    if (row !== undefined) return row.kind
+  }
+  return undefined
+}
+
+/** Whether the trouble came before a connection stood. Node says so by the failed system call. */
+export function failedToConnect(chain: readonly CauseLink[]): boolean {
+  return chain.some(
+    (link) => link.syscall === 'connect' || link.syscall === 'getaddrinfo' || link.code === 'UND_ERR_CONNECT_TIMEOUT',
+  )
+}
+
+// ---- details ----
+
+const KIND_BY_CODE: Readonly<Record<string, TransportKind>> = {
+  ECONNREFUSED: 'refused',
+  ENETUNREACH: 'no_route',
+  ENETDOWN: 'no_route',
+  EHOSTUNREACH: 'no_route',
+  EHOSTDOWN: 'no_route',
+  EADDRNOTAVAIL: 'no_route',
+  ENOTFOUND: 'name_unknown',
+  EAI_AGAIN: 'name_unresolved',
+  EAI_FAIL: 'name_unresolved',
+  ETIMEDOUT: 'connect_timeout',
+  UND_ERR_CONNECT_TIMEOUT: 'connect_timeout',
+  UND_ERR_HEADERS_TIMEOUT: 'headers_timeout',
+  UND_ERR_BODY_TIMEOUT: 'body_timeout',
+  ECONNRESET: 'broken',
+  ECONNABORTED: 'broken',
+  EPIPE: 'broken',
+  UND_ERR_SOCKET: 'broken',
+  UND_ERR_DESTROYED: 'broken',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'broken',
+  ERR_STREAM_PREMATURE_CLOSE: 'broken',
+  ERR_STREAM_DESTROYED: 'broken',
+  ERR_HTTP2_STREAM_ERROR: 'broken',
+  ERR_HTTP2_SESSION_ERROR: 'broken',
+  ERR_HTTP2_GOAWAY_SESSION: 'broken',
+  Z_BUF_ERROR: 'broken',
+  Z_DATA_ERROR: 'broken',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'untrusted',
+  SELF_SIGNED_CERT_IN_CHAIN: 'untrusted',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'untrusted',
+  UNABLE_TO_GET_ISSUER_CERT: 'untrusted',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'untrusted',
+  HOSTNAME_MISMATCH: 'untrusted',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'untrusted',
+  EPROTO: 'wrong_protocol',
+  ERR_INVALID_URL: 'bad_address',
+  ERR_INVALID_PROTOCOL: 'bad_address',
+  ERR_UNSUPPORTED_PROTOCOL: 'bad_address',
+  UND_ERR_INVALID_ARG: 'bad_address',
+  ENOSPC: 'disk_full',
+  EDQUOT: 'disk_full',
+  EROFS: 'disk_broken',
+  EIO: 'disk_broken',
+}
+
+function kindByCode(link: CauseLink): TransportKind | undefined {
+  const { code, name } = link
+  if (code !== undefined) {
+    const kind = Object.hasOwn(KIND_BY_CODE, code) ? KIND_BY_CODE[code] : undefined
+    if (kind !== undefined) return kind
+    if (code.startsWith('HPE_')) return 'not_http' // Node 20's parser errors; Node 24 gives only the name
+    if (code.startsWith('CERT_') || code.startsWith('ERR_TLS_CERT')) return 'untrusted'
+    if (code.startsWith('ERR_SSL_')) return 'wrong_protocol'
+  }
+  return name === 'HTTPParserError' ? 'not_http' : undefined
+}
+
+/** SQLite's primary result codes, as `node:sqlite` gives them in `errcode`. */
+const SQLITE_KINDS: ReadonlyMap<number, TransportKind> = new Map([
+  [10, 'disk_broken'], // SQLITE_IOERR
+  [11, 'corrupt'], // SQLITE_CORRUPT
+  [13, 'disk_full'], // SQLITE_FULL
+  [26, 'corrupt'], // SQLITE_NOTADB
+])
+
+type TextRule = { readonly kind: TransportKind; readonly pattern: RegExp; readonly seen: string }
+
+/** Exported for the test that runs each pattern on what was seen. */
+export const TEXT_RULES: readonly TextRule[] = [
+  { kind: 'refused', pattern: /(?:^|: )tcp connect error(?:$|: )/, seen: 'transport error: tcp connect error' },
+  {
+    kind: 'refused',
+    pattern: /(?:^|: )[Cc]onnection refused(?: \(os error \d+\))?$/,
+    seen: 'tcp connect error: Connection refused (os error 111)',
+  },
+  {
+    kind: 'refused',
+    pattern: /(?:^|: )connect: connection refused$/,
+    seen: 'dial tcp 127.0.0.1:54321: connect: connection refused',
+  },
+  {
+    kind: 'broken',
+    pattern: /(?:^|: )connection reset by peer(?: \(os error \d+\))?$/i,
+    seen: 'read tcp 10.0.0.5:51334->10.0.0.9:443: read: connection reset by peer',
+  },
+  { kind: 'broken', pattern: /(?:^|: )unexpected EOF$/, seen: 'read SSE stream: unexpected EOF' },
+  {
+    kind: 'broken',
+    pattern: /(?:^|: )broken pipe$/,
+    seen: 'write tcp 10.0.0.5:51334->10.0.0.9:443: write: broken pipe',
+  },
+  { kind: 'broken', pattern: /^socket hang up$/, seen: 'socket hang up' },
+  { kind: 'broken', pattern: /^Premature close$/, seen: 'Premature close' },
+  { kind: 'broken', pattern: /^terminated$/, seen: 'terminated' },
+  { kind: 'bad_address', pattern: /^(?:unknown scheme|bad port|redirect count exceeded)$/, seen: 'bad port' },
+  { kind: 'bad_address', pattern: /^Failed to parse URL from /, seen: 'Failed to parse URL from http://' },
+]

@@ -1,0 +1,36 @@
+/** Test reporter: failures in full, one line per slow file, and the closing counts. Thousands of passing lines help nobody. */
+import { relative } from 'node:path'
+
+export default async function* report(source) {
+  const skipped = []
+  const counts = { passed: 0, failed: 0, skipped: 0 }
+  for await (const { type, data } of source) {
+    if (type === 'test:pass' && data.details?.type !== 'suite') {
+      if (data.skip !== undefined) {
+        counts.skipped++
+        skipped.push(`${data.name}${typeof data.skip === 'string' ? ` (${data.skip})` : ''}`)
+      } else counts.passed++
+    }
+    if (type === 'test:fail') {
+      if (data.details?.error?.failureType === 'subtestsFailed') continue
+      counts.failed++
+      const where = data.file ? `${relative(process.cwd(), data.file)}${data.line ? `:${data.line}` : ''}` : ''
+      yield `\n✗ ${data.name}  ${where}\n${indent(data.details?.error)}\n`
+    }
+    if (type === 'test:stderr' || type === 'test:stdout') {
+      if (process.env['BREAKFALL_TEST_OUTPUT']) yield data.message
+    }
+  }
+  for (const name of skipped) yield `skipped: ${name}\n`
+  yield `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`
+}
+
+function indent(error) {
+  const cause = error?.cause ?? error
+  const text = cause?.stack ?? cause?.message ?? String(cause)
+  return String(text)
+    .split('\n')
+    .slice(0, 40)
+    .map((line) => `    ${line}`)
+    .join('\n')
+}
