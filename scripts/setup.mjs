@@ -8,7 +8,7 @@
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { delimiter, dirname, join } from 'node:path'
+import { delimiter, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -40,6 +40,12 @@ export function setUp({ dev }) {
   const node = nodeFor()
   if (!installed) writeFileSync(stampFile, JSON.stringify({ lock, dev }))
   return node
+}
+
+/** Runs `script` again under the checkout's Node where this one is too old for it, and ends with its exit code. */
+export function goOnUnder(node, script) {
+  if (node === process.execPath || isWanted(process.versions.node)) return
+  process.exit(step(node, [fileURLToPath(script), ...process.argv.slice(2)]))
 }
 
 /** Environment in which `node` and the tools of the checkout are found first. */
@@ -139,7 +145,7 @@ function nodeFor() {
       { cwd: home },
     )
   }
-  link(binary, join(modules, '.bin', 'node'))
+  link(relative(join(modules, '.bin'), binary), join(modules, '.bin', 'node'))
   return binary
 }
 

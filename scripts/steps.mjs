@@ -41,8 +41,6 @@ function nodeTest(node, patterns) {
   if (wanted.length === 0) return 0
   return step(node, [
     '--test',
-    '--test-reporter=dot',
-    '--test-reporter-destination=stderr',
     '--test-reporter=./scripts/report.mjs',
     '--test-reporter-destination=stdout',
     '--test-concurrency=2',

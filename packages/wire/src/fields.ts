@@ -1,0 +1,51 @@
+/** Building blocks of request schemas. Each says what it expects in words, since that is what a 400 answers with. */
+import { z } from 'zod'
+
+export function integer(min: number, max: number): z.ZodType<number> {
+  const error = `an integer from ${min} to ${max}`
+  return z.int({ error }).min(min, { error }).max(max, { error })
+}
+
+export function oneOf<const T extends readonly [string, ...string[]]>(values: T): z.ZodType<T[number]> {
+  return z.enum(values, { error: `one of ${values.join(', ')}` }) as z.ZodType<T[number]>
+}
+
+export function flag(): z.ZodType<boolean> {
+  return z.boolean({ error: 'true or false' })
+}
+
+/** Text without NUL bytes, up to `charsMax` characters. */
+export function text(charsMax: number, what = 'a string'): z.ZodType<string> {
+  const error = `${what} of at most ${charsMax} characters without NUL bytes`
+  return z
+    .string({ error })
+    .max(charsMax, { error })
+    .refine((value) => !value.includes('\0'), { error })
+}
+
+/** Ids that callers choose: safe in a path, a file name and a log line. */
+export const ID_PATTERN = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
+
+export function id(what = 'an id'): z.ZodType<string> {
+  const error = `${what}: 1 to 128 letters, digits, dots, dashes or underscores, starting with a letter or digit`
+  return z.string({ error }).regex(ID_PATTERN, { error })
+}
+
+/** Environment variables: names a shell accepts, values without NUL bytes. */
+export function environment(): z.ZodType<Record<string, string>> {
+  const nameError = 'a name of letters, digits and underscores that does not start with a digit'
+  const name = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,255}$/, { error: nameError })
+  return z.record(name, text(128 * 1024), { error: 'an object of strings' })
+}
+
+/** A request body: a field nobody knows is a mistake, not a wish. */
+export function body<T extends z.ZodRawShape>(shape: T): z.ZodObject<T, z.core.$strict> {
+  return z.strictObject(shape, { error: bodyError })
+}
+
+function bodyError(issue: { readonly code?: string | undefined }): string | undefined {
+  return issue.code === 'invalid_type' ? 'a JSON object' : undefined
+}
+
+/** A moment, as ISO 8601 in UTC. */
+export const time = z.iso.datetime().describe('ISO 8601 in UTC')

@@ -1,0 +1,18 @@
+/** The shapes that cross boundaries. Runs in a browser; what needs Node is under `@breakfall/wire/node`. */
+export { type Cursor, type CursorVerdict, formatCursor, parseCursor, resumeFrom } from './cursor.ts'
+export * from './daemon-api.ts'
+export * from './events.ts'
+export { diagnosticSchema, faultReportSchema, problemSchema } from './fault-schema.ts'
+export { body, environment, flag, id, ID_PATTERN, integer, oneOf, text, time } from './fields.ts'
+export { type OpenApiRoute, openApiDocument } from './openapi.ts'
+export { invalidRequest, parseRequest } from './parse.ts'
+export { POLICY_KEYS, type PolicyInput, policySchema } from './policy-schema.ts'
+export * from './runner-api.ts'
+export {
+  encodeSse,
+  encodeSseComment,
+  SSE_BUFFER_CHARS_MAX,
+  SseDecoder,
+  type SseDecoderOptions,
+  type SseFrame,
+} from './sse.ts'

@@ -1,0 +1,51 @@
+/** Reads a request's JSON body, bounded, and checks it; each way to be wrong has its own answer. */
+import type { IncomingMessage } from 'node:http'
+import { Fault } from '@breakfall/faults'
+import type { z } from 'zod'
+import { parseRequest } from '../parse.ts'
+
+export const BODY_BYTES_MAX = 1024 * 1024
+
+/** An empty body stands for `{}`, so that calls whose fields are all optional need none. */
+export async function readJson<T>(req: IncomingMessage, schema: z.ZodType<T>, bytesMax = BODY_BYTES_MAX): Promise<T> {
+  const bytes = await readBytes(req, bytesMax)
+  if (bytes.length === 0) return parseRequest(schema, {})
+  const type = (req.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? ''
+  if (type !== 'application/json') {
+    throw new Fault('unsupported_media_type', {
+      facts: { limit: 'application/json' },
+      errorRaw: `content-type: ${type || 'none'}`,
+    })
+  }
+  return parseRequest(schema, parseJson(bytes))
+}
+
+export async function readBytes(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  const announced = Number(req.headers['content-length'] ?? 0)
+  if (announced > bytesMax) throw tooLarge(bytesMax)
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of req as AsyncIterable<Buffer>) {
+    length += chunk.length
+    if (length > bytesMax) throw tooLarge(bytesMax)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks, length)
+}
+
+// ---- details ----
+
+function parseJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch (cause) {
+    throw new Fault('invalid_request', {
+      facts: { name: 'the body is not JSON' },
+      errors: [{ field: '', expected: 'JSON in UTF-8', got: `${bytes.length} bytes` }],
+      cause,
+    })
+  }
+}
+
+const tooLarge = (bytesMax: number): Fault =>
+  new Fault('payload_too_large', { facts: { limit: `at most ${bytesMax} bytes` } })

@@ -1,0 +1,45 @@
+/** Who may call: by Host and Origin (a web page must not reach a local service by a name of its own), and by token. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { Fault } from '@breakfall/faults'
+
+/** Refuses names that are not ours: DNS rebinding makes a foreign name point at 127.0.0.1. */
+export function checkHost(req: IncomingMessage, extra: readonly string[]): void {
+  const host = req.headers.host
+  if (host === undefined) throw new Fault('forbidden', { facts: { detail: 'no Host header' } })
+  if (!isOurs(nameOf(host), req, extra))
+    throw new Fault('forbidden', { facts: { detail: `Host ${host.slice(0, 100)}` } })
+}
+
+/** Browsers send Origin with everything that could do harm; programs do not. */
+export function checkOrigin(req: IncomingMessage, extra: readonly string[]): void {
+  const { origin } = req.headers
+  if (origin === undefined) return
+  const name = /^https?:\/\/([^/]+)$/.exec(origin)?.[1]
+  const sameHost = name !== undefined && name === req.headers.host
+  if (!sameHost || !isOurs(nameOf(name), req, extra))
+    throw new Fault('forbidden', { facts: { detail: `Origin ${origin.slice(0, 100)}` } })
+}
+
+/** The token of `Authorization: Bearer TOKEN`, if that is what was sent. */
+export function bearerToken(req: IncomingMessage): string | undefined {
+  return /^Bearer +(\S+)$/i.exec(req.headers.authorization ?? '')?.[1]
+}
+
+/** Equal or not, in the same time either way. */
+export function sameToken(given: string, wanted: string): boolean {
+  const digest = (token: string): Buffer => createHash('sha256').update(token).digest()
+  return timingSafeEqual(digest(given), digest(wanted))
+}
+
+// ---- details ----
+
+const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]'])
+
+const nameOf = (host: string): string => host.toLowerCase().replace(/:\d+$/, '')
+
+function isOurs(name: string, req: IncomingMessage, extra: readonly string[]): boolean {
+  if (LOOPBACK.has(name) || extra.includes(name)) return true
+  const local = req.socket.localAddress
+  return local !== undefined && (name === local || name === `[${local}]` || `::ffff:${name}` === local)
+}

@@ -1,0 +1,15 @@
+/** What a service on Node needs around the wire: routes as data, guards, tokens, bounded bodies, SSE responses. */
+export { sendFault, sendJson } from './answers.ts'
+export { BODY_BYTES_MAX, readBytes, readJson } from './body.ts'
+export { bearerToken, checkHost, checkOrigin, sameToken } from './guards.ts'
+export {
+  type Answer,
+  type Call,
+  createService,
+  type Route,
+  type Service,
+  SERVICE_LIMITS,
+  type ServiceOptions,
+} from './service.ts'
+export { SSE_HEARTBEAT_MS, SseResponse } from './sse-response.ts'
+export { findGrant, loadTokens, parseTokens, type TokenGrant } from './tokens.ts'

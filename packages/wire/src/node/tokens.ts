@@ -1,0 +1,58 @@
+/**
+ * Token files: a line `TOKEN` or `TOKEN PREFIX…` each, comments with `#`. Made with one random token and mode 0600 where
+ * missing. A token without prefixes opens all of them.
+ */
+import { randomBytes } from 'node:crypto'
+import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { Fault } from '@breakfall/faults'
+import { sameToken } from './guards.ts'
+
+export type TokenGrant = { readonly token: string; readonly prefixes: readonly string[] | null }
+
+export function loadTokens(file: string): readonly TokenGrant[] {
+  makeWhereMissing(file)
+  const fd = openSync(file, 'r')
+  try {
+    const mode = fstatSync(fd).mode & 0o777
+    if ((mode & 0o077) !== 0) {
+      throw new Fault('invalid_request', {
+        error: `the token file ${file} can be read by others (mode ${mode.toString(8)}); run: chmod 600 ${file}`,
+      })
+    }
+    const grants = parseTokens(readFileSync(fd, 'utf8'))
+    if (grants.length === 0) throw new Fault('invalid_request', { error: `the token file ${file} has no token in it` })
+    return grants
+  } finally {
+    closeSync(fd)
+  }
+}
+
+export function parseTokens(text: string): readonly TokenGrant[] {
+  return text
+    .split(/\r?\n/)
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => {
+      const [token = '', ...prefixes] = line.split(/\s+/)
+      return { token, prefixes: prefixes.length === 0 ? null : prefixes }
+    })
+}
+
+/** The grant of a token. Every entry is compared, so that the time taken tells nothing. */
+export function findGrant(grants: readonly TokenGrant[], token: string | undefined): TokenGrant | undefined {
+  let found: TokenGrant | undefined
+  for (const grant of grants) if (sameToken(token ?? '', grant.token) && token !== undefined) found = grant
+  return found
+}
+
+function makeWhereMissing(file: string): void {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  try {
+    const fd = openSync(file, 'wx', 0o600)
+    writeSync(fd, randomBytes(32).toString('base64url') + '\n')
+    closeSync(fd)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}

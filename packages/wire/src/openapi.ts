@@ -1,0 +1,99 @@
+/** An OpenAPI 3.1 document from the same schemas that check the requests. */
+import { FAULTS, type FaultCategory, PROBLEM_CONTENT_TYPE } from '@breakfall/faults'
+import { z } from 'zod'
+import { problemSchema } from './fault-schema.ts'
+
+export type OpenApiRoute = {
+  readonly method: 'get' | 'post' | 'put' | 'delete'
+  /** With parameters in braces: `/v1/sessions/{id}`. A last `{path+}` takes the rest of the path. */
+  readonly path: string
+  readonly operationId: string
+  readonly summary: string
+  readonly query?: Readonly<Record<string, string>> | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly body?: z.ZodType | string | undefined
+  /** By status: a schema for JSON, a content type for anything else, null for no body. */
+  readonly answers: Readonly<Record<number, z.ZodType | string | null>>
+  readonly faults?: readonly FaultCategory[] | undefined
+  readonly open?: boolean | undefined
+}
+
+export function openApiDocument(info: { title: string; version: string }, routes: readonly OpenApiRoute[]): object {
+  const paths: Record<string, Record<string, object>> = {}
+  for (const route of routes) {
+    const path = route.path.replaceAll('+}', '}')
+    paths[path] = { ...paths[path], [route.method]: operation(route) }
+  }
+  return {
+    openapi: '3.1.0',
+    info,
+    paths,
+    components: {
+      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+      schemas: { Problem: jsonSchema(problemSchema) },
+    },
+    security: [{ token: [] }],
+  }
+}
+
+// ---- details ----
+
+function operation(route: OpenApiRoute): object {
+  const inPath = [...route.path.matchAll(/\{(\w+)\+?\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string' },
+  }))
+  return {
+    operationId: route.operationId,
+    summary: route.summary,
+    ...(route.open === true ? { security: [] } : {}),
+    parameters: [...inPath, ...parameters('query', route.query), ...parameters('header', route.headers)],
+    ...(route.body === undefined ? {} : { requestBody: { required: true, content: content(route.body) } }),
+    responses: { ...answers(route), ...problems(route.faults ?? []) },
+  }
+}
+
+function parameters(where: 'query' | 'header', named: Readonly<Record<string, string>> = {}): readonly object[] {
+  return Object.entries(named).map(([name, description]) => ({
+    name,
+    in: where,
+    description,
+    schema: { type: 'string' },
+  }))
+}
+
+function answers(route: OpenApiRoute): Record<string, object> {
+  return Object.fromEntries(
+    Object.entries(route.answers).map(([status, answer]) => [
+      status,
+      {
+        description: status.startsWith('2') ? 'Done' : 'Answer',
+        ...(answer === null ? {} : { content: content(answer) }),
+      },
+    ]),
+  )
+}
+
+function problems(categories: readonly FaultCategory[]): Record<string, object> {
+  const byStatus = Map.groupBy(categories, (category) => FAULTS[category].http)
+  return Object.fromEntries(
+    [...byStatus].map(([status, list]) => [
+      String(status),
+      {
+        description: list.join(', '),
+        content: { [PROBLEM_CONTENT_TYPE]: { schema: { $ref: '#/components/schemas/Problem' } } },
+      },
+    ]),
+  )
+}
+
+function content(answer: z.ZodType | string): object {
+  return typeof answer === 'string' ? { [answer]: {} } : { 'application/json': { schema: jsonSchema(answer) } }
+}
+
+function jsonSchema(schema: z.ZodType): object {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { unrepresentable: 'any', io: 'input' })
+  return rest
+}

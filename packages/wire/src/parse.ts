@@ -1,0 +1,60 @@
+/** From unknown to typed, or to a fault that names each wrong field, what was expected and what came. */
+import { Fault, type FieldError, redactBounded } from '@breakfall/faults'
+import type { z } from 'zod'
+
+export function parseRequest<T>(schema: z.ZodType<T>, value: unknown): T {
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  throw invalidRequest(result.error.issues.flatMap((issue) => fieldErrors(issue, value)))
+}
+
+export function invalidRequest(errors: readonly FieldError[]): Fault {
+  const shown = errors.slice(0, ERRORS_MAX)
+  const words = shown
+    .slice(0, 3)
+    .map((e) => `${e.field === '' ? 'the body' : e.field} must be ${e.expected}, got ${e.got}`)
+  const more = errors.length > 3 ? ` (and ${errors.length - 3} more)` : ''
+  const sentence = `the request is not valid: ${words.join('; ')}${more}`
+  return new Fault('invalid_request', { error: sentence, errorRaw: sentence, errors: shown })
+}
+
+// ---- details ----
+
+const ERRORS_MAX = 20
+const GOT_CHARS_MAX = 100
+
+function fieldErrors(issue: z.core.$ZodIssue, root: unknown): readonly FieldError[] {
+  const field = issue.path.map(String).join('.')
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => {
+      const path = [...issue.path, key]
+      return { field: path.map(String).join('.'), expected: 'no field of that name', got: shown(at(root, path)) }
+    })
+  }
+  if (issue.code === 'invalid_key') {
+    const expected = issue.issues[0]?.message ?? 'another name'
+    return [{ field, expected, got: shown(issue.path.at(-1)) }]
+  }
+  const value = at(root, issue.path)
+  return [
+    {
+      field,
+      expected: value === undefined && issue.path.length > 0 ? `given: ${issue.message}` : issue.message,
+      got: shown(value),
+    },
+  ]
+}
+
+function at(root: unknown, path: readonly PropertyKey[]): unknown {
+  let value: unknown = root
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
+    value = (value as Record<PropertyKey, unknown>)[key]
+  }
+  return value
+}
+
+function shown(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  return redactBounded(JSON.stringify(value) ?? typeof value, GOT_CHARS_MAX)
+}

@@ -1,0 +1,205 @@
+/** What crosses the boundary of a runner: boxes, execs, their events and files. */
+import { z } from 'zod'
+import { diagnosticSchema } from './fault-schema.ts'
+import { body, environment, flag, id, integer, oneOf, text, time } from './fields.ts'
+
+export const BOX_STATES = ['creating', 'running', 'stopping', 'stopped', 'removing', 'failed'] as const
+export const ISOLATION_LEVELS = ['bwrap', 'process'] as const
+export const NETWORKS = ['none', 'host'] as const
+export const EXEC_STATES = ['starting', 'running', 'exited'] as const
+export const EXEC_CAUSES = [
+  'exited',
+  'signaled',
+  'timed_out',
+  'oom_killed',
+  'killed',
+  'box_stopped',
+  'output_limit',
+  'spawn_failed',
+  'runner_lost',
+] as const
+export const SPAWN_FAILURES = [
+  'not_found',
+  'not_executable',
+  'bad_interpreter',
+  'cwd_missing',
+  'cwd_not_directory',
+  'argument_too_long',
+] as const
+export const EXEC_SIGNALS = [
+  'SIGHUP',
+  'SIGINT',
+  'SIGQUIT',
+  'SIGUSR1',
+  'SIGUSR2',
+  'SIGTERM',
+  'SIGCONT',
+  'SIGSTOP',
+  'SIGTSTP',
+  'SIGWINCH',
+  'SIGKILL',
+] as const
+
+export type BoxState = (typeof BOX_STATES)[number]
+export type IsolationLevel = (typeof ISOLATION_LEVELS)[number]
+export type Network = (typeof NETWORKS)[number]
+export type ExecCause = (typeof EXEC_CAUSES)[number]
+export type SpawnFailure = (typeof SPAWN_FAILURES)[number]
+
+// ---- boxes ----
+
+export const boxCreateSchema = body({
+  id: id('a box id').optional(),
+  workspace: text(4096, 'the path of a host folder').optional(),
+  env: environment().optional(),
+  isolation: body({ min: oneOf(ISOLATION_LEVELS) }).optional(),
+  limits: body({
+    memoryMb: integer(16, 65_536).optional(),
+    pids: integer(4, 32_768).optional(),
+    cpus: integer(1, 256).optional(),
+    execsMax: integer(1, 1_000).optional(),
+  }).optional(),
+  network: oneOf(NETWORKS).optional(),
+  autoStart: flag().optional(),
+})
+export type BoxCreate = z.infer<typeof boxCreateSchema>
+
+const isolationSchema = z.looseObject({
+  level: z.enum(ISOLATION_LEVELS),
+  userns: z.boolean(),
+  pidns: z.boolean(),
+  netns: z.boolean(),
+  memoryLimit: z.boolean(),
+  pidsLimit: z.boolean(),
+})
+
+export const boxSchema = z.looseObject({
+  id: z.string(),
+  state: z.enum(BOX_STATES),
+  createdAt: time,
+  workspace: z.looseObject({ kind: z.enum(['private', 'host']), path: z.string() }),
+  isolation: isolationSchema,
+  limits: z.looseObject({
+    memoryMb: z.int().nullable(),
+    pids: z.int().nullable(),
+    cpus: z.number().nullable(),
+    execsMax: z.int().nullable(),
+  }),
+  network: z.enum(NETWORKS),
+  autoStart: z.boolean(),
+  lastTransition: z.looseObject({ at: time, from: z.enum(BOX_STATES), to: z.enum(BOX_STATES) }),
+})
+export type Box = z.infer<typeof boxSchema>
+
+export const boxListSchema = z.looseObject({ boxes: z.array(boxSchema), next: z.string().optional() })
+
+// ---- execs ----
+
+export const EXEC_DEFAULTS = {
+  cwd: '.',
+  stdin: 'none',
+  timeoutMs: 3_600_000, // an exec that nobody bounded ends within the hour
+  killGraceMs: 2_000,
+  merge: false,
+  outputBytesMax: 104_857_600,
+} as const
+
+export const execRequestSchema = body({
+  execId: id('an exec id').optional(),
+  command: z
+    .array(text(128 * 1024), { error: 'a list of strings' })
+    .min(1, { error: 'a list with at least the program' })
+    .max(10_000, { error: 'a list of at most 10000 strings' })
+    .refine((command) => command[0] !== '', { error: 'a list whose first entry, the program, is not empty' })
+    .optional(),
+  shell: text(1024 * 1024, 'a shell command').optional(),
+  cwd: text(4096, 'a path').optional(),
+  env: environment().optional(),
+  stdin: oneOf(['none', 'pipe']).optional(),
+  timeoutMs: integer(1, 86_400_000).optional(),
+  killGraceMs: integer(0, 60_000).optional(),
+  merge: flag().optional(),
+  outputBytesMax: integer(1, 10_737_418_240).optional(),
+}).refine((request) => (request.command === undefined) !== (request.shell === undefined), {
+  path: ['command'],
+  error: 'given, or shell in its place, but not both',
+})
+export type ExecRequest = z.infer<typeof execRequestSchema>
+
+export const execExitSchema = z.looseObject({
+  cause: z.enum(EXEC_CAUSES),
+  started: z.boolean().nullable().describe('false: it certainly never ran; null: nobody can know'),
+  code: z.int().nullable(),
+  signal: z.string().nullable(),
+  signalGuess: z.string().nullable(),
+  durationMs: z.number(),
+  survivors: z.array(z.unknown()),
+  stdoutBytes: z.int(),
+  stderrBytes: z.int(),
+  truncated: z.boolean(),
+  diagnostics: z.array(diagnosticSchema),
+  reason: z.enum(SPAWN_FAILURES).optional(),
+})
+export type ExecExit = z.infer<typeof execExitSchema>
+
+export const execSchema = z.looseObject({
+  execId: z.string(),
+  boxId: z.string(),
+  state: z.enum(EXEC_STATES),
+  command: z.array(z.string()),
+  startedAt: time.nullable(),
+  endedAt: time.nullable(),
+  stdoutBytes: z.int(),
+  stderrBytes: z.int(),
+  lastSeq: z.int(),
+  exit: execExitSchema.nullable(),
+})
+export type Exec = z.infer<typeof execSchema>
+
+export const execListSchema = z.looseObject({ execs: z.array(execSchema), next: z.string().optional() })
+
+export const execSignalSchema = body({ signal: oneOf(EXEC_SIGNALS) })
+
+const output = <const T extends 'stdout' | 'stderr'>(type: T) =>
+  z.looseObject({
+    seq: z.int(),
+    type: z.literal(type),
+    offset: z.int(),
+    data: z.string().optional().describe('valid UTF-8, cut at a character'),
+    dataBase64: z.string().optional().describe('anything else'),
+  })
+
+export const execEventSchema = z.discriminatedUnion('type', [
+  z.looseObject({ seq: z.int(), type: z.literal('start'), execId: z.string(), pid: z.int(), at: time }),
+  output('stdout'),
+  output('stderr'),
+  z.looseObject({
+    seq: z.int(),
+    type: z.literal('gap'),
+    stream: z.enum(['stdout', 'stderr']),
+    from: z.int(),
+    to: z.int(),
+  }),
+  execExitSchema.extend({ seq: z.int(), type: z.literal('exit') }),
+  z.looseObject({ seq: z.int(), type: z.literal('going-away') }),
+])
+export type ExecEvent = z.infer<typeof execEventSchema>
+
+// ---- files, identity ----
+
+export const fileListSchema = z.looseObject({
+  files: z.array(z.looseObject({ path: z.string(), kind: z.string(), bytes: z.int(), modifiedAt: time })),
+  next: z.string().optional(),
+})
+
+export const runnerHealthSchema = z.strictObject({
+  status: z.literal('ok'),
+  runnerId: z.string(),
+  bootId: z.string(),
+  version: z.string(),
+})
+
+/** Headers by which a caller says which runner it means, and as which owner it calls. */
+export const RUNNER_HEADER = 'x-breakfall-runner'
+export const EPOCH_HEADER = 'x-breakfall-epoch'
+export const REQUEST_ID_HEADER = 'x-request-id'

@@ -1,0 +1,86 @@
+/**
+ * Server-sent events, written and read. The one encoder and the one decoder of the system.
+ *
+ * Decoding is bounded (a line that never ends is a fault, not memory), keeps ids and comments (a comment is a sign of
+ * life), takes bytes cut anywhere, also inside a character, and tells at the end whether something was left half-read.
+ */
+import { Fault } from '@breakfall/faults'
+import { createParser, type EventSourceParser } from 'eventsource-parser'
+
+export type SseFrame = {
+  readonly event?: string | undefined
+  readonly id?: string | undefined
+  readonly data: string
+}
+
+/** One event, ready to be written. Line breaks in the data become several `data:` lines, as the format wants. */
+export function encodeSse(frame: SseFrame): string {
+  let out = ''
+  if (frame.event !== undefined) out += `event: ${oneLine(frame.event)}\n`
+  if (frame.id !== undefined) out += `id: ${oneLine(frame.id)}\n`
+  for (const line of frame.data.split(/\r\n|\r|\n/)) out += `data: ${line}\n`
+  return out + '\n'
+}
+
+/** A line that readers skip and that keeps the connection alive. */
+export function encodeSseComment(comment: string): string {
+  return `: ${oneLine(comment)}\n\n`
+}
+
+export type SseDecoderOptions = {
+  readonly onEvent: (frame: SseFrame) => void
+  readonly onComment?: ((comment: string) => void) | undefined
+  /** Longest unfinished event that is held. */
+  readonly bufferCharsMax?: number | undefined
+}
+
+export const SSE_BUFFER_CHARS_MAX = 16 * 1024 * 1024
+
+export class SseDecoder {
+  #parser: EventSourceParser
+  #text = new TextDecoder()
+  #tail = ''
+  #overflow: Fault | undefined
+
+  constructor(options: SseDecoderOptions) {
+    const bufferCharsMax = options.bufferCharsMax ?? SSE_BUFFER_CHARS_MAX
+    const { onEvent, onComment } = options
+    this.#parser = createParser({
+      onEvent,
+      maxBufferSize: bufferCharsMax,
+      onError: (error) => {
+        if (error.type !== 'max-buffer-size-exceeded') return // an unknown field or a bad retry is skipped, as the format wants
+        this.#overflow = new Fault('payload_too_large', {
+          facts: { limit: `${bufferCharsMax} characters in one event` },
+          cause: error,
+        })
+      },
+      ...(onComment === undefined ? {} : { onComment }),
+    })
+  }
+
+  /** Throws a `payload_too_large` fault where one event grows past the limit. */
+  push(bytes: Uint8Array | string): void {
+    this.#throwOverflow()
+    const text = typeof bytes === 'string' ? bytes : this.#text.decode(bytes, { stream: true })
+    if (text === '') return
+    this.#tail = text.length >= TAIL_CHARS ? text.slice(-TAIL_CHARS) : (this.#tail + text).slice(-TAIL_CHARS)
+    this.#parser.feed(text)
+    this.#throwOverflow()
+  }
+
+  #throwOverflow(): void {
+    if (this.#overflow !== undefined) throw this.#overflow
+  }
+
+  /** True where the input so far ends inside an event: the last one was never dispatched. */
+  get isMidEvent(): boolean {
+    return this.#tail !== '' && !/(?:\r\n|\n|\r)(?:\r\n|\n|\r)$/.test(this.#tail)
+  }
+}
+
+// ---- details ----
+
+const TAIL_CHARS = 4
+
+const oneLine = (text: string): string => text.replace(/[\r\n\0]+/g, ' ')

@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { after, before, test } from 'node:test'
+import { Fault } from '@breakfall/faults'
+import { z } from 'zod'
+import { body, integer } from '../src/index.ts'
+import { bearerToken, createService, readJson, type Route, SseResponse } from '../src/node/index.ts'
+
+const thing = body({ count: integer(1, 10), note: z.string().optional() })
+
+const routes: Route<string>[] = [
+  {
+    method: 'get',
+    path: '/open',
+    operationId: 'open',
+    summary: '',
+    answers: { 200: null },
+    open: true,
+    handle: () => ({ status: 200, json: { ok: true } }),
+  },
+  {
+    method: 'post',
+    path: '/things/{id}',
+    operationId: 'thing',
+    summary: '',
+    body: thing,
+    answers: { 201: thing },
+    handle: async (call) => ({
+      status: 201,
+      json: { id: call.params['id'], ...(await readJson(call.req, thing, 1000)) },
+    }),
+  },
+  {
+    method: 'get',
+    path: '/files/{path+}',
+    operationId: 'file',
+    summary: '',
+    answers: { 200: null },
+    handle: (call) => ({ status: 200, json: call.params }),
+  },
+  {
+    method: 'get',
+    path: '/boom',
+    operationId: 'boom',
+    summary: '',
+    answers: { 200: null },
+    handle: () => {
+      throw new Error('a bug with Bearer sk-secretsecretsecret')
+    },
+  },
+  {
+    method: 'get',
+    path: '/stream',
+    operationId: 'stream',
+    summary: '',
+    query: { after: '' },
+    answers: { 200: 'text/event-stream' },
+    handle: (call) => {
+      const sse = new SseResponse(call.res)
+      sse.send({ id: '1', event: 'a', data: '{"x":1}' })
+      sse.end()
+      return undefined
+    },
+  },
+]
+
+const service = createService<string>({
+  routes,
+  boundary: 'daemon',
+  authorize: (req) => {
+    const token = bearerToken(req)
+    if (token !== 'right') throw new Fault('unauthorized')
+    return token
+  },
+})
+let url = ''
+before(async () => {
+  ;({ url } = await service.listen(0))
+})
+after(() => service.close(100))
+
+const call = (path: string, init: RequestInit = {}): Promise<Response> =>
+  fetch(url + path, {
+    ...init,
+    headers: { authorization: 'Bearer right', ...(init.headers as Record<string, string>) },
+  })
+
+async function problem(response: Response): Promise<Record<string, unknown>> {
+  assert.equal(response.headers.get('content-type'), 'application/problem+json')
+  const json = (await response.json()) as Record<string, unknown>
+  assert.equal(json['requestId'], response.headers.get('x-request-id'))
+  assert.equal(json['status'], response.status)
+  return json
+}
+
+test('an open route needs no token, any other answers 401 without saying whether it exists', async () => {
+  assert.equal((await fetch(url + '/open')).status, 200)
+  for (const path of ['/things/1', '/nowhere']) {
+    const response = await fetch(url + path)
+    assert.equal(response.status, 401)
+    const json = await problem(response)
+    assert.equal(json['category'], 'unauthorized')
+    assert.ok(!JSON.stringify(json).includes('nowhere'))
+  }
+})
+
+test('an unknown path is 404, a wrong method 405 that names the right ones, an unknown query parameter 400', async () => {
+  assert.equal((await problem(await call('/nowhere')))['category'], 'not_found')
+  const wrong = await call('/things/1', { method: 'DELETE' })
+  assert.equal(wrong.headers.get('allow'), 'POST')
+  assert.equal((await problem(wrong))['category'], 'method_not_allowed')
+  const query = await problem(await call('/stream?afterr=3'))
+  assert.deepEqual(query['errors'], [{ field: 'afterr', expected: 'no query parameter of that name', got: '3' }])
+})
+
+test('a bad field is a 400 that names the field, what was expected and what came', async () => {
+  const post = (json: unknown): Promise<Response> =>
+    call('/things/1', { method: 'POST', body: JSON.stringify(json), headers: { 'content-type': 'application/json' } })
+  assert.equal((await post({ count: 3 })).status, 201)
+  const bad = await problem(await post({ count: -1, extra: true }))
+  assert.equal(bad['category'], 'invalid_request')
+  assert.deepEqual(bad['errors'], [
+    { field: 'count', expected: 'an integer from 1 to 10', got: '-1' },
+    { field: 'extra', expected: 'no field of that name', got: 'true' },
+  ])
+  assert.deepEqual((await problem(await post({})))['errors'], [
+    { field: 'count', expected: 'given: an integer from 1 to 10', got: 'nothing' },
+  ])
+})
+
+test('malformed JSON is 400, another content type 415, a large body 413 with the limit', async () => {
+  const json = { 'content-type': 'application/json' }
+  assert.equal((await call('/things/1', { method: 'POST', body: '{"count":', headers: json })).status, 400)
+  assert.equal(
+    (await call('/things/1', { method: 'POST', body: '{}', headers: { 'content-type': 'text/plain' } })).status,
+    415,
+  )
+  const large = await problem(await call('/things/1', { method: 'POST', body: ' '.repeat(2000), headers: json }))
+  assert.equal(large['category'], 'payload_too_large')
+  assert.match(String(large['error']), /1000 bytes/)
+})
+
+test('an unexpected error is a 500 of category other, redacted', async () => {
+  const json = await problem(await call('/boom'))
+  assert.equal(json['category'], 'other')
+  assert.ok(!JSON.stringify(json).includes('secretsecret'))
+})
+
+test('a foreign Host or Origin is refused before the token is looked at', async () => {
+  const { hostname, port } = new URL(url)
+  const raw = async (head: string): Promise<string> => {
+    const socket = connect(Number(port), hostname)
+    socket.end(`GET /open HTTP/1.1\r\n${head}\r\nConnection: close\r\n\r\n`)
+    let text = ''
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    await once(socket, 'close')
+    return text
+  }
+  assert.match(await raw(`Host: evil.example:${port}`), /^HTTP\/1.1 403 /)
+  assert.match(await raw(`Host: 127.0.0.1:${port}\r\nOrigin: http://evil.example`), /^HTTP\/1.1 403 /)
+  assert.match(await raw(`Host: 127.0.0.1:${port}\r\nOrigin: http://127.0.0.1:${port}`), /^HTTP\/1.1 200 /)
+  assert.match(await raw('Host: localhost'), /^HTTP\/1.1 200 /)
+})
+
+test('what is not HTTP gets a problem document and the service goes on', async () => {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.write('\x16\x03\x01 nonsense\r\n\r\n')
+  const [chunk] = (await once(socket, 'data')) as [Buffer]
+  assert.match(chunk.toString(), /^HTTP\/1.1 400 /)
+  assert.match(chunk.toString(), /invalid_request/)
+  socket.destroy()
+  assert.equal((await fetch(url + '/open')).status, 200)
+})
+
+test('the rest of a path is one parameter, decoded; a broken escape is 400', async () => {
+  assert.deepEqual(await (await call('/files/a/b%20c')).json(), { path: 'a/b c' })
+  assert.equal((await call('/files/%ff%')).status, 400)
+})
+
+test('an event stream is readable and ends', async () => {
+  const response = await call('/stream')
+  assert.equal(response.headers.get('content-type'), 'text/event-stream')
+  assert.equal(await response.text(), 'event: a\nid: 1\ndata: {"x":1}\n\n')
+})
