@@ -1,0 +1,35 @@
+/**
+ * The table of known failure messages, one row each: what it looks like, how far to trust it, what to tell people.
+ * Every row is proven on its real sample in `fixtures/signatures.jsonl`, bare and behind log prefixes.
+ *
+ * I1  A line has one name: the first row that matches it.
+ * I2  The cheap word test lets every sample through, so that ordinary lines cost one test and not one per row.
+ */
+import { GPU_SIGNATURES } from './signatures/gpu.ts'
+import { LANGUAGES_SIGNATURES } from './signatures/languages.ts'
+import { MODEL_SERVERS_SIGNATURES } from './signatures/model-servers.ts'
+import type { Signature } from './signatures/row.ts'
+import { SYSTEM_SIGNATURES } from './signatures/system.ts'
+import { TOOL_LAUNCHERS_SIGNATURES } from './signatures/tool-launchers.ts'
+
+export { RETRY_VERDICTS, type RetryVerdict, type Signature } from './signatures/row.ts'
+
+export const SIGNATURES: readonly Signature[] = [
+  ...TOOL_LAUNCHERS_SIGNATURES,
+  ...MODEL_SERVERS_SIGNATURES,
+  ...GPU_SIGNATURES,
+  ...LANGUAGES_SIGNATURES,
+  ...SYSTEM_SIGNATURES,
+]
+
+/** The row that names this line, which has lost its prefix and its colours already. */
+export function matchSignature(text: string): Signature | undefined {
+  if (!WORDS.test(text)) return undefined // I2
+  return SIGNATURES.find((row) => row.pattern.test(text)) // I1
+}
+
+// ---- details ----
+
+/** At least one of these is in every message that has a row. */
+const WORDS =
+  /err|fail|abort|assert|memory|killed|panic|cannot|couldn't|can't|not found|died|denied|exceed|unable|timed? ?out|missing|crash|unknown|corrupt|gated|in use|fault|lost|signal|module|busy|required|only one usage|no solution|bad option|no backends|exec|current device|illegal|initialize|not loaded|gpu|different node|inconsisten|enoent|eacces|no such file|exit ?code|unavailable/i

@@ -1,0 +1,66 @@
+/**
+ * Keeps the first and the last lines of a stream: the first say how it started, the last how it ended.
+ *
+ * I1  Bounded in lines and in characters, whatever comes.
+ */
+import type { Line } from './lines.ts'
+import type { Redactor } from './redactor.ts'
+
+export const TAIL_LIMITS = {
+  firstLinesMax: 32, // version, arguments, the model that is loaded
+  lastLinesMax: 128, // a long Python traceback
+  charsMax: 256 * 1024, // of the whole stream
+} as const
+
+export class Tail {
+  readonly #first: string[] = []
+  readonly #last: string[] = []
+  #next = 0 // where the ring of last lines is written next
+  #chars = 0
+  #lines = 0
+  #droppedBytes = 0
+
+  push(line: Line): void {
+    this.#lines += 1
+    this.#droppedBytes += line.droppedBytes
+    if (this.#first.length < TAIL_LIMITS.firstLinesMax && this.#chars + line.text.length <= TAIL_LIMITS.charsMax / 4) {
+      this.#first.push(line.text)
+      this.#chars += line.text.length
+      return
+    }
+    this.#replaceOldest(line.text)
+  }
+
+  /** Bytes that came and are kept nowhere, line ends not counted. */
+  get droppedBytes(): number {
+    return this.#droppedBytes
+  }
+
+  get lines(): number {
+    return this.#lines
+  }
+
+  /** Redacted, oldest first, with a mark where lines are left out. */
+  text(redactor: Redactor): readonly string[] {
+    const last = [...this.#last.slice(this.#next), ...this.#last.slice(0, this.#next)]
+    const left = this.#lines - this.#first.length - last.length
+    return redactor.lines([...this.#first, ...(left > 0 ? [`… ${left} lines left out …`] : []), ...last])
+  }
+
+  #replaceOldest(text: string): void {
+    const kept = text.length > LAST_LINE_CHARS_MAX ? cut(text) : text // I1
+    if (this.#last.length < TAIL_LIMITS.lastLinesMax) {
+      this.#last.push(kept)
+      return
+    }
+    this.#droppedBytes += Buffer.byteLength(this.#last[this.#next] ?? '')
+    this.#last[this.#next] = kept
+    this.#next = (this.#next + 1) % TAIL_LIMITS.lastLinesMax
+  }
+}
+
+// ---- details ----
+
+const LAST_LINE_CHARS_MAX = Math.floor((TAIL_LIMITS.charsMax * 3) / 4 / TAIL_LIMITS.lastLinesMax)
+
+const cut = (text: string): string => `${text.slice(0, LAST_LINE_CHARS_MAX - 300)} … ${text.slice(-296)}`
