@@ -5,7 +5,9 @@ import type { z } from 'zod'
 export function parseRequest<T>(schema: z.ZodType<T>, value: unknown): T {
   const result = schema.safeParse(value)
   if (result.success) return result.data
-  throw invalidRequest(result.error.issues.flatMap((issue) => fieldErrors(issue, value)))
+  const errors = result.error.issues.flatMap((issue) => fieldErrors(issue, value))
+  // One value can break several rules of one field (not an integer, and out of range); one sentence about it is enough.
+  throw invalidRequest([...new Map(errors.map((error) => [`${error.field}\0${error.expected}`, error])).values()])
 }
 
 export function invalidRequest(errors: readonly FieldError[]): Fault {

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Fault, isFault } from '@breakfall/faults'
+import type { z } from 'zod'
+import * as wire from '../src/index.ts'
+
+function refused(schema: z.ZodType, value: unknown): Fault {
+  try {
+    wire.parseRequest(schema, value)
+  } catch (error) {
+    assert.ok(isFault(error))
+    assert.equal(error.category, 'invalid_request')
+    return error
+  }
+  return assert.fail(`accepted ${JSON.stringify(value)}`)
+}
+
+const fields = (schema: z.ZodType, value: unknown): readonly string[] =>
+  (refused(schema, value).report.errors ?? []).map((error) => error.field)
+
+test('a bad limit is named with its range and its value, as the wire says', () => {
+  const fault = refused(wire.boxCreateSchema, { limits: { memoryMb: -1 } })
+  assert.deepEqual(fault.report.errors, [
+    { field: 'limits.memoryMb', expected: 'an integer from 16 to 65536', got: '-1' },
+  ])
+})
+
+test('wrong limits are refused, never clamped or coerced', () => {
+  for (const cpus of [0, -1, 1.5, '2', null, 999, Number.NaN])
+    assert.deepEqual(fields(wire.boxCreateSchema, { limits: { cpus } }), ['limits.cpus'])
+  for (const memoryMb of [0, 15, 65_537, '512', 1e300])
+    assert.deepEqual(fields(wire.boxCreateSchema, { limits: { memoryMb } }), ['limits.memoryMb'])
+})
+
+test('an unknown field is named, also inside another', () => {
+  assert.deepEqual(fields(wire.boxCreateSchema, { cpu: 1 }), ['cpu'])
+  assert.deepEqual(fields(wire.boxCreateSchema, { limits: { memory: 1 } }), ['limits.memory'])
+  assert.deepEqual(fields(wire.execRequestSchema, { command: ['true'], tty: true }), ['tty'])
+})
+
+test('an exec needs a command or a shell line, not both and not none', () => {
+  assert.deepEqual(fields(wire.execRequestSchema, {}), ['command'])
+  assert.deepEqual(fields(wire.execRequestSchema, { command: ['a'], shell: 'b' }), ['command'])
+  assert.deepEqual(fields(wire.execRequestSchema, { command: [] }), ['command'])
+  assert.deepEqual(fields(wire.execRequestSchema, { command: [''] }), ['command'])
+  assert.deepEqual(fields(wire.execRequestSchema, { command: 'ls' }), ['command'])
+  wire.parseRequest(wire.execRequestSchema, { shell: 'echo hi' })
+})
+
+test('NUL bytes and bad environment names are refused', () => {
+  assert.deepEqual(fields(wire.execRequestSchema, { command: ['a\0b'] }), ['command.0'])
+  assert.deepEqual(fields(wire.execRequestSchema, { shell: 'a\0b' }), ['shell'])
+  assert.deepEqual(fields(wire.execRequestSchema, { command: ['a'], env: { '1A': 'x' } }), ['env.1A'])
+  assert.deepEqual(fields(wire.execRequestSchema, { command: ['a'], env: { 'A=B': 'x' } }), ['env.A=B'])
+  assert.deepEqual(fields(wire.execRequestSchema, { command: ['a'], env: { A: 'x\0' } }), ['env.A'])
+})
+
+test('ids that could leave a folder or a line are refused', () => {
+  for (const id of ['', '../x', 'a/b', 'a b', '.hidden', '-flag', 'x'.repeat(129), 'a\n'])
+    assert.deepEqual(fields(wire.boxCreateSchema, { id }), ['id'])
+})
+
+test('a body that is no object is refused without a field', () => {
+  for (const value of [null, [], 'x', 3]) assert.deepEqual(fields(wire.boxCreateSchema, value), [''])
+})
+
+test('a secret in a wrong field does not come back', () => {
+  const fault = refused(wire.boxCreateSchema, { token: 'sk-ant-api03-abcdefghijklmnopqrstuvwxyz' })
+  assert.ok(!JSON.stringify(fault).includes('abcdefghijklmnop'))
+})
+
+test('a policy takes each of its names and refuses nonsense', () => {
+  wire.parseRequest(wire.policySchema, {
+    attemptsMax: 6,
+    failuresMax: 60,
+    waitMsMax: 1_800_000,
+    park: 'auto',
+    parkMsMax: 86_400_000,
+    outcomeUnknown: 'tell',
+    stepsMax: 200,
+    deadlineMs: null,
+    backoffMs: 500,
+    connectMs: 10_000,
+    headersMs: 300_000,
+    livenessMs: 120_000,
+    progressMs: 600_000,
+  })
+  assert.deepEqual(fields(wire.policySchema, { park: 'maybe' }), ['park'])
+  assert.deepEqual(fields(wire.policySchema, { attemptsMax: 0 }), ['attemptsMax'])
+  assert.deepEqual(fields(wire.policySchema, { deadlineMs: 'soon' }), ['deadlineMs'])
+})
+
+test('an empty prompt is refused', () => {
+  assert.deepEqual(fields(wire.turnCreateSchema, { prompt: '  ' }), ['prompt'])
+  assert.deepEqual(fields(wire.turnCreateSchema, {}), ['prompt'])
+})

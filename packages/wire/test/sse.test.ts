@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isFault } from '@breakfall/faults'
+import fc from 'fast-check'
+import { encodeSse, encodeSseComment, SseDecoder, type SseFrame } from '../src/index.ts'
+
+function decodeAll(chunks: readonly (Uint8Array | string)[]): {
+  frames: SseFrame[]
+  comments: string[]
+  isMidEvent: boolean
+} {
+  const frames: SseFrame[] = []
+  const comments: string[] = []
+  const decoder = new SseDecoder({
+    onEvent: (frame) => frames.push(frame),
+    onComment: (comment) => comments.push(comment),
+  })
+  for (const chunk of chunks) decoder.push(chunk)
+  return { frames, comments, isMidEvent: decoder.isMidEvent }
+}
+
+const line = fc.string({ unit: 'grapheme' }).map((text) => text.replace(/[\r\n\0]/g, ''))
+const frame = fc.record({
+  event: fc.option(
+    line.filter((text) => text.trim() !== ''),
+    { nil: undefined },
+  ),
+  id: fc.option(
+    line.filter((text) => text.trim() !== ''),
+    { nil: undefined },
+  ),
+  data: fc.array(line, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('\n')),
+})
+
+test('what is encoded is decoded the same, cut at any byte', () => {
+  fc.assert(
+    fc.property(fc.array(frame, { maxLength: 6 }), fc.array(fc.nat(), { maxLength: 12 }), (frames, cuts) => {
+      const bytes = new TextEncoder().encode(frames.map(encodeSse).join(''))
+      const at = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b)
+      const chunks = [0, ...at].map((from, i) => bytes.subarray(from, at[i] ?? bytes.length))
+      const { frames: got } = decodeAll(chunks)
+      const plain = (f: SseFrame): object => ({ event: f.event, id: f.id, data: f.data })
+      assert.deepEqual(got.map(plain), frames.map(plain))
+    }),
+  )
+})
+
+test('one event survives a cut at every single byte, also inside a character and inside CRLF', () => {
+  const bytes = new TextEncoder().encode(': ping\r\n\r\nevent: a\r\nid: 7\r\ndata: grüße 🥋\r\ndata: zwei\r\n\r\n')
+  for (let cut = 0; cut <= bytes.length; cut++) {
+    const { frames, comments } = decodeAll([bytes.subarray(0, cut), bytes.subarray(cut)])
+    assert.equal(frames.length, 1)
+    assert.deepEqual({ ...frames[0] }, { event: 'a', id: '7', data: 'grüße 🥋\nzwei' })
+    assert.deepEqual(comments, ['ping'])
+  }
+})
+
+test('an event that was never finished is not given out, and the decoder says so', () => {
+  const { frames, isMidEvent } = decodeAll(['data: whole\n\n', 'data: {"half":'])
+  assert.equal(frames.length, 1)
+  assert.equal(isMidEvent, true)
+  assert.equal(decodeAll(['data: whole\n\n']).isMidEvent, false)
+  assert.equal(decodeAll(['data: whole\n']).isMidEvent, true)
+  assert.equal(decodeAll([]).isMidEvent, false)
+})
+
+test('a line that never ends is a fault, not memory', () => {
+  const decoder = new SseDecoder({ onEvent: () => assert.fail('no event'), bufferCharsMax: 1000 })
+  assert.throws(
+    () => {
+      for (let i = 0; i < 100; i++) decoder.push('data: ' + 'x'.repeat(100))
+    },
+    (error) => isFault(error) && error.category === 'payload_too_large',
+  )
+  assert.throws(() => decoder.push('\n\n'), 'and it stays one')
+})
+
+test('unknown fields, comments and bad retry values are skipped as the format wants', () => {
+  const { frames, comments } = decodeAll(['foo: bar\nretry: soon\ndata: x\n\n: OPENROUTER PROCESSING\n\ndata\n\n'])
+  assert.deepEqual(
+    frames.map((f) => f.data),
+    ['x', ''],
+  )
+  assert.deepEqual(comments, ['OPENROUTER PROCESSING'])
+})
+
+test('no field can break out of its line', () => {
+  const text = encodeSse({ event: 'a\ndata: evil', id: '1\r\n2', data: 'x' }) + encodeSseComment('c\n\ndata: evil')
+  assert.deepEqual(
+    decodeAll([text]).frames.map((f) => f.data),
+    ['x'],
+  )
+})

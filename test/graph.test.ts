@@ -1,0 +1,116 @@
+/** Who may import whom. The table is the one of ARCHITECTURE.md. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { importsOf, resolveRelative, root, type Source, sources } from './sources.ts'
+
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  faults: [],
+  wire: ['faults'],
+  supervisor: ['faults'],
+  model: ['faults', 'wire'],
+  runner: ['faults', 'wire'],
+  gateway: ['faults', 'wire', 'model'],
+  daemon: ['faults', 'wire', 'model', 'supervisor', 'runner/client'],
+  chaos: ['faults', 'wire'],
+  cli: ['faults', 'wire', 'model', 'supervisor', 'runner', 'gateway', 'daemon'],
+}
+
+/** Loaded only when asked for, so that fault injection is in nobody's way. */
+const ONLY_DYNAMIC: Readonly<Record<string, readonly string[]>> = { cli: ['chaos'] }
+
+/** What runs in a browser imports nothing of Node. */
+const BROWSER = ['packages/faults/src/', 'packages/wire/src/']
+const isBrowser = (path: string): boolean =>
+  BROWSER.some((folder) => path.startsWith(folder)) && !path.startsWith('packages/wire/src/node/')
+
+const packageOf = (path: string): string => path.split('/')[1] ?? ''
+
+type Manifest = { dependencies?: Record<string, string>; devDependencies?: Record<string, string> }
+const manifest = (path: string): Manifest => JSON.parse(readFileSync(join(root, path), 'utf8')) as Manifest
+
+/** `@scope/name/sub` and `name/sub` without the sub path. */
+const packageName = (specifier: string): string =>
+  specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/')
+
+export function violations(source: Source): readonly string[] {
+  const own = packageOf(source.path)
+  const out: string[] = []
+  for (const { specifier, dynamic } of importsOf(source.text)) {
+    const wrong = (why: string): number => out.push(`${source.path} imports ${specifier}: ${why}`)
+    if (specifier.startsWith('.')) {
+      if (!resolveRelative(source.path, specifier).startsWith(`packages/${own}/`))
+        wrong('reaches into another package by path')
+      else if (!/\.(?:ts|json|sh|mjs)$/.test(specifier)) wrong('a relative import carries its ending')
+    } else if (specifier.startsWith('@breakfall/')) {
+      const target = specifier.slice('@breakfall/'.length)
+      const allowed = (MAY_IMPORT[own] ?? []).some(
+        (entry) => target === entry || (!entry.includes('/') && target.startsWith(`${entry}/`)),
+      )
+      const lazily = dynamic && (ONLY_DYNAMIC[own] ?? []).includes(target)
+      if (!allowed && !lazily) wrong('the table does not allow it')
+      else if (manifest(`packages/${own}/package.json`).dependencies?.[packageName(specifier)] === undefined)
+        wrong('not a declared dependency')
+    } else if (isBuiltin(specifier)) {
+      if (!specifier.startsWith('node:')) wrong('say node:')
+      if (isBrowser(source.path)) wrong('this runs in a browser')
+    } else if (manifest(`packages/${own}/package.json`).dependencies?.[packageName(specifier)] === undefined) {
+      wrong('not a declared dependency')
+    }
+  }
+  return out
+}
+
+test('every package imports only what the table allows and what it declares', () => {
+  const files = sources('packages/*/src/**/*.ts')
+  assert.ok(files.length > 30, 'the sources were found')
+  assert.deepEqual(files.flatMap(violations), [])
+})
+
+test('every package is in the table', () => {
+  const packages = new Set(sources('packages/*/src/**/*.ts').map((source) => packageOf(source.path)))
+  assert.deepEqual(
+    [...packages].filter((name) => MAY_IMPORT[name] === undefined),
+    [],
+  )
+})
+
+test('the check itself finds a forbidden, an undeclared, a relative and a static lazy import', () => {
+  const source = (path: string, text: string): Source => ({ path, text, code: text })
+  assert.equal(violations(source('packages/faults/src/x.ts', "import { z } from 'zod'")).length, 1)
+  assert.equal(violations(source('packages/faults/src/x.ts', "import { readFileSync } from 'node:fs'")).length, 1)
+  assert.equal(
+    violations(source('packages/model/src/x.ts', "import {\n  a,\n  b,\n} from '@breakfall/runner/client'")).length,
+    1,
+  )
+  assert.equal(violations(source('packages/daemon/src/x.ts', "import { a } from '@breakfall/runner'")).length, 1)
+  assert.equal(violations(source('packages/daemon/src/x.ts', "import { a } from '@breakfall/runner/client'")).length, 0)
+  assert.equal(violations(source('packages/wire/src/x.ts', "import { a } from '../../faults/src/fault.ts'")).length, 1)
+  assert.equal(violations(source('packages/cli/src/x.ts', "import { a } from '@breakfall/chaos'")).length, 1)
+  assert.equal(violations(source('packages/cli/src/x.ts', "const a = await import('@breakfall/chaos')")).length, 0)
+})
+
+test('tests, benchmarks and whole-system tests import only what some package or the root declares', () => {
+  const rootManifest = manifest('package.json')
+  const declared = new Set(Object.keys(rootManifest.devDependencies ?? {}))
+  for (const name of Object.keys(MAY_IMPORT)) {
+    for (const dependency of Object.keys(manifest(`packages/${name}/package.json`).dependencies ?? {}))
+      declared.add(dependency)
+    declared.add(`@breakfall/${name}`)
+  }
+  const undeclared = sources('packages/*/test/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts', 'e2e/**/*.ts').flatMap(
+    (source) =>
+      importsOf(source.text)
+        .filter(
+          ({ specifier }) =>
+            !specifier.startsWith('.') && !isBuiltin(specifier) && !declared.has(packageName(specifier)),
+        )
+        .map(({ specifier }) => `${source.path} imports ${specifier}`),
+  )
+  assert.deepEqual(undeclared, [])
+})

@@ -1,0 +1,132 @@
+/** Style that matters, as tests: what no reviewer should have to say twice. */
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { importsOf, resolveRelative, root, sources } from './sources.ts'
+
+const product = sources('packages/*/src/**/*.ts')
+const everything = sources(
+  'packages/*/{src,test}/**/*.ts',
+  'test/**/*.ts',
+  'bench/**/*.ts',
+  'e2e/**/*.ts',
+  'scripts/*.mjs',
+)
+
+/** Files that stand at an edge and may read the clock or throw dice. Everything else takes them as arguments. */
+const EDGES: readonly RegExp[] = [
+  /^packages\/faults\/src\/(?:fault|classify)\.ts$/, // `at` of a fault that nobody dated; Retry-After dates where no clock came in
+  /^packages\/wire\/src\/node\//,
+  /\/src\/(?:clock|main)\.ts$/,
+  /^packages\/cli\/src\//,
+]
+
+function lines(pattern: RegExp, files: readonly { path: string; code: string }[]): readonly string[] {
+  return files.flatMap(({ path, code }) =>
+    code.split('\n').flatMap((line, index) => (pattern.test(line) ? [`${path}:${index + 1}: ${line.trim()}`] : [])),
+  )
+}
+
+test('the clock and the dice are read at edges only', () => {
+  const inner = product.filter(({ path }) => !EDGES.some((edge) => edge.test(path)))
+  assert.deepEqual(lines(/\bMath\.random\s*\(|\bDate\.now\s*\(|\bnew Date\(\)/, inner), [])
+})
+
+test('no catch is empty: a failure that is let go has a sentence that says why', () => {
+  const empty = product.flatMap(({ path, text }) =>
+    [...text.matchAll(/catch\s*(?:\([^)]*\))?\s*\{\s*\}|\.catch\(\s*\(\s*\)\s*=>\s*(?:\{\s*\}|undefined)\s*\)/g)].map(
+      (match) => `${path}:${text.slice(0, match.index).split('\n').length}`,
+    ),
+  )
+  assert.deepEqual(empty, [])
+})
+
+test('nothing is left for later, switched off, or focused', () => {
+  // Spelled in two parts, so that this line does not find itself.
+  const leftover = new RegExp(['\\b(?:TO', 'DO|FIX', 'ME|XX', 'X|HA', 'CK)\\b'].join(''))
+  assert.deepEqual(
+    everything.flatMap(({ path, text }) =>
+      text.split('\n').flatMap((line, i) => (leftover.test(line) ? [`${path}:${i + 1}`] : [])),
+    ),
+    [],
+  )
+  assert.deepEqual(lines(/\b(?:test|it|describe)\.only\(|\bonly:\s*true/, everything), [])
+})
+
+test('every source file starts by saying what it is for', () => {
+  const silent = product.filter(({ text }) => !/^(?:#!.*\n)?\s*\/\*\*/.test(text)).map(({ path }) => path)
+  assert.deepEqual(silent, [])
+})
+
+/** Tables of evidence: rows, not logic. */
+const TABLES = /\/signatures\//
+
+test('no source file grows past 400 lines', () => {
+  assert.deepEqual(
+    product
+      .filter(({ path }) => !TABLES.test(path))
+      .map(({ path, text }) => ({ path, lines: text.split('\n').length }))
+      .filter(({ lines: count }) => count > 400),
+    [],
+  )
+})
+
+test('every source file is imported by somebody', () => {
+  const entries = new Set<string>()
+  for (const { path, text } of everything) {
+    for (const { specifier } of importsOf(text))
+      if (specifier.startsWith('.')) entries.add(resolveRelative(path, specifier))
+    // Programs that are started, not imported, are named by path somewhere.
+    for (const [, name] of text.matchAll(/['"`]([./\w-]*[\w-]+\.ts)['"`]/g)) entries.add(name?.split('/').at(-1) ?? '')
+  }
+  const packages = new Set(product.map(({ path }) => path.split('/')[1] ?? ''))
+  for (const name of packages) {
+    const { exports } = JSON.parse(readFileSync(join(root, `packages/${name}/package.json`), 'utf8')) as {
+      exports: Record<string, string>
+    }
+    for (const target of Object.values(exports)) entries.add(join('packages', name, target))
+  }
+  const orphans = product
+    .map(({ path }) => path)
+    .filter((path) => !entries.has(path) && !entries.has(path.split('/').at(-1) ?? ''))
+  assert.deepEqual(orphans, [])
+})
+
+test('no file is named utils, common or helpers', () => {
+  assert.deepEqual(
+    product.map(({ path }) => path).filter((path) => /\/(?:utils?|common|helpers?|misc)\b/.test(path)),
+    [],
+  )
+})
+
+test('the documents that a project must have are there', () => {
+  const wanted = [
+    'README.md',
+    'ARCHITECTURE.md',
+    'CONTRIBUTING.md',
+    'CHANGELOG.md',
+    'SECURITY.md',
+    'LICENSE',
+    'AGENTS.md',
+    'docs/start.md',
+    'docs/GLOSSARY.md',
+    'docs/concepts',
+    'docs/how-to',
+    'docs/faults',
+    'docs/decisions',
+  ]
+  assert.deepEqual(
+    wanted.filter((path) => !existsSync(join(root, path))),
+    [],
+  )
+})
+
+test('every link between documents leads somewhere', () => {
+  const broken = sources('*.md', 'docs/**/*.md', 'bench/**/*.md', 'packages/*/*.md').flatMap(({ path, text }) =>
+    [...text.matchAll(/\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)/g)].flatMap(([, target]) =>
+      existsSync(join(root, resolveRelative(path, target ?? ''))) ? [] : [`${path}: ${target}`],
+    ),
+  )
+  assert.deepEqual(broken, [])
+})
