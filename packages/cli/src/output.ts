@@ -1,0 +1,60 @@
+/** What goes to stdout (data) and to stderr (talk). A closed pipe is not an error: `breakfall tail | head` ends quietly. */
+import { styleText } from 'node:util'
+
+export type Style = Parameters<typeof styleText>[0]
+
+export class Output {
+  readonly json: boolean
+  readonly #stdout: NodeJS.WriteStream
+  readonly #stderr: NodeJS.WriteStream
+
+  constructor(options: { json: boolean; stdout?: NodeJS.WriteStream; stderr?: NodeJS.WriteStream }) {
+    this.json = options.json
+    this.#stdout = options.stdout ?? process.stdout
+    this.#stderr = options.stderr ?? process.stderr
+    for (const stream of [this.#stdout, this.#stderr]) {
+      stream.on('error', (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EPIPE') throw error
+        process.exitCode ??= 0
+        if (stream === this.#stdout) process.exit()
+      })
+    }
+  }
+
+  /** One JSON object, one line. */
+  data(value: unknown): void {
+    this.#stdout.write(JSON.stringify(value) + '\n')
+  }
+
+  /** Text for people, on stdout. */
+  line(text = ''): void {
+    this.#stdout.write(text + '\n')
+  }
+
+  /** Raw text without a line break, on stdout. */
+  write(text: string): void {
+    this.#stdout.write(text)
+  }
+
+  /** Talk: what is going on, on stderr. */
+  say(text: string): void {
+    this.#stderr.write(text + '\n')
+  }
+
+  get isTerminal(): boolean {
+    return this.#stdout.isTTY === true && !this.json
+  }
+
+  get columns(): number {
+    return this.#stdout.columns ?? 100
+  }
+
+  /** Styled for stdout: honours NO_COLOR, FORCE_COLOR and whether it is a terminal. */
+  style(style: Style, text: string): string {
+    return styleText(style, text, { stream: this.#stdout, validateStream: true })
+  }
+
+  styleErr(style: Style, text: string): string {
+    return styleText(style, text, { stream: this.#stderr, validateStream: true })
+  }
+}

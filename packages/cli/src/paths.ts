@@ -1,0 +1,16 @@
+/** Where things are kept: the XDG folders, each overridable by its variable. */
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+
+type Env = Readonly<Record<string, string | undefined>>
+
+const base = (env: Env, name: string, ...fallback: string[]): string => {
+  const value = env[name]
+  // The specification: a relative path in these variables is to be ignored.
+  return value !== undefined && value.startsWith('/') ? value : join(env['HOME'] ?? homedir(), ...fallback)
+}
+
+export const userConfigFile = (env: Env): string =>
+  join(base(env, 'XDG_CONFIG_HOME', '.config'), 'breakfall', 'config.toml')
+export const defaultStateDir = (env: Env): string => join(base(env, 'XDG_STATE_HOME', '.local', 'state'), 'breakfall')
+export const folderConfigFile = (folder: string): string => join(folder, 'breakfall.toml')

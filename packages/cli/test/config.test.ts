@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { isFault } from '@breakfall/faults'
+import { loadConfig, type LoadedConfig } from '../src/config/load.ts'
+import { variables } from '../src/config/schema.ts'
+
+const home = mkdtempSync(join(tmpdir(), 'breakfall config-'))
+after(() => rmSync(home, { recursive: true, force: true }))
+const folder = join(home, 'project')
+mkdirSync(folder)
+mkdirSync(join(home, 'breakfall'))
+const userFile = join(home, 'breakfall', 'config.toml')
+const folderFile = join(folder, 'breakfall.toml')
+
+function load(files: { user?: string; folder?: string }, env: Record<string, string> = {}, flags = {}): LoadedConfig {
+  writeFileSync(userFile, files.user ?? '')
+  writeFileSync(folderFile, files.folder ?? '')
+  return loadConfig({ env: { XDG_CONFIG_HOME: home, ...env }, folder, flags })
+}
+
+function refusal(files: { user?: string; folder?: string }, env: Record<string, string> = {}): string {
+  try {
+    load(files, env)
+  } catch (error) {
+    assert.ok(isFault(error))
+    assert.equal(error.category, 'invalid_request')
+    return error.error
+  }
+  return assert.fail('accepted')
+}
+
+test('later wins: file, folder, environment, flag; and each value says where it came from', () => {
+  const files = { user: '[model]\nbaseUrl = "http://127.0.0.1:1/v1"\nname = "a"\n[policy]\nattemptsMax = 2\nbackoffMs = 1\n', folder: '\n[model]\nname = "b"\n[policy]\nbackoffMs = 2\n' }
+  const loaded = load(files, { BREAKFALL_POLICY_BACKOFF_MS: '3' }, { 'policy.attemptsMax': { value: 9, flag: '--attempts-max' } })
+  assert.deepEqual(loaded.config, { model: { baseUrl: 'http://127.0.0.1:1/v1', name: 'b' }, policy: { attemptsMax: 9, backoffMs: 3 } })
+  assert.equal(loaded.origins.get('model.baseUrl'), `${userFile}:2`)
+  assert.equal(loaded.origins.get('model.name'), `${folderFile}:3`)
+  assert.equal(loaded.origins.get('policy.backoffMs'), 'environment BREAKFALL_POLICY_BACKOFF_MS')
+  assert.equal(loaded.origins.get('policy.attemptsMax'), 'flag --attempts-max')
+})
+
+test('an unknown key is an error that names file and line', () => {
+  assert.equal(refusal({ user: '# mine\n[model]\nname = "x"\nbaseURL = "http://x"\n' }), `${userFile}:4: unknown key model.baseURL`)
+  assert.equal(refusal({ user: '[modle]\nname = "x"\n' }), `${userFile}:1: unknown key modle`)
+})
+
+test('a bad value is an error that names file, line, what was expected and what came', () => {
+  assert.equal(refusal({ user: '[policy]\n\nattemptsMax = 0\n' }), `${userFile}:3: policy.attemptsMax must be an integer from 1 to 100, got 0`)
+  assert.match(refusal({ user: '[model]\napi = "openai"\n' }), /:2: model\.api must be one of openai-chat, anthropic-messages, got "openai"$/)
+  assert.match(refusal({ user: '[[model.fallback]]\nname = "a"\n[[model.fallback]]\nurl = "b"\n' }), /:4: unknown key model\.fallback\.1\.url$/)
+})
+
+test('broken TOML names the line', () => {
+  assert.match(refusal({ user: '[model]\nname = \n' }), /config\.toml:2: this is not valid TOML/)
+})
+
+test("a cloned folder's file cannot name a command, a URL or a key", () => {
+  for (const text of ['[model]\nbaseUrl = "http://evil.example/v1"', '[model]\napiKeyEnv = "HOME"', '[model.serve]\ncommand = ["sh"]', '[runner]\nresolveCommand = ["sh"]', '[runner]\nurl = "http://evil.example"', '[daemon]\nport = 1', '[remote_runner]\nendpoint = "http://evil.example"', '[[model.fallback]]\nname = "x"']) {
+    assert.match(refusal({ folder: text }), /breakfall\.toml:\d+: .* cannot be set by a folder's file/)
+  }
+  load({ folder: '[model]\nname = "x"\n[policy]\nstepsMax = 5\n[limits]\nmemoryMb = 512\n' })
+})
+
+test('every key has a variable, an unknown BREAKFALL_ variable is a warning, a bad value names the variable', () => {
+  assert.deepEqual(variables().get('BREAKFALL_MODEL_BASE_URL'), ['model', 'baseUrl'])
+  assert.deepEqual(variables().get('BREAKFALL_POLICY_LIVENESS_MS'), ['policy', 'livenessMs'])
+  const loaded = load({}, { BREAKFALL_MODEL_BASEURL: 'x', BREAKFALL_MODEL_NAME: '7', BREAKFALL_RUNNER_RESOLVE_COMMAND: 'find runner' })
+  assert.deepEqual(loaded.config, { model: { name: '7' }, runner: { resolveCommand: ['find', 'runner'] } })
+  assert.deepEqual(loaded.warnings.length, 1)
+  assert.match(loaded.warnings[0] ?? '', /BREAKFALL_MODEL_BASEURL/)
+  assert.match(refusal({}, { BREAKFALL_POLICY_ATTEMPTS_MAX: 'many' }), /^environment BREAKFALL_POLICY_ATTEMPTS_MAX: policy\.attemptsMax must be an integer/)
+})
