@@ -4,8 +4,9 @@
  *
  * I1  Nothing here throws.
  * I2  Everything here is bounded in depth, count and length.
+ * I3  What comes out is redacted, each text before it is cut.
  */
-import { redactBounded } from './redact.ts'
+import { redactBounded, redactStart } from './redact.ts'
 
 /** What one link of the chain said about itself. */
 export type CauseLink = {
@@ -14,10 +15,13 @@ export type CauseLink = {
   readonly code: string | undefined
   readonly syscall: string | undefined
   readonly address: string | undefined
+  /** SQLite's result code. */
+  readonly errcode: number | undefined
 }
 
-const LINKS_MAX = 16 // more than any real chain; a cycle ends earlier
+const LINKS_MAX = 32 // more than any real chain; a cycle ends earlier
 const MESSAGE_CHARS_MAX = 2_000 // of one link
+const NAME_CHARS_MAX = 200 // of a name, a code, an address
 export const RAW_CHARS_MAX = 4_096 // of the whole `errorRaw`
 
 /** The value and what it was caused by, outermost first, `errors[]` of an aggregate included. Never empty. */
@@ -31,8 +35,7 @@ export function causeChain(thrown: unknown): readonly CauseLink[] {
     if (isObject(value)) {
       if (seen.has(value)) continue
       seen.add(value)
-      const errors = read(value, 'errors')
-      if (Array.isArray(errors)) queue.push(...errors.slice(0, LINKS_MAX))
+      queue.push(...entriesOf(read(value, 'errors')))
       const cause = read(value, 'cause')
       if (cause !== undefined && cause !== null) queue.unshift(cause)
     }
@@ -48,7 +51,8 @@ export function describeCause(thrown: unknown): string {
     const text = textOf(link)
     if (text !== '' && !said.some((earlier) => earlier.includes(text))) said.push(text)
   }
-  return redactBounded(said.join(': '), RAW_CHARS_MAX)
+  // A wrapper around nothing is still what was said.
+  return redactBounded(said.join(': ') || (causeChain(thrown)[0]?.message ?? ''), RAW_CHARS_MAX)
 }
 
 /** Own or inherited property, or undefined where reading it throws. */
@@ -66,6 +70,14 @@ export function isObject(value: unknown): value is object {
 
 // ---- details ----
 
+function entriesOf(errors: unknown): readonly unknown[] {
+  try {
+    return Array.isArray(errors) ? errors.slice(0, LINKS_MAX) : []
+  } catch {
+    return [] // I1: a revoked proxy, or an entry whose getter threw
+  }
+}
+
 /** undici's outer errors say only that something went wrong; the cause below them says what. */
 const EMPTY_WRAPPERS = new Set(['fetch failed', 'terminated', 'Failed to fetch'])
 
@@ -78,21 +90,19 @@ function textOf(link: CauseLink): string {
 
 function linkOf(value: unknown): CauseLink {
   if (!isObject(value)) {
-    return { name: typeof value, message: cut(printed(value)), code: undefined, syscall: undefined, address: undefined }
+    const message = redactStart(printed(value), MESSAGE_CHARS_MAX)
+    return { name: typeof value, message, code: undefined, syscall: undefined, address: undefined, errcode: undefined }
   }
   const message = read(value, 'message')
+  const errcode = read(value, 'errcode')
   return {
     name: text(read(value, 'name')) ?? 'Error',
-    message: typeof message === 'string' ? cut(message) : cut(printedObject(value)),
-    code: codeOf(read(value, 'code')),
+    message: redactStart(typeof message === 'string' ? message : printedObject(value), MESSAGE_CHARS_MAX), // I3
+    code: text(read(value, 'code')), // numeric codes (DOMException's 20 and 23, providers' 400) are not error codes of ours
     syscall: text(read(value, 'syscall')),
     address: addressOf(value),
+    errcode: typeof errcode === 'number' ? errcode : undefined,
   }
-}
-
-function codeOf(code: unknown): string | undefined {
-  if (typeof code === 'string') return code === '' ? undefined : code.slice(0, 100)
-  return undefined // numeric codes (DOMException's 20 and 23, providers' 400) are not error codes of ours
 }
 
 function addressOf(value: object): string | undefined {
@@ -104,9 +114,7 @@ function addressOf(value: object): string | undefined {
 }
 
 const text = (value: unknown): string | undefined =>
-  typeof value === 'string' && value !== '' ? value.slice(0, 200) : undefined
-const cut = (message: string): string =>
-  message.length > MESSAGE_CHARS_MAX ? message.slice(0, MESSAGE_CHARS_MAX) + '…' : message
+  typeof value === 'string' && value !== '' ? redactStart(value, NAME_CHARS_MAX) : undefined
 
 function printed(value: unknown): string {
   try {
@@ -119,7 +127,7 @@ function printed(value: unknown): string {
 function printedObject(value: object): string {
   try {
     const json = JSON.stringify(value)
-    if (typeof json === 'string' && json !== '{}') return json.slice(0, MESSAGE_CHARS_MAX + 1)
+    if (typeof json === 'string' && json !== '{}') return json
   } catch {
     // I1: cyclic, or a toJSON that throws; the name below has to do
   }

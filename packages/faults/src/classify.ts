@@ -6,10 +6,11 @@
  * I2  Cancelled is decided from our own signal, never from an error's name: a provider's AbortError is not the user's cancel.
  * I3  The same cause at another boundary is another category: a refused connection to a model is no unreachable runner.
  */
-import { causeChain, describeCause, isObject, read } from './cause.ts'
-import { Fault, type FaultIds, type FaultInit, isFault, type SideEffects } from './fault.ts'
+import { causeChain, type CauseLink, describeCause, isObject, read } from './cause.ts'
+import { extended, Fault, type FaultIds, type FaultInit, isFault, type SideEffects } from './fault.ts'
 import { type Facts } from './messages.ts'
 import { fromProblem } from './problem.ts'
+import { redactStart } from './redact.ts'
 import { headerOf, type HeaderSource, retryAfterMs } from './retry-after.ts'
 import { statusCategory } from './status.ts'
 import { type Boundary, type FaultCategory } from './table.ts'
@@ -44,6 +45,7 @@ export function classify(thrown: unknown, context: ClassifyContext): Fault {
   } catch (bug) {
     return new Fault('other', {
       cause: thrown,
+      boundary: context.boundary,
       errorRaw: `${describeCause(thrown)}; while classifying: ${describeCause(bug)}`,
     }) // I1
   }
@@ -53,20 +55,33 @@ export function classify(thrown: unknown, context: ClassifyContext): Fault {
 
 function classified(thrown: unknown, context: ClassifyContext): Fault {
   if (context.signal?.aborted === true) return ended(thrown, context.signal.reason, context) // I2
-  if (isFault(thrown)) return thrown.with(idsOf(context))
+  if (isFault(thrown)) return extended(thrown, idsOf(context), thrown.cause)
   if (context.response !== undefined) return refused(thrown, context.response, context)
   const chain = causeChain(thrown)
-  const kind = transportKind(thrown, chain)
-  const phase = context.phase ?? (failedToConnect(chain) ? 'connect' : undefined)
+  const kind = transportKind(chain)
+  const phase = phaseOf(chain, context.phase)
   const address = context.address ?? chain.find((link) => link.address !== undefined)?.address
   const category = kind === undefined ? 'other' : transportCategory(kind, context.boundary, phase)
   const detail = kind === undefined ? undefined : KIND_WORDS[kind]
   return new Fault(category, { ...base(thrown, context), phase, facts: { ...factsOf(context), address, detail } })
 }
 
+/** Who calls `fetch` cannot tell connecting from waiting for headers; the failed system call can. */
+function phaseOf(chain: readonly CauseLink[], told: string | undefined): string | undefined {
+  if ((told === undefined || told === 'headers') && failedToConnect(chain)) return 'connect'
+  if (told !== undefined) return told
+  // The two outer shapes of Node's fetch: one before the headers, one after them.
+  const outer = chain[0]
+  if (outer?.name !== 'TypeError') return undefined
+  return outer.message === 'terminated' ? 'stream' : outer.message === 'fetch failed' ? 'headers' : undefined
+}
+
 /** Our signal is aborted. A reason that is a Fault is one of our own clocks; a TimeoutError is a deadline; all else is a cancel. */
 function ended(thrown: unknown, reason: unknown, context: ClassifyContext): Fault {
-  if (isFault(reason)) return reason.with({ ...idsOf(context), phase: reason.report.phase ?? context.phase })
+  if (isFault(reason)) {
+    const phase = reason.report.phase ?? context.phase
+    return extended(reason, { ...idsOf(context), phase }, reason.cause ?? thrown)
+  }
   const timedOut = isObject(reason) && read(reason, 'name') === 'TimeoutError'
   const cause = thrown === undefined || thrown === null ? reason : thrown
   return new Fault(timedOut ? 'deadline_exceeded' : 'cancelled', {
@@ -76,21 +91,34 @@ function ended(thrown: unknown, reason: unknown, context: ClassifyContext): Faul
 }
 
 function refused(thrown: unknown, response: ResponseEvidence, context: ClassifyContext): Fault {
-  const problem = fromProblem(response.body)
-  if (problem !== undefined) return problem.with({ ...idsOf(context), status: response.status })
-  const { category, detail } = statusCategory(response, context.boundary)
-  const body = typeof response.body === 'string' ? response.body : JSON.stringify(response.body ?? '')
+  const { status, headers } = response
   const requestId =
-    response.headers && (headerOf(response.headers, 'x-request-id') ?? headerOf(response.headers, 'request-id'))
+    context.requestId ?? (headers && (headerOf(headers, 'x-request-id') ?? headerOf(headers, 'request-id')))
+  const problem = fromProblem(response.body)
+  if (problem !== undefined) return extended(problem, { ...idsOf(context), status }, thrown)
+  const { category, detail } = statusCategory(response, context.boundary)
   return new Fault(category, {
     ...base(thrown, context),
     phase: context.phase ?? 'headers',
-    errorRaw: `HTTP ${response.status} ${body.slice(0, 4096)}`.trim(),
-    status: response.status,
-    retryAfterMs: retryAfterMs(response.headers, context.now ?? Date.now()),
-    requestId: context.requestId ?? requestId,
-    facts: { ...factsOf(context), status: response.status, detail },
+    errorRaw: `HTTP ${status} ${redactStart(bodyText(response.body, thrown), BODY_CHARS_MAX)}`.trim(),
+    status,
+    retryAfterMs: retryAfterMs(headers, context.now ?? Date.now()),
+    requestId,
+    facts: { ...factsOf(context), status, detail },
   })
+}
+
+const BODY_CHARS_MAX = 4096
+
+/** What the body says; where there is none, what was thrown. */
+function bodyText(body: unknown, thrown: unknown): string {
+  if (typeof body === 'string') return body
+  if (body === undefined || body === null) return thrown === undefined ? '' : describeCause(thrown)
+  try {
+    return JSON.stringify(body) ?? ''
+  } catch {
+    return describeCause(body) // I1: cyclic, or a toJSON that throws
+  }
 }
 
 function transportCategory(kind: TransportKind, boundary: Boundary, phase: string | undefined): FaultCategory {
@@ -100,11 +128,11 @@ function transportCategory(kind: TransportKind, boundary: Boundary, phase: strin
     case 'model':
       return MODEL_CATEGORY[kind](phase)
     case 'runner':
-      return isConfiguration(kind) || kind === 'not_http' ? 'runner_protocol_error' : 'runner_unreachable' // I3
+      return spokeOtherwise(kind, phase) ? 'runner_protocol_error' : 'runner_unreachable' // I3
     case 'process':
       return 'process_failed'
     case 'daemon':
-      return isConfiguration(kind) ? 'other' : 'daemon_unreachable'
+      return spokeOtherwise(kind, phase) ? 'other' : 'daemon_unreachable'
     case 'box':
     case 'client':
     case 'journal':
@@ -126,12 +154,15 @@ const MODEL_CATEGORY: Readonly<Record<NetworkKind, (phase: string | undefined) =
   // Mid-body, the parser's complaint is how undici shows a reset of a chunked answer; before that somebody else answered.
   not_http: (phase) => (phase === 'stream' ? 'model_stream_interrupted' : 'model_server_error'),
   untrusted: () => 'model_endpoint_invalid',
-  wrong_protocol: () => 'model_endpoint_invalid',
+  wrong_protocol: (phase) => (phase === 'stream' ? 'model_stream_interrupted' : 'model_endpoint_invalid'),
   bad_address: () => 'model_endpoint_invalid',
 }
 
-const isConfiguration = (kind: TransportKind): boolean =>
-  kind === 'untrusted' || kind === 'wrong_protocol' || kind === 'bad_address'
+/** Somebody else answered, or cannot be called at all. In mid-stream the right one had answered, so it is a break. */
+const spokeOtherwise = (kind: TransportKind, phase: string | undefined): boolean =>
+  kind === 'untrusted' ||
+  kind === 'bad_address' ||
+  ((kind === 'wrong_protocol' || kind === 'not_http') && phase !== 'stream')
 
 const KIND_WORDS: Readonly<Record<TransportKind, string>> = {
   refused: 'the connection was refused',

@@ -78,11 +78,9 @@ export function decide(fault: FaultReport, situation: Situation, policy: RetryPo
     case 'never':
       return stop('not_retryable')
     case 'compact':
-      return situation.compacted === true
-        ? stop('already_compacted')
-        : { action: 'compact', delayMs: 0, because: 'context_too_long' }
+      return compact(fault, situation)
     case 'restart':
-      return restart(situation, policy, now)
+      return restart(situation, policy, now) // a child is started anew; the request it failed is not repeated by that
     case 'resolve':
       return resolve(fault, situation, policy, now)
     case 'retry':
@@ -106,14 +104,19 @@ export function probeDelayMs(probe: number, dice: number): number {
 
 // ---- details, in the order they are used above ----
 
+function compact(fault: FaultReport, situation: Situation): Decision {
+  if (fault.sideEffects === 'unknown') return stop('side_effects_unknown') // I1
+  if (situation.compacted === true) return stop('already_compacted')
+  return { action: 'compact', delayMs: 0, because: 'context_too_long' }
+}
+
 function restart(situation: Situation, policy: RetryPolicy, now: number): Decision {
   const restarts = situation.restarts ?? 0
   if (restarts >= LIMITS.restartsMax) return stop('restarts_spent')
-  return within(situation, now, {
-    action: 'restart',
-    delayMs: backoffMs(restarts + 1, policy, situation.dice),
-    because: 'crashed',
-  })
+  if (situation.failures >= policy.failuresMax) return stop('failures_spent')
+  const delayMs = backoffMs(restarts + 1, policy, situation.dice)
+  if (situation.waitedMs + delayMs > policy.waitMsMax) return stop('wait_spent')
+  return within(situation, now, { action: 'restart', delayMs, because: 'crashed' })
 }
 
 function resolve(fault: FaultReport, situation: Situation, policy: RetryPolicy, now: number): Decision {
@@ -122,8 +125,10 @@ function resolve(fault: FaultReport, situation: Situation, policy: RetryPolicy, 
   if (tries >= LIMITS.resolvesMax || (situation.resolvingMs ?? 0) >= LIMITS.resolveMsMax) {
     return spent('resolves_spent', fault, situation, policy, now)
   }
+  if (situation.failures >= policy.failuresMax) return spent('failures_spent', fault, situation, policy, now)
   // The first look-up is at once: a runner that moved is usually up at its new place already.
   const delayMs = tries === 0 ? 0 : backoffMs(tries, policy, situation.dice)
+  if (situation.waitedMs + delayMs > policy.waitMsMax) return spent('wait_spent', fault, situation, policy, now)
   return within(situation, now, { action: 'resolve', delayMs, because: 'moved' })
 }
 

@@ -1,10 +1,13 @@
 /**
  * A classified failure. One class for all: a new failure is a new row of the table.
  * Identity is `category` (`isFault(e) && e.category === …`), never `instanceof` across packages, never message text.
+ *
+ * I1  No field of a report holds a secret of a known shape, and each is bounded.
+ * I2  A report can be built from anything, a hostile or newer peer's JSON included: what has the wrong type is left out.
  */
-import { describeCause, isObject, read, RAW_CHARS_MAX } from './cause.ts'
+import { describeCause, isObject, RAW_CHARS_MAX, read } from './cause.ts'
 import { type Facts, friendly } from './messages.ts'
-import { redactBounded } from './redact.ts'
+import { redact, redactBounded } from './redact.ts'
 import {
   BOUNDARIES,
   type Boundary,
@@ -75,6 +78,8 @@ export type FaultInit = FaultIds & {
   /** Overrides the text of the cause chain. */
   readonly errorRaw?: string | undefined
   readonly cause?: unknown
+  /** Overrides the row's class: for a category that only a newer peer knows. */
+  readonly class?: FaultClass | undefined
   readonly boundary?: Boundary | undefined
   readonly phase?: string | undefined
   readonly next?: NextStep | undefined
@@ -117,8 +122,7 @@ export class Fault extends Error {
 
   /** The same fault with more known about it. The cause stays. */
   with(more: Omit<FaultInit, 'cause' | 'facts'>): Fault {
-    const { report } = this
-    return new Fault(report.category, { ...report, ...definedOnly(more), cause: this.cause })
+    return extended(this, more, this.cause)
   }
 
   toJSON(): FaultReport {
@@ -135,73 +139,129 @@ export function isFaultReport(value: unknown): value is FaultReport {
   return isObject(value) && isFaultCategory(read(value, 'category')) && typeof read(value, 'error') === 'string'
 }
 
+/** The same fault with more known about it, also for a Fault of another copy of this package. */
+export function extended(fault: Fault, more: Omit<FaultInit, 'cause' | 'facts'>, cause: unknown): Fault {
+  const { report } = fault
+  return new Fault(report.category, { ...initFrom(report), ...definedOnly(more), cause })
+}
+
 /**
  * A Fault from a report that came over a wire, perhaps from a newer version: an unknown category becomes `other`,
- * keeping its class, so that the decision is still right.
+ * keeping its class and its name in the raw error, so that the decision is still right and nothing is lost.
  */
 export function faultFrom(value: unknown): Fault {
   if (isFault(value)) return value
   if (!isObject(value)) return new Fault('other', { cause: value })
   const category = read(value, 'category')
-  const known = isFaultCategory(category)
-  const init: FaultInit = {
-    ...(value as FaultReport),
-    errorRaw: typeof read(value, 'errorRaw') === 'string' ? (read(value, 'errorRaw') as string) : describeCause(value),
-  }
-  const fault = new Fault(known ? category : 'other', init)
-  if (known) return fault
-  const foreign = oneOf(FAULT_CLASSES, read(value, 'class'))
-  if (foreign === undefined) return fault
-  Object.assign(fault.report, { class: foreign, next: oneOf(NEXT_STEPS, read(value, 'next')) ?? nextByClass(foreign) })
-  return fault
+  const init = initFrom(value)
+  const raw = typeof init.errorRaw === 'string' ? init.errorRaw : describeCause(value)
+  if (isFaultCategory(category)) return new Fault(category, { ...init, class: undefined, errorRaw: raw })
+  const foreign = oneOf(FAULT_CLASSES, init.class)
+  return new Fault('other', {
+    ...init,
+    errorRaw: typeof category === 'string' ? `${category}: ${raw}` : raw,
+    next: oneOf(NEXT_STEPS, init.next) ?? (foreign === undefined ? undefined : nextByClass(foreign)),
+  })
 }
 
 // ---- details, in the order they are used above ----
 
+const REPORT_KEYS =
+  'class boundary phase error errorRaw next retry sideEffects diagnostics stopped retryAfterMs status reason errors at turnId stepId callId execId boxId boxState requestId'.split(
+    ' ',
+  ) as readonly (keyof FaultInit)[]
+
+/** Whatever stands under the names of a report. The types are claims; `reportOf` checks each. */
+function initFrom(value: object): FaultInit {
+  return definedOnly(Object.fromEntries(REPORT_KEYS.map((key) => [key, read(value, key)]))) as FaultInit
+}
+
 const ERROR_CHARS_MAX = 1_000
+const TEXT_CHARS_MAX = 600 // of a diagnostic, a field error
+const NAME_CHARS_MAX = 200 // of an id, a phase, a reason
+const ENTRIES_MAX = 64 // of each list in a report
 
 function reportOf(category: FaultCategory, init: FaultInit): FaultReport {
   const row = FAULTS[category]
-  const raw = init.errorRaw ?? (init.cause === undefined ? '' : describeCause(init.cause))
-  const error = redactBounded(init.error ?? friendly(category, init.facts), ERROR_CHARS_MAX)
+  const raw = typeof init.errorRaw === 'string' ? init.errorRaw : describedCause(init.cause)
+  const said = typeof init.error === 'string' ? init.error : friendly(category, init.facts)
+  const error = redactBounded(said, ERROR_CHARS_MAX)
   return definedOnly({
     category,
-    class: row.class,
+    class: oneOf(FAULT_CLASSES, init.class) ?? row.class,
     boundary: oneOf(BOUNDARIES, init.boundary) ?? row.boundary,
-    phase: init.phase,
+    phase: name(init.phase),
     error,
     errorRaw: raw === '' ? error : redactBounded(raw, RAW_CHARS_MAX),
     next: oneOf(NEXT_STEPS, init.next) ?? row.next,
-    retry: init.retry,
+    retry: retryOf(init.retry),
     sideEffects: oneOf(SIDE_EFFECTS, init.sideEffects) ?? (category === 'exec_outcome_unknown' ? 'unknown' : 'none'),
-    diagnostics: (init.diagnostics ?? []).map(cleaned),
-    stopped: init.stopped,
-    retryAfterMs: init.retryAfterMs,
-    status: init.status,
-    reason: init.reason,
-    errors: init.errors,
-    turnId: init.turnId,
-    stepId: init.stepId,
-    callId: init.callId,
-    execId: init.execId,
-    boxId: init.boxId,
-    boxState: init.boxState,
-    requestId: init.requestId,
-    at: init.at ?? new Date().toISOString(),
+    diagnostics: entries(init.diagnostics).map(diagnosticOf),
+    stopped: name(init.stopped),
+    retryAfterMs: count(init.retryAfterMs),
+    status: count(init.status),
+    reason: name(init.reason),
+    errors: init.errors === undefined ? undefined : entries(init.errors).map(fieldErrorOf),
+    turnId: name(init.turnId),
+    stepId: name(init.stepId),
+    callId: name(init.callId),
+    execId: name(init.execId),
+    boxId: name(init.boxId),
+    boxState: name(init.boxState),
+    requestId: name(init.requestId),
+    at: name(init.at) ?? new Date().toISOString(),
   }) as FaultReport
 }
 
-const DIAGNOSTIC_CHARS_MAX = 600
+const describedCause = (cause: unknown): string => (cause === undefined ? '' : describeCause(cause))
 
-function cleaned(diagnostic: Diagnostic): Diagnostic {
-  const clean = (text: string): string => redactBounded(text, DIAGNOSTIC_CHARS_MAX)
+function retryOf(retry: unknown): FaultReport['retry'] {
+  if (!isObject(retry)) return undefined
+  const attempt = count(read(retry, 'attempt'))
+  const max = count(read(retry, 'max'))
+  return attempt === undefined || max === undefined
+    ? undefined
+    : { attempt, max, nextAt: name(read(retry, 'nextAt')) ?? null }
+}
+
+function diagnosticOf(diagnostic: object): Diagnostic {
   return {
-    ...diagnostic,
-    message: clean(diagnostic.message),
-    advice: clean(diagnostic.advice),
-    evidence: diagnostic.evidence.map(clean),
+    id: name(read(diagnostic, 'id')) ?? 'unnamed',
+    rank: oneOf(['cause', 'consequence', 'hint'], read(diagnostic, 'rank')) ?? 'hint',
+    message: text(read(diagnostic, 'message')),
+    advice: text(read(diagnostic, 'advice')),
+    retry: text(read(diagnostic, 'retry')),
+    evidence: list(read(diagnostic, 'evidence')).map(text),
+    count: count(read(diagnostic, 'count')) ?? 1,
   }
 }
+
+/** `got` is judged together with the name of its field: what stands in `env.API_KEY` is a secret, whatever its shape. */
+function fieldErrorOf(error: object): FieldError {
+  const field = text(read(error, 'field'))
+  const got = text(read(error, 'got'))
+  const judged = redact(`${field}=${got}`)
+  return {
+    field,
+    expected: text(read(error, 'expected')),
+    got: judged.startsWith(`${field}=`) ? judged.slice(field.length + 1) : '[redacted]',
+  }
+}
+
+function list(value: unknown): readonly unknown[] {
+  try {
+    return Array.isArray(value) ? value.slice(0, ENTRIES_MAX) : []
+  } catch {
+    return [] // I2: a proxy that throws, or an entry whose getter does
+  }
+}
+
+const entries = (value: unknown): readonly object[] => list(value).filter(isObject)
+const text = (value: unknown): string => (typeof value === 'string' ? redactBounded(value, TEXT_CHARS_MAX) : '')
+const name = (value: unknown): string | undefined =>
+  typeof value === 'string' ? redactBounded(value, NAME_CHARS_MAX) : undefined
+const count = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined
 
 function nextByClass(faultClass: FaultClass): NextStep {
   return faultClass === 'transient' || faultClass === 'throttled' ? 'retry' : 'never'

@@ -1,54 +1,27 @@
 /**
  * Takes secrets out of text before anybody sees it. Best effort by known shapes: what a provider's key looks like, what
  * stands behind `Authorization:`, what stands between `//` and `@` in a URL. The name of the secret stays, the value goes.
+ *
+ * I1  Redact first, cut afterwards: a pattern cannot judge half a secret.
+ * I2  Redacting again changes nothing, since reports are rebuilt whenever more is known about them.
+ * I3  Work is linear in the text: every repetition is bounded, or cannot fail once it has begun.
  */
 
 const GONE = '[redacted]'
 
-type Rule = { readonly what: string; readonly pattern: RegExp; readonly by: string }
-
-const rule = (what: string, pattern: RegExp, by: string = GONE): Rule => ({ what, pattern, by })
-
-/** Order matters: whole blocks first, named values next, bare keys by shape last. */
-const RULES: readonly Rule[] = [
-  rule('private key block', /-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)/g),
-  rule(
-    'authorization header',
-    /\b((?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|digest|negotiate)?\s*)[^\s"',;}\]]+/gi,
-    `$1${GONE}`,
-  ),
-  rule('bearer token', /\b(bearer\s+)[A-Za-z0-9._~+/=-]{4,}/gi, `$1${GONE}`),
-  rule('basic credentials', /\b(basic\s+)[A-Za-z0-9+/=]{8,}/gi, `$1${GONE}`),
-  rule('cookie header', /\b((?:set-)?cookie["']?\s*[:=]\s*["']?)[^\r\n"'}]+/gi, `$1${GONE}`),
-  rule('credentials in a URL', /\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/?#"'<>]{1,512}@/gi, `$1${GONE}@`),
-  rule(
-    'named secret',
-    /(["']?\b(?:[\w-]{0,40}[_-])?(?:api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?(?:access[_-]?)?key)?|client[_-]?secret|password|passwd|pwd|token|auth[_-]?token|access[_-]?token|refresh[_-]?token|session[_-]?token|x-api-key|x-auth-token|credential|signature|sig)["']?\s*[:=]\s*["']?)(?!\[redacted\])[^\s"'&,;}\]]{4,}/gi,
-    `$1${GONE}`,
-  ),
-  // By shape, as the providers print them: OpenAI and look-alikes, Anthropic, OpenRouter, Google, AWS, GitHub, GitLab, Slack,
-  // Hugging Face, Groq, xAI, Perplexity, Replicate, Mistral-style hex behind a name is caught above, npm, Stripe, SendGrid, JWT.
-  rule('provider key', /\b(?:sk|rk|pk)[-_][A-Za-z0-9_-]{12,}/g),
-  rule('google key', /\bAIza[A-Za-z0-9_-]{20,}/g),
-  rule('google token', /\bya29\.[A-Za-z0-9_-]{10,}/g),
-  rule('aws key id', /\b(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{12,}/g),
-  rule('github token', /\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{20,})/g),
-  rule('gitlab token', /\bglpat-[A-Za-z0-9_-]{16,}/g),
-  rule('slack token', /\bxox[abprs]-[A-Za-z0-9-]{10,}/g),
-  rule('named prefix key', /\b(?:hf|gsk|xai|pplx|r8|npm|nvapi|csk|fw|tgp_v1|dop_v1|SG)[_.-][A-Za-z0-9_.-]{16,}/g),
-  rule('json web token', /\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?/g),
-]
-
-/** Longest text that is looked through; the rest is cut off first, since a pattern cannot judge half a secret. */
+/** Longest text that is looked through; the rest is left out. */
 const INPUT_CHARS_MAX = 64 * 1024
 
+/** How far back from that end a safe place to cut is looked for: longer than any key but a block, which has its own rule. */
+const CUT_CHARS_MAX = 8 * 1024
+
 export function redact(text: string): string {
-  let out = text.length > INPUT_CHARS_MAX ? text.slice(0, INPUT_CHARS_MAX) : text
+  let out = wellFormed(text.length > INPUT_CHARS_MAX ? cutBetweenWords(text) : text)
   for (const { pattern, by } of RULES) out = out.replace(pattern, by)
   return out
 }
 
-/** Redacted, and at most `charsMax` long with the middle marked as left out. Redaction comes first, so a cut never uncovers half a key. */
+/** Redacted, and at most `charsMax` long with the middle marked as left out. */
 export function redactBounded(text: string, charsMax: number): string {
   const clean = redact(text)
   if (clean.length <= charsMax) return clean
@@ -58,7 +31,121 @@ export function redactBounded(text: string, charsMax: number): string {
   return wellFormed(clean.slice(0, head) + marker + clean.slice(clean.length - (room - head))).slice(0, charsMax)
 }
 
+/** Redacted, and only the beginning of it. */
+export function redactStart(text: string, charsMax: number): string {
+  const clean = redact(text)
+  return clean.length <= charsMax ? clean : wellFormed(clean.slice(0, charsMax - 1)) + '…'
+}
+
+// ---- details ----
+
+type Rule = { readonly what: string; readonly pattern: RegExp; readonly by: string }
+
+const rule = (what: string, source: string, flags: 'g' | 'gi', by: string = GONE): Rule => ({
+  what,
+  pattern: new RegExp(source, flags),
+  by,
+})
+
+/** Not inside a word; but the `n` of an escaped line break in front of a key is no part of the key's word. */
+const START = String.raw`(?<!(?<!\\)[A-Za-z])`
+
+/** Between a name and its value: `: `, `=`, `":"`, `\":\"`, `=>`, `%3D`, or `","` as in a list of raw headers. */
+const BETWEEN = String.raw`(?:(?:\\{0,8}["'])?\s{0,20}(?:=>|[:=]|%3[AaDd])|\\{0,8}["']\s{0,20},(?=\s{0,20}\\{0,8}["']))\s{0,20}`
+
+/** A quoted value to its end, blanks included; or what stands in an array; or a bare word. */
+const QUOTED = String.raw`"(?:[^"\\\r\n]|\\.)+|'(?:[^'\\\r\n]|\\.)+|\\{1,8}["'][^"'\\\r\n]+|\[\s{0,20}["'][^\]\r\n]*\]?`
+const BARE = String.raw`[^\s"'&,;}\])\\[]{4,}`
+const GONE_ALREADY = String.raw`\\{0,8}["']?\[redacted\]`
+
+/** Words that a sentence, or JSON, has in the place of a secret. */
+const PLAIN = String.raw`(?:null|true|false|undefined|none|required|missing|invalid|expired|must|cannot|should|incorrect|TOKEN)(?![\w.~+/=-])`
+
+const SECRET_NAME = String.raw`(?:api[ _-]?key|access[_-]?key(?:[_-]?id)?|(?:secret|private)[_-]?(?:access[_-]?)?key|secret|passw(?:or)?d|passphrase|pwd(?!\s{0,4}[:=]\s{0,4}["']?\/)|(?<!unexpected )token|credential|["']sig(?:nature)?(?=\\{0,8}["']))(?:[_-]?(?:value|hash))?`
+
+const QUERY_NAME = String.raw`(?:key|auth|session|jwt|sas|(?:[\w.-]{0,40}[_.-])?(?:api_?key|token|sig|signature|secret|credential|passw(?:or)?d|pwd)|\w{0,20}token)`
+
+/** Order matters: whole blocks first, named values next, bare keys by shape last. */
+const RULES: readonly Rule[] = [
+  rule(
+    'private key block',
+    String.raw`-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)`,
+    'g',
+  ),
+  rule(
+    'authorization header',
+    String.raw`${START}((?:proxy-)?authorization${BETWEEN}(?:\[\s{0,20})?(?:\\{0,8}["'])?(?!(?:[A-Za-z-]{3,20}[ \t]{1,4})?(?:\[redacted\]|TOKEN(?![\w-])))(?:(?:bearer|basic|token|digest|negotiate|apikey)[ \t]{1,4})?)(?:[A-Za-z-]{3,20}[ \t]{1,4}(?=[^\s[]))?[^\s"'\\,;}\]]+`,
+    'gi',
+    `$1${GONE}`,
+  ),
+  rule(
+    'bearer token',
+    String.raw`${START}(bearer(?:\s{1,20}|%20|\+))(?!(?:${PLAIN}|(?:tokens?|auth|authentication|authorization|scheme|credentials?|header|with|from|that|this|keys?)(?![\w.~+/=-])|(?:realm|scope|error|error_description)=["'\\]))[A-Za-z0-9._~+/=-]{4,}`,
+    'gi',
+    `$1${GONE}`,
+  ),
+  // Base64 has a digit, padding or mixed case within its first characters; "basic understanding" has none of them.
+  rule(
+    'basic credentials',
+    String.raw`${START}([Bb]asic(?:\s{1,20}|%20))(?=[A-Za-z+/]{0,300}(?:[0-9=]|[a-z][A-Z]))[A-Za-z0-9+/]{6,}={0,2}`,
+    'g',
+    `$1${GONE}`,
+  ),
+  rule(
+    'cookie header',
+    String.raw`${START}((?:set-)?cookies?${BETWEEN})(?!${GONE_ALREADY})(?:${QUOTED}|[^\s"'\\[][^\r\n]*)`,
+    'gi',
+    `$1${GONE}`,
+  ),
+  // The second form is a password with an unescaped slash; digits up to a slash are a port.
+  rule(
+    'credentials in a URL',
+    String.raw`(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}:(?:\\?\/){2})(?!\[redacted\]@)(?:[^\s/?#"'<>\\]{1,1024}|[^\s/?#@:"'<>\\[]{0,256}:(?!\d{1,5}[/?#])[^\s"'<>]{1,512})@`,
+    'gi',
+    `$1${GONE}@`,
+  ),
+  rule(
+    'query parameter',
+    String.raw`((?:[?&;]|\\u0026|%26|%3F)${QUERY_NAME}(?:=|%3D))(?!\[redacted\])[^\s&#"'<>\\;,)}\]]+`,
+    'gi',
+    `$1${GONE}`,
+  ),
+  rule(
+    'named secret',
+    String.raw`(${SECRET_NAME}${BETWEEN})(?!${GONE_ALREADY}|\\{0,8}["']?${PLAIN})(?:${QUOTED}|${BARE})`,
+    'gi',
+    `$1${GONE}`,
+  ),
+  // By shape, as the providers print them. A digit or a capital tells a key from a name with hyphens.
+  rule(
+    'provider key', // OpenAI, Anthropic, OpenRouter, DeepSeek, Stripe
+    String.raw`${START}(?:sk|rk|pk)[-_](?=[a-z_-]{0,80}[0-9A-Z])[A-Za-z0-9_-]{16,}`,
+    'g',
+  ),
+  rule('google key', String.raw`${START}AIza[A-Za-z0-9_-]{20,}`, 'g'),
+  rule('google token', String.raw`${START}ya29\.[A-Za-z0-9_-]{10,}`, 'g'),
+  rule('aws key id', String.raw`${START}(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{12,}`, 'g'),
+  rule('github token', String.raw`${START}(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{20,})`, 'g'),
+  rule('gitlab token', String.raw`${START}gl[a-z]{2,6}-[A-Za-z0-9_-]{16,}`, 'g'),
+  rule('slack token', String.raw`${START}(?:xox[a-z]|xapp)-[A-Za-z0-9-]{10,}`, 'g'),
+  rule('slack webhook', String.raw`(hooks\.slack\.com\/services\/)[A-Za-z0-9/]{8,}`, 'g', `$1${GONE}`),
+  rule(
+    'named prefix key', // Hugging Face, Groq, xAI, Perplexity, Replicate, npm, NVIDIA, Cerebras, Fireworks, Together, SendGrid
+    String.raw`${START}(?:hf_|gsk_|xai-|pplx-|r8_|npm_|nvapi-|csk-|fw_|tgp_v1_|dop_v1_|SG\.)(?=[a-z_.-]{0,80}[0-9A-Z])[A-Za-z0-9_.-]{16,}`,
+    'g',
+  ),
+  // The second and third part are optional, so that a token cut short by somebody else goes too.
+  rule('json web token', String.raw`${START}eyJ[A-Za-z0-9_-]{12,}(?:\.[A-Za-z0-9_-]*){0,4}`, 'g'),
+]
+
+/** I1 for what is too long even to look through: back to the last blank, so that no value is halved. */
+function cutBetweenWords(text: string): string {
+  const longest = text.slice(0, INPUT_CHARS_MAX)
+  const blank = /\s\S*$/.exec(longest.slice(-CUT_CHARS_MAX))
+  return longest.slice(0, INPUT_CHARS_MAX - CUT_CHARS_MAX + (blank === null ? 0 : blank.index))
+}
+
 /** A cut through a surrogate pair would make the JSON unreadable for strict parsers. */
-export function wellFormed(text: string): string {
+function wellFormed(text: string): string {
   return text.isWellFormed() ? text : text.toWellFormed()
 }

@@ -4,27 +4,40 @@ export type HeaderSource =
   | { get(name: string): string | null }
   | Readonly<Record<string, string | readonly string[] | undefined>>
 
+/** Longer than any real wait, and short enough to add to a date. */
+const WAIT_MS_MAX = 1_000_000_000_000
+
 /** From `retry-after-ms` (OpenAI, Azure), `retry-after` in seconds or as a date. Nonsense is undefined, the past is 0. */
 export function retryAfterMs(headers: HeaderSource | undefined, now: number): number | undefined {
   if (headers === undefined) return undefined
   const exact = positive(headerOf(headers, 'retry-after-ms'))
-  if (exact !== undefined) return Math.ceil(exact)
+  if (exact !== undefined) return bounded(exact)
   const value = headerOf(headers, 'retry-after')
   const seconds = positive(value)
-  if (seconds !== undefined) return Math.ceil(seconds * 1000)
-  if (value === undefined || !/[a-z]{3}/i.test(value)) return undefined
+  if (seconds !== undefined) return bounded(seconds * 1000)
+  // Only the shapes of HTTP and ISO dates: Date.parse alone takes "try 5" for a day in May 2001.
+  if (value === undefined || !/^\s*(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? |\d{4}-\d\d-\d\dT)/i.test(value))
+    return undefined
   const date = Date.parse(value)
-  return Number.isNaN(date) ? undefined : Math.max(0, date - now)
+  return Number.isNaN(date) ? undefined : bounded(date - now)
 }
 
+/** By name, in any case of letters. */
 export function headerOf(headers: HeaderSource, name: string): string | undefined {
-  if (typeof headers.get === 'function') return (headers as { get(name: string): string | null }).get(name) ?? undefined
-  const value = (headers as Record<string, string | readonly string[] | undefined>)[name]
-  return typeof value === 'string' ? value : value?.[0]
+  try {
+    if (typeof headers.get === 'function')
+      return (headers as { get(name: string): string | null }).get(name) ?? undefined
+    const record = headers as Readonly<Record<string, string | readonly string[] | undefined>>
+    const key = Object.hasOwn(record, name) ? name : Object.keys(record).find((key) => key.toLowerCase() === name)
+    const value = key === undefined ? undefined : record[key]
+    return typeof value === 'string' ? value : value?.[0]
+  } catch {
+    return undefined // somebody else's headers object, and one that throws is one without the header
+  }
 }
+
+const bounded = (ms: number): number => Math.min(WAIT_MS_MAX, Math.max(0, Math.ceil(ms)))
 
 function positive(value: string | undefined): number | undefined {
-  if (value === undefined || !/^\s*\d+(?:\.\d+)?\s*$/.test(value)) return undefined
-  const number = Number(value)
-  return Number.isFinite(number) ? number : undefined
+  return value !== undefined && /^\s*\d+(?:\.\d+)?\s*$/.test(value) ? Number(value) : undefined
 }

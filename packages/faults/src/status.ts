@@ -1,5 +1,6 @@
 /** What an HTTP status means at a boundary, with the typed `code` and `type` of the body's error object looked at first. */
 import { isObject, read } from './cause.ts'
+import { redactStart } from './redact.ts'
 import type { Boundary, FaultCategory } from './table.ts'
 
 export type StatusVerdict = { readonly category: FaultCategory; readonly detail?: string | undefined }
@@ -24,7 +25,7 @@ export function statusCategory(
 
 /**
  * Typed codes that providers put into `error.code` or `error.type`, in a refused answer or inside a stream.
- * OpenAI, Azure, Anthropic, llama.cpp, vLLM, Ollama, DeepSeek, OpenRouter, Mistral: `docs/concepts/model-errors.md`.
+ * OpenAI, Azure, Anthropic, llama.cpp, vLLM, Ollama, DeepSeek, OpenRouter, Mistral.
  */
 export const PROVIDER_CODES: Readonly<Record<string, FaultCategory>> = {
   context_length_exceeded: 'model_context_overflow',
@@ -82,8 +83,11 @@ export function providerCodeCategory(body: unknown): FaultCategory | undefined {
 
 export function messageOf(body: unknown): string | undefined {
   for (const error of errorObjects(body)) {
-    const message = read(error, 'message')
-    if (typeof message === 'string' && message !== '') return message.slice(0, 300)
+    // OpenAI and most others say `message`, Ollama has the text itself under `error`, FastAPI under `detail`.
+    for (const key of ['message', 'error', 'detail']) {
+      const message = read(error, key)
+      if (typeof message === 'string' && message !== '') return redactStart(message, 300)
+    }
   }
   return undefined
 }
@@ -96,8 +100,8 @@ function modelCategory(status: number, body: unknown): FaultCategory {
   if (named === undefined) return contextOverflowText(body) ? 'model_context_overflow' : byStatus
   // A server that says 5xx has failed, whatever its error object calls itself; a 4xx is as specific as its code.
   if (status >= 500) return named === 'model_overloaded' || named === 'model_rate_limited' ? named : byStatus
-  // llama.cpp, vLLM: `invalid_request_error` bodies with nothing typed about the overflow.
-  if (status === 400 && named === 'model_server_error') return byStatus
+  // A genuine 4xx is never retried: some servers call every error `api_error`.
+  if (named === 'model_server_error') return byStatus
   return named
 }
 

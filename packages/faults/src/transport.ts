@@ -2,7 +2,7 @@
  * What kind of transport trouble a cause chain shows, whoever was called. By typed code first; text last, anchored, each
  * pattern beside a message that was really seen. What the kind *means* depends on the boundary and is decided elsewhere.
  */
-import { type CauseLink, isObject, read } from './cause.ts'
+import type { CauseLink } from './cause.ts'
 
 export const TRANSPORT_KINDS = [
   'refused', // nobody listens
@@ -23,24 +23,22 @@ export const TRANSPORT_KINDS = [
 ] as const
 export type TransportKind = (typeof TRANSPORT_KINDS)[number]
 
-export function transportKind(thrown: unknown, chain: readonly CauseLink[]): TransportKind | undefined {
-  for (const link of chain) {
-    const kind = kindByCode(link)
-    if (kind !== undefined) return kind
-  }
-  const bySqlite = isObject(thrown) ? SQLITE_KINDS.get(Number(read(thrown, 'errcode')) & 0xff) : undefined
-  if (bySqlite !== undefined) return bySqlite
-  for (const link of chain) {
-    const row = TEXT_RULES.find((rule) => rule.pattern.test(link.message))
-    if (row !== undefined) return row.kind
-  }
-  return undefined
+export function transportKind(chain: readonly CauseLink[]): TransportKind | undefined {
+  const typed = chain.map(kindByType).filter((kind) => kind !== undefined)
+  // Of several addresses tried, the one that was answered says more than the one without a route: a machine without
+  // IPv6 has no way to `::1` and is still not offline.
+  const told = typed.find((kind) => kind !== 'no_route') ?? typed[0]
+  return told ?? first(chain, kindByName) ?? first(chain, kindByText)
 }
 
 /** Whether the trouble came before a connection stood. Node says so by the failed system call. */
 export function failedToConnect(chain: readonly CauseLink[]): boolean {
   return chain.some(
-    (link) => link.syscall === 'connect' || link.syscall === 'getaddrinfo' || link.code === 'UND_ERR_CONNECT_TIMEOUT',
+    (link) =>
+      link.syscall === 'connect' ||
+      link.syscall === 'getaddrinfo' ||
+      link.code === 'UND_ERR_CONNECT_TIMEOUT' ||
+      HANDSHAKE_CUT.test(link.message),
   )
 }
 
@@ -65,14 +63,13 @@ const KIND_BY_CODE: Readonly<Record<string, TransportKind>> = {
   EPIPE: 'broken',
   UND_ERR_SOCKET: 'broken',
   UND_ERR_DESTROYED: 'broken',
+  UND_ERR_CLOSED: 'broken',
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'broken',
   ERR_STREAM_PREMATURE_CLOSE: 'broken',
   ERR_STREAM_DESTROYED: 'broken',
-  ERR_HTTP2_STREAM_ERROR: 'broken',
-  ERR_HTTP2_SESSION_ERROR: 'broken',
-  ERR_HTTP2_GOAWAY_SESSION: 'broken',
   Z_BUF_ERROR: 'broken',
   Z_DATA_ERROR: 'broken',
+  UND_ERR_HEADERS_OVERFLOW: 'not_http',
   DEPTH_ZERO_SELF_SIGNED_CERT: 'untrusted',
   SELF_SIGNED_CERT_IN_CHAIN: 'untrusted',
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'untrusted',
@@ -91,16 +88,45 @@ const KIND_BY_CODE: Readonly<Record<string, TransportKind>> = {
   EIO: 'disk_broken',
 }
 
-function kindByCode(link: CauseLink): TransportKind | undefined {
-  const { code, name } = link
+function first(
+  chain: readonly CauseLink[],
+  kindOf: (link: CauseLink) => TransportKind | undefined,
+): TransportKind | undefined {
+  for (const link of chain) {
+    const kind = kindOf(link)
+    if (kind !== undefined) return kind
+  }
+  return undefined
+}
+
+function kindByType(link: CauseLink): TransportKind | undefined {
+  const { code, name, syscall, errcode } = link
   if (code !== undefined) {
+    // A connection that stood and then timed out under TCP's own retransmissions is broken, not unconnected.
+    if (code === 'ETIMEDOUT' && (syscall === 'read' || syscall === 'write')) return 'broken'
     const kind = Object.hasOwn(KIND_BY_CODE, code) ? KIND_BY_CODE[code] : undefined
     if (kind !== undefined) return kind
     if (code.startsWith('HPE_')) return 'not_http' // Node 20's parser errors; Node 24 gives only the name
     if (code.startsWith('CERT_') || code.startsWith('ERR_TLS_CERT')) return 'untrusted'
     if (code.startsWith('ERR_SSL_')) return 'wrong_protocol'
+    if (code.startsWith('ERR_HTTP2_')) return 'broken'
+    if (syscall === 'connect') return 'refused' // a firewall's EACCES or EPERM, a socket file that is not there
+    if (syscall === 'getaddrinfo') return 'name_unresolved'
   }
+  if (errcode !== undefined) return SQLITE_KINDS.get(errcode & 0xff)
   return name === 'HTTPParserError' ? 'not_http' : undefined
+}
+
+/** An abort or a time-out that is not ours: whoever wanted the end, the answer did not arrive. */
+function kindByName(link: CauseLink): TransportKind | undefined {
+  if (link.name === 'AbortError') return 'broken'
+  return link.name === 'TimeoutError' ? 'headers_timeout' : undefined
+}
+
+function kindByText(link: CauseLink): TransportKind | undefined {
+  const code = SYSTEM_TEXT.exec(link.message)?.[1]
+  if (code !== undefined && Object.hasOwn(KIND_BY_CODE, code)) return KIND_BY_CODE[code]
+  return TEXT_RULES.find((rule) => rule.pattern.test(link.message))?.kind
 }
 
 /** SQLite's primary result codes, as `node:sqlite` gives them in `errcode`. */
@@ -110,6 +136,12 @@ const SQLITE_KINDS: ReadonlyMap<number, TransportKind> = new Map([
   [13, 'disk_full'], // SQLITE_FULL
   [26, 'corrupt'], // SQLITE_NOTADB
 ])
+
+/** Node's own wording, for errors that crossed a wire as text: `connect ECONNREFUSED 127.0.0.1:54321`. */
+const SYSTEM_TEXT = /^(?:connect|read|write|getaddrinfo) (E[A-Z_]{3,30})(?= |$)/
+
+/** A FIN inside the TLS handshake has no system call, only these words. */
+const HANDSHAKE_CUT = /^Client network socket disconnected before secure TLS connection was established$/
 
 type TextRule = { readonly kind: TransportKind; readonly pattern: RegExp; readonly seen: string }
 

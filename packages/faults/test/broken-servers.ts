@@ -1,0 +1,120 @@
+/** Servers on loopback that go wrong in one exact way, and the calls that run into them. Raw TCP: an HTTP server is too polite. */
+import { once } from 'node:events'
+import net from 'node:net'
+import type { AddressInfo } from 'node:net'
+
+/** What the server does with a connection once the request's head is in; what it returns it does when the client has read. */
+export type Script = (socket: net.Socket) => void | (() => void)
+
+export type BrokenServer = {
+  readonly port: number
+  readonly url: string
+  /** Called by the client when bytes of the body have arrived. */
+  readonly arrived: () => void
+  readonly [Symbol.asyncDispose]: () => Promise<void>
+}
+
+/** Speaks after the blank line that ends a request's head; `atOnce` speaks on the first byte, as for a TLS hello. */
+export async function serve(script: Script, atOnce = false): Promise<BrokenServer> {
+  const sockets = new Set<net.Socket>()
+  let leave: (() => void) | undefined
+  const server = net.createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {
+      // The peer's resets are what these servers are for.
+    })
+    let seen = ''
+    socket.on('data', (bytes) => {
+      seen += bytes.toString('latin1')
+      if (!atOnce && !seen.includes('\r\n\r\n')) return
+      seen = ''
+      leave = script(socket) ?? undefined
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    port,
+    url: `http://127.0.0.1:${port}/`,
+    arrived: () => leave?.(),
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+/** A port on which nobody listens: taken once, so that nobody else has it, and given back. */
+export async function closedPort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+export const SSE_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n'
+export const CHUNKED = `${SSE_HEAD}Transfer-Encoding: chunked\r\n\r\n`
+export const EVENT = 'data: {"choices":[{"delta":{"content":"Hel"}}]}\n\n'
+export const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
+
+/** Says it and closes at once: a FIN comes after the bytes by itself. */
+export const sayThenClose =
+  (text: string): Script =>
+  (socket) =>
+    void socket.end(text)
+
+/** Says it and resets when the client has read it: a reset overtakes bytes and would swallow them. */
+export const sayThenReset =
+  (text: string): Script =>
+  (socket) => {
+    socket.write(text)
+    return () => void socket.resetAndDestroy()
+  }
+
+export const reset: Script = (socket) => void socket.resetAndDestroy()
+
+export const say =
+  (text: string): Script =>
+  (socket) =>
+    void socket.write(text)
+
+/** What came of a fetch read to its end: what was thrown, in which phase, and what had arrived. */
+export type Outcome = {
+  readonly phase: 'headers' | 'stream'
+  readonly thrown: unknown
+  readonly text: string
+  readonly ended: boolean
+}
+
+export async function call(url: string, init: RequestInit = {}, arrived?: () => void): Promise<Outcome> {
+  let phase: 'headers' | 'stream' = 'headers'
+  let text = ''
+  try {
+    const response = await fetch(url, init)
+    phase = 'stream'
+    const decoder = new TextDecoder()
+    for await (const bytes of response.body ?? []) {
+      text += decoder.decode(bytes as Uint8Array, { stream: true })
+      arrived?.()
+    }
+    return { phase, thrown: undefined, text, ended: true }
+  } catch (thrown) {
+    return { phase, thrown, text, ended: false }
+  }
+}
+
+type Dispatcher = { close(): Promise<void>; destroy(): Promise<void> }
+
+/** A connection pool of Node's own fetch with other settings; its class is reachable only through the global one. */
+export async function dispatcher(options: object): Promise<Dispatcher> {
+  await fetch('data:,').then((response) => response.text()) // the global pool exists after a first use
+  const pool = (globalThis as Record<symbol, unknown>)[Symbol.for('undici.globalDispatcher.1')] as object
+  const Agent = pool.constructor as new (options: object) => Dispatcher
+  return new Agent(options)
+}
+
+export const through = (pool: Dispatcher): RequestInit => ({ dispatcher: pool }) as unknown as RequestInit

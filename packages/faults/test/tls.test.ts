@@ -1,0 +1,95 @@
+/** TLS that goes wrong, with real handshakes on loopback. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import test from 'node:test'
+import tls from 'node:tls'
+import { classify, type FaultCategory } from '@breakfall/faults'
+import { call, dispatcher, reset, say, sayThenClose, serve, through } from './broken-servers.ts'
+
+// Made for these tests alone, good until 2126, for the name elsewhere.test: the key is in the repository and secures nothing.
+const cert = readFileSync(new URL('tls/test-only-cert.pem', import.meta.url))
+const key = readFileSync(new URL('tls/test-only-key.pem', import.meta.url))
+
+async function secureServer(): Promise<{ port: number; [Symbol.asyncDispose]: () => Promise<void> }> {
+  const server = tls.createServer({ cert, key }, (socket) => {
+    socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
+  })
+  server.on('tlsClientError', () => {
+    // The client's refusal is what is tested.
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    async [Symbol.asyncDispose]() {
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+function check(thrown: unknown, model: FaultCategory, runner: FaultCategory, phase: string, raw: RegExp): void {
+  for (const [boundary, category] of [
+    ['model', model],
+    ['runner', runner],
+  ] as const) {
+    const fault = classify(thrown, { boundary, phase: 'headers' })
+    assert.equal(fault.category, category, fault.errorRaw)
+    assert.equal(fault.report.phase, phase)
+    assert.match(fault.errorRaw, raw)
+    assert.equal(fault.cause, thrown)
+  }
+}
+
+test('a self-signed certificate is a matter of configuration, told by its code', async () => {
+  await using server = await secureServer()
+  const { thrown } = await call(`https://127.0.0.1:${server.port}/`)
+  check(thrown, 'model_endpoint_invalid', 'runner_protocol_error', 'headers', /DEPTH_ZERO_SELF_SIGNED_CERT/)
+})
+
+test('a certificate for another host is a matter of configuration', async () => {
+  await using server = await secureServer()
+  const pool = await dispatcher({ connect: { ca: cert } })
+  const { thrown } = await call(`https://127.0.0.1:${server.port}/`, through(pool))
+  check(thrown, 'model_endpoint_invalid', 'runner_protocol_error', 'headers', /ERR_TLS_CERT_ALTNAME_INVALID/)
+  await pool.destroy()
+})
+
+test('https to a server of plain HTTP is a matter of configuration', async () => {
+  await using server = await serve(say('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n'), true)
+  const { thrown } = await call(`https://127.0.0.1:${server.port}/`)
+  check(thrown, 'model_endpoint_invalid', 'runner_protocol_error', 'headers', /ERR_SSL_WRONG_VERSION_NUMBER|EPROTO/)
+})
+
+test('a reset in the handshake is transient', async () => {
+  await using server = await serve(reset, true)
+  const { thrown } = await call(`https://127.0.0.1:${server.port}/`)
+  check(thrown, 'model_stream_interrupted', 'runner_unreachable', 'headers', /ECONNRESET/)
+})
+
+test('a close in the handshake is transient, and known to be before any connection stood', async () => {
+  await using server = await serve(sayThenClose(''), true)
+  const { thrown } = await call(`https://127.0.0.1:${server.port}/`)
+  check(thrown, 'model_unreachable', 'runner_unreachable', 'connect', /before secure TLS connection/)
+})
+
+test('a handshake that nobody answers is a connection that took too long', async () => {
+  await using server = await serve(() => {
+    // It takes the hello and says nothing.
+  }, true)
+  const pool = await dispatcher({ connect: { timeout: 50 } })
+  const { thrown } = await call(`https://127.0.0.1:${server.port}/`, through(pool))
+  check(thrown, 'model_unreachable', 'runner_unreachable', 'connect', /UND_ERR_CONNECT_TIMEOUT/)
+  await pool.destroy()
+})
+
+test('a record that cannot be decrypted in mid-stream is a broken stream, not a wrong address', () => {
+  const cause = Object.assign(new Error('decryption failed or bad record mac'), {
+    code: 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC',
+  })
+  const thrown = new TypeError('terminated', { cause })
+  assert.equal(classify(thrown, { boundary: 'model', phase: 'stream' }).category, 'model_stream_interrupted')
+  assert.equal(classify(thrown, { boundary: 'runner', phase: 'stream' }).category, 'runner_unreachable')
+})
