@@ -33,9 +33,19 @@ function refusal(files: { user?: string; folder?: string }, env: Record<string, 
 }
 
 test('later wins: file, folder, environment, flag; and each value says where it came from', () => {
-  const files = { user: '[model]\nbaseUrl = "http://127.0.0.1:1/v1"\nname = "a"\n[policy]\nattemptsMax = 2\nbackoffMs = 1\n', folder: '\n[model]\nname = "b"\n[policy]\nbackoffMs = 2\n' }
-  const loaded = load(files, { BREAKFALL_POLICY_BACKOFF_MS: '3' }, { 'policy.attemptsMax': { value: 9, flag: '--attempts-max' } })
-  assert.deepEqual(loaded.config, { model: { baseUrl: 'http://127.0.0.1:1/v1', name: 'b' }, policy: { attemptsMax: 9, backoffMs: 3 } })
+  const files = {
+    user: '[model]\nbaseUrl = "http://127.0.0.1:1/v1"\nname = "a"\n[policy]\nattemptsMax = 2\nbackoffMs = 1\n',
+    folder: '\n[model]\nname = "b"\n[policy]\nbackoffMs = 2\n',
+  }
+  const loaded = load(
+    files,
+    { BREAKFALL_POLICY_BACKOFF_MS: '3' },
+    { 'policy.attemptsMax': { value: 9, flag: '--attempts-max' } },
+  )
+  assert.deepEqual(loaded.config, {
+    model: { baseUrl: 'http://127.0.0.1:1/v1', name: 'b' },
+    policy: { attemptsMax: 9, backoffMs: 3 },
+  })
   assert.equal(loaded.origins.get('model.baseUrl'), `${userFile}:2`)
   assert.equal(loaded.origins.get('model.name'), `${folderFile}:3`)
   assert.equal(loaded.origins.get('policy.backoffMs'), 'environment BREAKFALL_POLICY_BACKOFF_MS')
@@ -43,14 +53,26 @@ test('later wins: file, folder, environment, flag; and each value says where it 
 })
 
 test('an unknown key is an error that names file and line', () => {
-  assert.equal(refusal({ user: '# mine\n[model]\nname = "x"\nbaseURL = "http://x"\n' }), `${userFile}:4: unknown key model.baseURL`)
+  assert.equal(
+    refusal({ user: '# mine\n[model]\nname = "x"\nbaseURL = "http://x"\n' }),
+    `${userFile}:4: unknown key model.baseURL`,
+  )
   assert.equal(refusal({ user: '[modle]\nname = "x"\n' }), `${userFile}:1: unknown key modle`)
 })
 
 test('a bad value is an error that names file, line, what was expected and what came', () => {
-  assert.equal(refusal({ user: '[policy]\n\nattemptsMax = 0\n' }), `${userFile}:3: policy.attemptsMax must be an integer from 1 to 100, got 0`)
-  assert.match(refusal({ user: '[model]\napi = "openai"\n' }), /:2: model\.api must be one of openai-chat, anthropic-messages, got "openai"$/)
-  assert.match(refusal({ user: '[[model.fallback]]\nname = "a"\n[[model.fallback]]\nurl = "b"\n' }), /:4: unknown key model\.fallback\.1\.url$/)
+  assert.equal(
+    refusal({ user: '[policy]\n\nattemptsMax = 0\n' }),
+    `${userFile}:3: policy.attemptsMax must be an integer from 1 to 100, got 0`,
+  )
+  assert.match(
+    refusal({ user: '[model]\napi = "openai"\n' }),
+    /:2: model\.api must be one of openai-chat, anthropic-messages, got "openai"$/,
+  )
+  assert.match(
+    refusal({ user: '[[model.fallback]]\nname = "a"\n[[model.fallback]]\nurl = "b"\n' }),
+    /:4: unknown key model\.fallback\.1\.url$/,
+  )
 })
 
 test('broken TOML names the line', () => {
@@ -58,7 +80,16 @@ test('broken TOML names the line', () => {
 })
 
 test("a cloned folder's file cannot name a command, a URL or a key", () => {
-  for (const text of ['[model]\nbaseUrl = "http://evil.example/v1"', '[model]\napiKeyEnv = "HOME"', '[model.serve]\ncommand = ["sh"]', '[runner]\nresolveCommand = ["sh"]', '[runner]\nurl = "http://evil.example"', '[daemon]\nport = 1', '[remote_runner]\nendpoint = "http://evil.example"', '[[model.fallback]]\nname = "x"']) {
+  for (const text of [
+    '[model]\nbaseUrl = "http://evil.example/v1"',
+    '[model]\napiKeyEnv = "HOME"',
+    '[model.serve]\ncommand = ["sh"]',
+    '[runner]\nresolveCommand = ["sh"]',
+    '[runner]\nurl = "http://evil.example"',
+    '[daemon]\nport = 1',
+    '[remote_runner]\nendpoint = "http://evil.example"',
+    '[[model.fallback]]\nname = "x"',
+  ]) {
     assert.match(refusal({ folder: text }), /breakfall\.toml:\d+: .* cannot be set by a folder's file/)
   }
   load({ folder: '[model]\nname = "x"\n[policy]\nstepsMax = 5\n[limits]\nmemoryMb = 512\n' })
@@ -67,9 +98,15 @@ test("a cloned folder's file cannot name a command, a URL or a key", () => {
 test('every key has a variable, an unknown BREAKFALL_ variable is a warning, a bad value names the variable', () => {
   assert.deepEqual(variables().get('BREAKFALL_MODEL_BASE_URL'), ['model', 'baseUrl'])
   assert.deepEqual(variables().get('BREAKFALL_POLICY_LIVENESS_MS'), ['policy', 'livenessMs'])
-  const loaded = load({}, { BREAKFALL_MODEL_BASEURL: 'x', BREAKFALL_MODEL_NAME: '7', BREAKFALL_RUNNER_RESOLVE_COMMAND: 'find runner' })
+  const loaded = load(
+    {},
+    { BREAKFALL_MODEL_BASEURL: 'x', BREAKFALL_MODEL_NAME: '7', BREAKFALL_RUNNER_RESOLVE_COMMAND: 'find runner' },
+  )
   assert.deepEqual(loaded.config, { model: { name: '7' }, runner: { resolveCommand: ['find', 'runner'] } })
   assert.deepEqual(loaded.warnings.length, 1)
   assert.match(loaded.warnings[0] ?? '', /BREAKFALL_MODEL_BASEURL/)
-  assert.match(refusal({}, { BREAKFALL_POLICY_ATTEMPTS_MAX: 'many' }), /^environment BREAKFALL_POLICY_ATTEMPTS_MAX: policy\.attemptsMax must be an integer/)
+  assert.match(
+    refusal({}, { BREAKFALL_POLICY_ATTEMPTS_MAX: 'many' }),
+    /^environment BREAKFALL_POLICY_ATTEMPTS_MAX: policy\.attemptsMax must be an integer/,
+  )
 })

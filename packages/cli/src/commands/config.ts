@@ -1,0 +1,78 @@
+/** `breakfall config show` and `config example`: what is set, where it came from, and what could be. */
+import type { LoadedConfig } from '../config/load.ts'
+import type { Output } from '../output.ts'
+
+export function showConfig(loaded: LoadedConfig, options: { origin: boolean }, out: Output): void {
+  const rows = [...loaded.origins]
+    .sort(([a], [b]) => a.localeCompare(b))
+    .map(([key, origin]) => ({ key, value: valueAt(loaded.config, key), origin }))
+  if (out.json) {
+    for (const row of rows) out.data(row)
+    out.data({ event: 'result', config: loaded.config, files: loaded.files, warnings: loaded.warnings })
+    return
+  }
+  if (rows.length === 0) out.line('# nothing is set: all defaults. See: breakfall config example')
+  for (const { key, value, origin } of rows)
+    out.line(`${key} = ${JSON.stringify(value)}${options.origin ? out.style('dim', `   # ${origin}`) : ''}`)
+}
+
+function valueAt(config: unknown, key: string): unknown {
+  return key.split('.').reduce<unknown>((value, part) => (value as Record<string, unknown> | undefined)?.[part], config)
+}
+
+export const EXAMPLE_CONFIG = `# Breakfall's configuration: put it at ~/.config/breakfall/config.toml and keep what you need.
+# A folder's own breakfall.toml may set [model] name, [policy] and [limits] only, since it comes with a clone.
+# Each key is also a variable ([model] baseUrl is BREAKFALL_MODEL_BASE_URL), and policies are flags (--liveness-ms).
+
+[model]
+# baseUrl = "http://127.0.0.1:8080/v1"     # any server that speaks OpenAI chat completions or Anthropic messages
+# name = "qwen3-coder"
+# api = "openai-chat"                      # or "anthropic-messages"
+# apiKeyEnv = "OPENAI_API_KEY"             # the variable that holds the key; never the key itself
+# profile = "llama-cpp"                    # what the server can do: openai, anthropic, vllm, sglang, llama-cpp, ollama,
+#                                          # deepseek, mistral, openrouter, generic
+
+# Tried in this order when the first model's tries are spent.
+# [[model.fallback]]
+# baseUrl = "https://api.openai.com/v1"
+# name = "gpt-5"
+# apiKeyEnv = "OPENAI_API_KEY"
+
+# A model server that Breakfall starts, watches and restarts. {port} is a free port.
+# [model.serve]
+# command = ["llama-server", "-m", "model.gguf", "--port", "{port}"]
+
+[runner]
+# url = "http://127.0.0.1:41231"           # a runner elsewhere; left out, one is started on this machine
+# tokenFile = "/path/to/token"
+# resolveCommand = ["my-cloud", "runner-url"]   # prints the runner's URL, asked again whenever it cannot be reached
+# resolveUrl = "http://127.0.0.1:9000/runner"   # or returns it
+# isolation = "bwrap"                      # "process" runs commands without a sandbox, and has to be asked for
+# allowWorkspace = ["/home/me/projects"]
+
+[policy]
+# attemptsMax = 6          # tries per step
+# failuresMax = 60         # failures per turn
+# waitMsMax = 1800000      # waiting between tries, per turn
+# park = "auto"            # or "never": end the turn instead of waiting durably
+# parkMsMax = 86400000
+# outcomeUnknown = "tell"  # or "stop": what happens when nobody can know whether a command ran
+# stepsMax = 200
+# backoffMs = 500
+# connectMs = 10000
+# headersMs = 300000       # local servers load the model before they answer
+# livenessMs = 120000      # silence without any byte
+# progressMs = 600000      # signs of life, but no output
+
+[limits]                   # of the boxes that runs create
+# memoryMb = 1024
+# pids = 256
+
+[daemon]
+# port = 4711
+# stateDir = "/path/to/state"
+
+[gateway]
+# upstream = "http://127.0.0.1:8080/v1"
+# hold = "tools"           # or "answer", "none"
+`

@@ -1,0 +1,195 @@
+/**
+ * A daemon over its own API: calls, and a session's events that go on over cuts and restarts by cursor.
+ * Every failure is a Fault: the daemon's own, or `daemon_unreachable`.
+ */
+import { randomUUIDv7 } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { classify, decide, Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
+import {
+  type Session,
+  type SessionCreate,
+  type SessionEvent,
+  SseDecoder,
+  type SseFrame,
+  type Turn,
+} from '@breakfall/wire'
+
+export type DaemonAddress = { readonly url: string; readonly token: string }
+
+export type Receipt = { readonly turnId: string; readonly seq: number }
+
+export type EventsOptions = {
+  readonly after?: string | number | undefined
+  readonly signal?: AbortSignal | undefined
+  /** Asked before each new try: where the daemon is now. May start one. */
+  readonly recover?: ((fault: Fault) => Promise<DaemonAddress>) | undefined
+}
+
+export class DaemonClient {
+  #address: DaemonAddress
+
+  constructor(address: DaemonAddress) {
+    this.#address = address
+  }
+
+  get url(): string {
+    return this.#address.url
+  }
+
+  async health(): Promise<{ readonly status: string; readonly version?: string }> {
+    return this.#call('GET', '/v1/health')
+  }
+
+  createSession(create: SessionCreate): Promise<Session> {
+    return this.#call('POST', '/v1/sessions', create)
+  }
+
+  session(id: string): Promise<Session> {
+    return this.#call('GET', `/v1/sessions/${encodeURIComponent(id)}`)
+  }
+
+  async sessions(): Promise<readonly Session[]> {
+    const all: Session[] = []
+    let cursor: string | undefined
+    do {
+      const query: string = cursor === undefined ? '' : `?cursor=${encodeURIComponent(cursor)}`
+      const page: { sessions: Session[]; next?: string } = await this.#call('GET', `/v1/sessions${query}`)
+      all.push(...page.sessions)
+      cursor = page.next
+    } while (cursor !== undefined)
+    return all
+  }
+
+  removeSession(id: string): Promise<void> {
+    return this.#call('DELETE', `/v1/sessions/${encodeURIComponent(id)}`)
+  }
+
+  /** The key makes a repeated call the same turn, so it is safe to repeat over a cut connection. */
+  prompt(sessionId: string, prompt: string, options: { key?: string; queue?: boolean } = {}): Promise<Receipt> {
+    const body = options.queue === true ? { prompt, queue: true } : { prompt }
+    return this.#call('POST', `/v1/sessions/${encodeURIComponent(sessionId)}/turns`, body, {
+      'idempotency-key': options.key ?? randomUUIDv7(),
+    })
+  }
+
+  turn(id: string): Promise<Turn> {
+    return this.#call('GET', `/v1/turns/${encodeURIComponent(id)}`)
+  }
+
+  cancel(turnId: string, reason?: string): Promise<Turn> {
+    return this.#call('POST', `/v1/turns/${encodeURIComponent(turnId)}/cancel`, reason === undefined ? {} : { reason })
+  }
+
+  resume(turnId: string): Promise<Turn> {
+    return this.#call('POST', `/v1/turns/${encodeURIComponent(turnId)}/resume`, {})
+  }
+
+  /** Replay, then live. Goes on after a cut from the last event seen; throws a Fault when the daemon stays away. */
+  async *events(sessionId: string, options: EventsOptions = {}): AsyncGenerator<SessionEvent> {
+    let cursor = options.after === undefined ? undefined : String(options.after)
+    let attempt = 0
+    const isOver = (): boolean => options.signal?.aborted === true
+    while (!isOver()) {
+      try {
+        for await (const frame of this.#frames(sessionId, cursor, options.signal)) {
+          attempt = 0
+          if (frame.id === undefined) continue // `reset`: the replay from the start follows, and its seqs say so
+          cursor = frame.id
+          yield JSON.parse(frame.data) as SessionEvent
+        }
+        attempt++ // ended by the daemon: it is going away, or found us slow
+      } catch (thrown) {
+        if (isOver()) return
+        attempt++
+        await this.#again(thrown, attempt, options)
+      }
+    }
+  }
+
+  async #again(thrown: unknown, attempt: number, options: EventsOptions): Promise<void> {
+    const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'daemon', address: this.#address.url })
+    const situation = { attempt, failures: attempt, waitedMs: 0, dice: Math.random(), canPark: false }
+    const decision = decide(fault.report, situation, RECONNECT, Date.now())
+    if (decision.action !== 'retry') throw fault.with({ stopped: decision.because })
+    await sleep(decision.delayMs, undefined, { signal: options.signal }).catch(() => {
+      // cancelled while waiting: the loop above ends by the same signal
+    })
+    if (options.recover !== undefined && options.signal?.aborted !== true) this.#address = await options.recover(fault)
+  }
+
+  async *#frames(
+    sessionId: string,
+    cursor: string | undefined,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<SseFrame> {
+    const path = `/v1/sessions/${encodeURIComponent(sessionId)}/events`
+    const response = await this.#fetch(
+      'GET',
+      path,
+      undefined,
+      { accept: 'text/event-stream', ...(cursor === undefined ? {} : { 'last-event-id': cursor }) },
+      signal,
+    )
+    const ready: SseFrame[] = []
+    const decoder = new SseDecoder({ onEvent: (frame) => void ready.push(frame) })
+    for await (const chunk of response.body ?? []) {
+      decoder.push(chunk)
+      yield* ready.splice(0)
+    }
+  }
+
+  async #call<T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
+    const response = await this.#fetch(method, path, body, headers)
+    const text = await response.text()
+    return (text === '' ? undefined : JSON.parse(text)) as T
+  }
+
+  async #fetch(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+    signal?: AbortSignal,
+  ): Promise<Response> {
+    const { url, token } = this.#address
+    let response: Response
+    try {
+      response = await fetch(url + path, {
+        method,
+        headers: {
+          authorization: `Bearer ${token}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(signal === undefined ? {} : { signal }),
+      })
+    } catch (thrown) {
+      throw classify(thrown, { boundary: 'daemon', address: url, signal })
+    }
+    if (response.ok) return response
+    throw classify(undefined, {
+      boundary: 'daemon',
+      address: url,
+      response: { status: response.status, headers: response.headers, body: await bodyOf(response) },
+    })
+  }
+}
+
+// ---- details ----
+
+/** About half a minute of tries, which a restart by a service manager fits into. */
+const RECONNECT = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 } as const
+
+async function bodyOf(response: Response): Promise<unknown> {
+  const text = await response.text()
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text // not JSON: kept as it is for the raw error
+  }
+}
+
+export function unreachable(detail: string): Fault {
+  return new Fault('daemon_unreachable', { error: `${detail}; start one with "breakfall up"` })
+}

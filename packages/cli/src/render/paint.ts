@@ -1,0 +1,28 @@
+/** Puts pieces of text on the terminal in their tones. */
+import { stripVTControlCharacters } from 'node:util'
+import type { Output, Style } from '../output.ts'
+import type { Piece } from './turn-view.ts'
+
+const STYLES: Readonly<Record<Piece['tone'], Style | undefined>> = {
+  plain: undefined,
+  dim: 'dim',
+  good: 'green',
+  bad: 'red',
+  warn: 'yellow',
+  head: ['bold', 'cyan'],
+}
+
+export function paint(out: Output, pieces: readonly Piece[]): void {
+  for (const { kind, tone, text } of pieces) {
+    const style = STYLES[tone]
+    const clean = withoutControls(text)
+    const painted = style === undefined ? clean : out.style(style, clean)
+    if (kind === 'text') out.write(painted)
+    else out.line(painted)
+  }
+}
+
+/** A tool's output may hold escape sequences that move the cursor or rename the window; only text is shown. */
+export function withoutControls(text: string): string {
+  return stripVTControlCharacters(text).replace(/\p{Cc}/gu, (c) => (c === '\n' || c === '\t' ? c : ''))
+}

@@ -1,0 +1,144 @@
+/**
+ * A turn's events as text for people. Pure: an event in, pieces of text out; the view holds only what it has shown.
+ *
+ * I1  What was shown and is void is said to be void; the answer is never shown twice without that.
+ */
+import { duration, type FaultReport } from '@breakfall/faults'
+import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
+
+/** `text` goes on in the same line; `line` is a line of its own. */
+export type Piece = {
+  readonly kind: 'text' | 'line'
+  readonly tone: 'plain' | 'dim' | 'good' | 'bad' | 'warn' | 'head'
+  readonly text: string
+}
+
+export type Survived = { readonly category: string; readonly what: string; readonly how: string }
+
+const OUTPUT_LINES_MAX = 12
+
+export class TurnView {
+  readonly survived: Survived[] = []
+  readonly filesChanged = new Set<string>()
+  #midLine = false
+  #outputLines = 0
+  steps = 0
+
+  show(event: SessionEvent): readonly Piece[] {
+    switch (event.type) {
+      case 'turn-queued':
+        return [this.#line('dim', 'queued behind the turn that is running')]
+      case 'turn-start':
+        return []
+      case 'step-start':
+        this.steps = event.step
+        return []
+      case 'text-delta':
+        this.#midLine = !event.text.endsWith('\n')
+        return [{ kind: 'text', tone: 'plain', text: event.text }]
+      case 'reasoning-delta':
+        this.#midLine = !event.text.endsWith('\n')
+        return [{ kind: 'text', tone: 'dim', text: event.text }]
+      case 'part-discarded':
+        return [this.#line('warn', '⤺ the unfinished answer above is void; it is asked for again')] // I1
+      case 'tool-draft':
+        return []
+      case 'tool-call':
+        return this.#toolCall(event)
+      case 'tool-output':
+        return this.#toolOutput(event.text)
+      case 'tool-result':
+        return this.#toolResult(event)
+      case 'retry':
+        return this.#retry(event)
+      case 'parked':
+        return [
+          this.#line(
+            'warn',
+            `⏸ parked: ${event.fault.error}${event.resumeAt === null ? '' : ` (until ${event.resumeAt})`}`,
+          ),
+        ]
+      case 'resumed':
+        this.#note('parked', 'a wait', `resumed by ${event.because}`)
+        return [this.#line('good', `▶ resumed (${event.because})`)]
+      case 'taken-over':
+        this.#note('taken_over', 'the daemon was restarted', 'picked up at the last safe point')
+        return [this.#line('warn', '↻ the daemon was restarted; the turn goes on from the last safe point')]
+      case 'turn-end':
+        return this.#midLine ? [this.#line('plain', '')] : []
+      case 'turn-error':
+        return [this.#line('bad', `✗ ${event.error}`), this.#line('dim', `  ${event.category}: ${event.errorRaw}`)]
+    }
+  }
+
+  #toolCall(event: SessionEventOf<'tool-call'>): readonly Piece[] {
+    this.#outputLines = 0
+    const { path } = event.arguments
+    if ((event.tool === 'write' || event.tool === 'edit') && typeof path === 'string') this.filesChanged.add(path)
+    return [this.#line('head', `● ${event.tool} ${summaryOf(event.arguments)}`)]
+  }
+
+  #toolOutput(text: string): readonly Piece[] {
+    const lines = text.replace(/\n$/, '').split('\n')
+    const room = Math.max(0, OUTPUT_LINES_MAX - this.#outputLines)
+    this.#outputLines += lines.length
+    const shown = lines.slice(0, room).map((line) => this.#line('dim', `  │ ${line.slice(0, 400)}`))
+    return lines.length > room && room > 0 ? [...shown, this.#line('dim', '  │ …')] : shown
+  }
+
+  #toolResult(event: SessionEventOf<'tool-result'>): readonly Piece[] {
+    const code = event.exit?.code
+    switch (event.outcome) {
+      case 'ok':
+        return []
+      case 'failed':
+        return [this.#line('warn', `  └ ${typeof code === 'number' ? `exit ${code}` : firstLine(event.text)}`)]
+      case 'unknown':
+        return [this.#line('bad', `  └ nobody knows whether this ran: ${firstLine(event.text)}`)]
+      case 'cancelled':
+        return [this.#line('dim', '  └ cancelled')]
+    }
+  }
+
+  #retry(event: SessionEventOf<'retry'>): readonly Piece[] {
+    const how = HOW[event.action]
+    this.#note(event.fault.category, whatHappened(event.fault as FaultReport), how)
+    const wait = event.delayMs > 0 ? ` in ${duration(event.delayMs)}` : ''
+    return [
+      this.#line(
+        'warn',
+        `⚡ ${event.fault.category}: ${firstLine(event.fault.errorRaw)} → ${how}${wait} (${event.attempt}/${event.max})`,
+      ),
+    ]
+  }
+
+  #note(category: string, what: string, how: string): void {
+    this.survived.push({ category, what, how })
+  }
+
+  #line(tone: Piece['tone'], text: string): Piece {
+    const fresh = this.#midLine ? '\n' : ''
+    this.#midLine = false
+    return { kind: 'line', tone, text: fresh + text }
+  }
+}
+
+// ---- details ----
+
+const HOW: Readonly<Record<SessionEventOf<'retry'>['action'], string>> = {
+  retry: 'asked again',
+  resolve: 'looked up again',
+  resume: 'resumed',
+  fallback: 'next model',
+}
+
+const whatHappened = (fault: FaultReport): string => firstLine(fault.errorRaw)
+
+const firstLine = (text: string): string => (text.split('\n').find((line) => line.trim() !== '') ?? '').slice(0, 160)
+
+function summaryOf(parameters: Readonly<Record<string, unknown>>): string {
+  const { command, path } = parameters
+  const text = typeof command === 'string' ? command : typeof path === 'string' ? path : JSON.stringify(parameters)
+  const flat = text.replace(/\s*\n\s*/g, ' ⏎ ')
+  return flat.length > 140 ? `${flat.slice(0, 139)}…` : flat
+}
