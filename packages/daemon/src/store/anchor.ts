@@ -1,0 +1,94 @@
+/**
+ * The heads of all journals, in a small file beside the database. A database that lost its last commits (a damaged
+ * write-ahead log, a restored backup) looks whole from inside; the anchor remembers how far it had been.
+ *
+ * I1  Written after the commit, never before: an anchor may lag behind its journal, and never runs ahead of it.
+ * I2  A torn last line is ignored, any other line that cannot be read is reported.
+ */
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, truncateSync, writeSync } from 'node:fs'
+
+export type Head = { readonly seq: number; readonly hash: string }
+
+const LINES_PER_HEAD_MAX = 64 // rewritten when it holds that many stale lines per session
+const LINES_MIN = 4_096
+
+export class Anchor {
+  readonly #file: string
+  readonly #heads: Map<string, Head>
+  readonly damaged: number
+  #fd: number
+  #lines: number
+
+  constructor(file: string) {
+    this.#file = file
+    const { heads, damaged, lines } = readHeads(file)
+    this.#heads = heads
+    this.damaged = damaged
+    this.#lines = lines
+    this.#fd = openSync(file, 'a', 0o600)
+  }
+
+  get heads(): ReadonlyMap<string, Head> {
+    return this.#heads
+  }
+
+  /** One write for a whole commit. */
+  note(heads: ReadonlyMap<string, Head | null>): void {
+    if (heads.size === 0) return
+    let text = ''
+    for (const [id, head] of heads) {
+      if (head === null) this.#heads.delete(id)
+      else this.#heads.set(id, head)
+      text += lineOf(id, head)
+    }
+    writeSync(this.#fd, text)
+    this.#lines += heads.size
+    if (this.#lines > LINES_MIN + this.#heads.size * LINES_PER_HEAD_MAX) this.#rewrite()
+  }
+
+  close(): void {
+    closeSync(this.#fd)
+  }
+
+  #rewrite(): void {
+    const next = `${this.#file}.new`
+    const fd = openSync(next, 'w', 0o600)
+    for (const [id, head] of this.#heads) writeSync(fd, lineOf(id, head))
+    fsyncSync(fd)
+    closeSync(fd)
+    renameSync(next, this.#file)
+    closeSync(this.#fd)
+    this.#fd = openSync(this.#file, 'a', 0o600)
+    this.#lines = this.#heads.size
+  }
+}
+
+// ---- details ----
+
+const lineOf = (id: string, head: Head | null): string =>
+  head === null ? `${id} -\n` : `${id} ${head.seq} ${head.hash}\n`
+
+function readHeads(file: string): { heads: Map<string, Head>; damaged: number; lines: number } {
+  const heads = new Map<string, Head>()
+  let damaged = 0
+  const text = textOf(file)
+  const lines = text.split('\n')
+  const torn = lines.pop() // I2: what stands behind the last line break was never finished
+  for (const line of lines) {
+    const match = /^(\S+) (?:(-)|(\d+) ([0-9a-f]{64}))$/.exec(line)
+    if (match?.[1] === undefined) damaged += 1
+    else if (match[2] === '-') heads.delete(match[1])
+    else heads.set(match[1], { seq: Number(match[3]), hash: match[4] ?? '' })
+  }
+  if (torn !== undefined && torn !== '') truncateSync(file, Buffer.byteLength(text.slice(0, text.length - torn.length)))
+  return { heads, damaged, lines: lines.length }
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''
+    throw error
+  }
+}

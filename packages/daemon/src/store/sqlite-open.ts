@@ -1,0 +1,85 @@
+/** Opens a state folder's database: sole owner, settings that survive a power cut, a schema that knows its version. */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { Fault } from '@breakfall/faults'
+
+export const SCHEMA_VERSION = 1
+
+/**
+ * Node has no file locks. A transaction held on a database of its own is one: a second process is refused, and the kernel
+ * lets go of it when the owner dies, however it dies.
+ */
+export function lockFolder(folder: string): DatabaseSync {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const owner = new DatabaseSync(join(folder, 'owner.db'))
+  try {
+    owner.exec('PRAGMA journal_mode=DELETE; BEGIN EXCLUSIVE')
+    return owner
+  } catch (cause) {
+    owner.close()
+    throw new Fault('lease_lost', {
+      boundary: 'journal',
+      error: `another daemon owns the state folder ${folder}; stop that one first, or use another --state-dir.`,
+      cause,
+    })
+  }
+}
+
+export function openDatabase(file: string, options: { readonly pagesMax?: number | undefined } = {}): DatabaseSync {
+  const db = new DatabaseSync(file)
+  db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY')
+  const version = Number(db.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0)
+  if (version > SCHEMA_VERSION) {
+    db.close()
+    throw new Fault('journal_corrupt', {
+      error: `the journal was written by a newer version (schema ${version}, this one knows ${SCHEMA_VERSION}); start that version again.`,
+    })
+  }
+  if (version < SCHEMA_VERSION) db.exec(`BEGIN; ${SCHEMA} PRAGMA user_version=${SCHEMA_VERSION}; COMMIT`)
+  if (options.pagesMax !== undefined) db.exec(`PRAGMA max_page_count=${options.pagesMax}`)
+  return db
+}
+
+// ---- details ----
+
+const SCHEMA = `
+CREATE TABLE sessions (
+  sid INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  journal TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  data TEXT NOT NULL,
+  epoch INTEGER NOT NULL DEFAULT 0,
+  last_seq INTEGER NOT NULL DEFAULT 0,
+  head_hash BLOB NOT NULL,
+  state TEXT NOT NULL DEFAULT 'idle',
+  turn_id TEXT,
+  quarantined TEXT
+) STRICT;
+CREATE INDEX sessions_unfinished ON sessions(state) WHERE state <> 'idle';
+CREATE TABLE events (
+  sid INTEGER NOT NULL REFERENCES sessions(sid) ON DELETE CASCADE,
+  seq INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  type TEXT NOT NULL,
+  turn_id TEXT NOT NULL,
+  body TEXT NOT NULL,
+  hash BLOB NOT NULL,
+  PRIMARY KEY (sid, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE turns (
+  turn_id TEXT PRIMARY KEY,
+  sid INTEGER NOT NULL REFERENCES sessions(sid) ON DELETE CASCADE,
+  view TEXT NOT NULL,
+  cancel TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX turns_by_session ON turns(sid);
+CREATE TABLE keys (
+  scope TEXT NOT NULL,
+  key TEXT NOT NULL,
+  request_hash TEXT NOT NULL,
+  receipt TEXT NOT NULL,
+  PRIMARY KEY (scope, key)
+) STRICT, WITHOUT ROWID;
+`

@@ -1,0 +1,96 @@
+/** The thread that owns the database. Takes whatever requests have come in, commits their writes at once, then reads. */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads'
+import { Anchor } from './anchor.ts'
+import { Reserve } from './reserve.ts'
+import { GroupCommit, storeFault, type Write, type Written } from './sqlite-commit.ts'
+import { SqliteJournal } from './sqlite-journal.ts'
+import { lockFolder, openDatabase } from './sqlite-open.ts'
+import { isWrite, type Opened, type Reply, type Request, type WorkerStart } from './sqlite-protocol.ts'
+
+const REQUESTS_PER_COMMIT_MAX = 2_000
+
+const { folder, port, options } = workerData as WorkerStart
+
+try {
+  serve(open())
+} catch (error) {
+  port.postMessage({ opened: false, fault: storeFault(error).report } satisfies Opened)
+  port.close()
+}
+
+// ---- details, in the order they are used above ----
+
+type Open = { journal: SqliteJournal; group: GroupCommit; close: () => void }
+
+function open(): Open {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const owner = lockFolder(folder)
+  const db = openDatabase(join(folder, 'journal.db'), options)
+  const journal = new SqliteJournal(db)
+  const anchor = new Anchor(join(folder, 'anchors'))
+  const reserve = new Reserve(join(folder, 'reserve'), options.reserveBytes)
+  reserve.fill()
+  const problems = [...journal.compare(anchor.heads)]
+  if (anchor.damaged > 0)
+    problems.push({ sessionId: null, what: `${anchor.damaged} lines of the anchor cannot be read` })
+  port.postMessage({ opened: true, problems } satisfies Opened)
+  return {
+    journal,
+    group: new GroupCommit({ db, journal, anchor, reserve }),
+    close: () => {
+      db.close()
+      anchor.close()
+      owner.close()
+    },
+  }
+}
+
+function serve({ journal, group, close }: Open): void {
+  port.on('message', (first: Request[]) => {
+    const requests = [...first, ...alsoWaiting(port)]
+    const closing = requests.find((request) => request.op === 'close')
+    const writes = requests.filter((request) => isWrite(request))
+    const written = group.commit(writes.map((request) => writeOf(journal, request)))
+    const replies: Reply[] = writes.map((request, index) => ({ id: request.id, ...(written[index] as Written) }))
+    for (const request of requests) {
+      if (!isWrite(request) && request.op !== 'close') replies.push(readReply(journal, request))
+    }
+    port.postMessage(replies)
+    if (closing !== undefined) {
+      close()
+      port.postMessage([{ id: closing.id, value: undefined }] satisfies Reply[])
+      port.close()
+    }
+  })
+}
+
+/** What else has arrived meanwhile joins the same commit. */
+function alsoWaiting(from: MessagePort): Request[] {
+  const more: Request[] = []
+  while (more.length < REQUESTS_PER_COMMIT_MAX) {
+    const next = receiveMessageOnPort(from) as { message: Request[] } | undefined
+    if (next === undefined) break
+    more.push(...next.message)
+  }
+  return more
+}
+
+function writeOf(journal: SqliteJournal, request: Request): Write {
+  const essential = request.op === 'append' && request.args[0].essential === true
+  return { essential, run: () => call(journal, request) }
+}
+
+function readReply(journal: SqliteJournal, request: Request): Reply {
+  try {
+    return { id: request.id, value: call(journal, request) }
+  } catch (error) {
+    return { id: request.id, fault: storeFault(error).report }
+  }
+}
+
+function call(journal: SqliteJournal, request: Request): unknown {
+  const operation = journal[request.op as Exclude<Request['op'], 'close'>] as (...args: readonly unknown[]) => unknown
+  return operation.apply(journal, request.args)
+}

@@ -1,0 +1,268 @@
+/** What every store must promise. An adapter's test calls this with a way to open, and to open again, a fresh store. */
+import assert from 'node:assert/strict'
+import { randomUUIDv7 } from 'node:crypto'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { isFault } from '@breakfall/faults'
+import type { Append, NewSession, SessionRow, Store, StoredEvent, TurnRow } from '../../src/store/store.ts'
+
+export type Adapter = {
+  readonly name: string
+  /** A place for one store; `open` may be called again after the store was closed. */
+  readonly place: () => { open(): Promise<Store>; remove(): Promise<void> }
+}
+
+export function storeSuite(adapter: Adapter): void {
+  const scenario = (name: string, run: (store: Store, reopen: () => Promise<Store>) => Promise<void>): void => {
+    test(name, async () => {
+      const place = adapter.place()
+      let store = await place.open()
+      try {
+        await run(store, async () => {
+          await store.close()
+          store = await place.open()
+          return store
+        })
+      } finally {
+        await store.close()
+        await place.remove()
+      }
+    })
+  }
+
+  describe(`store ${adapter.name}`, () => {
+    scenario('an appended event is read back byte for byte, also after closing', async (store, reopen) => {
+      const session = await claimed(store)
+      const bodies = ['{"a":1}', '{"text":"zeilen\\n\u2028 und 🙂"}', `{"big":"${'x'.repeat(300_000)}"}`]
+      await store.append(appendOf(session, 0, bodies))
+      const again = await reopen()
+      assert.deepEqual(
+        (await again.read(session.id, 0, 10)).map((event) => event.body),
+        bodies,
+      )
+      assert.equal((await again.getSession(session.id))?.lastSeq, 3)
+    })
+
+    scenario('reading goes on after any seq, in pages', async (store) => {
+      const session = await claimed(store)
+      await store.append(appendOf(session, 0, ['1', '2', '3', '4', '5']))
+      assert.deepEqual(seqs(await store.read(session.id, 0, 2)), [1, 2])
+      assert.deepEqual(seqs(await store.read(session.id, 2, 2)), [3, 4])
+      assert.deepEqual(seqs(await store.read(session.id, 4, 2)), [5])
+      assert.deepEqual(seqs(await store.read(session.id, 5, 2)), [])
+    })
+
+    scenario('an append that has not seen the last event is refused and writes nothing', async (store) => {
+      const session = await claimed(store)
+      await store.append(appendOf(session, 0, ['1']))
+      await refused(store.append(appendOf(session, 0, ['other'])), 'lease_lost')
+      await refused(store.append(appendOf(session, 2, ['later'])), 'lease_lost')
+      assert.deepEqual(seqs(await store.read(session.id, 0, 10)), [1])
+    })
+
+    scenario('an append of an earlier owner is refused', async (store) => {
+      const old = await claimed(store)
+      await store.append(appendOf(old, 0, ['1']))
+      const now = (await store.claim(old.id)) as SessionRow
+      assert.equal(now.epoch, old.epoch + 1)
+      await refused(store.append(appendOf(old, 1, ['late'])), 'lease_lost')
+      await store.append(appendOf(now, 1, ['2']))
+      assert.equal((await store.read(old.id, 0, 10)).length, 2)
+    })
+
+    scenario('an append whose answer got lost can be repeated without a second copy', async (store) => {
+      const session = await claimed(store)
+      await store.append(appendOf(session, 0, ['1', '2']))
+      await store.append(appendOf(session, 0, ['1', '2']))
+      assert.deepEqual(seqs(await store.read(session.id, 0, 10)), [1, 2])
+    })
+
+    scenario('events with a hole in their seqs are refused as a whole', async (store) => {
+      const session = await claimed(store)
+      const append = appendOf(session, 0, ['1', '2'])
+      const holed = { ...append, events: [append.events[0], { ...append.events[1], seq: 3 }] as StoredEvent[] }
+      await refused(store.append(holed), 'other')
+      assert.equal((await store.getSession(session.id))?.lastSeq, 0)
+    })
+
+    scenario('state, turn and key are written with the events or not at all', async (store, reopen) => {
+      const session = await claimed(store)
+      const turn = turnOf(session.id)
+      const key = { scope: session.id, key: 'k', requestHash: 'h', receipt: '{"seq":1}' }
+      const set = { state: 'busy', turnId: turn.turnId } as const
+      await store.append({ ...appendOf(session, 0, ['1']), set, turns: [turn], key })
+      await refused(
+        store.append({ ...appendOf(session, 1, ['2']), set: { state: 'idle', turnId: null }, key }),
+        'idempotency_conflict',
+      )
+      const again = await reopen()
+      const row = await again.getSession(session.id)
+      assert.deepEqual([row?.state, row?.turnId, row?.lastSeq], ['busy', turn.turnId, 1])
+      assert.deepEqual(await again.getTurn(turn.turnId), turn)
+      assert.deepEqual(await again.getKey(session.id, 'k'), key)
+      assert.equal(await again.getKey('elsewhere', 'k'), undefined)
+    })
+
+    scenario('unfinished sessions are claimed at start, idle and quarantined ones are not', async (store, reopen) => {
+      const [busy, idle, bad] = [await claimed(store), await claimed(store), await claimed(store)]
+      for (const session of [busy, bad]) {
+        await store.append({ ...appendOf(session, 0, ['1']), set: { state: 'busy', turnId: 't' } })
+      }
+      await store.append(appendOf(idle, 0, ['1']))
+      await store.quarantine(bad.id, { category: 'journal_corrupt', error: 'x' } as never)
+      const again = await reopen()
+      const taken = await again.claimUnfinished()
+      assert.deepEqual(
+        taken.map((row) => [row.id, row.epoch]),
+        [[busy.id, busy.epoch + 1]],
+      )
+      assert.equal((await again.getSession(bad.id))?.quarantined?.category, 'journal_corrupt')
+    })
+
+    scenario('a deleted session is gone with its events, turns and keys', async (store) => {
+      const session = await claimed(store)
+      const turn = turnOf(session.id)
+      const key = { scope: session.id, key: 'k', requestHash: 'h', receipt: '' }
+      await store.append({ ...appendOf(session, 0, ['1']), turns: [turn], key })
+      assert.equal(await store.deleteSession(session.id), true)
+      assert.equal(await store.deleteSession(session.id), false)
+      assert.equal(await store.getSession(session.id), undefined)
+      assert.equal(await store.getTurn(turn.turnId), undefined)
+      assert.equal(await store.getKey(session.id, 'k'), undefined)
+      await refused(store.read(session.id, 0, 1), 'not_found')
+      await refused(store.append(appendOf(session, 1, ['2'])), 'not_found')
+    })
+
+    scenario('sessions are listed newest first, in pages', async (store) => {
+      const ids: string[] = []
+      for (let n = 0; n < 5; n += 1) ids.unshift((await claimed(store)).id)
+      const first = await store.listSessions({ limit: 3 })
+      const rest = await store.listSessions({ limit: 3, after: first.at(-1)?.id })
+      assert.deepEqual(
+        [...first, ...rest].map((row) => row.id),
+        ids,
+      )
+    })
+
+    scenario(
+      'many sessions appending at once lose nothing, and one refusal touches no other',
+      async (store, reopen) => {
+        const sessions = await Promise.all(Array.from({ length: 20 }, () => claimed(store)))
+        const stale = { ...(sessions[0] as SessionRow), epoch: 99 }
+        const work = sessions.map(async (session) => {
+          for (let seq = 0; seq < 20; seq += 1) await store.append(appendOf(session, seq, [`"${session.id} ${seq}"`]))
+        })
+        await Promise.all([...work, refused(store.append(appendOf(stale, 0, ['never'])), 'lease_lost')])
+        const again = await reopen()
+        for (const session of sessions) {
+          const events = await again.read(session.id, 0, 100)
+          assert.deepEqual(
+            events.map((event) => event.body),
+            Array.from({ length: 20 }, (_, seq) => `"${session.id} ${seq}"`),
+          )
+        }
+      },
+    )
+
+    test('any sequence of operations leaves what a simple model says', async () => {
+      const operation = fc.record({
+        session: fc.nat(2),
+        does: fc.constantFrom('append', 'stale-append', 'claim', 'old-owner', 'repeat', 'reopen'),
+        count: fc.integer({ min: 1, max: 3 }),
+      })
+      await fc.assert(
+        fc.asyncProperty(fc.array(operation, { maxLength: 25 }), async (operations) => {
+          const place = adapter.place()
+          let store = await place.open()
+          try {
+            const rows = await Promise.all([claimed(store), claimed(store), claimed(store)])
+            const model = rows.map((row) => ({ row, bodies: [] as string[], last: undefined as Append | undefined }))
+            for (const { session, does, count } of operations) {
+              const entry = model[session] as (typeof model)[number]
+              const bodies = Array.from({ length: count }, (_, n) => `"${entry.bodies.length + n}"`)
+              const good = appendOf(entry.row, entry.bodies.length, bodies)
+              if (does === 'append') {
+                await store.append(good)
+                entry.bodies.push(...bodies)
+                entry.last = good
+              } else if (does === 'stale-append') {
+                await refused(
+                  store.append({ ...good, after: good.after + 1, events: shifted(good.events) }),
+                  'lease_lost',
+                )
+              } else if (does === 'old-owner') {
+                await refused(store.append({ ...good, epoch: good.epoch - 1 }), 'lease_lost')
+              } else if (does === 'claim') {
+                entry.row = (await store.claim(entry.row.id)) as SessionRow
+                entry.last = undefined
+              } else if (does === 'repeat') {
+                if (entry.last !== undefined) await store.append(entry.last)
+              } else {
+                await store.close()
+                store = await place.open()
+              }
+            }
+            for (const { row, bodies } of model) {
+              assert.deepEqual(
+                (await store.read(row.id, 0, 1000)).map((event) => event.body),
+                bodies,
+              )
+              assert.equal((await store.getSession(row.id))?.lastSeq, bodies.length)
+            }
+          } finally {
+            await store.close()
+            await place.remove()
+          }
+        }),
+        { numRuns: 15 },
+      )
+    })
+  })
+}
+
+export function newSession(): NewSession {
+  return {
+    id: randomUUIDv7(),
+    journal: randomUUIDv7(),
+    createdAt: '2026-11-15T12:00:00.000Z',
+    data: { title: null, model: null, box: {}, tools: ['bash'], policy: {}, runnerId: null, boxMade: false },
+  }
+}
+
+export async function claimed(store: Store): Promise<SessionRow> {
+  const { id } = await store.createSession(newSession())
+  return (await store.claim(id)) as SessionRow
+}
+
+export function appendOf(session: SessionRow, after: number, bodies: readonly string[]): Append {
+  const events = bodies.map((body, index) => ({
+    seq: after + 1 + index,
+    type: 'text-delta' as const,
+    turnId: 't1',
+    body,
+  }))
+  return { sessionId: session.id, epoch: session.epoch, after, events }
+}
+
+export async function refused(promise: Promise<unknown>, category: string): Promise<void> {
+  await assert.rejects(promise, (error) => {
+    assert.ok(isFault(error), String(error))
+    assert.equal(error.category, category)
+    return true
+  })
+}
+
+// ---- details ----
+
+const seqs = (events: readonly StoredEvent[]): number[] => events.map((event) => event.seq)
+const shifted = (events: readonly StoredEvent[]): StoredEvent[] =>
+  events.map((event) => ({ ...event, seq: event.seq + 1 }))
+
+function turnOf(sessionId: string): TurnRow {
+  return {
+    turnId: randomUUIDv7(),
+    sessionId,
+    view: { id: 'x', prompt: 'p' } as never,
+    cancel: { actor: 'user', reason: 'no', at: 'now' },
+  }
+}

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict'
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import type { SqliteOptions } from '../src/store/sqlite-protocol.ts'
+import { openSqliteStore } from '../src/store/sqlite-store.ts'
+import type { SessionRow, Store } from '../src/store/store.ts'
+import { appendOf, claimed, refused, storeSuite } from './conformance/store-suite.ts'
+
+storeSuite({
+  name: 'node:sqlite',
+  place: () => {
+    const folder = mkdtempSync(join(tmpdir(), 'breakfall-store-'))
+    return {
+      open: () => openSqliteStore(folder, { reserveBytes: 4096 }),
+      remove: () => Promise.resolve(rmSync(folder, { recursive: true, force: true })),
+    }
+  },
+})
+
+async function inFolder(run: (folder: string, open: (options?: SqliteOptions) => Promise<Store>) => Promise<void>) {
+  const folder = mkdtempSync(join(tmpdir(), 'breakfall-store-'))
+  const stores: Store[] = []
+  try {
+    await run(folder, async (options) => {
+      const store = await openSqliteStore(folder, { reserveBytes: 64 * 1024, ...options })
+      stores.push(store)
+      return store
+    })
+  } finally {
+    await Promise.all(stores.map((store) => store.close()))
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+test('a second owner of the same folder is refused, and let in once the first is gone', () =>
+  inFolder(async (_, open) => {
+    const first = await open()
+    await refused(open(), 'lease_lost')
+    await first.close()
+    await (await open()).listSessions({ limit: 1 })
+  }))
+
+test('a byte changed inside an event is found, named by its seq, and other sessions go on', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const [bad, good] = [await claimed(store), await claimed(store)]
+    await store.append(appendOf(bad, 0, ['"one"', '"two"', '"three"']))
+    await store.append(appendOf(good, 0, ['"fine"']))
+    await store.close()
+    edit(folder, `UPDATE events SET body='"twa"' WHERE body='"two"'`)
+    const again = await open()
+    await assert.rejects(again.read(bad.id, 0, 10), /first bad event is 2/)
+    assert.equal((await again.read(good.id, 0, 10)).length, 1)
+  }))
+
+test('an event taken out of the middle, or off the end, is found', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const [middle, end] = [await claimed(store), await claimed(store)]
+    for (const session of [middle, end]) await store.append(appendOf(session, 0, ['1', '2', '3']))
+    await store.close()
+    edit(folder, `DELETE FROM events WHERE seq=2 AND sid=(SELECT sid FROM sessions WHERE id='${middle.id}')`)
+    edit(folder, `DELETE FROM events WHERE seq=3 AND sid=(SELECT sid FROM sessions WHERE id='${end.id}')`)
+    const again = await open()
+    await assert.rejects(again.read(middle.id, 0, 10), /first bad event is 2/)
+    await assert.rejects(again.read(end.id, 0, 10), /first bad event is 3/)
+    assert.deepEqual(
+      again.problems.map((problem) => problem.sessionId),
+      [end.id],
+    )
+  }))
+
+test('a database that went back in time is found by the anchor beside it', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const session = await claimed(store)
+    await store.append(appendOf(session, 0, ['1']))
+    await store.close()
+    const backup = readFileSync(join(folder, 'journal.db'))
+    const later = await open()
+    const lost = await claimed(later)
+    await later.append(appendOf(lost, 0, ['1']))
+    await later.append(appendOf((await later.claim(session.id)) as SessionRow, 1, ['2']))
+    await later.close()
+    writeFileSync(join(folder, 'journal.db'), backup)
+    const again = await open()
+    assert.deepEqual(
+      again.problems.map(({ sessionId, what }) => [sessionId, what]),
+      [
+        [session.id, 'events after seq 1 are gone; the journal had reached 2'],
+        [lost.id, 'the session is gone; it had 1 events'],
+      ],
+    )
+  }))
+
+test('a torn last line of the anchor is forgotten, a damaged one is reported', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const session = await claimed(store)
+    await store.append(appendOf(session, 0, ['1']))
+    await store.close()
+    appendFileSync(join(folder, 'anchors'), `${session.id} 2 abc`)
+    const torn = await open()
+    assert.deepEqual(torn.problems, [])
+    await torn.close()
+    appendFileSync(join(folder, 'anchors'), 'nonsense\n')
+    assert.match((await open()).problems[0]?.what ?? '', /1 lines of the anchor/)
+  }))
+
+test('a full disk refuses appends by name, keeps what was acknowledged, and takes up again when there is room', () =>
+  inFolder(async (folder, open) => {
+    const small = await open({ pagesMax: 40 })
+    const session = await claimed(small)
+    let seq = 0
+    const body = JSON.stringify('x'.repeat(8_000))
+    for (;;) {
+      try {
+        await small.append(appendOf(session, seq, [body]))
+        seq += 1
+      } catch (error) {
+        assert.equal((error as { category?: string }).category, 'journal_full')
+        break
+      }
+    }
+    assert.equal((await small.read(session.id, 0, 1000)).length, seq)
+    assert.equal(statSync(join(folder, 'reserve')).size, 64 * 1024)
+    await refused(small.append({ ...appendOf(session, seq, [body]), essential: true }), 'journal_full')
+    assert.throws(() => statSync(join(folder, 'reserve')), 'an essential append gives the reserve away')
+    await small.close()
+    const roomy = await open()
+    await roomy.append(appendOf((await roomy.claim(session.id)) as SessionRow, seq, [body]))
+    assert.equal(statSync(join(folder, 'reserve')).size, 64 * 1024)
+  }))
+
+test('a journal of a newer version is refused with a sentence', () =>
+  inFolder(async (folder, open) => {
+    await (await open()).close()
+    edit(folder, 'PRAGMA user_version=999')
+    await assert.rejects(open(), /newer version/)
+  }))
+
+test('a file that is no database is refused as corrupt', () =>
+  inFolder(async (folder, open) => {
+    writeFileSync(join(folder, 'journal.db'), 'this is not a database, whatever it is called. '.repeat(100))
+    await refused(open(), 'journal_corrupt')
+  }))
+
+function edit(folder: string, sql: string): void {
+  const db = new DatabaseSync(join(folder, 'journal.db'))
+  db.exec(sql)
+  db.close()
+}
