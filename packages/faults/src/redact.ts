@@ -53,13 +53,16 @@ const START = String.raw`(?<!(?<!\\)[A-Za-z])`
 /** Between a name and its value: `: `, `=`, `":"`, `\":\"`, `=>`, `%3D`, or `","` as in a list of raw headers. */
 const BETWEEN = String.raw`(?:(?:\\{0,8}["'])?\s{0,20}(?:=>|[:=]|%3[AaDd])|\\{0,8}["']\s{0,20},(?=\s{0,20}\\{0,8}["']))\s{0,20}`
 
-/** A quoted value to its end, blanks included; or what stands in an array; or a bare word. */
-const QUOTED = String.raw`"(?:[^"\\\r\n]|\\.)+|'(?:[^'\\\r\n]|\\.)+|\\{1,8}["'][^"'\\\r\n]+|\[\s{0,20}["'][^\]\r\n]*\]?`
+/** What may open a value: an array, a quote, an escaped quote. It stays. */
+const OPENING = String.raw`(?:\[\s{0,20})?(?:\\{0,8}["'])?`
+
+/** Behind an opening: a whole array, a quoted value to its end with its blanks, or a bare word. */
+const IN_QUOTES = String.raw`(?<=\[\s{0,20}\\{0,8}["'])[^\]\r\n]+|(?<=\\["'])[^"'\\\r\n]+|(?<=")(?:[^"\\\r\n]|\\.)+|(?<=')(?:[^'\\\r\n]|\\.)+`
 const BARE = String.raw`[^\s"'&,;}\])\\[]{4,}`
-const GONE_ALREADY = String.raw`\\{0,8}["']?\[redacted\]`
+const GONE_ALREADY = String.raw`${OPENING}\[redacted\]`
 
 /** Words that a sentence, or JSON, has in the place of a secret. */
-const PLAIN = String.raw`(?:null|true|false|undefined|none|required|missing|invalid|expired|must|cannot|should|incorrect|TOKEN)(?![\w.~+/=-])`
+const PLAIN = String.raw`(?:null|true|false|undefined|none|required|missing|invalid|expired|must|cannot|should|incorrect|TOKEN)(?![\w~+/=-]|\.\w)`
 
 const SECRET_NAME = String.raw`(?:api[ _-]?key|access[_-]?key(?:[_-]?id)?|(?:secret|private)[_-]?(?:access[_-]?)?key|secret|passw(?:or)?d|passphrase|pwd(?!\s{0,4}[:=]\s{0,4}["']?\/)|(?<!unexpected )token|credential|["']sig(?:nature)?(?=\\{0,8}["']))(?:[_-]?(?:value|hash))?`
 
@@ -74,13 +77,13 @@ const RULES: readonly Rule[] = [
   ),
   rule(
     'authorization header',
-    String.raw`${START}((?:proxy-)?authorization${BETWEEN}(?:\[\s{0,20})?(?:\\{0,8}["'])?(?!(?:[A-Za-z-]{3,20}[ \t]{1,4})?(?:\[redacted\]|TOKEN(?![\w-])))(?:(?:bearer|basic|token|digest|negotiate|apikey)[ \t]{1,4})?)(?:[A-Za-z-]{3,20}[ \t]{1,4}(?=[^\s[]))?[^\s"'\\,;}\]]+`,
+    String.raw`${START}((?:proxy-)?authorization${BETWEEN}(?!${OPENING}(?:[A-Za-z-]{3,20}[ \t]{1,4})?(?:\[redacted\]|TOKEN(?![\w-])))${OPENING}(?:(?:bearer|basic|token|digest|negotiate|apikey)[ \t]{1,4})?)(?:[A-Za-z-]{3,20}[ \t]{1,4}(?=[^\s[]))?[^\s"'\\,;}\]]+`,
     'gi',
     `$1${GONE}`,
   ),
   rule(
     'bearer token',
-    String.raw`${START}(bearer(?:\s{1,20}|%20|\+))(?!(?:${PLAIN}|(?:tokens?|auth|authentication|authorization|scheme|credentials?|header|with|from|that|this|keys?)(?![\w.~+/=-])|(?:realm|scope|error|error_description)=["'\\]))[A-Za-z0-9._~+/=-]{4,}`,
+    String.raw`${START}(bearer(?:\s{1,20}|%20|\+))(?!(?:${PLAIN}|(?:tokens?|auth|authentication|authorization|scheme|credentials?|header|with|from|that|this|keys?)(?![\w~+/=-]|\.\w)|(?:realm|scope|error|error_description)=["'\\]))[A-Za-z0-9._~+/=-]{4,}`,
     'gi',
     `$1${GONE}`,
   ),
@@ -93,7 +96,7 @@ const RULES: readonly Rule[] = [
   ),
   rule(
     'cookie header',
-    String.raw`${START}((?:set-)?cookies?${BETWEEN})(?!${GONE_ALREADY})(?:${QUOTED}|[^\s"'\\[][^\r\n]*)`,
+    String.raw`${START}((?:set-)?cookies?${BETWEEN}(?!${GONE_ALREADY})${OPENING})(?:${IN_QUOTES}|[^\s"'\\[][^\r\n]*)`,
     'gi',
     `$1${GONE}`,
   ),
@@ -112,7 +115,7 @@ const RULES: readonly Rule[] = [
   ),
   rule(
     'named secret',
-    String.raw`(${SECRET_NAME}${BETWEEN})(?!${GONE_ALREADY}|\\{0,8}["']?${PLAIN})(?:${QUOTED}|${BARE})`,
+    String.raw`(${SECRET_NAME}${BETWEEN}(?!${GONE_ALREADY}|${OPENING}${PLAIN})${OPENING})(?:${IN_QUOTES}|${BARE})`,
     'gi',
     `$1${GONE}`,
   ),

@@ -1,6 +1,6 @@
 /** Every way in which Node's fetch was measured to fail, produced with real sockets on loopback and classified. */
 import assert from 'node:assert/strict'
-import dns from 'node:dns'
+import type dns from 'node:dns'
 import { once } from 'node:events'
 import net from 'node:net'
 import test, { type TestContext } from 'node:test'
