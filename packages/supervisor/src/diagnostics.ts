@@ -39,7 +39,7 @@ export type DiagnosticCollector = {
   /** The stream is over: an unfinished line counts. */
   readonly end: () => void
   /** Looks at the unfinished line without ending it, for a program that hangs in the middle of one. */
-  readonly peek: () => void
+  readonly peek: (unfinished?: string) => void
   /** Causes first, then consequences, then hints; within a rank in the order of their appearance. Redacted. */
   readonly diagnoses: () => readonly Diagnosis[]
 }
@@ -98,6 +98,7 @@ class Collector implements DiagnosticCollector {
   #before: string[] = []
   #previous = ''
   #lineNumber = 0
+  #peeked: string | undefined
 
   constructor(options: CollectorOptions) {
     this.#redactor = options.redactor ?? makeRedactor()
@@ -113,12 +114,14 @@ class Collector implements DiagnosticCollector {
     this.#splitter.end()
   }
 
-  peek(): void {
-    const unfinished = this.#splitter.peek()
+  peek(unfinished: string | undefined = this.#splitter.peek()?.text): void {
     if (unfinished === undefined) return
-    const { text, level } = stripLogPrefix(unfinished.text)
+    const { text, level } = stripLogPrefix(unfinished)
     const row = matchSignature(text)
-    if (row?.fatal === true && !this.#entries.has(row.id)) this.#record(row, text, level, unfinished.text)
+    if (row?.fatal !== true || this.#entries.has(row.id)) return
+    this.#lineNumber += 1
+    this.#record(row, text, level, unfinished)
+    this.#peeked = row.id
   }
 
   line(raw: string): void {
@@ -148,8 +151,10 @@ class Collector implements DiagnosticCollector {
   #record(row: Signature, text: string, level: string | undefined, raw: string): void {
     const known = this.#entries.get(row.id)
     if (known !== undefined) {
-      // The second line of a wrapped message is the same failure once more, not a second one.
-      if (!(text.startsWith('(') && known.lastLine === this.#lineNumber - 1)) known.count += 1
+      // The second line of a wrapped message, or the rest of a line seen unfinished, is not a second failure.
+      const again = this.#peeked === row.id || (text.startsWith('(') && known.lastLine === this.#lineNumber - 1)
+      if (!again) known.count += 1
+      this.#peeked = undefined
       known.lastSeenMs = this.#now()
       known.lastLine = this.#lineNumber
       return

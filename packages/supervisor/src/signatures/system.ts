@@ -153,7 +153,7 @@ export const SYSTEM_SIGNATURES: readonly Signature[] = [
     id: 'win.access_violation',
     rank: 'cause',
     retry: 'after_backoff',
-    pattern: /\b[Ee]xit ?[Cc]ode"?:? (?:3221225477|-1073741819|0xc0000005)\b/i,
+    pattern: /exit ?code"?:? (?:3221225477|-1073741819|0xc0000005)\b/i,
     message: 'the program crashed (invalid memory access)',
     advice: 'The program crashed (invalid memory access). Update it and the drivers.',
   },

@@ -1,0 +1,331 @@
+/**
+ * One run under watch: the process, what it prints, whether it is ready, whether it is alive, whether it gets on. It ends a
+ * process that does not, and hands in one judged report. It decides nothing about what comes after.
+ *
+ * I1  Started, ready and alive are three questions with three clocks: a slow start is no dead child.
+ * I2  Diagnostics come from stderr only, and they are read to the end (drained) before the report is made.
+ * I3  All timers end with the run.
+ */
+import { Fault } from '@breakfall/faults'
+import type { ChannelMessage, TerminationError } from './channel.ts'
+import { ChildRun, type RunOutcome } from './child-run.ts'
+import { pause } from './clock.ts'
+import { collectDiagnostics, type Diagnosis, type DiagnosticCollector } from './diagnostics.ts'
+import type { InFlight } from './in-flight.ts'
+import { type Line, LineSplitter } from './lines.ts'
+import { oomKills } from './oom.ts'
+import { ask, PROBE_DEFAULTS } from './probes.ts'
+import { HAS_PROC, type Leader } from './process-table.ts'
+import { makeRedactor, type Redactor } from './redactor.ts'
+import { type EndReason, type JudgedReport, judge, type Phase } from './report.ts'
+import type { Alive, Launch, Ready, ResolvedSpec } from './spec.ts'
+import { Tail } from './tail.ts'
+
+export type RunIds = { readonly childId: string; readonly runId: string }
+
+export type RunEvents = {
+  readonly onReady: () => void
+  readonly onDiagnosis: (diagnosis: Diagnosis) => void
+  readonly onProgress: (message: string) => void
+}
+
+export type JudgedRun = {
+  readonly report: JudgedReport
+  readonly readyForMs: number
+  readonly cause: unknown
+}
+
+const HANG_TICKS = 8 // silence is measured in eighths of the limit
+const PEEK_MS = 500 // how long an unfinished line may lie before it is looked at
+
+export class ActiveRun {
+  readonly over: Promise<JudgedRun>
+  readonly #spec: ResolvedSpec
+  readonly #ids: RunIds
+  readonly #events: RunEvents
+  readonly #inFlight: InFlight
+  readonly #ready: Ready
+  readonly #alive: Alive | undefined
+  readonly #redactor: Redactor
+  readonly #collector: DiagnosticCollector
+  readonly #tails = { stdout: new Tail(), stderr: new Tail() }
+  readonly #splitters: { readonly stdout: LineSplitter; readonly stderr: LineSplitter }
+  readonly #ended = new AbortController()
+  readonly #child: ChildRun
+  readonly #startedMs: number
+  readonly #startedAt: string
+  readonly #oomBefore = oomKills()
+  #readyAtMs: number | undefined
+  #lastSignMs: number
+  #endedBy: EndReason | null = null
+  #endedDetail: string | null = null
+  #endPhase: Phase | undefined
+  #terminationError: TerminationError | null = null
+  #peekScheduled = false
+  #lastAnswer: string | null = null
+
+  constructor(spec: ResolvedSpec, launch: Launch, ids: RunIds, inFlight: InFlight, events: RunEvents) {
+    const { clock } = spec
+    this.#spec = spec
+    this.#ids = ids
+    this.#events = events
+    this.#inFlight = inFlight
+    this.#ready = launch.ready ?? spec.ready
+    this.#alive = launch.alive ?? spec.alive
+    this.#startedMs = clock.now()
+    this.#lastSignMs = this.#startedMs
+    this.#startedAt = new Date(clock.epoch()).toISOString()
+    const given = { ...spec.env, ...launch.env }
+    this.#redactor = makeRedactor(given)
+    this.#collector = collectDiagnostics({
+      redactor: this.#redactor,
+      now: clock.now,
+      onDiagnosis: (diagnosis) => this.#onDiagnosis(diagnosis),
+    })
+    this.#splitters = {
+      stdout: new LineSplitter((line) => this.#onLine('stdout', line)),
+      stderr: new LineSplitter((line) => this.#onLine('stderr', line)),
+    }
+    const command = {
+      runId: ids.runId,
+      args: launch.args ?? spec.args,
+      env: spec.inheritEnv ? { ...process.env, ...given } : given,
+    }
+    this.#child = new ChildRun(spec, command, {
+      onSpawn: () => queueMicrotask(() => this.#watch()),
+      onOutput: (stream, chunk) => this.#onOutput(stream, chunk),
+      onMessage: (message) => this.#onMessage(message),
+      onStdoutClosed: () => {
+        if (spec.stdoutClosed === 'fail') void this.end('stdout_closed')
+      },
+      onExit: () => {
+        this.#endPhase ??= this.#phase()
+        this.#ended.abort() // I3
+      },
+    })
+    this.over = this.#judged()
+  }
+
+  get leader(): Leader | undefined {
+    return this.#child.leader
+  }
+
+  /** Ends it for this reason, by the ladder. The first reason stays. */
+  async end(reason: EndReason, detail: string | null = null): Promise<void> {
+    if (this.#child.alive && this.#endedBy === null) {
+      this.#endPhase = reason === 'stop' || reason === 'restart' ? 'stopping' : this.#phase()
+      this.#endedBy = reason
+      this.#endedDetail = detail
+      this.#ended.abort() // I3
+    }
+    const asked = reason === 'stop' || reason === 'restart'
+    await this.#child.end({ gentle: asked })
+  }
+
+  /** To the child's stdin. Rejects with a fault where the child does not take it. */
+  async write(data: string | Uint8Array): Promise<void> {
+    const { stdin } = this.#child
+    const { limits, clock, name } = this.#spec
+    const refuse = (category: 'process_failed' | 'process_hung', detail: string): Fault =>
+      new Fault(category, { facts: { name, detail }, phase: this.#phase() })
+    if (stdin === null || !stdin.writable) throw refuse('process_failed', 'its input is closed')
+    if (stdin.writableLength + Buffer.byteLength(data) > limits.stdinBytesMax) {
+      throw refuse('process_hung', `it has not read ${stdin.writableLength} bytes of its input yet`)
+    }
+    const taken = Promise.withResolvers<Error | null | undefined>()
+    const cancel = clock.after(limits.stdinStallMs, () => {
+      taken.reject(refuse('process_hung', 'it has stopped reading its input'))
+      void this.end('stdin_stalled')
+    })
+    stdin.write(data, taken.resolve)
+    try {
+      const error = await taken.promise
+      if (error != null) throw new Fault('process_failed', { cause: error, facts: { name, detail: 'its input broke' } })
+    } finally {
+      cancel()
+    }
+  }
+
+  #phase(): Phase {
+    if (this.#child.leader === undefined) return 'spawn'
+    if (this.#readyAtMs === undefined) return 'starting'
+    return this.#inFlight.size > 0 ? 'busy' : 'ready'
+  }
+
+  // ---- what it prints ----
+
+  #onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void {
+    this.#lastSignMs = this.#spec.clock.now()
+    if (stream === 'stdout') this.#spec.onStdout?.(chunk)
+    this.#splitters[stream].push(chunk)
+    if (stream === 'stderr') this.#schedulePeek()
+  }
+
+  #onLine(stream: 'stdout' | 'stderr', line: Line): void {
+    this.#tails[stream].push(line)
+    if (stream === 'stderr') this.#collector.line(line.text) // I2
+    this.#spec.onLine?.(line.text, stream)
+    const { pattern, stream: wanted } = this.#ready.kind === 'line' ? this.#ready : { pattern: undefined, stream }
+    if (pattern !== undefined && (wanted ?? stream) === stream && line.text.search(pattern) !== -1) this.#becomeReady()
+  }
+
+  #onDiagnosis(diagnosis: Diagnosis): void {
+    this.#events.onDiagnosis(diagnosis)
+    if (!diagnosis.fatal || !this.#child.alive) return
+    this.#later(this.#spec.limits.fatalMs, () => void this.end('fatal_signature', diagnosis.message))
+  }
+
+  /** A program that hangs in the middle of a line never ends it. */
+  #schedulePeek(): void {
+    if (this.#peekScheduled || this.#splitters.stderr.peek() === undefined) return
+    this.#peekScheduled = true
+    this.#later(PEEK_MS, () => {
+      this.#peekScheduled = false
+      const unfinished = this.#splitters.stderr.peek()
+      if (unfinished !== undefined) this.#collector.peek(unfinished.text)
+    })
+  }
+
+  #onMessage(message: ChannelMessage): void {
+    this.#lastSignMs = this.#spec.clock.now()
+    switch (message.type) {
+      case 'ready':
+        if (this.#ready.kind === 'notify') this.#becomeReady()
+        return
+      case 'progress':
+        this.#events.onProgress(this.#redactor.line(message.message))
+        return
+      case 'termination-error': {
+        const { name, message: said, stack } = message.error
+        const lines = stack === null ? null : this.#redactor.lines(stack.split('\n')).join('\n')
+        this.#terminationError = { name, message: this.#redactor.line(said), stack: lines }
+      }
+    }
+  }
+
+  // ---- whether it serves (I1) ----
+
+  #watch(): void {
+    if (this.#ended.signal.aborted || !this.#child.alive) return
+    if (this.#ready.kind === 'spawned') {
+      this.#becomeReady()
+      return
+    }
+    this.#watchStart(this.#spec.limits.startMsMax)
+    if (this.#ready.kind === 'http' || this.#ready.kind === 'tcp' || this.#ready.kind === 'probe') {
+      void this.#askUntilReady(this.#ready)
+    }
+  }
+
+  #watchStart(ms: number): void {
+    this.#later(ms, () => {
+      if (this.#readyAtMs !== undefined) return
+      const { limits, clock } = this.#spec
+      const silent = clock.now() - this.#lastSignMs
+      const total = clock.now() - this.#startedMs
+      if (silent >= limits.startMsMax || total >= limits.startTotalMsMax) void this.end('start_limit', this.#lastAnswer)
+      else this.#watchStart(Math.max(1, Math.min(limits.startMsMax - silent, limits.startTotalMsMax - total)))
+    })
+  }
+
+  async #askUntilReady(question: Extract<Ready, { kind: 'http' | 'tcp' | 'probe' }>): Promise<void> {
+    const { signal } = this.#ended
+    const prove = question.kind !== 'probe' && question.prove !== false
+    while (!signal.aborted && this.#readyAtMs === undefined) {
+      const { leader } = this
+      if (leader === undefined) return
+      const answer = await ask(question, leader, prove, signal)
+      if (signal.aborted) return
+      if (answer.ok) return this.#becomeReady()
+      this.#lastAnswer = answer.why
+      await pause(this.#spec.clock, question.everyMs ?? PROBE_DEFAULTS.readyEveryMs, signal)
+    }
+  }
+
+  #becomeReady(): void {
+    if (this.#readyAtMs !== undefined || this.#ended.signal.aborted || !this.#child.alive) return
+    this.#readyAtMs = this.#spec.clock.now()
+    this.#events.onReady()
+    this.#watchProgress()
+    if (this.#alive !== undefined) void this.#askWhetherAlive(this.#alive)
+  }
+
+  async #askWhetherAlive(question: Alive): Promise<void> {
+    const { signal } = this.#ended
+    const failuresMax = question.failuresMax ?? PROBE_DEFAULTS.failuresMax
+    for (let failures = 0; failures < failuresMax;) {
+      await pause(this.#spec.clock, question.everyMs ?? PROBE_DEFAULTS.aliveEveryMs, signal)
+      const { leader } = this
+      if (signal.aborted || leader === undefined) return
+      const answer = await ask(question, leader, false, signal)
+      if (signal.aborted) return
+      failures = answer.ok ? 0 : failures + 1
+      this.#lastAnswer = answer.why
+    }
+    await this.end('unhealthy', this.#lastAnswer)
+  }
+
+  #watchProgress(): void {
+    this.#later(Math.max(1, Math.floor(this.#spec.limits.hungMs / HANG_TICKS)), () => {
+      const silent = this.#inFlight.tick(HANG_TICKS)
+      if (silent !== undefined) void this.end('no_progress', `request ${silent}`)
+      else this.#watchProgress()
+    })
+  }
+
+  /** I3 */
+  #later(ms: number, then: () => void): void {
+    const { signal } = this.#ended
+    if (signal.aborted) return
+    const cancel = this.#spec.clock.after(ms, () => {
+      signal.removeEventListener('abort', cancel)
+      then()
+    })
+    signal.addEventListener('abort', cancel, { once: true })
+  }
+
+  // ---- how it ended ----
+
+  async #judged(): Promise<JudgedRun> {
+    const outcome = await this.#child.over
+    const readyForMs = this.#readyAtMs === undefined ? 0 : this.#startedMs + outcome.uptimeMs - this.#readyAtMs
+    const phase = this.#endPhase ?? this.#phase()
+    this.#ended.abort() // I3
+    this.#splitters.stdout.end()
+    this.#splitters.stderr.end()
+    return { report: judge(this.#facts(outcome, phase)), readyForMs: Math.max(0, readyForMs), cause: outcome.cause }
+  }
+
+  #facts(outcome: RunOutcome, phase: Phase): Parameters<typeof judge>[0] {
+    const { startFailure, rawCode, rawSignal, uptimeMs, forced, abandoned, survivors, drainCut } = outcome
+    return {
+      ...this.#ids,
+      name: this.#spec.name,
+      command: this.#spec.command,
+      pid: this.leader?.pid ?? null,
+      phase,
+      rawCode,
+      rawSignal,
+      startReason: startFailure?.reason ?? null,
+      startDetail: startFailure?.detail ?? null,
+      oneshot: this.#spec.oneshot,
+      oomKills: Math.max(0, oomKills() - this.#oomBefore),
+      endedBy: this.#endedBy,
+      endedDetail: this.#endedDetail,
+      forced,
+      abandoned,
+      startedAt: this.#startedAt,
+      uptimeMs: Math.round(uptimeMs),
+      diagnoses: this.#collector.diagnoses(),
+      terminationError: this.#terminationError,
+      stderrTail: this.#tails.stderr.text(this.#redactor),
+      stdoutTail: this.#tails.stdout.text(this.#redactor),
+      droppedBytes: this.#tails.stderr.droppedBytes + this.#tails.stdout.droppedBytes,
+      drainCut,
+      inFlight: this.#inFlight.ids,
+      survivors,
+      sweep: HAS_PROC ? 'all' : 'group-only',
+      nowMs: this.#spec.clock.now(),
+    }
+  }
+}

@@ -1,0 +1,273 @@
+/**
+ * One run of one child process: starts it, reads its output, ends it by the ladder, and tells once how it was.
+ *
+ * I1  `over` resolves exactly once and never rejects, at the latest one drain after the exit, whoever still holds the pipes.
+ * I2  The ladder goes in order and each rung is bounded: stdin end, SIGTERM to the group, SIGKILL to all, and then we are done.
+ * I3  Output is always read, also when nobody wants it: a full pipe would stop the child.
+ * I4  No listener, timer or descriptor is left when `over` has resolved.
+ */
+import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
+import type { Readable, Writable } from 'node:stream'
+import { CHANNEL_ENV, channelReader, type ChannelMessage, parseChannelMessage } from './channel.ts'
+import { pause } from './clock.ts'
+import type { LineSplitter } from './lines.ts'
+import type { StartFailure } from './preflight.ts'
+import { startFailure } from './preflight.ts'
+import {
+  familyOf,
+  type Leader,
+  readProcess,
+  RUN_MARK,
+  signalEntry,
+  signalGroup,
+  SUPERVISOR_MARK,
+} from './process-table.ts'
+import { reaper, SUPERVISOR_ID } from './reaper.ts'
+import type { ResolvedSpec } from './spec.ts'
+
+export type RunOutcome = {
+  readonly startFailure: StartFailure | null
+  readonly cause: unknown
+  readonly rawCode: number | null
+  readonly rawSignal: string | null
+  /** From the spawn to the exit. */
+  readonly uptimeMs: number
+  /** Our ladder had to go as far as SIGKILL. */
+  readonly forced: boolean
+  /** Not even SIGKILL ended it within its time. */
+  readonly abandoned: boolean
+  /** Descendants that were still alive after the exit; they were killed where that was possible. */
+  readonly survivors: readonly number[]
+  /** Somebody held the pipes past the drain limit. */
+  readonly drainCut: boolean
+}
+
+export type RunHooks = {
+  readonly onSpawn: () => void
+  readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
+  readonly onMessage: (message: ChannelMessage) => void
+  readonly onStdoutClosed: () => void
+  /** The process has gone; its output may still be on the way. */
+  readonly onExit: () => void
+}
+
+export type RunCommand = {
+  readonly runId: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+export class ChildRun {
+  readonly over: Promise<RunOutcome>
+  readonly #spec: ResolvedSpec
+  readonly #hooks: RunHooks
+  readonly #runId: string
+  readonly #startedMs: number
+  readonly #exited = Promise.withResolvers<void>()
+  readonly #exitSignal = new AbortController()
+  #child: ChildProcess | undefined
+  #leader: Leader | undefined
+  #rawCode: number | null = null
+  #rawSignal: string | null = null
+  #uptimeMs = 0
+  #failure: StartFailure | null = null
+  #cause: unknown
+  #forced = false
+  #abandoned = false
+  #ladder: Promise<void> | undefined
+
+  constructor(spec: ResolvedSpec, command: RunCommand, hooks: RunHooks) {
+    this.#spec = spec
+    this.#hooks = hooks
+    this.#runId = command.runId
+    this.#startedMs = spec.clock.now()
+    this.#start(command)
+    this.over = this.#untilOver()
+  }
+
+  get leader(): Leader | undefined {
+    return this.#leader
+  }
+
+  get alive(): boolean {
+    return !this.#exitSignal.signal.aborted
+  }
+
+  get stdin(): Writable | null {
+    return this.#child?.stdin ?? null
+  }
+
+  /** Climbs the ladder once; later calls wait for the same one. `gentle: false` leaves out the end of stdin. */
+  async end(options: { readonly gentle: boolean }): Promise<void> {
+    this.#ladder ??= this.#climb(options.gentle)
+    await this.#ladder
+  }
+
+  #start(command: RunCommand): void {
+    const spec = this.#spec
+    reaper.ensure()
+    try {
+      this.#child = spawn(spec.command, command.args, {
+        cwd: spec.cwd,
+        env: {
+          ...command.env,
+          [SUPERVISOR_MARK]: SUPERVISOR_ID,
+          [RUN_MARK]: command.runId,
+          ...(spec.channel === 'fd3' ? { [CHANNEL_ENV]: '3' } : {}),
+        },
+        detached: true, // a group and session of its own, for the ladder and against Ctrl-C
+        stdio: stdioOf(spec),
+        windowsHide: true,
+      })
+    } catch (error) {
+      this.#failed(error) // E2BIG and its like are thrown; ENOENT and its like come as an event
+      return
+    }
+    const child = this.#child
+    child.once('error', (error) => {
+      if (child.pid === undefined) this.#failed(error)
+    })
+    child.once('exit', (code, signal) => this.#onExit(code, signal))
+    this.#read(child)
+    if (child.pid === undefined) return
+    this.#leader = { pid: child.pid, startTime: readProcess(child.pid)?.startTime, runId: this.#runId }
+    reaper.watch(this.#leader)
+    this.#hooks.onSpawn()
+  }
+
+  #failed(error: unknown): void {
+    this.#failure = startFailure(error, this.#spec.command)
+    this.#cause = error
+    this.#exitSignal.abort()
+    this.#exited.resolve()
+  }
+
+  #onExit(code: number | null, signal: string | null): void {
+    this.#rawCode = code
+    this.#rawSignal = signal
+    this.#uptimeMs = this.#spec.clock.now() - this.#startedMs
+    this.#hooks.onExit()
+    this.#exitSignal.abort()
+    this.#exited.resolve()
+  }
+
+  #read(child: ChildProcess): void {
+    for (const name of ['stdout', 'stderr'] as const) {
+      child[name]?.on('data', (chunk: Buffer) => this.#hooks.onOutput(name, chunk)) // I3
+      child[name]?.on('error', ignoreBrokenPipe)
+    }
+    child.stdin?.on('error', ignoreBrokenPipe)
+    child.stdout?.once('end', () => {
+      if (this.alive) this.#hooks.onStdoutClosed()
+    })
+    const line = channelOf(child)
+    if (line !== undefined) {
+      const reader: LineSplitter = channelReader(this.#hooks.onMessage)
+      line.on('data', (chunk: Buffer) => reader.push(chunk))
+      line.once('end', () => reader.end())
+      line.on('error', ignoreBrokenPipe)
+    }
+    if (this.#spec.channel === 'ipc') {
+      child.on('message', (value) => {
+        const message = parseChannelMessage(value)
+        if (message !== undefined) this.#hooks.onMessage(message)
+      })
+    }
+  }
+
+  async #untilOver(): Promise<RunOutcome> {
+    await this.#exited.promise
+    const survivors = this.#sweep()
+    const drainCut = this.#child === undefined ? false : await this.#drain(this.#child)
+    if (this.#leader !== undefined) reaper.forget(this.#leader)
+    return {
+      startFailure: this.#failure,
+      cause: this.#cause,
+      rawCode: this.#rawCode,
+      rawSignal: this.#rawSignal,
+      uptimeMs: this.#uptimeMs,
+      forced: this.#forced,
+      abandoned: this.#abandoned,
+      survivors,
+      drainCut,
+    }
+  }
+
+  /** Ends what the child left behind, escapees from its session included, and tells their pids. */
+  #sweep(): readonly number[] {
+    const { leader } = this
+    if (leader === undefined) return []
+    const family = familyOf(leader)
+    signalGroup(leader, 'SIGKILL')
+    for (const entry of family) signalEntry(entry, 'SIGKILL')
+    return family.map((entry) => entry.pid)
+  }
+
+  /** Reads on until the pipes end or the limit is over, then lets go of them. True if the limit cut it. */
+  async #drain(child: ChildProcess): Promise<boolean> {
+    const streams = [child.stdout, child.stderr, channelOf(child)].filter((stream) => stream != null)
+    const drained = new AbortController()
+    const closed = Promise.all(streams.map(ended)).then(() => drained.abort())
+    await Promise.race([closed, pause(this.#spec.clock, this.#spec.limits.drainMs, drained.signal)])
+    const cut = !drained.signal.aborted
+    drained.abort() // I4: the timer ends with it
+    for (const stream of [child.stdin, ...streams]) {
+      stream?.removeAllListeners('data') // later output is nobody's
+      stream?.destroy()
+    }
+    if (child.connected) child.disconnect()
+    child.removeAllListeners() // I4
+    child.on('error', ignoreBrokenPipe) // a late error of a released handle has nobody else to catch it
+    return cut
+  }
+
+  async #climb(gentle: boolean): Promise<void> {
+    const { limits, clock } = this.#spec
+    const exit = this.#exitSignal.signal
+    const { leader } = this
+    if (leader === undefined || exit.aborted) return this.#exited.promise
+    if (gentle && this.#spec.stdin === 'pipe') {
+      this.#child?.stdin?.end() // I2
+      await pause(clock, limits.stdinMs, exit)
+    }
+    if (!exit.aborted) {
+      signalGroup(leader, 'SIGTERM')
+      await pause(clock, limits.termMs, exit)
+    }
+    if (exit.aborted) return undefined
+    this.#forced = true
+    const family = familyOf(leader) // before the leader dies: afterwards its children have other parents
+    signalGroup(leader, 'SIGKILL')
+    for (const entry of family) signalEntry(entry, 'SIGKILL')
+    await pause(clock, limits.killMs, exit)
+    if (exit.aborted) return undefined
+    this.#abandoned = true
+    this.#onExit(null, null)
+    return undefined
+  }
+}
+
+// ---- details ----
+
+function stdioOf(spec: ResolvedSpec): StdioOptions {
+  const stdio: StdioOptions = [spec.stdin, 'pipe', 'pipe']
+  if (spec.channel === 'fd3') stdio.push('pipe')
+  if (spec.channel === 'ipc') stdio.push('ipc')
+  return stdio
+}
+
+function channelOf(child: ChildProcess): Readable | undefined {
+  const stream = child.stdio?.[3]
+  return stream != null && 'read' in stream ? stream : undefined
+}
+
+async function ended(stream: Readable): Promise<void> {
+  if (stream.closed || stream.readableEnded || stream.destroyed) return
+  await new Promise<void>((resolve) => {
+    stream.once('close', resolve)
+    stream.once('end', resolve)
+  })
+}
+
+/** Pipes break when a child dies. That it died is reported by its exit, not by its pipes. */
+function ignoreBrokenPipe(): void {}

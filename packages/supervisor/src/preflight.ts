@@ -1,0 +1,171 @@
+/**
+ * Finds out why a command cannot be started before it is tried. Needed because the system's own answers mislead: a missing
+ * folder reads like a missing command, and a binary for another computer is handed to `sh`, which calls it a syntax error.
+ *
+ * I1  Undefined means only "no reason found": the start itself may still fail, and `startFailure` reads that error.
+ */
+import { constants } from 'node:fs'
+import { access, open, readdir, stat } from 'node:fs/promises'
+import path from 'node:path'
+
+export const START_REASONS = [
+  'not_found',
+  'not_executable',
+  'bad_interpreter',
+  'wrong_architecture',
+  'cwd_missing',
+  'cwd_not_directory',
+  'argument_too_long',
+  'resources',
+  'other',
+] as const
+export type StartReason = (typeof START_REASONS)[number]
+
+/** `detail` is a clause for a person: `there is no folder /srv/app`. */
+export type StartFailure = { readonly reason: StartReason; readonly detail: string }
+
+export type Command = {
+  readonly command: string
+  readonly cwd: string
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+export async function preflight(given: Command): Promise<StartFailure | undefined> {
+  const folder = await folderFailure(given.cwd)
+  if (folder !== undefined) return folder
+  const found = await locate(given)
+  if ('reason' in found) return found
+  return contentFailure(found.file, given)
+}
+
+/** Reads the error that the start itself gave, where the look before found nothing. */
+export function startFailure(error: unknown, command: string): StartFailure {
+  const code: string = (error as NodeJS.ErrnoException | undefined)?.code ?? ''
+  switch (code) {
+    case 'ENOENT':
+      // The file was there a moment ago: then it is its interpreter, or the loader of a binary, that is not.
+      return { reason: 'bad_interpreter', detail: `the interpreter or loader of ${command} does not exist` }
+    case 'EACCES':
+    case 'EPERM':
+      return { reason: 'not_executable', detail: `${command} may not be executed` }
+    case 'ENOEXEC':
+      return { reason: 'wrong_architecture', detail: `${command} is for another kind of computer, or damaged` }
+    case 'E2BIG':
+      return { reason: 'argument_too_long', detail: 'its arguments and environment are longer than the system allows' }
+    case 'EAGAIN':
+    case 'ENOMEM':
+    case 'EMFILE':
+    case 'ENFILE':
+      return { reason: 'resources', detail: `this machine has no room for another process (${code})` }
+    default:
+      return { reason: 'other', detail: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+async function folderFailure(cwd: string): Promise<StartFailure | undefined> {
+  try {
+    if ((await stat(cwd)).isDirectory()) return undefined
+    return { reason: 'cwd_not_directory', detail: `${cwd} is not a folder` }
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOTDIR') return { reason: 'cwd_not_directory', detail: `${cwd} is not a folder` }
+    return { reason: 'cwd_missing', detail: `there is no folder ${cwd}` }
+  }
+}
+
+async function locate({ command, cwd, env }: Command): Promise<{ readonly file: string } | StartFailure> {
+  const isPath = command.includes('/')
+  const places = isPath ? [path.resolve(cwd, command)] : pathOf(env).map((folder) => path.resolve(cwd, folder, command))
+  let refused: string | undefined
+  for (const file of places) {
+    const seen = await look(file)
+    if (seen === 'runs') return { file }
+    if (seen === 'refused') refused ??= file
+  }
+  if (refused !== undefined) return { reason: 'not_executable', detail: `${refused} may not be executed` }
+  const where = isPath ? `there is no file ${places[0]}` : `there is no program ${command} on the PATH`
+  return { reason: 'not_found', detail: where }
+}
+
+const pathOf = (env: Command['env']): readonly string[] =>
+  (env['PATH'] ?? '/usr/local/bin:/bin:/usr/bin').split(':').map((folder) => (folder === '' ? '.' : folder))
+
+async function look(file: string): Promise<'runs' | 'refused' | 'absent'> {
+  try {
+    if (!(await stat(file)).isFile()) return 'refused'
+    await access(file, constants.X_OK)
+    return 'runs'
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    return code === 'ENOENT' || code === 'ENOTDIR' ? 'absent' : 'refused'
+  }
+}
+
+async function contentFailure(file: string, given: Command): Promise<StartFailure | undefined> {
+  const head = await firstBytes(file)
+  if (head === undefined) return undefined // I1: executable but not readable is allowed
+  if (head.subarray(0, 2).toString('latin1') === '#!') return interpreterFailure(file, head, given)
+  if (!isForeign(head) || (await runsForeignBinaries())) return undefined
+  return { reason: 'wrong_architecture', detail: `${file} is for another kind of computer, or damaged` }
+}
+
+async function firstBytes(file: string): Promise<Buffer | undefined> {
+  try {
+    await using handle = await open(file, 'r')
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(256), 0, 256, 0)
+    return buffer.subarray(0, bytesRead)
+  } catch {
+    return undefined // not ours to read; the start will tell
+  }
+}
+
+async function interpreterFailure(file: string, head: Buffer, given: Command): Promise<StartFailure | undefined> {
+  const first = head.toString('utf8').split('\n')[0] ?? ''
+  const windows = first.endsWith('\r') ? ' (the file has Windows line ends)' : ''
+  const [interpreter = '', ...rest] = first.slice(2).trim().split(/\s+/)
+  const wanted =
+    path.basename(interpreter) === 'env' ? rest.find((word) => !word.startsWith('-') && !word.includes('=')) : undefined
+  const bad = (name: string): StartFailure => ({
+    reason: 'bad_interpreter',
+    detail: `${file} needs ${name === '' ? 'an interpreter' : name}, which does not exist${windows}`,
+  })
+  if (windows !== '') return bad(interpreter)
+  if ((await look(path.resolve(given.cwd, interpreter))) !== 'runs') return bad(interpreter)
+  if (wanted === undefined) return undefined
+  return 'reason' in (await locate({ ...given, command: wanted })) ? bad(wanted) : undefined
+}
+
+/** ELF machine numbers that a Node of this architecture can have beside itself on one kernel. */
+const MACHINES: Readonly<Record<string, readonly number[]>> = {
+  x64: [62, 3],
+  ia32: [3],
+  arm64: [183, 40],
+  arm: [40],
+  riscv64: [243],
+  ppc64: [21, 20],
+  s390x: [22],
+  loong64: [258],
+}
+
+function isForeign(head: Buffer): boolean {
+  const magic = head.subarray(0, 4).toString('latin1')
+  if (magic === '\x7fELF') {
+    if (process.platform !== 'linux' || head.length < 20) return true
+    const machine = head[5] === 2 ? head.readUInt16BE(18) : head.readUInt16LE(18)
+    return MACHINES[process.arch]?.includes(machine) === false
+  }
+  const isMachO = ['\xcf\xfa\xed\xfe', '\xce\xfa\xed\xfe', '\xca\xfe\xba\xbe', '\xfe\xed\xfa\xcf'].includes(magic)
+  if (isMachO) return process.platform !== 'darwin'
+  return magic.startsWith('MZ') && head.includes(0)
+}
+
+/** Where the kernel was told of emulators (qemu, wine), a foreign binary may well run. */
+async function runsForeignBinaries(): Promise<boolean> {
+  try {
+    return (await readdir('/proc/sys/fs/binfmt_misc')).some((name) => name !== 'register' && name !== 'status')
+  } catch {
+    return false // not Linux, or not mounted: then nothing is registered
+  }
+}

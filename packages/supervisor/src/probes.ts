@@ -1,0 +1,85 @@
+/** Asks a child whether it serves: by HTTP, by TCP, or by a function of the caller. Never throws; every question has a limit. */
+import http from 'node:http'
+import net from 'node:net'
+import { listensOn } from './listeners.ts'
+import type { Leader } from './process-table.ts'
+import type { Alive, Ready } from './spec.ts'
+
+export type Answer = { readonly ok: boolean; readonly why: string }
+
+type Question = Extract<Ready, { kind: 'http' | 'tcp' | 'probe' }> | Alive
+
+export const PROBE_DEFAULTS = {
+  readyEveryMs: 100, // a start is waited for by somebody
+  aliveEveryMs: 10_000,
+  timeoutMs: 5_000, // a busy model server answers its health check late
+  failuresMax: 3,
+} as const
+
+/** One question. `prove` asks also who it is that listens. */
+export async function ask(question: Question, leader: Leader, prove: boolean, signal: AbortSignal): Promise<Answer> {
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(question.timeoutMs ?? PROBE_DEFAULTS.timeoutMs)])
+  try {
+    switch (question.kind) {
+      case 'probe':
+        return answer(
+          (await withLimit(question.probe({ pid: leader.pid, signal: limit }), limit)) === true,
+          'its probe says no',
+        )
+      case 'tcp':
+        return await provenAnswer(await connects(question.host ?? '127.0.0.1', question.port, limit), question.port)
+      case 'http': {
+        const url = new URL(question.url)
+        return await provenAnswer(await statusOf(url, limit), Number(url.port === '' ? 80 : url.port))
+      }
+    }
+  } catch (error) {
+    return answer(false, error instanceof Error ? error.message : String(error))
+  }
+
+  async function provenAnswer(first: Answer, port: number): Promise<Answer> {
+    if (!first.ok || !prove) return first
+    const owner = await listensOn(leader, port)
+    return answer(owner === 'ours' || owner === 'unknown', `port ${port} is answered by another process`)
+  }
+}
+
+// ---- details ----
+
+const answer = (ok: boolean, why: string): Answer => ({ ok, why: ok ? '' : why })
+
+async function withLimit<T>(value: Promise<T> | T, signal: AbortSignal): Promise<T | undefined> {
+  const { promise, resolve } = Promise.withResolvers<undefined>()
+  const onAbort = (): void => resolve(undefined)
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    return await Promise.race([value, promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** A fresh connection each time, closed at once: kept ones would hold descriptors and hide that nobody accepts any more. */
+async function statusOf(url: URL, signal: AbortSignal): Promise<Answer> {
+  return new Promise<Answer>((resolve) => {
+    const request = http.get(url, { agent: false, signal, headers: { connection: 'close' } }, (response) => {
+      const status = response.statusCode ?? 0
+      response.on('error', () => resolve(answer(false, 'its answer broke off')))
+      response.resume()
+      response.destroy()
+      resolve(answer(status >= 200 && status < 300, `${url.pathname} answers ${status}`))
+    })
+    request.on('error', (error) => resolve(answer(false, error.message)))
+  })
+}
+
+async function connects(host: string, port: number, signal: AbortSignal): Promise<Answer> {
+  return new Promise<Answer>((resolve) => {
+    const socket = net.connect({ host, port, signal })
+    socket.once('connect', () => {
+      resolve(answer(true, ''))
+      socket.destroy()
+    })
+    socket.on('error', (error) => resolve(answer(false, error.message)))
+  })
+}

@@ -1,0 +1,251 @@
+/**
+ * How a run ended, as one value, and the fault that tells of it. Pure: facts come in, a judgement goes out.
+ *
+ * I1  Order of belief: our own stop, then a start that failed, then a cause that the child named, then evidence of memory
+ *     shortage, then the signal or code, then a consequence, then nothing but the tail.
+ * I2  An exit that nobody asked for is a failure, whatever its code.
+ * I3  Everything that the child said is redacted before it is in here.
+ */
+import { duration, Fault, type SideEffects } from '@breakfall/faults'
+import type { TerminationError } from './channel.ts'
+import { byRank, type Diagnosis, toDiagnostic } from './diagnostics.ts'
+import { describeExit, diagnoseExit, type ExitStatus, readExit } from './exit-status.ts'
+import type { StartReason } from './preflight.ts'
+
+export type Phase = 'spawn' | 'starting' | 'ready' | 'busy' | 'stopping'
+
+export type ExitKind = 'spawn_failed' | 'exited' | 'signaled' | 'killed_by_us' | 'hung' | 'oom_killed' | 'unhealthy'
+
+/** Why we ended it, where it was us. */
+export type EndReason =
+  | 'stop'
+  | 'restart'
+  | 'start_limit'
+  | 'no_progress'
+  | 'unhealthy'
+  | 'fatal_signature'
+  | 'stdout_closed'
+  | 'stdin_stalled'
+
+export type RestartPlan = {
+  readonly decision: 'restart' | 'give_up' | 'none'
+  readonly delayMs: number | null
+  /** Failures in a row, this one included. */
+  readonly attempt: number
+  /** Failures within the window, this one included. */
+  readonly windowCount: number
+  readonly because: string
+}
+
+export type ExitReport = ExitStatus & {
+  readonly childId: string
+  readonly name: string
+  readonly runId: string
+  readonly pid: number | null
+  readonly phase: Phase
+  readonly kind: ExitKind
+  readonly expected: boolean
+  readonly endedBy: EndReason | null
+  /** More about `endedBy`: which probe said what. */
+  readonly endedDetail: string | null
+  readonly startReason: StartReason | null
+  /** The ladder had to go as far as SIGKILL. */
+  readonly forced: boolean
+  readonly abandoned: boolean
+  readonly startedAt: string
+  readonly uptimeMs: number
+  /** The headline first. */
+  readonly diagnoses: readonly Diagnosis[]
+  readonly terminationError: TerminationError | null
+  readonly stderrTail: readonly string[]
+  readonly stdoutTail: readonly string[]
+  readonly droppedBytes: number
+  readonly drainCut: boolean
+  readonly inFlight: readonly string[]
+  /** Descendants that outlived it and were killed. `group-only`: this system does not tell about escapees. */
+  readonly survivors: readonly number[]
+  readonly sweep: 'all' | 'group-only'
+  readonly restart: RestartPlan
+}
+
+/** A report before anybody has decided what follows. */
+export type JudgedReport = Omit<ExitReport, 'restart'>
+
+export type ExitFacts = Omit<
+  ExitReport,
+  keyof ExitStatus | 'kind' | 'expected' | 'diagnoses' | 'restart' | 'startReason'
+> & {
+  readonly command: string
+  readonly rawCode: number | null
+  readonly rawSignal: string | null
+  readonly startReason: StartReason | null
+  readonly startDetail: string | null
+  readonly oneshot: boolean
+  readonly oomKills: number
+  readonly diagnoses: readonly Diagnosis[]
+  /** On the clock of the diagnoses. */
+  readonly nowMs: number
+}
+
+export function judge(facts: ExitFacts): JudgedReport {
+  const { command, oneshot, startDetail: _detail, oomKills: _kills, nowMs: _now, ...rest } = facts
+  const status = readExit(facts.rawCode, facts.rawSignal, command)
+  const kind = kindOf(facts, status)
+  const asked = facts.endedBy === 'stop' || facts.endedBy === 'restart'
+  const expected = asked || (oneshot && status.code === 0 && kind === 'exited') // I2
+  const own = expected ? undefined : ownDiagnosis(facts, status, kind)
+  return { ...rest, ...status, kind, expected, diagnoses: ranked(facts, own) }
+}
+
+/** The fault that this end means for whoever depends on the child. */
+export function faultOf(
+  report: JudgedReport & { readonly restart?: RestartPlan },
+  more: { readonly sideEffects?: SideEffects; readonly requestId?: string; readonly cause?: unknown } = {},
+): Fault {
+  const plan = report.restart
+  const stops = plan !== undefined && plan.decision !== 'restart'
+  return new Fault(categoryOf(report), {
+    error: sentence(report),
+    errorRaw: rawText(report),
+    phase: report.phase,
+    diagnostics: report.diagnoses.map(toDiagnostic),
+    ...(report.startReason === null ? {} : { reason: report.startReason }),
+    ...(stops ? { next: 'never' as const, stopped: plan.because } : {}),
+    ...more,
+  })
+}
+
+/** What happened, to what, after how long, why, and what is done about it. */
+export function sentence(report: JudgedReport & { readonly restart?: RestartPlan }): string {
+  const [head] = report.diagnoses
+  const named = head !== undefined && head.rank !== 'hint'
+  const why = named ? `: ${head.message}: ${head.advice}` : lastWords(report)
+  return `${report.name} ${happened(report)}${why.replace(/[.;]?$/, '.')}${planned(report.restart)}`
+}
+
+// ---- details, in the order they are used above ----
+
+function kindOf(facts: ExitFacts, status: ExitStatus): ExitKind {
+  if (facts.startReason !== null) return 'spawn_failed'
+  if (facts.endedBy === 'start_limit' || facts.endedBy === 'no_progress' || facts.endedBy === 'stdin_stalled')
+    return 'hung'
+  if (facts.endedBy === 'unhealthy') return 'unhealthy'
+  if (facts.endedBy !== null) return 'killed_by_us'
+  if (status.signal === 'SIGKILL' && facts.oomKills > 0) return 'oom_killed'
+  return status.signal === null ? 'exited' : 'signaled'
+}
+
+/** What we know ourselves, beside what the child printed. */
+function ownDiagnosis(facts: ExitFacts, status: ExitStatus, kind: ExitKind): Diagnosis | undefined {
+  if (kind === 'spawn_failed') {
+    const message = facts.startDetail ?? 'it could not be started'
+    return diagnosis(`start.${facts.startReason}`, message, START_ADVICE[facts.startReason ?? 'other'], 'never', facts)
+  }
+  if (kind === 'oom_killed') {
+    const advice = 'Use a smaller model or context, or give the process more memory.'
+    return diagnosis('exit.oom_killed', 'the system ran out of memory and killed it', advice, 'after_backoff', facts)
+  }
+  if (facts.endedBy !== null) return undefined // the status only shows our own signal
+  return diagnoseExit(status, facts.command, facts.nowMs)
+}
+
+function diagnosis(
+  id: string,
+  message: string,
+  advice: string,
+  retry: Diagnosis['retry'],
+  facts: ExitFacts,
+): Diagnosis {
+  const seen = { firstSeenMs: facts.nowMs, lastSeenMs: facts.nowMs }
+  return { id, rank: 'cause', message, advice, retry, evidence: [message], count: 1, fatal: false, ...seen }
+}
+
+const START_ADVICE: Readonly<Record<StartReason, string>> = {
+  not_found: 'Install it, or use its full path.',
+  not_executable: 'Make it executable (chmod +x), or choose another file.',
+  bad_interpreter: 'Install the interpreter, or correct the first line of the script.',
+  wrong_architecture: 'Install the build for this computer.',
+  cwd_missing: 'Create the folder, or correct the path.',
+  cwd_not_directory: 'Give a folder to start it in.',
+  argument_too_long: 'Pass long values by a file instead.',
+  resources: 'End other processes or raise the limits, then start it again.',
+  other: 'Correct that, then start it again.',
+}
+
+const STALE_MS = 60_000 // a cause that was printed long before the end is history, not the headline
+
+/** I1: fresh causes of the child, what we know ourselves, older causes, consequences, hints. */
+function ranked(facts: ExitFacts, own: Diagnosis | undefined): readonly Diagnosis[] {
+  const printed = facts.diagnoses.toSorted(byRank)
+  const isFresh = (entry: Diagnosis): boolean => facts.nowMs - entry.lastSeenMs <= STALE_MS
+  const fresh = printed.filter((entry) => entry.rank === 'cause' && isFresh(entry))
+  const stale = printed.filter((entry) => entry.rank === 'cause' && !isFresh(entry))
+  const rest = printed.filter((entry) => entry.rank !== 'cause')
+  const first =
+    facts.startReason === null ? [...fresh, ...(own === undefined ? [] : [own])] : own === undefined ? [] : [own]
+  const all = facts.startReason === null ? [...first, ...stale, ...rest] : [...first, ...printed]
+  return all.filter((entry, index) => all.findIndex((other) => other.id === entry.id) === index)
+}
+
+function categoryOf(
+  report: Pick<ExitReport, 'kind' | 'expected'>,
+): 'process_start_failed' | 'process_hung' | 'process_failed' | 'cancelled' {
+  if (report.expected) return 'cancelled'
+  if (report.kind === 'spawn_failed') return 'process_start_failed'
+  return report.kind === 'hung' || report.kind === 'unhealthy' ? 'process_hung' : 'process_failed'
+}
+
+function happened(report: JudgedReport): string {
+  if (report.kind === 'spawn_failed') return 'could not be started'
+  const after = ` after ${duration(report.uptimeMs)}`
+  const during = PHASE_WORDS[report.phase]
+  if (report.endedBy !== null) {
+    const detail = report.endedDetail === null ? '' : ` (${report.endedDetail})`
+    return `${ENDED_WORDS[report.endedBy]}${detail} and was ended${report.forced ? ' by force' : ''}${after}`
+  }
+  return `${describeExit(report)}${during}${after}`
+}
+
+const PHASE_WORDS: Readonly<Record<Phase, string>> = {
+  spawn: '',
+  starting: ' while it was starting',
+  ready: '',
+  busy: ' in the middle of a request',
+  stopping: '',
+}
+
+const ENDED_WORDS: Readonly<Record<EndReason, string>> = {
+  stop: 'was stopped on request',
+  restart: 'was restarted on request',
+  start_limit: 'did not become ready in time',
+  no_progress: 'made no progress on a request',
+  unhealthy: 'stopped answering its health check',
+  fatal_signature: 'could not go on',
+  stdout_closed: 'closed its output',
+  stdin_stalled: 'stopped reading its input',
+}
+
+function lastWords(report: JudgedReport): string {
+  if (report.terminationError !== null) return `: ${report.terminationError.name}: ${report.terminationError.message}`
+  const last = report.stderrTail.findLast((line) => line.trim() !== '')
+  return last === undefined || report.expected ? '' : `; its last line was: ${last.trim().slice(0, 200)}`
+}
+
+function planned(plan: RestartPlan | undefined): string {
+  if (plan === undefined || plan.decision === 'none') return ''
+  if (plan.decision === 'restart') return ` It is started again in ${duration(plan.delayMs ?? 0)}.`
+  return plan.because === 'crash_loop'
+    ? ` It failed ${plan.windowCount} times in a short time, so it is not started again by itself.`
+    : ' It is not started again until that is mended.'
+}
+
+function rawText(report: JudgedReport): string {
+  const parts = [report.kind === 'spawn_failed' ? 'not started' : describeExit(report)]
+  if (report.rawCode !== null && report.code !== report.rawCode) parts.push(`raw code ${report.rawCode}`)
+  const said = report.terminationError
+  if (said !== null) parts.push(`${said.name}: ${said.message}`)
+  for (const entry of report.diagnoses.slice(0, 3)) parts.push(`${entry.id}: ${entry.evidence.join(' / ')}`)
+  const tail = report.stderrTail.slice(-5).join(' / ')
+  if (tail !== '') parts.push(`stderr: ${tail}`)
+  return parts.join('; ')
+}

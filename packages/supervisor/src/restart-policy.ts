@@ -1,0 +1,81 @@
+/**
+ * Whether and when a failed child is started again. Pure but for its two counters; the deciding itself is `decide`'s.
+ *
+ * I1  Failures in a row count from the last run that stayed up (`stableMs` ready); they set the backoff.
+ * I2  Failures within `windowMs` set the end: four crashes in a month are no crash loop.
+ * I3  What cannot go better by itself is not tried: a verdict of `never`, and `after_change` when it never got ready. A server
+ *     that ran out of memory over one request has proven that it can start, so it is started again, within I2.
+ */
+import { decide, Fault, LIMITS, backoffMs, POLICY_DEFAULTS } from '@breakfall/faults'
+import { type JudgedReport, faultOf, type RestartPlan } from './report.ts'
+import type { Limits } from './spec.ts'
+
+export type GiveUpReason = 'never_retry' | 'needs_change' | 'crash_loop'
+
+export class RestartPolicy {
+  readonly #limits: Limits
+  #inARow = 0
+  #failedAt: number[] = []
+
+  constructor(limits: Limits) {
+    this.#limits = limits
+  }
+
+  get inARow(): number {
+    return this.#inARow
+  }
+
+  /** `readyForMs`: how long the failed run had been ready; 0 if it never was. */
+  plan(
+    report: JudgedReport,
+    situation: {
+      readonly readyForMs: number
+      readonly now: number
+      readonly dice: number
+      readonly override: boolean | undefined
+    },
+  ): RestartPlan {
+    const { now, dice, readyForMs } = situation
+    if (readyForMs > 0 && readyForMs >= this.#limits.stableMs) this.#inARow = 0 // I1
+    this.#inARow += 1
+    this.#failedAt = [...this.#failedAt.filter((at) => now - at < this.#limits.windowMs), now]
+    const counted = { attempt: this.#inARow, windowCount: this.#failedAt.length }
+    const giveUp = this.#giveUpReason(report, readyForMs > 0, situation.override)
+    const fault = giveUp === 'crash_loop' ? new Fault('crash_loop') : faultOf(report)
+    const decision = decide(
+      giveUp === undefined || giveUp === 'crash_loop' ? fault.report : { ...fault.report, next: 'never' },
+      {
+        attempt: counted.attempt,
+        failures: counted.windowCount,
+        waitedMs: 0,
+        dice,
+        canPark: false,
+        // The limit of this child is its window (I2), which has been asked above.
+        restarts: Math.min(counted.attempt, LIMITS.restartsMax) - 1,
+      },
+      { ...POLICY_DEFAULTS, backoffMs: this.#limits.backoffMs },
+      now,
+    )
+    if (decision.action !== 'restart') {
+      return { decision: 'give_up', delayMs: null, ...counted, because: giveUp ?? 'never_retry' }
+    }
+    const delayMs = backoffMs(counted.attempt, { backoffMs: this.#limits.backoffMs }, dice)
+    return { decision: 'restart', delayMs, ...counted, because: decision.because }
+  }
+
+  /** Somebody asked for a start: what was is forgiven. */
+  reset(): void {
+    this.#inARow = 0
+    this.#failedAt = []
+  }
+
+  #giveUpReason(report: JudgedReport, wasReady: boolean, override: boolean | undefined): GiveUpReason | undefined {
+    const loops = this.#failedAt.length >= this.#limits.failuresMax ? ('crash_loop' as const) : undefined
+    if (override === true) return loops // another start may help, but not for ever
+    if (override === false) return 'never_retry'
+    const [head] = report.diagnoses
+    if (head?.rank === 'cause' && head.retry === 'never') return 'never_retry' // I3
+    if (head?.rank === 'cause' && head.retry === 'after_change' && !wasReady) return 'needs_change' // I3
+    return loops
+  }
+}

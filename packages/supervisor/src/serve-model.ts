@@ -1,0 +1,203 @@
+/**
+ * A model server as a child: a free port for each run, ready when *it* answers there, and streams that end with the reason
+ * when it crashes.
+ *
+ *   const server = serveModel({ command: 'llama-server', args: ({ port }) => ['-m', 'qwen.gguf', '--port', `${port}`] })
+ *   await server.start()
+ *   const response = await server.fetch('/v1/chat/completions', { method: 'POST', body })
+ *
+ * I1  A stream that the crash cut never ends as if it were whole, nor with a bare socket error: it waits for the verdict.
+ * I2  A model's answer has no side effect, so its fault says that none happened and it may be asked for again.
+ */
+import net from 'node:net'
+import { classify, Fault } from '@breakfall/faults'
+import { pause, systemClock } from './clock.ts'
+import type { InFlightRequest } from './in-flight.ts'
+import type { JudgedReport } from './report.ts'
+import type { Launch, SuperviseSpec } from './spec.ts'
+import { supervise, type Supervised } from './supervise.ts'
+
+export type ModelServerSpec = Omit<SuperviseSpec, 'args' | 'env' | 'ready' | 'alive' | 'launch' | 'oneshot'> & {
+  /** `port` is free at that moment, and another one for each run. */
+  readonly args: (run: { readonly port: number; readonly host: string }) => readonly string[]
+  readonly env?:
+    | SuperviseSpec['env']
+    | ((run: { readonly port: number; readonly host: string }) => Record<string, string>)
+  /** Answers 2xx once the model is loaded. */
+  readonly healthPath?: string
+  readonly host?: string
+  /** A port that must be this one; free ports are chosen where it is missing. */
+  readonly port?: number
+  /** Asks the health path again and again once it is ready. Off by default: a busy server may answer it late. */
+  readonly watchHealth?: boolean
+}
+
+export type ModelServer = AsyncDisposable & {
+  readonly supervised: Supervised
+  /** `http://127.0.0.1:PORT` of the present run; null while there is none. */
+  readonly url: string | null
+  /** Resolves with the address when it answers. */
+  readonly start: () => Promise<string>
+  readonly ready: (signal?: AbortSignal) => Promise<string>
+  readonly stop: Supervised['stop']
+  readonly restart: Supervised['restart']
+  /** `fetch` against the present run. Rejects, and breaks the body off, with a Fault that names the cause. */
+  readonly fetch: (path: string, init?: globalThis.RequestInit) => Promise<Response>
+}
+
+export function serveModel(spec: ModelServerSpec): ModelServer {
+  return new Server(spec)
+}
+
+// ---- details, in the order they are used above ----
+
+const VERDICT_MS = 3_000 // exit, drain and judgement take one second at most; then the socket error has to do
+
+class Server implements ModelServer {
+  readonly supervised: Supervised
+  #url: string | null = null
+
+  constructor(input: ModelServerSpec) {
+    const { args, env, healthPath = '/health', host = '127.0.0.1', port: fixed, watchHealth, ...rest } = input
+    if (typeof args !== 'function') {
+      const errors = [{ field: 'args', expected: 'a function of { port, host }', got: typeof args }]
+      throw new Fault('invalid_request', { error: 'args must be a function of { port, host }', errors })
+    }
+    const launch = async (): Promise<Launch> => {
+      const port = fixed ?? (await freePort(host))
+      const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+      this.#url = url
+      const run = { port, host }
+      const health = { kind: 'http' as const, url: `${url}${healthPath}` }
+      return {
+        args: args(run),
+        ready: health,
+        ...(watchHealth === true ? { alive: health } : {}),
+        ...(typeof env === 'function' ? { env: env(run) } : {}),
+      }
+    }
+    this.supervised = supervise({
+      stdin: 'ignore',
+      ...rest,
+      ...(typeof env === 'object' ? { env } : {}),
+      launch,
+      mayRestart: (report) => rest.mayRestart?.(report) ?? (fixed === undefined ? portTaken(report) : undefined),
+    })
+    this.supervised.on((event) => {
+      if (event.type === 'exit') this.#url = null
+    })
+  }
+
+  get url(): string | null {
+    const { status } = this.supervised.state
+    return status === 'ready' || status === 'busy' ? this.#url : null
+  }
+
+  async start(): Promise<string> {
+    await this.supervised.start()
+    return this.#url ?? ''
+  }
+
+  async ready(signal?: AbortSignal): Promise<string> {
+    await this.supervised.ready(signal)
+    return this.#url ?? ''
+  }
+
+  async stop(): ReturnType<Supervised['stop']> {
+    return this.supervised.stop()
+  }
+
+  async restart(): Promise<void> {
+    await this.supervised.restart()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop()
+  }
+
+  async fetch(path: string, init: globalThis.RequestInit = {}): Promise<Response> {
+    const request = this.supervised.request({ pure: true }) // I2
+    const address = `${this.#url}${path}`
+    const own = init.signal ?? undefined
+    const signal = own === undefined ? request.signal : AbortSignal.any([request.signal, own])
+    try {
+      request.sent()
+      const response = await fetch(address, { ...init, signal })
+      request.progress()
+      if (response.body === null) {
+        request.done()
+        return response
+      }
+      const { status, statusText, headers } = response
+      return new Response(guarded(response.body, request, address, own), { status, statusText, headers })
+    } catch (error) {
+      throw await verdict(error, request, address, own, 'connect')
+    }
+  }
+}
+
+/** The body, with every chunk counted as progress and every break explained. */
+function guarded(
+  body: ReadableStream<Uint8Array>,
+  request: InFlightRequest,
+  address: string,
+  own: AbortSignal | undefined,
+): ReadableStream<Uint8Array> {
+  const reader = body.getReader()
+  return new ReadableStream<Uint8Array>({
+    pull: async (controller) => {
+      try {
+        const { done, value } = await reader.read()
+        request.progress()
+        if (!done) {
+          controller.enqueue(value)
+          return
+        }
+        request.done()
+        controller.close()
+      } catch (error) {
+        controller.error(await verdict(error, request, address, own, 'stream')) // I1
+      }
+    },
+    cancel: async (reason) => {
+      request.done()
+      await reader.cancel(reason)
+    },
+  })
+}
+
+/** The socket breaks a moment before the exit is known: the supervisor's word is waited for, since it has the cause. */
+async function verdict(
+  error: unknown,
+  request: InFlightRequest,
+  address: string,
+  own: AbortSignal | undefined,
+  phase: string,
+): Promise<Fault> {
+  const waiting = new AbortController()
+  const plain = classify(error, { boundary: 'model', phase, signal: own, address })
+  const told =
+    own?.aborted === true
+      ? plain
+      : await Promise.race([request.failed, pause(systemClock, VERDICT_MS, waiting.signal).then(() => plain)])
+  waiting.abort()
+  request.done()
+  return told
+}
+
+async function freePort(host: string): Promise<number> {
+  return new Promise<number>((resolve, reject) => {
+    const server = net.createServer()
+    server.on('error', reject)
+    server.listen({ host, port: 0, exclusive: true }, () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
+    })
+  })
+}
+
+/** Somebody took the port between our look and the child's bind: another run has another port. */
+function portTaken(report: JudgedReport): true | undefined {
+  const [head] = report.diagnoses
+  return head !== undefined && /port_in_use|eaddrinuse/.test(head.id) ? true : undefined
+}

@@ -1,0 +1,410 @@
+/**
+ * The one owner of a child process: starts it, judges it, fails what depends on it, starts it again or gives it up.
+ *
+ *   stopped → starting → ready ⇄ busy → stopping → stopped
+ *   starting | ready | busy → failed → backoff → starting, or failed → given_up
+ *
+ * I1  There is one loop and so at most one process; whoever asks for a start or a stop meanwhile joins it.
+ * I2  Requests in flight have their faults before the state says failed.
+ * I3  The last wish wins: a stop during a start, a start during a stop and two of either end in one well-defined state.
+ * I4  Whether to try again is `decide`'s, through RestartPolicy.
+ */
+import { randomUUID } from 'node:crypto'
+import { describeCause, Fault } from '@breakfall/faults'
+import { ActiveRun, type JudgedRun } from './active-run.ts'
+import { pause } from './clock.ts'
+import type { Diagnosis } from './diagnostics.ts'
+import { type Dropped, EventStream } from './event-stream.ts'
+import { InFlight, type InFlightRequest, type RequestInit } from './in-flight.ts'
+import { noteEnd, noteStart } from './orphans.ts'
+import { preflight, type StartFailure } from './preflight.ts'
+import { HAS_PROC } from './process-table.ts'
+import { type ExitReport, faultOf, judge, type RestartPlan, sentence } from './report.ts'
+import { type GiveUpReason, RestartPolicy } from './restart-policy.ts'
+import { type Launch, type ResolvedSpec, resolveSpec, type SuperviseSpec } from './spec.ts'
+
+export type ChildState =
+  | { readonly status: 'stopped'; readonly report: ExitReport | null }
+  | { readonly status: 'starting'; readonly runId: string; readonly attempt: number }
+  | { readonly status: 'ready'; readonly runId: string; readonly pid: number }
+  | { readonly status: 'busy'; readonly runId: string; readonly pid: number }
+  | { readonly status: 'stopping'; readonly runId: string }
+  | { readonly status: 'failed'; readonly report: ExitReport; readonly fault: Fault }
+  | { readonly status: 'backoff'; readonly until: string; readonly attempt: number; readonly report: ExitReport }
+  | {
+      readonly status: 'given_up'
+      readonly reason: GiveUpReason
+      readonly report: ExitReport
+      readonly fault: Fault
+    }
+
+export type ChildEvent =
+  | { readonly type: 'state'; readonly at: string; readonly state: ChildState }
+  | { readonly type: 'diagnosis'; readonly at: string; readonly runId: string; readonly diagnosis: Diagnosis }
+  | { readonly type: 'progress'; readonly at: string; readonly runId: string; readonly message: string }
+  | { readonly type: 'exit'; readonly at: string; readonly report: ExitReport }
+
+export type Supervised = AsyncDisposable & {
+  readonly id: string
+  readonly name: string
+  readonly state: ChildState
+  readonly pid: number | null
+  /** How the latest run ended, where one has. */
+  readonly report: ExitReport | null
+  /** Resolves when it is ready; rejects with the fault of this start as soon as it has failed. Forgives what was. */
+  readonly start: () => Promise<void>
+  /** Resolves when it is ready, through restarts; rejects when it is given up or stopped, or by the signal. */
+  readonly ready: (signal?: AbortSignal) => Promise<void>
+  readonly stop: () => Promise<ExitReport | null>
+  readonly restart: () => Promise<void>
+  /** Registers a request that the child works on. Throws a fault where the child is not ready. */
+  readonly request: (init?: RequestInit) => InFlightRequest
+  readonly write: (data: string | Uint8Array) => Promise<void>
+  readonly on: (listener: (event: ChildEvent) => void) => () => void
+  readonly events: (signal?: AbortSignal) => AsyncIterableIterator<ChildEvent | Dropped>
+}
+
+/** Refuses a bad spec at once, with the field named. Starts nothing yet. */
+export function supervise(spec: SuperviseSpec): Supervised {
+  return new Supervisor(resolveSpec(spec))
+}
+
+// ---- details, in the order they are used above ----
+
+type Waiter = { readonly resolve: () => void; readonly reject: (fault: Fault) => void }
+
+class Supervisor implements Supervised {
+  readonly id = randomUUID()
+  readonly #spec: ResolvedSpec
+  readonly #policy: RestartPolicy
+  readonly #stream = new EventStream<ChildEvent>()
+  readonly #inFlight = new InFlight(() => this.#onLoad())
+  #state: ChildState = { status: 'stopped', report: null }
+  #report: ExitReport | null = null
+  #run: ActiveRun | undefined
+  #loop: Promise<void> | undefined
+  #wish: 'run' | 'stop' | 'restart' = 'stop'
+  #wishes = 0 // I3: tells whether somebody has wished something else meanwhile
+  #wake = new AbortController()
+  #waiters: Waiter[] = []
+
+  constructor(spec: ResolvedSpec) {
+    this.#spec = spec
+    this.#policy = new RestartPolicy(spec.limits)
+  }
+
+  get name(): string {
+    return this.#spec.name
+  }
+
+  get state(): ChildState {
+    return this.#state
+  }
+
+  get pid(): number | null {
+    return this.#run?.leader?.pid ?? null
+  }
+
+  get report(): ExitReport | null {
+    return this.#report
+  }
+
+  async start(): Promise<void> {
+    this.#wishes += 1
+    const wish = this.#wishes
+    while (this.#loop !== undefined && this.#wish === 'stop') {
+      await this.#loop
+      if (this.#wishes !== wish && this.#wish === 'stop') throw this.#notRunning() // I3: a later stop has won
+    }
+    if (this.#serves()) return
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#waiters.push({ resolve, reject })
+    if (this.#loop === undefined) this.#begin()
+    await promise
+  }
+
+  async ready(signal?: AbortSignal): Promise<void> {
+    const refused = (): Fault | undefined => {
+      if (signal?.aborted === true) return new Fault('cancelled', { cause: signal.reason })
+      if (this.#state.status === 'given_up') return this.#state.fault
+      return this.#loop === undefined ? this.#notRunning() : undefined
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const look = (): void => {
+      const fault = refused()
+      if (fault !== undefined) reject(fault)
+      else if (this.#serves()) resolve()
+    }
+    const off = this.#stream.on((event) => {
+      if (event.type === 'state') queueMicrotask(look) // after the loop has moved on
+    })
+    signal?.addEventListener('abort', look, { once: true })
+    look()
+    try {
+      await promise
+    } finally {
+      off()
+      signal?.removeEventListener('abort', look)
+    }
+  }
+
+  async stop(): Promise<ExitReport | null> {
+    this.#wishes += 1
+    this.#wish = 'stop'
+    if (this.#loop === undefined) {
+      if (this.#state.status !== 'stopped') this.#set({ status: 'stopped', report: this.#report })
+      return this.#report
+    }
+    this.#interrupt('stop')
+    await this.#loop
+    return this.#report
+  }
+
+  async restart(): Promise<void> {
+    if (this.#loop === undefined || this.#wish === 'stop') return this.start()
+    this.#wishes += 1
+    this.#wish = 'restart'
+    this.#policy.reset()
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#waiters.push({ resolve, reject })
+    this.#interrupt('restart')
+    await promise
+  }
+
+  request(init: RequestInit = {}): InFlightRequest {
+    if (this.#serves()) return this.#inFlight.open(init)
+    if (this.#state.status === 'given_up' || this.#state.status === 'failed') throw this.#state.fault
+    throw this.#notRunning()
+  }
+
+  async write(data: string | Uint8Array): Promise<void> {
+    if (this.#run === undefined) throw this.#notRunning()
+    await this.#run.write(data)
+  }
+
+  on(listener: (event: ChildEvent) => void): () => void {
+    return this.#stream.on(listener)
+  }
+
+  events(signal?: AbortSignal): AsyncIterableIterator<ChildEvent | Dropped> {
+    return this.#stream.read(signal)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop()
+  }
+
+  // ---- the loop ----
+
+  #begin(): void {
+    this.#wish = 'run'
+    this.#policy.reset()
+    this.#loop = this.#live()
+  }
+
+  async #live(): Promise<void> {
+    try {
+      while (await this.#once()) this.#wake = new AbortController()
+    } catch (bug) {
+      // A hook of the caller threw, or we are wrong ourselves. The child must not run on without an owner.
+      await this.#run?.end('stop')
+      this.#run = undefined
+      this.#inFlight.failAll(({ id, sideEffects }) => new Fault('other', { cause: bug, requestId: id, sideEffects }))
+      this.#finish({ status: 'stopped', report: this.#report }, new Fault('other', { cause: bug }))
+    }
+  }
+
+  /** One run from its start to its consequences. True if another follows. */
+  async #once(): Promise<boolean> {
+    const runId = randomUUID()
+    this.#set({ status: 'starting', runId, attempt: this.#policy.inARow + 1 })
+    const judged = await this.#runOnce(runId)
+    if (this.#wished() === 'restart') {
+      if (judged !== undefined) this.#conclude(judged, NO_PLAN)
+      this.#wish = 'run'
+      return true
+    }
+    if (this.#wished() === 'stop' || judged === undefined || judged.report.expected) {
+      if (judged !== undefined) this.#conclude(judged, NO_PLAN)
+      this.#finish({ status: 'stopped', report: this.#report }, this.#notRunning())
+      return false
+    }
+    return this.#recover(judged)
+  }
+
+  /** Undefined if nobody wants the start any more before there is a process. */
+  async #runOnce(runId: string): Promise<JudgedRun | undefined> {
+    const spec = this.#spec
+    let launch: Launch
+    try {
+      launch = (await spec.launch?.({ runId, attempt: this.#policy.inARow + 1 })) ?? {}
+    } catch (error) {
+      return this.#unstarted(runId, { reason: 'other', detail: describeCause(error) }, error)
+    }
+    const given = { ...spec.env, ...launch.env }
+    const env = spec.inheritEnv ? { ...process.env, ...given } : given
+    const failure = await preflight({ command: spec.command, cwd: spec.cwd, env })
+    if (this.#wished() !== 'run') return undefined
+    if (failure !== undefined) return this.#unstarted(runId, failure, undefined)
+    const run = new ActiveRun(spec, launch, { childId: this.id, runId }, this.#inFlight, {
+      onReady: () => this.#onReady(runId),
+      onDiagnosis: (diagnosis) => this.#stream.emit({ type: 'diagnosis', at: this.#at(), runId, diagnosis }),
+      onProgress: (message) => this.#stream.emit({ type: 'progress', at: this.#at(), runId, message }),
+    })
+    this.#run = run
+    const { leader } = run
+    if (leader !== undefined) noteStart(spec.stateDir, leader)
+    const judged = await run.over
+    if (leader !== undefined) noteEnd(spec.stateDir, leader)
+    this.#run = undefined
+    return judged
+  }
+
+  /** It failed and nobody asked for that. */
+  async #recover(judged: JudgedRun): Promise<boolean> {
+    const { clock } = this.#spec
+    const plan = this.#policy.plan(judged.report, {
+      readyForMs: judged.readyForMs,
+      now: clock.now(),
+      dice: clock.dice(),
+      override: this.#spec.mayRestart?.(judged.report),
+    })
+    const { report, fault } = this.#conclude(judged, plan)
+    this.#set({ status: 'failed', report, fault })
+    if (plan.decision !== 'restart') {
+      const reason = plan.because as GiveUpReason
+      const final = reason === 'crash_loop' ? crashLoop(report, fault) : fault
+      this.#finish({ status: 'given_up', reason, report, fault: final }, final)
+      return false
+    }
+    const delayMs = plan.delayMs ?? 0
+    const until = new Date(clock.epoch() + delayMs).toISOString()
+    this.#set({ status: 'backoff', until, attempt: plan.attempt, report })
+    await pause(clock, delayMs, this.#wake.signal)
+    if (this.#wished() === 'stop') {
+      this.#finish({ status: 'stopped', report }, this.#notRunning())
+      return false
+    }
+    this.#wish = 'run'
+    return true
+  }
+
+  /** Makes the report final and tells those who depend on the child: requests first (I2), then waiters, then the world. */
+  #conclude(judged: JudgedRun, plan: RestartPlan): { readonly report: ExitReport; readonly fault: Fault } {
+    const report: ExitReport = { ...judged.report, inFlight: this.#inFlight.ids, restart: plan }
+    const fault = faultOf(report, { cause: judged.cause })
+    this.#report = report
+    this.#inFlight.failAll(({ id, sideEffects }) =>
+      faultOf(report, { cause: judged.cause, requestId: id, sideEffects }),
+    )
+    if (!report.expected) this.#settle((waiter) => waiter.reject(fault))
+    this.#stream.emit({ type: 'exit', at: this.#at(), report })
+    return { report, fault }
+  }
+
+  #finish(state: ChildState, fault: Fault): void {
+    this.#loop = undefined
+    this.#set(state)
+    this.#settle((waiter) => waiter.reject(fault))
+  }
+
+  #unstarted(runId: string, failure: StartFailure, cause: unknown): JudgedRun {
+    const { clock, name, command } = this.#spec
+    const report = judge({
+      childId: this.id,
+      runId,
+      name,
+      command,
+      pid: null,
+      phase: 'spawn',
+      rawCode: null,
+      rawSignal: null,
+      startReason: failure.reason,
+      startDetail: failure.detail,
+      oneshot: false,
+      oomKills: 0,
+      endedBy: null,
+      endedDetail: null,
+      forced: false,
+      abandoned: false,
+      startedAt: this.#at(),
+      uptimeMs: 0,
+      diagnoses: [],
+      terminationError: null,
+      stderrTail: [],
+      stdoutTail: [],
+      droppedBytes: 0,
+      drainCut: false,
+      inFlight: [],
+      survivors: [],
+      sweep: HAS_PROC ? 'all' : 'group-only',
+      nowMs: clock.now(),
+    })
+    return { report, readyForMs: 0, cause }
+  }
+
+  #onReady(runId: string): void {
+    this.#set({ status: 'ready', runId, pid: this.pid ?? 0 })
+    this.#settle((waiter) => waiter.resolve())
+  }
+
+  #onLoad(): void {
+    const { status } = this.#state
+    const wanted = this.#inFlight.size > 0 ? 'busy' : 'ready'
+    if ((status === 'ready' || status === 'busy') && status !== wanted) this.#set({ ...this.#state, status: wanted })
+  }
+
+  #interrupt(reason: 'stop' | 'restart'): void {
+    this.#wake.abort()
+    const run = this.#run
+    if (run === undefined) return
+    if (this.#serves() || this.#state.status === 'starting') {
+      this.#set({ status: 'stopping', runId: 'runId' in this.#state ? this.#state.runId : '' })
+    }
+    void run.end(reason)
+  }
+
+  #settle(how: (waiter: Waiter) => void): void {
+    const waiters = this.#waiters
+    this.#waiters = []
+    for (const waiter of waiters) how(waiter)
+  }
+
+  #set(state: ChildState): void {
+    this.#state = state
+    this.#stream.emit({ type: 'state', at: this.#at(), state })
+  }
+
+  /** Read anew: others change it while we wait. */
+  #wished(): 'run' | 'stop' | 'restart' {
+    return this.#wish
+  }
+
+  #serves(): boolean {
+    return this.#state.status === 'ready' || this.#state.status === 'busy'
+  }
+
+  #notRunning(): Fault {
+    const { status } = this.#state
+    const comes = status === 'starting' || status === 'backoff'
+    const error = comes ? `${this.name} is not ready yet (${status}).` : `${this.name} is not running (${status}).`
+    return new Fault('process_failed', { error, phase: status, ...(comes ? {} : { next: 'never' as const }) })
+  }
+
+  #at(): string {
+    return new Date(this.#spec.clock.epoch()).toISOString()
+  }
+}
+
+const NO_PLAN: RestartPlan = { decision: 'none', delayMs: null, attempt: 0, windowCount: 0, because: 'asked' }
+
+function crashLoop(report: ExitReport, last: Fault): Fault {
+  return new Fault('crash_loop', {
+    error: sentence(report),
+    errorRaw: last.errorRaw,
+    cause: last,
+    phase: report.phase,
+    diagnostics: last.report.diagnostics,
+    stopped: 'crash_loop',
+  })
+}
