@@ -1,0 +1,77 @@
+/** The body of a streaming message, from a conversation in the shape of OpenAI's chat API. Pure. */
+import type { AnswerRequest, ChatMessage } from './answer.ts'
+
+const MAX_TOKENS_DEFAULT = 8192 // the API wants a number; every model since 2024 can write that much
+
+export function anthropicBody(request: AnswerRequest, kept: string): Record<string, unknown> {
+  const { model, messages, tools, maxTokens, temperature, extra } = request
+  const system = messages.filter(({ role }) => role === 'system').map(({ content }) => content)
+  const body: Record<string, unknown> = {
+    model,
+    max_tokens: maxTokens ?? MAX_TOKENS_DEFAULT,
+    messages: turns(messages),
+    stream: true,
+  }
+  if (system.length > 0) body['system'] = system.join('\n\n')
+  if (tools !== undefined && tools.length > 0)
+    body['tools'] = tools.map(({ function: { name, description, parameters } }) => ({
+      name,
+      ...(description === undefined ? {} : { description }),
+      input_schema: parameters ?? { type: 'object', properties: {} },
+    }))
+  if (temperature !== undefined) body['temperature'] = temperature
+  const full = { ...body, ...extra }
+  if (kept === '') return full
+  return { ...full, messages: [...(full['messages'] as Turn[]), { role: 'assistant', content: kept }] }
+}
+
+// ---- details ----
+
+type Block = Record<string, unknown>
+type Turn = { role: 'user' | 'assistant'; content: string | Block[] }
+
+/** Tool results are the user's here, and those of one step stand together in one message. */
+function turns(messages: readonly ChatMessage[]): readonly Turn[] {
+  const out: Turn[] = []
+  for (const message of messages) {
+    switch (message.role) {
+      case 'system':
+        break
+      case 'user':
+        add(out, 'user', [{ type: 'text', text: message.content }])
+        break
+      case 'tool':
+        add(out, 'user', [{ type: 'tool_result', tool_use_id: message.tool_call_id, content: message.content }])
+        break
+      case 'assistant':
+        add(out, 'assistant', assistantBlocks(message))
+    }
+  }
+  return out
+}
+
+function add(out: Turn[], role: Turn['role'], blocks: Block[]): void {
+  if (blocks.length === 0) return // the API refuses an empty message
+  const last = out.at(-1)
+  if (last?.role === role && Array.isArray(last.content)) last.content.push(...blocks)
+  else out.push({ role, content: blocks })
+}
+
+function assistantBlocks(message: Extract<ChatMessage, { role: 'assistant' }>): Block[] {
+  const text = message.content ?? ''
+  const calls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: json } }) => ({
+    type: 'tool_use',
+    id,
+    name,
+    input: objectIn(json),
+  }))
+  return [...(text.trim() === '' ? [] : [{ type: 'text', text }]), ...calls]
+}
+
+function objectIn(json: string): unknown {
+  try {
+    return json.trim() === '' ? {} : (JSON.parse(json) as unknown)
+  } catch {
+    return { _unparsed: json } // history that another client wrote: the model sees what was there
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * A queue between who produces events and the one consumer that iterates them. Events are taken in order, each once.
+ * The producer hears when the consumer is behind and when it has caught up, and when it has left.
+ */
+
+export type QueueListener = {
+  readonly onFull: () => void
+  readonly onRoom: () => void
+  /** The consumer broke out of its loop. */
+  readonly onLeft: () => void
+}
+
+const FULL_AT = 1_024 // events; a burst from one read of a socket is a few hundred
+const ROOM_AT = 128
+
+export class EventQueue<T> implements AsyncIterableIterator<T> {
+  readonly #listener: QueueListener
+  #items: T[] = []
+  #head = 0
+  #isClosed = false
+  #isFull = false
+  #waiting: ((result: IteratorResult<T, undefined>) => void) | undefined
+
+  constructor(listener: QueueListener) {
+    this.#listener = listener
+  }
+
+  push(item: T): void {
+    if (this.#isClosed) return
+    const waiting = this.#waiting
+    if (waiting !== undefined) {
+      this.#waiting = undefined
+      waiting({ done: false, value: item })
+      return
+    }
+    this.#items.push(item)
+    if (this.#items.length - this.#head < FULL_AT || this.#isFull) return
+    this.#isFull = true
+    this.#listener.onFull()
+  }
+
+  /** No more will come. What is queued can still be taken. */
+  close(): void {
+    this.#isClosed = true
+    this.#waiting?.({ done: true, value: undefined })
+    this.#waiting = undefined
+  }
+
+  next(): Promise<IteratorResult<T, undefined>> {
+    if (this.#head < this.#items.length) return Promise.resolve({ done: false, value: this.#take() })
+    if (this.#isClosed) return Promise.resolve({ done: true, value: undefined })
+    return new Promise((resolve) => {
+      this.#waiting = resolve
+    })
+  }
+
+  return(): Promise<IteratorResult<T, undefined>> {
+    if (!this.#isClosed) {
+      this.close()
+      this.#listener.onLeft()
+    }
+    this.#items = []
+    this.#head = 0
+    return Promise.resolve({ done: true, value: undefined })
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  #take(): T {
+    const item = this.#items[this.#head++] as T
+    if (this.#head === this.#items.length) {
+      this.#items = []
+      this.#head = 0
+    }
+    if (this.#isFull && this.#items.length - this.#head <= ROOM_AT) {
+      this.#isFull = false
+      this.#listener.onRoom()
+    }
+    return item
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * What has been read of one answer: its parts, in order, and what the protocol said about the end. Decoders fill it,
+ * `proof.ts` judges it.
+ */
+import type { SseFrame } from '@breakfall/wire'
+
+/** Reads one answer in one protocol. */
+export type AnswerDecoder = {
+  readonly state: AnswerState
+  /** The frame read last, parsed; undefined where it is not an object. */
+  readonly json: object | undefined
+  /** Takes one frame. Throws a Fault for an error inside the stream, and for nonsense. */
+  frame(frame: SseFrame): void
+  /** Takes an answer that came in one piece, from a server that did not stream. */
+  whole(json: object): void
+}
+
+export type TextPart = { readonly kind: 'text' | 'reasoning'; readonly id: string; text: string }
+
+export type ToolPart = {
+  readonly kind: 'tool'
+  readonly id: string
+  callId: string
+  tool: string
+  /** The JSON as it came in, perhaps cut. */
+  arguments: string
+}
+
+export type Part = TextPart | ToolPart
+
+export type TokenCounts = { readonly input: number | undefined; readonly output: number | undefined }
+
+/** Told about each growth of a part, as it is read. */
+export type PartHandler = {
+  text(part: TextPart, text: string): void
+  tool(part: ToolPart): void
+}
+
+export class AnswerState {
+  readonly parts: Part[] = []
+  /** The reason for which the model stopped, in the words of OpenAI's chat API; null until every choice has one. */
+  finish: string | null = null
+  /** The protocol's end marker was read: `[DONE]`, `message_stop`. */
+  ended = false
+  usage: TokenCounts = { input: undefined, output: undefined }
+  /** Grows with everything that the model said. */
+  progress = 0
+
+  readonly #nextPartId: () => string
+  readonly #handler: PartHandler
+
+  constructor(handler: PartHandler, nextPartId: () => string) {
+    this.#handler = handler
+    this.#nextPartId = nextPartId
+  }
+
+  openText(kind: 'text' | 'reasoning'): TextPart {
+    const part: TextPart = { kind, id: this.#nextPartId(), text: '' }
+    this.parts.push(part)
+    return part
+  }
+
+  growText(part: TextPart, text: string): void {
+    part.text += text
+    this.progress++
+    this.#handler.text(part, text)
+  }
+
+  openTool(callId: string, tool: string): ToolPart {
+    const part: ToolPart = { kind: 'tool', id: this.#nextPartId(), callId, tool, arguments: '' }
+    this.parts.push(part)
+    return part
+  }
+
+  growTool(part: ToolPart, json: string): void {
+    part.arguments += json
+    this.progress++
+    this.#handler.tool(part)
+  }
+
+  get tools(): readonly ToolPart[] {
+    return this.parts.filter((part) => part.kind === 'tool')
+  }
+}
+
+/** Numbers parts over all attempts of one call: p1, p2, … */
+export function partCounter(): () => string {
+  let count = 0
+  return () => `p${++count}`
+}

@@ -1,0 +1,74 @@
+/**
+ * Lets an answer through from the point where it goes beyond what is already known, and only if it begins with exactly
+ * that. For answers that are asked for again, and for continuations, which some servers begin with the text they continue.
+ *
+ * I1  Nothing that is known comes out a second time, and nothing comes out before it is certain that the beginning agrees.
+ */
+
+export type SegmentKind = 'text' | 'reasoning'
+export type Segment = { readonly kind: SegmentKind; readonly text: string }
+
+export class PrefixGate {
+  /** Longest first: an echo of everything is tried before a bare continuation. */
+  readonly #candidates: readonly string[]
+  #seen = ''
+  #kind: SegmentKind | undefined
+  #isOpen = false
+
+  /** Each alternative is one way in which the answer may rightly begin. */
+  constructor(alternatives: readonly (readonly Segment[])[]) {
+    this.#candidates = alternatives.map(encode).toSorted((a, b) => b.length - a.length)
+    this.#isOpen = this.#candidates.every((candidate) => candidate === '')
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
+
+  /** What of this text is new; undefined where the answer does not begin as it must. */
+  push(kind: SegmentKind, text: string): string | undefined {
+    if (this.#isOpen) return text
+    if (text === '') return ''
+    this.#seen += kind === this.#kind ? text : MARK[kind] + text
+    this.#kind = kind
+    for (const candidate of this.#candidates) {
+      if (this.#seen.startsWith(candidate)) return this.#open(candidate, kind)
+      if (candidate.startsWith(this.#seen)) return '' // I1
+    }
+    return undefined
+  }
+
+  /** The answer goes on with something else, or is over: what was held back, or undefined where it fell short. */
+  close(): string | undefined {
+    if (this.#isOpen) return ''
+    const candidate = this.#candidates.find(
+      (known) => this.#seen.startsWith(known) || (known === '' && this.#seen === ''),
+    )
+    return candidate === undefined ? undefined : this.#open(candidate, this.#kind ?? 'text')
+  }
+
+  #open(candidate: string, kind: SegmentKind): string {
+    this.#isOpen = true
+    const rest = this.#seen.slice(candidate.length)
+    this.#seen = ''
+    return rest.startsWith(MARK[kind]) ? rest.slice(MARK[kind].length) : rest
+  }
+}
+
+/** Adds text to the list, growing the last segment where it is of the same kind. */
+export function addSegment(segments: Segment[], kind: SegmentKind, text: string): void {
+  const last = segments.at(-1)
+  if (last?.kind === kind) segments[segments.length - 1] = { kind, text: last.text + text }
+  else segments.push({ kind, text })
+}
+
+// ---- details ----
+
+/** Where one kind of text ends and the next begins is part of the beginning. No model writes a NUL. */
+const MARK: Readonly<Record<SegmentKind, string>> = { text: '\0t', reasoning: '\0r' }
+
+const encode = (segments: readonly Segment[]): string =>
+  segments
+    .filter(({ text }) => text !== '')
+    .map(({ kind, text }) => MARK[kind] + text)
+    .join('')

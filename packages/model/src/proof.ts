@@ -1,0 +1,114 @@
+/**
+ * Judges whether what was read is a whole answer. Pure.
+ *
+ * I1  Complete only by the protocol's own word: a finish reason, an end marker where the profile takes one. That the
+ *     connection ended properly proves nothing.
+ * I2  A tool call counts as whole when its JSON is an object and every required parameter is in it.
+ */
+import { Fault, type FaultCategory } from '@breakfall/faults'
+import type { ApiName } from './answer.ts'
+import type { AnswerState, ToolPart } from './parts.ts'
+import type { Profile } from './profiles.ts'
+
+/** Required parameters by tool name. A tool that is not in it is not ours to judge beyond its JSON. */
+export type RequiredParameters = ReadonlyMap<string, readonly string[]>
+
+export type ReleasedCall = { readonly part: ToolPart; readonly arguments: Record<string, unknown> }
+
+export type Verdict =
+  | {
+      readonly complete: true
+      readonly proven: boolean
+      readonly finish: string
+      readonly calls: readonly ReleasedCall[]
+    }
+  | { readonly complete: false; readonly fault: Fault }
+
+/** `broken` is what ended the transport, where something did. */
+export function judge(
+  state: AnswerState,
+  api: ApiName,
+  profile: Profile,
+  required: RequiredParameters,
+  broken?: Fault,
+): Verdict {
+  const finish = state.finish
+  const isFinished = finish !== null && (api === 'openai-chat' || state.ended)
+  if (isFinished) return finished(state, finish, required)
+  if (broken !== undefined) return { complete: false, fault: broken }
+  if (api === 'openai-chat' && state.ended && profile.doneMarker === 'accept') return unnamedEnd(state, required)
+  if (profile.lenient && state.tools.length === 0 && state.parts.length > 0)
+    return { complete: true, proven: false, finish: 'stop', calls: [] }
+  return { complete: false, fault: incomplete(state) }
+}
+
+/** The arguments of a whole call, or undefined where they are cut, no object, or lack what the tool requires. */
+export function parseArguments(part: ToolPart, required: RequiredParameters): Record<string, unknown> | undefined {
+  const missing = required.get(part.tool) ?? []
+  if (part.tool === '') return undefined
+  if (part.arguments.trim() === '') return missing.length === 0 ? {} : undefined
+  try {
+    const value: unknown = JSON.parse(part.arguments)
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+    return missing.every((name) => Object.hasOwn(value, name)) ? (value as Record<string, unknown>) : undefined // I2
+  } catch {
+    return undefined // cut inside the JSON: the verdict says so
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+/** Finish reasons that are failures. */
+const FAILED_FINISH: Readonly<Record<string, FaultCategory>> = {
+  content_filter: 'model_content_filtered',
+  error: 'model_server_error', // OpenRouter, when the provider behind it broke
+  insufficient_system_resource: 'model_overloaded', // DeepSeek
+  malformed_function_call: 'tool_call_truncated', // Gemini behind its OpenAI-compatible route
+}
+
+function finished(state: AnswerState, finish: string, required: RequiredParameters): Verdict {
+  const failed = Object.hasOwn(FAILED_FINISH, finish) ? FAILED_FINISH[finish] : undefined
+  if (failed !== undefined)
+    return { complete: false, fault: new Fault(failed, { phase: 'stream', errorRaw: `finish reason ${finish}` }) }
+  const calls = releasable(state, required)
+  if (!Array.isArray(calls)) return { complete: false, fault: truncated(calls as ToolPart, finish) }
+  if (finish === 'tool_calls' && calls.length === 0)
+    return { complete: false, fault: truncated(undefined, `${finish}, but no call came`) }
+  return { complete: true, proven: true, finish, calls }
+}
+
+/** `[DONE]` without a finish reason. Calls that are whole confirm it; for text there is no second witness. */
+function unnamedEnd(state: AnswerState, required: RequiredParameters): Verdict {
+  const calls = releasable(state, required)
+  if (!Array.isArray(calls)) return { complete: false, fault: truncated(calls as ToolPart, 'none') }
+  const hasCalls = calls.length > 0
+  return { complete: true, proven: hasCalls, finish: hasCalls ? 'tool_calls' : 'stop', calls }
+}
+
+/** Every call, parsed; or the first that is not whole. */
+function releasable(state: AnswerState, required: RequiredParameters): readonly ReleasedCall[] | ToolPart {
+  const calls: ReleasedCall[] = []
+  for (const part of state.tools) {
+    const parsed = parseArguments(part, required)
+    if (parsed === undefined) return part
+    calls.push({ part, arguments: parsed })
+  }
+  return calls
+}
+
+function truncated(part: ToolPart | undefined, finish: string): Fault {
+  const bytes = part === undefined ? '' : ` after ${part.arguments.length} characters of arguments`
+  return new Fault('tool_call_truncated', {
+    phase: 'stream',
+    facts: { name: part?.tool === '' ? undefined : part?.tool },
+    errorRaw: `the arguments of ${part?.tool || 'a tool call'} are not whole${bytes} (finish reason ${finish})`,
+  })
+}
+
+function incomplete(state: AnswerState): Fault {
+  const seen = state.ended ? 'the end marker but no finish reason' : 'no finish reason and no end marker'
+  return new Fault('model_stream_incomplete', {
+    phase: 'stream',
+    errorRaw: `the stream ended properly after ${state.parts.length} parts with ${seen}`,
+  })
+}

@@ -1,0 +1,81 @@
+/** Where an answer is asked for: the request with one place of the fallback list laid over it, and how to call it. */
+import type { AnswerRequest, ApiName, Fallback } from './answer.ts'
+import { anthropicBody } from './anthropic-request.ts'
+import type { AttemptRequest } from './attempt.ts'
+import { openAiBody } from './openai-request.ts'
+import { type ChosenProfile, chooseProfile } from './profiles.ts'
+import type { RequiredParameters } from './proof.ts'
+
+export type Target = {
+  readonly request: AnswerRequest
+  readonly api: ApiName
+  readonly profile: ChosenProfile
+}
+
+/** The request itself and then each fallback. */
+export function targetsOf(request: AnswerRequest, fallback: readonly Fallback[]): readonly Target[] {
+  return [{}, ...fallback].map((over: Fallback) => {
+    const merged: AnswerRequest = { ...request, ...over }
+    // A key is for one place: another address does not get it unless it is given there as well.
+    const elsewhere = over.baseUrl !== undefined && over.baseUrl !== request.baseUrl
+    const own = elsewhere ? { ...merged, apiKey: over.apiKey, headers: over.headers, profile: over.profile } : merged
+    const profile = chooseProfile(own.profile, own.baseUrl)
+    return {
+      request: own,
+      api: own.api ?? (profile.name === 'anthropic' ? 'anthropic-messages' : 'openai-chat'),
+      profile,
+    }
+  })
+}
+
+/** The HTTP request; with `kept`, one that asks to go on after that text. */
+export function attemptRequest(target: Target, kept: string): AttemptRequest {
+  const { request, api, profile } = target
+  const isOpenAi = api === 'openai-chat'
+  const body = isOpenAi ? openAiBody(request, profile, kept) : anthropicBody(request, kept)
+  return {
+    method: 'POST',
+    url: joinUrl(request.baseUrl, isOpenAi ? 'chat/completions' : 'messages'),
+    headers: {
+      'content-type': 'application/json',
+      accept: 'text/event-stream',
+      'accept-encoding': 'identity',
+      'user-agent': 'breakfall',
+      ...(isOpenAi ? openAiAuth(request.apiKey) : anthropicAuth(request.apiKey)),
+      ...lowerCased(request.headers),
+    },
+    body: JSON.stringify(body),
+  }
+}
+
+/** `path` under the base, whose query string stays (Azure's `api-version`). Throws what `URL` throws. */
+export function joinUrl(baseUrl: string, path: string): string {
+  const url = new URL(baseUrl)
+  url.pathname = `${url.pathname.replace(/\/+$/, '')}/${path}`
+  return url.href
+}
+
+export function requiredParameters(request: AnswerRequest): RequiredParameters {
+  return new Map(
+    (request.tools ?? []).map(({ function: { name, parameters } }) => [name, requiredOf(parameters)] as const),
+  )
+}
+
+export function requiredOf(schema: unknown): readonly string[] {
+  const required =
+    typeof schema === 'object' && schema !== null ? (schema as { required?: unknown }).required : undefined
+  return Array.isArray(required) ? required.filter((name) => typeof name === 'string') : []
+}
+
+// ---- details ----
+
+const openAiAuth = (key: string | undefined): Record<string, string> =>
+  key === undefined ? {} : { authorization: `Bearer ${key}` }
+
+const anthropicAuth = (key: string | undefined): Record<string, string> => ({
+  'anthropic-version': '2023-06-01',
+  ...(key === undefined ? {} : { 'x-api-key': key }),
+})
+
+const lowerCased = (headers: Readonly<Record<string, string>> = {}): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))

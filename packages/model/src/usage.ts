@@ -1,0 +1,50 @@
+/** Counts of tokens that say how well they are known. Unknown is never 0. */
+import type { AttemptRecord, Usage } from './answer.ts'
+import type { AnswerState } from './parts.ts'
+
+type Tokens = Usage['inputTokens']
+
+/** Nothing was processed: refused before a model saw it. */
+export const NO_USAGE: Usage = {
+  inputTokens: { value: 0, quality: 'known' },
+  outputTokens: { value: 0, quality: 'known' },
+}
+
+/** What an attempt that reached a model has used. */
+export function usageOf(state: AnswerState): Usage {
+  const { input, output } = state.usage
+  return {
+    inputTokens: input === undefined ? UNKNOWN : { value: input, quality: 'known' },
+    outputTokens: output === undefined ? estimated(state) : { value: output, quality: 'known' },
+  }
+}
+
+/** All attempts together. An input that nobody counted is taken to be as long as the same prompt's that somebody did. */
+export function totalUsage(ledger: readonly AttemptRecord[]): Usage {
+  const counted = ledger.map(({ usage }) => usage.inputTokens).findLast(({ value }) => (value ?? 0) > 0)
+  const guess: Tokens = counted?.value == null ? UNKNOWN : { value: counted.value, quality: 'estimated' }
+  return {
+    inputTokens: sum(ledger.map(({ usage }) => (usage.inputTokens.value === null ? guess : usage.inputTokens))),
+    outputTokens: sum(ledger.map(({ usage }) => usage.outputTokens)),
+  }
+}
+
+// ---- details ----
+
+const UNKNOWN: Tokens = { value: null, quality: 'unknown' }
+const CHARS_PER_TOKEN = 4 // English and code, over the usual tokenizers; marked as an estimate wherever it is used
+
+function estimated(state: AnswerState): Tokens {
+  let chars = 0
+  for (const part of state.parts) chars += part.kind === 'tool' ? part.arguments.length : part.text.length
+  return chars === 0 ? UNKNOWN : { value: Math.ceil(chars / CHARS_PER_TOKEN), quality: 'estimated' }
+}
+
+function sum(counts: readonly Tokens[]): Tokens {
+  if (counts.some(({ value }) => value === null)) {
+    const known = counts.reduce((total, { value }) => total + (value ?? 0), 0)
+    return known === 0 ? UNKNOWN : { value: known, quality: 'estimated' }
+  }
+  const value = counts.reduce((total, count) => total + (count.value ?? 0), 0)
+  return { value, quality: counts.every(({ quality }) => quality === 'known') ? 'known' : 'estimated' }
+}

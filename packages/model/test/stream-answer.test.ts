@@ -1,0 +1,84 @@
+/** The first rules of the client: what is whole is given, what is not is asked for again. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ask } from './collect.ts'
+import {
+  answer,
+  callStart,
+  done,
+  fin,
+  finish,
+  head,
+  lastChunk,
+  role,
+  rst,
+  startFakeModel,
+  text,
+  toolAnswer,
+} from './fake-model.ts'
+
+test('a proper answer comes as deltas, usage and one done', async (t) => {
+  const model = await startFakeModel([answer('Hello', ' world')])
+  t.after(() => model.close())
+  const got = await ask(model.url)
+  assert.equal(got.text, 'Hello world')
+  assert.deepEqual(got.types, ['attempt-start', 'text-delta', 'text-delta', 'usage', 'done'])
+  assert.equal(got.done?.finish, 'stop')
+  assert.equal(got.done?.proven, true)
+  assert.deepEqual(got.done?.usage, {
+    inputTokens: { value: 12, quality: 'known' },
+    outputTokens: { value: 7, quality: 'known' },
+  })
+  assert.equal(model.requests[0]?.path, '/v1/chat/completions')
+  assert.equal(model.requests[0]?.body['stream'], true)
+})
+
+test('a stream that is reset in the middle of its text is asked for again, and nothing is shown twice', async (t) => {
+  const model = await startFakeModel([[head(), role, text('Hello wor'), rst], answer('Hello', ' world')])
+  t.after(() => model.close())
+  const got = await ask(model.url)
+  assert.equal(got.text, 'Hello world')
+  assert.equal(got.failed[0]?.fault.category, 'model_stream_interrupted')
+  assert.equal(got.failed[0]?.action, 'retry')
+  assert.ok(got.types.indexOf('part-discarded') < got.types.indexOf('attempt-failed'))
+})
+
+test('a stream that ends without its last chunk is asked for again', async (t) => {
+  const model = await startFakeModel([[head(), role, text('Hel'), fin], answer('Hello')])
+  t.after(() => model.close())
+  const got = await ask(model.url)
+  assert.equal(got.text, 'Hello')
+  assert.equal(got.failed[0]?.fault.category, 'model_stream_interrupted')
+})
+
+test('a clean end without proof is not an answer', async (t) => {
+  const model = await startFakeModel([[head(), role, text('Hel'), lastChunk], answer('Hello')])
+  t.after(() => model.close())
+  const got = await ask(model.url)
+  assert.equal(got.text, 'Hello')
+  assert.equal(got.failed[0]?.fault.category, 'model_stream_incomplete')
+})
+
+test('a tool call is released whole, parsed, once, just before done', async (t) => {
+  const model = await startFakeModel([toolAnswer('bash', '{"command":"ls -la"}')])
+  t.after(() => model.close())
+  const got = await ask(model.url)
+  assert.deepEqual(
+    got.calls.map(({ callId, tool, arguments: args }) => ({ callId, tool, args })),
+    [{ callId: 'call_1', tool: 'bash', args: { command: 'ls -la' } }],
+  )
+  assert.equal(got.types.at(-2), 'tool-call')
+  assert.equal(got.done?.finish, 'tool_calls')
+})
+
+test('a call by name only, of a tool that needs parameters, is not run as an empty call', async (t) => {
+  const nameOnly = [head(), role, callStart('call_1', 'bash'), finish('tool_calls'), done, lastChunk]
+  const model = await startFakeModel([nameOnly, toolAnswer('bash', '{"command":"ls"}')])
+  t.after(() => model.close())
+  const got = await ask(model.url)
+  assert.equal(got.failed[0]?.fault.category, 'tool_call_truncated')
+  assert.deepEqual(
+    got.calls.map(({ arguments: args }) => args),
+    [{ command: 'ls' }],
+  )
+})
