@@ -2,7 +2,9 @@
 import fc from 'fast-check'
 
 const letters = (alphabet: string, min: number, max = min): fc.Arbitrary<string> =>
-  fc.array(fc.constantFrom(...alphabet), { minLength: min, maxLength: max }).map((characters) => characters.join(''))
+  fc
+    .array(fc.constantFrom(...alphabet.split('')), { minLength: min, maxLength: max })
+    .map((characters) => characters.join(''))
 
 const UPPER = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const LOWER = 'abcdefghijklmnopqrstuvwxyz'
