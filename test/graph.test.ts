@@ -41,7 +41,7 @@ const packageName = (specifier: string): string =>
 export function violations(source: Source): readonly string[] {
   const own = packageOf(source.path)
   const out: string[] = []
-  for (const { specifier, dynamic } of importsOf(source.text)) {
+  for (const { specifier, dynamic, typeOnly } of importsOf(source.text)) {
     const wrong = (why: string): number => out.push(`${source.path} imports ${specifier}: ${why}`)
     if (specifier.startsWith('.')) {
       if (!resolveRelative(source.path, specifier).startsWith(`packages/${own}/`))
@@ -52,7 +52,7 @@ export function violations(source: Source): readonly string[] {
       const allowed = (MAY_IMPORT[own] ?? []).some(
         (entry) => target === entry || (!entry.includes('/') && target.startsWith(`${entry}/`)),
       )
-      const lazily = dynamic && (ONLY_DYNAMIC[own] ?? []).includes(target)
+      const lazily = (dynamic || typeOnly) && (ONLY_DYNAMIC[own] ?? []).includes(target)
       if (!allowed && !lazily) wrong('the table does not allow it')
       else if (manifest(`packages/${own}/package.json`).dependencies?.[packageName(specifier)] === undefined)
         wrong('not a declared dependency')

@@ -1,0 +1,99 @@
+/** `breakfall chaos`: the fault proxy for people's own agents, with a live table of what it injected. */
+import { existsSync, readFileSync } from 'node:fs'
+import type { Injection, ProxyEvent } from '@breakfall/chaos'
+import { EXIT_CODES, Fault } from '@breakfall/faults'
+import type { Output } from '../output.ts'
+import type { Context } from '../program.ts'
+import { untilAsked } from '../until-asked.ts'
+
+export async function chaosCommand({ options, out }: Context): Promise<number> {
+  const chaos = await import('@breakfall/chaos')
+  if (options['list'] === true) {
+    for (const line of chaos.FAULT_LINES) out.line(line)
+    return EXIT_CODES.finished
+  }
+  const upstream = options['upstream'] as string | undefined
+  if (upstream === undefined)
+    throw new Fault('invalid_request', { error: 'say what to put the proxy before: --upstream http://127.0.0.1:8080' })
+  const plan = planOf(options['plan'] as string | undefined, chaos)
+  const counts = new Map<string, number>()
+  let requests = 0
+  const proxy = await chaos.startFaultProxy({
+    upstream,
+    plan,
+    port: options['port'] as number,
+    onEvent: (event) => {
+      if (event.type === 'request') requests++
+      show(event, counts, out)
+    },
+  })
+  if (out.json) out.data({ event: 'listening', url: proxy.url })
+  else {
+    out.line(`${proxy.url}  →  ${upstream}`)
+    out.line(
+      out.style(
+        'dim',
+        `plan: seed ${plan.seed}, rate ${plan.rate}, ${plan.at.length} fixed; point your agent at the first URL, stop with Ctrl-C\n`,
+      ),
+    )
+    out.line(out.style('bold', row('time', 'request', 'try', 'fault', 'after')))
+  }
+  await untilAsked()
+  await proxy.close()
+  closing(requests, counts, out)
+  return EXIT_CODES.finished
+}
+
+// ---- details ----
+
+function planOf<C extends { readPlan(value: unknown): P; parsePlan(text: string): P }, P>(
+  text: string | undefined,
+  chaos: C,
+): P {
+  if (text === undefined) return chaos.parsePlan('rate=0.2')
+  if (!existsSync(text)) return chaos.parsePlan(text)
+  try {
+    return chaos.readPlan(JSON.parse(readFileSync(text, 'utf8')))
+  } catch (cause) {
+    if (cause instanceof SyntaxError)
+      throw new Fault('invalid_request', { error: `the plan ${text} is not JSON: ${cause.message}`, cause })
+    throw cause
+  }
+}
+
+function show(event: ProxyEvent, counts: Map<string, number>, out: Output): void {
+  if (event.type !== 'injection') return
+  const { injection } = event
+  counts.set(injection.fault.kind, (counts.get(injection.fault.kind) ?? 0) + (injection.outcome === 'injected' ? 1 : 0))
+  if (out.json) out.data({ event: 'injection', ...injection })
+  else out.line(painted(injection, out))
+}
+
+function painted(injection: Injection, out: Output): string {
+  const { kind, ...settings } = injection.fault
+  const detail = Object.entries(settings)
+    .map(([key, value]) => `${key}=${String(value)}`)
+    .join(' ')
+  const after = injection.outcome === 'missed' ? 'no place for it' : `${injection.events} events`
+  const text = row(
+    injection.at.slice(11, 23),
+    `${injection.method} ${injection.path} #${injection.request}`,
+    String(injection.attempt),
+    `${kind} ${detail}`.trim(),
+    after,
+  )
+  return out.style(injection.outcome === 'missed' ? 'dim' : 'yellow', text)
+}
+
+const row = (time: string, request: string, attempt: string, fault: string, after: string): string =>
+  `${time.padEnd(12)}  ${request.slice(0, 36).padEnd(36)}  ${attempt.padStart(3)}  ${fault.slice(0, 44).padEnd(44)}  ${after}`
+
+function closing(requests: number, counts: ReadonlyMap<string, number>, out: Output): void {
+  const injected = [...counts.values()].reduce((sum, count) => sum + count, 0)
+  if (out.json) {
+    out.data({ event: 'result', requests, injected, faults: Object.fromEntries(counts) })
+    return
+  }
+  out.line(`\n${requests} requests, ${injected} faults injected`)
+  for (const [kind, count] of counts) out.line(`  ${String(count).padStart(5)} ${kind}`)
+}

@@ -1,0 +1,209 @@
+/** `breakfall doctor`: looks at this machine the way a run would, and says for each trouble how to mend it. */
+import { spawnSync } from 'node:child_process'
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, statfsSync, statSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { isFault } from '@breakfall/faults'
+import type { LoadedConfig } from '../config/load.ts'
+import { findDaemon } from '../locate-daemon.ts'
+import { chooseModel, listModels } from '../model-choice.ts'
+import type { Output } from '../output.ts'
+
+export type Finding = {
+  readonly check: string
+  readonly verdict: 'ok' | 'warn' | 'bad'
+  readonly found: string
+  readonly fix?: string | undefined
+}
+
+type Env = Readonly<Record<string, string | undefined>>
+
+export async function doctor(loaded: LoadedConfig, stateDir: string, env: Env, out: Output): Promise<number> {
+  const findings = [
+    checkNode(),
+    checkSandbox(),
+    checkState(stateDir),
+    checkDisk(stateDir),
+    ...checkTokens(stateDir),
+    await checkPort(loaded.config.daemon?.port),
+    await checkDaemon(stateDir, env),
+    await checkModel(loaded, env),
+    ...checkWarnings(loaded),
+  ]
+  const bad = findings.filter(({ verdict }) => verdict === 'bad').length
+  for (const finding of findings) {
+    if (out.json) out.data(finding)
+    else {
+      const mark =
+        finding.verdict === 'ok'
+          ? out.style('green', '✓')
+          : finding.verdict === 'warn'
+            ? out.style('yellow', '!')
+            : out.style('red', '✗')
+      out.line(`${mark} ${finding.check.padEnd(12)} ${finding.found}`)
+      if (finding.fix !== undefined) out.line(`  ${''.padEnd(12)} → ${finding.fix}`)
+    }
+  }
+  if (out.json) out.data({ event: 'result', bad, findings: findings.length })
+  else out.line(bad === 0 ? '\nready' : `\n${bad} thing${bad === 1 ? '' : 's'} to mend`)
+  return bad === 0 ? 0 : 1
+}
+
+// ---- details, in the order they are used above ----
+
+function checkNode(): Finding {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  const isNew = major > 24 || (major === 24 && minor >= 12)
+  return {
+    check: 'Node',
+    verdict: isNew ? 'ok' : 'bad',
+    found: `Node ${process.versions.node}`,
+    fix: isNew ? undefined : 'install Node 24.12 or newer, or start Breakfall by npm',
+  }
+}
+
+/** Really runs a command in a sandbox: a binary that is there may still be forbidden. */
+function checkSandbox(): Finding {
+  const check = 'sandbox'
+  if (process.platform !== 'linux')
+    return {
+      check,
+      verdict: 'warn',
+      found: 'no bubblewrap on this system',
+      fix: 'run the runner on Linux, or allow level "process" with --allow-isolation process',
+    }
+  const probe = spawnSync(
+    'bwrap',
+    ['--unshare-all', '--ro-bind', '/', '/', '--proc', '/proc', '--dev', '/dev', 'true'],
+    { encoding: 'utf8', timeout: 10_000 },
+  )
+  if (probe.error !== undefined)
+    return {
+      check,
+      verdict: 'warn',
+      found: 'bubblewrap is not installed, so commands cannot be isolated',
+      fix: 'sudo apt-get install bubblewrap (or your system\'s package), or allow level "process"',
+    }
+  if (probe.status === 0) return { check, verdict: 'ok', found: 'level bwrap: commands run in their own namespaces' }
+  return {
+    check,
+    verdict: 'warn',
+    found: `bubblewrap does not work here: ${(probe.stderr || 'it failed').trim().split('\n')[0] ?? ''}`,
+    fix: 'allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or the AppArmor profile for bwrap), or allow level "process"',
+  }
+}
+
+function checkState(stateDir: string): Finding {
+  try {
+    mkdirSync(stateDir, { recursive: true, mode: 0o700 })
+    accessSync(stateDir, constants.W_OK | constants.R_OK)
+    return { check: 'state', verdict: 'ok', found: stateDir }
+  } catch (error) {
+    return {
+      check: 'state',
+      verdict: 'bad',
+      found: `${stateDir} cannot be written (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`,
+      fix: 'choose another with --state-dir or [daemon] stateDir',
+    }
+  }
+}
+
+const DISK_BYTES_LOW = 1024 ** 3
+
+function checkDisk(stateDir: string): Finding {
+  const folder = existsSync(stateDir) ? stateDir : existsSync(dirname(stateDir)) ? dirname(stateDir) : '/'
+  const { bavail, bsize } = statfsSync(folder)
+  const free = bavail * bsize
+  const gib = (free / 1024 ** 3).toFixed(1)
+  return free < DISK_BYTES_LOW
+    ? {
+        check: 'disk',
+        verdict: 'warn',
+        found: `only ${gib} GiB free for journals and outputs`,
+        fix: 'free some space: below 64 MiB turns park',
+      }
+    : { check: 'disk', verdict: 'ok', found: `${gib} GiB free` }
+}
+
+function checkTokens(stateDir: string): readonly Finding[] {
+  if (!existsSync(stateDir)) return []
+  const files = [stateDir, join(stateDir, 'runner')]
+    .filter((folder) => existsSync(folder))
+    .flatMap((folder) =>
+      readdirSync(folder)
+        .filter((name) => /token/.test(name))
+        .map((name) => join(folder, name)),
+    )
+  return files.map((file) => {
+    const mode = statSync(file).mode & 0o777
+    const isOpen = (mode & 0o077) !== 0
+    return {
+      check: 'token',
+      verdict: isOpen ? 'bad' : 'ok',
+      found: `${file} has mode ${mode.toString(8)}`,
+      fix: isOpen ? `chmod 600 ${file}` : undefined,
+    }
+  })
+}
+
+async function checkPort(port: number | undefined): Promise<Finding> {
+  if (port === undefined || port === 0)
+    return { check: 'port', verdict: 'ok', found: 'a free port is taken at each start' }
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', (error: NodeJS.ErrnoException) =>
+      resolve({
+        check: 'port',
+        verdict: 'warn',
+        found: `port ${port} cannot be bound (${error.code ?? 'unknown'})`,
+        fix: 'a daemon may be running already; else choose another [daemon] port',
+      }),
+    )
+    server.listen(port, '127.0.0.1', () =>
+      server.close(() => resolve({ check: 'port', verdict: 'ok', found: `port ${port} is free` })),
+    )
+  })
+}
+
+async function checkDaemon(stateDir: string, env: Env): Promise<Finding> {
+  try {
+    const client = await findDaemon(stateDir, env)
+    return {
+      check: 'daemon',
+      verdict: 'ok',
+      found: client === undefined ? 'none is running; a run brings its own' : `answers at ${client.url}`,
+    }
+  } catch (error) {
+    return {
+      check: 'daemon',
+      verdict: 'bad',
+      found: isFault(error) ? error.error : String(error),
+      fix: 'see the sentence above',
+    }
+  }
+}
+
+async function checkModel(loaded: LoadedConfig, env: Env): Promise<Finding> {
+  const choice = await chooseModel(loaded, env, listModels)
+  if (choice === undefined)
+    return {
+      check: 'model',
+      verdict: 'warn',
+      found: 'none is configured and none answers locally; runs use the rehearsal model',
+      fix: 'set [model] baseUrl, OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, or start Ollama or llama-server',
+    }
+  const about = `${choice.name} at ${choice.baseUrl} (${choice.because})`
+  if (choice.api === 'anthropic-messages') return { check: 'model', verdict: 'ok', found: about }
+  const models = await listModels(choice.baseUrl, 3_000)
+  if (models === undefined && choice.apiKey === undefined)
+    return {
+      check: 'model',
+      verdict: 'bad',
+      found: `${about} does not answer GET /models`,
+      fix: 'start the server, or correct the base URL',
+    }
+  return { check: 'model', verdict: 'ok', found: about }
+}
+
+const checkWarnings = (loaded: LoadedConfig): readonly Finding[] =>
+  loaded.warnings.map((found) => ({ check: 'environment', verdict: 'warn', found }))

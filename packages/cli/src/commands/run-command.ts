@@ -1,0 +1,201 @@
+/** The wiring of `breakfall run`: which model, which daemon, which session. The turn itself is followed in `run.ts`. */
+import { spawnSync } from 'node:child_process'
+import { Fault, type Policy } from '@breakfall/faults'
+import type { Session, SessionCreate } from '@breakfall/wire'
+import { DaemonClient } from '../daemon-client.ts'
+import { findDaemon } from '../locate-daemon.ts'
+import { chooseModel, listModels } from '../model-choice.ts'
+import { OwnDaemon } from '../own-daemon.ts'
+import type { Context } from '../program.ts'
+import { startRehearsal } from '../rehearsal.ts'
+import { run } from './run.ts'
+
+type RunOptions = {
+  readonly continue?: boolean
+  readonly session?: string
+  readonly network?: 'none' | 'host'
+  readonly isolation?: 'bwrap' | 'process'
+  readonly rehearsal?: boolean
+  readonly faults?: string
+  readonly parkWaitMs: string
+}
+
+export async function runCommand(context: Context, words: readonly string[]): Promise<number> {
+  const options = context.options as unknown as RunOptions
+  const prompt = words.length === 0 ? undefined : words.join(' ')
+  const goesOn = options.continue === true || options.session !== undefined
+  if (options.rehearsal === true || (prompt === undefined && !goesOn)) return rehearse(context, options, prompt)
+  const daemon = await findDaemon(context.stateDir, context.env)
+  if (daemon !== undefined) {
+    context.out.say(`using the daemon at ${daemon.url}`)
+    return drive(context, options, daemon, prompt, process.cwd(), undefined)
+  }
+  const choice = await chooseModel(context.loaded, context.env, listModels)
+  const serves = context.loaded.config.model?.serve !== undefined
+  if (choice === undefined && !serves && !goesOn) {
+    context.out.say(
+      'no model is configured and none answers on this machine, so this is a rehearsal: a scripted model on a task of its own.',
+    )
+    context.out.say(
+      'For your prompt, set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, or see: breakfall config example\n',
+    )
+    return rehearse(context, options, undefined)
+  }
+  if (choice !== undefined) context.out.say(`model: ${choice.name} at ${choice.baseUrl} (${choice.because})`)
+  const env = {
+    ...context.env,
+    ...(choice === undefined ? {} : modelVariables(choice)),
+  }
+  return withOwnDaemon(
+    context,
+    { args: ownArguments(context, options, process.cwd()), env, cwd: process.cwd() },
+    (own, client) => drive(context, options, client, prompt, process.cwd(), own),
+  )
+}
+
+// ---- details, in the order they are used above ----
+
+async function rehearse(context: Context, options: RunOptions, prompt: string | undefined): Promise<number> {
+  const isolation = options.isolation ?? (hasBwrap() ? 'bwrap' : 'process')
+  if (isolation === 'process')
+    context.out.say(
+      'bubblewrap does not work here, so this rehearsal runs its commands without a sandbox (level "process").',
+    )
+  const rehearsal = await startRehearsal({
+    plan: options.faults === 'none' ? 'rate=0' : options.faults,
+    prompt,
+    isolation,
+  })
+  context.out.say(
+    `model: ${rehearsal.modelName}, scripted; ${options.faults === undefined ? 'a stream cut, a stall and a moved runner are injected' : `faults: ${options.faults}`}`,
+  )
+  try {
+    const env = { ...withoutBreakfall(context.env), ...rehearsal.env }
+    return await withOwnDaemon(
+      context,
+      { args: ['--state-dir', rehearsal.stateDir], env, cwd: rehearsal.folder },
+      async (own, client) =>
+        run(
+          {
+            client,
+            recover: () => own.address(),
+            prompt: rehearsal.prompt,
+            create: { title: 'rehearsal', box: { workspace: rehearsal.folder, isolation: { min: isolation } } },
+            session: undefined,
+            parkWaitMs: Number(options.parkWaitMs),
+            onEvent: (event) => rehearsal.onEvent(event),
+          },
+          context.out,
+        ),
+    )
+  } finally {
+    await rehearsal.close()
+  }
+}
+
+async function withOwnDaemon(
+  context: Context,
+  options: { args: readonly string[]; env: Context['env']; cwd: string },
+  act: (own: OwnDaemon, client: DaemonClient) => Promise<number>,
+): Promise<number> {
+  const own = new OwnDaemon({
+    ...options,
+    onRestart: () => context.out.say('the daemon of this run has died; starting it again, the turn goes on'),
+  })
+  try {
+    return await act(own, new DaemonClient(await own.address()))
+  } finally {
+    await own.release()
+  }
+}
+
+async function drive(
+  context: Context,
+  options: RunOptions,
+  client: DaemonClient,
+  prompt: string | undefined,
+  folder: string,
+  own: OwnDaemon | undefined,
+): Promise<number> {
+  const waitMs = Number(options.parkWaitMs)
+  if (!Number.isInteger(waitMs) || waitMs < 0)
+    throw new Fault('invalid_request', {
+      error: `--park-wait-ms must be a number of milliseconds, got ${options.parkWaitMs}`,
+    })
+  return run(
+    {
+      client,
+      recover: own === undefined ? undefined : () => own.address(),
+      prompt,
+      create: createFor(context, options, folder, prompt),
+      session: await sessionFor(client, options, folder),
+      parkWaitMs: waitMs,
+    },
+    context.out,
+  )
+}
+
+function createFor(context: Context, options: RunOptions, folder: string, prompt: string | undefined): SessionCreate {
+  const { limits, policy } = context.loaded.config
+  const level = options.isolation ?? context.loaded.config.runner?.isolation
+  return {
+    title: prompt === undefined ? null : (prompt.split('\n')[0]?.slice(0, 80) ?? null),
+    box: {
+      workspace: folder,
+      ...(options.network === undefined ? {} : { network: options.network }),
+      ...(limits === undefined ? {} : { limits }),
+      ...(level === undefined ? {} : { isolation: { min: level } }),
+    },
+    ...(context.loaded.config.model?.name === undefined ? {} : { model: context.loaded.config.model.name }),
+    ...(policy === undefined ? {} : { policy: policy as Partial<Policy> }),
+  }
+}
+
+/** The session named, or this folder's last one. */
+async function sessionFor(client: DaemonClient, options: RunOptions, folder: string): Promise<Session | undefined> {
+  if (options.session !== undefined) return client.session(options.session)
+  if (options.continue !== true) return undefined
+  const here = (await client.sessions()).filter((session) => session['workspace'] === folder)
+  const last = here.sort((a, b) => b.createdAt.localeCompare(a.createdAt))[0]
+  if (last === undefined)
+    throw new Fault('not_found', { error: `there is no session of the folder ${folder} to go on with` })
+  return last
+}
+
+function ownArguments(context: Context, options: RunOptions, folder: string): readonly string[] {
+  const level = options.isolation ?? context.loaded.config.runner?.isolation
+  return [
+    '--state-dir',
+    context.stateDir,
+    '--allow-workspace',
+    folder,
+    ...(level === 'process' ? ['--allow-isolation', 'process'] : []),
+  ]
+}
+
+/** The choice as variables of the daemon's process; the key stays in its own variable and is only named. */
+function modelVariables(choice: {
+  baseUrl: string
+  name: string
+  api: string
+  apiKey: string | undefined
+  profile: string | undefined
+}): Record<string, string> {
+  return {
+    BREAKFALL_MODEL_BASE_URL: choice.baseUrl,
+    BREAKFALL_MODEL_NAME: choice.name,
+    BREAKFALL_MODEL_API: choice.api,
+    ...(choice.profile === undefined ? {} : { BREAKFALL_MODEL_PROFILE: choice.profile }),
+  }
+}
+
+const withoutBreakfall = (env: Context['env']): Record<string, string | undefined> =>
+  Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('BREAKFALL_')))
+
+function hasBwrap(): boolean {
+  return (
+    spawnSync('bwrap', ['--unshare-all', '--ro-bind', '/', '/', '--proc', '/proc', '--dev', '/dev', 'true'], {
+      timeout: 10_000,
+    }).status === 0
+  )
+}

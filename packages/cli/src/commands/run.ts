@@ -1,0 +1,171 @@
+/**
+ * `breakfall run`: one turn in the current folder, live, to its end. The main job.
+ *
+ * I1  It ends: finished, failed, cancelled, or parked for longer than it waits. Never a hang, with or without a terminal.
+ * I2  The first Ctrl-C cancels the turn and waits for its end; the second leaves at once.
+ * I3  A lost daemon is looked for, and where it was our own, started again; the turn goes on in it.
+ */
+import { randomUUIDv7 } from 'node:crypto'
+import { EXIT_CODES, exitCodeOf, Fault, type FaultReport, faultFrom } from '@breakfall/faults'
+import { type Session, type SessionCreate, type SessionEvent, type SessionEventOf } from '@breakfall/wire'
+import type { DaemonAddress, DaemonClient } from '../daemon-client.ts'
+import type { Output } from '../output.ts'
+import { paint } from '../render/paint.ts'
+import { summary } from '../render/summary.ts'
+import { TurnView } from '../render/turn-view.ts'
+
+export type RunInput = {
+  readonly client: DaemonClient
+  /** Where the daemon is after it was lost; absent where there is nothing that we could do about it. */
+  readonly recover: ((fault: Fault) => Promise<DaemonAddress>) | undefined
+  readonly prompt: string | undefined
+  readonly create: SessionCreate
+  /** Go on in this session instead of a new one. */
+  readonly session: Session | undefined
+  readonly parkWaitMs: number
+  /** Called with each event, before it is shown. */
+  readonly onEvent?: ((event: SessionEvent) => void) | undefined
+}
+
+export type RunResult = {
+  readonly outcome: 'finished' | 'failed' | 'cancelled' | 'parked'
+  readonly turnId: string
+  readonly text: string
+  readonly fault: FaultReport | null
+  readonly faultsSurvived: number
+}
+
+export async function run(input: RunInput, out: Output): Promise<number> {
+  const session = input.session ?? (await input.client.createSession(input.create))
+  const started = await startTurn(input, session)
+  const view = new TurnView()
+  using interrupt = onInterrupt(() => input.client.cancel(started.turnId, 'interrupted from the keyboard'), out)
+  const result = await follow(input, session, started, view, out, interrupt)
+  if (out.json) out.data({ event: 'result', sessionId: session.id, ...result })
+  else for (const line of summary(result, view, session)) paint(out, [line])
+  return exitCodeFor(result)
+}
+
+// ---- details, in the order they are used above ----
+
+async function startTurn(input: RunInput, session: Session): Promise<{ turnId: string; after: number }> {
+  if (input.prompt !== undefined) {
+    const receipt = await input.client.prompt(session.id, input.prompt, { key: randomUUIDv7() })
+    return { turnId: receipt.turnId, after: receipt.seq - 1 }
+  }
+  if (session.turnId === null) {
+    throw new Fault('invalid_request', {
+      error: `session ${session.id} has no turn to go on with; give it a prompt: breakfall run --continue "PROMPT"`,
+    })
+  }
+  const turn = await input.client.turn(session.turnId)
+  if (turn.state === 'parked') await input.client.resume(turn.id)
+  return { turnId: turn.id, after: session.lastSeq }
+}
+
+type Interrupt = Disposable & { readonly signal: AbortSignal }
+
+/** I2 */
+function onInterrupt(cancel: () => Promise<unknown>, out: Output): Interrupt {
+  const left = new AbortController()
+  let times = 0
+  const handler = (): void => {
+    if (++times > 1) {
+      left.abort(new Fault('cancelled', { facts: { name: 'user' } }))
+      process.exit(EXIT_CODES.cancelled)
+    }
+    out.say(out.styleErr('yellow', '\ncancelling… (again to leave at once)'))
+    cancel().catch((error: unknown) => out.say(`the cancel did not reach the daemon: ${faultFrom(error).error}`))
+  }
+  process.on('SIGINT', handler)
+  process.on('SIGTERM', handler)
+  return {
+    signal: left.signal,
+    [Symbol.dispose]: () => {
+      process.off('SIGINT', handler)
+      process.off('SIGTERM', handler)
+    },
+  }
+}
+
+async function follow(
+  input: RunInput,
+  session: Session,
+  started: { turnId: string; after: number },
+  view: TurnView,
+  out: Output,
+  interrupt: Interrupt,
+): Promise<RunResult> {
+  const { turnId, after } = started
+  const parked = new ParkTimer(input.parkWaitMs)
+  const signal = AbortSignal.any([interrupt.signal, parked.signal])
+  let survived = 0
+  try {
+    for await (const event of input.client.events(session.id, { after, signal, recover: input.recover })) {
+      input.onEvent?.(event)
+      if (out.json) out.data(event)
+      else if (event.turnId === turnId) paint(out, view.show(event))
+      if (event.turnId !== turnId) continue
+      if (event.type === 'retry') survived++
+      if (event.type === 'parked') parked.start(event)
+      else if (event.type !== 'turn-queued') parked.stop()
+      if (event.type === 'turn-end')
+        return { outcome: 'finished', turnId, text: event.text, fault: null, faultsSurvived: event.faultsSurvived }
+      if (event.type === 'turn-error') {
+        const { type: _type, seq: _seq, sessionId: _sessionId, ...report } = event
+        return {
+          outcome: event.category === 'cancelled' ? 'cancelled' : 'failed',
+          turnId,
+          text: '',
+          fault: report as unknown as FaultReport,
+          faultsSurvived: survived,
+        }
+      }
+    }
+  } finally {
+    parked.stop()
+  }
+  const fault = (parked.event?.fault ?? null) as FaultReport | null
+  return { outcome: 'parked', turnId, text: '', fault, faultsSurvived: survived } // I1
+}
+
+/** Waits on a parked turn for a while, then gives up waiting: the turn itself stays parked and goes on later. */
+class ParkTimer {
+  readonly #waitMs: number
+  readonly #abort = new AbortController()
+  #timer: NodeJS.Timeout | undefined
+  event: SessionEventOf<'parked'> | undefined
+
+  constructor(waitMs: number) {
+    this.#waitMs = waitMs
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+
+  start(event: SessionEventOf<'parked'>): void {
+    this.event = event
+    this.#timer ??= setTimeout(() => this.#abort.abort(), this.#waitMs)
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+}
+
+function exitCodeFor(result: RunResult): number {
+  switch (result.outcome) {
+    case 'finished':
+      return EXIT_CODES.finished
+    case 'cancelled':
+      return EXIT_CODES.cancelled
+    case 'parked':
+      return result.fault?.class === 'needs_action' && /auth/.test(result.fault.category)
+        ? EXIT_CODES.credentials
+        : EXIT_CODES.transient
+    case 'failed':
+      return result.fault === null ? EXIT_CODES.failed : exitCodeOf(result.fault)
+  }
+}

@@ -1,0 +1,57 @@
+/** Flags that several commands share, and how they become configuration. */
+import { type Command, InvalidArgumentError } from 'commander'
+import { POLICY_KEYS } from '@breakfall/wire'
+
+export type FlagValues = Readonly<Record<string, { value: unknown; flag: string }>>
+
+/** `livenessMs` as `--liveness-ms`, one flag per key of a policy. */
+export function addPolicyFlags(command: Command): Command {
+  for (const key of POLICY_KEYS) command.option(`${policyFlag(key)} <value>`, `policy: ${key}`)
+  return command
+}
+
+export function addModelFlags(command: Command): Command {
+  return command
+    .option('--model <name>', "the model's name")
+    .option('--base-url <url>', "the model server's base URL")
+    .option('--api <api>', 'openai-chat or anthropic-messages')
+    .option('--profile <profile>', 'what the model server can do')
+}
+
+/** Flags by the configuration key that they set. */
+export function configFlags(options: Readonly<Record<string, unknown>>): FlagValues {
+  const out: Record<string, { value: unknown; flag: string }> = {}
+  const put = (key: string, value: unknown, flag: string): void => {
+    if (value !== undefined) out[key] = { value, flag }
+  }
+  put('model.name', options['model'], '--model')
+  put('model.baseUrl', options['baseUrl'], '--base-url')
+  put('model.api', options['api'], '--api')
+  put('model.profile', options['profile'], '--profile')
+  put('daemon.stateDir', options['stateDir'], '--state-dir')
+  put('daemon.port', options['port'], '--port')
+  put('runner.url', options['runner'], '--runner')
+  put('runner.tokenFile', options['runnerTokenFile'], '--runner-token-file')
+  for (const key of POLICY_KEYS) {
+    const value = options[key]
+    if (typeof value === 'string') put(`policy.${key}`, policyValue(value), policyFlag(key))
+  }
+  return out
+}
+
+export function portNumber(text: string): number {
+  const port = Number(text)
+  if (!/^\d+$/.test(text) || port > 65_535) throw new InvalidArgumentError('a port is a number from 0 to 65535')
+  return port
+}
+
+export const collect = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]
+
+// ---- details ----
+
+const policyFlag = (key: string): string => `--${key.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
+
+function policyValue(text: string): unknown {
+  if (text === 'null') return null
+  return /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : text
+}

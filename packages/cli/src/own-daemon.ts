@@ -1,0 +1,156 @@
+/**
+ * A daemon of this run's own, as a child process: a crash of it does not take the run along, and it is started again on the
+ * same state folder, where the turn goes on. It ends by itself when its work is done and nobody needs it any more: the
+ * closed standard input tells it that we are gone.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describeCause, Fault, faultFrom } from '@breakfall/faults'
+import type { DaemonAddress } from './daemon-client.ts'
+import { readToken } from './locate-daemon.ts'
+import { startArguments } from './program-file.ts'
+
+export type OwnDaemonOptions = {
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly cwd: string
+  readonly onRestart: () => void
+}
+
+const START_MS_MAX = 30_000
+const STOP_MS_MAX = 8_000
+const RESTARTS_MAX = 20 // a daemon that is killed again and again ends its turn as a crash loop long before
+
+export class OwnDaemon {
+  readonly #options: OwnDaemonOptions
+  #child: ChildProcess | undefined
+  #restarts = 0
+
+  constructor(options: OwnDaemonOptions) {
+    this.#options = options
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid
+  }
+
+  /** Where it is; started, or started again, where it is not running. */
+  async address(): Promise<DaemonAddress> {
+    if (
+      this.#child !== undefined &&
+      this.#child.exitCode === null &&
+      this.#child.signalCode === null &&
+      this.#listening !== undefined
+    )
+      return this.#listening
+    if (this.#child !== undefined) {
+      if (++this.#restarts > RESTARTS_MAX)
+        throw new Fault('crash_loop', { facts: { name: 'the daemon of this run', limit: `${RESTARTS_MAX} restarts` } })
+      this.#options.onRestart()
+    }
+    this.#listening = await this.#start()
+    return this.#listening
+  }
+
+  #listening: DaemonAddress | undefined
+
+  /** Lets it go: it ends when its turns are over. Waits for that, but not for ever. */
+  async release(): Promise<void> {
+    const child = this.#child
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const ended = once(child, 'exit')
+    child.stdin?.end()
+    const waiting = new AbortController()
+    await Promise.race([
+      ended,
+      sleep(STOP_MS_MAX, undefined, { signal: waiting.signal, ref: false }).catch(() => undefined /* it ended first */),
+    ])
+    waiting.abort()
+    child.unref()
+  }
+
+  /** Ends it now, whatever it does. Its state is on disk. */
+  kill(): void {
+    this.#child?.kill('SIGKILL')
+  }
+
+  async #start(): Promise<DaemonAddress> {
+    const { args, env, cwd } = this.#options
+    this.#listening = undefined
+    const child = spawn(
+      process.execPath,
+      [...startArguments(), 'up', '--json', '--port', '0', '--until-idle', ...args],
+      {
+        cwd,
+        env: { ...env },
+        stdio: ['pipe', 'pipe', 'pipe'],
+        detached: true, // Ctrl-C in the terminal is for the run, which cancels in order
+      },
+    )
+    this.#child = child
+    child.stdin.on('error', () => undefined) // it has died: its exit says so
+    let said = ''
+    child.stderr.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-4000)))
+    const lines = createInterface({ input: child.stdout })
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(
+        () =>
+          reject(
+            new Fault('daemon_unreachable', { error: 'the daemon of this run did not start in time', errorRaw: said }),
+          ),
+        START_MS_MAX,
+      )
+      const settle = (act: () => void): void => {
+        clearTimeout(timer)
+        child.off('exit', onExit)
+        act()
+      }
+      const onExit = (code: number | null, signal: string | null): void =>
+        settle(() => reject(startFault(said, code, signal)))
+      child.once('exit', onExit)
+      child.once('error', (error) =>
+        settle(() =>
+          reject(
+            new Fault('daemon_unreachable', { error: 'the daemon of this run could not be started', cause: error }),
+          ),
+        ),
+      )
+      lines.on('line', (line) => {
+        const message = listeningLine(line)
+        if (message !== undefined) settle(() => resolve({ url: message.url, token: readToken(message.tokenFile) }))
+      })
+    })
+  }
+}
+
+// ---- details ----
+
+function listeningLine(line: string): { url: string; tokenFile: string } | undefined {
+  try {
+    const value = JSON.parse(line) as { event?: string; url?: string; tokenFile?: string }
+    if (value.event === 'listening' && typeof value.url === 'string' && typeof value.tokenFile === 'string')
+      return { url: value.url, tokenFile: value.tokenFile }
+  } catch {
+    // not a JSON line: nothing that we wait for
+  }
+  return undefined
+}
+
+/** What the child said last is usually a fault report of its own; then that is the failure. */
+function startFault(said: string, code: number | null, signal: string | null): Fault {
+  for (const line of said.trim().split('\n').reverse()) {
+    if (!line.startsWith('{')) continue
+    try {
+      const { fault } = JSON.parse(line) as { fault?: unknown }
+      if (fault !== undefined) return faultFrom(fault)
+    } catch {
+      // not the line that we look for
+    }
+  }
+  return new Fault('daemon_unreachable', {
+    error: `the daemon of this run ended at once (${signal ?? `code ${code}`})`,
+    errorRaw: describeCause(said.trim() || 'it said nothing'),
+  })
+}

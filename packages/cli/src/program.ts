@@ -1,0 +1,279 @@
+/**
+ * The tree of commands. Each command loads what it needs when it runs, so that `--help` and `explain` start at once.
+ * This is the only place where the parts are wired together.
+ */
+import { Command, CommanderError, Option } from 'commander'
+import { type Boundary, BOUNDARIES, EXIT_CODES, exitCodeOf, type Fault, faultFrom, isFault } from '@breakfall/faults'
+import type * as Sessions from './commands/sessions.ts'
+import { completionScript, type Shell, SHELLS } from './completion.ts'
+import { loadConfig, type LoadedConfig } from './config/load.ts'
+import type { DaemonClient } from './daemon-client.ts'
+import { addModelFlags, addPolicyFlags, collect, configFlags, portNumber } from './flags.ts'
+import { Output } from './output.ts'
+import { defaultStateDir } from './paths.ts'
+import { version } from './version.ts'
+
+type Options = Readonly<Record<string, unknown>>
+
+/** What every command gets. */
+export type Context = {
+  readonly out: Output
+  readonly options: Options
+  readonly loaded: LoadedConfig
+  readonly stateDir: string
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+export async function main(argv: readonly string[]): Promise<number> {
+  let exitCode: number = EXIT_CODES.finished
+  const program = buildProgram((code) => {
+    exitCode = code
+  })
+  const json = argv.includes('--json')
+  try {
+    await program.parseAsync([...argv])
+    return exitCode
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_CODES.finished : EXIT_CODES.usage
+    return tell(isFault(error) ? error : faultFrom(error), json)
+  }
+}
+
+export function buildProgram(done: (exitCode: number) => void): Command {
+  const program = new Command('breakfall')
+  program
+    .description('An agent runtime that does not drop runs.')
+    .version(version)
+    .exitOverride()
+    .showHelpAfterError('(see --help)')
+    .addHelpText('after', EXAMPLES)
+
+  const command = (
+    spec: string,
+    about: string,
+    act: (context: Context, ...args: string[]) => Promise<number | void> | number | void,
+  ): Command => {
+    const made = program
+      .command(spec)
+      .description(about)
+      .option('--json', 'machine-readable lines on stdout')
+      .option('--state-dir <dir>', 'where sessions and journals are kept')
+    made.action(async (...given: unknown[]) => {
+      const options = made.opts()
+      const args = given.slice(0, -2) as string[]
+      done((await act(contextOf(options), ...args)) ?? EXIT_CODES.finished)
+    })
+    return made
+  }
+
+  addPolicyFlags(
+    addModelFlags(
+      command('run [prompt...]', 'run one turn in the current folder, live, to its end', async (context, prompt) => {
+        const { runCommand } = await import('./commands/run-command.ts')
+        return runCommand(context, prompt as unknown as readonly string[])
+      }),
+    )
+      .option('--continue', "go on in this folder's last session, and with its parked turn")
+      .option('--session <id>', 'go on in this session')
+      .addOption(new Option('--network <network>', "the box's network").choices(['none', 'host']))
+      .addOption(
+        new Option('--isolation <level>', 'run commands without a sandbox: process').choices(['bwrap', 'process']),
+      )
+      .option('--rehearsal', 'use the scripted model on a small task, with faults injected')
+      .option('--faults <plan>', 'which faults a rehearsal injects: none, or a plan as for "breakfall chaos"')
+      .option('--park-wait-ms <ms>', 'how long to wait on a parked turn', '60000'),
+  )
+
+  addPolicyFlags(
+    addModelFlags(
+      command('up', 'run the daemon, with its runner', async (context) => {
+        const { up } = await import('./commands/up.ts')
+        return up(context)
+      }),
+    )
+      .option('--port <port>', 'the port, 0 for a free one', portNumber)
+      .option('--host <address>', 'the address to bind', '127.0.0.1')
+      .option('--runner <url>', 'use this runner instead of one on this machine')
+      .option('--runner-token-file <file>', "that runner's token")
+      .option('--allow-workspace <dir>', 'a folder that boxes may use as workspace (repeatable)', collect)
+      .addOption(new Option('--allow-isolation <level>', 'allow commands without a sandbox').choices(['process']))
+      .addOption(new Option('--until-idle', 'end when standard input closes and the work is done').hideHelp()),
+  )
+
+  command('runner', 'run a runner: boxes and execs over HTTP', async (context) => {
+    const { runnerCommand } = await import('./commands/runner.ts')
+    return runnerCommand(context)
+  })
+    .option('--port <port>', 'the port, 0 for a free one', portNumber, 0)
+    .option('--host <address>', 'the address to bind', '127.0.0.1')
+    .option('--token-file <file>', 'where the tokens are; made where missing')
+    .option('--allow-workspace <dir>', 'a folder that boxes may use as workspace (repeatable)', collect)
+    .addOption(new Option('--allow-isolation <level>', 'allow commands without a sandbox').choices(['process']))
+    .option('--idle-exit-ms <ms>', 'end after so long without calls and execs')
+
+  addPolicyFlags(
+    command('gateway', "put before a model server: any agent's streams survive", async (context) => {
+      const { gatewayCommand } = await import('./commands/gateway.ts')
+      return gatewayCommand(context)
+    })
+      .option('--upstream <url>', 'the model server (repeatable: the next ones are fallbacks)', collect)
+      .option('--port <port>', 'the port, 0 for a free one', portNumber)
+      .option('--host <address>', 'the address to bind', '127.0.0.1')
+      .addOption(
+        new Option('--hold <what>', 'what is held back until it is whole').choices(['tools', 'answer', 'none']),
+      )
+      .option('--profile <profile>', 'what the upstream can do')
+      .option('--watch', 'show live streams, faults and recoveries'),
+  )
+
+  command('sessions', 'list the sessions of the daemon', async (context) => {
+    const [{ listSessions }, client] = await withDaemon(context)
+    await listSessions(client, context.out)
+  })
+  command('show <id>', 'show a session or a turn', async (context, id) => {
+    const [{ show }, client] = await withDaemon(context)
+    await show(client, id, context.out)
+  })
+  command('cancel <turn>', 'cancel a turn, in whatever phase it is', async (context, turn) => {
+    const [{ cancel }, client] = await withDaemon(context)
+    await cancel(client, turn, context.options['reason'] as string | undefined, context.out)
+  }).option('--reason <text>', 'why, for the record')
+  command('resume <turn>', 'wake a parked turn now', async (context, turn) => {
+    const [{ resume }, client] = await withDaemon(context)
+    await resume(client, turn, context.out)
+  })
+  command('tail <session>', "show a session's events, then follow", async (context, session) => {
+    const [{ tail }, client] = await withDaemon(context)
+    const stop = new AbortController()
+    process.once('SIGINT', () => stop.abort())
+    const { after, follow } = context.options as { after?: string; follow: boolean }
+    await tail(client, session, { ...(after === undefined ? {} : { after }), follow, signal: stop.signal }, context.out)
+  })
+    .option('--after <cursor>', 'only what came after this event')
+    .option('--no-follow', 'end with the last event there is')
+
+  command('explain [input]', 'say what an error, a log, an exit code or a turn means', async (context, input) => {
+    const { explainCommand } = await import('./commands/explain.ts')
+    const { needDaemon } = await import('./locate-daemon.ts')
+    await explainCommand(
+      {
+        given: input,
+        boundary: context.options['boundary'] as Boundary,
+        daemon: () => needDaemon(context.stateDir, context.env),
+      },
+      context.out,
+    )
+  }).addOption(new Option('--boundary <boundary>', 'where it happened').choices([...BOUNDARIES]).default('model'))
+
+  command('chaos', 'a fault proxy before any HTTP service: prove that your agent survives', async (context) => {
+    const { chaosCommand } = await import('./commands/chaos.ts')
+    return chaosCommand(context)
+  })
+    .option('--upstream <url>', 'the service to put it before')
+    .option('--plan <plan>', 'which faults: "seed=7,rate=0.2,faults=reset+stall", or a JSON file')
+    .option('--port <port>', 'the port, 0 for a free one', portNumber, 0)
+    .option('--list', 'list the faults that a plan can name')
+
+  command('doctor', 'check this machine, with a fix for each trouble', async (context) => {
+    const { doctor } = await import('./commands/doctor.ts')
+    return doctor(context.loaded, context.stateDir, context.env, context.out)
+  })
+
+  addConfigCommands(program, done)
+  program
+    .command('completion')
+    .description('print a completion script for your shell')
+    .argument('<shell>', SHELLS.join(', '))
+    .action((shell: string) => {
+      if (!(SHELLS as readonly string[]).includes(shell))
+        program.error(`error: no completion for '${shell}'; there is one for ${SHELLS.join(', ')}`, { exitCode: 2 })
+      process.stdout.write(completionScript(shell as Shell, program))
+    })
+  return program
+}
+
+// ---- details, in the order they are used above ----
+
+function addConfigCommands(program: Command, done: (exitCode: number) => void): void {
+  const config = program.command('config').description('show the configuration')
+  const showing = config
+    .command('show')
+    .description('what is set')
+    .option('--origin', 'and where it was set')
+    .option('--json', 'machine-readable lines on stdout')
+    .action(async () => {
+      const { showConfig } = await import('./commands/config.ts')
+      const { origin, json } = showing.opts<{ origin?: boolean; json?: boolean }>()
+      const context = contextOf({ json })
+      showConfig(context.loaded, { origin: origin === true }, context.out)
+      done(EXIT_CODES.finished)
+    })
+  config
+    .command('example')
+    .description('a commented config file to start from')
+    .action(async () => {
+      const { EXAMPLE_CONFIG } = await import('./commands/config.ts')
+      process.stdout.write(EXAMPLE_CONFIG)
+    })
+  program
+    .command('service')
+    .description('run as a service')
+    .command('print')
+    .description('print a systemd unit for the daemon')
+    .action(async () => {
+      const { systemdUnit } = await import('./commands/service.ts')
+      const { mainFile } = await import('./program-file.ts')
+      const { loaded } = contextOf({})
+      process.stdout.write(
+        systemdUnit({
+          node: process.execPath,
+          main: mainFile,
+          stateDir: loaded.config.daemon?.stateDir,
+          port: loaded.config.daemon?.port,
+        }),
+      )
+    })
+}
+
+function contextOf(options: Options): Context {
+  const out = new Output({ json: options['json'] === true })
+  const loaded = loadConfig({ env: process.env, folder: process.cwd(), flags: configFlags(options) })
+  for (const warning of loaded.warnings) out.say(out.styleErr('yellow', `warning: ${warning}`))
+  return {
+    out,
+    options,
+    loaded,
+    stateDir: loaded.config.daemon?.stateDir ?? defaultStateDir(process.env),
+    env: process.env,
+  }
+}
+
+async function withDaemon(context: Context): Promise<[typeof Sessions, DaemonClient]> {
+  const [sessions, { needDaemon }] = await Promise.all([import('./commands/sessions.ts'), import('./locate-daemon.ts')])
+  return [sessions, await needDaemon(context.stateDir, context.env)]
+}
+
+/** One report per failure: a sentence for people, a line for programs. */
+function tell(fault: Fault, json: boolean): number {
+  if (json) process.stdout.write(JSON.stringify({ event: 'result', outcome: 'failed', fault: fault.report }) + '\n')
+  if (json) process.stderr.write(JSON.stringify({ fault: fault.report }) + '\n')
+  else
+    process.stderr.write(
+      `breakfall: ${fault.error}\n${fault.errorRaw === fault.error ? '' : `  ${fault.category}: ${fault.errorRaw}\n`}`,
+    )
+  return exitCodeOf(fault.report)
+}
+
+const EXAMPLES = `
+Examples:
+  breakfall run "make the failing test pass"     one turn in this folder, with your model
+  breakfall run --rehearsal                      see faults being survived, without a model
+  breakfall run --continue                       take up a parked turn again
+  breakfall gateway --upstream http://127.0.0.1:8080/v1
+  breakfall chaos --upstream http://127.0.0.1:8080 --plan "rate=0.2"
+  some-command 2>&1 | breakfall explain -
+
+Exit codes:
+  0 finished   1 failed   2 usage   3 parked or transient: try again later   4 credentials
+  7 budget   125 daemon or runner unreachable   130 cancelled
+`
