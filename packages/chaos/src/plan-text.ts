@@ -1,0 +1,101 @@
+/**
+ * A plan in one line, for a command line: `seed=7,rate=0.2,faults=reset+stall:2000+status:429:retryAfter=2s`.
+ *
+ * Fields are split at commas, list members at plus signs, settings at colons. A setting without a name is the kind's
+ * first one. `at=3.1:reset` hits the first attempt at the third request. `toxics=latency:100:jitter=20` is below HTTP.
+ */
+import { FAULT_KINDS, isFaultKind, parametersOf } from './fault-kinds.ts'
+import { badPlan, type Plan, readPlan } from './plan.ts'
+import { isToxicType, TOXICS } from './toxics.ts'
+
+/** Reads a plan from one line, or from JSON where the text begins with a brace. Throws an `invalid_request` fault. */
+export function parsePlan(text: string): Plan {
+  const trimmed = text.trim()
+  if (trimmed.startsWith('{')) return readPlan(parseJson(trimmed))
+  const input: Record<string, unknown> = {}
+  for (const field of trimmed === '' ? [] : trimmed.split(',')) {
+    const equals = field.indexOf('=')
+    const key = (equals < 0 ? field : field.slice(0, equals)).trim()
+    if (equals < 0) throw badPlan([{ field: key || 'a field', expected: 'name=value', got: JSON.stringify(field) }])
+    if (Object.hasOwn(input, key)) throw badPlan([{ field: key, expected: 'given once', got: 'twice' }])
+    input[key] = fieldValue(key, field.slice(equals + 1).trim())
+  }
+  return readPlan(input)
+}
+
+// ---- details ----
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw badPlan([{ field: 'the plan', expected: 'JSON', got: (error as Error).message }], error)
+  }
+}
+
+function fieldValue(key: string, value: string): unknown {
+  switch (key) {
+    case 'faults':
+      return members(value).map(faultInput)
+    case 'at':
+      return members(value).map(placeInput)
+    case 'toxics':
+      return members(value).map(toxicInput)
+    default:
+      return scalar(value)
+  }
+}
+
+const members = (value: string): string[] => value.split('+').filter((member) => member !== '')
+
+function scalar(value: string): unknown {
+  if (value === 'true' || value === 'false') return value === 'true'
+  return /^-?\d+(?:\.\d+)?$/.test(value) ? Number(value) : value
+}
+
+function faultInput(text: string): unknown {
+  const [kind = '', ...settings] = text.split(':')
+  const first = isFaultKind(kind) ? Object.keys(parametersOf(kind))[0] : undefined
+  return settings.length === 0 ? kind : { kind, ...named(regrouped(settings), first ?? kind) }
+}
+
+function placeInput(text: string): unknown {
+  const [, place = text, fault = ''] = /^([^:]*):?(.*)$/s.exec(text) ?? []
+  const [request = '', attempt = '1'] = place.split('.')
+  return { request: scalar(request), attempt: scalar(attempt), fault: faultInput(fault) }
+}
+
+function toxicInput(text: string): unknown {
+  const [type = '', ...settings] = text.split(':')
+  const first = isToxicType(type) ? Object.keys(TOXICS[type].attributes)[0] : undefined
+  const { stream, toxicity, ...attributes } = named(settings, first ?? type)
+  return {
+    type,
+    attributes,
+    ...(stream === undefined ? {} : { stream }),
+    ...(toxicity === undefined ? {} : { toxicity }),
+  }
+}
+
+function named(settings: readonly string[], first: string): Record<string, unknown> {
+  return Object.fromEntries(
+    settings.map((setting) => {
+      const equals = setting.indexOf('=')
+      return equals < 0 ? [first, scalar(setting)] : [setting.slice(0, equals), scalar(setting.slice(equals + 1))]
+    }),
+  )
+}
+
+/** `retryAfter=date:2s` has a colon of its own: what follows `=date` belongs to it. */
+function regrouped(settings: readonly string[]): string[] {
+  const out: string[] = []
+  for (const setting of settings) {
+    const last = out.at(-1)
+    if (last?.endsWith('=date')) out[out.length - 1] = `${last}:${setting}`
+    else out.push(setting)
+  }
+  return out
+}
+
+/** The kinds with what each does, for help texts. */
+export const FAULT_LINES: readonly string[] = Object.entries(FAULT_KINDS).map(([kind, row]) => `${kind}: ${row.does}`)

@@ -1,0 +1,235 @@
+/**
+ * The fault proxy: stands before any HTTP server and injects what a plan says, seeded and on record.
+ *
+ * I1  Nothing is injected that the plan did not ask for: no pooled upstream connections, no idle time-outs of its own.
+ * I2  `close` ends everything that was started: listener, connections, upstream requests, timers.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { connect as connectTcp } from 'node:net'
+import { duplexPair, type Duplex } from 'node:stream'
+import { connect as connectTls } from 'node:tls'
+import { reset, standsFor } from './connection.ts'
+import { runExchange } from './exchange.ts'
+import type { ChaosFault } from './fault-kinds.ts'
+import { type Injection, InjectionLog, type ProxyEvent } from './injections.ts'
+import { type Asked, faultFor, NO_FAULTS, type Plan, type PlanInput, readPlan } from './plan.ts'
+import { parsePlan } from './plan-text.ts'
+import { relay } from './relay.ts'
+import { RequestCounter } from './request-counter.ts'
+import { createDoor, type Door } from './tcp-proxy.ts'
+
+export type FaultProxyOptions = {
+  /** Origin or base URL; the proxy's own `url` has the same path. */
+  readonly upstream: string
+  /** A plan, its JSON, or its one-line text. None: everything passes. */
+  readonly plan?: Plan | PlanInput | string | undefined
+  readonly host?: string | undefined
+  readonly port?: number | undefined
+  readonly onEvent?: ((event: ProxyEvent) => void) | undefined
+  readonly now?: (() => number) | undefined
+  readonly bodyBytesMax?: number | undefined
+}
+
+export type FaultProxy = {
+  readonly url: string
+  readonly port: number
+  /** What was injected so far, oldest first. */
+  readonly injected: readonly Injection[]
+  /** Another plan from now on; requests already counted keep their numbers. */
+  use(plan: Plan | PlanInput | string): void
+  /** Refuses connections until `up`; those that are open stay. */
+  down(): Promise<void>
+  up(): Promise<void>
+  close(): Promise<void>
+}
+
+export async function startFaultProxy(options: FaultProxyOptions): Promise<FaultProxy> {
+  const proxy = new ProxyServer(options)
+  return proxy.start(options.port ?? 0)
+}
+
+// ---- details ----
+
+const BODY_BYTES_MAX = 64 * 1024 * 1024
+
+class ProxyServer {
+  readonly #upstream: URL
+  readonly #host: string
+  readonly #now: () => number
+  readonly #bodyBytesMax: number
+  readonly #counter = new RequestCounter()
+  readonly #log: InjectionLog
+  readonly #stale = new WeakSet<Duplex>()
+  readonly #timers = new Set<NodeJS.Timeout>()
+  readonly #door: Door
+  readonly #server = createServer(
+    { keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0, maxHeaderSize: 64 * 1024 }, // I1
+    (req, res) => void this.#handle(req, res),
+  )
+  #plan: Plan
+  #connections = 0
+  #port = 0
+  #isRefusing = false
+
+  constructor(options: FaultProxyOptions) {
+    this.#upstream = new URL(options.upstream)
+    this.#host = options.host ?? '127.0.0.1'
+    this.#now = options.now ?? Date.now
+    this.#bodyBytesMax = options.bodyBytesMax ?? BODY_BYTES_MAX
+    this.#log = new InjectionLog(options.onEvent ?? (() => {}))
+    this.#plan = planOf(options.plan ?? NO_FAULTS)
+    this.#server.on('upgrade', (req, socket, head) => this.#upgrade(req, socket, head))
+    this.#server.on('clientError', (_error, socket) => socket.destroy())
+    this.#door = createDoor(this.#host, (socket) => {
+      this.#connections += 1
+      if (this.#plan.toxics.length === 0) return void this.#server.emit('connection', socket)
+      const [near, far] = duplexPair()
+      standsFor(far, socket)
+      socket.once('close', () => far.destroy())
+      far.once('close', () => near.destroy())
+      this.#server.emit('connection', far)
+      relay(socket, near, this.#plan.toxics, this.#plan.seed, this.#connections)
+    })
+  }
+
+  async start(port: number): Promise<FaultProxy> {
+    this.#port = await this.#door.open(port)
+    const shownHost = this.#host.includes(':') ? `[${this.#host}]` : this.#host
+    return {
+      url: `http://${shownHost}:${this.#port}${this.#upstream.pathname.replace(/\/$/, '')}`,
+      port: this.#port,
+      injected: this.#log.list,
+      use: (plan) => {
+        this.#plan = planOf(plan)
+      },
+      down: () => this.#down(),
+      up: () => this.#up(),
+      close: async () => {
+        for (const timer of this.#timers) clearTimeout(timer) // I2
+        await this.#door.shut({ reset: true })
+        this.#server.closeAllConnections()
+      },
+    }
+  }
+
+  async #handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const method = req.method ?? 'GET'
+    const path = req.url ?? '/'
+    const gone = new AbortController()
+    res.once('close', () => gone.abort())
+    res.on('error', () => gone.abort())
+    if (this.#isRefusing || this.#stale.has(req.socket)) return reset(req.socket)
+    let asked: Asked | undefined
+    let fault: ChaosFault | undefined
+    const state = { isHit: false }
+    try {
+      const body = await this.#readBody(req, res)
+      if (body === undefined) return
+      if (this.#isCounted(method, path)) {
+        asked = this.#counter.count(method, path, body)
+        fault = faultFor(this.#plan, asked)
+        this.#log.tell({ type: 'request', method, path, fault: fault ?? null, ...asked })
+      }
+      await runExchange({
+        req,
+        res,
+        body,
+        fault,
+        upstream: this.#upstream,
+        now: this.#now,
+        gone: gone.signal,
+        refuse: (ms) => this.#refuse(ms),
+        makeStale: () => this.#stale.add(req.socket),
+        onHit: (outcome, forwarded) => {
+          if (asked === undefined || fault === undefined || state.isHit) return
+          state.isHit = true
+          const { ordinal: request, fingerprint, attempt } = asked
+          const at = new Date(this.#now()).toISOString()
+          this.#log.add({ at, request, fingerprint, attempt, method, path, fault, outcome, ...forwarded })
+        },
+      })
+      this.#log.tell({ type: 'answered', status: res.statusCode, method, path })
+    } catch (error) {
+      if (gone.signal.aborted) this.#log.tell({ type: 'client_left', method, path })
+      else await this.#upstreamFailed(error, req, res)
+    }
+  }
+
+  #isCounted(method: string, path: string): boolean {
+    const { method: wanted, path: prefix } = this.#plan
+    return (wanted === null || wanted === method) && (prefix === null || path.startsWith(prefix))
+  }
+
+  async #readBody(req: IncomingMessage, res: ServerResponse): Promise<Buffer | undefined> {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    for await (const chunk of req as AsyncIterable<Buffer>) {
+      bytes += chunk.length
+      if (bytes > this.#bodyBytesMax) {
+        res.writeHead(413, { connection: 'close' }).end(`the fault proxy takes up to ${this.#bodyBytesMax} bytes\n`)
+        return undefined
+      }
+      chunks.push(chunk)
+    }
+    return Buffer.concat(chunks)
+  }
+
+  /** The upstream's own failure is shown as what it is, and can be told from an injected one. */
+  async #upstreamFailed(error: unknown, req: IncomingMessage, res: ServerResponse): Promise<void> {
+    this.#log.tell({ type: 'upstream_failed', method: req.method ?? '', path: req.url ?? '', error })
+    if (res.headersSent) return reset(req.socket)
+    const message = `the fault proxy could not reach its upstream: ${String((error as Error)?.message ?? error)}`
+    const headers = { 'content-type': 'application/json', 'x-breakfall-chaos': 'upstream_failed' }
+    res
+      .writeHead(502, headers)
+      .end(JSON.stringify({ error: { message, type: 'upstream_failed', param: null, code: null } }))
+  }
+
+  /** WebSockets and the like are passed on as bytes; faults for them are toxics. */
+  #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const { hostname, port, protocol, host } = this.#upstream
+    const isTls = protocol === 'https:'
+    const target = { host: hostname, port: Number(port) || (isTls ? 443 : 80) }
+    const server = isTls ? connectTls({ ...target, servername: hostname }) : connectTcp(target)
+    const lines = [`${req.method} ${req.url} HTTP/1.1`]
+    for (let i = 0; i + 1 < req.rawHeaders.length; i += 2) {
+      const name = req.rawHeaders[i] ?? ''
+      lines.push(`${name}: ${name.toLowerCase() === 'host' ? host : req.rawHeaders[i + 1]}`)
+    }
+    server.write(`${lines.join('\r\n')}\r\n\r\n`)
+    server.write(head)
+    const end = (): void => {
+      socket.destroy()
+      server.destroy()
+    }
+    for (const side of [socket, server]) side.on('error', end).on('close', end)
+    socket.pipe(server).pipe(socket)
+  }
+
+  async #refuse(ms: number): Promise<void> {
+    await this.#down()
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer)
+      // Another program may have taken the port meanwhile: then it stays refused, which the next caller sees.
+      this.#up().catch((error: unknown) => this.#log.tell({ type: 'upstream_failed', method: '', path: '', error }))
+    }, ms)
+    this.#timers.add(timer)
+  }
+
+  async #down(): Promise<void> {
+    this.#isRefusing = true
+    await this.#door.shut({ reset: false })
+    this.#server.closeIdleConnections()
+    this.#log.tell({ type: 'refusing' })
+  }
+
+  async #up(): Promise<void> {
+    await this.#door.open(this.#port)
+    this.#isRefusing = false
+    this.#log.tell({ type: 'listening' })
+  }
+}
+
+function planOf(plan: Plan | PlanInput | string): Plan {
+  return typeof plan === 'string' ? parsePlan(plan) : readPlan(plan)
+}

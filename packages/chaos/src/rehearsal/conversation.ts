@@ -1,0 +1,109 @@
+/** A conversation, whichever API it came in by; the turn that is under way in it, and what can be said next. Pure. */
+
+export type ToolCall = {
+  readonly id: string
+  readonly name: string
+  readonly arguments: Readonly<Record<string, unknown>>
+}
+
+export type Message = {
+  readonly role: 'system' | 'user' | 'assistant' | 'tool'
+  readonly text: string
+  readonly calls: readonly ToolCall[]
+  /** Of a tool result: which call it answers. */
+  readonly callId: string | null
+}
+
+export type Turn = {
+  readonly prompt: string
+  /** Every tool call of this turn in order, with its result as far as there is one. */
+  readonly calls: readonly (ToolCall & { readonly result: string | null })[]
+  /** Text that a trailing assistant message has already said: the answer goes on after it. */
+  readonly prefill: string
+}
+
+/** The next thing to say and to ask for. No calls: the turn is over. */
+export type Move = {
+  readonly reasoning?: string
+  readonly text: string
+  readonly calls?: readonly Omit<ToolCall, 'id'>[]
+}
+
+/** Messages of OpenAI chat completions. Throws a sentence where they are none. */
+export function fromOpenAi(messages: unknown): Message[] {
+  return asList(messages, 'messages').map((message) => {
+    const role = String(message['role'])
+    const kind = role === 'developer' ? 'system' : role
+    if (kind !== 'system' && kind !== 'user' && kind !== 'assistant' && kind !== 'tool') {
+      throw new TypeError(`messages: unknown role ${JSON.stringify(message['role'])}`)
+    }
+    const calls = asList(message['tool_calls'] ?? [], 'tool_calls').map((call) => {
+      const { name, arguments: text } = (call['function'] ?? {}) as Record<string, unknown>
+      return { id: String(call['id']), name: String(name), arguments: argumentsFrom(text) }
+    })
+    return { role: kind, text: textOf(message['content']), calls, callId: idOf(message['tool_call_id']) }
+  })
+}
+
+/** Messages of Anthropic's API: tool results come inside user messages there. */
+export function fromAnthropic(messages: unknown, system: unknown): Message[] {
+  const out: Message[] = []
+  if (system !== undefined) out.push({ role: 'system', text: textOf(system), calls: [], callId: null })
+  for (const message of asList(messages, 'messages')) {
+    const role = message['role'] === 'assistant' ? 'assistant' : 'user'
+    const blocks = Array.isArray(message['content']) ? asList(message['content'], 'content') : []
+    const results = blocks.filter((block) => block['type'] === 'tool_result')
+    for (const block of results) {
+      out.push({ role: 'tool', text: textOf(block['content']), calls: [], callId: idOf(block['tool_use_id']) })
+    }
+    if (results.length > 0) continue
+    const calls = blocks
+      .filter((block) => block['type'] === 'tool_use')
+      .map((b) => ({ id: String(b['id']), name: String(b['name']), arguments: argumentsFrom(b['input']) }))
+    out.push({ role, text: textOf(message['content']), calls, callId: null })
+  }
+  return out
+}
+
+/** A turn begins with the first prompt after the last answer that asked for no tool; a remark in between does not end it. */
+export function turnOf(conversation: readonly Message[]): Turn {
+  const last = conversation.at(-1)
+  const isPrefilled = last?.role === 'assistant' && last.calls.length === 0
+  const messages = isPrefilled ? conversation.slice(0, -1) : conversation
+  const answered = messages.findLastIndex((message) => message.role === 'assistant' && message.calls.length === 0)
+  const turn = messages.slice(answered + 1)
+  const results = new Map(turn.filter((m) => m.role === 'tool').map((m) => [m.callId, m.text]))
+  return {
+    prompt: turn.find((message) => message.role === 'user')?.text ?? '',
+    calls: turn.flatMap((m) => m.calls.map((call) => ({ ...call, result: results.get(call.id) ?? null }))),
+    prefill: isPrefilled ? last.text : '',
+  }
+}
+
+// ---- details ----
+
+function asList(value: unknown, name: string): Record<string, unknown>[] {
+  if (!Array.isArray(value) || value.some((item) => typeof item !== 'object' || item === null)) {
+    throw new TypeError(`${name} must be a list of objects`)
+  }
+  return value as Record<string, unknown>[]
+}
+
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content
+    .map((part: unknown) => (typeof part === 'object' && part !== null && 'text' in part ? String(part.text) : ''))
+    .join('')
+}
+
+function argumentsFrom(value: unknown): Record<string, unknown> {
+  if (typeof value === 'object' && value !== null) return value as Record<string, unknown>
+  try {
+    return JSON.parse(String(value)) as Record<string, unknown>
+  } catch {
+    return {} // A client that sends back cut arguments gets an answer to what its tool result says, not a refusal.
+  }
+}
+
+const idOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)

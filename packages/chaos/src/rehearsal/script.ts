@@ -1,0 +1,62 @@
+/** What the rehearsal model says next. Pure: the same conversation gets the same answer, ids included. */
+import { digestOf } from '../dice.ts'
+import { type Message, type Move, type ToolCall, type Turn, turnOf } from './conversation.ts'
+import { echo } from './echo.ts'
+import { mend } from './mend.ts'
+import { steps, STEPS_MAX } from './steps.ts'
+
+export type Answer = {
+  readonly id: string
+  readonly reasoning: string
+  readonly text: string
+  readonly calls: readonly ToolCall[]
+  readonly usage: { readonly inputTokens: number; readonly outputTokens: number }
+}
+
+export type Script = { readonly name: string; readonly tools: readonly string[]; play(turn: Turn): Move }
+
+/** The script by model name (`rehearsal/mend`, `rehearsal/steps-50`, `rehearsal/echo`), else by prompt; undefined for an unknown rehearsal. */
+export function scriptFor(model: string, prompt: string): Script | undefined {
+  const [, name] = /^rehearsal\/(.*)$/.exec(model) ?? []
+  const asked = name ?? /^(steps[ :-]\d+|echo\b)/.exec(prompt)?.[1] ?? 'mend'
+  const [, count] = /^steps[ :-](\d+)$/.exec(asked) ?? []
+  if (count !== undefined && Number(count) >= 1 && Number(count) <= STEPS_MAX) {
+    return { name: `steps-${Number(count)}`, tools: ['bash'], play: (turn) => steps(turn, Number(count)) }
+  }
+  if (asked === 'mend') return { name: 'mend', tools: ['bash', 'read', 'edit', 'write'], play: mend }
+  if (asked === 'echo') return { name: 'echo', tools: [], play: echo }
+  return undefined
+}
+
+/** `offered` are the names of the client's tools, or null where it did not say. */
+export function answerTo(script: Script, conversation: readonly Message[], offered: readonly string[] | null): Answer {
+  const turn = turnOf(conversation)
+  const missing = offered === null ? [] : script.tools.filter((tool) => !offered.includes(tool))
+  const move = missing.length > 0 ? needsTools(script, missing) : script.play(turn)
+  const id = digestOf(script.name, JSON.stringify(conversation))
+  const calls = (move.calls ?? []).map((call, i) => ({ id: `call_${digestOf(id, String(i))}`, ...call }))
+  const text = move.text.startsWith(turn.prefill) ? move.text.slice(turn.prefill.length) : move.text
+  const reasoning = turn.prefill === '' ? (move.reasoning ?? '') : '' // A continued answer has done its thinking.
+  return {
+    id,
+    reasoning,
+    text,
+    calls,
+    usage: {
+      inputTokens: tokensOf(JSON.stringify(conversation)),
+      outputTokens: tokensOf(reasoning + text + JSON.stringify(calls.map((call) => call.arguments))),
+    },
+  }
+}
+
+export const REHEARSAL_MODELS = ['rehearsal/mend', 'rehearsal/steps-50', 'rehearsal/echo'] as const
+
+// ---- details ----
+
+function needsTools(script: Script, missing: readonly string[]): Move {
+  return {
+    text: `The rehearsal "${script.name}" needs the tools ${missing.join(', ')}, which this client does not offer.`,
+  }
+}
+
+const tokensOf = (text: string): number => Math.ceil(text.length / 4)

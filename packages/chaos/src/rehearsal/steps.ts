@@ -1,0 +1,128 @@
+/**
+ * A run of N steps, each adding one line to a file and giving the file's checksum. The checksum depends on every line
+ * before it, so that the last answer proves that each tool ran exactly once and in order, whatever failed on the way.
+ *
+ * A result that is not the expected checksum is not believed and not repeated: the script looks at the file first, as
+ * a careful agent does when an outcome is unknown.
+ */
+import type { Move, Turn } from './conversation.ts'
+
+export const STEPS_MAX = 10_000
+export const STEPS_FILE = 'steps.log'
+
+export function steps(turn: Turn, count: number): Move {
+  const sums = checksums(count)
+  const state = stateOf(turn, sums)
+  if (state.wrong !== null) return { text: `Step ${state.wrong.step} is wrong: ${state.wrong.why}` }
+  if (state.isUnsure) {
+    return { text: `I did not see what step ${state.done + 1} did, so I look.`, calls: [bash(LOOK_COMMAND)] }
+  }
+  const step = state.done + 1
+  if (step > count) {
+    return { text: `All ${count} steps ran, each once and in order. Checksum: ${sums[count]}.` }
+  }
+  return {
+    ...(step % 3 === 1 ? { reasoning: `${step - 1} of ${count} are done. The next line is number ${step}.` } : {}),
+    text: `Step ${step} of ${count}: I add line ${step}.`,
+    calls: [bash(stepCommand(step, count))],
+  }
+}
+
+export function stepCommand(step: number, count: number): string {
+  return `echo 'line ${step} of ${count}' >> ${STEPS_FILE}; cksum < ${STEPS_FILE}`
+}
+
+/** A tool that does what `sh` would do with these commands, without a process: for loads of many runs. */
+export function createStepsTool(): { bash(command: string): string; readonly log: string } {
+  let log = ''
+  return {
+    bash: (command) => {
+      const [, line] = /^echo '(line \d+ of \d+)' >> steps\.log; cksum < steps\.log$/.exec(command) ?? []
+      if (line === undefined && command !== LOOK_COMMAND) return `sh: not understood here: ${command}`
+      if (line !== undefined) log += `${line}\n`
+      return `${cksum(Buffer.from(log))}\n`
+    },
+    get log() {
+      return log
+    },
+  }
+}
+
+/** As POSIX `cksum` prints it for its standard input: CRC and length. */
+export function cksum(bytes: Uint8Array): string {
+  return finished(advanced(0, bytes), bytes.length)
+}
+
+// ---- details ----
+
+const LOOK_COMMAND = `cksum < ${STEPS_FILE}`
+const bash = (command: string): { name: string; arguments: Record<string, unknown> } => ({
+  name: 'bash',
+  arguments: { command },
+})
+
+const TRIES_MAX = 3 // of one step: a shell that does nothing would keep us for ever
+
+type State = {
+  readonly done: number
+  readonly isUnsure: boolean
+  readonly wrong: { readonly step: number; readonly why: string } | null
+}
+
+/** The latest evidence decides: an older result may have been dropped from a long conversation. */
+function stateOf(turn: Turn, sums: readonly string[]): State {
+  let state: State = { done: 0, isUnsure: false, wrong: null }
+  let tries = 0
+  for (const { arguments: args, result } of turn.calls) {
+    const command = String(args['command'])
+    const [, number] = /^echo 'line (\d+) of /.exec(command) ?? []
+    const step = number === undefined ? state.done + 1 : Number(number)
+    if (gives(result, sums[step])) state = { done: step, isUnsure: false, wrong: null }
+    else if (number !== undefined) state = { done: step - 1, isUnsure: true, wrong: null }
+    else if (gives(result, sums[step - 1])) state = { done: step - 1, isUnsure: false, wrong: null }
+    else state = { done: step - 1, isUnsure: true, wrong: { step, why: mismatch(sums[step], result) } }
+    tries = state.done === step ? 0 : tries + (number === undefined ? 0 : 1)
+    if (tries > TRIES_MAX)
+      state = { ...state, wrong: { step, why: `tried ${tries} times, and the line is not there.` } }
+  }
+  return state
+}
+
+const gives = (result: string | null, sum: string | undefined): boolean =>
+  result !== null && sum !== undefined && new RegExp(`(?<!\\d)${sum}(?!\\d)`).test(result)
+
+const mismatch = (sum: string | undefined, result: string | null): string =>
+  `${STEPS_FILE} should give ${sum}, got ${JSON.stringify((result ?? '').slice(0, 200))}. ` +
+  'It was there before, or a line was added twice, or one is missing.'
+
+/** The checksum after each step; the one at 0 is that of the empty file. */
+function checksums(count: number): string[] {
+  const sums = [finished(0, 0)]
+  let crc = 0
+  let length = 0
+  for (let step = 1; step <= count; step += 1) {
+    const line = Buffer.from(`line ${step} of ${count}\n`)
+    crc = advanced(crc, line)
+    length += line.length
+    sums.push(finished(crc, length))
+  }
+  return sums
+}
+
+const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, i) => {
+  let crc = i << 24
+  for (let bit = 0; bit < 8; bit += 1) crc = crc & 0x8000_0000 ? (crc << 1) ^ 0x04c1_1db7 : crc << 1
+  return crc
+})
+
+function advanced(crc: number, bytes: Iterable<number>): number {
+  let state = crc
+  for (const byte of bytes) state = ((state << 8) ^ (CRC_TABLE[((state >>> 24) ^ byte) & 0xff] ?? 0)) >>> 0
+  return state
+}
+
+function finished(crc: number, length: number): string {
+  const lengthBytes: number[] = []
+  for (let left = length; left > 0; left = Math.floor(left / 256)) lengthBytes.push(left % 256)
+  return `${~advanced(crc, lengthBytes) >>> 0} ${length}`
+}

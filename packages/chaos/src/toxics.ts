@@ -1,0 +1,200 @@
+/**
+ * Faults of a connection, below HTTP, in toxiproxy's words and meanings (https://github.com/Shopify/toxiproxy).
+ * Each toxic is one stage in one direction of one connection; whether it is there at all is thrown once per connection.
+ */
+import { Transform, type TransformCallback } from 'node:stream'
+import { HOLD_MS_MAX } from './fault-kinds.ts'
+
+/** Every type with its attributes and their defaults: milliseconds, but `rate` (KB/s), `bytes`, `*_size` and slicer's `delay` (µs). */
+export const TOXICS = {
+  latency: { does: 'delays all data', attributes: { latency: 100, jitter: 0 } },
+  down: { does: 'closes every connection at once', attributes: {} },
+  bandwidth: { does: 'limits the speed', attributes: { rate: 100 } },
+  slow_close: { does: 'delays the closing of the connection', attributes: { delay: 1_000 } },
+  timeout: { does: 'stops all data, and closes the connection after a time', attributes: { timeout: 1_000 } },
+  reset_peer: { does: 'stops all data, and resets the connection after a time', attributes: { timeout: 0 } },
+  slicer: { does: 'cuts data into small pieces', attributes: { average_size: 64, size_variation: 32, delay: 10 } },
+  limit_data: { does: 'closes the connection after so many bytes', attributes: { bytes: 1_024 } },
+} as const satisfies Record<string, { does: string; attributes: Record<string, number> }>
+
+export type ToxicType = keyof typeof TOXICS
+export const TOXIC_TYPES = Object.keys(TOXICS) as readonly ToxicType[]
+export const isToxicType = (name: string): name is ToxicType => Object.hasOwn(TOXICS, name)
+
+export type Toxic = {
+  readonly type: ToxicType
+  /** downstream: what the client receives; upstream: what it sends. */
+  readonly stream: 'downstream' | 'upstream'
+  /** How likely one connection is to have it, from 0 to 1. */
+  readonly toxicity: number
+  readonly attributes: Readonly<Record<string, number>>
+}
+
+/** What a toxic may do to the connection as a whole. */
+export type Link = { close(): void; reset(): void }
+
+/** The stage for one toxic. Its timers end with it. */
+export function toxicStage(toxic: Toxic, link: Link, dice: () => number): Transform {
+  const { attributes } = toxic
+  const of = (name: string): number => attributes[name] ?? 0
+  switch (toxic.type) {
+    case 'latency':
+      return new Delay(() => of('latency') + (dice() * 2 - 1) * of('jitter'))
+    case 'bandwidth':
+      return new Pace((bytes) => [[bytes, bytes.length / Math.max(of('rate'), 0.001)]]) // KB/s is bytes per ms
+    case 'slicer':
+      return new Pace((bytes) => slices(bytes, of('average_size'), of('size_variation'), of('delay') / 1_000, dice))
+    case 'slow_close':
+      return new SlowClose(of('delay'))
+    case 'limit_data':
+      return new Limit(of('bytes'), link)
+    case 'timeout':
+      return new Hole(of('timeout') === 0 ? HOLD_MS_MAX : of('timeout'), () => link.close())
+    case 'reset_peer':
+      return new Hole(of('timeout'), () => link.reset())
+    case 'down':
+      return new Hole(0, () => link.close())
+  }
+}
+
+// ---- details ----
+
+/** Transform with timers that are cleared when it is destroyed. */
+class Timed extends Transform {
+  readonly #timers = new Set<NodeJS.Timeout>()
+
+  protected later(ms: number, run: () => void): void {
+    const timer = setTimeout(
+      () => {
+        this.#timers.delete(timer)
+        run()
+      },
+      Math.min(Math.max(0, ms), HOLD_MS_MAX),
+    )
+    this.#timers.add(timer)
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    for (const timer of this.#timers) clearTimeout(timer)
+    done(error)
+  }
+}
+
+/** Every piece is late by its own delay, in order; pieces on their way overlap, so that latency does not become a speed limit. */
+class Delay extends Timed {
+  readonly #delayMs: () => number
+  #dueAt = 0
+  #held = 0
+  #resume: TransformCallback | undefined
+
+  constructor(delayMs: () => number) {
+    super()
+    this.#delayMs = delayMs
+  }
+
+  override _transform(bytes: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    const now = performance.now()
+    this.#dueAt = Math.max(this.#dueAt, now + Math.max(0, this.#delayMs()))
+    this.#held += bytes.length
+    this.later(this.#dueAt - now, () => {
+      this.#held -= bytes.length
+      this.push(bytes)
+      const resume = this.#resume
+      this.#resume = undefined
+      resume?.()
+    })
+    if (this.#held < HELD_BYTES_MAX) done()
+    else this.#resume = done
+  }
+
+  override _flush(done: TransformCallback): void {
+    this.later(this.#dueAt - performance.now() + 1, done)
+  }
+}
+
+/** Pieces go out one after the other, each after its own wait. */
+class Pace extends Timed {
+  readonly #pieces: (bytes: Buffer) => Iterable<readonly [Buffer, number]>
+
+  constructor(pieces: (bytes: Buffer) => Iterable<readonly [Buffer, number]>) {
+    super()
+    this.#pieces = pieces
+  }
+
+  override _transform(bytes: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    const pieces = this.#pieces(bytes)[Symbol.iterator]()
+    const step = (): void => {
+      const { value, done: isOver } = pieces.next()
+      if (isOver === true) return done()
+      this.later(value[1], () => {
+        this.push(value[0])
+        step()
+      })
+    }
+    step()
+  }
+}
+
+class SlowClose extends Timed {
+  readonly #delayMs: number
+
+  constructor(delayMs: number) {
+    super()
+    this.#delayMs = delayMs
+  }
+
+  override _transform(bytes: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    done(null, bytes)
+  }
+
+  override _flush(done: TransformCallback): void {
+    this.later(this.#delayMs, done)
+  }
+}
+
+class Limit extends Timed {
+  #left: number
+  readonly #link: Link
+
+  constructor(bytes: number, link: Link) {
+    super()
+    this.#left = bytes
+    this.#link = link
+  }
+
+  override _transform(bytes: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    const passed = bytes.subarray(0, Math.max(0, this.#left))
+    this.#left -= passed.length
+    if (passed.length > 0) this.push(passed)
+    if (this.#left <= 0) this.#link.close()
+    done()
+  }
+}
+
+/** Takes nothing and gives nothing, until its time is up. */
+class Hole extends Timed {
+  constructor(ms: number, end: () => void) {
+    super()
+    this.later(ms, end)
+  }
+
+  override _transform(): void {
+    // The callback is not called: nothing more is taken, as in a network that has gone dark.
+  }
+}
+
+const HELD_BYTES_MAX = 1024 * 1024
+
+function* slices(
+  bytes: Buffer,
+  average: number,
+  variation: number,
+  delayMs: number,
+  dice: () => number,
+): Iterable<readonly [Buffer, number]> {
+  for (let from = 0; from < bytes.length;) {
+    const size = Math.max(1, Math.round(average + (dice() * 2 - 1) * variation))
+    yield [bytes.subarray(from, from + size), delayMs]
+    from += size
+  }
+}

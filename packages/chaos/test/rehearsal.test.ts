@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import {
+  answerTo,
+  cksum,
+  createStepsTool,
+  type Message,
+  REHEARSAL_PROJECT,
+  REHEARSAL_PROMPT,
+  scriptFor,
+  stepCommand,
+} from '../src/index.ts'
+import { play, realTools, type Tools } from './play.ts'
+
+const toolsUsed = (answers: readonly { calls: readonly { name: string }[] }[]): string[] =>
+  answers.map((answer) => answer.calls.map((call) => call.name).join('+'))
+
+test('mend finds the failing check, mends the code and sees the checks pass, with real files and a real shell', (t) => {
+  const { tools, folder } = realTools(t, REHEARSAL_PROJECT)
+  const { answers, conversation } = play('rehearsal/mend', REHEARSAL_PROMPT, tools)
+  assert.deepEqual(toolsUsed(answers), ['bash', 'read+read', 'bash', 'edit', 'bash', ''])
+  const results = conversation.filter((message) => message.role === 'tool').map((message) => message.text)
+  assert.match(results[3] ?? '', /2 of 4 checks failed/)
+  assert.match(results[5] ?? '', /all 4 checks passed/)
+  assert.match(answers.at(-1)?.text ?? '', /^The checks pass now/)
+  assert.match(readFileSync(join(folder, 'slug.sh'), 'utf8'), /tr -s/)
+  assert.ok(answers.some((answer) => answer.reasoning !== '') && answers.some((answer) => answer.reasoning === ''))
+})
+
+test('mend changes nothing where the checks pass already', (t) => {
+  const { tools } = realTools(t, REHEARSAL_PROJECT)
+  play('rehearsal/mend', REHEARSAL_PROMPT, tools)
+  const { answers } = play('rehearsal/mend', REHEARSAL_PROMPT, tools)
+  assert.deepEqual(toolsUsed(answers), ['bash', 'read+read', 'bash', ''])
+  assert.match(answers.at(-1)?.text ?? '', /pass already/)
+})
+
+test('mend leaves a folder alone that is not its project', (t) => {
+  const { tools } = realTools(t, { 'main.c': 'int main;' })
+  const { answers } = play('rehearsal/mend', REHEARSAL_PROMPT, tools)
+  assert.deepEqual(toolsUsed(answers), ['bash', ''])
+  assert.match(answers.at(-1)?.text ?? '', /changed nothing/)
+})
+
+test('after an edit whose outcome is unknown, mend looks before it does anything', (t) => {
+  const { tools } = realTools(t, REHEARSAL_PROJECT)
+  for (const isDone of [false, true]) {
+    let edits = 0
+    const unsure: Tools = (name, args) => {
+      if (name !== 'edit' || edits > 0) return tools(name, args)
+      edits += 1
+      if (isDone) tools(name, args)
+      return 'The outcome of this edit is unknown: the connection was lost.'
+    }
+    const { answers } = play('rehearsal/mend', REHEARSAL_PROMPT, unsure)
+    const after = toolsUsed(answers).slice(4)
+    assert.deepEqual(after, isDone ? ['read', 'bash', ''] : ['read', 'edit', 'bash', ''])
+    assert.match(answers.at(-1)?.text ?? '', /^The checks pass now/)
+    tools('write', { path: 'slug.sh', content: REHEARSAL_PROJECT['slug.sh'] })
+  }
+})
+
+test('mend writes the file anew where edits keep failing', (t) => {
+  const { tools } = realTools(t, REHEARSAL_PROJECT)
+  const { answers } = play('rehearsal/mend', REHEARSAL_PROMPT, (name, args) =>
+    name === 'edit' ? 'edit failed: permission denied' : tools(name, args),
+  )
+  assert.deepEqual(toolsUsed(answers).slice(3), ['edit', 'read', 'edit', 'read', 'write', 'bash', ''])
+})
+
+test('mend ends, whatever the tools say', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom('', 'failed', 'slug.sh test.sh', 'check printf', 'FAILED', 'unknown', 'ok'), {
+        minLength: 1,
+      }),
+      (results) => {
+        let n = 0
+        play('rehearsal/mend', REHEARSAL_PROMPT, () => results[(n += 1) % results.length] ?? '', 60)
+      },
+    ),
+    { numRuns: 200 },
+  )
+})
+
+test('steps proves with real sh that every tool ran once and in order', (t) => {
+  const { tools, folder } = realTools(t, {})
+  const { answers } = play('rehearsal/steps-12', 'go', tools)
+  assert.equal(answers.length, 13)
+  assert.equal(readFileSync(join(folder, 'steps.log'), 'utf8').split('\n').length - 1, 12)
+  assert.match(answers.at(-1)?.text ?? '', /^All 12 steps ran, each once and in order\. Checksum: \d+ \d+\.$/)
+})
+
+test('the steps tool does exactly what sh does', (t) => {
+  const { tools } = realTools(t, {})
+  const tool = createStepsTool()
+  for (let step = 1; step <= 30; step += 1) {
+    const command = stepCommand(step, 30)
+    assert.equal(tool.bash(command), tools('bash', { command }))
+  }
+})
+
+test('cksum is that of POSIX', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 400 }), (bytes) => {
+      assert.equal(`${cksum(bytes)}\n`, spawnSync('cksum', { input: bytes, encoding: 'utf8' }).stdout)
+    }),
+    { numRuns: 15 },
+  )
+})
+
+test('a step that ran twice, or not at all, is found out', () => {
+  for (const times of [0, 2]) {
+    const tool = createStepsTool()
+    const { answers } = play('rehearsal/steps-9', 'go', (_name, { command }) => {
+      const runs = String(command).includes("'line 4 of") ? times : 1
+      return Array.from({ length: runs }, () => tool.bash(String(command))).at(-1) ?? '0 0'
+    })
+    assert.match(answers.at(-1)?.text ?? '', /^Step 4 is wrong/)
+  }
+})
+
+test('after a step whose outcome is unknown, steps looks and goes on where it is', () => {
+  for (const isDone of [false, true]) {
+    const tool = createStepsTool()
+    let lost = 0
+    const { answers } = play('rehearsal/steps-6', 'go', (_name, { command }) => {
+      if (!String(command).includes("'line 3 of") || lost > 0) return tool.bash(String(command))
+      lost += 1
+      if (isDone) tool.bash(String(command))
+      return 'The outcome is unknown: the runner is gone.'
+    })
+    assert.match(answers.at(-1)?.text ?? '', /^All 6 steps ran, each once/)
+    assert.equal(tool.log.split('\n').length - 1, 6)
+  }
+})
+
+test('the answer is a pure function of the conversation, ids included', () => {
+  const tool = createStepsTool()
+  const { conversation } = play('rehearsal/steps-5', 'go', (_name, { command }) => tool.bash(String(command)))
+  const script = scriptFor('rehearsal/steps-5', 'go')
+  assert.ok(script)
+  for (let length = 1; length < conversation.length; length += 1) {
+    const part = conversation.slice(0, length)
+    const copy = JSON.parse(JSON.stringify(part)) as Message[]
+    assert.deepEqual(answerTo(script, part, null), answerTo(script, copy, null))
+  }
+  const ids = conversation.flatMap((message) => message.calls.map((call) => call.id))
+  assert.equal(new Set(ids).size, 5)
+})
+
+test('a remark in the middle of a turn does not start it over, a new prompt after an answer does', () => {
+  const tool = createStepsTool()
+  const { conversation } = play('rehearsal/steps-3', 'go', (_name, { command }) => tool.bash(String(command)))
+  const script = scriptFor('rehearsal/steps-3', 'go')
+  assert.ok(script)
+  const remark: Message = { role: 'user', text: '(the runner came back)', calls: [], callId: null }
+  assert.match(answerTo(script, [...conversation.slice(0, 3), remark], null).text, /^Step 2 of 3/)
+  assert.match(answerTo(script, [...conversation, remark], null).text, /^Step 1 of 3/)
+})
+
+test('an answer that was begun is continued after its prefill', () => {
+  const script = scriptFor('rehearsal/echo', '')
+  assert.ok(script)
+  const said: Message = { role: 'user', text: 'hello', calls: [], callId: null }
+  const begun: Message = { role: 'assistant', text: 'You said: he', calls: [], callId: null }
+  assert.equal(answerTo(script, [said, begun], null).text, 'llo')
+})
+
+test('the script comes from the model name, else from the prompt', () => {
+  assert.equal(scriptFor('rehearsal/steps-7', 'x')?.name, 'steps-7')
+  assert.equal(scriptFor('rehearsal', 'steps 9')?.name, 'steps-9')
+  assert.equal(scriptFor('anything', 'fix it')?.name, 'mend')
+  assert.equal(scriptFor('rehearsal', 'echo me')?.name, 'echo')
+  assert.equal(scriptFor('rehearsal/nonsense', 'x'), undefined)
+  assert.equal(scriptFor('rehearsal/steps-0', 'x'), undefined)
+})
+
+test('a client without the tools is told which are missing', () => {
+  const script = scriptFor('rehearsal/mend', '')
+  assert.ok(script)
+  const said: Message = { role: 'user', text: 'x', calls: [], callId: null }
+  assert.match(answerTo(script, [said], ['bash', 'edit']).text, /needs the tools read, write,/)
+})
