@@ -1,6 +1,6 @@
 /** `breakfall chaos`: the fault proxy for people's own agents, with a live table of what it injected. */
 import { existsSync, readFileSync } from 'node:fs'
-import type { Injection, ProxyEvent } from '@breakfall/chaos'
+import type { Injection, Plan, ProxyEvent } from '@breakfall/chaos'
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { Output } from '../output.ts'
 import type { Context } from '../program.ts'
@@ -46,10 +46,10 @@ export async function chaosCommand({ options, out }: Context): Promise<number> {
 
 // ---- details ----
 
-function planOf<C extends { readPlan(value: unknown): P; parsePlan(text: string): P }, P>(
+function planOf(
   text: string | undefined,
-  chaos: C,
-): P {
+  chaos: { readPlan(value: unknown): Plan; parsePlan(text: string): Plan },
+): Plan {
   if (text === undefined) return chaos.parsePlan('rate=0.2')
   if (!existsSync(text)) return chaos.parsePlan(text)
   try {
