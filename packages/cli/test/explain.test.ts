@@ -18,7 +18,10 @@ test('every captured failure line is recognised by its signature', () => {
   assert.ok(rows.length > 100)
   for (const row of rows) {
     const { report } = explain(sampleOf(row))
-    assert.ok(report.diagnostics.some(({ id }) => id === row.id), `${row.id}: ${sampleOf(row)}`)
+    assert.ok(
+      report.diagnostics.some(({ id }) => id === row.id),
+      `${row.id}: ${sampleOf(row)}`,
+    )
   }
 })
 
@@ -33,12 +36,23 @@ test('a fault report, a problem document and a turn-error come back as they are'
 })
 
 test("a provider's error body, alone or inside a log", () => {
-  assert.equal(explain('{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}').report.category, 'model_quota_exhausted')
-  assert.equal(explain('12:00:01 request failed\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n').report.category, 'model_overloaded')
+  assert.equal(
+    explain(
+      '{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}',
+    ).report.category,
+    'model_quota_exhausted',
+  )
+  assert.equal(
+    explain(
+      '12:00:01 request failed\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n',
+    ).report.category,
+    'model_overloaded',
+  )
 })
 
 test('error codes and their texts, by the boundary that was named', () => {
-  const node = 'TypeError: fetch failed\n    at node:internal\n  [cause]: Error: connect ECONNREFUSED 127.0.0.1:11434 {\n    code: \'ECONNREFUSED\' }'
+  const node =
+    "TypeError: fetch failed\n    at node:internal\n  [cause]: Error: connect ECONNREFUSED 127.0.0.1:11434 {\n    code: 'ECONNREFUSED' }"
   assert.equal(explain(node).report.category, 'model_unreachable')
   assert.equal(explain(node, 'runner').report.category, 'runner_unreachable')
   assert.equal(explain('read SSE stream: unexpected EOF').report.category, 'model_stream_interrupted')
