@@ -1,0 +1,148 @@
+/** The set-up script in a scratch checkout whose path has spaces, with an npm that only writes down how it was called. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, test } from 'node:test'
+import { root } from './sources.ts'
+
+let checkout = ''
+const calls = (): readonly string[][] =>
+  existsSync(join(checkout, 'calls'))
+    ? readFileSync(join(checkout, 'calls'), 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as string[])
+    : []
+
+beforeEach(() => {
+  checkout = mkdtempSync(join(tmpdir(), 'a checkout with spaces '))
+  cpSync(join(root, 'scripts'), join(checkout, 'scripts'), { recursive: true })
+  writeFileSync(join(checkout, 'package-lock.json'), '{}')
+  // Stands in for npm: notes its arguments, makes the folder that `npm ci` would, and fails where told to.
+  writeFileSync(
+    join(checkout, 'npm.mjs'),
+    `import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
+     import { join } from 'node:path'
+     const args = process.argv.slice(2)
+     appendFileSync(${JSON.stringify(join(checkout, 'calls'))}, JSON.stringify(args) + '\\n')
+     if (process.env.NPM_FAILS) process.exit(7)
+     mkdirSync('node_modules/.bin', { recursive: true })
+     const prefix = args[args.indexOf('--prefix') + 1]
+     if (args.includes('--prefix')) {
+       const folder = join(prefix, 'node_modules', args.at(-1).split('@')[0], 'bin')
+       mkdirSync(folder, { recursive: true })
+       writeFileSync(join(folder, 'node'), '')
+     }`,
+  )
+})
+afterEach(() => rmSync(checkout, { recursive: true, force: true }))
+
+/** Runs `setUp` as if this were the given Node, and returns what it said and the Node that it chose. */
+function setUp(
+  dev: boolean,
+  options: { node?: string; env?: Record<string, string> } = {},
+): { status: number | null; node: string; said: string } {
+  const script = `Object.defineProperty(process.versions, 'node', { value: ${JSON.stringify(options.node ?? '24.21.0')} })
+    const { setUp } = await import(${JSON.stringify(join(checkout, 'scripts/setup.mjs'))})
+    process.stdout.write(setUp({ dev: ${dev} }))`
+  const done = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+    cwd: checkout,
+    encoding: 'utf8',
+    env: {
+      PATH: process.env['PATH'] ?? '',
+      npm_execpath: join(checkout, 'npm.mjs'),
+      npm_config_omit: 'dev',
+      NODE_ENV: 'production',
+      ...options.env,
+    },
+  })
+  return { status: done.status, node: done.stdout, said: done.stderr }
+}
+
+test('a fresh checkout is installed once; nothing to do starts no process at all', () => {
+  assert.match(setUp(true).said, /installing packages \(npm ci\)/)
+  assert.deepEqual(
+    calls().map(([command]) => command),
+    ['ci'],
+  )
+  const again = setUp(true, { env: { NPM_FAILS: '1' } })
+  assert.equal(again.status, 0)
+  assert.equal(again.said, '')
+  assert.equal(calls().length, 1)
+})
+
+test('a changed lock file is installed again', () => {
+  setUp(true)
+  writeFileSync(join(checkout, 'package-lock.json'), '{"changed":true}')
+  setUp(true)
+  assert.equal(calls().length, 2)
+})
+
+test('a start installs run-time packages only, and a test the rest; a start after a test has nothing to do', () => {
+  setUp(false)
+  assert.ok(calls()[0]?.includes('--omit=dev'))
+  setUp(true)
+  assert.ok(!calls()[1]?.includes('--omit=dev'))
+  setUp(false)
+  assert.equal(calls().length, 2)
+})
+
+test('an old Node fetches its own Node 24, once, and links it by a path that survives moving the checkout', () => {
+  const first = setUp(true, { node: '20.20.2' })
+  assert.match(first.said, /this is Node 20\.20\.2; fetching Node 24/)
+  assert.match(first.node, /node_modules\/\.node\/24\.[\d.]+\/node_modules\/node-[a-z0-9]+-[a-z0-9]+\/bin\/node$/)
+  assert.ok(!readlinkSync(join(checkout, 'node_modules/.bin/node')).startsWith('/'))
+  setUp(true, { node: '20.20.2' })
+  assert.equal(calls().length, 2)
+})
+
+test('a Node that is new enough is used as it is', () => {
+  for (const node of ['24.12.0', '24.21.0', '26.0.0']) assert.equal(setUp(true, { node }).node, process.execPath)
+  assert.notEqual(setUp(true, { node: '24.11.1' }).node, process.execPath)
+})
+
+test('a failed install is said in one sentence, exits 1, and is tried again the next time', () => {
+  const failed = setUp(true, { env: { NPM_FAILS: '1' } })
+  assert.equal(failed.status, 1)
+  assert.match(failed.said, /npm ci failed, so nothing can run/)
+  setUp(true)
+  assert.equal(calls().length, 2)
+})
+
+test('a half-written stamp counts as none', () => {
+  setUp(true)
+  mkdirSync(join(checkout, 'node_modules'), { recursive: true })
+  writeFileSync(join(checkout, 'node_modules/.breakfall-setup.json'), '{"lock":')
+  setUp(true)
+  assert.equal(calls().length, 2)
+})
+
+test('what apt could not install is named with what to do', () => {
+  const bin = join(checkout, 'bin')
+  mkdirSync(bin)
+  writeFileSync(join(bin, 'apt-get'), '#!/bin/sh\nexit 100\n')
+  chmodSync(join(bin, 'apt-get'), 0o755)
+  const ask = (path: string): string => {
+    const script = `const { wantDebian } = await import(${JSON.stringify(join(checkout, 'scripts/setup.mjs'))})
+      process.stdout.write(String(wantDebian('no-such-program', 'no-such-package')))`
+    return spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8', env: { PATH: path } })
+      .stdout
+  }
+  assert.match(ask('/nowhere'), /install no-such-package by hand/)
+  assert.match(
+    ask(bin),
+    process.getuid?.() === 0 ? /apt-get could not install no-such-package/ : /sudo apt-get install no-such-package/,
+  )
+})
