@@ -138,7 +138,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
       baseUrl: target.request.baseUrl,
       startedAt: this.#startedAt,
       durationMs: Math.round(this.#end?.durationMs ?? 0),
-      phase: this.#end?.phase ?? 'connect',
+      phase: this.#phase(),
       bytes: this.#end?.bytes ?? 0,
       resumed: this.resumed,
       fault,
@@ -158,9 +158,14 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     } catch (thrown) {
       verdict = { complete: false, fault: classify(thrown, { boundary: 'model', phase: 'connect', signal }) }
     }
-    const phase = this.#end?.phase ?? 'connect'
+    const phase = this.#phase()
     this.#result = { phase, verdict, usage: this.#usage(phase) }
     return this.#result
+  }
+
+  /** A refusal came with the headers; its body is no answer. */
+  #phase(): AttemptPhase {
+    return this.#end?.refusal === undefined ? (this.#end?.phase ?? 'connect') : 'headers'
   }
 
   #judge(end: AttemptEnd): Verdict {

@@ -59,7 +59,7 @@ export type Attempt = {
 }
 
 export const ATTEMPT_LIMITS = {
-  afterFinishMs: 2_000, // for usage and the end marker; some servers keep the socket open and send neither
+  afterFinishMs: 1_000, // for usage and the end marker; some servers keep the socket open and send neither
   drainMs: 500, // for the rest of a finished body, so that its connection can serve again
   refusalBytesMax: 1024 * 1024,
   refusalMs: 10_000, // a refusal whose body dawdles is refused on its status alone

@@ -1,0 +1,91 @@
+/** Stalls: a byte clock that pings reset, a progress clock that they do not, and a clock for the headers. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { AnswerOptions } from '../src/index.ts'
+import { ask } from './collect.ts'
+import {
+  answer,
+  finish,
+  forever,
+  head,
+  lastChunk,
+  pause,
+  type Play,
+  raw,
+  role,
+  silence,
+  startFakeModel,
+  text,
+  thought,
+} from './fake-model.ts'
+
+const GOOD = answer('Hello')
+
+async function play(plays: readonly Play[], policy: AnswerOptions['policy']) {
+  const model = await startFakeModel(plays)
+  try {
+    return { ...(await ask(model.url, {}, { policy })), requests: model.requests.length }
+  } finally {
+    await model.close()
+  }
+}
+
+test('a server that accepts and never answers is given up after the header clock', async () => {
+  const got = await play([[silence], GOOD], { headersMs: 60 })
+  assert.equal(got.text, 'Hello')
+  assert.equal(got.failed[0]?.fault.category, 'model_stream_stalled')
+  assert.equal(got.failed[0]?.fault.phase, 'headers')
+  assert.equal(got.failed[0]?.fault.reason, 'headers')
+})
+
+test('silence in the middle is ended by the liveness clock and asked for again', async () => {
+  const got = await play([[head(), role, text('Hel'), silence], GOOD], { livenessMs: 80 })
+  assert.equal(got.text, 'Hello')
+  assert.equal(got.failed[0]?.fault.category, 'model_stream_stalled')
+  assert.equal(got.failed[0]?.fault.reason, 'liveness')
+})
+
+test('pings without output are ended by the progress clock', async () => {
+  const pings = forever(raw(': OPENROUTER PROCESSING\n\n'), 20)
+  const got = await play([[head(), role, text('Hel'), pings], GOOD], { livenessMs: 5_000, progressMs: 150 })
+  assert.equal(got.text, 'Hello')
+  assert.equal(got.failed[0]?.fault.reason, 'progress')
+})
+
+test('pings keep a thinking model alive for longer than the liveness clock allows silence', async () => {
+  const pings = Array.from({ length: 12 }, () => [raw(': ping\n\n'), pause(25)]).flat()
+  const got = await play([[head(), role, ...pings, text('Hello'), finish('stop'), lastChunk]], { livenessMs: 200 })
+  assert.equal(got.text, 'Hello')
+  assert.equal(got.requests, 1)
+})
+
+test('reasoning is progress', async () => {
+  const thoughts = Array.from({ length: 12 }, () => [thought('.'), pause(25)]).flat()
+  const got = await play([[head(), role, ...thoughts, text('Hello'), finish('stop'), lastChunk]], { progressMs: 200 })
+  assert.equal(got.reasoning, '............')
+  assert.equal(got.requests, 1)
+})
+
+test('a server that stalls every time ends in model_stream_stalled, with the clock named', async () => {
+  const got = await play([[head(), silence]], { livenessMs: 40, attemptsMax: 2 })
+  assert.equal(got.fault?.fault.category, 'model_stream_stalled')
+  assert.match(got.fault?.fault.errorRaw ?? '', /liveness clock/)
+  assert.equal(got.requests, 2)
+})
+
+test('a consumer that is slow does not make the model look stalled', async (t) => {
+  const many = Array.from({ length: 5_000 }, (_, index) => text(`${index} `))
+  const model = await startFakeModel([[head(), role, ...many, finish('stop'), lastChunk]])
+  t.after(() => model.close())
+  const { streamAnswer } = await import('../src/index.ts')
+  const request = { baseUrl: model.url, model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
+  let seen = 0
+  let last = ''
+  for await (const event of streamAnswer(request, { policy: { livenessMs: 60 } })) {
+    last = event.type
+    if (event.type === 'text-delta' && ++seen === 100) await new Promise((resolve) => setTimeout(resolve, 250))
+  }
+  assert.equal(seen, 5_000)
+  assert.equal(last, 'done')
+  assert.equal(model.requests.length, 1)
+})

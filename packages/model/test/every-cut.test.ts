@@ -1,0 +1,71 @@
+/** For every byte of an answer: the stream ends there, in every way, and the consumer still holds exactly the answer. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ask } from './collect.ts'
+import { bytes, fin, head, lastChunk, raw, rst, startFakeModel } from './fake-model.ts'
+
+const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+const delta = (value: object, finish: string | null = null): string =>
+  data({ id: 'x', choices: [{ index: 0, delta: value, finish_reason: finish }] })
+
+const OPENAI = [
+  delta({ role: 'assistant' }),
+  delta({ content: 'Grüß ' }),
+  delta({ content: 'dich 🥋' }),
+  delta({ tool_calls: [{ index: 0, id: 'c', function: { name: 'bash', arguments: '{"command":' } }] }),
+  delta({ tool_calls: [{ index: 0, function: { arguments: '"ls"}' } }] }),
+  delta({}, 'tool_calls'),
+  'data: [DONE]\n\n',
+].join('')
+
+const ANTHROPIC = [
+  data({ type: 'message_start', message: { usage: { input_tokens: 3, output_tokens: 1 } } }),
+  data({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }),
+  data({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Grüß dich 🥋' } }),
+  data({ type: 'content_block_stop', index: 0 }),
+  data({
+    type: 'content_block_start',
+    index: 1,
+    content_block: { type: 'tool_use', id: 'c', name: 'bash', input: {} },
+  }),
+  data({
+    type: 'content_block_delta',
+    index: 1,
+    delta: { type: 'input_json_delta', partial_json: '{"command":"ls"}' },
+  }),
+  data({ type: 'content_block_stop', index: 1 }),
+  data({ type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 9 } }),
+  data({ type: 'message_stop' }),
+].join('')
+
+for (const [api, body] of [
+  ['openai-chat', OPENAI],
+  ['anthropic-messages', ANTHROPIC],
+] as const) {
+  test(`${api}: wherever the stream is cut, the answer is held once and its call is run once`, async (t) => {
+    const whole = Buffer.from(body)
+    const ends = [rst, fin, lastChunk]
+    let cut = 0
+    let isRetry = false
+    const model = await startFakeModel(() => {
+      if (isRetry) return [head(), raw(body), lastChunk]
+      isRetry = true
+      const half = whole.subarray(0, cut)
+      const size = bytes(`${half.length.toString(16)}\r\n`)
+      const send = (socket: { write(data: Buffer): void }): void =>
+        socket.write(Buffer.concat([half, Buffer.from('\r\n')]))
+      return [head(), ...(cut === 0 ? [] : [size, send]), ends[cut % ends.length] ?? rst]
+    })
+    t.after(() => model.close())
+    for (cut = 0; cut < whole.length; cut += 3) {
+      isRetry = false
+      const got = await ask(model.url, { api })
+      assert.equal(got.text, 'Grüß dich 🥋', `cut at ${cut}`)
+      assert.deepEqual(
+        got.calls.map(({ arguments: args }) => args),
+        [{ command: 'ls' }],
+        `cut at ${cut}`,
+      )
+    }
+  })
+}

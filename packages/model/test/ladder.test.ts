@@ -1,0 +1,288 @@
+/** The rungs: keep, continue, ask again, the next model, the end; and the one budget that all of them draw on. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { ChatMessage, ProfileName } from '../src/index.ts'
+import { ask } from './collect.ts'
+import {
+  answer,
+  type FakeRequest,
+  fin,
+  finish,
+  head,
+  json,
+  lastChunk,
+  type Play,
+  role,
+  rst,
+  startFakeModel,
+  text,
+  thought,
+  toolAnswer,
+} from './fake-model.ts'
+
+const messagesOf = (request: FakeRequest | undefined): (ChatMessage & { prefix?: boolean })[] =>
+  (request?.body['messages'] ?? []) as ChatMessage[]
+const lastMessage = (request: FakeRequest | undefined): ChatMessage & { prefix?: boolean } =>
+  messagesOf(request).at(-1) as ChatMessage
+
+async function play(plays: readonly Play[], profile: ProfileName | undefined) {
+  const model = await startFakeModel(plays)
+  try {
+    const got = await ask(model.url, profile === undefined ? {} : { profile })
+    return { ...got, requests: model.requests }
+  } finally {
+    await model.close()
+  }
+}
+
+// ---- continue by prefill ----
+
+test('text that broke off is continued where the server is known to do that, and nothing is discarded', async () => {
+  const got = await play([[head(), role, text('Hello wo'), rst], answer('rld', '!')], 'llama-cpp')
+  assert.equal(got.text, 'Hello world!')
+  assert.equal(got.failed[0]?.action, 'resume')
+  assert.equal(got.types.includes('part-discarded'), false)
+  assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'Hello wo' })
+  assert.equal(got.done?.ledger[1]?.resumed, true)
+})
+
+test('a continuation that breaks off again is continued again', async () => {
+  const got = await play(
+    [[head(), role, text('a'), rst], [head(), role, text('b'), fin], [head(), text('c'), lastChunk], answer('d')],
+    'vllm',
+  )
+  assert.equal(got.text, 'abcd')
+  assert.deepEqual(lastMessage(got.requests[3]), { role: 'assistant', content: 'abc' })
+  assert.equal(got.requests[3]?.body['continue_final_message'], true)
+  assert.equal(got.requests[3]?.body['add_generation_prompt'], false)
+})
+
+test('servers that want a flag on the unfinished message get it', async () => {
+  const got = await play([[head(), role, text('a'), rst], answer('b')], 'deepseek')
+  assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'a', prefix: true })
+})
+
+test('white space at the end of the kept text is not sent, and comes back once', async () => {
+  const got = await play([[head(), role, text('Hello \n'), rst], answer(' \n', 'world')], 'llama-cpp')
+  assert.equal(got.text, 'Hello \nworld')
+  assert.equal(lastMessage(got.requests[1]).content, 'Hello')
+})
+
+test('a continuation that does not begin where the text ends is thrown away and everything is asked for again', async () => {
+  const got = await play([[head(), role, text('Hello '), rst], answer('\nworld'), answer('Hi')], 'llama-cpp')
+  assert.equal(got.text, 'Hi')
+  assert.equal(got.failed.length, 2)
+})
+
+test('a server that repeats the unfinished text before it goes on is understood', async () => {
+  const got = await play([[head(), role, text('Hello '), rst], answer('Hel', 'lo wor', 'ld')], 'mistral')
+  assert.equal(got.text, 'Hello world')
+})
+
+test('a server that refuses to continue is asked from the start', async () => {
+  const refused = json(400, { error: { message: 'This model does not support assistant message prefill.' } })
+  const got = await play([[head(), role, text('Hel'), rst], refused, answer('Hello')], 'llama-cpp')
+  assert.equal(got.text, 'Hello')
+  assert.equal(got.failed[1]?.action, 'retry')
+  assert.equal(messagesOf(got.requests[2]).length, 1)
+})
+
+for (const [what, profile, half] of [
+  ['on a server that nobody vouched for', undefined, [text('Hel')]],
+  ['on a server that cannot', 'openai', [text('Hel')]],
+  ['after reasoning', 'llama-cpp', [thought('hm'), text('Hel')]],
+] as const) {
+  test(`nothing is continued ${what}: it is discarded and asked for again`, async () => {
+    const got = await play([[head(), role, ...half, rst], answer('Hello')], profile)
+    assert.equal(got.text, 'Hello')
+    assert.equal(got.failed[0]?.action, 'retry')
+    assert.equal(messagesOf(got.requests[1]).length, 1)
+  })
+}
+
+test('nothing is continued inside a tool call', async () => {
+  const broken: Play = [...toolAnswer('bash', '{"command":"ls"}', [text('Let me')]).slice(0, 5), rst]
+  const got = await play([broken, toolAnswer('bash', '{"command":"ls"}')], 'vllm')
+  assert.equal(got.text, '')
+  assert.equal(got.calls.length, 1)
+  assert.equal(got.failed[0]?.action, 'retry')
+})
+
+test('a continuation may end at once', async () => {
+  const got = await play(
+    [
+      [head(), role, text('Hello'), rst],
+      [head(), finish('stop'), lastChunk],
+    ],
+    'vllm',
+  )
+  assert.equal(got.text, 'Hello')
+})
+
+// ---- the next model ----
+
+test('when the tries of one model are spent the next is asked, without its key', async (t) => {
+  const dead = await startFakeModel([json(503, {})])
+  const spare = await startFakeModel([answer('from the spare')])
+  t.after(() => Promise.all([dead.close(), spare.close()]))
+  const got = await ask(
+    dead.url,
+    { apiKey: 'key-of-the-first' },
+    { policy: { attemptsMax: 2 }, fallback: [{ baseUrl: spare.url, model: 'spare-1' }] },
+  )
+  assert.equal(got.text, 'from the spare')
+  assert.deepEqual(
+    got.failed.map(({ action }) => action),
+    ['retry', 'fallback'],
+  )
+  assert.equal(spare.requests[0]?.body['model'], 'spare-1')
+  assert.equal(spare.requests[0]?.headers['authorization'], undefined)
+  assert.deepEqual(
+    got.done?.ledger.map(({ attempt, model }) => [attempt, model]),
+    [
+      [1, 'fake-1'],
+      [2, 'fake-1'],
+      [3, 'spare-1'],
+    ],
+  )
+})
+
+test('a model that one account cannot use is no reason to stop while there is another', async (t) => {
+  const refusing = await startFakeModel([json(401, { error: { code: 'invalid_api_key' } })])
+  const spare = await startFakeModel([answer('ok')])
+  t.after(() => Promise.all([refusing.close(), spare.close()]))
+  const got = await ask(refusing.url, {}, { fallback: [{ baseUrl: spare.url }] })
+  assert.equal(got.text, 'ok')
+  assert.equal(refusing.requests.length, 1)
+})
+
+test('a wrong request is as wrong elsewhere', async (t) => {
+  const first = await startFakeModel([json(400, {})])
+  const spare = await startFakeModel([answer('ok')])
+  t.after(() => Promise.all([first.close(), spare.close()]))
+  const got = await ask(first.url, {}, { fallback: [{ baseUrl: spare.url }] })
+  assert.equal(got.fault?.fault.category, 'model_bad_request')
+  assert.equal(spare.requests.length, 0)
+})
+
+test('text that the first model left unfinished is not continued by another', async (t) => {
+  const first = await startFakeModel([[head(), role, text('Hel'), rst]])
+  const spare = await startFakeModel([answer('Bonjour')])
+  t.after(() => Promise.all([first.close(), spare.close()]))
+  const got = await ask(
+    first.url,
+    { profile: 'vllm' },
+    { policy: { attemptsMax: 1 }, fallback: [{ baseUrl: spare.url, profile: 'vllm' }] },
+  )
+  assert.equal(got.text, 'Bonjour')
+  assert.equal(messagesOf(spare.requests[0]).length, 1)
+})
+
+test('a fallback may speak the other API', async (t) => {
+  const { message } = await import('./fake-model.ts')
+  const first = await startFakeModel([json(500, {})])
+  const spare = await startFakeModel([message('from a message')])
+  t.after(() => Promise.all([first.close(), spare.close()]))
+  const fallback = [{ baseUrl: spare.url, api: 'anthropic-messages' }] as const
+  const got = await ask(first.url, {}, { policy: { attemptsMax: 1 }, fallback })
+  assert.equal(got.text, 'from a message')
+})
+
+// ---- budget and ledger ----
+
+test('the budget is given in and handed back, with every failure and every wait drawn from it', async () => {
+  const model = await startFakeModel([json(500, {}), [head(), role, text('x'), rst], answer('ok')])
+  const got = await ask(
+    model.url,
+    {},
+    { budget: { failures: 3, waitedMs: 100 }, policy: { backoffMs: 4 }, dice: () => 1 },
+  )
+  await model.close()
+  assert.deepEqual(got.done?.budget, { failures: 5, waitedMs: 100 + 4 + 8 })
+})
+
+test('a budget that others have spent ends it', async (t) => {
+  const model = await startFakeModel([json(500, {})])
+  t.after(() => model.close())
+  const got = await ask(model.url, {}, { budget: { failures: 59, waitedMs: 0 } })
+  assert.equal(got.fault?.fault.stopped, 'failures_spent')
+  assert.equal(model.requests.length, 1)
+  const waited = await ask(model.url, {}, { budget: { failures: 0, waitedMs: 1_800_000 }, dice: () => 1 })
+  assert.equal(waited.fault?.fault.stopped, 'wait_spent')
+})
+
+test('attempts made before a restart count', async (t) => {
+  const model = await startFakeModel([json(500, {})])
+  t.after(() => model.close())
+  const got = await ask(model.url, {}, { firstAttempt: 5 })
+  assert.deepEqual(
+    got.fault?.ledger.map(({ attempt }) => attempt),
+    [5, 6],
+  )
+})
+
+test('spent tries park where somebody can park, and end where nobody can', async (t) => {
+  const model = await startFakeModel([json(500, {})])
+  t.after(() => model.close())
+  const parked = await ask(model.url, {}, { policy: { attemptsMax: 1 }, canPark: true })
+  assert.equal(parked.fault?.decision.action, 'park')
+  assert.equal(parked.failed.at(-1)?.action, 'park')
+  const never = await ask(model.url, {}, { policy: { attemptsMax: 1, park: 'never' }, canPark: true })
+  assert.equal(never.fault?.decision.action, 'stop')
+})
+
+test('the ledger has each attempt with its phase, bytes, fault, delay and usage', async () => {
+  const model = await startFakeModel([[rst], json(503, {}), [head(), role, text('Hello you'), rst], answer('Hello')])
+  const got = await ask(model.url, {}, { policy: { backoffMs: 2 }, dice: () => 1 })
+  await model.close()
+  const rows = got.done?.ledger.map(({ attempt, phase, fault, action, delayMs, usage }) => ({
+    attempt,
+    phase,
+    category: fault?.category ?? null,
+    action,
+    delayMs,
+    input: usage.inputTokens.quality,
+    output: usage.outputTokens.quality,
+  }))
+  assert.deepEqual(rows, [
+    {
+      attempt: 1,
+      phase: 'headers',
+      category: 'model_stream_interrupted',
+      action: 'retry',
+      delayMs: 2,
+      input: 'unknown',
+      output: 'unknown',
+    },
+    {
+      attempt: 2,
+      phase: 'headers',
+      category: 'model_overloaded',
+      action: 'retry',
+      delayMs: 4,
+      input: 'unknown',
+      output: 'unknown',
+    },
+    {
+      attempt: 3,
+      phase: 'stream',
+      category: 'model_stream_interrupted',
+      action: 'retry',
+      delayMs: 8,
+      input: 'unknown',
+      output: 'estimated',
+    },
+    { attempt: 4, phase: 'stream', category: null, action: null, delayMs: 0, input: 'known', output: 'known' },
+  ])
+  assert.ok((got.done?.ledger[2]?.bytes ?? 0) > 100)
+  assert.equal(got.done?.usage.inputTokens.quality, 'estimated')
+  assert.equal(got.done?.usage.inputTokens.value, 48)
+})
+
+test('a base URL that cannot be called is told, not thrown, and not tried again', async () => {
+  for (const url of ['nonsense', 'ftp://127.0.0.1/v1', '']) {
+    const got = await ask(url)
+    assert.equal(got.fault?.fault.category, 'model_endpoint_invalid', url)
+    assert.equal(got.fault?.ledger.length, 1)
+  }
+})

@@ -1,0 +1,75 @@
+/** The gate that lets only the new part of a repeated answer through. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { addSegment, PrefixGate, type Segment } from '../src/prefix-gate.ts'
+
+const kind = fc.constantFrom('text' as const, 'reasoning' as const)
+const deltas = fc.array(fc.record({ kind, text: fc.string({ minLength: 1, maxLength: 6 }) }), { maxLength: 12 })
+
+const merged = (list: readonly Segment[]): Segment[] => {
+  const out: Segment[] = []
+  for (const segment of list) addSegment(out, segment.kind, segment.text)
+  return out
+}
+
+function through(gate: PrefixGate, list: readonly Segment[]): Segment[] | undefined {
+  const out: Segment[] = []
+  for (const segment of list) {
+    const fresh = gate.push(segment.kind, segment.text)
+    if (fresh === undefined) return undefined
+    if (fresh !== '') addSegment(out, segment.kind, fresh)
+  }
+  const rest = gate.close()
+  if (rest === undefined) return undefined
+  if (rest !== '') addSegment(out, list.at(-1)?.kind ?? 'text', rest)
+  return out
+}
+
+test('known text never comes out again, and what is new comes out whole, however it is cut', () => {
+  fc.assert(
+    fc.property(deltas, deltas, fc.infiniteStream(fc.integer({ min: 1, max: 4 })), (known, fresh, sizes) => {
+      const whole = merged([...known, ...fresh])
+      const pieces = whole.flatMap(({ kind: of, text }) => {
+        const out: Segment[] = []
+        for (let from = 0; from < text.length;) {
+          const size = sizes.next().value as number
+          out.push({ kind: of, text: text.slice(from, from + size) })
+          from += size
+        }
+        return out
+      })
+      const out = through(new PrefixGate([merged(known)]), pieces)
+      assert.ok(out !== undefined)
+      assert.deepEqual(merged([...known, ...out]), whole)
+    }),
+  )
+})
+
+test('an answer that begins otherwise is never let through', () => {
+  fc.assert(
+    fc.property(fc.string({ minLength: 1 }), fc.string({ minLength: 1 }), (known, other) => {
+      fc.pre(!other.startsWith(known))
+      assert.equal(
+        through(new PrefixGate([[{ kind: 'text', text: known }]]), [{ kind: 'text', text: other }]),
+        undefined,
+      )
+    }),
+  )
+})
+
+test('the same words as reasoning are another beginning', () => {
+  const gate = new PrefixGate([[{ kind: 'text', text: 'hm' }]])
+  assert.equal(gate.push('reasoning', 'hm'), undefined)
+})
+
+test('an echo is preferred to a bare continuation', () => {
+  const alternatives: Segment[][] = [[], [{ kind: 'text', text: 'ab' }]]
+  assert.deepEqual(through(new PrefixGate(alternatives), [{ kind: 'text', text: 'abc' }]), [
+    { kind: 'text', text: 'c' },
+  ])
+  assert.deepEqual(through(new PrefixGate(alternatives), [{ kind: 'text', text: 'xyz' }]), [
+    { kind: 'text', text: 'xyz' },
+  ])
+  assert.deepEqual(through(new PrefixGate(alternatives), [{ kind: 'text', text: 'a' }]), [{ kind: 'text', text: 'a' }])
+})
