@@ -1,0 +1,103 @@
+/** The pages in docs/faults and the fault table say the same, in both directions, down to the example on each page. */
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import test from 'node:test'
+import {
+  EXIT_CODE_BY_CATEGORY,
+  type Facts,
+  FAULT_CATEGORIES,
+  type FaultCategory,
+  FAULTS,
+  friendly,
+} from '@breakfall/faults'
+
+const DOCS = new URL('../docs/faults/', import.meta.url)
+const page = (name: string): string => readFileSync(new URL(name, DOCS), 'utf8')
+const HEADINGS = ['What it means', 'On the wire', 'What Breakfall does', 'What you can do']
+
+test('there is a page for every category, and no page for anything else', () => {
+  const pages = readdirSync(DOCS).filter((name) => name !== 'README.md')
+  assert.deepEqual(pages.toSorted(), FAULT_CATEGORIES.map((category) => `${category}.md`).toSorted())
+})
+
+for (const category of FAULT_CATEGORIES) {
+  const row = FAULTS[category]
+
+  test(`docs/faults/${category}.md has its headings, in order, with something under each`, () => {
+    const text = page(`${category}.md`)
+    assert.ok(text.startsWith(`# ${category}\n`))
+    assert.deepEqual(
+      Array.from(text.matchAll(/^## (.+)$/gm), ([, heading]) => heading),
+      HEADINGS,
+    )
+    for (const heading of HEADINGS) assert.ok(section(text, heading).length > 10, heading)
+    const facts = `Status ${row.http}, exit code ${EXIT_CODE_BY_CATEGORY[category]}, class \`${row.class}\`, next \`${row.next}\`.`
+    assert.ok(text.includes(`${row.title}. ${facts}`), 'the line under the title is the row of the table')
+  })
+
+  test(`docs/faults/${category}.md shows a true example`, () => {
+    const { example, facts } = exampleOf(section(page(`${category}.md`), 'On the wire'))
+    const sentence = friendly(category, facts)
+    const { error, sideEffects, diagnostics, errorRaw, at } = example
+    assert.deepEqual(pick(example, ['category', 'class', 'boundary', 'next']), {
+      category,
+      class: row.class,
+      boundary: row.boundary,
+      next: row.next,
+    })
+    assert.equal(error, sentence)
+    assert.ok(typeof errorRaw === 'string' && errorRaw !== '')
+    assert.ok(typeof sideEffects === 'string' && Array.isArray(diagnostics) && typeof at === 'string')
+    if (example['type'] === 'turn-error') assert.equal(typeof example['turnId'], 'string')
+    else if (example['type'] !== undefined)
+      assert.deepEqual(pick(example, ['type', 'title', 'status', 'detail']), {
+        type: `urn:breakfall:fault:${category}`,
+        title: row.title,
+        status: row.http,
+        detail: sentence,
+      })
+  })
+
+  test(`docs/faults/${category}.md links only to pages that exist`, () => {
+    for (const [, name] of page(`${category}.md`).matchAll(/\]\(([a-z_]+)\.md\)/g)) {
+      assert.ok(FAULT_CATEGORIES.includes(name as FaultCategory), name)
+    }
+  })
+}
+
+test('no two pages share a paragraph', () => {
+  const seen = new Map<string, string>()
+  for (const category of FAULT_CATEGORIES) {
+    for (const heading of ['What it means', 'What Breakfall does', 'What you can do']) {
+      const text = section(page(`${category}.md`), heading)
+      assert.equal(seen.get(text), undefined, `${category}: ${heading}`)
+      seen.set(text, category)
+    }
+  }
+})
+
+test('the index lists every category once, with what the table says', () => {
+  const rows = Array.from(page('README.md').matchAll(/^\| \[.+$/gm), ([line]) => line)
+  const expected = FAULT_CATEGORIES.map((category) => {
+    const { title, class: faultClass, next, http } = FAULTS[category]
+    const link = `[${category}](${category}.md)`
+    return `| ${[link, title, faultClass, next, http, EXIT_CODE_BY_CATEGORY[category]].join(' | ')} |`
+  })
+  assert.deepEqual(rows.toSorted(), expected.toSorted())
+})
+
+function section(text: string, heading: string): string {
+  const [, rest = ''] = text.split(`\n## ${heading}\n`)
+  return rest.split('\n## ')[0]?.trim() ?? ''
+}
+
+/** The JSON on the page, and the facts that its sentence was made from, which stand above it in a comment. */
+function exampleOf(text: string): { example: Record<string, unknown>; facts: Facts } {
+  const facts = /<!-- facts: (.+) -->/.exec(text)?.[1]
+  const json = /```json\n([\s\S]+?)\n```/.exec(text)?.[1]
+  assert.ok(facts !== undefined && json !== undefined, 'a comment with the facts, then a block of JSON')
+  return { example: JSON.parse(json) as Record<string, unknown>, facts: JSON.parse(facts) as Facts }
+}
+
+const pick = (value: Record<string, unknown>, keys: readonly string[]): Record<string, unknown> =>
+  Object.fromEntries(keys.map((key) => [key, value[key]]))
