@@ -137,7 +137,7 @@ type BodyFailure = (
 
 const failStream: BodyFailure = async (exchange, fault, answer, forwarded, onOrder) => {
   const { res } = exchange
-  writeHead(res, answer, ['content-length'])
+  writeHead(exchange, answer, ['content-length'])
   const dialect = dialectOf(exchange.req.url ?? '')
   const surgery = surgeryFor(fault, dialect)
   const blocks = new SseBlocks()
@@ -172,7 +172,7 @@ const failWhole: BodyFailure = async (exchange, fault, answer, forwarded, onOrde
   const { forward, ending } = order
   // A cut that shall look whole cannot keep the length that would give it away; one that shall not keeps it.
   const isLengthKept = !order.isHit || ['reset', 'fin', 'stall', 'stall_with_pings', 'pause'].includes(fault.kind)
-  writeHead(exchange.res, answer, isLengthKept ? [] : ['content-length', 'content-md5', 'etag'])
+  writeHead(exchange, answer, isLengthKept ? [] : ['content-length', 'content-md5', 'etag'])
   if (forward !== null && forward.length > 0) await send(exchange.res, forward, forwarded)
   onOrder(order)
   if (ending !== undefined) await end(exchange, ending)
@@ -209,19 +209,26 @@ async function end(exchange: Exchange, ending: Ending): Promise<void> {
 
 async function passAnswer(exchange: Exchange, answer: IncomingMessage): Promise<void> {
   const { res } = exchange
-  writeHead(res, answer, [])
+  writeHead(exchange, answer, [])
   for await (const chunk of answer as AsyncIterable<Buffer>) await send(res, chunk, { bytes: 0, events: 0 })
   if (answer.rawTrailers.length > 0) res.addTrailers(pairs(answer.rawTrailers))
   res.end()
 }
 
-function writeHead(res: ServerResponse, answer: IncomingMessage, without: readonly string[]): void {
+function writeHead({ req, res }: Exchange, answer: IncomingMessage, without: readonly string[]): void {
   res.sendDate = false // I1: the upstream's date, or none
-  const isCloseDelimited =
-    answer.headers['transfer-encoding'] === undefined && answer.headers['content-length'] === undefined
-  if (isCloseDelimited) res.removeHeader('transfer-encoding') // ends with the connection here, as it did there
-  res.writeHead(answer.statusCode ?? 502, answer.statusMessage, answerHeaders(answer, without))
+  const headers = answerHeaders(answer, without)
+  if (isCloseDelimited(req, answer)) {
+    res.removeHeader('transfer-encoding') // ends with the connection here, as it did there
+    headers.push('Connection', 'close')
+  }
+  res.writeHead(answer.statusCode ?? 502, answer.statusMessage, headers)
   res.flushHeaders()
+}
+
+function isCloseDelimited({ method }: IncomingMessage, { headers, statusCode = 0 }: IncomingMessage): boolean {
+  if (method === 'HEAD' || statusCode === 204 || statusCode === 304) return false // no body at all
+  return headers['transfer-encoding'] === undefined && headers['content-length'] === undefined
 }
 
 /** Waits until the bytes are with the kernel, so that what comes next (a reset, say) comes after them. */

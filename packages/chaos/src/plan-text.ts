@@ -4,7 +4,7 @@
  * Fields are split at commas, list members at plus signs, settings at colons. A setting without a name is the kind's
  * first one. `at=3.1:reset` hits the first attempt at the third request. `toxics=latency:100:jitter=20` is below HTTP.
  */
-import { FAULT_KINDS, isFaultKind, parametersOf } from './fault-kinds.ts'
+import { FAULT_KINDS, isFaultKind, type Parameter, parametersOf } from './fault-kinds.ts'
 import { badPlan, type Plan, readPlan } from './plan.ts'
 import { isToxicType, TOXICS } from './toxics.ts'
 
@@ -97,5 +97,20 @@ function regrouped(settings: readonly string[]): string[] {
   return out
 }
 
-/** The kinds with what each does, for help texts. */
-export const FAULT_LINES: readonly string[] = Object.entries(FAULT_KINDS).map(([kind, row]) => `${kind}: ${row.does}`)
+/** Every kind with its settings and what it does, for help texts. */
+export const FAULT_LINES: readonly string[] = [
+  ...Object.entries(FAULT_KINDS).map(([kind, row]) => line(kind, settingsShown(row.parameters), row.does)),
+  ...Object.entries(TOXICS).map(([type, row]) => line(`toxics=${type}`, attributesShown(row.attributes), row.does)),
+]
+
+function line(name: string, settings: readonly string[], does: string): string {
+  return `${[name, ...settings].join(':')}  ${does}`
+}
+
+function settingsShown(parameters: Readonly<Record<string, Parameter>>): string[] {
+  return Object.entries(parameters).map(([key, parameter]) => `${key}=${String(parameter.default) || '…'}`)
+}
+
+function attributesShown(attributes: Readonly<Record<string, number>>): string[] {
+  return Object.entries(attributes).map(([key, value]) => `${key}=${value}`)
+}

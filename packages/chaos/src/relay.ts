@@ -1,5 +1,5 @@
 /** One connection passed on through toxics, both ways. Ends as a whole: what one side does, the other side sees. */
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import { type Duplex, pipeline, type Transform } from 'node:stream'
 import { diceFor, throwDice } from './dice.ts'
 import { type Link, type Toxic, toxicStage } from './toxics.ts'
@@ -31,10 +31,13 @@ export function relay(
       .filter((toxic) => toxic.stream === stream)
       .map((toxic, i) => toxicStage(toxic, link, diceFor(seed, connection, stream, i)))
 
-  // A broken side is not passed on as its error text but as what TCP would show: a reset.
+  // A broken side is shown to the other as TCP would show it. These come before the pipelines' own listeners, which would
+  // close the other side politely.
+  server.once('error', () => client.resetAndDestroy())
+  client.once('error', () => (server instanceof Socket ? server.resetAndDestroy() : server.destroy()))
   const onEnd = (error: NodeJS.ErrnoException | null): void => {
     if (error === null || isClosing) return
-    client.resetAndDestroy()
+    client.destroy()
     server.destroy()
   }
   pipeline([client, ...stages('upstream'), server], onEnd)
