@@ -15,9 +15,9 @@ import type { InFlight } from './in-flight.ts'
 import { type Line, LineSplitter } from './lines.ts'
 import { oomKills } from './oom.ts'
 import { ask, PROBE_DEFAULTS } from './probes.ts'
-import { HAS_PROC, type Leader } from './process-table.ts'
+import type { Leader } from './process-table.ts'
 import { makeRedactor, type Redactor } from './redactor.ts'
-import { type EndReason, type JudgedReport, judge, type Phase } from './report.ts'
+import { type EndReason, type JudgedReport, judge, NO_FACTS, type Phase } from './report.ts'
 import type { Alive, Launch, Ready, ResolvedSpec } from './spec.ts'
 import { Tail } from './tail.ts'
 
@@ -193,12 +193,12 @@ export class ActiveRun {
         if (this.#ready.kind === 'notify') this.#becomeReady()
         return
       case 'progress':
-        this.#events.onProgress(this.#redactor.line(message.message))
+        this.#events.onProgress(this.#redactor(message.message))
         return
       case 'termination-error': {
         const { name, message: said, stack } = message.error
-        const lines = stack === null ? null : this.#redactor.lines(stack.split('\n')).join('\n')
-        this.#terminationError = { name, message: this.#redactor.line(said), stack: lines }
+        const lines = stack === null ? null : this.#redactor(stack)
+        this.#terminationError = { name, message: this.#redactor(said), stack: lines }
       }
     }
   }
@@ -299,6 +299,7 @@ export class ActiveRun {
   #facts(outcome: RunOutcome, phase: Phase): Parameters<typeof judge>[0] {
     const { startFailure, rawCode, rawSignal, uptimeMs, forced, abandoned, survivors, drainCut } = outcome
     return {
+      ...NO_FACTS,
       ...this.#ids,
       name: this.#spec.name,
       command: this.#spec.command,
@@ -324,7 +325,6 @@ export class ActiveRun {
       drainCut,
       inFlight: this.#inFlight.ids,
       survivors,
-      sweep: HAS_PROC ? 'all' : 'group-only',
       nowMs: this.#spec.clock.now(),
     }
   }

@@ -177,8 +177,8 @@ export class ChildRun {
 
   async #untilOver(): Promise<RunOutcome> {
     await this.#exited.promise
-    const survivors = this.#sweep()
     const drainCut = this.#child === undefined ? false : await this.#drain(this.#child)
+    const survivors = this.#sweep() // after the drain: a grandchild may be printing the reason just now
     if (this.#leader !== undefined) reaper.forget(this.#leader)
     return {
       startFailure: this.#failure,
@@ -197,10 +197,17 @@ export class ChildRun {
   #sweep(): readonly number[] {
     const { leader } = this
     if (leader === undefined) return []
-    const family = familyOf(leader)
-    signalGroup(leader, 'SIGKILL')
-    for (const entry of family) signalEntry(entry, 'SIGKILL')
-    return family.map((entry) => entry.pid)
+    const found = new Set<number>()
+    for (let round = 0; round < SWEEPS_MAX; round += 1) {
+      const fresh = familyOf(leader).filter((entry) => !found.has(entry.pid))
+      if (round === 0) signalGroup(leader, 'SIGKILL')
+      for (const entry of fresh) {
+        found.add(entry.pid)
+        signalEntry(entry, 'SIGKILL')
+      }
+      if (fresh.length === 0) break
+    }
+    return [...found]
   }
 
   /** Reads on until the pipes end or the limit is over, then lets go of them. True if the limit cut it. */
@@ -248,6 +255,8 @@ export class ChildRun {
 }
 
 // ---- details ----
+
+const SWEEPS_MAX = 5 // one that forks while it is being looked for is found by the next look
 
 function stdioOf(spec: ResolvedSpec): StdioOptions {
   const stdio: StdioOptions = [spec.stdin, 'pipe', 'pipe']

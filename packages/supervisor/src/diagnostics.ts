@@ -9,7 +9,7 @@
 import type { Diagnostic } from '@breakfall/faults'
 import { LineSplitter } from './lines.ts'
 import { stripLogPrefix, withoutColours } from './log-prefix.ts'
-import { makeRedactor, type Redactor } from './redactor.ts'
+import { keyBlockFilter, makeRedactor, type Redactor } from './redactor.ts'
 import { matchSignature } from './signature-table.ts'
 import type { RetryVerdict, Signature } from './signatures/row.ts'
 
@@ -93,6 +93,7 @@ class Collector implements DiagnosticCollector {
   readonly #now: () => number
   readonly #onDiagnosis: ((diagnosis: Diagnosis) => void) | undefined
   readonly #splitter = new LineSplitter((line) => this.line(line.text))
+  readonly #withoutKeys = keyBlockFilter()
   readonly #entries = new Map<string, Entry>() // I1
   #open: Entry[] = []
   #before: string[] = []
@@ -124,7 +125,8 @@ class Collector implements DiagnosticCollector {
     this.#peeked = row.id
   }
 
-  line(raw: string): void {
+  line(given: string): void {
+    const raw = this.#withoutKeys(given)
     this.#lineNumber += 1
     const { text, level } = stripLogPrefix(raw)
     const row = matchSignature(text) ?? this.#wrapped(text)
@@ -199,10 +201,10 @@ class Collector implements DiagnosticCollector {
     return {
       id: row.id,
       rank: row.rank,
-      message: this.#redactor.line(entry.message),
+      message: this.#redactor(entry.message),
       advice: row.advice,
       retry: row.retry,
-      evidence: this.#redactor.lines(entry.evidence).map(shown),
+      evidence: entry.evidence.map((line) => shown(this.#redactor(line))),
       count: entry.count,
       fatal: entry.fatal,
       firstSeenMs: entry.firstSeenMs,

@@ -36,4 +36,5 @@ export {
   SUPERVISOR_DEFAULTS,
   type SuperviseSpec,
 } from './spec.ts'
-export { type ChildEvent, type ChildState, supervise, type Supervised } from './supervise.ts'
+export { supervise } from './supervise.ts'
+export { type ChildEvent, type ChildState, type Supervised } from './supervised.ts'

@@ -4,24 +4,39 @@
  */
 import { redact } from '@breakfall/faults'
 
-export type Redactor = {
-  readonly line: (text: string) => string
-  readonly lines: (texts: readonly string[]) => readonly string[]
-}
+export type Redactor = (text: string) => string
 
 export function makeRedactor(env: Readonly<Record<string, string>> = {}): Redactor {
   const secrets = secretsOf(env)
-  const line = (text: string): string => {
+  return (text) => {
     let out = text
     for (const secret of secrets) out = out.replaceAll(secret, GONE)
     return redact(out)
   }
-  return { line, lines: (texts) => withoutKeyBlocks(texts).map(line) }
+}
+
+/**
+ * Takes private keys out of a stream of lines. A key spans lines, no single line of its middle looks like a secret, and
+ * whoever keeps only some of the lines may have lost the one that says what it is: so this comes before any keeping.
+ */
+export function keyBlockFilter(): (line: string) => string {
+  let left = 0 // lines of the block that may still come; a block without an end must not swallow the rest
+  return (line) => {
+    const begin = line.indexOf('-----BEGIN ')
+    if (begin !== -1 && line.includes('PRIVATE KEY-----', begin)) {
+      left = line.includes('-----END ', begin) ? 0 : KEY_LINES_MAX
+      return line.slice(0, begin) + GONE
+    }
+    if (left === 0) return line
+    left = line.includes('-----END ') ? 0 : left - 1
+    return GONE
+  }
 }
 
 // ---- details ----
 
 const GONE = '[redacted]'
+const KEY_LINES_MAX = 120 // an RSA key of 16,384 bits has about as many
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|DSN|PRIVATE/i
 const SECRET_CHARS_MIN = 6 // shorter values ("1", "true") would blacken innocent text
 
@@ -30,18 +45,4 @@ function secretsOf(env: Readonly<Record<string, string>>): readonly string[] {
     .filter(([name, value]) => SECRET_NAME.test(name) && value.length >= SECRET_CHARS_MIN)
     .map(([, value]) => value)
     .toSorted((a, b) => b.length - a.length) // the longest first: one secret may contain another
-}
-
-/** A key block spans lines, so that no single line of its middle looks like a secret. */
-function withoutKeyBlocks(texts: readonly string[]): readonly string[] {
-  const out: string[] = []
-  let inKey = false
-  for (const text of texts) {
-    const begins = text.includes('-----BEGIN ') && text.includes('PRIVATE KEY-----')
-    if (begins) out.push(text.slice(0, text.indexOf('-----BEGIN ')) + GONE)
-    else if (!inKey) out.push(text)
-    if (begins) inKey = true
-    if (text.includes('-----END ')) inKey = false
-  }
-  return out
 }

@@ -11,6 +11,7 @@ import type { TerminationError } from './channel.ts'
 import { byRank, type Diagnosis, toDiagnostic } from './diagnostics.ts'
 import { describeExit, diagnoseExit, type ExitStatus, readExit } from './exit-status.ts'
 import type { StartReason } from './preflight.ts'
+import { HAS_PROC } from './process-table.ts'
 
 export type Phase = 'spawn' | 'starting' | 'ready' | 'busy' | 'stopping'
 
@@ -86,6 +87,32 @@ export type ExitFacts = Omit<
   /** On the clock of the diagnoses. */
   readonly nowMs: number
 }
+
+/** What is known of a run that never became a process. */
+export const NO_FACTS = {
+  pid: null,
+  phase: 'spawn',
+  rawCode: null,
+  rawSignal: null,
+  startReason: null,
+  startDetail: null,
+  oneshot: false,
+  oomKills: 0,
+  endedBy: null,
+  endedDetail: null,
+  forced: false,
+  abandoned: false,
+  uptimeMs: 0,
+  diagnoses: [],
+  terminationError: null,
+  stderrTail: [],
+  stdoutTail: [],
+  droppedBytes: 0,
+  drainCut: false,
+  inFlight: [],
+  survivors: [],
+  sweep: HAS_PROC ? 'all' : 'group-only',
+} as const satisfies Partial<ExitFacts>
 
 export function judge(facts: ExitFacts): JudgedReport {
   const { command, oneshot, startDetail: _detail, oomKills: _kills, nowMs: _now, ...rest } = facts

@@ -15,7 +15,8 @@ import { pause, systemClock } from './clock.ts'
 import type { InFlightRequest } from './in-flight.ts'
 import type { JudgedReport } from './report.ts'
 import type { Launch, SuperviseSpec } from './spec.ts'
-import { supervise, type Supervised } from './supervise.ts'
+import { supervise } from './supervise.ts'
+import type { Supervised } from './supervised.ts'
 
 export type ModelServerSpec = Omit<SuperviseSpec, 'args' | 'env' | 'ready' | 'alive' | 'launch' | 'oneshot'> & {
   /** `port` is free at that moment, and another one for each run. */

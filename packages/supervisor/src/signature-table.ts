@@ -7,7 +7,9 @@
  */
 import { GPU_SIGNATURES } from './signatures/gpu.ts'
 import { LANGUAGES_SIGNATURES } from './signatures/languages.ts'
+import { LLAMA_CPP_SIGNATURES } from './signatures/llama-cpp.ts'
 import { MODEL_SERVERS_SIGNATURES } from './signatures/model-servers.ts'
+import { OLLAMA_SIGNATURES } from './signatures/ollama.ts'
 import type { Signature } from './signatures/row.ts'
 import { SYSTEM_SIGNATURES } from './signatures/system.ts'
 import { TOOL_LAUNCHERS_SIGNATURES } from './signatures/tool-launchers.ts'
@@ -16,6 +18,8 @@ export { RETRY_VERDICTS, type RetryVerdict, type Signature } from './signatures/
 
 export const SIGNATURES: readonly Signature[] = [
   ...TOOL_LAUNCHERS_SIGNATURES,
+  ...OLLAMA_SIGNATURES,
+  ...LLAMA_CPP_SIGNATURES,
   ...MODEL_SERVERS_SIGNATURES,
   ...GPU_SIGNATURES,
   ...LANGUAGES_SIGNATURES,

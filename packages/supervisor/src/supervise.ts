@@ -13,56 +13,14 @@ import { randomUUID } from 'node:crypto'
 import { describeCause, Fault } from '@breakfall/faults'
 import { ActiveRun, type JudgedRun } from './active-run.ts'
 import { pause } from './clock.ts'
-import type { Diagnosis } from './diagnostics.ts'
 import { type Dropped, EventStream } from './event-stream.ts'
 import { InFlight, type InFlightRequest, type RequestInit } from './in-flight.ts'
 import { noteEnd, noteStart } from './orphans.ts'
 import { preflight, type StartFailure } from './preflight.ts'
-import { HAS_PROC } from './process-table.ts'
-import { type ExitReport, faultOf, judge, type RestartPlan, sentence } from './report.ts'
+import { type ExitReport, faultOf, judge, NO_FACTS, type RestartPlan, sentence } from './report.ts'
 import { type GiveUpReason, RestartPolicy } from './restart-policy.ts'
+import type { ChildEvent, ChildState, Supervised } from './supervised.ts'
 import { type Launch, type ResolvedSpec, resolveSpec, type SuperviseSpec } from './spec.ts'
-
-export type ChildState =
-  | { readonly status: 'stopped'; readonly report: ExitReport | null }
-  | { readonly status: 'starting'; readonly runId: string; readonly attempt: number }
-  | { readonly status: 'ready'; readonly runId: string; readonly pid: number }
-  | { readonly status: 'busy'; readonly runId: string; readonly pid: number }
-  | { readonly status: 'stopping'; readonly runId: string }
-  | { readonly status: 'failed'; readonly report: ExitReport; readonly fault: Fault }
-  | { readonly status: 'backoff'; readonly until: string; readonly attempt: number; readonly report: ExitReport }
-  | {
-      readonly status: 'given_up'
-      readonly reason: GiveUpReason
-      readonly report: ExitReport
-      readonly fault: Fault
-    }
-
-export type ChildEvent =
-  | { readonly type: 'state'; readonly at: string; readonly state: ChildState }
-  | { readonly type: 'diagnosis'; readonly at: string; readonly runId: string; readonly diagnosis: Diagnosis }
-  | { readonly type: 'progress'; readonly at: string; readonly runId: string; readonly message: string }
-  | { readonly type: 'exit'; readonly at: string; readonly report: ExitReport }
-
-export type Supervised = AsyncDisposable & {
-  readonly id: string
-  readonly name: string
-  readonly state: ChildState
-  readonly pid: number | null
-  /** How the latest run ended, where one has. */
-  readonly report: ExitReport | null
-  /** Resolves when it is ready; rejects with the fault of this start as soon as it has failed. Forgives what was. */
-  readonly start: () => Promise<void>
-  /** Resolves when it is ready, through restarts; rejects when it is given up or stopped, or by the signal. */
-  readonly ready: (signal?: AbortSignal) => Promise<void>
-  readonly stop: () => Promise<ExitReport | null>
-  readonly restart: () => Promise<void>
-  /** Registers a request that the child works on. Throws a fault where the child is not ready. */
-  readonly request: (init?: RequestInit) => InFlightRequest
-  readonly write: (data: string | Uint8Array) => Promise<void>
-  readonly on: (listener: (event: ChildEvent) => void) => () => void
-  readonly events: (signal?: AbortSignal) => AsyncIterableIterator<ChildEvent | Dropped>
-}
 
 /** Refuses a bad spec at once, with the field named. Starts nothing yet. */
 export function supervise(spec: SuperviseSpec): Supervised {
@@ -84,7 +42,7 @@ class Supervisor implements Supervised {
   #run: ActiveRun | undefined
   #loop: Promise<void> | undefined
   #wish: 'run' | 'stop' | 'restart' = 'stop'
-  #wishes = 0 // I3: tells whether somebody has wished something else meanwhile
+  #stops = 0 // I3: tells whether somebody has asked for a stop meanwhile
   #wake = new AbortController()
   #waiters: Waiter[] = []
 
@@ -110,11 +68,10 @@ class Supervisor implements Supervised {
   }
 
   async start(): Promise<void> {
-    this.#wishes += 1
-    const wish = this.#wishes
+    const stops = this.#stops
     while (this.#loop !== undefined && this.#wish === 'stop') {
       await this.#loop
-      if (this.#wishes !== wish && this.#wish === 'stop') throw this.#notRunning() // I3: a later stop has won
+      if (this.#stops !== stops) throw this.#notRunning() // I3: a later stop has won
     }
     if (this.#serves()) return
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -149,7 +106,7 @@ class Supervisor implements Supervised {
   }
 
   async stop(): Promise<ExitReport | null> {
-    this.#wishes += 1
+    this.#stops += 1
     this.#wish = 'stop'
     if (this.#loop === undefined) {
       if (this.#state.status !== 'stopped') this.#set({ status: 'stopped', report: this.#report })
@@ -162,7 +119,6 @@ class Supervisor implements Supervised {
 
   async restart(): Promise<void> {
     if (this.#loop === undefined || this.#wish === 'stop') return this.start()
-    this.#wishes += 1
     this.#wish = 'restart'
     this.#policy.reset()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -311,33 +267,14 @@ class Supervisor implements Supervised {
   #unstarted(runId: string, failure: StartFailure, cause: unknown): JudgedRun {
     const { clock, name, command } = this.#spec
     const report = judge({
+      ...NO_FACTS,
       childId: this.id,
       runId,
       name,
       command,
-      pid: null,
-      phase: 'spawn',
-      rawCode: null,
-      rawSignal: null,
       startReason: failure.reason,
       startDetail: failure.detail,
-      oneshot: false,
-      oomKills: 0,
-      endedBy: null,
-      endedDetail: null,
-      forced: false,
-      abandoned: false,
       startedAt: this.#at(),
-      uptimeMs: 0,
-      diagnoses: [],
-      terminationError: null,
-      stderrTail: [],
-      stdoutTail: [],
-      droppedBytes: 0,
-      drainCut: false,
-      inFlight: [],
-      survivors: [],
-      sweep: HAS_PROC ? 'all' : 'group-only',
       nowMs: clock.now(),
     })
     return { report, readyForMs: 0, cause }

@@ -4,7 +4,7 @@
  * I1  Bounded in lines and in characters, whatever comes.
  */
 import type { Line } from './lines.ts'
-import type { Redactor } from './redactor.ts'
+import { keyBlockFilter, type Redactor } from './redactor.ts'
 
 export const TAIL_LIMITS = {
   firstLinesMax: 32, // version, arguments, the model that is loaded
@@ -13,6 +13,7 @@ export const TAIL_LIMITS = {
 } as const
 
 export class Tail {
+  readonly #withoutKeys = keyBlockFilter()
   readonly #first: string[] = []
   readonly #last: string[] = []
   #next = 0 // where the ring of last lines is written next
@@ -21,14 +22,15 @@ export class Tail {
   #droppedBytes = 0
 
   push(line: Line): void {
+    const text = this.#withoutKeys(line.text)
     this.#lines += 1
     this.#droppedBytes += line.droppedBytes
-    if (this.#first.length < TAIL_LIMITS.firstLinesMax && this.#chars + line.text.length <= TAIL_LIMITS.charsMax / 4) {
-      this.#first.push(line.text)
-      this.#chars += line.text.length
+    if (this.#first.length < TAIL_LIMITS.firstLinesMax && this.#chars + text.length <= TAIL_LIMITS.charsMax / 4) {
+      this.#first.push(text)
+      this.#chars += text.length
       return
     }
-    this.#replaceOldest(line.text)
+    this.#replaceOldest(text)
   }
 
   /** Bytes that came and are kept nowhere, line ends not counted. */
@@ -44,7 +46,7 @@ export class Tail {
   text(redactor: Redactor): readonly string[] {
     const last = [...this.#last.slice(this.#next), ...this.#last.slice(0, this.#next)]
     const left = this.#lines - this.#first.length - last.length
-    return redactor.lines([...this.#first, ...(left > 0 ? [`… ${left} lines left out …`] : []), ...last])
+    return [...this.#first, ...(left > 0 ? [`… ${left} lines left out …`] : []), ...last].map(redactor)
   }
 
   #replaceOldest(text: string): void {

@@ -1,0 +1,53 @@
+// What several tests of this package need: the programs, the looks at processes, the waits for a state.
+import assert from 'node:assert/strict'
+import path from 'node:path'
+import { isFault, type Fault } from '@breakfall/faults'
+import type { ChildState, Supervised } from '../src/index.ts'
+import { readProcess } from '../src/process-table.ts'
+
+export const program = (name: string): string => path.join(import.meta.dirname, 'programs', name)
+
+/** Alive, and not merely not yet collected by its parent. */
+export function isAlive(pid: number): boolean {
+  const state = readProcess(pid)?.state
+  return state !== undefined && state !== 'Z' && state !== 'X'
+}
+
+/** Resolves with the state as soon as it is (or already was) this one. */
+export async function untilState<Status extends ChildState['status']>(
+  child: Supervised,
+  status: Status,
+): Promise<Extract<ChildState, { status: Status }>> {
+  const is = (state: ChildState): state is Extract<ChildState, { status: Status }> => state.status === status
+  if (is(child.state)) return child.state
+  return new Promise((resolve) => {
+    const off = child.on((event) => {
+      if (event.type !== 'state' || !is(event.state)) return
+      off()
+      resolve(event.state)
+    })
+  })
+}
+
+/** The fault that the promise rejects with. */
+export async function faultBy(promise: Promise<unknown>): Promise<Fault> {
+  try {
+    await promise
+  } catch (error) {
+    assert.ok(isFault(error), `a Fault, not ${String(error)}`)
+    return error
+  }
+  return assert.fail('it was expected to reject')
+}
+
+/** Asks again until it holds; for what another process does. The limit only ends a test that has failed already. */
+export async function eventually(holds: () => boolean, what: string, limitMs = 10_000): Promise<void> {
+  const until = performance.now() + limitMs
+  while (!holds()) {
+    assert.ok(performance.now() < until, `${what} did not come to be`)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+/** Quick enough for tests, in the same order as the real ones. */
+export const QUICK = { backoffMs: 1, stdinMs: 200, termMs: 400, drainMs: 500, fatalMs: 50 } as const

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { type ChildEvent, supervise, type SuperviseSpec } from '../src/index.ts'
+import { faultBy, program } from './child-fixture.ts'
+
+let folder = ''
+before(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'breakfall-start-'))
+})
+after(() => rmSync(folder, { recursive: true, force: true }))
+
+function file(name: string, content: string | Uint8Array, mode = 0o755): string {
+  const at = path.join(folder, name)
+  writeFileSync(at, content)
+  chmodSync(at, mode)
+  return at
+}
+
+function elf(machine: number): Buffer {
+  const head = Buffer.alloc(64)
+  head.write('\x7fELF', 'latin1')
+  head.set([2, 1, 1], 4)
+  head.writeUInt16LE(2, 16)
+  head.writeUInt16LE(machine, 18)
+  return head
+}
+
+const CASES: readonly [string, () => SuperviseSpec, string, RegExp][] = [
+  [
+    'a missing command',
+    () => ({ command: 'no-such-program-xyz' }),
+    'not_found',
+    /no program no-such-program-xyz on the PATH/,
+  ],
+  ['a missing file', () => ({ command: './gone', cwd: folder }), 'not_found', /there is no file .*gone/],
+  ['a missing folder', () => ({ command: 'true', cwd: path.join(folder, 'nope') }), 'cwd_missing', /no folder .*nope/],
+  [
+    'a folder that is a file',
+    () => ({ command: 'true', cwd: file('plain', '') }),
+    'cwd_not_directory',
+    /plain is not a folder/,
+  ],
+  [
+    'a file that may not be executed',
+    () => ({ command: file('notexec.sh', '#!/bin/sh\n', 0o644) }),
+    'not_executable',
+    /notexec.sh may not be executed/,
+  ],
+  ['a folder as the command', () => ({ command: folder }), 'not_executable', /may not be executed/],
+  [
+    'a missing interpreter',
+    () => ({ command: file('badint.sh', '#!/no/such/interpreter\n') }),
+    'bad_interpreter',
+    /needs \/no\/such\/interpreter, which does not exist/,
+  ],
+  [
+    'an interpreter that env does not find',
+    () => ({ command: file('badenv', '#!/usr/bin/env nope-node\n') }),
+    'bad_interpreter',
+    /needs nope-node/,
+  ],
+  [
+    'a script with Windows line ends',
+    () => ({ command: file('crlf.sh', '#!/bin/sh\r\nexit 0\r\n') }),
+    'bad_interpreter',
+    /Windows line ends/,
+  ],
+  [
+    'a binary for another computer',
+    () => ({ command: file('foreign', elf(process.arch === 's390x' ? 62 : 22)) }),
+    'wrong_architecture',
+    /another kind of computer/,
+  ],
+  ['a damaged binary', () => ({ command: file('cut', '\x7fELF\x02') }), 'wrong_architecture', /damaged/],
+  [
+    'arguments that are too long',
+    () => ({ command: 'true', args: ['x'.repeat(3_000_000)] }),
+    'argument_too_long',
+    /longer than the system allows/,
+  ],
+]
+
+describe('a start that cannot work', () => {
+  for (const [what, spec, reason, sentence] of CASES) {
+    it(`because of ${what} is process_start_failed with reason ${reason}, at once, and not tried again`, async () => {
+      const child = supervise(spec())
+      const states: string[] = []
+      child.on((event: ChildEvent) => {
+        if (event.type === 'state') states.push(event.state.status)
+      })
+      const fault = await faultBy(child.start())
+      assert.equal(fault.category, 'process_start_failed')
+      assert.equal(fault.report.reason, reason)
+      assert.equal(fault.report.next, 'never')
+      assert.match(fault.error, sentence)
+      assert.deepEqual(states, ['starting', 'failed', 'given_up'])
+      assert.equal(child.state.status === 'given_up' && child.state.reason, 'never_retry')
+      assert.equal(child.report?.kind, 'spawn_failed')
+      assert.equal(child.report?.phase, 'spawn')
+      await child.stop()
+    })
+  }
+
+  it('is no matter of a request: whoever asks gets the same fault', async () => {
+    const child = supervise({ command: 'no-such-program-xyz' })
+    const fault = await faultBy(child.start())
+    assert.throws(
+      () => child.request(),
+      (error: unknown) => (error as { category?: string }).category === fault.category,
+    )
+    assert.equal((await faultBy(child.ready())).category, 'process_start_failed')
+  })
+
+  it('can be mended: a start after the file is there works', async () => {
+    const at = path.join(folder, 'comes-later.sh')
+    const child = supervise({ command: at, ready: { kind: 'line', pattern: /^up$/ } })
+    await faultBy(child.start())
+    file('comes-later.sh', '#!/bin/sh\necho up\nread -r _\n')
+    await child.start()
+    assert.equal(child.state.status, 'ready')
+    await child.stop()
+  })
+
+  it('also where a hook of the caller fails before it', async () => {
+    const child = supervise({
+      command: program('never-gets-ready.sh'),
+      launch: () => {
+        throw new Error('no free port')
+      },
+    })
+    const fault = await faultBy(child.start())
+    assert.equal(fault.category, 'process_start_failed')
+    assert.match(fault.error, /no free port/)
+    assert.match(String((fault.cause as Error).message), /no free port/)
+  })
+})
