@@ -7,10 +7,11 @@
  * I3  The same cause at another boundary is another category: a refused connection to a model is no unreachable runner.
  */
 import { causeChain, type CauseLink, describeCause, isObject, read } from './cause.ts'
-import { extended, Fault, type FaultIds, type FaultInit, isFault, type SideEffects } from './fault.ts'
+import { extended, Fault, isFault } from './fault.ts'
 import { type Facts } from './messages.ts'
 import { fromProblem } from './problem.ts'
 import { redactStart } from './redact.ts'
+import type { FaultIds, FaultInit, SideEffects } from './report.ts'
 import { headerOf, type HeaderSource, retryAfterMs } from './retry-after.ts'
 import { statusCategory } from './status.ts'
 import { type Boundary, type FaultCategory } from './table.ts'

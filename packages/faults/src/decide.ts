@@ -6,8 +6,8 @@
  * I2  A wait that the other side asked for is never shortened; one too long to sleep through parks.
  * I3  Every answer names its reason, out of one closed list.
  */
-import type { FaultReport } from './fault.ts'
 import { LIMITS, type RetryPolicy } from './policy.ts'
+import type { FaultReport } from './report.ts'
 
 export type Situation = {
   /** Tries made at this step, the failed one included. */

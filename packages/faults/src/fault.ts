@@ -1,98 +1,17 @@
 /**
  * A classified failure. One class for all: a new failure is a new row of the table.
  * Identity is `category` (`isFault(e) && e.category === …`), never `instanceof` across packages, never message text.
- *
- * I1  No field of a report holds a secret of a known shape, and each is bounded.
- * I2  A report can be built from anything, a hostile or newer peer's JSON included: what has the wrong type is left out.
  */
-import { describeCause, isObject, RAW_CHARS_MAX, read } from './cause.ts'
-import { type Facts, friendly } from './messages.ts'
-import { redact, redactBounded } from './redact.ts'
+import { describeCause, isObject, read } from './cause.ts'
+import { definedOnly, type FaultInit, type FaultReport, initFrom, oneOf, reportOf } from './report.ts'
 import {
-  BOUNDARIES,
-  type Boundary,
   FAULT_CLASSES,
   type FaultCategory,
   type FaultClass,
-  FAULTS,
   isFaultCategory,
   NEXT_STEPS,
   type NextStep,
 } from './table.ts'
-
-export const SIDE_EFFECTS = ['none', 'completed', 'unknown'] as const
-export type SideEffects = (typeof SIDE_EFFECTS)[number]
-
-/** What was recognised in the evidence. `cause` outranks `consequence` outranks `hint`. */
-export type Diagnostic = {
-  readonly id: string
-  readonly rank: 'cause' | 'consequence' | 'hint'
-  readonly message: string
-  readonly advice: string
-  readonly retry: string
-  readonly evidence: readonly string[]
-  readonly count: number
-}
-
-/** Which turn, call, box … it belongs to. */
-export type FaultIds = {
-  readonly turnId?: string | undefined
-  readonly stepId?: string | undefined
-  readonly callId?: string | undefined
-  readonly execId?: string | undefined
-  readonly boxId?: string | undefined
-  readonly boxState?: string | undefined
-  readonly requestId?: string | undefined
-}
-
-export type FaultReport = FaultIds & {
-  readonly category: FaultCategory
-  readonly class: FaultClass
-  readonly boundary: Boundary
-  readonly phase?: string | undefined
-  readonly error: string
-  readonly errorRaw: string
-  readonly next: NextStep
-  readonly retry?: { readonly attempt: number; readonly max: number; readonly nextAt: string | null } | undefined
-  readonly sideEffects: SideEffects
-  readonly diagnostics: readonly Diagnostic[]
-  readonly stopped?: string | undefined
-  /** Set where the other side said how long to wait. */
-  readonly retryAfterMs?: number | undefined
-  /** HTTP status that the other side answered, where it did. */
-  readonly status?: number | undefined
-  /** Category-specific: why a command cannot be run. */
-  readonly reason?: string | undefined
-  /** Category-specific: which fields of a request are wrong. */
-  readonly errors?: readonly FieldError[] | undefined
-  readonly at: string
-}
-
-export type FieldError = { readonly field: string; readonly expected: string; readonly got: string }
-
-export type FaultInit = FaultIds & {
-  /** Overrides the category's sentence. */
-  readonly error?: string | undefined
-  /** What the category's sentence may mention. */
-  readonly facts?: Facts | undefined
-  /** Overrides the text of the cause chain. */
-  readonly errorRaw?: string | undefined
-  readonly cause?: unknown
-  /** Overrides the row's class: for a category that only a newer peer knows. */
-  readonly class?: FaultClass | undefined
-  readonly boundary?: Boundary | undefined
-  readonly phase?: string | undefined
-  readonly next?: NextStep | undefined
-  readonly retry?: FaultReport['retry']
-  readonly sideEffects?: SideEffects | undefined
-  readonly diagnostics?: readonly Diagnostic[] | undefined
-  readonly stopped?: string | undefined
-  readonly retryAfterMs?: number | undefined
-  readonly status?: number | undefined
-  readonly reason?: string | undefined
-  readonly errors?: readonly FieldError[] | undefined
-  readonly at?: string | undefined
-}
 
 export class Fault extends Error {
   override readonly name = 'Fault'
@@ -155,6 +74,8 @@ export function faultFrom(value: unknown): Fault {
   const category = read(value, 'category')
   const init = initFrom(value)
   const raw = typeof init.errorRaw === 'string' ? init.errorRaw : describeCause(value)
+  // The class of a category that we know is ours to say; `other` may stand for one that only its sender's peer knew.
+  if (category === 'other') return new Fault(category, { ...init, errorRaw: raw })
   if (isFaultCategory(category)) return new Fault(category, { ...init, class: undefined, errorRaw: raw })
   const foreign = oneOf(FAULT_CLASSES, init.class)
   return new Fault('other', {
@@ -164,113 +85,8 @@ export function faultFrom(value: unknown): Fault {
   })
 }
 
-// ---- details, in the order they are used above ----
-
-const REPORT_KEYS =
-  'class boundary phase error errorRaw next retry sideEffects diagnostics stopped retryAfterMs status reason errors at turnId stepId callId execId boxId boxState requestId'.split(
-    ' ',
-  ) as readonly (keyof FaultInit)[]
-
-/** Whatever stands under the names of a report. The types are claims; `reportOf` checks each. */
-function initFrom(value: object): FaultInit {
-  return definedOnly(Object.fromEntries(REPORT_KEYS.map((key) => [key, read(value, key)]))) as FaultInit
-}
-
-const ERROR_CHARS_MAX = 1_000
-const TEXT_CHARS_MAX = 600 // of a diagnostic, a field error
-const NAME_CHARS_MAX = 200 // of an id, a phase, a reason
-const ENTRIES_MAX = 64 // of each list in a report
-
-function reportOf(category: FaultCategory, init: FaultInit): FaultReport {
-  const row = FAULTS[category]
-  const raw = typeof init.errorRaw === 'string' ? init.errorRaw : describedCause(init.cause)
-  const said = typeof init.error === 'string' ? init.error : friendly(category, init.facts)
-  const error = redactBounded(said, ERROR_CHARS_MAX)
-  return definedOnly({
-    category,
-    class: oneOf(FAULT_CLASSES, init.class) ?? row.class,
-    boundary: oneOf(BOUNDARIES, init.boundary) ?? row.boundary,
-    phase: name(init.phase),
-    error,
-    errorRaw: raw === '' ? error : redactBounded(raw, RAW_CHARS_MAX),
-    next: oneOf(NEXT_STEPS, init.next) ?? row.next,
-    retry: retryOf(init.retry),
-    sideEffects: oneOf(SIDE_EFFECTS, init.sideEffects) ?? (category === 'exec_outcome_unknown' ? 'unknown' : 'none'),
-    diagnostics: entries(init.diagnostics).map(diagnosticOf),
-    stopped: name(init.stopped),
-    retryAfterMs: count(init.retryAfterMs),
-    status: count(init.status),
-    reason: name(init.reason),
-    errors: init.errors === undefined ? undefined : entries(init.errors).map(fieldErrorOf),
-    turnId: name(init.turnId),
-    stepId: name(init.stepId),
-    callId: name(init.callId),
-    execId: name(init.execId),
-    boxId: name(init.boxId),
-    boxState: name(init.boxState),
-    requestId: name(init.requestId),
-    at: name(init.at) ?? new Date().toISOString(),
-  }) as FaultReport
-}
-
-const describedCause = (cause: unknown): string => (cause === undefined ? '' : describeCause(cause))
-
-function retryOf(retry: unknown): FaultReport['retry'] {
-  if (!isObject(retry)) return undefined
-  const attempt = count(read(retry, 'attempt'))
-  const max = count(read(retry, 'max'))
-  return attempt === undefined || max === undefined
-    ? undefined
-    : { attempt, max, nextAt: name(read(retry, 'nextAt')) ?? null }
-}
-
-function diagnosticOf(diagnostic: object): Diagnostic {
-  return {
-    id: name(read(diagnostic, 'id')) ?? 'unnamed',
-    rank: oneOf(['cause', 'consequence', 'hint'], read(diagnostic, 'rank')) ?? 'hint',
-    message: text(read(diagnostic, 'message')),
-    advice: text(read(diagnostic, 'advice')),
-    retry: text(read(diagnostic, 'retry')),
-    evidence: list(read(diagnostic, 'evidence')).map(text),
-    count: count(read(diagnostic, 'count')) ?? 1,
-  }
-}
-
-/** `got` is judged together with the name of its field: what stands in `env.API_KEY` is a secret, whatever its shape. */
-function fieldErrorOf(error: object): FieldError {
-  const field = text(read(error, 'field'))
-  const got = text(read(error, 'got'))
-  const judged = redact(`${field}=${got}`)
-  return {
-    field,
-    expected: text(read(error, 'expected')),
-    got: judged.startsWith(`${field}=`) ? judged.slice(field.length + 1) : '[redacted]',
-  }
-}
-
-function list(value: unknown): readonly unknown[] {
-  try {
-    return Array.isArray(value) ? value.slice(0, ENTRIES_MAX) : []
-  } catch {
-    return [] // I2: a proxy that throws, or an entry whose getter does
-  }
-}
-
-const entries = (value: unknown): readonly object[] => list(value).filter(isObject)
-const text = (value: unknown): string => (typeof value === 'string' ? redactBounded(value, TEXT_CHARS_MAX) : '')
-const name = (value: unknown): string | undefined =>
-  typeof value === 'string' ? redactBounded(value, NAME_CHARS_MAX) : undefined
-const count = (value: unknown): number | undefined =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined
+// ---- details ----
 
 function nextByClass(faultClass: FaultClass): NextStep {
   return faultClass === 'transient' || faultClass === 'throttled' ? 'retry' : 'never'
-}
-
-function oneOf<T extends string>(list: readonly T[], value: unknown): T | undefined {
-  return list.find((entry) => entry === value)
-}
-
-function definedOnly<T extends object>(value: T): T {
-  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as T
 }

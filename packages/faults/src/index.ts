@@ -3,23 +3,20 @@ export { causeChain, describeCause, RAW_CHARS_MAX } from './cause.ts'
 export { classify, type ClassifyContext, type ResponseEvidence } from './classify.ts'
 export { backoffMs, decide, type Decision, probeDelayMs, type Reason, REASONS, type Situation } from './decide.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, type ExitCode, exitCodeOf } from './exit-codes.ts'
-export {
-  type Diagnostic,
-  Fault,
-  faultFrom,
-  type FaultIds,
-  type FaultInit,
-  type FaultReport,
-  type FieldError,
-  isFault,
-  isFaultReport,
-  SIDE_EFFECTS,
-  type SideEffects,
-} from './fault.ts'
+export { Fault, faultFrom, isFault, isFaultReport } from './fault.ts'
 export { duration, type Facts, friendly } from './messages.ts'
 export { LIMITS, type Policy, POLICY_DEFAULTS, type RetryPolicy } from './policy.ts'
 export { fromProblem, type Problem, PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
 export { redact, redactBounded } from './redact.ts'
+export {
+  type Diagnostic,
+  type FaultIds,
+  type FaultInit,
+  type FaultReport,
+  type FieldError,
+  SIDE_EFFECTS,
+  type SideEffects,
+} from './report.ts'
 export { type HeaderSource, headerOf, retryAfterMs } from './retry-after.ts'
 export { messageOf, OVERFLOW_TEXTS, PROVIDER_CODES, providerCodeCategory, statusCategory } from './status.ts'
 export {

@@ -1,6 +1,7 @@
 /** A fault over HTTP: `application/problem+json` (RFC 9457) plus the report's fields, and back. */
 import { isObject, read } from './cause.ts'
-import { type Fault, type FaultReport, faultFrom, isFault } from './fault.ts'
+import { type Fault, faultFrom, isFault } from './fault.ts'
+import type { FaultReport } from './report.ts'
 import { FAULTS } from './table.ts'
 
 export const PROBLEM_CONTENT_TYPE = 'application/problem+json'

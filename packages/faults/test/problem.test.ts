@@ -68,6 +68,7 @@ test('a category that only a newer peer knows keeps its class, its next step and
     faultFrom(newer),
     fromProblem(newer)?.with({ turnId: 't1' }),
     classify(undefined, { boundary: 'runner', response: { status: 503, body: newer } }),
+    faultFrom(JSON.parse(JSON.stringify(faultFrom(newer)))), // written down and read back
   ]) {
     assert.ok(fault)
     assert.equal(fault.category, 'other')

