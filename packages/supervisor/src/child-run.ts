@@ -9,7 +9,7 @@
 import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { CHANNEL_ENV, channelReader, type ChannelMessage, parseChannelMessage } from './channel.ts'
-import { pause } from './clock.ts'
+import { type Clock, pause } from './clock.ts'
 import type { LineSplitter } from './lines.ts'
 import type { StartFailure } from './preflight.ts'
 import { startFailure } from './preflight.ts'
@@ -212,20 +212,20 @@ export class ChildRun {
 
   /** Reads on until the pipes end or the limit is over, then lets go of them. True if the limit cut it. */
   async #drain(child: ChildProcess): Promise<boolean> {
-    const streams = [child.stdout, child.stderr, channelOf(child)].filter((stream) => stream != null)
-    const drained = new AbortController()
-    const closed = Promise.all(streams.map(ended)).then(() => drained.abort())
-    await Promise.race([closed, pause(this.#spec.clock, this.#spec.limits.drainMs, drained.signal)])
-    const cut = !drained.signal.aborted
-    drained.abort() // I4: the timer ends with it
-    for (const stream of [child.stdin, ...streams]) {
+    const { clock, limits } = this.#spec
+    const outputs = [child.stdout, child.stderr].filter((stream) => stream !== null)
+    const channel = channelOf(child)
+    const drained = await within(clock, limits.drainMs, Promise.all(outputs.map(ended)))
+    // Last words are in the pipe before the exit; a grandchild that merely inherited it is not waited for.
+    if (channel !== undefined) await within(clock, Math.min(limits.drainMs, LAST_WORDS_MS), ended(channel))
+    for (const stream of [child.stdin, channel, ...outputs]) {
       stream?.removeAllListeners('data') // later output is nobody's
       stream?.destroy()
     }
     if (child.connected) child.disconnect()
     child.removeAllListeners() // I4
     child.on('error', ignoreBrokenPipe) // a late error of a released handle has nobody else to catch it
-    return cut
+    return !drained
   }
 
   async #climb(gentle: boolean): Promise<void> {
@@ -256,6 +256,7 @@ export class ChildRun {
 
 // ---- details ----
 
+const LAST_WORDS_MS = 50 // one turn of a busy event loop
 const SWEEPS_MAX = 5 // one that forks while it is being looked for is found by the next look
 
 function stdioOf(spec: ResolvedSpec): StdioOptions {
@@ -268,6 +269,15 @@ function stdioOf(spec: ResolvedSpec): StdioOptions {
 function channelOf(child: ChildProcess): Readable | undefined {
   const stream = child.stdio?.[3]
   return stream != null && 'read' in stream ? stream : undefined
+}
+
+/** True if it came in time. Leaves no timer. */
+async function within(clock: Clock, ms: number, wanted: Promise<unknown>): Promise<boolean> {
+  const came = new AbortController()
+  await Promise.race([wanted.then(() => came.abort()), pause(clock, ms, came.signal)])
+  const inTime = came.signal.aborted
+  came.abort() // I4
+  return inTime
 }
 
 async function ended(stream: Readable): Promise<void> {

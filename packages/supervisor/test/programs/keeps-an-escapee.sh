@@ -1,5 +1,4 @@
 #!/bin/sh
-# Lives on beside a grandchild in a session of its own.
-setsid sh -c 'exec sleep 60 >/dev/null 2>&1' &
-echo up
+# Lives on beside a grandchild in a session of its own, which tells when it is there.
+setsid sh -c 'echo up; exec sleep 60 >/dev/null 2>&1' &
 while :; do sleep 0.1; done

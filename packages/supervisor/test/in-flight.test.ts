@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Fault } from '@breakfall/faults'
+import { EventStream } from '../src/event-stream.ts'
+import { InFlight } from '../src/in-flight.ts'
+
+describe('requests in flight', () => {
+  it('are told once, also when a listener finishes the others', () => {
+    const inFlight = new InFlight(() => undefined)
+    const requests = [inFlight.open({ id: 'a' }), inFlight.open({ id: 'b' })]
+    let told = 0
+    for (const request of requests) {
+      request.signal.addEventListener('abort', () => {
+        told += 1
+        for (const other of requests) other.done()
+      })
+    }
+    const fail = (): void => inFlight.failAll(() => new Fault('process_failed'))
+    fail()
+    fail()
+    assert.equal(told, 2)
+    assert.equal(inFlight.size, 0)
+  })
+
+  it('that were sent have an unknown outcome, unless they are pure', () => {
+    const inFlight = new InFlight(() => undefined)
+    for (const [id, pure] of [
+      ['a', false],
+      ['b', true],
+    ] as const)
+      inFlight.open({ id, pure }).sent()
+    inFlight.open({ id: 'c' })
+    const seen: string[] = []
+    inFlight.failAll(({ id, sideEffects }) => {
+      seen.push(`${id} ${sideEffects}`)
+      return new Fault('process_failed')
+    })
+    assert.deepEqual(seen, ['a unknown', 'b none', 'c none'])
+  })
+
+  it('count their silence in ticks, so that a jump of the clock is one tick', () => {
+    const inFlight = new InFlight(() => undefined)
+    const request = inFlight.open({ id: 'a' })
+    assert.equal(inFlight.tick(3), undefined)
+    assert.equal(inFlight.tick(3), undefined)
+    request.progress()
+    assert.equal(inFlight.tick(3), undefined)
+    assert.equal(inFlight.tick(3), undefined)
+    assert.equal(inFlight.tick(3), 'a')
+  })
+
+  it('with an id that is taken get one of their own', () => {
+    const inFlight = new InFlight(() => undefined)
+    assert.notEqual(inFlight.open({ id: 'a' }).id, inFlight.open({ id: 'a' }).id)
+    assert.equal(inFlight.size, 2)
+  })
+})
+
+describe('the event stream', () => {
+  it('drops the oldest for a reader that is too slow, and tells how many', async () => {
+    const stream = new EventStream<{ type: 'n'; n: number }>()
+    const reader = stream.read()
+    for (let n = 0; n < 1_500; n += 1) stream.emit({ type: 'n', n })
+    assert.deepEqual((await reader.next()).value, { type: 'dropped', count: 500 })
+    assert.deepEqual((await reader.next()).value, { type: 'n', n: 500 })
+    await reader.return?.()
+    assert.equal(stream.size, 0)
+  })
+
+  it('ends with its signal after what was there before', async () => {
+    const stream = new EventStream<{ type: 'n' }>()
+    const over = new AbortController()
+    const reader = stream.read(over.signal)
+    stream.emit({ type: 'n' })
+    over.abort()
+    stream.emit({ type: 'n' })
+    const seen: unknown[] = []
+    for await (const event of reader) seen.push(event)
+    assert.equal(seen.length, 1)
+  })
+})

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, it } from 'node:test'
+import { supervise } from '../src/index.ts'
+import { faultBy, program, QUICK, untilState } from './child-fixture.ts'
+
+const LISTENER = 'require("node:net").createServer().listen(+process.argv[1], "127.0.0.1")'
+
+async function foreignServer(): Promise<{ port: number; asked: () => number; close: () => void }> {
+  let asked = 0
+  const server = http.createServer((_, response) => {
+    asked += 1
+    response.end('I am somebody else')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return { port, asked: () => asked, close: () => server.close() }
+}
+
+describe('readiness', () => {
+  it('is not given by another process that answers on the port', async () => {
+    const other = await foreignServer()
+    const ready = { kind: 'http', url: `http://127.0.0.1:${other.port}/health`, everyMs: 10 } as const
+    const limits = { ...QUICK, startMsMax: 300, failuresMax: 1 }
+    const child = supervise({ command: program('never-gets-ready.sh'), ready, stdin: 'ignore', limits })
+    const fault = await faultBy(child.start())
+    assert.equal(fault.category, 'process_hung')
+    assert.match(fault.error, /did not become ready in time \(port \d+ is answered by another process\)/)
+    assert.ok(other.asked() > 0)
+    other.close()
+  })
+
+  it('is given by our process when it listens', async () => {
+    const other = await foreignServer()
+    const { port } = other
+    other.close()
+    const ready = { kind: 'tcp', port, everyMs: 10 } as const
+    await using child = supervise({
+      command: process.execPath,
+      args: ['-e', LISTENER, `${port}`],
+      ready,
+      limits: QUICK,
+    })
+    await child.start()
+    assert.equal(child.state.status, 'ready')
+  })
+
+  it('is waited for beyond the limit as long as the child shows progress', async () => {
+    const ready = { kind: 'line', pattern: /^ready$/ } as const
+    const limits = { ...QUICK, startMsMax: 400 }
+    await using child = supervise({ command: program('loads-slowly.sh'), ready, stdin: 'ignore', limits })
+    await child.start()
+    assert.equal(child.report, null, 'it was not started twice')
+  })
+
+  it('is not waited for beyond the total limit, whatever the child prints', async () => {
+    const ready = { kind: 'line', pattern: /^never$/ } as const
+    const limits = { ...QUICK, startMsMax: 300, startTotalMsMax: 500, failuresMax: 1 }
+    const child = supervise({ command: program('loads-slowly.sh'), ready, stdin: 'ignore', limits })
+    await faultBy(child.start())
+    assert.deepEqual([child.report?.kind, child.report?.endedBy], ['hung', 'start_limit'])
+  })
+
+  it('that does not come makes the child hung, and it is ended and started again', async () => {
+    const ready = { kind: 'notify' } as const
+    const limits = { ...QUICK, startMsMax: 100 }
+    await using child = supervise({ command: program('never-gets-ready.sh'), ready, stdin: 'ignore', limits })
+    const fault = await faultBy(child.start())
+    assert.equal(fault.category, 'process_hung')
+    assert.equal(fault.report.next, 'restart')
+    assert.equal((await untilState(child, 'starting')).attempt, 2)
+  })
+
+  it('can be a function of the caller, and one that throws says no', async () => {
+    let asked = 0
+    const probe = (): boolean => {
+      asked += 1
+      if (asked < 3) throw new Error('not yet')
+      return true
+    }
+    const ready = { kind: 'probe', probe, everyMs: 5 } as const
+    await using child = supervise({ command: program('never-gets-ready.sh'), ready, stdin: 'ignore', limits: QUICK })
+    await child.start()
+    assert.equal(asked, 3)
+  })
+})
+
+describe('a health check', () => {
+  it('that fails some times in a row ends the child as unhealthy, and one that recovers does not', async () => {
+    let ok = true
+    let asked = 0
+    const probe = (): boolean => {
+      asked += 1
+      return ok || asked % 2 === 0
+    }
+    const alive = { kind: 'probe', probe, everyMs: 5, failuresMax: 3 } as const
+    await using child = supervise({ command: program('never-gets-ready.sh'), alive, stdin: 'ignore', limits: QUICK })
+    await child.start()
+    ok = false
+    while (asked < 20) await new Promise((resolve) => setTimeout(resolve, 5))
+    assert.equal(child.state.status, 'ready', 'every second answer is good')
+    const dead = { ...alive, probe: () => false }
+    await using other = supervise({
+      command: program('never-gets-ready.sh'),
+      alive: dead,
+      stdin: 'ignore',
+      limits: QUICK,
+    })
+    await other.start()
+    const { report, fault } = await untilState(other, 'failed')
+    assert.deepEqual([report.kind, fault.category], ['unhealthy', 'process_hung'])
+  })
+})

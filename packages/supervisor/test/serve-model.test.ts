@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { isFault } from '@breakfall/faults'
+import { type ModelServer, serveModel } from '../src/index.ts'
+import { faultBy, program, QUICK, untilState } from './child-fixture.ts'
+
+const server = (mode = 'well', limits: Record<string, number> = {}): ModelServer =>
+  serveModel({
+    name: 'llama-server',
+    command: process.execPath,
+    args: ({ port }) => [program('serves-then-dies.ts'), `${port}`, mode],
+    limits: { ...QUICK, ...limits },
+  })
+
+describe('a model server', () => {
+  it('starts on a free port, waits until the model is loaded, tells its address and answers', async () => {
+    await using model = server('loads')
+    const url = await model.start()
+    assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/)
+    assert.equal(model.url, url)
+    const response = await model.fetch('/whole')
+    assert.equal(await response.text(), 'all of it')
+    assert.equal(model.supervised.state.status, 'ready', 'no request is left in flight')
+    await model.stop()
+    assert.equal(model.url, null)
+  })
+
+  it('that crashes fails the streams in flight with the cause, and is started again', async () => {
+    await using model = server()
+    await model.start()
+    const pid = model.supervised.pid
+    const response = await model.fetch('/stream')
+    const reader = response.body?.getReader()
+    const first = await reader?.read()
+    assert.equal(Buffer.from(first?.value ?? []).toString(), 'data: one\n\n')
+    assert.equal(model.supervised.state.status, 'busy')
+    const broken = faultBy(reader?.read() ?? Promise.resolve())
+    const refused = faultBy(model.fetch('/crash'))
+    for (const fault of await Promise.all([broken, refused])) {
+      assert.ok(isFault(fault))
+      assert.equal(fault.category, 'process_failed')
+      assert.match(fault.error, /^llama-server was ended by SIGABRT .*: GPU out of memory: The GPU ran out of memory/)
+      assert.equal(fault.report.diagnostics[0]?.id, 'llamacpp.cuda_oom_runtime')
+      assert.equal(fault.report.sideEffects, 'none', 'an answer of a model may be asked for again')
+      assert.equal(fault.report.next, 'restart')
+    }
+    await model.ready()
+    assert.notEqual(model.supervised.pid, pid)
+    assert.equal(await (await model.fetch('/whole')).text(), 'all of it')
+  })
+
+  it('leaves a cancelled stream to its canceller', async () => {
+    await using model = server()
+    await model.start()
+    const own = new AbortController()
+    const response = await model.fetch('/stream', { signal: own.signal })
+    const reader = response.body?.getReader()
+    await reader?.read()
+    const broken = faultBy(reader?.read() ?? Promise.resolve())
+    own.abort()
+    assert.equal((await broken).category, 'cancelled')
+    assert.equal(model.supervised.state.status, 'ready')
+    const other = await model.fetch('/stream')
+    await other.body?.cancel()
+    assert.equal(model.supervised.state.status, 'ready')
+  })
+
+  it('whose port was taken in the last moment tries another one', async () => {
+    const ports: number[] = []
+    const taken = (await import('node:net')).createServer()
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+    const { port: foreign } = taken.address() as { port: number }
+    await using model = serveModel({
+      command: process.execPath,
+      args: ({ port }) => {
+        ports.push(port)
+        return [program('serves-then-dies.ts'), `${ports.length === 1 ? foreign : port}`]
+      },
+      limits: QUICK,
+    })
+    const fault = await faultBy(model.start())
+    assert.equal(fault.report.diagnostics[0]?.id, 'node.eaddrinuse')
+    await model.ready()
+    assert.equal(ports.length, 2)
+    taken.close()
+  })
+
+  it('that cannot load its model is given up with the reason', async () => {
+    const model = serveModel({
+      command: 'sh',
+      args: () => [
+        '-c',
+        `echo "llama_model_load: error loading model: tensor 'blk.2.ffn_down.weight' data is not within the file bounds, model is corrupted or incomplete" >&2; exit 1`,
+      ],
+      limits: QUICK,
+    })
+    const fault = await faultBy(model.start())
+    assert.match(fault.error, /the model file is incomplete: .*download it again/)
+    assert.equal((await untilState(model.supervised, 'given_up')).reason, 'needs_change')
+  })
+
+  it('with a bad spec is refused with the field named', () => {
+    assert.throws(() => serveModel({ command: 'x', args: [] as never }), /args must be a function/)
+    assert.throws(() => serveModel({ command: '', args: () => [] }), /command must be a program/)
+  })
+})
