@@ -16,7 +16,7 @@ const everything = sources(
 
 /** Files that stand at an edge and may read the clock or throw dice. Everything else takes them as arguments. */
 const EDGES: readonly RegExp[] = [
-  /^packages\/faults\/src\/(?:fault|classify)\.ts$/, // `at` of a fault that nobody dated; Retry-After dates where no clock came in
+  /^packages\/faults\/src\/(?:report|classify)\.ts$/, // `at` of a fault that nobody dated; Retry-After dates where no clock came in
   /^packages\/wire\/src\/node\//,
   /\/src\/(?:clock|main)\.ts$/,
   /^packages\/cli\/src\//,

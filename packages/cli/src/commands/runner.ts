@@ -1,0 +1,37 @@
+/** `breakfall runner`: the runner in this process, until it is asked to end. */
+import { EXIT_CODES } from '@breakfall/faults'
+import { startRunner } from '@breakfall/runner'
+import { join } from 'node:path'
+import type { Context } from '../program.ts'
+import { untilAsked } from '../until-asked.ts'
+
+export async function runnerCommand({ out, options, stateDir: base }: Context): Promise<number> {
+  const stateDir = (options['stateDir'] as string | undefined) ?? join(base, 'runner')
+  const idle = options['idleExitMs'] as string | undefined
+  const runner = await startRunner({
+    stateDir,
+    tokenFile: (options['tokenFile'] as string | undefined) ?? join(stateDir, 'token'),
+    port: options['port'] as number,
+    host: options['host'] as string,
+    allowWorkspace: (options['allowWorkspace'] as string[] | undefined) ?? [],
+    allowIsolation: options['allowIsolation'] === 'process' ? ['process'] : [],
+    idleExitMs: idle === undefined ? null : Number(idle),
+  })
+  if (out.json)
+    out.data({
+      event: 'listening',
+      url: runner.url,
+      runnerId: runner.runnerId,
+      bootId: runner.bootId,
+      pid: process.pid,
+      isolation: runner.isolation,
+    })
+  else {
+    out.line(`runner  ${runner.url}  (${runner.runnerId})`)
+    out.line(`level   ${runner.isolation.level}`)
+    out.line(`token   ${runner.tokenFile}`)
+  }
+  await untilAsked()
+  await runner.close()
+  return EXIT_CODES.finished
+}

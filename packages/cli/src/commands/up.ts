@@ -1,0 +1,111 @@
+/** `breakfall up`: the daemon, with a runner on this machine or the one that the configuration names. */
+import { EXIT_CODES, Fault } from '@breakfall/faults'
+import { type DaemonOptions, type LiveConfig, startDaemon } from '@breakfall/daemon'
+import { loadConfig } from '../config/load.ts'
+import type { Config } from '../config/schema.ts'
+import { DaemonClient } from '../daemon-client.ts'
+import { configFlags } from '../flags.ts'
+import { readToken } from '../locate-daemon.ts'
+import { chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
+import type { Context } from '../program.ts'
+import { untilAsked } from '../until-asked.ts'
+import { untilIdle } from '../until-idle.ts'
+
+export async function up(context: Context): Promise<number> {
+  const { out, options, loaded, env } = context
+  const choice = await chooseModel(loaded, env, listModels)
+  const isOwned = options['untilIdle'] === true
+  const daemon = await startDaemon({
+    stateDir: context.stateDir,
+    ...liveConfig(loaded.config, choice, options, env),
+    reload: () => {
+      const again = loadConfig({ env, folder: process.cwd(), flags: configFlags(options) })
+      return liveConfig(again.config, choice, options, env)
+    },
+    port: loaded.config.daemon?.port ?? 0,
+    host: options['host'] as string,
+    policy: loaded.config.policy,
+    logLevel: env['BREAKFALL_LOG'] ?? (isOwned ? 'warn' : 'info'),
+    ...(isOwned ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS } : {}),
+  })
+  if (out.json)
+    out.data({
+      event: 'listening',
+      url: daemon.url,
+      pid: process.pid,
+      runner: daemon.runner,
+      tokenFile: daemon.tokenFile,
+    })
+  else {
+    out.line(`daemon  ${daemon.url}`)
+    out.line(
+      `runner  ${daemon.runner === null ? 'not reachable yet; it is looked for when a tool needs it' : daemon.runner.url}`,
+    )
+    out.line(
+      `model   ${choice === undefined ? 'none configured: see "breakfall config example"' : `${choice.name} at ${choice.baseUrl} (${choice.because})`}`,
+    )
+    out.line(`token   ${daemon.tokenFile}`)
+    out.line(out.style('dim', 'stop with Ctrl-C; turns go on at the next start'))
+  }
+  if (isOwned)
+    await Promise.race([
+      untilAsked(),
+      untilIdle(new DaemonClient({ url: daemon.url, token: readToken(daemon.tokenFile) })),
+    ])
+  else await untilAsked()
+  await daemon.close()
+  return EXIT_CODES.finished
+}
+
+// ---- details ----
+
+/** A runner that a run started for itself ends soon after it. */
+const OWNED_RUNNER_IDLE_MS = 1_000
+
+function liveConfig(
+  config: Config,
+  choice: ModelChoice | undefined,
+  options: Context['options'],
+  env: Context['env'],
+): Pick<DaemonOptions, 'model' | 'runner'> & LiveConfig {
+  const { model, runner } = config
+  const serve = model?.serve
+  if (choice === undefined && serve === undefined && options['untilIdle'] === true) {
+    throw new Fault('invalid_request', { error: 'no model is configured; see "breakfall config example"' })
+  }
+  const allowWorkspace = [
+    ...(runner?.allowWorkspace ?? []),
+    ...((options['allowWorkspace'] as readonly string[] | undefined) ?? []),
+  ]
+  const isolation = options['allowIsolation'] === 'process' ? 'process' : runner?.isolation
+  return {
+    model: {
+      baseUrl: choice?.baseUrl ?? NO_MODEL,
+      name: model?.name ?? choice?.name ?? 'default',
+      api: choice?.api,
+      apiKey: choice?.apiKey,
+      profile: (model?.profile ?? choice?.profile) as DaemonOptions['model']['profile'],
+      fallback: (model?.fallback ?? []).map((entry) => ({
+        ...(entry.baseUrl === undefined ? {} : { baseUrl: entry.baseUrl }),
+        ...(entry.name === undefined ? {} : { name: entry.name }),
+        ...(entry.api === undefined ? {} : { api: entry.api }),
+        ...(entry.profile === undefined
+          ? {}
+          : { profile: entry.profile as NonNullable<DaemonOptions['model']['profile']> }),
+        ...(entry.apiKeyEnv === undefined ? {} : { apiKey: env[entry.apiKeyEnv] }),
+      })),
+      ...(serve === undefined ? {} : { serve }),
+    },
+    runner: {
+      url: runner?.url ?? config.remote_runner?.endpoint,
+      tokenFile: runner?.tokenFile,
+      resolveCommand: runner?.resolveCommand,
+      resolveUrl: runner?.resolveUrl,
+      isolation,
+      allowWorkspace,
+    },
+  }
+}
+
+/** Where nothing is configured every request fails at once, saying so; the discard port is never served. */
+const NO_MODEL = 'http://127.0.0.1:9/v1'
