@@ -130,14 +130,13 @@ export function faultOf(
   more: { readonly sideEffects?: SideEffects; readonly requestId?: string; readonly cause?: unknown } = {},
 ): Fault {
   const plan = report.restart
-  const stops = plan !== undefined && plan.decision !== 'restart'
   return new Fault(categoryOf(report), {
     error: sentence(report),
     errorRaw: rawText(report),
     phase: report.phase,
     diagnostics: report.diagnoses.map(toDiagnostic),
     ...(report.startReason === null ? {} : { reason: report.startReason }),
-    ...(stops ? { next: 'never' as const, stopped: plan.because } : {}),
+    ...nextOf(plan),
     ...more,
   })
 }
@@ -151,6 +150,11 @@ export function sentence(report: JudgedReport & { readonly restart?: RestartPlan
 }
 
 // ---- details, in the order they are used above ----
+
+function nextOf(plan: RestartPlan | undefined): { readonly next?: 'restart' | 'never'; readonly stopped?: string } {
+  if (plan === undefined) return {}
+  return plan.decision === 'restart' ? { next: 'restart' } : { next: 'never', stopped: plan.because }
+}
 
 function kindOf(facts: ExitFacts, status: ExitStatus): ExitKind {
   if (facts.startReason !== null) return 'spawn_failed'
@@ -166,7 +170,8 @@ function kindOf(facts: ExitFacts, status: ExitStatus): ExitKind {
 function ownDiagnosis(facts: ExitFacts, status: ExitStatus, kind: ExitKind): Diagnosis | undefined {
   if (kind === 'spawn_failed') {
     const message = facts.startDetail ?? 'it could not be started'
-    return diagnosis(`start.${facts.startReason}`, message, START_ADVICE[facts.startReason ?? 'other'], 'never', facts)
+    const retry = facts.startReason === 'resources' ? 'after_backoff' : 'never' // a crowded machine empties again
+    return diagnosis(`start.${facts.startReason}`, message, START_ADVICE[facts.startReason ?? 'other'], retry, facts)
   }
   if (kind === 'oom_killed') {
     const advice = 'Use a smaller model or context, or give the process more memory.'

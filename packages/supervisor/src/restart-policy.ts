@@ -6,7 +6,7 @@
  * I3  What cannot go better by itself is not tried: a verdict of `never`, and `after_change` when it never got ready. A server
  *     that ran out of memory over one request has proven that it can start, so it is started again, within I2.
  */
-import { decide, Fault, LIMITS, backoffMs, POLICY_DEFAULTS } from '@breakfall/faults'
+import { backoffMs, decide, LIMITS, POLICY_DEFAULTS } from '@breakfall/faults'
 import { type JudgedReport, faultOf, type RestartPlan } from './report.ts'
 import type { Limits } from './spec.ts'
 
@@ -40,24 +40,23 @@ export class RestartPolicy {
     this.#inARow += 1
     this.#failedAt = [...this.#failedAt.filter((at) => now - at < this.#limits.windowMs), now]
     const counted = { attempt: this.#inARow, windowCount: this.#failedAt.length }
-    const giveUp = this.#giveUpReason(report, readyForMs > 0, situation.override)
-    const fault = giveUp === 'crash_loop' ? new Fault('crash_loop') : faultOf(report)
+    const hopeless = hopelessReason(report, readyForMs > 0, situation.override)
+    const { report: fault } = faultOf(report)
     const decision = decide(
-      giveUp === undefined || giveUp === 'crash_loop' ? fault.report : { ...fault.report, next: 'never' },
+      hopeless === undefined ? { ...fault, next: 'restart' } : { ...fault, next: 'never' },
       {
         attempt: counted.attempt,
-        failures: counted.windowCount,
+        failures: counted.windowCount, // I2
         waitedMs: 0,
         dice,
         canPark: false,
-        // The limit of this child is its window (I2), which has been asked above.
-        restarts: Math.min(counted.attempt, LIMITS.restartsMax) - 1,
+        restarts: Math.min(counted.attempt, LIMITS.restartsMax) - 1, // I1; the limit of a child is its window
       },
-      { ...POLICY_DEFAULTS, backoffMs: this.#limits.backoffMs },
+      { ...POLICY_DEFAULTS, backoffMs: this.#limits.backoffMs, failuresMax: this.#limits.failuresMax },
       now,
     )
     if (decision.action !== 'restart') {
-      return { decision: 'give_up', delayMs: null, ...counted, because: giveUp ?? 'never_retry' }
+      return { decision: 'give_up', delayMs: null, ...counted, because: hopeless ?? 'crash_loop' }
     }
     const delayMs = backoffMs(counted.attempt, { backoffMs: this.#limits.backoffMs }, dice)
     return { decision: 'restart', delayMs, ...counted, because: decision.because }
@@ -68,14 +67,19 @@ export class RestartPolicy {
     this.#inARow = 0
     this.#failedAt = []
   }
+}
 
-  #giveUpReason(report: JudgedReport, wasReady: boolean, override: boolean | undefined): GiveUpReason | undefined {
-    const loops = this.#failedAt.length >= this.#limits.failuresMax ? ('crash_loop' as const) : undefined
-    if (override === true) return loops // another start may help, but not for ever
-    if (override === false) return 'never_retry'
-    const [head] = report.diagnoses
-    if (head?.rank === 'cause' && head.retry === 'never') return 'never_retry' // I3
-    if (head?.rank === 'cause' && head.retry === 'after_change' && !wasReady) return 'needs_change' // I3
-    return loops
-  }
+// ---- details ----
+
+/** I3 */
+function hopelessReason(
+  report: JudgedReport,
+  wasReady: boolean,
+  override: boolean | undefined,
+): 'never_retry' | 'needs_change' | undefined {
+  if (override !== undefined) return override ? undefined : 'never_retry'
+  const [head] = report.diagnoses
+  if (head?.rank !== 'cause') return undefined
+  if (head.retry === 'never') return 'never_retry'
+  return head.retry === 'after_change' && !wasReady ? 'needs_change' : undefined
 }
