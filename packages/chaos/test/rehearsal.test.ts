@@ -139,6 +139,17 @@ test('after a step whose outcome is unknown, steps looks and goes on where it is
   }
 })
 
+test('after a call that reached the client cut, steps looks and goes on', () => {
+  const tool = createStepsTool()
+  const { conversation } = play('rehearsal/steps-3', 'go', (_name, { command }) => tool.bash(String(command)))
+  const script = scriptFor('rehearsal/steps-3', 'go')
+  assert.ok(script)
+  const cut: Message = { role: 'assistant', text: '', calls: [{ id: 'x', name: 'bash', arguments: {} }], callId: null }
+  const refused: Message = { role: 'tool', text: 'the arguments are not valid JSON', calls: [], callId: 'x' }
+  const answer = answerTo(script, [...conversation.slice(0, 3), cut, refused], null)
+  assert.equal(answer.calls[0]?.arguments['command'], 'cksum < steps.log')
+})
+
 test('the answer is a pure function of the conversation, ids included', () => {
   const tool = createStepsTool()
   const { conversation } = play('rehearsal/steps-5', 'go', (_name, { command }) => tool.bash(String(command)))

@@ -79,9 +79,10 @@ function stateOf(turn: Turn, sums: readonly string[]): State {
     const step = number === undefined ? state.done + 1 : Number(number)
     if (gives(result, sums[step])) state = { done: step, isUnsure: false, wrong: null }
     else if (number !== undefined) state = { done: step - 1, isUnsure: true, wrong: null }
+    else if (command !== LOOK_COMMAND) state = { ...state, isUnsure: true } // a call that was cut on its way to the client
     else if (gives(result, sums[step - 1])) state = { done: step - 1, isUnsure: false, wrong: null }
     else state = { done: step - 1, isUnsure: true, wrong: { step, why: mismatch(sums[step], result) } }
-    tries = state.done === step ? 0 : tries + (number === undefined ? 0 : 1)
+    tries = state.done === step ? 0 : tries + (command === LOOK_COMMAND ? 0 : 1)
     if (tries > TRIES_MAX)
       state = { ...state, wrong: { step, why: `tried ${tries} times, and the line is not there.` } }
   }

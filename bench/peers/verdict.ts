@@ -1,0 +1,38 @@
+/** What became of a run, judged by what a person would see and by what the tools did. Pure. */
+import { answerTo, createStepsTool, type Message, scriptFor } from '@breakfall/chaos'
+
+/**
+ * exact: every step's text as the model meant it, every tool once and in order. repeated: the tools are right, but text is
+ * shown that was said twice. wrong: it ended as if all were well, and it was not. error: it gave up, and said so. hang: nothing
+ * happened any more.
+ */
+export const VERDICTS = ['exact', 'repeated', 'wrong', 'error', 'hang'] as const
+export type Verdict = (typeof VERDICTS)[number]
+
+export type Expected = { readonly texts: readonly string[]; readonly log: string }
+
+/** The run without any fault. */
+export function expectedOf(model: string, prompt: string): Expected {
+  const script = scriptFor(model, prompt)
+  if (script === undefined) throw new Error(`no script for ${model}`)
+  const tool = createStepsTool()
+  const conversation: Message[] = [{ role: 'user', text: prompt, calls: [], callId: null }]
+  const texts: string[] = []
+  for (;;) {
+    const { text, calls } = answerTo(script, conversation, null)
+    texts.push(text)
+    if (calls.length === 0) return { texts, log: tool.log }
+    conversation.push({ role: 'assistant', text, calls, callId: null })
+    for (const call of calls) {
+      const result = tool.bash(String(call.arguments['command']))
+      conversation.push({ role: 'tool', text: result, calls: [], callId: call.id })
+    }
+  }
+}
+
+export function verdictOf(expected: Expected, texts: readonly string[], log: string): Verdict {
+  const areToolsRight = log === expected.log && texts.at(-1) === expected.texts.at(-1)
+  if (areToolsRight && texts.join('\n') === expected.texts.join('\n')) return 'exact'
+  const isAllThere = expected.texts.every((text) => texts.some((shown) => shown.includes(text)))
+  return areToolsRight && isAllThere ? 'repeated' : 'wrong'
+}
