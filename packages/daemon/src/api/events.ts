@@ -1,0 +1,76 @@
+/**
+ * A session's events over SSE: replay, then live, without a gap.
+ *
+ * A reader that takes nothing while much is published, or for too long, is closed with a reason. It has its cursor, so it
+ * loses nothing; and nobody else notices.
+ */
+import { Fault } from '@breakfall/faults'
+import { encodeSse, parseCursor, resumeFrom } from '@breakfall/wire'
+import { type Call, SseResponse } from '@breakfall/wire/node'
+import type { FedEvent } from '../engine/feed.ts'
+import type { LiveSession } from '../engine/live-session.ts'
+import type { DaemonLimits } from '../options.ts'
+
+const LINGER_MS = 5_000 // for a slow reader to take what is on its way to it, and the reason
+
+export type Start = { readonly after: number; readonly reset: string | null }
+
+/** Where a reader starts. Bad cursors are a 400, cursors that do not fit a reset. */
+export function startOf(session: LiveSession, given: string | number | undefined): Start {
+  const cursor = parseCursor(given)
+  if (cursor === undefined) {
+    throw new Fault('invalid_request', {
+      error: 'the cursor is not valid: it is JOURNAL-SEQ or a bare seq, as in the id of an event.',
+      errors: [{ field: 'after', expected: 'JOURNAL-SEQ or a seq', got: String(given).slice(0, 100) }],
+    })
+  }
+  return resumeFrom(cursor, session.row.journal, session.feed.head)
+}
+
+export async function streamEvents(call: Call, session: LiveSession, limits: DaemonLimits): Promise<void> {
+  const given = call.query.get('after') ?? headerOf(call, 'last-event-id')
+  const { after, reset } = startOf(session, given)
+  const sse = new SseResponse(call.res, { heartbeatMs: limits.heartbeatMs })
+  if (reset !== null) sse.send({ event: 'reset', data: JSON.stringify({ reason: reset }) })
+  for await (const events of session.feed.tail(after, call.signal)) {
+    if (!call.res.write(joined(events)) && !(await hasDrained(sse, session, limits))) {
+      return closeSlow(call, sse)
+    }
+  }
+  if (session.feed.ended !== undefined)
+    sse.send({ event: 'closed', data: JSON.stringify({ reason: session.feed.ended }) })
+  sse.end()
+}
+
+// ---- details ----
+
+const headerOf = (call: Call, name: string): string | undefined => {
+  const value = call.req.headers[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+const joined = (events: readonly FedEvent[]): string => events.map((event) => event.sse).join('')
+
+async function hasDrained(sse: SseResponse, session: LiveSession, limits: DaemonLimits): Promise<boolean> {
+  const before = session.feed.published
+  const drained = sse.drained().then(() => true)
+  const from = performance.now()
+  for (;;) {
+    if (await Promise.race([drained, tick()])) return true
+    const lag = session.feed.published - before
+    if (lag > limits.readerLagBytesMax || performance.now() - from > limits.readerStallMsMax) return false
+  }
+}
+
+/** How often a blocked reader is looked at. */
+function tick(): Promise<false> {
+  return new Promise((resolve) => {
+    setTimeout(() => resolve(false), 250).unref()
+  })
+}
+
+function closeSlow(call: Call, sse: SseResponse): void {
+  call.res.write(encodeSse({ event: 'closed', data: JSON.stringify({ reason: 'slow_consumer' }) }))
+  sse.end()
+  setTimeout(() => call.res.destroy(), LINGER_MS).unref()
+}

@@ -1,0 +1,221 @@
+/** The daemon's routes, as data: what they are called, what they take and answer, and what they do. */
+import { Fault, FAULTS } from '@breakfall/faults'
+import {
+  openApiDocument,
+  sessionCreateSchema,
+  sessionListSchema,
+  sessionSchema,
+  turnCancelSchema,
+  turnCreateSchema,
+  turnReceiptSchema,
+  turnResumeSchema,
+  turnSchema,
+} from '@breakfall/wire'
+import { type Call, readJson, type Route } from '@breakfall/wire/node'
+import { z } from 'zod'
+import type { Sessions } from '../engine/sessions.ts'
+import type { DaemonLimits } from '../options.ts'
+import { serveConsole } from './console.ts'
+import { streamEvents } from './events.ts'
+
+export type RouteParts = {
+  readonly sessions: Sessions
+  readonly limits: DaemonLimits
+  readonly version: string
+  readonly ready: () => Promise<{ readonly isReady: boolean; readonly checks: Readonly<Record<string, string>> }>
+  readonly metricsText: () => Promise<string>
+  readonly consoleDir: string | undefined
+}
+
+const KEY_CHARS_MAX = 255
+
+export function daemonRoutes(parts: RouteParts): readonly Route[] {
+  const { sessions, limits, version } = parts
+  const routes: Route[] = [
+    {
+      method: 'post',
+      path: '/v1/sessions',
+      operationId: 'createSession',
+      summary: 'A new session',
+      body: sessionCreateSchema,
+      answers: { 201: sessionSchema },
+      faults: ['invalid_request', 'shutting_down'],
+      handle: async (call) => ({
+        status: 201,
+        json: await sessions.create(await readJson(call.req, sessionCreateSchema)),
+      }),
+    },
+    {
+      method: 'get',
+      path: '/v1/sessions',
+      operationId: 'listSessions',
+      summary: 'Sessions, newest first',
+      query: { cursor: 'the `next` of the page before' },
+      answers: { 200: sessionListSchema },
+      handle: async (call) => ({ status: 200, json: await sessions.list(call.query.get('cursor') ?? undefined) }),
+    },
+    {
+      method: 'get',
+      path: '/v1/sessions/{id}',
+      operationId: 'getSession',
+      summary: 'One session',
+      answers: { 200: sessionSchema },
+      faults: ['not_found'],
+      handle: async (call) => ({ status: 200, json: await sessions.get(param(call, 'id')) }),
+    },
+    {
+      method: 'delete',
+      path: '/v1/sessions/{id}',
+      operationId: 'deleteSession',
+      summary: 'Ends what runs in a session and removes it with its box',
+      answers: { 204: null },
+      faults: ['not_found'],
+      handle: async (call) => {
+        await sessions.delete(param(call, 'id'))
+        return { status: 204 }
+      },
+    },
+    {
+      method: 'post',
+      path: '/v1/sessions/{id}/turns',
+      operationId: 'createTurn',
+      summary: 'A prompt: starts a turn, or queues one',
+      headers: { 'idempotency-key': 'the same key gets the same receipt, also after a restart' },
+      body: turnCreateSchema,
+      answers: { 202: turnReceiptSchema },
+      faults: [
+        'invalid_request',
+        'not_found',
+        'session_busy',
+        'idempotency_conflict',
+        'journal_full',
+        'quota_exceeded',
+      ],
+      handle: async (call) => {
+        const request = await readJson(call.req, turnCreateSchema)
+        return { status: 202, json: await sessions.prompt(param(call, 'id'), request, keyOf(call)) }
+      },
+    },
+    {
+      method: 'get',
+      path: '/v1/sessions/{id}/events',
+      operationId: 'streamEvents',
+      summary: 'Events as SSE: replay after the cursor, then live',
+      query: { after: 'JOURNAL-SEQ or a bare seq' },
+      headers: { 'last-event-id': 'the same, as browsers send it' },
+      answers: { 200: 'text/event-stream' },
+      faults: ['invalid_request', 'not_found', 'journal_corrupt'],
+      handle: async (call) => {
+        await streamEvents(call, await sessions.open(param(call, 'id')), limits)
+        return undefined
+      },
+    },
+    {
+      method: 'get',
+      path: '/v1/turns/{id}',
+      operationId: 'getTurn',
+      summary: 'One turn',
+      answers: { 200: turnSchema },
+      faults: ['not_found'],
+      handle: async (call) => ({ status: 200, json: await sessions.turn(param(call, 'id')) }),
+    },
+    {
+      method: 'post',
+      path: '/v1/turns/{id}/cancel',
+      operationId: 'cancelTurn',
+      summary: 'Ends a turn in whatever phase it is',
+      body: turnCancelSchema,
+      answers: { 200: turnSchema, 202: turnSchema },
+      faults: ['not_found'],
+      handle: async (call) => {
+        const { reason = null } = await readJson(call.req, turnCancelSchema)
+        const { turn, isOver } = await sessions.cancel(param(call, 'id'), { actor: 'user', reason })
+        return { status: isOver ? 200 : 202, json: turn }
+      },
+    },
+    {
+      method: 'post',
+      path: '/v1/turns/{id}/resume',
+      operationId: 'resumeTurn',
+      summary: 'Wakes a parked turn now',
+      body: turnResumeSchema,
+      answers: { 202: turnSchema },
+      faults: ['not_found', 'turn_not_parked'],
+      handle: async (call) => {
+        await readJson(call.req, turnResumeSchema)
+        return { status: 202, json: await sessions.resume(param(call, 'id')) }
+      },
+    },
+    {
+      method: 'get',
+      path: '/v1/faults',
+      operationId: 'listFaults',
+      summary: 'Every category with its class, its status and what is done about it',
+      answers: { 200: z.looseObject({ faults: z.array(z.looseObject({ category: z.string() })) }) },
+      handle: () => ({ status: 200, json: { faults: catalogue() } }),
+    },
+    {
+      method: 'get',
+      path: '/v1/health',
+      operationId: 'health',
+      summary: 'It runs',
+      open: true,
+      answers: { 200: z.looseObject({ status: z.literal('ok') }) },
+      handle: () => ({ status: 200, json: { status: 'ok', version } }),
+    },
+    {
+      method: 'get',
+      path: '/v1/ready',
+      operationId: 'ready',
+      summary: 'It can take prompts',
+      open: true,
+      answers: { 200: z.looseObject({ status: z.literal('ready') }), 503: z.looseObject({ status: z.string() }) },
+      handle: async () => {
+        const { isReady, checks } = await parts.ready()
+        return { status: isReady ? 200 : 503, json: { status: isReady ? 'ready' : 'not_ready', checks } }
+      },
+    },
+    {
+      method: 'get',
+      path: '/metrics',
+      operationId: 'metrics',
+      summary: 'Prometheus text',
+      answers: { 200: 'text/plain' },
+      handle: async (call) => {
+        call.res.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' })
+        call.res.end(await parts.metricsText())
+        return undefined
+      },
+    },
+  ]
+  return [...routes, openApi(routes, version), ...serveConsole(parts.consoleDir)]
+}
+
+// ---- details ----
+
+function openApi(routes: readonly Route[], version: string): Route {
+  return {
+    method: 'get',
+    path: '/v1/openapi.json',
+    operationId: 'openApi',
+    summary: 'This API as an OpenAPI document',
+    open: true,
+    answers: { 200: 'application/json' },
+    handle: () => ({ status: 200, json: openApiDocument({ title: 'Breakfall daemon', version }, routes) }),
+  }
+}
+
+const param = (call: Call, name: string): string => call.params[name] ?? ''
+
+function keyOf(call: Call): string | undefined {
+  const key = call.req.headers['idempotency-key']
+  if (key === undefined) return undefined
+  if (typeof key === 'string' && key !== '' && key.length <= KEY_CHARS_MAX) return key
+  throw new Fault('invalid_request', {
+    facts: { name: 'Idempotency-Key' },
+    errors: [{ field: 'Idempotency-Key', expected: `1 to ${KEY_CHARS_MAX} characters`, got: String(key).slice(0, 50) }],
+  })
+}
+
+const catalogue = (): readonly object[] =>
+  Object.entries(FAULTS).map(([category, row]) => ({ category, ...row, docs: `docs/faults/${category}.md` }))

@@ -1,0 +1,231 @@
+/**
+ * The same commands and the same events over a WebSocket. Requests are answered as they are done, not in a row: a slow one
+ * does not hold up a cancel.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { classify, Fault, isFault, toProblem } from '@breakfall/faults'
+import {
+  parseRequest,
+  WS_PROTOCOL,
+  WS_TOKEN_PREFIX,
+  type WsMethod,
+  wsParamsSchemas,
+  wsRequestSchema,
+} from '@breakfall/wire'
+import { bearerToken, checkHost, checkOrigin } from '@breakfall/wire/node'
+import { type WebSocket, WebSocketServer } from 'ws'
+import type { LiveSession } from '../engine/live-session.ts'
+import type { Sessions } from '../engine/sessions.ts'
+import type { DaemonLimits } from '../options.ts'
+import { startOf } from './events.ts'
+
+const FRAME_BYTES_MAX = 1024 * 1024
+const CLOSE = { slow: 4008, goingAway: 1001 } as const
+
+export type WebSocketOptions = {
+  readonly sessions: Sessions
+  readonly limits: DaemonLimits
+  readonly isToken: (token: string | undefined) => boolean
+  readonly onFault: (fault: Fault) => void
+}
+
+export class WebSocketApi {
+  readonly #options: WebSocketOptions
+  readonly #server = new WebSocketServer({
+    noServer: true,
+    maxPayload: FRAME_BYTES_MAX,
+    handleProtocols: (offered) => (offered.has(WS_PROTOCOL) ? WS_PROTOCOL : false),
+  })
+
+  constructor(options: WebSocketOptions) {
+    this.#options = options
+  }
+
+  get connections(): number {
+    return this.#server.clients.size
+  }
+
+  /** For the HTTP server's `upgrade`. Who is not let in gets a plain HTTP answer. */
+  upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
+    try {
+      checkHost(req, [])
+      checkOrigin(req, [])
+      if (!this.#options.isToken(tokenOf(req))) throw new Fault('unauthorized')
+      const path = new URL(req.url ?? '/', 'http://local').pathname
+      if (path !== '/v1/ws') throw new Fault('not_found', { facts: { name: 'route' } })
+      this.#server.handleUpgrade(req, socket, head, (ws) => this.#serve(ws))
+    } catch (thrown) {
+      refuse(socket, isFault(thrown) ? thrown : classify(thrown, { boundary: 'client' }))
+    }
+  }
+
+  close(): void {
+    for (const ws of this.#server.clients) ws.close(CLOSE.goingAway, 'shutting_down')
+    const clients = [...this.#server.clients]
+    setTimeout(() => clients.forEach((ws) => ws.terminate()), 1_000).unref()
+  }
+
+  #serve(ws: WebSocket): void {
+    const connection = new Connection(ws, this.#options)
+    const heartbeat = setInterval(() => ws.ping(), this.#options.limits.heartbeatMs)
+    heartbeat.unref()
+    ws.on('message', (data) => void connection.take(String(data)))
+    ws.on('error', () => ws.terminate()) // a frame too large or not UTF-8; the close below says the rest
+    ws.on('close', () => {
+      clearInterval(heartbeat)
+      connection.end()
+    })
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+function tokenOf(req: IncomingMessage): string | undefined {
+  const offered = (req.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim())
+  const named = offered.find((name) => name.startsWith(WS_TOKEN_PREFIX))
+  return bearerToken(req) ?? named?.slice(WS_TOKEN_PREFIX.length)
+}
+
+function refuse(socket: Duplex, fault: Fault): void {
+  const problem = toProblem(fault)
+  const json = JSON.stringify(problem)
+  const length = Buffer.byteLength(json)
+  const head = `HTTP/1.1 ${problem.status} ${problem.title}\r\nContent-Type: application/problem+json\r\nContent-Length: ${length}`
+  socket.end(`${head}\r\nConnection: close\r\n\r\n${json}`)
+}
+
+type Params = { [M in WsMethod]: ReturnType<(typeof wsParamsSchemas)[M]['parse']> }
+
+class Connection {
+  readonly #ws: WebSocket
+  readonly #options: WebSocketOptions
+  readonly #subscriptions = new Map<string, AbortController>()
+
+  constructor(ws: WebSocket, options: WebSocketOptions) {
+    this.#ws = ws
+    this.#options = options
+  }
+
+  async take(text: string): Promise<void> {
+    let id: unknown = null
+    try {
+      const frame = parsed(text)
+      id = (frame as { id?: unknown } | null)?.id ?? null
+      const { method, params = {} } = parseRequest(wsRequestSchema, frame)
+      const after = await this.#answer(method, parseRequest(wsParamsSchemas[method] as never, params), id)
+      after?.()
+    } catch (thrown) {
+      const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'daemon' })
+      if (fault.class === 'internal') this.#options.onFault(fault)
+      this.#send({ id, error: fault.report })
+    }
+  }
+
+  end(): void {
+    for (const subscription of this.#subscriptions.values()) subscription.abort()
+    this.#subscriptions.clear()
+  }
+
+  /** Sends the result; what comes back, if anything, is to be done after it. */
+  async #answer<M extends WsMethod>(method: M, given: Params[M], id: unknown): Promise<(() => void) | undefined> {
+    const { sessions } = this.#options
+    const result = (value: unknown): void => this.#send({ id, result: value })
+    switch (method) {
+      case 'prompt': {
+        const { sessionId, idempotencyKey, ...request } = given as Params['prompt']
+        return void result(await sessions.prompt(sessionId, request, idempotencyKey))
+      }
+      case 'cancel': {
+        const { turnId, reason } = given as Params['cancel']
+        return void result((await sessions.cancel(turnId, { actor: 'user', reason: reason ?? null })).turn)
+      }
+      case 'resume':
+        return void result(await sessions.resume((given as Params['resume']).turnId))
+      case 'sessions':
+        return void result(await sessions.list((given as Params['sessions']).cursor))
+      case 'session':
+        return void result(await sessions.get((given as Params['session']).sessionId))
+      case 'unsubscribe': {
+        const { sessionId } = given as Params['unsubscribe']
+        this.#subscriptions.get(sessionId)?.abort()
+        this.#subscriptions.delete(sessionId)
+        return void result({ sessionId })
+      }
+      case 'subscribe': {
+        const { sessionId, after } = given as Params['subscribe']
+        const session = await sessions.open(sessionId)
+        const start = startOf(session, after)
+        result({ sessionId, journal: session.row.journal, lastSeq: session.feed.head, reset: start.reset })
+        return () => this.#subscribe(session, start.after, start.reset)
+      }
+      default:
+        throw new Fault('invalid_request', { error: `there is no method ${String(method)}` })
+    }
+  }
+
+  /** A second subscription to the same session takes the place of the first. */
+  #subscribe(session: LiveSession, after: number, reset: string | null): void {
+    this.#subscriptions.get(session.id)?.abort()
+    const over = new AbortController()
+    this.#subscriptions.set(session.id, over)
+    if (reset !== null) this.#send({ reset: { sessionId: session.id, reason: reset } })
+    this.#follow(session, after, over.signal).catch((thrown: unknown) => {
+      const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'daemon' })
+      this.#options.onFault(fault)
+      this.#ws.close(1011, fault.category)
+    })
+  }
+
+  async #follow(session: LiveSession, after: number, signal: AbortSignal): Promise<void> {
+    for await (const events of session.feed.tail(after, signal)) {
+      let sent: Promise<void> = Promise.resolve()
+      for (const event of events) {
+        if (signal.aborted) return
+        sent = this.#sendRaw(`{"event":${event.body}}`)
+      }
+      if (!(await this.#isTaken(sent, session))) {
+        this.#ws.close(CLOSE.slow, 'slow_consumer')
+        setTimeout(() => this.#ws.terminate(), 5_000).unref()
+        return
+      }
+    }
+    if (session.feed.ended !== undefined && !signal.aborted) {
+      this.#send({ closed: { sessionId: session.id, reason: session.feed.ended } })
+    }
+  }
+
+  async #isTaken(sent: Promise<void>, session: LiveSession): Promise<boolean> {
+    const { readerLagBytesMax, readerStallMsMax } = this.#options.limits
+    const before = session.feed.published
+    const from = performance.now()
+    const done = sent.then(() => true)
+    for (;;) {
+      const later = new Promise<false>((resolve) => {
+        setTimeout(() => resolve(false), 250).unref()
+      })
+      if (await Promise.race([done, later])) return true
+      const lag = session.feed.published - before
+      if (lag > readerLagBytesMax || performance.now() - from > readerStallMsMax) return false
+    }
+  }
+
+  #send(frame: unknown): void {
+    void this.#sendRaw(JSON.stringify(frame))
+  }
+
+  /** When the bytes have been taken by the system, or the socket is gone. */
+  #sendRaw(text: string): Promise<void> {
+    return new Promise((resolve) => {
+      this.#ws.send(text, () => resolve())
+    })
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new Fault('invalid_request', { facts: { name: 'the frame is not JSON' }, cause })
+  }
+}

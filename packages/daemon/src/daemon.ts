@@ -1,0 +1,235 @@
+/**
+ * Puts a daemon together and starts it: journal first, then what was left unfinished, then the door is opened.
+ * Shutdown goes the other way round and has a deadline.
+ */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Fault } from '@breakfall/faults'
+import { streamAnswer } from '@breakfall/model'
+import { bearerToken, createService, findGrant, loadTokens } from '@breakfall/wire/node'
+import { type Logger, pino } from 'pino'
+import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
+import { daemonRoutes } from './api/routes.ts'
+import { WebSocketApi } from './api/websocket.ts'
+import { Engine } from './engine/engine.ts'
+import type { Ports } from './engine/ports.ts'
+import { Sessions } from './engine/sessions.ts'
+import { within } from './engine/waiting.ts'
+import { ConfigReader } from './live-config.ts'
+import { type LocalModel, startLocalModel } from './model-server.ts'
+import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions, resolvePolicy, systemPromptOf } from './options.ts'
+import { RunnerEndpoint } from './runner/endpoint.ts'
+import { Secrets } from './secrets.ts'
+import { openSqliteStore } from './store/sqlite-store.ts'
+import type { Store } from './store/store.ts'
+
+export const DAEMON_VERSION = '0.1.0'
+
+export type Daemon = {
+  readonly url: string
+  readonly pid: number
+  readonly tokenFile: string
+  readonly token: string
+  /** The same commands as over the API, for whoever embeds the daemon. */
+  readonly sessions: Sessions
+  /** How many unfinished turns were taken up at start. */
+  readonly recovered: number
+  /** Finds, adopts or starts the runner now. Undefined where it cannot be reached yet. */
+  findRunner(): Promise<{ readonly url: string; readonly runnerId: string } | undefined>
+  /** Hands turns over, closes everything. `stopRunner` also ends the runner that this daemon started. */
+  close(options?: { readonly stopRunner?: boolean }): Promise<void>
+}
+
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const limits: DaemonLimits = { ...DAEMON_LIMITS, ...options.limits }
+  const { stateDir } = options
+  mkdirSync(stateDir, { recursive: true, mode: 0o700 })
+  const tokenFile = options.tokenFile ?? join(stateDir, 'daemon.token')
+  const grants = loadTokens(tokenFile)
+  const token = grants[0]?.token ?? ''
+  const secrets = new Secrets()
+  const log = logger(options, secrets)
+  const store = await openSqliteStore(join(stateDir, 'journal'), { pagesMax: options.journalPagesMax })
+  try {
+    const parts = await assemble(options, { limits, secrets, log, store, token })
+    const { sessions, engine, metrics, endpoint } = parts
+    const recovered = await sessions.loader.recover()
+    if (recovered > 0) log.info({ recovered }, 'took up unfinished turns')
+    const service = createService({
+      routes: daemonRoutes({
+        sessions,
+        limits,
+        version: DAEMON_VERSION,
+        ready: () => readiness(parts, store),
+        metricsText: () => metrics.text(),
+        consoleDir: options.consoleDir,
+      }),
+      boundary: 'daemon',
+      authorize: (req) => {
+        if (findGrant(grants, bearerToken(req)) === undefined) throw new Fault('unauthorized')
+      },
+      onAnswer: (answer) => metrics.request(answer),
+      onFault: (fault, call) => logFault(log, fault, call),
+    })
+    const sockets = new WebSocketApi({
+      sessions,
+      limits,
+      isToken: (given) => findGrant(grants, given) !== undefined,
+      onFault: (fault) => logFault(log, fault, {}),
+    })
+    parts.countSockets(() => sockets.connections)
+    service.server.on('upgrade', (req, socket, head) => sockets.upgrade(req, socket, head))
+    const { url } = await service.listen(options.port ?? 0, options.host)
+    writeDaemonFile(stateDir, { url, tokenFile })
+    log.info({ url }, 'listening')
+    let closing: Promise<void> | undefined
+    const close = async (stopRunner: boolean): Promise<void> => {
+      parts.beginClosing()
+      for (const session of sessions.loader.all) session.interrupt(new Fault('shutting_down'))
+      await within(engine.allSettled(), limits.shutdownMs)
+      for (const session of sessions.loader.all) session.feed.end('shutting_down')
+      sockets.close()
+      await service.close(Math.min(1_000, limits.shutdownMs))
+      await parts.localModel?.stop()
+      if (stopRunner) endpoint.stopStarted()
+      await store.close()
+      rmSync(join(stateDir, 'daemon.json'), { force: true })
+    }
+    return {
+      url,
+      pid: process.pid,
+      tokenFile,
+      token,
+      sessions,
+      recovered,
+      findRunner: () => findRunner(endpoint, log),
+      close: ({ stopRunner = false } = {}) => (closing ??= close(stopRunner)),
+    }
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+function logger(options: DaemonOptions, secrets: Secrets): Logger {
+  const out = options.logTo ?? process.stderr
+  return pino(
+    { level: options.logLevel ?? 'info', base: null, serializers: { err: pino.stdSerializers.errWithCause } },
+    { write: (line: string) => void out.write(secrets.scrubLine(line)) },
+  )
+}
+
+type Parts = {
+  readonly sessions: Sessions
+  readonly engine: Engine
+  readonly metrics: DaemonMetrics
+  readonly endpoint: RunnerEndpoint
+  readonly localModel: LocalModel | undefined
+  readonly isClosing: () => boolean
+  readonly beginClosing: () => void
+  readonly countSockets: (count: () => number) => void
+}
+
+async function assemble(
+  options: DaemonOptions,
+  given: { limits: DaemonLimits; secrets: Secrets; log: Logger; store: Store; token: string },
+): Promise<Parts> {
+  const { limits, secrets, log, store, token } = given
+  const { stateDir, now = Date.now, dice = Math.random, failpoint = () => undefined } = options
+  let isClosing = false
+  let sockets = (): number => 0
+  const endpoint: RunnerEndpoint = new RunnerEndpoint({
+    stateDir,
+    program: options.runnerProgram,
+    idleExitMs: options.runnerIdleExitMs,
+    config: async () => (await config.read()).runner,
+    onFound: ({ url, runnerId }) => log.info({ runner: url, runnerId }, 'runner found'),
+  })
+  const config = new ConfigReader(options, { secrets, log, moreSecrets: () => [token, endpoint.place?.token ?? ''] })
+  const { serve } = options.model
+  const localModel = serve === undefined ? undefined : await startLocalModel(serve, { stateDir, now })
+  const ports: Ports = {
+    store,
+    now,
+    dice,
+    stateDir,
+    limits,
+    log,
+    failpoint,
+    runner: endpoint,
+    metrics: { event: (event) => metrics.event(event) },
+    policyOf: (input) => resolvePolicy(options.policy ?? {}, input),
+    modelName: () => config.last.model.name,
+    model: async () => {
+      const { model } = await config.read()
+      return localModel === undefined ? model : { ...model, baseUrl: localModel.baseUrl }
+    },
+    streamAnswer: options.streamAnswer ?? streamAnswer,
+    explainModelFault: async (fault) => (await localModel?.explain(fault)) ?? fault,
+    modelReady: async (signal) => await localModel?.ready(signal),
+    fingerprint: () => config.fingerprint(),
+    scrub: (text) => secrets.scrub(text),
+    systemPrompt: systemPromptOf(options),
+    isClosing: () => isClosing,
+  }
+  const engine = new Engine(ports)
+  const sessions = new Sessions(ports, engine)
+  const metrics = createMetrics({
+    turnsDriven: () => engine.driven,
+    sessionsLive: () => sessions.loader.count,
+    socketsOpen: () => sockets(),
+  })
+  return {
+    sessions,
+    engine,
+    metrics,
+    endpoint,
+    localModel,
+    isClosing: () => isClosing,
+    beginClosing: () => {
+      isClosing = true
+    },
+    countSockets: (count) => {
+      sockets = count
+    },
+  }
+}
+
+async function readiness(parts: Parts, store: Store): Promise<{ isReady: boolean; checks: Record<string, string> }> {
+  const journal = await store.listSessions({ limit: 1 }).then(
+    () => 'ok',
+    () => 'failed', // the reason is in the log of whoever needed it; a probe only says that it is so
+  )
+  const checks = {
+    journal,
+    runner: parts.endpoint.place === undefined ? 'not_connected' : 'ok',
+    closing: String(parts.isClosing()),
+  }
+  return { isReady: journal === 'ok' && !parts.isClosing(), checks }
+}
+
+function logFault(log: Logger, fault: Fault, call: object): void {
+  const line = { ...call, category: fault.category, err: fault.class === 'internal' ? fault : undefined }
+  if (fault.class === 'internal') log.error(line, 'a request failed')
+  else log.debug(line, 'a request was refused')
+}
+
+function writeDaemonFile(stateDir: string, { url, tokenFile }: { url: string; tokenFile: string }): void {
+  const content = { url, pid: process.pid, tokenFile, version: DAEMON_VERSION }
+  writeFileSync(join(stateDir, 'daemon.json'), JSON.stringify(content), { mode: 0o600 })
+}
+
+async function findRunner(
+  endpoint: RunnerEndpoint,
+  log: Logger,
+): Promise<{ url: string; runnerId: string } | undefined> {
+  try {
+    const { place } = await endpoint.connect(null, 0, AbortSignal.timeout(30_000))
+    return { url: place.url, runnerId: place.runnerId }
+  } catch (err) {
+    log.warn({ err }, 'the runner is not reachable yet')
+    return undefined
+  }
+}

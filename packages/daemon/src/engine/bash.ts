@@ -1,0 +1,186 @@
+/**
+ * Runs a `bash` call as an exec at the runner, under an id that stands in the journal already.
+ *
+ * I1  The exec starts at most once: starting a known id attaches to it, so a lost answer, a dropped connection or a killed
+ *     daemon all come back to the same exec.
+ * I2  What was begun and cannot be asked about any more is `unknown`, never run again.
+ * I3  Output is taken up where the journal ends, by the exec's own seq: no line twice, none lost.
+ */
+import { duration, Fault, isFault } from '@breakfall/faults'
+import type { RunnerClient } from '@breakfall/runner/client'
+import type { Exec, ExecEvent, ExecExit, ExecRequest } from '@breakfall/wire'
+import type { Call } from '../turn/state.ts'
+import { ensureBox, isBoxGone, replaceBox } from './box.ts'
+import { Coalescer } from './coalesce.ts'
+import { GivenUp } from './given-up.ts'
+import type { Draft, LiveSession } from './live-session.ts'
+import { forModel, OutputTail, type Piece } from './output.ts'
+import type { Ports } from './ports.ts'
+import { callRunner } from './runner-call.ts'
+import { BASH_LIMITS, type ToolArguments } from './tools.ts'
+import { BOX_LOST, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
+
+export async function runBash(
+  ports: Ports,
+  session: LiveSession,
+  call: Call,
+  given: ToolArguments['bash'],
+): Promise<ToolOutcome> {
+  const timeoutMs = Math.min(given.timeoutMs ?? BASH_LIMITS.timeoutMs, BASH_LIMITS.timeoutMsMax)
+  let mayHaveStarted = !session.freshCalls.has(call.callId) && session.data.runnerId !== null
+  let run = 1
+  try {
+    return await callRunner(ports, session, async (client, runnerId) => {
+      for (;;) {
+        const execId = run === 1 ? call.execId : `${call.execId}.${run}`
+        const request: ExecRequest = { execId, shell: given.command, timeoutMs }
+        try {
+          await ensureBox(session, client, runnerId)
+          ports.failpoint('before:exec')
+          session.freshCalls.delete(call.callId)
+          await startExec(session, client, request, (isKnown) => {
+            mayHaveStarted ||= isKnown
+            if (!mayHaveStarted) session.freshCalls.add(call.callId)
+          })
+          ports.failpoint('after:exec')
+        } catch (thrown) {
+          if (!isBoxGone(thrown)) throw thrown
+          if (mayHaveStarted) return unknownOutcome('the box that ran it is gone') // I2
+          if (!(await replaceBox(session, client)).filesKept) return BOX_LOST
+          continue
+        }
+        const exit = await follow(session, client, call, execId)
+        // It certainly never ran, though its id is used up: another id, derived the same way by whoever comes after us.
+        if (exit.started === false && exit.cause === 'runner_lost' && run < RUNS_MAX) {
+          run += 1
+          continue
+        }
+        return outcomeOf(session, exit, timeoutMs)
+      }
+    })
+  } catch (thrown) {
+    const isElsewhere = thrown instanceof GivenUp && thrown.fault.category === 'runner_identity_mismatch'
+    if (isElsewhere && mayHaveStarted) return unknownOutcome('another runner answers in its place') // I2
+    if (!(thrown instanceof GivenUp) || !mayHaveStarted) throw thrown
+    throw new GivenUp({ ...thrown.fault, sideEffects: 'unknown' }, thrown.decision)
+  }
+}
+
+/** Ends the exec of a call, and says what is known about it then. */
+export async function killBash(
+  client: RunnerClient,
+  boxId: string,
+  call: Call,
+  signal: AbortSignal,
+): Promise<Exec | null> {
+  try {
+    await client.killExec(boxId, call.execId, { signal })
+    return await client.waitExec(boxId, call.execId, { signal })
+  } catch (thrown) {
+    const isNone = isFault(thrown) && (thrown.category === 'exec_not_found' || thrown.category === 'box_not_found')
+    if (isNone) return null
+    throw thrown
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+const RUNS_MAX = 3
+
+async function startExec(
+  session: LiveSession,
+  client: RunnerClient,
+  request: ExecRequest,
+  onTried: (mayHaveStarted: boolean) => void,
+): Promise<void> {
+  try {
+    await client.startExec(session.boxId, request, { signal: session.signal })
+    onTried(true)
+  } catch (thrown) {
+    onTried(!isFault(thrown) || thrown.report.sideEffects !== 'none')
+    throw thrown // I1: to ask again under the same id cannot start it twice
+  }
+}
+
+async function follow(session: LiveSession, client: RunnerClient, call: Call, execId: string): Promise<ExecExit> {
+  const { turn } = session.fold
+  const known = turn?.calls.find((entry) => entry.callId === call.callId) ?? call
+  const turnId = turn?.id ?? ''
+  const tail = new OutputTail(Buffer.byteLength(known.output))
+  const out = new Coalescer((drafts) => session.append(...drafts))
+  const draft = (stream: Piece['stream'], execSeq: number) =>
+    ({ type: 'tool-output', turnId, callId: call.callId, stream, execSeq }) as const
+  try {
+    const events = client.execEvents(session.boxId, execId, { after: known.execSeq, signal: session.signal }) // I3
+    for await (const event of events as AsyncIterable<ExecEvent | { type: 'fault'; fault: Fault }>) {
+      if (event.type === 'fault') throw event.fault
+      if (event.type === 'exit') {
+        const { seq: _seq, type: _type, ...exit } = event
+        const rest = tail.rest().map((piece) => ({ ...draft(piece.stream, event.seq), text: piece.text }))
+        await out.flush(...rest)
+        return exit as ExecExit
+      }
+      if (event.type === 'gap') {
+        const lost = `\n[… bytes ${event.from} to ${event.to} of ${event.stream} are no longer kept …]\n`
+        await out.push(draft(event.stream, event.seq), lost, () => false)
+      } else if (event.type === 'stdout' || event.type === 'stderr') {
+        const text = tail.take({ stream: event.type, text: textOf(event) })
+        const isSame = (held: Draft): boolean => held['stream'] === event.type
+        if (text !== '') await out.push(draft(event.type, event.seq), text, isSame)
+      }
+    }
+    throw new Fault('runner_unreachable', {
+      phase: 'stream',
+      errorRaw: 'the event stream ended without an exit record',
+    })
+  } finally {
+    out.drop()
+  }
+}
+
+function textOf(event: { data?: string | undefined; dataBase64?: string | undefined }): string {
+  // What is no UTF-8 is shown with replacement characters; the bytes themselves stay at the runner.
+  return event.data ?? Buffer.from(event.dataBase64 ?? '', 'base64').toString('utf8')
+}
+
+function outcomeOf(session: LiveSession, exit: ExecExit, timeoutMs: number): ToolOutcome {
+  if (exit.cause === 'runner_lost') return { ...unknownOutcome('the runner lost track of it'), exit }
+  const call = session.fold.turn?.calls.find((entry) => entry.result === null)
+  const output = forModel(call?.output ?? '').trimEnd()
+  if (exit.cause === 'exited' && exit.code === 0) {
+    return { outcome: 'ok', text: output === '' ? '(no output)' : output, exit }
+  }
+  const why = `[${endOf(exit, timeoutMs)}]${networkHint(output, session)}`
+  return { outcome: 'failed', text: output === '' ? why : `${output}\n${why}`, exit }
+}
+
+function endOf(exit: ExecExit, timeoutMs: number): string {
+  switch (exit.cause) {
+    case 'exited':
+      return exit.signalGuess === null
+        ? `exit code ${exit.code}`
+        : `exit code ${exit.code}, perhaps ${exit.signalGuess}`
+    case 'signaled':
+      return `ended by signal ${exit.signal ?? 'unknown'}`
+    case 'timed_out':
+      return `ended after ${duration(timeoutMs)}: time limit; pass timeoutMs for more`
+    case 'oom_killed':
+      return 'killed: out of memory'
+    case 'output_limit':
+      return 'ended: it wrote more than allowed; write to a file instead'
+    case 'box_stopped':
+      return 'ended: the box was stopped'
+    case 'killed':
+      return 'killed by request'
+    case 'spawn_failed':
+      return `could not be started${exit.reason === undefined ? '' : `: ${exit.reason}`}`
+    case 'runner_lost':
+      return 'the runner lost track of it'
+  }
+}
+
+const NAME_LOOKUP =
+  /could not resolve host|name or service not known|temporary failure in name resolution|EAI_AGAIN|ENOTFOUND/i
+
+const networkHint = (output: string, session: LiveSession): string =>
+  (session.data.box.network ?? 'none') === 'none' && NAME_LOOKUP.test(output) ? ' (this box has no network)' : ''

@@ -1,0 +1,55 @@
+/** Carries out one tool call and journals its result. Which tool needs what is decided here, and nowhere else. */
+import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
+import type { Call } from '../turn/state.ts'
+import { runBash } from './bash.ts'
+import { runEdit, runRead, runWrite } from './file-tools.ts'
+import { GivenUp } from './given-up.ts'
+import type { LiveSession } from './live-session.ts'
+import type { Ports } from './ports.ts'
+import { failedOutcome, type ToolOutcome } from './tool-outcome.ts'
+import { parseCall } from './tools.ts'
+
+export async function performCall(ports: Ports, session: LiveSession, call: Call): Promise<void> {
+  const outcome = await outcomeOf(ports, session, call)
+  const turnId = session.fold.turn?.id ?? ''
+  await session.append({ type: 'tool-result', turnId, callId: call.callId, ...outcome })
+  session.freshCalls.delete(call.callId)
+  if (outcome.outcome === 'unknown' && session.policy.outcomeUnknown === 'stop') {
+    const { report } = new Fault('exec_outcome_unknown', { turnId, callId: call.callId, execId: call.execId })
+    throw new GivenUp(report, { action: 'stop', because: 'side_effects_unknown' })
+  }
+}
+
+// ---- details ----
+
+async function outcomeOf(ports: Ports, session: LiveSession, call: Call): Promise<ToolOutcome> {
+  try {
+    const parsed = parseCall(call.tool, call.arguments, session.data.tools)
+    switch (parsed.tool) {
+      case 'bash':
+        return await runBash(ports, session, call, parsed.given)
+      case 'read':
+        return await runRead(ports, session, parsed.given)
+      case 'write':
+        return await runWrite(ports, session, parsed.given)
+      case 'edit':
+        return await runEdit(ports, session, call, parsed.given)
+    }
+  } catch (thrown) {
+    if (isFault(thrown) && FOR_THE_MODEL.has(thrown.category)) return failedOutcome(thrown.error)
+    throw thrown
+  }
+}
+
+/** Mistakes in what was asked for, which the model can see and mend. Everything else is the engine's. */
+const FOR_THE_MODEL: ReadonlySet<FaultCategory> = new Set([
+  'invalid_request',
+  'spawn_failed',
+  'file_not_found',
+  'not_found',
+  'forbidden',
+  'payload_too_large',
+  'range_not_satisfiable',
+  'precondition_failed',
+  'quota_exceeded',
+] satisfies FaultCategory[])

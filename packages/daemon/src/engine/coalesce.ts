@@ -1,0 +1,80 @@
+/**
+ * Gathers small pieces of text into events: 25 ms or 4 KiB, whichever comes first. A commit for every token would cost an
+ * fdatasync each; nobody reads faster than that anyway.
+ *
+ * I1  Order is kept: a piece of another kind first flushes what is held.
+ * I2  A failed write is told to whoever pushes or flushes next, once; nothing is dropped silently.
+ */
+import type { Draft } from './live-session.ts'
+
+export const COALESCE_DEFAULTS = { ms: 25, chars: 4 * 1024 } as const
+
+type Held = { readonly draft: Draft; text: string }
+
+export class Coalescer {
+  readonly #write: (drafts: readonly Draft[]) => Promise<unknown>
+  readonly #limits: { readonly ms: number; readonly chars: number }
+  #held: Held[] = []
+  #chars = 0
+  #timer: NodeJS.Timeout | undefined
+  #writing: Promise<unknown> = Promise.resolve()
+  #failed: { readonly error: unknown } | undefined
+
+  constructor(
+    write: (drafts: readonly Draft[]) => Promise<unknown>,
+    limits: { ms: number; chars: number } = COALESCE_DEFAULTS,
+  ) {
+    this.#write = write
+    this.#limits = limits
+  }
+
+  /** Takes a draft with `text`; `isSame` says whether it continues the one before. Waits only where much is held. */
+  async push(draft: Draft, text: string, isSame: (held: Draft) => boolean): Promise<void> {
+    this.#throwFailure()
+    const last = this.#held.at(-1)
+    if (last !== undefined && isSame(last.draft))
+      this.#held[this.#held.length - 1] = { draft: { ...draft }, text: last.text + text }
+    else this.#held.push({ draft, text }) // I1
+    this.#chars += text.length
+    if (this.#chars >= this.#limits.chars) await this.flush()
+    else this.#timer ??= setTimeout(() => this.#flushLater(), this.#limits.ms)
+  }
+
+  /** Everything held, and after it the given events, in one append. */
+  async flush(...then: readonly Draft[]): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const drafts = [...this.#taken(), ...then]
+    const before = this.#writing
+    const writing = before.then(() => {
+      this.#throwFailure()
+      return drafts.length === 0 ? undefined : this.#write(drafts)
+    })
+    this.#writing = writing.catch(() => undefined) // the error goes to this caller; the next flush waits for the end only
+    await writing
+  }
+
+  /** Lets go of the timer and of what is held. */
+  drop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#taken()
+  }
+
+  #flushLater(): void {
+    this.flush().catch((error: unknown) => {
+      this.#failed ??= { error } // I2
+    })
+  }
+
+  #taken(): Draft[] {
+    const drafts = this.#held.map(({ draft, text }) => ({ ...draft, text }))
+    this.#held = []
+    this.#chars = 0
+    return drafts
+  }
+
+  #throwFailure(): void {
+    if (this.#failed !== undefined) throw this.#failed.error
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * Ends a turn: open calls get a result, then comes the one terminal event, in one append.
+ *
+ * I1  A turn ends once: nothing is appended where it is over already.
+ * I2  A cancel reaches the process: the turn ends after the word that it is gone, or says plainly that there was none.
+ */
+import { duration, Fault, type FaultReport, LIMITS } from '@breakfall/faults'
+import type { CancelRequest } from '../store/store.ts'
+import type { Call, TurnFold } from '../turn/state.ts'
+import { killBash } from './bash.ts'
+import type { Draft, LiveSession } from './live-session.ts'
+import { forModel } from './output.ts'
+import type { Ports } from './ports.ts'
+import { failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
+
+/** The turn has failed. Calls that may have begun are `unknown`, the others were not run. */
+export async function endTurn(session: LiveSession, fault: Fault): Promise<void> {
+  await session.transact(({ turn }) => {
+    if (turn === null) return null // I1
+    const results = openCalls(turn).map((call) =>
+      session.freshCalls.has(call.callId)
+        ? resultOf(turn, call, failedOutcome(`This was not run: ${fault.error}`))
+        : resultOf(turn, call, unknownOutcome('the turn ended before its outcome was known')),
+    )
+    return { drafts: [...results, terminal(turn.id, fault.report)] }
+  })
+}
+
+export async function cancelTurn(
+  ports: Ports,
+  session: LiveSession,
+  cancel: CancelRequest,
+  open: readonly Call[],
+): Promise<void> {
+  const fault = new Fault('cancelled', {
+    facts: { name: cancel.actor === 'user' ? 'request' : cancel.actor, detail: cancel.reason ?? undefined },
+    errorRaw: `cancelled by ${cancel.actor}${cancel.reason === null ? '' : `: ${cancel.reason}`}`,
+    reason: cancel.reason ?? undefined,
+  })
+  await stopTurn(ports, session, open, fault, { actor: cancel.actor, reason: cancel.reason ?? undefined })
+}
+
+/** Ends a queued turn that never started. */
+export function cancelQueued(turnId: string, cancel: CancelRequest): Draft {
+  const { report } = new Fault('cancelled', {
+    facts: { name: cancel.actor, detail: cancel.reason ?? undefined },
+    reason: cancel.reason ?? undefined,
+  })
+  return { ...terminal(turnId, report), actor: cancel.actor }
+}
+
+export async function failTurn(
+  ports: Ports,
+  session: LiveSession,
+  why: 'crash_loop' | 'steps_spent' | 'deadline',
+  open: readonly Call[],
+): Promise<void> {
+  if (why === 'deadline') {
+    const limit = duration(session.policy.deadlineMs ?? 0)
+    const fault = new Fault('deadline_exceeded', { facts: { limit }, stopped: 'deadline_passed' })
+    return await stopTurn(ports, session, open, fault, { actor: 'deadline' })
+  }
+  const fault = why === 'crash_loop' ? crashLoop() : stepsSpent(session.policy.stepsMax)
+  await stopTurn(ports, session, open, fault, {})
+}
+
+// ---- details, in the order they are used above ----
+
+const openCalls = (turn: TurnFold): readonly Call[] => turn.calls.filter((call) => call.result === null)
+
+const resultOf = (turn: TurnFold, call: Call, outcome: ToolOutcome): Draft => ({
+  type: 'tool-result',
+  turnId: turn.id,
+  callId: call.callId,
+  ...outcome,
+})
+
+function terminal(turnId: string, report: FaultReport): Draft {
+  const { at: _at, ...rest } = report
+  return { ...rest, type: 'turn-error', turnId }
+}
+
+async function stopTurn(
+  ports: Ports,
+  session: LiveSession,
+  open: readonly Call[],
+  fault: Fault,
+  more: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const outcomes = await Promise.all(open.map(async (call) => [call, await stopCall(ports, session, call)] as const)) // I2
+  const isUnsure = outcomes.some(([, outcome]) => outcome.isUnsure)
+  const told = isUnsure ? fault.with({ sideEffects: 'unknown' }) : fault
+  await session.transact(({ turn }) => {
+    if (turn === null) return null // I1
+    const results = outcomes.map(([call, { isUnsure: _, ...outcome }]) => resultOf(turn, call, outcome))
+    return { drafts: [...results, { ...terminal(turn.id, told.report), ...more }] }
+  })
+}
+
+type Stopped = ToolOutcome & { readonly isUnsure: boolean }
+
+async function stopCall(ports: Ports, session: LiveSession, call: Call): Promise<Stopped> {
+  if (call.tool !== 'bash' || session.freshCalls.has(call.callId) || session.data.runnerId === null) {
+    return { outcome: 'cancelled', text: 'Cancelled before it ran.', isUnsure: false }
+  }
+  const output = forModel(call.output).trimEnd()
+  const said = (words: string): string => (output === '' ? words : `${output}\n${words}`)
+  const signal = AbortSignal.timeout(ports.limits.killMsMax)
+  try {
+    const { client } = await ports.runner.connect(session.data.runnerId, session.row.epoch, signal)
+    const exec = await killBash(client, session.boxId, call, signal)
+    const exit = exec?.exit ?? undefined
+    if (exec === null) return { outcome: 'cancelled', text: 'Cancelled before it ran.', isUnsure: false }
+    if (exit?.cause === 'exited') {
+      const outcome = exit.code === 0 ? 'ok' : 'failed'
+      return { outcome, text: said(`[exit code ${exit.code}, just before it was cancelled]`), exit, isUnsure: false }
+    }
+    return { outcome: 'cancelled', text: said('[cancelled: it was ended]'), exit, isUnsure: false }
+  } catch (thrown) {
+    ports.log.warn(
+      { err: thrown, sessionId: session.id, execId: call.execId },
+      'a cancelled command could not be reached',
+    )
+    return {
+      outcome: 'cancelled',
+      text: said('[cancelled, but the runner could not be reached: the command may still be running]'),
+      isUnsure: true,
+    }
+  }
+}
+
+const crashLoop = (): Fault =>
+  new Fault('crash_loop', {
+    facts: { name: 'the daemon', limit: `${LIMITS.restartsMax} times on this turn` },
+    stopped: 'restarts_spent',
+    boundary: 'daemon',
+  })
+
+const stepsSpent = (stepsMax: number): Fault =>
+  new Fault('quota_exceeded', {
+    boundary: 'daemon',
+    error: `the turn used all of its ${stepsMax} steps without coming to an end; send another prompt to go on, or raise stepsMax.`,
+    stopped: 'steps_spent',
+  })

@@ -1,0 +1,235 @@
+/**
+ * Drives a session: asks `next` what to do, does it, and asks again, until there is nothing left to do.
+ *
+ * I1  One loop per session at a time. What it does is in the journal before it is asked what follows.
+ * I2  Whatever goes wrong in a turn ends in a terminal or a parked event and leaves the session free; a bug in one turn
+ *     stops no other.
+ * I3  A closing daemon hands its turns over: parked with `shutting_down`, taken up by the next one.
+ */
+import { classify, decide, Fault, faultFrom, isFault } from '@breakfall/faults'
+import { next } from '../turn/next.ts'
+import type { Command, Part, TurnFold } from '../turn/state.ts'
+import { performAnswer } from './answer.ts'
+import { performCall } from './call.ts'
+import { cancelTurn, endTurn, failTurn } from './ending.ts'
+import { GivenUp } from './given-up.ts'
+import type { LiveSession } from './live-session.ts'
+import { parkTurn, stayParked } from './park.ts'
+import type { Ports } from './ports.ts'
+import { pause } from './waiting.ts'
+import { lookDelayMs } from './wake.ts'
+
+export class Engine {
+  readonly #ports: Ports
+  readonly #running = new Map<LiveSession, Promise<void>>()
+
+  constructor(ports: Ports) {
+    this.#ports = ports
+  }
+
+  isDriving(session: LiveSession): boolean {
+    return this.#running.has(session)
+  }
+
+  get driven(): number {
+    return this.#running.size
+  }
+
+  /** Makes sure that somebody works on the session. */
+  drive(session: LiveSession): void {
+    if (this.#running.has(session)) return // I1
+    const loop = this.#loop(session).finally(() => {
+      this.#running.delete(session)
+      // What arrived while the loop was on its way out would otherwise wait for ever.
+      if (!this.#ports.isClosing() && this.#next(session).do !== 'rest' && !session.isBroken) this.drive(session)
+    })
+    this.#running.set(session, loop)
+  }
+
+  /** When nobody works on the session any more. */
+  async settled(session: LiveSession): Promise<void> {
+    await this.#running.get(session)
+  }
+
+  /** When nobody works on anything any more. */
+  async allSettled(): Promise<void> {
+    await Promise.all(this.#running.values())
+  }
+
+  async #loop(session: LiveSession): Promise<void> {
+    const log = this.#ports.log.child({ sessionId: session.id })
+    while (!session.isBroken) {
+      if (this.#ports.isClosing()) return await this.#handOver(session)
+      const command = this.#next(session)
+      if (command.do === 'rest') return
+      session.rearm()
+      const deadline = this.#deadlineTimer(session)
+      try {
+        await this.#perform(session, command)
+      } catch (thrown) {
+        await this.#failed(session, thrown).catch((error: unknown) => {
+          session.isBroken = true
+          log.error({ err: error }, 'a session cannot go on')
+        })
+      } finally {
+        clearTimeout(deadline)
+      }
+    }
+  }
+
+  #next(session: LiveSession): Command {
+    const { fold, policy } = session
+    return next(fold, { policy, cancel: session.cancelOf(fold.turn?.id), now: this.#ports.now() })
+  }
+
+  async #perform(session: LiveSession, command: Exclude<Command, { do: 'rest' }>): Promise<void> {
+    const ports = this.#ports
+    const turnId = session.fold.turn?.id ?? ''
+    switch (command.do) {
+      case 'start':
+        return void (await session.append({ type: 'turn-start', turnId: command.turn.id, prompt: command.turn.prompt }))
+      case 'cancel':
+        return await cancelTurn(ports, session, command.cancel, command.open)
+      case 'fail':
+        return await failTurn(ports, session, command.why, command.open)
+      case 'stay-parked':
+        return await stayParked(ports, session, command.parked)
+      case 'pause':
+        return await pause(command.until - ports.now(), session.signal)
+      case 'discard':
+        return void (await session.append(...command.parts.map((part) => discarded(turnId, part))))
+      case 'begin-step':
+        return void (await session.append({ type: 'step-start', turnId, step: command.step }))
+      case 'answer':
+        return await performAnswer(ports, session, command.attempt)
+      case 'call':
+        return await performCall(ports, session, command.call)
+    }
+  }
+
+  /** I2: what a performer threw, turned into an event. */
+  async #failed(session: LiveSession, thrown: unknown): Promise<void> {
+    if (thrown instanceof GivenUp) return await this.#gaveUp(session, thrown)
+    const fault = classify(thrown, { boundary: 'daemon' })
+    if (fault.category === 'journal_full') return await this.#waitForRoom(session, fault)
+    if (isFault(thrown) && LOST.has(fault.category) && fault.report.boundary === 'journal') {
+      session.isBroken = true
+      return await session.breakDown(fault)
+    }
+    if (session.signal.aborted) return // stopped on purpose: `next` knows why
+    if (fault.report.next === 'park') return await this.#gaveUp(session, this.#parking(session, fault))
+    this.#ports.log.error({ err: thrown, sessionId: session.id, turnId: session.fold.turn?.id }, 'turn failed')
+    await this.#orWait(session, () => endTurn(session, fault.with({ stopped: 'not_retryable' })))
+  }
+
+  async #gaveUp(session: LiveSession, { fault, decision }: GivenUp): Promise<void> {
+    await this.#orWait(session, async () => {
+      if (decision.action === 'park') return await parkTurn(this.#ports, session, fault, decision.resumeAt)
+      return await endTurn(session, faultFrom({ ...fault, stopped: decision.because }))
+    })
+  }
+
+  /** A fault that asks for a person, from a call that does no trying of its own. */
+  #parking(session: LiveSession, fault: Fault): GivenUp {
+    const turn = session.fold.turn as TurnFold
+    const { failures, waitedMs, parks, parkedMs } = turn.budget
+    const { attemptsMax } = session.policy
+    const situation = {
+      attempt: attemptsMax,
+      failures,
+      waitedMs,
+      parks,
+      parkedMs,
+      dice: this.#ports.dice(),
+      canPark: true,
+    }
+    const decision = decide(fault.report, situation, session.policy, this.#ports.now())
+    const isFinal = decision.action === 'park' || decision.action === 'stop'
+    return new GivenUp(fault.report, isFinal ? decision : { action: 'stop', because: 'not_retryable' })
+  }
+
+  async #orWait(session: LiveSession, write: () => Promise<void>): Promise<void> {
+    try {
+      await write()
+    } catch (thrown) {
+      if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
+      await this.#waitForRoom(session, thrown)
+    }
+  }
+
+  /** The journal is full. The turn is parked in memory until the event that says so can be written. */
+  async #waitForRoom(session: LiveSession, fault: Fault): Promise<void> {
+    const { turn } = session.fold
+    if (turn === null) return
+    const report = fault.with({ turnId: turn.id }).report
+    session.parkedInMemory = { fault: report, since: new Date(this.#ports.now()).toISOString(), resumeAt: null }
+    try {
+      for (let look = 0; !this.#ports.isClosing(); look += 1) {
+        const { action } = decideFull(this.#ports, session, report)
+        try {
+          if (action === 'park') return await parkTurn(this.#ports, session, report, null)
+          return await endTurn(session, fault.with({ stopped: 'parking_off' }))
+        } catch (thrown) {
+          if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
+        }
+        session.rearm()
+        await pause(lookDelayMs(look, this.#ports.dice(), this.#ports.limits.probeMsFirst), session.signal)
+      }
+    } finally {
+      session.parkedInMemory = null
+    }
+  }
+
+  /** I3 */
+  async #handOver(session: LiveSession): Promise<void> {
+    const { turn } = session.fold
+    if (turn === null || turn.parked !== null || session.cancelOf(turn.id) !== null) return
+    try {
+      await parkTurn(this.#ports, session, new Fault('shutting_down', { turnId: turn.id }).report, null)
+    } catch (thrown) {
+      // The next daemon finds the turn unfinished, as after a crash, and takes it over; only the word of it is missing.
+      this.#ports.log.warn({ err: thrown, sessionId: session.id }, 'a turn could not be handed over')
+    }
+  }
+
+  #deadlineTimer(session: LiveSession): NodeJS.Timeout | undefined {
+    const { turn } = session.fold
+    const { deadlineMs } = session.policy
+    if (turn === null || deadlineMs === null) return undefined
+    const left = Date.parse(turn.startedAt) + deadlineMs - this.#ports.now()
+    const ms = Math.min(Math.max(left, 0), TIMER_MS_MAX)
+    return setTimeout(() => session.interrupt(new Fault('deadline_exceeded')), ms)
+  }
+}
+
+// ---- details ----
+
+const TIMER_MS_MAX = 2_147_483_000
+
+/** Somebody else owns the journal now, or it is damaged: this process must not write to it any more. */
+const LOST: ReadonlySet<string> = new Set(['lease_lost', 'journal_corrupt', 'not_found', 'other', 'shutting_down'])
+
+function discarded(turnId: string, { step, attempt, part }: Part) {
+  const because = new Fault('process_failed', {
+    boundary: 'daemon',
+    turnId,
+    error:
+      'the daemon was interrupted in the middle of this answer; what was unfinished is dropped and asked for again.',
+  }).report
+  return { type: 'part-discarded', turnId, step, attempt, part, because } as const
+}
+
+function decideFull(ports: Ports, session: LiveSession, report: Parameters<typeof decide>[0]) {
+  const { parks = 0, parkedMs = 0 } = session.fold.turn?.budget ?? {}
+  const { attemptsMax } = session.policy
+  const situation = {
+    attempt: attemptsMax,
+    failures: 0,
+    waitedMs: 0,
+    parks,
+    parkedMs,
+    dice: ports.dice(),
+    canPark: true,
+  }
+  return decide(report, situation, session.policy, ports.now())
+}

@@ -1,0 +1,121 @@
+/**
+ * The committed events of one session, for whoever reads along. Readers pull by seq: from memory where they are close to
+ * the head, from the store where they are not. Nothing is queued per reader, so a slow one costs nobody else anything.
+ *
+ * I1  Only committed events are in here: nothing leaves before it is in the journal.
+ * I2  A reader gets each seq once and in order, whether it comes from the store or from memory.
+ */
+import { encodeSse, formatCursor } from '@breakfall/wire'
+import type { Store, StoredEvent } from '../store/store.ts'
+
+const RECENT_EVENTS_MAX = 512
+const RECENT_CHARS_MAX = 1024 * 1024
+const PAGE_EVENTS = 256
+
+export type FedEvent = StoredEvent & {
+  /** Made once, for all readers. */
+  readonly sse: string
+}
+
+export class Feed {
+  readonly #store: Store
+  readonly #sessionId: string
+  readonly #journal: string
+  readonly #recent: FedEvent[] = []
+  #recentChars = 0
+  #head: number
+  #published = 0
+  #wakeups = new Set<() => void>()
+  #ended: string | undefined
+
+  constructor(store: Store, session: { id: string; journal: string; lastSeq: number }) {
+    this.#store = store
+    this.#sessionId = session.id
+    this.#journal = session.journal
+    this.#head = session.lastSeq
+  }
+
+  get head(): number {
+    return this.#head
+  }
+
+  get readers(): number {
+    return this.#wakeups.size
+  }
+
+  /** Characters published so far: by how much that grows tells a reader's lag. */
+  get published(): number {
+    return this.#published
+  }
+
+  /** Why no more events will come, where that is so. */
+  get ended(): string | undefined {
+    return this.#ended
+  }
+
+  publish(events: readonly StoredEvent[]): void {
+    for (const event of events) {
+      this.#recent.push(this.#fed(event))
+      this.#recentChars += event.body.length
+      this.#published += event.body.length
+      this.#head = event.seq
+    }
+    while (
+      this.#recent.length > 1 &&
+      (this.#recent.length > RECENT_EVENTS_MAX || this.#recentChars > RECENT_CHARS_MAX)
+    ) {
+      this.#recentChars -= this.#recent.shift()?.body.length ?? 0
+    }
+    this.#wake()
+  }
+
+  /** Ends every reader once it has read what there is. */
+  end(reason: string): void {
+    this.#ended ??= reason
+    this.#wake()
+  }
+
+  /** Events after a seq, page by page, for ever; until the signal or the end of the feed. */
+  async *tail(after: number, signal: AbortSignal): AsyncGenerator<readonly FedEvent[], void, undefined> {
+    let seq = after
+    let notify = (): void => undefined
+    const wake = (): void => notify()
+    this.#wakeups.add(wake)
+    signal.addEventListener('abort', wake)
+    try {
+      while (!signal.aborted) {
+        if (seq < this.#head) {
+          const page = await this.#page(seq)
+          seq = page.at(-1)?.seq ?? seq
+          yield page
+        } else if (this.#ended === undefined) {
+          await new Promise<void>((resolve) => {
+            notify = resolve
+          })
+        } else return
+      }
+    } finally {
+      this.#wakeups.delete(wake)
+      signal.removeEventListener('abort', wake)
+    }
+  }
+
+  async #page(after: number): Promise<readonly FedEvent[]> {
+    const first = this.#recent[0]?.seq
+    if (first !== undefined && after + 1 >= first) {
+      const from = after + 1 - first // I2: seqs have no gaps, so the place is arithmetic
+      return this.#recent.slice(from, from + PAGE_EVENTS)
+    }
+    const stored = await this.#store.read(this.#sessionId, after, PAGE_EVENTS)
+    return stored.filter((event) => event.seq <= this.#head).map((event) => this.#fed(event))
+  }
+
+  #fed(event: StoredEvent): FedEvent {
+    const id = formatCursor(this.#journal, event.seq)
+    return { ...event, sse: encodeSse({ event: event.type, id, data: event.body }) }
+  }
+
+  #wake(): void {
+    for (const wake of this.#wakeups) wake()
+  }
+}

@@ -1,0 +1,235 @@
+/**
+ * A session in memory: its fold, its feed, and the only way to write its journal.
+ *
+ * I1  Journal first: fold and readers move only after the store has committed.
+ * I2  Writes of one session happen one after another; each is decided on the state that the one before it left.
+ * I3  A cancel that was accepted is durable: it is stored with its turn before anybody is told.
+ */
+import type { Fault, Policy } from '@breakfall/faults'
+import { type EventType, isTerminal, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
+import type { Append, CancelRequest, KeyRow, SessionData, SessionRow, Store, StoredEvent } from '../store/store.ts'
+import { reduce } from '../turn/reduce.ts'
+import type { Parked, SessionFold } from '../turn/state.ts'
+import { sessionState, sessionView, turnView } from '../turn/view.ts'
+import { Feed } from './feed.ts'
+import { Mutex } from './mutex.ts'
+import type { Ports } from './ports.ts'
+
+/** An event before it has a place in the journal. */
+export type Draft = { readonly type: EventType; readonly turnId: string } & Readonly<Record<string, unknown>>
+
+export type Writing = {
+  readonly drafts: readonly Draft[]
+  readonly data?: SessionData | undefined
+  readonly key?: ((events: readonly SessionEvent[]) => KeyRow) | undefined
+  readonly cancel?: { readonly turnId: string; readonly request: CancelRequest } | undefined
+}
+
+export class LiveSession {
+  readonly feed: Feed
+  readonly policy: Policy
+  /** Calls that this process journalled itself and has not begun: everything else may have been begun by another. */
+  readonly freshCalls = new Set<string>()
+  /** True where this process must not write to the journal any more. */
+  isBroken = false
+  readonly #ports: Ports
+  readonly #store: Store
+  readonly #mutex = new Mutex()
+  readonly #cancels = new Map<string, CancelRequest>()
+  #row: SessionRow
+  #fold: SessionFold
+  #stop = new AbortController()
+  #pokes = new Set<() => void>()
+  #parkedInMemory: Parked | null = null
+
+  constructor(ports: Ports, row: SessionRow, fold: SessionFold) {
+    this.#ports = ports
+    this.#store = ports.store
+    this.#row = row
+    this.#fold = fold
+    this.policy = ports.policyOf(row.data.policy)
+    this.feed = new Feed(ports.store, row)
+  }
+
+  get id(): string {
+    return this.#row.id
+  }
+
+  get row(): SessionRow {
+    return this.#row
+  }
+
+  get data(): SessionData {
+    return this.#row.data
+  }
+
+  get fold(): SessionFold {
+    return this.#fold
+  }
+
+  get boxId(): string {
+    return this.#row.data.box.id ?? this.#row.id
+  }
+
+  /** Set while the journal itself cannot take the event that says so. */
+  get parkedInMemory(): Parked | null {
+    return this.#parkedInMemory
+  }
+
+  set parkedInMemory(parked: Parked | null) {
+    this.#parkedInMemory = parked
+  }
+
+  view(): Session {
+    const state = sessionState(this.#fold, this.#parkedInMemory)
+    const turnId = this.#fold.turn?.id ?? this.#fold.queue[0]?.id ?? null
+    return sessionView({ ...this.#row, state, turnId }, this.#ports.modelName())
+  }
+
+  turn(turnId: string): Turn | undefined {
+    return turnView(this.#fold, this.id, turnId, this.#parkedInMemory)
+  }
+
+  cancelOf(turnId: string | undefined): CancelRequest | null {
+    return (turnId === undefined ? undefined : this.#cancels.get(turnId)) ?? null
+  }
+
+  /** Takes up a cancel that an earlier process had accepted. */
+  recallCancel(turnId: string, request: CancelRequest): void {
+    this.#cancels.set(turnId, request)
+  }
+
+  // ---- stopping and waking what the engine does ----
+
+  /** Aborted when the current turn is to stop what it is doing. */
+  get signal(): AbortSignal {
+    return this.#stop.signal
+  }
+
+  interrupt(reason: unknown): void {
+    this.#stop.abort(reason)
+    this.poke()
+  }
+
+  /** After an interruption was answered for: the next thing may run again. */
+  rearm(): void {
+    if (this.#stop.signal.aborted) this.#stop = new AbortController()
+  }
+
+  /** Something changed that a waiting turn may care about. */
+  poke(): void {
+    for (const wake of this.#pokes) wake()
+  }
+
+  onPoke(wake: () => void): () => void {
+    this.#pokes.add(wake)
+    return () => this.#pokes.delete(wake)
+  }
+
+  /** The journal is lost to us: readers are told why, and a damaged one is set aside with the evidence. */
+  async breakDown(fault: Fault): Promise<void> {
+    this.isBroken = true
+    this.feed.end(fault.category)
+    this.#ports.log.error({ err: fault, sessionId: this.id }, 'a session has lost its journal')
+    if (fault.category !== 'journal_corrupt') return
+    await this.#store.quarantine(this.id, fault.report)
+    this.#row = { ...this.#row, quarantined: fault.report }
+  }
+
+  // ---- the journal ----
+
+  append(...drafts: readonly Draft[]): Promise<readonly SessionEvent[]> {
+    return this.transact(() => ({ drafts }))
+  }
+
+  setData(patch: Partial<SessionData>): Promise<readonly SessionEvent[]> {
+    return this.transact(() => ({ drafts: [], data: { ...this.data, ...patch } }))
+  }
+
+  /** Decides on the current state what to write, and writes it. Null writes nothing. */
+  transact(decide: (fold: SessionFold) => Writing | null): Promise<readonly SessionEvent[]> {
+    return this.#mutex.run(async () => {
+      const writing = decide(this.#fold) // I2
+      if (writing === null) return []
+      const events = writing.drafts.map((draft, index) => this.#clean(this.#numbered(draft, index)))
+      for (const event of events) this.#ports.failpoint(`before:${event.type}`)
+      const fold = events.reduce(reduce, this.#fold)
+      const append = this.#appendOf(writing, events, fold)
+      await this.#store.append(append)
+      this.#commit(append, writing, fold)
+      for (const event of events) this.#ports.failpoint(`after:${event.type}`)
+      for (const event of events) this.#ports.metrics.event(event)
+      return events
+    })
+  }
+
+  #numbered(draft: Draft, index: number): SessionEvent {
+    const { type, turnId, ...rest } = draft
+    const at = new Date(this.#ports.now()).toISOString()
+    return {
+      seq: this.#row.lastSeq + 1 + index,
+      type,
+      sessionId: this.id,
+      turnId,
+      at,
+      ...rest,
+    } as unknown as SessionEvent
+  }
+
+  /** What machines said about a failure may quote a key of ours. */
+  #clean(event: SessionEvent): SessionEvent {
+    if (!QUOTING.has(event.type)) return event
+    const text = JSON.stringify(event)
+    const clean = this.#ports.scrub(text)
+    return clean === text ? event : (JSON.parse(clean) as SessionEvent)
+  }
+
+  #appendOf(writing: Writing, events: readonly SessionEvent[], fold: SessionFold): Append {
+    const state = sessionState(fold)
+    const turnId = fold.turn?.id ?? fold.queue[0]?.id ?? null
+    const isMoved = state !== this.#row.state || turnId !== this.#row.turnId
+    const { cancel, data, key } = writing
+    const shown = new Set(events.filter((event) => !isStreamed(event)).map((event) => event.turnId))
+    if (cancel !== undefined) shown.add(cancel.turnId)
+    const turns = [...shown].flatMap((id) => {
+      const view = turnView(fold, this.id, id, null)
+      const request = cancel?.turnId === id ? cancel.request : this.cancelOf(id)
+      return view === undefined ? [] : [{ turnId: id, sessionId: this.id, view, cancel: request }]
+    })
+    return {
+      sessionId: this.id,
+      epoch: this.#row.epoch,
+      after: this.#row.lastSeq,
+      events: events.map(stored),
+      ...(isMoved ? { set: { state, turnId } } : {}),
+      ...(data === undefined ? {} : { data }),
+      ...(turns.length === 0 ? {} : { turns }),
+      ...(key === undefined ? {} : { key: key(events) }),
+      essential: events.some((event) => event.type === 'parked' || isTerminal(event)),
+    }
+  }
+
+  #commit(append: Append, writing: Writing, fold: SessionFold): void {
+    const lastSeq = append.events.at(-1)?.seq ?? this.#row.lastSeq
+    this.#row = { ...this.#row, ...append.set, lastSeq, data: writing.data ?? this.#row.data }
+    this.#fold = fold // I1
+    if (writing.cancel !== undefined) this.#cancels.set(writing.cancel.turnId, writing.cancel.request) // I3
+    this.feed.publish(append.events)
+  }
+}
+
+// ---- details ----
+
+const STREAMED: ReadonlySet<EventType> = new Set(['text-delta', 'reasoning-delta', 'tool-draft', 'tool-output'])
+
+const QUOTING: ReadonlySet<EventType> = new Set(['part-discarded', 'retry', 'parked', 'turn-error', 'tool-result'])
+
+/** Events that come by the hundred and change nothing that a turn's view shows. */
+const isStreamed = (event: SessionEvent): boolean => STREAMED.has(event.type)
+
+const stored = (event: SessionEvent): StoredEvent => ({
+  seq: event.seq,
+  type: event.type,
+  turnId: event.turnId,
+  body: JSON.stringify(event),
+})

@@ -1,0 +1,173 @@
+/**
+ * Brings sessions into memory and lets go of them again; takes up what an earlier process left unfinished.
+ *
+ * I1  A session is loaded once, however many ask for it at the same time.
+ * I2  A journal that cannot be read is set aside with the evidence; nothing else stops for it.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
+import type { SessionEvent } from '@breakfall/wire'
+import type { SessionRow, Store } from '../store/store.ts'
+import { isHandOver, reduce } from '../turn/reduce.ts'
+import { EMPTY_FOLD, type SessionFold } from '../turn/state.ts'
+import type { Engine } from './engine.ts'
+import { LiveSession } from './live-session.ts'
+import { resumeTurn } from './park.ts'
+import type { Ports } from './ports.ts'
+
+const PAGE_EVENTS = 2_000
+const LOADS_AT_ONCE = 32
+
+export class SessionLoader {
+  readonly #ports: Ports
+  readonly #store: Store
+  readonly #engine: Engine
+  readonly #live = new Map<string, LiveSession>()
+  readonly #loading = new Map<string, Promise<LiveSession | undefined>>()
+
+  constructor(ports: Ports, engine: Engine) {
+    this.#ports = ports
+    this.#store = ports.store
+    this.#engine = engine
+  }
+
+  get all(): Iterable<LiveSession> {
+    return [...this.#live.values()]
+  }
+
+  get count(): number {
+    return this.#live.size
+  }
+
+  peek(id: string): LiveSession | undefined {
+    const session = this.#live.get(id)
+    if (session === undefined || session.isBroken) return undefined
+    this.#live.delete(id) // to the end of the line: what is used is dropped last
+    this.#live.set(id, session)
+    return session
+  }
+
+  async open(id: string): Promise<LiveSession | undefined> {
+    const live = this.peek(id)
+    if (live !== undefined) return live
+    const loading = this.#loading.get(id) ?? this.#load(id).finally(() => this.#loading.delete(id)) // I1
+    this.#loading.set(id, loading)
+    return await loading
+  }
+
+  forget(id: string, reason: string): void {
+    this.#live.get(id)?.feed.end(reason)
+    this.#live.delete(id)
+  }
+
+  /** Takes over every unfinished turn. Returns how many. */
+  async recover(): Promise<number> {
+    await this.#setAsideDamaged()
+    const rows = await this.#store.claimUnfinished()
+    const left = [...rows]
+    const worker = async (): Promise<void> => {
+      for (let row = left.pop(); row !== undefined; row = left.pop()) await this.#takeOver(row)
+    }
+    await Promise.all(Array.from({ length: LOADS_AT_ONCE }, worker))
+    return rows.length
+  }
+
+  // ---- details, in the order they are used above ----
+
+  async #load(id: string): Promise<LiveSession | undefined> {
+    const found = await this.#store.getSession(id)
+    if (found === undefined) return undefined
+    if (found.quarantined !== null) throw faultFrom(found.quarantined)
+    const row = await this.#store.claim(id)
+    if (row === undefined) return undefined
+    const session = await this.#folded(row)
+    this.#live.set(id, session)
+    this.#makeRoom()
+    return session
+  }
+
+  async #folded(row: SessionRow): Promise<LiveSession> {
+    try {
+      const fold = await this.#foldOf(row)
+      const session = new LiveSession(this.#ports, row, fold)
+      for (const turnId of [fold.turn?.id, ...fold.queue.map((queued) => queued.id)]) {
+        const cancel = turnId === undefined ? undefined : (await this.#store.getTurn(turnId))?.cancel
+        if (turnId !== undefined && cancel != null) session.recallCancel(turnId, cancel)
+      }
+      return session
+    } catch (thrown) {
+      const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'journal' })
+      // An event that cannot be parsed or folded is damage too, whatever its hash says.
+      const damage = isFault(thrown) && thrown.category !== 'journal_corrupt' ? undefined : asDamage(fault, row.id)
+      if (damage === undefined) throw thrown
+      await this.#setAside(row.id, damage)
+      throw damage
+    }
+  }
+
+  async #foldOf(row: SessionRow): Promise<SessionFold> {
+    let fold: SessionFold = EMPTY_FOLD
+    for (let after = 0; after < row.lastSeq;) {
+      const events = await this.#store.read(row.id, after, PAGE_EVENTS)
+      for (const { body } of events) fold = reduce(fold, JSON.parse(body) as SessionEvent)
+      after = events.at(-1)?.seq ?? row.lastSeq
+    }
+    return fold
+  }
+
+  async #takeOver(row: SessionRow): Promise<void> {
+    try {
+      const session = await this.#folded(row)
+      this.#live.set(row.id, session)
+      const { turn } = session.fold
+      if (turn?.parked != null && isHandOver(turn.parked.fault.category)) await resumeTurn(session, 'restart')
+      else if (turn !== null && turn.parked === null) {
+        await session.append({ type: 'taken-over', turnId: turn.id, epoch: row.epoch })
+      }
+      this.#engine.drive(session)
+    } catch (thrown) {
+      this.#ports.log.error({ err: thrown, sessionId: row.id }, 'an unfinished turn could not be taken over') // I2
+    }
+  }
+
+  /** What the store found when it was opened: sessions whose journal is shorter than it once was. */
+  async #setAsideDamaged(): Promise<void> {
+    for (const { sessionId, what } of this.#store.problems) {
+      this.#ports.log.error({ sessionId, what }, 'the journal has lost data')
+      if (sessionId === null) continue
+      const fault = new Fault('journal_corrupt', {
+        facts: { name: `session ${sessionId}`, detail: what },
+        errorRaw: what,
+      })
+      await this.#setAside(sessionId, fault)
+    }
+  }
+
+  async #setAside(sessionId: string, fault: Fault): Promise<void> {
+    this.#ports.log.error({ err: fault, sessionId }, 'a session is set aside: its journal is damaged')
+    await this.#store.quarantine(sessionId, fault.report)
+    const folder = join(this.#ports.stateDir, 'quarantine')
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    writeFileSync(join(folder, `${sessionId}.json`), JSON.stringify(fault.report, null, 2), { mode: 0o600 })
+  }
+
+  /** Sessions that nobody works on or reads are dropped from memory, oldest first. */
+  #makeRoom(): void {
+    const idleMax = this.#ports.limits.sessionsIdleMax
+    if (this.#live.size <= idleMax) return
+    for (const [id, session] of this.#live) {
+      if (this.#live.size <= idleMax) return
+      const isUsed = session.fold.turn !== null || session.feed.readers > 0 || this.#engine.isDriving(session)
+      if (!isUsed) this.#live.delete(id)
+    }
+  }
+}
+
+function asDamage(fault: Fault, sessionId: string): Fault {
+  if (fault.category === 'journal_corrupt') return fault
+  return new Fault('journal_corrupt', {
+    facts: { name: `session ${sessionId}`, detail: 'an event cannot be read' },
+    cause: fault,
+  })
+}

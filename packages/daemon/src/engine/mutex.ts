@@ -1,0 +1,10 @@
+/** One at a time, in order of arrival. A task that fails fails alone. */
+export class Mutex {
+  #last: Promise<unknown> = Promise.resolve()
+
+  run<T>(task: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(task)
+    this.#last = result.catch(() => undefined) // the caller has the error; the next task only waits for the end
+    return result
+  }
+}

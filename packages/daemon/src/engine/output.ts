@@ -1,0 +1,57 @@
+/**
+ * A command's output on its way to the journal and to the model: the head as it comes, the tail once it is over, and what
+ * lies between only counted. All of it stays at the runner.
+ */
+
+export const OUTPUT_LIMITS = {
+  journalBytes: 256 * 1024, // head, and as much again for the tail
+  modelChars: 16 * 1024, // head, and as much again for the tail
+} as const
+
+export type Piece = { readonly stream: 'stdout' | 'stderr'; readonly text: string }
+
+export class OutputTail {
+  readonly #pieces: Piece[] = []
+  #bytes = 0
+  #headLeft: number
+  #omitted = 0
+
+  constructor(journalledBytes: number) {
+    this.#headLeft = Math.max(0, OUTPUT_LIMITS.journalBytes - journalledBytes)
+  }
+
+  /** The part of a piece that belongs to the head and is journalled at once; the rest is kept for the tail. */
+  take(piece: Piece): string {
+    const bytes = Buffer.byteLength(piece.text)
+    if (bytes <= this.#headLeft) {
+      this.#headLeft -= bytes
+      return piece.text
+    }
+    // A piece is never split between head and tail: where the head ends is then the end of an exec event, and a reader
+    // that comes back after a crash can ask the runner for exactly what follows.
+    this.#headLeft = 0
+    this.#pieces.push(piece)
+    this.#bytes += bytes
+    while (this.#bytes > OUTPUT_LIMITS.journalBytes && this.#pieces.length > 1) {
+      const gone = Buffer.byteLength(this.#pieces.shift()?.text ?? '')
+      this.#bytes -= gone
+      this.#omitted += gone
+    }
+    return ''
+  }
+
+  /** What is journalled at the end: a marker with the count, where something was left out, and the tail. */
+  rest(): readonly Piece[] {
+    if (this.#pieces.length === 0) return []
+    const marker = `\n[… ${this.#omitted} bytes left out here; the runner keeps all of it …]\n`
+    return this.#omitted === 0 ? this.#pieces : [{ stream: 'stdout', text: marker }, ...this.#pieces]
+  }
+}
+
+/** Head and tail of a text, with the count of what is left out between. */
+export function forModel(text: string, charsEach: number = OUTPUT_LIMITS.modelChars): string {
+  if (text.length <= charsEach * 2) return text
+  const head = text.slice(0, charsEach).toWellFormed()
+  const tail = text.slice(-charsEach).toWellFormed()
+  return `${head}\n[… ${text.length - charsEach * 2} characters left out …]\n${tail}`
+}

@@ -1,0 +1,119 @@
+/**
+ * Parks a turn, and keeps it parked until it can go on.
+ *
+ * I1  A parked turn resumes once: whoever finds it ready appends `resumed` on the state that still says parked.
+ * I2  Waiting costs nothing but a timer, and looks get rarer: five hundred parked turns are no storm.
+ * I3  Longer than the policy allows it does not wait: it ends, with the category that parked it.
+ */
+import { statfs } from 'node:fs/promises'
+import { Fault, type FaultReport, isFault } from '@breakfall/faults'
+import { deadlineAt } from '../turn/next.ts'
+import type { Parked, TurnFold } from '../turn/state.ts'
+import { endTurn } from './ending.ts'
+import type { LiveSession } from './live-session.ts'
+import type { Ports } from './ports.ts'
+import { pause } from './waiting.ts'
+import { lookDelayMs, resumeTime, takesConnections, wakeKind } from './wake.ts'
+
+type Because = 'time' | 'signal' | 'person' | 'restart'
+
+const ROOM_BYTES_MIN = 8 * 1024 * 1024 // less than that would be full again at once
+
+export async function parkTurn(
+  ports: Ports,
+  session: LiveSession,
+  fault: FaultReport,
+  asked: number | null,
+): Promise<void> {
+  const turn = session.fold.turn as TurnFold
+  const at = resumeTime(fault, asked, turn.budget.parks, ports.dice(), ports.now())
+  await session.append({
+    type: 'parked',
+    turnId: turn.id,
+    fault: { ...fault, turnId: turn.id },
+    resumeAt: at === null ? null : new Date(at).toISOString(),
+  })
+  ports.log.warn({ sessionId: session.id, turnId: turn.id, category: fault.category }, 'turn parked')
+}
+
+/** Appends `resumed`, unless somebody else has. True where the turn was parked. */
+export async function resumeTurn(session: LiveSession, because: Because): Promise<boolean> {
+  const events = await session.transact(({ turn }) =>
+    turn?.parked == null ? null : { drafts: [{ type: 'resumed', turnId: turn.id, because }] },
+  ) // I1
+  return events.length > 0
+}
+
+/** Returns when the turn is not parked any more, or when something happened that `next` has to look at. */
+export async function stayParked(ports: Ports, session: LiveSession, parked: Parked): Promise<void> {
+  const turn = session.fold.turn as TurnFold
+  const kind = wakeKind(parked.fault)
+  const resumeAt = parked.resumeAt === null ? null : Date.parse(parked.resumeAt)
+  const spentAt = Date.parse(parked.since) + session.policy.parkMsMax - turn.budget.parkedMs
+  const deadline = deadlineAt(turn, session.policy) ?? Number.POSITIVE_INFINITY
+  const before = kind === 'config' ? await ports.fingerprint() : ''
+  for (let look = 0; ; look += 1) {
+    const lookAt =
+      kind === 'time' || kind === 'restart' ? Number.POSITIVE_INFINITY : ports.now() + nextLook(ports, look)
+    const until = Math.min(resumeAt ?? Number.POSITIVE_INFINITY, lookAt, spentAt, deadline)
+    if (await isPoked(session, until - ports.now())) return
+    const now = ports.now()
+    if (now >= deadline) return
+    if (resumeAt !== null && now >= resumeAt) return void (await resumeTurn(session, 'time'))
+    if (now >= spentAt)
+      return await endTurn(session, new Fault(parked.fault.category, { ...parked.fault, stopped: 'park_time_spent' })) // I3
+    if (now >= lookAt && (await isReady(ports, session, kind, before))) return void (await resumedOrFull(session))
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+const nextLook = (ports: Ports, look: number): number => lookDelayMs(look, ports.dice(), ports.limits.probeMsFirst) // I2
+
+/** True where somebody interrupted the wait: a cancel, a resume, a shutdown. */
+async function isPoked(session: LiveSession, ms: number): Promise<boolean> {
+  if (session.signal.aborted) return true
+  const poked = new AbortController()
+  const forget = session.onPoke(() => poked.abort())
+  try {
+    await pause(ms, poked.signal)
+  } finally {
+    forget()
+  }
+  return poked.signal.aborted || session.fold.turn?.parked == null
+}
+
+async function isReady(
+  ports: Ports,
+  session: LiveSession,
+  kind: ReturnType<typeof wakeKind>,
+  before: string,
+): Promise<boolean> {
+  switch (kind) {
+    case 'runner':
+      return await ports.runner.probe(session.data.runnerId, session.signal)
+    case 'model':
+      return await takesConnections((await ports.model()).baseUrl, session.signal)
+    case 'journal':
+      return await hasRoom(ports.stateDir)
+    case 'config':
+      return (await ports.fingerprint()) !== before
+    case 'time':
+    case 'restart':
+      return false
+  }
+}
+
+async function hasRoom(folder: string): Promise<boolean> {
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize >= ROOM_BYTES_MIN
+}
+
+async function resumedOrFull(session: LiveSession): Promise<void> {
+  try {
+    await resumeTurn(session, 'signal')
+  } catch (thrown) {
+    // Still no room for the journal: stay as it is, and look again.
+    if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
+  }
+}

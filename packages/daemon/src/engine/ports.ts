@@ -1,0 +1,41 @@
+/** Everything that the engine needs from outside, injected, so that a test can stand in for any of it. */
+import type { Fault, Policy } from '@breakfall/faults'
+import type { AnswerEvent, AnswerOptions, AnswerRequest } from '@breakfall/model'
+import type { PolicyInput, SessionEvent } from '@breakfall/wire'
+import type { Logger } from 'pino'
+import type { DaemonLimits, ModelConfig } from '../options.ts'
+import type { RunnerEndpoint } from '../runner/endpoint.ts'
+import type { Store } from '../store/store.ts'
+
+export type Ports = {
+  readonly store: Store
+  readonly now: () => number
+  readonly dice: () => number
+  readonly policyOf: (input: PolicyInput) => Policy
+  readonly modelName: () => string
+  /** The model's configuration as it is now: read again for every answer. */
+  readonly model: () => Promise<ModelConfig>
+  readonly streamAnswer: (request: AnswerRequest, options: AnswerOptions) => AsyncIterable<AnswerEvent>
+  /** What is known about why a local model server failed, where one is supervised. */
+  readonly explainModelFault: (fault: Fault) => Promise<Fault>
+  /** Resolves when a supervised model server can be asked, at once where there is none. */
+  readonly modelReady: (signal: AbortSignal) => Promise<void>
+  readonly runner: RunnerEndpoint
+  /** The text without any secret that this daemon knows. */
+  readonly scrub: (text: string) => string
+  /** Changes whenever the configuration or a token does. */
+  readonly fingerprint: () => Promise<string>
+  readonly stateDir: string
+  readonly limits: DaemonLimits
+  readonly systemPrompt: string
+  readonly log: Logger
+  readonly metrics: EngineMetrics
+  /** Does nothing, except in tests that kill the process at a named point. */
+  readonly failpoint: (name: string) => void
+  /** True once the daemon is going down: turns are handed over instead of worked on. */
+  readonly isClosing: () => boolean
+}
+
+export type EngineMetrics = {
+  event(event: SessionEvent): void
+}

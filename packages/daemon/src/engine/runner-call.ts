@@ -1,0 +1,98 @@
+/**
+ * Calls the session's runner. A runner that is not where it was is looked up again inside the call, visibly and bounded;
+ * what is left after that is `decide`'s to park or to stop.
+ *
+ * I1  Only faults whose `next` is `resolve` are tried again here, and only through `decide`.
+ * I2  Every try that failed is in the journal before the next one begins.
+ * I3  What is given in here can be entered again without harm (an exec by its id, a file put whole, an edit that looks
+ *     first), so a lost answer is no reason to stop.
+ */
+import { classify, decide, type Decision, type Fault, LIMITS } from '@breakfall/faults'
+import type { RunnerClient } from '@breakfall/runner/client'
+import { deadlineAt } from '../turn/next.ts'
+import type { TurnFold } from '../turn/state.ts'
+import { GivenUp } from './given-up.ts'
+import type { LiveSession } from './live-session.ts'
+import type { Ports } from './ports.ts'
+import { pause } from './waiting.ts'
+
+export type RunnerCall<T> = (client: RunnerClient, runnerId: string) => Promise<T>
+
+export async function callRunner<T>(ports: Ports, session: LiveSession, call: RunnerCall<T>): Promise<T> {
+  const { signal } = session
+  let resolves = 0
+  let firstFailedAt: number | undefined
+  for (;;) {
+    try {
+      const { client, place } = await ports.runner.connect(session.data.runnerId, session.row.epoch, signal)
+      try {
+        return await call(client, place.runnerId)
+      } catch (thrown) {
+        if (isMoved(thrown)) ports.runner.forget(place)
+        throw thrown
+      }
+    } catch (thrown) {
+      if (signal.aborted || thrown instanceof GivenUp) throw thrown
+      const fault = classify(thrown, { boundary: 'runner', boxId: session.boxId })
+      const turn = session.fold.turn
+      if (fault.report.next !== 'resolve' || turn === null) throw fault // I1
+      const now = ports.now()
+      firstFailedAt ??= now
+      const harmless = fault.with({ sideEffects: 'none' }) // I3
+      const decision = decideResolve(
+        ports,
+        session,
+        turn,
+        harmless,
+        { resolves, resolvingMs: now - firstFailedAt },
+        now,
+      )
+      if (decision.action === 'park' || decision.action === 'stop') throw new GivenUp(fault.report, decision)
+      resolves += 1
+      const { delayMs } = decision
+      const nextAt = new Date(now + delayMs).toISOString()
+      const retry = { attempt: resolves, max: LIMITS.resolvesMax, nextAt }
+      await session.append({
+        type: 'retry',
+        turnId: turn.id,
+        step: turn.step,
+        attempt: resolves,
+        fault: fault.with({ retry, turnId: turn.id }).report,
+        action: 'resolve',
+        delayMs,
+        nextAt,
+        max: LIMITS.resolvesMax,
+      }) // I2
+      await pause(delayMs, signal)
+      if (signal.aborted) throw signal.reason
+    }
+  }
+}
+
+// ---- details ----
+
+const isMoved = (thrown: unknown): boolean =>
+  (thrown as { report?: { next?: string } } | null)?.report?.next === 'resolve'
+
+function decideResolve(
+  ports: Ports,
+  session: LiveSession,
+  turn: TurnFold,
+  fault: Fault,
+  so: { readonly resolves: number; readonly resolvingMs: number },
+  now: number,
+): Decision {
+  const { budget } = turn
+  const situation = {
+    ...so,
+    attempt: 1,
+    failures: budget.failures + 1,
+    waitedMs: budget.waitedMs,
+    dice: ports.dice(),
+    canPark: true,
+    parks: budget.parks,
+    parkedMs: budget.parkedMs,
+    deadlineAt: deadlineAt(turn, session.policy),
+  }
+  return decide(fault.report, situation, session.policy, now)
+}

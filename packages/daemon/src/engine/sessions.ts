@@ -1,0 +1,218 @@
+/**
+ * All sessions, and everything that a client can ask of them. The HTTP and the WebSocket API both call this and nothing else.
+ *
+ * I1  A prompt is accepted once per key: the key is stored in the same commit as the turn.
+ * I2  What was accepted is durable before it is answered.
+ */
+import { createHash, randomUUIDv7 } from 'node:crypto'
+import { Fault, isFault } from '@breakfall/faults'
+import { type Session, type SessionCreate, TOOL_NAMES, type Turn } from '@breakfall/wire'
+import type { CancelRequest, KeyRow, SessionRow, Store } from '../store/store.ts'
+import type { SessionFold } from '../turn/state.ts'
+import { sessionView } from '../turn/view.ts'
+import { cancelQueued } from './ending.ts'
+import type { Engine } from './engine.ts'
+import type { LiveSession, Writing } from './live-session.ts'
+import { SessionLoader } from './loader.ts'
+import { Mutex } from './mutex.ts'
+import { resumeTurn } from './park.ts'
+import type { Ports } from './ports.ts'
+import { within } from './waiting.ts'
+
+const QUEUE_MAX = 100
+const PAGE_MAX = 100
+
+export type Receipt = { readonly turnId: string; readonly seq: number }
+export type PromptRequest = { readonly prompt: string; readonly queue?: boolean | undefined }
+
+export class Sessions {
+  readonly #ports: Ports
+  readonly #store: Store
+  readonly #engine: Engine
+  readonly #loader: SessionLoader
+  readonly #admissions = new WeakMap<LiveSession, Mutex>()
+
+  constructor(ports: Ports, engine: Engine) {
+    this.#ports = ports
+    this.#store = ports.store
+    this.#engine = engine
+    this.#loader = new SessionLoader(ports, engine)
+  }
+
+  get loader(): SessionLoader {
+    return this.#loader
+  }
+
+  async create(request: SessionCreate): Promise<Session> {
+    this.#refuseWhileClosing()
+    const { title = null, model = null, box = {}, tools = [...TOOL_NAMES], policy = {} } = request
+    const row = await this.#store.createSession({
+      id: randomUUIDv7(),
+      journal: randomUUIDv7(),
+      createdAt: new Date(this.#ports.now()).toISOString(),
+      data: { title, model, box, tools, policy, runnerId: null, boxMade: false },
+    })
+    return sessionView(row, this.#ports.modelName())
+  }
+
+  async list(cursor: string | undefined): Promise<{ sessions: readonly Session[]; next?: string }> {
+    const rows = await this.#store.listSessions({ after: cursor, limit: PAGE_MAX + 1 })
+    const page = rows.slice(0, PAGE_MAX)
+    const last = page.at(-1)
+    return {
+      sessions: page.map((row) => this.#viewOf(row)),
+      ...(rows.length > PAGE_MAX && last !== undefined ? { next: last.id } : {}),
+    }
+  }
+
+  async get(id: string): Promise<Session> {
+    return this.#viewOf((await this.#store.getSession(id)) ?? notFound('session'))
+  }
+
+  /** The session in memory, for whoever reads along. */
+  async open(id: string): Promise<LiveSession> {
+    return (await this.#loader.open(id)) ?? notFound('session')
+  }
+
+  async prompt(id: string, request: PromptRequest, key: string | undefined): Promise<Receipt> {
+    this.#refuseWhileClosing()
+    const session = await this.open(id)
+    const admission = this.#admissions.get(session) ?? new Mutex()
+    this.#admissions.set(session, admission)
+    return await admission.run(async () => {
+      const requestHash = hashOf({ prompt: request.prompt, queue: request.queue ?? false })
+      const known = key === undefined ? undefined : await this.#store.getKey(id, key)
+      if (known !== undefined) return receiptOf(known, requestHash)
+      const turnId = randomUUIDv7()
+      const receipt = (seq: number): Receipt => ({ turnId, seq })
+      const [event] = await session.transact((fold) => ({
+        ...accepted(fold, turnId, request),
+        ...(key === undefined
+          ? {}
+          : {
+              key: (events) => ({ scope: id, key, requestHash, receipt: JSON.stringify(receipt(events[0]?.seq ?? 0)) }),
+            }),
+      })) // I1, I2
+      this.#engine.drive(session)
+      return receipt(event?.seq ?? 0)
+    })
+  }
+
+  async turn(turnId: string): Promise<Turn> {
+    const row = (await this.#store.getTurn(turnId)) ?? notFound('turn')
+    return this.#loader.peek(row.sessionId)?.turn(turnId) ?? (await this.#settledView(row.sessionId, row.view))
+  }
+
+  /** Asks a turn to end. `isOver` where it had ended before. */
+  async cancel(turnId: string, request: Omit<CancelRequest, 'at'>): Promise<{ turn: Turn; isOver: boolean }> {
+    const view = await this.turn(turnId)
+    if (view.endedAt !== null) return { turn: view, isOver: true }
+    const session = await this.open(view.sessionId)
+    const cancel: CancelRequest = { ...request, at: new Date(this.#ports.now()).toISOString() }
+    await this.#noteCancel(session, turnId, cancel)
+    if (session.fold.turn?.id === turnId) {
+      session.interrupt(new Fault('cancelled'))
+      this.#engine.drive(session)
+    }
+    const turn = session.turn(turnId) ?? view
+    return { turn, isOver: turn.endedAt !== null }
+  }
+
+  async resume(turnId: string): Promise<Turn> {
+    const view = await this.turn(turnId)
+    const notParked = (state: string): Fault => new Fault('turn_not_parked', { facts: { detail: state }, turnId })
+    if (view.state !== 'parked') throw notParked(view.state)
+    const session = await this.open(view.sessionId)
+    const isMemory = session.parkedInMemory !== null
+    if (!isMemory && !(await resumeTurn(session, 'person'))) throw notParked(session.turn(turnId)?.state ?? view.state)
+    session.poke()
+    this.#engine.drive(session)
+    return session.turn(turnId) ?? view
+  }
+
+  /** Ends what runs, takes the box away, and forgets the session. Works for a stuck or damaged one too. */
+  async delete(id: string): Promise<void> {
+    const row = (await this.#store.getSession(id)) ?? notFound('session')
+    if (row.quarantined === null) await this.#stopAll(row)
+    await this.#removeBox(row)
+    await this.#store.deleteSession(id)
+    this.#loader.forget(id, 'session_deleted')
+  }
+
+  // ---- details, in the order they are used above ----
+
+  #refuseWhileClosing(): void {
+    if (this.#ports.isClosing()) throw new Fault('shutting_down')
+  }
+
+  #viewOf(row: SessionRow): Session {
+    if (row.quarantined !== null) return sessionView({ ...row, state: 'idle', turnId: null }, this.#ports.modelName())
+    return this.#loader.peek(row.id)?.view() ?? sessionView(row, this.#ports.modelName())
+  }
+
+  /** A turn of a session that is not in memory: over, or stopped for good together with a damaged journal. */
+  async #settledView(sessionId: string, view: Turn): Promise<Turn> {
+    if (view.endedAt !== null) return view
+    const row = await this.#store.getSession(sessionId)
+    if (row?.quarantined != null) return { ...view, state: 'failed', parked: null, fault: row.quarantined as never }
+    return (await this.open(sessionId)).turn(view.id) ?? view
+  }
+
+  async #noteCancel(session: LiveSession, turnId: string, cancel: CancelRequest): Promise<void> {
+    try {
+      await session.transact((fold) => {
+        if (fold.queue.some((queued) => queued.id === turnId)) return { drafts: [cancelQueued(turnId, cancel)] }
+        if (fold.turn?.id !== turnId || session.cancelOf(turnId) !== null) return null
+        return { drafts: [], cancel: { turnId, request: cancel } }
+      })
+    } catch (thrown) {
+      if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
+      session.recallCancel(turnId, cancel) // no room to remember it: it still holds while this process lives
+    }
+  }
+
+  async #stopAll(row: SessionRow): Promise<void> {
+    const session = await this.open(row.id)
+    const ids = [...session.fold.queue.map((queued) => queued.id), session.fold.turn?.id].filter(
+      (id) => id !== undefined,
+    )
+    for (const turnId of ids) await this.cancel(turnId, { actor: 'superseded', reason: 'the session is being deleted' })
+    await within(this.#engine.settled(session), this.#ports.limits.killMsMax)
+    session.isBroken = true
+  }
+
+  async #removeBox(row: SessionRow): Promise<void> {
+    const { boxMade, runnerId } = row.data
+    const live = this.#loader.peek(row.id)
+    if (!(live?.data.boxMade ?? boxMade)) return
+    const signal = AbortSignal.timeout(this.#ports.limits.killMsMax)
+    try {
+      const { client } = await this.#ports.runner.connect(live?.data.runnerId ?? runnerId, row.epoch + 1, signal)
+      await client.removeBox(row.data.box.id ?? row.id, { signal })
+    } catch (thrown) {
+      if (isFault(thrown) && thrown.category === 'box_not_found') return
+      this.#ports.log.warn({ err: thrown, sessionId: row.id }, "a deleted session's box could not be removed")
+    }
+  }
+}
+
+function accepted(fold: SessionFold, turnId: string, { prompt, queue }: PromptRequest): Writing {
+  const busyWith = fold.turn?.id ?? fold.queue[0]?.id
+  if (busyWith === undefined) return { drafts: [{ type: 'turn-start', turnId, prompt }] }
+  if (queue !== true) throw new Fault('session_busy', { facts: { name: busyWith }, turnId: busyWith })
+  if (fold.queue.length >= QUEUE_MAX) {
+    throw new Fault('quota_exceeded', { boundary: 'daemon', facts: { limit: `${QUEUE_MAX} waiting prompts` } })
+  }
+  return { drafts: [{ type: 'turn-queued', turnId, prompt }] }
+}
+
+function receiptOf(known: KeyRow, requestHash: string): Receipt {
+  if (known.requestHash !== requestHash) throw new Fault('idempotency_conflict')
+  return JSON.parse(known.receipt) as Receipt
+}
+
+const hashOf = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex')
+
+function notFound(what: string): never {
+  throw new Fault('not_found', { facts: { name: `such ${what}` } })
+}

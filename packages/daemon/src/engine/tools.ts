@@ -1,0 +1,60 @@
+/** The built-in tools: what a model is told about them, what arguments they take, and whether one may ever be run again. */
+import { Fault } from '@breakfall/faults'
+import type { ToolSpec } from '@breakfall/model'
+import { body, integer, parseRequest, text, type ToolName } from '@breakfall/wire'
+import { z } from 'zod'
+
+export const BASH_LIMITS = { timeoutMs: 120_000, timeoutMsMax: 3_600_000 } as const
+export const READ_LIMITS = { lines: 2_000, linesMax: 100_000 } as const
+
+const TEXT_CHARS_MAX = 16 * 1024 * 1024
+const path = text(4096, 'a path').describe('Relative to the workspace, or absolute inside it.')
+
+export const toolSchemas = {
+  bash: body({
+    command: text(512 * 1024, 'a shell command').describe('Run by sh in the workspace. Each call is a fresh shell.'),
+    timeoutMs: integer(1, BASH_LIMITS.timeoutMsMax).optional().describe('Default 120000.'),
+  }),
+  read: body({
+    path,
+    offset: integer(1, 1_000_000_000).optional().describe('First line, from 1.'),
+    limit: integer(1, READ_LIMITS.linesMax).optional().describe('Number of lines, default 2000.'),
+  }),
+  write: body({ path, content: text(TEXT_CHARS_MAX, 'the content').describe('Replaces the whole file.') }),
+  edit: body({
+    path,
+    old: text(TEXT_CHARS_MAX, 'the text to replace')
+      .refine((value) => value !== '', { error: 'a text that is not empty' })
+      .describe('Must occur exactly once in the file.'),
+    new: text(TEXT_CHARS_MAX, 'the new text'),
+  }),
+} as const satisfies Record<ToolName, z.ZodType>
+
+export type ToolArguments = { readonly [Name in ToolName]: z.infer<(typeof toolSchemas)[Name]> }
+
+const DESCRIPTIONS: Readonly<Record<ToolName, string>> = {
+  bash: 'Runs a shell command in the sandbox and returns its output and exit code.',
+  read: 'Returns lines of a text file.',
+  write: 'Writes a file, creating folders as needed. Replaces what was there.',
+  edit: 'Replaces one exact piece of text in a file.',
+}
+
+export function toolSpecs(names: readonly ToolName[]): readonly ToolSpec[] {
+  return names.map((name) => {
+    const { $schema: _, ...parameters } = z.toJSONSchema(toolSchemas[name], { io: 'input' })
+    return { type: 'function', function: { name, description: DESCRIPTIONS[name], parameters } }
+  })
+}
+
+export type ParsedCall = { [Name in ToolName]: { readonly tool: Name; readonly given: ToolArguments[Name] } }[ToolName]
+
+/** Checked arguments of a tool that this session may use, or a fault whose sentence the model can act on. */
+export function parseCall(tool: string, given: unknown, allowed: readonly ToolName[]): ParsedCall {
+  const name = allowed.find((entry) => entry === tool)
+  if (name === undefined) {
+    const names = allowed.join(', ')
+    throw new Fault('invalid_request', { error: `there is no tool ${tool.slice(0, 100)}; the tools are ${names}.` })
+  }
+  const schema: z.ZodType<unknown> = toolSchemas[name]
+  return { tool: name, given: parseRequest(schema, given) } as ParsedCall
+}

@@ -1,0 +1,68 @@
+/**
+ * How a parked turn learns that it can go on. Time where a time is known, a look from time to time where looking is cheap,
+ * a change of the configuration where a person has to act. Pure, apart from the looks themselves.
+ */
+import { connect } from 'node:net'
+import { type FaultReport, LIMITS, probeDelayMs } from '@breakfall/faults'
+
+export type WakeKind =
+  | 'runner' // the runner answers
+  | 'model' // the model's address takes connections
+  | 'journal' // there is room again
+  | 'config' // somebody changed a key, a token or a setting
+  | 'time' // nothing to look at: try again later
+  | 'restart' // the daemon is back
+
+export function wakeKind(fault: FaultReport): WakeKind {
+  if (fault.category === 'shutting_down') return 'restart'
+  if (fault.category === 'journal_full') return 'journal'
+  if (fault.next === 'resolve' || fault.phase === 'resolve') return 'runner'
+  if (fault.category === 'network_down' || fault.category === 'model_unreachable') return 'model'
+  if (fault.category === 'model_quota_exhausted') return 'time'
+  return fault.class === 'needs_action' ? 'config' : 'time'
+}
+
+const AGAIN_MS = 60_000
+const AGAIN_MS_MAX = 3_600_000
+const QUOTA_MS = 3_600_000 // quotas reset by the hour or by the day, and nobody says when
+
+/** When to go on, where that is a matter of time. Twenty parks at most, so they get longer: a minute, two, … an hour. */
+export function resumeTime(
+  fault: FaultReport,
+  asked: number | null,
+  parks: number,
+  dice: number,
+  now: number,
+): number | null {
+  if (asked !== null) return asked
+  if (wakeKind(fault) !== 'time') return null
+  const isQuota = fault.category === 'model_quota_exhausted'
+  const base = isQuota ? QUOTA_MS : Math.min(AGAIN_MS_MAX, AGAIN_MS * 2 ** Math.min(20, parks))
+  return now + Math.round(base * (1 + 0.2 * dice)) // spread, so that a crowd does not come back together
+}
+
+/** Between looks: 5 s, 10 s, … 60 s, spread; scaled where a test wants them quicker. */
+export function lookDelayMs(look: number, dice: number, firstMs: number): number {
+  return Math.round((probeDelayMs(look, dice) * firstMs) / LIMITS.probeMsFirst)
+}
+
+const CONNECT_MS = 5_000
+
+/** Does anything take connections at that address? */
+export function takesConnections(baseUrl: string, signal: AbortSignal): Promise<boolean> {
+  if (!URL.canParse(baseUrl)) return Promise.resolve(false)
+  const { hostname, port, protocol } = new URL(baseUrl)
+  return new Promise((resolve) => {
+    const socket = connect({
+      host: hostname.replace(/^\[|\]$/g, ''),
+      port: port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(CONNECT_MS)]),
+    })
+    const done = (answer: boolean): void => {
+      socket.destroy()
+      resolve(answer)
+    }
+    socket.once('connect', () => done(true))
+    socket.once('error', () => done(false)) // refused, unreachable, too slow, or asked to stop: not yet, in every case
+  })
+}

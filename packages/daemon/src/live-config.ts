@@ -1,0 +1,68 @@
+/** The configuration as it is now. Read again on demand; a reading that fails keeps the last good one. */
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { Logger } from 'pino'
+import type { DaemonOptions, LiveConfig, ModelConfig } from './options.ts'
+import type { Secrets } from './secrets.ts'
+
+export class ConfigReader {
+  readonly #reload: (() => LiveConfig | Promise<LiveConfig>) | undefined
+  readonly #secrets: Secrets
+  readonly #log: Logger
+  readonly #more: () => readonly string[]
+  #last: LiveConfig
+
+  constructor(options: DaemonOptions, parts: { secrets: Secrets; log: Logger; moreSecrets: () => readonly string[] }) {
+    this.#reload = options.reload
+    this.#secrets = parts.secrets
+    this.#log = parts.log
+    this.#more = parts.moreSecrets
+    this.#last = { model: options.model, runner: options.runner ?? {} }
+    this.#learn()
+  }
+
+  get last(): LiveConfig {
+    return this.#last
+  }
+
+  async read(): Promise<LiveConfig> {
+    if (this.#reload === undefined) return this.#last
+    try {
+      this.#last = await this.#reload()
+      this.#learn()
+    } catch (err) {
+      // Somebody is in the middle of editing the file, most likely. What was valid stays in force.
+      this.#log.warn({ err }, 'the configuration cannot be read again; the last one stays')
+    }
+    return this.#last
+  }
+
+  /** Changes whenever a setting, a key or the content of a token file does. Says nothing about what they are. */
+  async fingerprint(): Promise<string> {
+    const config = await this.read()
+    const { tokenFile } = config.runner
+    const tokens = tokenFile === undefined ? '' : contentOf(tokenFile)
+    return createHash('sha256').update(JSON.stringify(config)).update(tokens).digest('hex')
+  }
+
+  #learn(): void {
+    const { model } = this.#last
+    this.#secrets.set([...keysOf(model), ...this.#more()])
+  }
+}
+
+// ---- details ----
+
+const keysOf = (model: ModelConfig): readonly (string | undefined)[] => [
+  model.apiKey,
+  ...(model.fallback ?? []).map((entry) => entry.apiKey),
+]
+
+function contentOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    // Not there yet: that it appears is a change too.
+    return ''
+  }
+}

@@ -1,0 +1,84 @@
+/** What a daemon is started with. Resolved once at the door; inside, nothing is optional. */
+import { type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
+import type { AnswerEvent, AnswerOptions, AnswerRequest, ApiName, ProfileName } from '@breakfall/model'
+import type { IsolationLevel, PolicyInput } from '@breakfall/wire'
+import { DEFAULT_SYSTEM_PROMPT } from './system-prompt.ts'
+
+export type ModelEndpoint = {
+  readonly baseUrl: string
+  readonly name: string
+  readonly api?: ApiName | undefined
+  readonly apiKey?: string | undefined
+  readonly profile?: ProfileName | undefined
+}
+
+export type ModelConfig = ModelEndpoint & {
+  readonly fallback?: readonly Partial<ModelEndpoint>[] | undefined
+  /** A local model server to run: `baseUrl` is then where it listens, and `{port}` in the command becomes a free port. */
+  readonly serve?: { readonly command: readonly string[]; readonly healthPath?: string | undefined } | undefined
+}
+
+export type RunnerConfig = {
+  /** Where a runner is. Left out, with no resolver either: one is adopted or started on this machine. */
+  readonly url?: string | undefined
+  readonly tokenFile?: string | undefined
+  readonly resolveCommand?: readonly string[] | undefined
+  readonly resolveUrl?: string | undefined
+  readonly isolation?: IsolationLevel | undefined
+  readonly allowWorkspace?: readonly string[] | undefined
+}
+
+/** What may change while the daemon runs: read again for every answer, for every look-up, and to wake who waits for a key. */
+export type LiveConfig = { readonly model: ModelConfig; readonly runner: RunnerConfig }
+
+export type DaemonOptions = {
+  readonly stateDir: string
+  readonly model: ModelConfig
+  readonly runner?: RunnerConfig | undefined
+  /** Reads the configuration anew. Left out: it never changes. */
+  readonly reload?: (() => LiveConfig | Promise<LiveConfig>) | undefined
+  readonly host?: string | undefined
+  readonly port?: number | undefined
+  readonly tokenFile?: string | undefined
+  readonly policy?: PolicyInput | undefined
+  readonly systemPrompt?: string | undefined
+  readonly logLevel?: string | undefined
+  /** Where log lines go; the process's stderr where left out. */
+  readonly logTo?: { write(line: string): void } | undefined
+  /** Folder with the console's files, served at `/`. */
+  readonly consoleDir?: string | undefined
+  /** How to start a runner on this machine: program and arguments before the flags. */
+  readonly runnerProgram?: readonly string[] | undefined
+  /** How long a runner that we started stays without a daemon and without work. */
+  readonly runnerIdleExitMs?: number | undefined
+  readonly now?: (() => number) | undefined
+  readonly dice?: (() => number) | undefined
+  /** For tests: stands in for the model client. */
+  readonly streamAnswer?: ((request: AnswerRequest, options: AnswerOptions) => AsyncIterable<AnswerEvent>) | undefined
+  /** For tests: called at named points, and may kill the process there. */
+  readonly failpoint?: ((name: string) => void) | undefined
+  /** For tests of a full disk: pages that the journal may grow to. */
+  readonly journalPagesMax?: number | undefined
+  readonly limits?: Partial<DaemonLimits> | undefined
+}
+
+export const DAEMON_LIMITS = {
+  heartbeatMs: 15_000, // proxies give up on a silent connection after 30 to 60 s
+  readerLagBytesMax: 1024 * 1024, // a reader that takes nothing while that much is published is closed
+  readerStallMsMax: 60_000, // or one that takes nothing for that long
+  shutdownMs: 5_000, // for turns to be handed over and answers to be finished
+  probeMsFirst: 5_000, // a parked turn looks whether it can go on: first after that, then less often
+  killMsMax: 10_000, // how long a cancel waits for the word that the process is gone
+  sessionsIdleMax: 2_000, // kept in memory without a turn and without a reader
+} as const
+
+export type DaemonLimits = { readonly [Name in keyof typeof DAEMON_LIMITS]: number }
+
+export function resolvePolicy(...inputs: readonly PolicyInput[]): Policy {
+  const defined = inputs.map((input) =>
+    Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined)),
+  )
+  return Object.assign({}, POLICY_DEFAULTS, ...defined) as Policy
+}
+
+export const systemPromptOf = (options: DaemonOptions): string => options.systemPrompt ?? DEFAULT_SYSTEM_PROMPT

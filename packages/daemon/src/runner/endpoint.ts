@@ -1,0 +1,169 @@
+/**
+ * Where the runner is. One place that knows; found anew whenever a call says that it is not there any more.
+ *
+ * I1  A runner is used by who it is (`runnerId`), not by where it is: a session that has begun with one never goes to
+ *     another that happens to answer at the same address.
+ * I2  There is no fall-back to running commands in the daemon. No runner, no command.
+ * I3  Many turns that need the runner at once cause one look-up.
+ */
+import { classify, Fault } from '@breakfall/faults'
+import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
+import { loadTokens } from '@breakfall/wire/node'
+import type { RunnerConfig } from '../options.ts'
+import { type LocalRunnerOptions, readRunnerFile, runnerTokenFile, startLocalRunner } from './local-runner.ts'
+import { resolveUrl } from './resolver.ts'
+
+export type Place = { readonly url: string; readonly runnerId: string; readonly token: string }
+
+export type EndpointOptions = LocalRunnerOptions & {
+  /** The configuration as it is now. */
+  readonly config: () => Promise<RunnerConfig>
+  readonly onFound?: ((place: Place) => void) | undefined
+}
+
+export class RunnerEndpoint {
+  readonly #options: EndpointOptions
+  #place: Place | undefined
+  #looking: Promise<Place> | undefined
+  #isFirst = true
+  #startedPid: number | undefined
+
+  constructor(options: EndpointOptions) {
+    this.#options = options
+  }
+
+  /** Where it was when last seen. */
+  get place(): Place | undefined {
+    return this.#place
+  }
+
+  /** The process that this daemon started, if it did. */
+  get startedPid(): number | undefined {
+    return this.#startedPid
+  }
+
+  /** A client for the runner that the session belongs to; for any, where it has none yet. */
+  async connect(
+    expect: string | null,
+    epoch: number,
+    signal: AbortSignal,
+  ): Promise<{ client: RunnerClient; place: Place }> {
+    const place = this.#place ?? (await this.#found(signal))
+    if (expect !== null && place.runnerId !== expect) {
+      this.forget(place)
+      throw new Fault('runner_identity_mismatch', {
+        facts: { address: hostOf(place.url) },
+        errorRaw: `runner ${place.runnerId} answers, this session belongs to ${expect}`,
+      })
+    }
+    const { url, token, runnerId } = place
+    return { client: createRunnerClient({ url, token, runnerId, epoch }), place }
+  }
+
+  /** What was at this place is not there any more: the next connect looks again. */
+  forget(place: Place | undefined = this.#place): void {
+    if (this.#place === place) this.#place = undefined
+  }
+
+  /** Is the runner of that identity there now? For a parked turn that waits for it. */
+  async probe(expect: string | null, signal: AbortSignal): Promise<boolean> {
+    this.forget()
+    try {
+      await this.connect(expect, 0, signal)
+      return true
+    } catch {
+      // Whatever is wrong, it cannot be used yet; the parked turn already says why it waits.
+      return false
+    }
+  }
+
+  /** Ends the runner that this daemon started, for an embedded daemon that goes away with its own session. */
+  stopStarted(): void {
+    if (this.#startedPid === undefined) return
+    try {
+      process.kill(this.#startedPid, 'SIGTERM')
+    } catch {
+      // It is gone already, which is what was wanted.
+    }
+    this.#startedPid = undefined
+  }
+
+  #found(signal: AbortSignal): Promise<Place> {
+    // I3: the look-up is nobody's in particular, so one caller's cancel must not end it for the others.
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = undefined
+    })
+    return raced(this.#looking, signal)
+  }
+
+  async #look(): Promise<Place> {
+    const config = await this.#options.config()
+    const limit = AbortSignal.timeout(LOOK_MS)
+    const url = await this.#remoteUrl(config, limit)
+    const place = url === undefined ? await this.#local(config) : await identified(url, tokenOf(config), limit)
+    this.#isFirst = false
+    this.#place = place
+    this.#options.onFound?.(place)
+    return place
+  }
+
+  /** The configured URL is tried first and once; after that a resolver, where there is one, knows better. */
+  async #remoteUrl(config: RunnerConfig, signal: AbortSignal): Promise<string | undefined> {
+    const isFirst = this.#isFirst
+    this.#isFirst = false
+    if (isFirst && config.url !== undefined) return config.url
+    return (await resolveUrl(config, signal)) ?? config.url
+  }
+
+  async #local(config: RunnerConfig): Promise<Place> {
+    const { stateDir } = this.#options
+    const known = readRunnerFile(stateDir)
+    if (known !== undefined) {
+      const [grant] = loadTokens(config.tokenFile ?? runnerTokenFile(stateDir))
+      const place = await adopted(known.url, grant?.token ?? '', known.runnerId)
+      if (place !== undefined) return place
+    }
+    const started = await startLocalRunner(this.#options, config)
+    this.#startedPid = started.pid
+    const [grant] = loadTokens(runnerTokenFile(stateDir))
+    return { url: started.url, runnerId: started.runnerId, token: grant?.token ?? '' }
+  }
+}
+
+// ---- details ----
+
+const LOOK_MS = 25_000
+const ADOPT_MS = 5_000
+
+function tokenOf(config: RunnerConfig): string {
+  if (config.tokenFile === undefined) return ''
+  const [grant] = loadTokens(config.tokenFile)
+  return grant?.token ?? ''
+}
+
+/** Asks who is there before anything is sent that could have an effect. */
+async function identified(url: string, token: string, signal: AbortSignal): Promise<Place> {
+  const { runnerId } = await createRunnerClient({ url, token }).health({ signal })
+  return { url, runnerId, token }
+}
+
+async function adopted(url: string, token: string, runnerId: string): Promise<Place | undefined> {
+  try {
+    const place = await identified(url, token, AbortSignal.timeout(ADOPT_MS))
+    return place.runnerId === runnerId ? place : undefined
+  } catch {
+    // The file is older than the process it names: nobody to adopt.
+    return undefined
+  }
+}
+
+function raced<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(classify(undefined, { boundary: 'runner', signal }))
+    if (signal.aborted) return onAbort()
+    signal.addEventListener('abort', onAbort, { once: true })
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+  })
+}
+
+const hostOf = (url: string): string => (URL.canParse(url) ? new URL(url).host : url)

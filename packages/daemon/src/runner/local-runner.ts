@@ -1,0 +1,102 @@
+/**
+ * The runner on this machine: found by the `runner.json` in its state folder and adopted, or started as a process of its
+ * own that outlives us. Never a child to be reaped: a crash on either side must not take the other along.
+ */
+import { spawn } from 'node:child_process'
+import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { Fault } from '@breakfall/faults'
+import { loadTokens } from '@breakfall/wire/node'
+import type { RunnerConfig } from '../options.ts'
+
+const START_MS = 20_000 // the isolation probe runs real commands first
+const IDLE_EXIT_MS = 10 * 60_000
+
+export type LocalRunner = { readonly url: string; readonly runnerId: string; readonly pid: number }
+
+export type LocalRunnerOptions = {
+  readonly stateDir: string
+  readonly program?: readonly string[] | undefined
+  readonly idleExitMs?: number | undefined
+}
+
+export const runnerFolder = (stateDir: string): string => join(stateDir, 'runner')
+export const runnerTokenFile = (stateDir: string): string => join(stateDir, 'runner.token')
+
+/** The runner that says it is there. Whether it answers is for the caller to find out. */
+export function readRunnerFile(stateDir: string): LocalRunner | undefined {
+  try {
+    const found = JSON.parse(readFileSync(join(runnerFolder(stateDir), 'runner.json'), 'utf8')) as Partial<LocalRunner>
+    const { url, runnerId, pid } = found
+    if (typeof url !== 'string' || typeof runnerId !== 'string' || typeof pid !== 'number') return undefined
+    return { url, runnerId, pid }
+  } catch {
+    // Missing, torn or unreadable: there is no runner to adopt, so one is started.
+    return undefined
+  }
+}
+
+/** Starts a runner and waits until it says where it listens. */
+export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConfig): Promise<LocalRunner> {
+  const { stateDir } = options
+  const folder = runnerFolder(stateDir)
+  const tokenFile = runnerTokenFile(stateDir)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  loadTokens(tokenFile)
+  const [program = process.execPath, ...before] = options.program ?? defaultProgram()
+  const flags = ['--port', '0', '--json', '--token-file', tokenFile, '--state-dir', folder]
+  flags.push('--idle-exit-ms', String(options.idleExitMs ?? IDLE_EXIT_MS))
+  for (const allowed of config.allowWorkspace ?? []) flags.push('--allow-workspace', allowed)
+  if (config.isolation === 'process') flags.push('--allow-isolation', 'process')
+  const log = openSync(join(stateDir, 'runner.log'), 'a', 0o600)
+  const child = spawn(program, [...before, ...flags], { detached: true, stdio: ['ignore', 'pipe', log] })
+  closeSync(log)
+  const out = child.stdout as Readable
+  return new Promise((resolve, reject) => {
+    const fail = (detail: string, cause?: unknown): void => {
+      clearTimeout(timer)
+      reject(
+        new Fault('process_start_failed', {
+          next: 'resolve',
+          facts: { name: 'the tool runner', detail },
+          ...(cause === undefined ? {} : { cause }),
+        }),
+      )
+    }
+    const timer = setTimeout(() => fail(`it did not say where it listens within ${START_MS / 1000} s`), START_MS)
+    child.once('error', (cause) => fail('it cannot be run', cause))
+    child.once('exit', (code, signal) => fail(`it ended at once with ${signal ?? `code ${code}`}; see runner.log`))
+    createInterface({ input: out }).once('line', (line) => {
+      const runner = listeningLine(line)
+      if (runner === undefined) return fail(`it said: ${line.slice(0, 200)}`)
+      clearTimeout(timer)
+      child.removeAllListeners('exit')
+      out.destroy()
+      child.unref()
+      return resolve(runner)
+    })
+  })
+}
+
+// ---- details ----
+
+/** Beside the client in the runner's package. */
+function defaultProgram(): readonly string[] {
+  const client = import.meta.resolve('@breakfall/runner/client')
+  return [process.execPath, fileURLToPath(new URL('../main.ts', client))]
+}
+
+function listeningLine(line: string): LocalRunner | undefined {
+  try {
+    const said = JSON.parse(line) as Partial<LocalRunner> & { event?: unknown }
+    if (said.event !== 'listening' || typeof said.url !== 'string' || typeof said.runnerId !== 'string')
+      return undefined
+    return { url: said.url, runnerId: said.runnerId, pid: said.pid ?? 0 }
+  } catch {
+    // Not JSON: the caller quotes the line.
+    return undefined
+  }
+}

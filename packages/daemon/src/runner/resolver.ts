@@ -1,0 +1,80 @@
+/**
+ * Asks where the runner is now: a command that prints it, or a URL that returns it. Either `{"url":"…"}` or the bare URL.
+ * A resolver that fails is not a runner that fails, so it has its own category.
+ */
+import { spawn } from 'node:child_process'
+import { describeCause, Fault } from '@breakfall/faults'
+import type { RunnerConfig } from '../options.ts'
+
+const RESOLVE_MS = 10_000
+const ANSWER_BYTES_MAX = 64 * 1024
+
+/** The runner's URL, or undefined where the configuration names no resolver. */
+export async function resolveUrl(config: RunnerConfig, signal: AbortSignal): Promise<string | undefined> {
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(RESOLVE_MS)])
+  if (config.resolveCommand !== undefined) return urlIn(await commandOutput(config.resolveCommand, limited), 'command')
+  if (config.resolveUrl !== undefined) return urlIn(await fetched(config.resolveUrl, limited), 'URL')
+  return undefined
+}
+
+// ---- details ----
+
+function urlIn(answer: string, kind: string): string {
+  const text = answer.trim()
+  const url = text.startsWith('{') ? urlField(text) : text
+  if (url !== undefined && /^https?:\/\/\S+$/.test(url) && URL.canParse(url)) return url.replace(/\/+$/, '')
+  throw resolverFault(`the runner's resolver ${kind}`, `answered no URL: ${text.slice(0, 200)}`)
+}
+
+function urlField(text: string): string | undefined {
+  try {
+    const { url } = JSON.parse(text) as { url?: unknown }
+    return typeof url === 'string' ? url : undefined
+  } catch {
+    // Not JSON after all: no URL in it, which is what the caller reports.
+    return undefined
+  }
+}
+
+function commandOutput(command: readonly string[], signal: AbortSignal): Promise<string> {
+  const [program = '', ...args] = command
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], signal, killSignal: 'SIGKILL' })
+    let out = ''
+    let err = ''
+    child.stdout.on('data', (chunk: Buffer) => {
+      if (out.length < ANSWER_BYTES_MAX) out += chunk.toString()
+    })
+    child.stderr.on('data', (chunk: Buffer) => {
+      if (err.length < ANSWER_BYTES_MAX) err += chunk.toString()
+    })
+    child.on('error', (cause) => reject(resolverFault("the runner's resolver command", describeCause(cause), cause)))
+    child.on('close', (code) => {
+      if (code === 0) resolve(out)
+      else reject(resolverFault("the runner's resolver command", `ended with code ${code}: ${err.slice(0, 500)}`))
+    })
+  })
+}
+
+async function fetched(url: string, signal: AbortSignal): Promise<string> {
+  try {
+    const response = await fetch(url, { signal, redirect: 'error' })
+    const text = (await response.text()).slice(0, ANSWER_BYTES_MAX)
+    if (response.ok) return text
+    throw new Error(`HTTP ${response.status} ${text.slice(0, 200)}`)
+  } catch (cause) {
+    throw resolverFault("the runner's resolver URL", describeCause(cause), cause)
+  }
+}
+
+/** Looked up again like a runner that moved: `resolve` is what helps, whoever was in the way. */
+function resolverFault(name: string, detail: string, cause?: unknown): Fault {
+  return new Fault('process_failed', {
+    boundary: 'process',
+    phase: 'resolve',
+    next: 'resolve',
+    error: `${name} does not say where the runner is (${detail}); it is asked again. Check it, or set the runner's url.`,
+    errorRaw: detail,
+    ...(cause === undefined ? {} : { cause }),
+  })
+}

@@ -1,0 +1,40 @@
+/**
+ * Decides what happens next in a session, from its state alone. Pure; the engine does it and appends what came of it.
+ *
+ * I1  A turn is picked up at its last safe point by this same function: recovery has no branch of its own.
+ * I2  Tools run in order, each once its predecessor has a result; a call with a result is never run again.
+ */
+import { LIMITS } from '@breakfall/faults'
+import type { Command, SessionFold, Situation, TurnFold } from './state.ts'
+
+export function next(state: SessionFold, situation: Situation): Command {
+  const { turn } = state
+  if (turn === null) {
+    const [first] = state.queue
+    return first === undefined ? { do: 'rest' } : { do: 'start', turn: first }
+  }
+  const open = turn.calls.filter((call) => call.result === null)
+  if (situation.cancel !== null) return { do: 'cancel', cancel: situation.cancel, open }
+  if (isPastDeadline(turn, situation)) return { do: 'fail', why: 'deadline', open }
+  if (turn.parked !== null) return { do: 'stay-parked', parked: turn.parked }
+  if (turn.takeovers >= LIMITS.restartsMax) return { do: 'fail', why: 'crash_loop', open }
+  if (turn.retryAt !== null && turn.retryAt > situation.now) return { do: 'pause', until: turn.retryAt }
+  if (turn.isAnswering) {
+    // Whatever is shown of an answer that nobody is producing any more is void.
+    if (turn.parts.length > 0) return { do: 'discard', parts: turn.parts }
+    return { do: 'answer', step: turn.step, attempt: turn.attempt + 1 }
+  }
+  const [call] = open
+  if (call !== undefined) return { do: 'call', call } // I2
+  if (turn.step >= situation.policy.stepsMax) return { do: 'fail', why: 'steps_spent', open }
+  return { do: 'begin-step', step: turn.step + 1 }
+}
+
+export function deadlineAt(turn: TurnFold, policy: Situation['policy']): number | null {
+  return policy.deadlineMs === null ? null : Date.parse(turn.startedAt) + policy.deadlineMs
+}
+
+const isPastDeadline = (turn: TurnFold, { policy, now }: Situation): boolean => {
+  const at = deadlineAt(turn, policy)
+  return at !== null && now >= at
+}

@@ -1,0 +1,115 @@
+/** What a session's journal adds up to. A value; only `reduce` makes the next one. */
+import type { FaultReport, Policy } from '@breakfall/faults'
+import type { SessionEventOf, Usage } from '@breakfall/wire'
+import type { CancelRequest } from '../store/store.ts'
+
+export type SessionFold = {
+  /** The conversation as a model is told it, oldest first. */
+  readonly entries: readonly Entry[]
+  /** Calls whose results were dropped to make room. */
+  readonly dropped: ReadonlySet<string>
+  readonly turn: TurnFold | null
+  readonly queue: readonly QueuedTurn[]
+  /** The turn that ended last, for whoever asks right after. */
+  readonly ended: EndedTurn | null
+}
+
+export type Entry =
+  | { readonly role: 'user'; readonly text: string }
+  | { readonly role: 'assistant'; readonly text: string; readonly calls: readonly CallRequest[] }
+  | { readonly role: 'tool'; readonly callId: string; readonly text: string }
+
+export type CallRequest = {
+  readonly callId: string
+  readonly tool: string
+  readonly arguments: Readonly<Record<string, unknown>>
+}
+
+export type QueuedTurn = { readonly id: string; readonly prompt: string; readonly at: string }
+
+export type TurnFold = {
+  readonly id: string
+  readonly prompt: string
+  readonly startedAt: string
+  readonly step: number
+  /** True from a step's start until its answer is whole. */
+  readonly isAnswering: boolean
+  /** The highest attempt of this step that anybody has seen a part of, or seen fail. */
+  readonly attempt: number
+  /** Tries of this step that failed since it began, or since the turn was last parked. */
+  readonly attemptsSpent: number
+  /** What the current step's answer has shown so far and not taken back. */
+  readonly parts: readonly Part[]
+  /** The current step's tool calls, in order. */
+  readonly calls: readonly Call[]
+  readonly parked: Parked | null
+  /** Not before this moment, where a pause between tries is under way. */
+  readonly retryAt: number | null
+  readonly budget: TurnBudget
+  readonly usage: Usage
+  /** Answers asked for, in the whole turn. */
+  readonly attempts: number
+  readonly faultsSurvived: number
+  /** Times that a daemon died on this turn since it last got anywhere. */
+  readonly takeovers: number
+}
+
+export type Part = {
+  readonly step: number
+  readonly attempt: number
+  readonly part: string
+  readonly kind: 'text' | 'reasoning'
+  readonly text: string
+}
+
+export type Call = CallRequest & {
+  readonly step: number
+  readonly execId: string
+  /** What the journal holds of its output, and how far into the exec's own events that reaches. */
+  readonly output: string
+  readonly execSeq: number
+  readonly result: SessionEventOf<'tool-result'> | null
+}
+
+export type Parked = { readonly fault: FaultReport; readonly since: string; readonly resumeAt: string | null }
+
+/** The one budget of a turn. A fold, so a crash does not refill it. */
+export type TurnBudget = {
+  readonly failures: number
+  readonly waitedMs: number
+  readonly parks: number
+  readonly parkedMs: number
+  readonly compacted: boolean
+}
+
+export type EndedTurn = {
+  readonly turn: TurnFold | QueuedTurn
+  readonly end: SessionEventOf<'turn-end'> | SessionEventOf<'turn-error'>
+}
+
+/** What the engine is to do. Exactly one thing; what came of it is in the journal when it asks again. */
+export type Command =
+  | { readonly do: 'rest' }
+  | { readonly do: 'start'; readonly turn: QueuedTurn }
+  | { readonly do: 'cancel'; readonly cancel: CancelRequest; readonly open: readonly Call[] }
+  | { readonly do: 'fail'; readonly why: 'crash_loop' | 'steps_spent' | 'deadline'; readonly open: readonly Call[] }
+  | { readonly do: 'stay-parked'; readonly parked: Parked }
+  | { readonly do: 'pause'; readonly until: number }
+  | { readonly do: 'discard'; readonly parts: readonly Part[] }
+  | { readonly do: 'begin-step'; readonly step: number }
+  | { readonly do: 'answer'; readonly step: number; readonly attempt: number }
+  | { readonly do: 'call'; readonly call: Call }
+
+export type Situation = {
+  readonly policy: Policy
+  /** A request to end the current turn, not yet carried out. */
+  readonly cancel: CancelRequest | null
+  readonly now: number
+}
+
+export const EMPTY_FOLD: SessionFold = { entries: [], dropped: new Set(), turn: null, queue: [], ended: null }
+
+export const NO_USAGE: Usage = {
+  inputTokens: { value: null, quality: 'unknown' },
+  outputTokens: { value: null, quality: 'unknown' },
+}

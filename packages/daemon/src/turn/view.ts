@@ -1,0 +1,88 @@
+/** What the API shows of a session and its turns. Derived from the fold, so that it cannot disagree with the journal. */
+import type { FaultReport } from '@breakfall/faults'
+import type { Session, SessionState, Turn, TurnState } from '@breakfall/wire'
+import type { SessionRow } from '../store/store.ts'
+import { type EndedTurn, NO_USAGE, type Parked, type QueuedTurn, type SessionFold, type TurnFold } from './state.ts'
+
+export function sessionView(row: SessionRow, model: string): Session {
+  return {
+    id: row.id,
+    title: row.data.title,
+    state: row.state,
+    turnId: row.turnId,
+    model: row.data.model ?? model,
+    boxId: row.data.box.id ?? row.id,
+    createdAt: row.createdAt,
+    lastSeq: row.lastSeq,
+    tools: row.data.tools,
+    policy: row.data.policy,
+    quarantined: row.quarantined,
+  }
+}
+
+export function sessionState(fold: SessionFold, parkedInMemory: Parked | null = null): SessionState {
+  if (fold.turn === null) return fold.queue.length === 0 ? 'idle' : 'busy'
+  return fold.turn.parked === null && parkedInMemory === null ? 'busy' : 'parked'
+}
+
+export function turnView(
+  fold: SessionFold,
+  sessionId: string,
+  turnId: string,
+  inMemory: Parked | null,
+): Turn | undefined {
+  if (fold.turn?.id === turnId) return runningView(fold.turn, sessionId, inMemory)
+  const queued = fold.queue.find((entry) => entry.id === turnId)
+  if (queued !== undefined) return queuedView(queued, sessionId)
+  const { ended } = fold
+  return ended?.turn.id === turnId ? endedView(ended, sessionId) : undefined
+}
+
+// ---- details ----
+
+function queuedView(queued: QueuedTurn, sessionId: string): Turn {
+  return {
+    id: queued.id,
+    sessionId,
+    state: 'queued',
+    prompt: queued.prompt,
+    steps: 0,
+    attempts: 0,
+    parked: null,
+    fault: null,
+    result: null,
+    usage: NO_USAGE,
+    startedAt: null,
+    endedAt: null,
+  }
+}
+
+function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null): Turn {
+  const parked = turn.parked ?? inMemory
+  return {
+    id: turn.id,
+    sessionId,
+    state: parked !== null ? 'parked' : turn.retryAt !== null ? 'retrying' : 'running',
+    prompt: turn.prompt,
+    steps: turn.step,
+    attempts: turn.attempts,
+    parked:
+      parked === null ? null : { category: parked.fault.category, since: parked.since, resumeAt: parked.resumeAt },
+    fault: parked === null ? null : parked.fault,
+    result: null,
+    usage: turn.usage,
+    startedAt: turn.startedAt,
+    endedAt: null,
+  } as Turn
+}
+
+function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
+  const base = 'step' in turn ? runningView(turn, sessionId, null) : queuedView(turn, sessionId)
+  if (end.type === 'turn-end') {
+    const { text, usage, steps } = end
+    return { ...base, state: 'finished', parked: null, fault: null, result: { text }, usage, steps, endedAt: end.at }
+  }
+  const state: TurnState = end.category === 'cancelled' ? 'cancelled' : 'failed'
+  const { type: _type, seq: _seq, sessionId: _session, ...fault } = end
+  return { ...base, state, parked: null, fault: fault as FaultReport & typeof fault, endedAt: end.at } as Turn
+}
