@@ -159,6 +159,7 @@ export class ActiveRun {
     if (stream === 'stdout') this.#spec.onStdout?.(chunk)
     this.#splitters[stream].push(chunk)
     if (stream === 'stderr') this.#schedulePeek()
+    if (stream === 'stderr' || this.#spec.onStdout === undefined) release(chunk)
   }
 
   #onLine(stream: 'stdout' | 'stderr', line: Line): void {
@@ -328,4 +329,16 @@ export class ActiveRun {
       nowMs: this.#spec.clock.now(),
     }
   }
+}
+
+// ---- details ----
+
+/**
+ * Gives the memory of a chunk back at once. It has been copied and nobody else has seen it; left to the garbage collector,
+ * a flood piles up tens of megabytes of such chunks before the first of them is collected.
+ */
+function release(chunk: Buffer): void {
+  const { buffer } = chunk
+  const isWhole = chunk.byteOffset === 0 && buffer.byteLength === chunk.byteLength // else it is a slice of a shared pool
+  if (isWhole && buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0)
 }

@@ -122,7 +122,7 @@ export const GPU_SIGNATURES: readonly Signature[] = [
     id: 'cuda.no_kernel_image_ggml',
     rank: 'cause',
     retry: 'after_change',
-    pattern: /\bCUDA error \d+ at .+: no kernel image is available/,
+    pattern: /\bCUDA error \d+ at .{1,400}: no kernel image is available/,
     message: 'this build does not support the GPU',
     advice: 'This build does not support your GPU generation. Install a build for it.',
   },

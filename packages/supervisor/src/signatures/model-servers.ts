@@ -96,7 +96,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     id: 'vllm.free_memory_startup',
     rank: 'cause',
     retry: 'after_backoff',
-    pattern: /\bFree memory on device .*on startup is less than desired GPU memory utilization/,
+    pattern: /\bFree memory on device .{0,400}on startup is less than desired GPU memory utilization/,
     message: 'the GPU is occupied by another process',
     advice:
       'The GPU is still occupied by another process. Waiting a moment and retrying can help; if not, stop the process that holds the GPU.',

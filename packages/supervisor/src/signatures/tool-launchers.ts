@@ -25,7 +25,7 @@ export const TOOL_LAUNCHERS_SIGNATURES: readonly Signature[] = [
     id: 'mcp.stdout_noise_v8',
     rank: 'hint',
     retry: 'never',
-    pattern: /\bSyntaxError: Unexpected token .* is not valid JSON/,
+    pattern: /\bSyntaxError: Unexpected token .{0,400} is not valid JSON/,
     message: 'text came where only protocol messages belong',
     advice:
       'This MCP server prints text where only protocol messages belong. It can still work; tell its author to log to stderr.',

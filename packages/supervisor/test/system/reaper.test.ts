@@ -75,6 +75,17 @@ describe('when the supervisor itself ends', LINUX, () => {
     },
   )
 
+  it('after somebody has killed its reaper, the same: there is a new one', async () => {
+    const { main, over, family, reaper } = await supervisor('wait')
+    process.kill(reaper.pid, 'SIGKILL')
+    const isNew = (entry: ProcessEntry): boolean =>
+      entry.ppid === main.pid && entry.pid !== reaper.pid && commandOf(entry.pid).includes('breakfall-reaper')
+    await eventually(() => livingProcesses().some(isNew), 'a new reaper')
+    main.kill('SIGKILL')
+    await over
+    await eventually(() => gone(family), 'the end of the family', 5_000)
+  })
+
   for (const how of ['throw', 'exit']) {
     it(`by ${how === 'throw' ? 'an uncaught exception' : 'a plain exit'}, the same`, async () => {
       const { over, family } = await supervisor(how)
