@@ -1,0 +1,43 @@
+/** Boxes over HTTP. */
+import { boxCreateSchema } from '@breakfall/wire'
+import { readJson } from '@breakfall/wire/node'
+import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { epochOf, page } from './access.ts'
+import { type ApiContext, boxOf, boxToChange, refuseWhileClosing } from './context.ts'
+import type { Handler } from './handlers.ts'
+
+type Names = 'createBox' | 'listBoxes' | 'getBox' | 'startBox' | 'stopBox' | 'removeBox'
+
+export function boxHandlers(context: ApiContext): Record<Names, Handler> {
+  const { boxes } = context
+  return {
+    createBox: async (call) => {
+      refuseWhileClosing(context)
+      const epoch = epochOf(call.req)
+      const create = await readJson(call.req, boxCreateSchema)
+      refuseWhileClosing(context)
+      const box = boxes.create(call.params['prefix'] ?? '', create, epoch)
+      return { status: 201, json: box.record }
+    },
+    listBoxes: (call) => {
+      const all = boxes.ofPrefix(call.params['prefix'] ?? '')
+      const { items, next } = page(all, (box) => box.id, call.query, RUNNER_DEFAULTS.pageMax)
+      return { status: 200, json: { boxes: items.map((box) => box.record), ...(next === undefined ? {} : { next }) } }
+    },
+    getBox: (call) => ({ status: 200, json: boxOf(context, call).record }),
+    startBox: (call) => {
+      const box = boxToChange(context, call)
+      box.start()
+      return { status: 200, json: box.record }
+    },
+    stopBox: async (call) => {
+      const box = boxToChange(context, call)
+      await box.stop()
+      return { status: 200, json: box.record }
+    },
+    removeBox: async (call) => {
+      await boxes.remove(boxToChange(context, call))
+      return { status: 204 }
+    },
+  }
+}

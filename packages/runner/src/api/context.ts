@@ -1,0 +1,44 @@
+/** What the handlers work with. */
+import { Fault } from '@breakfall/faults'
+import type { Call, TokenGrant } from '@breakfall/wire/node'
+import type { Box } from '../box/box.ts'
+import type { Boxes } from '../box/boxes.ts'
+import type { ExecView } from '../box/execs.ts'
+import type { RunnerHost } from '../host.ts'
+import type { RunnerMetrics } from '../metrics.ts'
+import type { RouteName } from '../routes.ts'
+import type { Identity } from '../state/identity.ts'
+import { epochOf } from './access.ts'
+
+export type ApiContext = {
+  readonly identity: Identity
+  readonly host: RunnerHost
+  readonly boxes: Boxes
+  readonly metrics: RunnerMetrics
+  /** Aborted when the runner shuts down. */
+  readonly closing: AbortSignal
+  readonly onCall: (route: RouteName) => void
+}
+
+export type RunnerCall = Call<TokenGrant>
+
+export function boxOf(context: ApiContext, call: RunnerCall): Box {
+  return context.boxes.get(call.params['prefix'] ?? '', call.params['id'] ?? '')
+}
+
+/** For calls that change something: not while we shut down, and not for an owner that was replaced. */
+export function boxToChange(context: ApiContext, call: RunnerCall): Box {
+  refuseWhileClosing(context)
+  const epoch = epochOf(call.req)
+  const box = boxOf(context, call)
+  box.admit(epoch)
+  return box
+}
+
+export function execOf(box: Box, call: RunnerCall): ExecView {
+  return box.execs.get(call.params['execId'] ?? '')
+}
+
+export function refuseWhileClosing(context: ApiContext): void {
+  if (context.closing.aborted) throw new Fault('shutting_down', { boundary: 'runner' })
+}

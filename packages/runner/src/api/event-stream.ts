@@ -1,0 +1,45 @@
+/** The events of an exec on a response: replay, then live, then the end; at the reader's pace. */
+import type { ServerResponse } from 'node:http'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { ExecEvent } from '@breakfall/wire'
+import { SseResponse } from '@breakfall/wire/node'
+import type { ExecView } from '../box/execs.ts'
+import { LogReader } from '../exec/log-reader.ts'
+
+export async function streamEvents(
+  exec: ExecView,
+  after: number,
+  res: ServerResponse,
+  gone: AbortSignal,
+  closing: AbortSignal,
+): Promise<void> {
+  const reader = new LogReader(exec.folder, exec.id, after)
+  const sse = new SseResponse(res)
+  const either = AbortSignal.any([gone, closing])
+  try {
+    while (sse.isOpen) {
+      const { isOver, count } = exec // the state first: what is in the log by then is complete
+      while (reader.at < count && sse.isOpen && !closing.aborted) {
+        for (const event of reader.read(count)) await send(sse, event)
+        await nextTurn() // a fast reader of a long log must not keep the others waiting
+      }
+      if (closing.aborted) {
+        sse.send({ event: 'going-away', data: JSON.stringify({ seq: reader.at, type: 'going-away' }) })
+        break
+      }
+      if (isOver) {
+        const { end } = exec
+        if (end !== undefined && after < end.lastSeq) await send(sse, { seq: end.lastSeq, type: 'exit', ...end.exit })
+        break
+      }
+      await exec.changed(either)
+    }
+  } finally {
+    reader.close()
+    sse.end()
+  }
+}
+
+async function send(sse: SseResponse, event: ExecEvent): Promise<void> {
+  if (!sse.send({ event: event.type, id: String(event.seq), data: JSON.stringify(event) })) await sse.drained()
+}

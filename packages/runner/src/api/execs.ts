@@ -1,0 +1,184 @@
+/** Execs over HTTP. A cause is never an HTTP error: how a command ended is in its record. */
+import { closeSync, createReadStream, openSync } from 'node:fs'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { Fault } from '@breakfall/faults'
+import { execRequestSchema, execSignalSchema, invalidRequest } from '@breakfall/wire'
+import { type Answer, readJson } from '@breakfall/wire/node'
+import type { Box } from '../box/box.ts'
+import type { ExecView } from '../box/execs.ts'
+import { RUNNER_DEFAULTS } from '../defaults.ts'
+import type { Exec } from '../exec/exec.ts'
+import { STREAMS, type Stream } from '../exec/event-log.ts'
+import { page, queryNumber } from './access.ts'
+import { type ApiContext, boxOf, boxToChange, execOf, type RunnerCall } from './context.ts'
+import { streamEvents } from './event-stream.ts'
+import type { Handler } from './handlers.ts'
+import { parseRange, rangeHeaders } from './ranges.ts'
+
+type Names =
+  | 'startExec'
+  | 'listExecs'
+  | 'getExec'
+  | 'execEvents'
+  | 'execOutput'
+  | 'waitExec'
+  | 'writeStdin'
+  | 'signalExec'
+  | 'killExec'
+
+export function execHandlers(context: ApiContext): Record<Names, Handler> {
+  return {
+    startExec: async (call) => {
+      boxToChange(context, call)
+      const request = await readJson(call.req, execRequestSchema)
+      const box = boxToChange(context, call) // the body took its time: the box may be gone by now
+      const { exec, isNew } = await box.startExec(request)
+      if (!wantsEvents(call)) return { status: isNew ? 201 : 200, json: exec.record() }
+      await streamEvents(exec, afterOf(call, exec), call.res, call.signal, context.closing)
+      return undefined
+    },
+    listExecs: (call) => {
+      const { execs } = boxOf(context, call)
+      const { items, next } = page(execs.ids(), (id) => id, call.query, RUNNER_DEFAULTS.pageMax)
+      return {
+        status: 200,
+        json: { execs: items.map((id) => execs.get(id).record()), ...(next === undefined ? {} : { next }) },
+      }
+    },
+    getExec: (call) => ({ status: 200, json: execOf(boxOf(context, call), call).record() }),
+    execEvents: async (call) => {
+      const exec = execOf(boxOf(context, call), call)
+      await streamEvents(exec, afterOf(call, exec), call.res, call.signal, context.closing)
+      return undefined
+    },
+    execOutput: (call) => sendOutput(call, execOf(boxOf(context, call), call)),
+    waitExec: (call) => wait(context, call, execOf(boxOf(context, call), call)),
+    writeStdin: (call) => writeStdin(call, boxToChange(context, call)),
+    signalExec: async (call) => {
+      execOf(boxToChange(context, call), call)
+      const { signal } = await readJson(call.req, execSignalSchema)
+      const box = boxOf(context, call)
+      const exec = liveExec(box, call)
+      if (!exec.signal(signal)) {
+        if (exec.isOver) throw finished(exec.id)
+        throw new Fault('box_invalid_state', {
+          boxId: box.id,
+          execId: exec.id,
+          error: `exec ${exec.id} is still starting, so nobody is there to get a signal; try again in a moment`,
+        })
+      }
+      return { status: 200, json: exec.record() }
+    },
+    killExec: async (call) => {
+      const box = boxToChange(context, call)
+      const exec = execOf(box, call)
+      await box.execs.live.get(exec.id)?.endFor('killed')
+      return { status: 200, json: exec.isOver ? exec.record() : box.execs.get(exec.id).record() }
+    },
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+const wantsEvents = (call: RunnerCall): boolean => (call.req.headers.accept ?? '').includes('text/event-stream')
+
+/** Where the caller is: `after`, or what its EventSource remembers. */
+function afterOf(call: RunnerCall, exec: ExecView): number {
+  const text = call.query.get('after') ?? call.req.headers['last-event-id'] ?? '0'
+  const field = call.query.has('after') ? 'after' : 'last-event-id'
+  const head = exec.end?.lastSeq ?? exec.count
+  const after = typeof text === 'string' && /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
+  if (!(after <= head))
+    throw invalidRequest([
+      { field, expected: `the seq of an event, from 0 to ${head}`, got: JSON.stringify(text).slice(0, 50) },
+    ])
+  return after
+}
+
+function streamOf(call: RunnerCall): Stream {
+  const name = STREAMS.find((stream) => stream === call.params['stream'])
+  if (name === undefined) throw new Fault('not_found', { facts: { name: 'such stream; there are stdout and stderr' } })
+  return name
+}
+
+async function sendOutput(call: RunnerCall, exec: ExecView): Promise<Answer> {
+  const stream = streamOf(call)
+  const record = exec.record()
+  const size = stream === 'stdout' ? record.stdoutBytes : record.stderrBytes
+  const range = parseRange(call.req.headers.range, size)
+  const { from, to } = range ?? { from: 0, to: size }
+  const fd = size === 0 ? undefined : openSpool(join(exec.folder, stream), size)
+  call.res.writeHead(range === undefined ? 200 : 206, rangeHeaders(range, size))
+  if (fd === undefined || call.method === 'HEAD') {
+    if (fd !== undefined) closeSync(fd)
+    call.res.end()
+    return undefined
+  }
+  await pipeline(createReadStream('', { fd, start: from, end: to - 1, highWaterMark: 256 * 1024 }), call.res)
+  return undefined
+}
+
+function openSpool(file: string, size: number): number {
+  try {
+    return openSync(file, 'r')
+  } catch (cause) {
+    throw new Fault('range_not_satisfiable', {
+      cause,
+      error: `these ${size} bytes were kept for their time and then dropped; the record is still there.`,
+    })
+  }
+}
+
+async function wait(context: ApiContext, call: RunnerCall, exec: ExecView): Promise<Answer> {
+  const timeoutMs = queryNumber(call.query, 'timeoutMs', {
+    min: 0,
+    max: RUNNER_DEFAULTS.waitMsMax,
+    byDefault: RUNNER_DEFAULTS.waitMs,
+  })
+  await exec.over(AbortSignal.any([call.signal, context.closing, AbortSignal.timeout(timeoutMs)]))
+  if (!exec.isOver && context.closing.aborted) throw new Fault('shutting_down', { boundary: 'runner', execId: exec.id })
+  return { status: exec.isOver ? 200 : 202, json: exec.record() }
+}
+
+function liveExec(box: Box, call: RunnerCall): Exec {
+  const { id } = execOf(box, call)
+  const exec = box.execs.live.get(id)
+  if (exec === undefined || exec.isOver) throw finished(id)
+  return exec
+}
+
+const finished = (id: string): Fault => new Fault('exec_finished', { facts: { name: id }, execId: id })
+
+async function writeStdin(call: RunnerCall, box: Box): Promise<Answer> {
+  const exec = liveExec(box, call)
+  const eof = call.query.get('eof')
+  if (eof !== null && eof !== '1' && eof !== '0')
+    throw invalidRequest([{ field: 'eof', expected: '0 or 1', got: JSON.stringify(eof.slice(0, 20)) }])
+  const over = new AbortController()
+  const either = AbortSignal.any([over.signal, call.signal])
+  void exec.over(call.signal).then(() => over.abort())
+  try {
+    await exec.stdin.write(bounded(call), eof === '1', exec.id, () => ready(exec, either), either)
+  } catch (error) {
+    if (exec.isOver) throw finished(exec.id)
+    throw error
+  }
+  return { status: 200, json: exec.record() }
+}
+
+async function ready(exec: Exec, signal: AbortSignal): Promise<void> {
+  while (exec.record().state === 'starting' && !exec.isOver && !signal.aborted) await exec.changed(signal)
+  if (exec.isOver) throw finished(exec.id)
+  exec.stdin.open()
+}
+
+async function* bounded(call: RunnerCall): AsyncGenerator<Buffer> {
+  let bytes = 0
+  const max = RUNNER_DEFAULTS.stdinBytesMax
+  for await (const chunk of call.req as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > max) throw new Fault('payload_too_large', { facts: { limit: `at most ${max} bytes in one call` } })
+    yield chunk
+  }
+}

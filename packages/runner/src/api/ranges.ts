@@ -1,0 +1,27 @@
+/** Byte ranges: one range of `Range: bytes=…`, as RFC 9110 has it. */
+import { Fault } from '@breakfall/faults'
+
+export type ByteRange = { readonly from: number; /** Not included. */ readonly to: number }
+
+/** Undefined: all of it. Several ranges, or another unit, are answered with all of it, as the RFC allows. */
+export function parseRange(header: string | undefined, size: number): ByteRange | undefined {
+  const found = /^bytes=(\d*)-(\d*)$/.exec(header ?? '')
+  if (found === null) return undefined
+  const [, first = '', last = ''] = found
+  if (first === '' && last === '') return undefined
+  const from = first === '' ? Math.max(0, size - Number(last)) : Number(first)
+  const to = first === '' || last === '' ? size : Math.min(size, Number(last) + 1)
+  if (from >= size || to <= from)
+    throw new Fault('range_not_satisfiable', { facts: { limit: `it has ${size} bytes` }, errorRaw: `bytes */${size}` })
+  return { from, to }
+}
+
+export function rangeHeaders(range: ByteRange | undefined, size: number): Record<string, string> {
+  const length = range === undefined ? size : range.to - range.from
+  return {
+    'accept-ranges': 'bytes',
+    'content-length': String(length),
+    'content-type': 'application/octet-stream',
+    ...(range === undefined ? {} : { 'content-range': `bytes ${range.from}-${range.to - 1}/${size}` }),
+  }
+}

@@ -1,0 +1,66 @@
+/** Who answers, what it can do, how it is doing. */
+import { EXEC_DEFAULTS, EXEC_SIGNALS, openApiDocument } from '@breakfall/wire'
+import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { RUNNER_ROUTES } from '../routes.ts'
+import type { ApiContext } from './context.ts'
+import type { Handler } from './handlers.ts'
+
+export function systemHandlers(context: ApiContext): Record<'health' | 'config' | 'openapi' | 'metrics', Handler> {
+  const { identity, host } = context
+  const document = openApiDocument(
+    { title: 'Breakfall runner', version: identity.version },
+    Object.values(RUNNER_ROUTES),
+  )
+  return {
+    health: () => {
+      const { runnerId, bootId, version } = identity
+      return { status: 200, json: { status: 'ok', runnerId, bootId, version } }
+    },
+    config: () => ({ status: 200, json: { ...identity, ...config(context) } }),
+    openapi: () => ({ status: 200, json: document }),
+    metrics: async ({ res }) => {
+      const text = await context.metrics.text(context.boxes, host.queue)
+      res.writeHead(200, { 'content-type': context.metrics.contentType }).end(text)
+      return undefined
+    },
+  }
+}
+
+function config({ host }: ApiContext): object {
+  const { isolation, cgroups, retention, machine } = host
+  return {
+    isolation: {
+      level: isolation.level,
+      because: isolation.because,
+      memoryLimit: cgroups.has('memory'),
+      pidsLimit: cgroups.has('pids'),
+      cpuLimit: cgroups.has('cpu'),
+      wholeTree: isolation.level === 'bwrap' || cgroups.holdsTrees,
+    },
+    workspaces: host.rules.allowed,
+    limits: {
+      boxesMax: host.boxesMax,
+      memoryMbMax: machine.memoryMb,
+      cpusMax: machine.cpus,
+      filePutBytesMax: RUNNER_DEFAULTS.filePutBytesMax,
+      stdinBytesMax: RUNNER_DEFAULTS.stdinBytesMax,
+      waitMsMax: RUNNER_DEFAULTS.waitMsMax,
+    },
+    defaults: {
+      box: {
+        memoryMb: RUNNER_DEFAULTS.memoryMb,
+        pids: RUNNER_DEFAULTS.pids,
+        cpus: null,
+        execsMax: RUNNER_DEFAULTS.execsMax,
+      },
+      exec: EXEC_DEFAULTS,
+    },
+    retention: {
+      outputMs: retention.ms,
+      outputBytesPerBox: retention.bytesPerBox,
+      recordMs: retention.recordMs,
+      recordsPerBox: retention.recordsPerBox,
+    },
+    signals: EXEC_SIGNALS,
+  }
+}

@@ -1,0 +1,230 @@
+/**
+ * One box: its state, its execs, and the order in which both change.
+ *
+ * I1  Every change of state follows the table and is on disk before anybody is told.
+ * I2  An exec is let in only while the box is running, checked again at the moment of reservation without a pause after it:
+ *     a stop that comes later finds the exec and ends it; one that came earlier refuses it.
+ */
+import { Fault } from '@breakfall/faults'
+import type { Box as BoxRecord, BoxState, ExecRequest } from '@breakfall/wire'
+import { randomUUIDv7 } from 'node:crypto'
+import { join } from 'node:path'
+import { isoTime } from '../clock.ts'
+import { Exec } from '../exec/exec.ts'
+import { EXEC_FILES, type ExecReservation, makeExecFolder } from '../exec/folder.ts'
+import { Reservations } from '../exec/reservations.ts'
+import type { RunnerHost } from '../host.ts'
+import { checkRunnable } from '../isolation/lookup.ts'
+import { BoxExecs, type ExecView } from './execs.ts'
+import { launch, type LaunchPlan, planLaunch } from './launch.ts'
+import { commandOfRequest, fillRequest, requestHash } from './request.ts'
+import { mayFollow, requireRunning, wrongState } from './states.ts'
+import { type BoxPaths, saveBox, type StoredBox } from './stored.ts'
+
+const STOP_GRACE_MS_MAX = 1_000 // who stops a box waits for it
+
+export class Box {
+  readonly prefix: string
+  readonly paths: BoxPaths
+  readonly execs: BoxExecs
+  readonly reservations: Reservations
+  readonly stored: StoredBox
+  readonly #host: RunnerHost
+  readonly #reserving = new Map<string, Promise<ExecView>>()
+  #stopping: Promise<void> | undefined
+
+  constructor(host: RunnerHost, prefix: string, paths: BoxPaths, stored: StoredBox) {
+    this.#host = host
+    this.prefix = prefix
+    this.paths = paths
+    this.stored = stored
+    this.execs = new BoxExecs(paths.execs, stored.record.id)
+    this.reservations = new Reservations(paths.reservations)
+  }
+
+  get id(): string {
+    return this.stored.record.id
+  }
+
+  get state(): BoxState {
+    return this.stored.record.state
+  }
+
+  get record(): BoxRecord {
+    return this.stored.record
+  }
+
+  get groupName(): string {
+    return `${this.prefix}.${this.id}`
+  }
+
+  /** Refuses an owner that has been replaced; remembers a new one before it may do anything. */
+  admit(epoch: number | undefined): void {
+    if (epoch === undefined || epoch === this.stored.epoch) return
+    if (epoch < this.stored.epoch)
+      throw new Fault('lease_lost', {
+        boundary: 'box',
+        boxId: this.id,
+        errorRaw: `epoch ${epoch} is lower than ${this.stored.epoch}`,
+      })
+    this.stored.epoch = epoch
+    saveBox(this.paths, this.stored)
+  }
+
+  start(): void {
+    if (this.state === 'running') return
+    if (this.state !== 'stopped') throw wrongState(this.id, this.state)
+    this.openGroups()
+    this.moveTo('running')
+  }
+
+  openGroups(): void {
+    const { memoryMb, pids, cpus } = this.record.limits
+    this.#host.cgroups.openBox(this.groupName, { memoryMb, pids, cpus })
+  }
+
+  /** Ends all execs; resolves when they are over and the box is stopped. */
+  stop(): Promise<void> {
+    if (this.state === 'stopped') return Promise.resolve()
+    if (this.#stopping !== undefined) return this.#stopping
+    if (this.state !== 'running' && this.state !== 'stopping') throw wrongState(this.id, this.state)
+    if (this.state === 'running') this.moveTo('stopping')
+    this.#stopping = this.#endAll().finally(() => {
+      this.#stopping = undefined
+    })
+    return this.#stopping
+  }
+
+  async #endAll(): Promise<void> {
+    const live = [...this.execs.live.values()]
+    await Promise.all(
+      live.map((exec) =>
+        exec.endFor('box_stopped', Math.min(STOP_GRACE_MS_MAX, exec.setup.reservation.request.killGraceMs)),
+      ),
+    )
+    this.#host.cgroups.closeBox(this.groupName)
+    this.moveTo('stopped')
+  }
+
+  moveTo(to: BoxState): void {
+    const from = this.state
+    if (!mayFollow(from, to)) throw new Error(`a box does not go from ${from} to ${to}`)
+    const at = isoTime(this.#host.clock.now())
+    const before = this.stored.record
+    this.stored.record = { ...before, state: to, lastTransition: { at, from, to } }
+    try {
+      saveBox(this.paths, this.stored) // I1
+    } catch (error) {
+      if (to === 'running') {
+        this.stored.record = before
+        throw error
+      }
+      // A stop must not fail for want of disk space: after a restart the box is what it was before, and can be stopped again.
+    }
+  }
+
+  /** Starts it, or finds the one with that id. `isNew` tells which. */
+  async startExec(input: ExecRequest): Promise<{ readonly exec: ExecView; readonly isNew: boolean }> {
+    const execId = input.execId ?? randomUUIDv7()
+    const request = fillRequest(input)
+    const hash = requestHash(request)
+    await this.#reserving.get(execId)?.catch(ignored)
+    const known = this.execs.find(execId)
+    if (known !== undefined) {
+      if (this.execs.hashOf(execId) !== hash)
+        throw new Fault('exec_conflict', { facts: { name: execId }, boxId: this.id, execId })
+      return { exec: known, isNew: false }
+    }
+    if (this.#reserving.has(execId)) return this.startExec({ ...input, execId })
+    const reserving = this.#reserve(execId, request, hash)
+    this.#reserving.set(execId, reserving)
+    try {
+      return { exec: await reserving, isNew: true }
+    } finally {
+      this.#reserving.delete(execId)
+    }
+  }
+
+  async #reserve(execId: string, request: ReturnType<typeof fillRequest>, hash: string): Promise<ExecView> {
+    if (this.state === 'stopped' && this.record.autoStart) this.start()
+    this.#checkRoom()
+    const command = commandOfRequest(request)
+    const plan = planLaunch(this.#host, this.stored, this.paths, command, request)
+    checkRunnable(plan.view, plan)
+    await this.#host.fifos.atLeast(3)
+    const { clock } = this.#host
+    await this.reservations.add({ execId, machineBootId: clock.machineBootId, hash })
+    this.#checkRoom() // I2
+    const reservation: ExecReservation = {
+      execId,
+      command,
+      request,
+      hash,
+      reservedAtMs: clock.now(),
+      reservedMonotonicMs: clock.monotonicMs(),
+      machineBootId: clock.machineBootId,
+    }
+    const exec = this.#make(reservation, plan)
+    exec.start()
+    return exec
+  }
+
+  #checkRoom(): void {
+    requireRunning(this.id, this.state)
+    const max = this.record.limits.execsMax ?? Number.POSITIVE_INFINITY
+    if (this.execs.live.size >= max)
+      throw new Fault('quota_exceeded', { facts: { limit: `${max} execs at once in a box` }, boxId: this.id })
+  }
+
+  #make(reservation: ExecReservation, plan: LaunchPlan): Exec {
+    const folder = this.execs.folderOf(reservation.execId)
+    makeExecFolder(folder, reservation)
+    const owner = plan.user?.kind === 'setpriv' ? plan.user : undefined
+    const { request } = reservation
+    this.#host.fifos.take(join(folder, EXEC_FILES.stdout), owner)
+    if (!request.merge) this.#host.fifos.take(join(folder, EXEC_FILES.stderr), owner)
+    if (request.stdin === 'pipe') this.#host.fifos.take(join(folder, EXEC_FILES.stdin), owner)
+    return this.openExec(reservation, plan)
+  }
+
+  /** Also used for execs of an earlier runner, which have no plan: they are never spawned again. */
+  openExec(reservation: ExecReservation, plan?: LaunchPlan): Exec {
+    const folder = this.execs.folderOf(reservation.execId)
+    const { cgroups, clock, queue, runnerId } = this.#host
+    const group =
+      cgroups.holdsTrees || cgroups.has('memory') ? cgroups.execGroup(this.groupName, reservation.execId) : undefined
+    const mark = `${runnerId}/${this.prefix}/${this.id}/${reservation.execId}`
+    const exec: Exec = new Exec({
+      boxId: this.id,
+      folder,
+      reservation,
+      level: this.record.isolation.level,
+      group,
+      holdsTree: cgroups.holdsTrees,
+      mark,
+      clock,
+      queue,
+      spawn: () => {
+        if (plan === undefined) throw new Error('an exec of an earlier runner is never started again')
+        return launch(this.#host, plan, {
+          folder,
+          request: reservation.request,
+          stdin: exec.stdin,
+          joins: group?.joins ?? [],
+          mark,
+        })
+      },
+      onEnd: (_, end) => {
+        this.execs.addFinished(reservation.execId, end, reservation.hash, false)
+        this.#host.onExecEnd(end.exit.cause, end.exit.durationMs, end.exit.stdoutBytes + end.exit.stderrBytes)
+        if (this.execs.keptBytes > this.#host.retention.bytesPerBox) this.execs.sweep(clock.now(), this.#host.retention)
+      },
+    })
+    this.execs.addLive(exec)
+    return exec
+  }
+}
+
+const ignored = (): void => {
+  // Whoever reserved was told why it failed; who comes second tries for itself.
+}

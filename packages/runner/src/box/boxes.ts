@@ -1,0 +1,136 @@
+/** All boxes of a runner, by prefix and id; made, found, removed. */
+import { randomUUIDv7 } from 'node:crypto'
+import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { Fault } from '@breakfall/faults'
+import { type BoxCreate, ID_PATTERN } from '@breakfall/wire'
+import type { RunnerHost } from '../host.ts'
+import { makeFolder, removeTree } from '../state/disk.ts'
+import { Box } from './box.ts'
+import { designBox } from './create.ts'
+import { recoverBox } from './recover.ts'
+import { boxPaths, loadBox, makeBoxFolders, saveBox } from './stored.ts'
+
+export class Boxes {
+  readonly #host: RunnerHost
+  readonly #boxes = new Map<string, Box>()
+  readonly #root: string
+  readonly #trash: string
+  readonly #removing = new Map<string, Promise<void>>()
+  readonly #onFault: (what: string, error: unknown) => void
+
+  constructor(host: RunnerHost, onFault: (what: string, error: unknown) => void) {
+    this.#host = host
+    this.#onFault = onFault
+    this.#root = join(host.stateDir, 'boxes')
+    this.#trash = join(host.stateDir, 'trash')
+    makeFolder(this.#root)
+    makeFolder(this.#trash)
+  }
+
+  all(): readonly Box[] {
+    return [...this.#boxes.values()]
+  }
+
+  liveExecs(): number {
+    return this.all().reduce((sum, box) => sum + box.execs.live.size, 0)
+  }
+
+  ofPrefix(prefix: string): readonly Box[] {
+    return this.all()
+      .filter((box) => box.prefix === prefix)
+      .toSorted((a, b) => (a.id < b.id ? -1 : 1))
+  }
+
+  get(prefix: string, id: string): Box {
+    const box = this.#boxes.get(`${prefix}/${id}`)
+    if (box === undefined)
+      throw new Fault('box_not_found', { facts: { name: id.slice(0, 128) }, boxId: id.slice(0, 128) })
+    return box
+  }
+
+  create(prefix: string, create: BoxCreate, epoch: number | undefined): Box {
+    const id = create.id ?? randomUUIDv7()
+    if (this.#boxes.has(`${prefix}/${id}`)) throw new Fault('box_already_exists', { facts: { name: id }, boxId: id })
+    if (this.ofPrefix(prefix).length >= this.#host.boxesMax)
+      throw new Fault('quota_exceeded', { facts: { limit: `${this.#host.boxesMax} boxes in a prefix` } })
+    const paths = boxPaths(join(this.#root, prefix, id))
+    const stored = designBox(this.#host, id, create, paths, epoch ?? 0)
+    makeFolder(join(this.#root, prefix))
+    if (existsSync(paths.folder)) this.#discard(paths.folder) // what a creation left that never got as far as a record
+    try {
+      makeBoxFolders(paths, stored, stored.record.workspace.kind === 'private')
+      const box = new Box(this.#host, prefix, paths, stored)
+      box.openGroups()
+      box.moveTo('running')
+      this.#boxes.set(`${prefix}/${id}`, box)
+      return box
+    } catch (error) {
+      rmSync(paths.folder, { recursive: true, force: true })
+      throw error
+    }
+  }
+
+  /** Stops it first. Who asks while it is being removed waits for the same removal. */
+  remove(box: Box): Promise<void> {
+    const key = `${box.prefix}/${box.id}`
+    let removing = this.#removing.get(key)
+    if (removing === undefined) {
+      removing = this.#remove(box, key).finally(() => this.#removing.delete(key))
+      this.#removing.set(key, removing)
+    }
+    return removing
+  }
+
+  /** Takes up what an earlier process left. One broken box does not stop the rest. */
+  async recover(): Promise<void> {
+    for (const name of readdirSync(this.#trash)) this.#deleteLater(join(this.#trash, name))
+    for (const prefix of readdirSync(this.#root).filter((name) => ID_PATTERN.test(name))) {
+      for (const id of readdirSync(join(this.#root, prefix)).filter((name) => ID_PATTERN.test(name))) {
+        try {
+          await this.#recoverOne(prefix, id)
+        } catch (error) {
+          this.#onFault(`box ${prefix}/${id} could not be taken up`, error)
+        }
+      }
+    }
+  }
+
+  async #recoverOne(prefix: string, id: string): Promise<void> {
+    const paths = boxPaths(join(this.#root, prefix, id))
+    const stored = loadBox(paths)
+    if (stored === undefined) {
+      this.#discard(paths.folder)
+      return
+    }
+    const box = new Box(this.#host, prefix, paths, stored)
+    this.#boxes.set(`${prefix}/${id}`, box)
+    if (box.state === 'running') box.openGroups()
+    await recoverBox(this.#host, box)
+    if (box.state === 'stopping') await box.stop()
+    if (box.state === 'removing') await this.remove(box)
+    if (box.state === 'creating') {
+      stored.record = { ...stored.record, state: 'failed' }
+      saveBox(paths, stored)
+    }
+  }
+
+  async #remove(box: Box, key: string): Promise<void> {
+    if (box.state === 'running' || box.state === 'stopping') await box.stop()
+    if (box.state === 'stopped' || box.state === 'failed') box.moveTo('removing')
+    box.reservations.close()
+    this.#discard(box.paths.folder)
+    this.#boxes.delete(key)
+  }
+
+  /** Gone at once for everybody; the bytes go when there is time. */
+  #discard(folder: string): void {
+    const to = join(this.#trash, randomUUIDv7())
+    renameSync(folder, to)
+    this.#deleteLater(to)
+  }
+
+  #deleteLater(folder: string): void {
+    removeTree(folder).catch((error: unknown) => this.#onFault(`${folder} could not be deleted`, error))
+  }
+}

@@ -1,0 +1,116 @@
+/** What a new box will be, or why it cannot be: decided before anything is made. */
+import { statSync } from 'node:fs'
+import { Fault } from '@breakfall/faults'
+import type { Box as BoxRecord, BoxCreate, IsolationLevel } from '@breakfall/wire'
+import { isoTime } from '../clock.ts'
+import { RUNNER_DEFAULTS } from '../defaults.ts'
+import type { RunnerHost } from '../host.ts'
+import type { Controller } from '../isolation/cgroup.ts'
+import type { BoxPaths, StoredBox } from './stored.ts'
+import { checkWorkspace } from './workspace.ts'
+
+export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths: BoxPaths, epoch: number): StoredBox {
+  const level = levelFor(host, create)
+  const hostWorkspace = create.workspace === undefined ? paths.workspace : checkWorkspace(create.workspace, host.rules)
+  const kind = create.workspace === undefined ? 'private' : 'host'
+  const owner = ownerOf(host, level, kind === 'host' ? hostWorkspace : undefined)
+  const limits = limitsFor(host, create)
+  const network = networkFor(level, create)
+  const at = isoTime(host.clock.now())
+  const record: BoxRecord = {
+    id,
+    state: 'creating',
+    createdAt: at,
+    workspace: { kind, path: kind === 'private' && level === 'bwrap' ? '/workspace' : hostWorkspace },
+    isolation: {
+      level,
+      userns: level === 'bwrap' && !(process.getuid?.() === 0 && owner.uid !== 0),
+      pidns: level === 'bwrap',
+      netns: level === 'bwrap' && network === 'none',
+      memoryLimit: limits.memoryMb !== null,
+      pidsLimit: limits.pids !== null,
+      cpuLimit: limits.cpus !== null,
+    },
+    limits,
+    network,
+    autoStart: create.autoStart ?? false,
+    lastTransition: { at, from: 'creating', to: 'creating' },
+  }
+  return { record, env: create.env ?? {}, hostWorkspace, ...owner, epoch }
+}
+
+// ---- details, in the order they are used above ----
+
+function levelFor(host: RunnerHost, create: BoxCreate): IsolationLevel {
+  const { level, because } = host.isolation
+  if (level === null)
+    throw unavailable(because ?? 'bwrap does not work here', 'level "process" is not allowed on this runner')
+  if (create.isolation?.min === 'bwrap' && level !== 'bwrap')
+    throw unavailable(because ?? 'bwrap does not work here', 'the box asks for level "bwrap"')
+  return level
+}
+
+function ownerOf(host: RunnerHost, level: IsolationLevel, workspace: string | undefined): { uid: number; gid: number } {
+  const own = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+  if (own.uid !== 0 || workspace === undefined) return own
+  const { uid, gid } = statSync(workspace)
+  if (uid !== 0 && host.isolation.setpriv === null)
+    throw unavailable(
+      'setpriv does not work here',
+      `the workspace belongs to uid ${uid}, and level "${level}" cannot run as that user`,
+    )
+  return uid === 0 ? own : { uid, gid }
+}
+
+function limitsFor(host: RunnerHost, create: BoxCreate): BoxRecord['limits'] {
+  const asked = create.limits ?? {}
+  const execsMax = asked.execsMax ?? RUNNER_DEFAULTS.execsMax
+  if (asked.memoryMb !== undefined && asked.memoryMb > host.machine.memoryMb)
+    throw new Fault('quota_exceeded', {
+      facts: { limit: `limits.memoryMb at most ${host.machine.memoryMb} on this machine` },
+    })
+  if (asked.cpus !== undefined && asked.cpus > host.machine.cpus)
+    throw new Fault('quota_exceeded', { facts: { limit: `limits.cpus at most ${host.machine.cpus} on this machine` } })
+  return {
+    memoryMb: enforced(
+      host,
+      'memory',
+      'memoryMb',
+      asked.memoryMb,
+      Math.min(RUNNER_DEFAULTS.memoryMb, host.machine.memoryMb),
+    ),
+    pids: enforced(
+      host,
+      'pids',
+      'pids',
+      asked.pids,
+      Math.max(RUNNER_DEFAULTS.pids, execsMax * RUNNER_DEFAULTS.pidsPerExec),
+    ),
+    cpus: enforced(host, 'cpu', 'cpus', asked.cpus, null),
+    execsMax,
+  }
+}
+
+/** Asked for and not to be had is a refusal; a default that cannot be had is told as null. */
+function enforced(
+  host: RunnerHost,
+  controller: Controller,
+  field: string,
+  asked: number | undefined,
+  byDefault: number | null,
+): number | null {
+  if (host.cgroups.has(controller)) return asked ?? byDefault
+  if (asked === undefined) return null
+  throw unavailable(`no usable control group for ${controller}`, `limits.${field} cannot be enforced`)
+}
+
+function networkFor(level: IsolationLevel, create: BoxCreate): BoxRecord['network'] {
+  if (level === 'bwrap') return create.network ?? 'none'
+  if (create.network === 'none')
+    throw unavailable('level "process" shares the network of the machine', 'network "none" cannot be enforced')
+  return 'host'
+}
+
+function unavailable(raw: string, detail: string): Fault {
+  return new Fault('isolation_unavailable', { facts: { detail }, errorRaw: `${detail}: ${raw}` })
+}

@@ -1,0 +1,142 @@
+/**
+ * The execs of one box: live ones in memory, finished ones on disk with a few numbers here.
+ *
+ * I1  An id is given out once: looked for, reserved on disk and made without anybody else getting in between.
+ * I2  Nothing is made on refusal.
+ */
+import { readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { Fault } from '@breakfall/faults'
+import type { Exec as ExecRecord } from '@breakfall/wire'
+import type { Exec } from '../exec/exec.ts'
+import { execRecord } from '../exec/record.ts'
+import { type ExecEnd, readEnd, readReservation } from '../exec/folder.ts'
+import type { Retention } from '../host.ts'
+
+/** What events, output and waiting need of an exec, over or not. */
+export type ExecView = {
+  readonly id: string
+  readonly folder: string
+  readonly count: number
+  readonly isOver: boolean
+  readonly end: ExecEnd | undefined
+  record(): ExecRecord
+  changed(signal: AbortSignal): Promise<void>
+  over(signal: AbortSignal): Promise<void>
+}
+
+type Finished = { readonly endedAtMs: number; readonly bytes: number; readonly hash: string; dropped: boolean }
+
+export class BoxExecs {
+  readonly live = new Map<string, Exec>()
+  readonly #finished = new Map<string, Finished>()
+  readonly #folder: string
+  readonly #boxId: string
+
+  constructor(folder: string, boxId: string) {
+    this.#folder = folder
+    this.#boxId = boxId
+  }
+
+  folderOf(execId: string): string {
+    return join(this.#folder, execId)
+  }
+
+  /** Folders that are there, whatever is in them. */
+  onDisk(): readonly string[] {
+    return readdirSync(this.#folder)
+  }
+
+  addLive(exec: Exec): void {
+    this.live.set(exec.id, exec)
+  }
+
+  addFinished(execId: string, end: ExecEnd, hash: string, dropped: boolean): void {
+    this.live.delete(execId)
+    this.#finished.set(execId, {
+      endedAtMs: end.endedAtMs,
+      bytes: end.exit.stdoutBytes + end.exit.stderrBytes,
+      hash,
+      dropped,
+    })
+  }
+
+  hashOf(execId: string): string | undefined {
+    return this.live.get(execId)?.setup.reservation.hash ?? this.#finished.get(execId)?.hash
+  }
+
+  find(execId: string): ExecView | undefined {
+    const live = this.live.get(execId)
+    if (live !== undefined) return live
+    return this.#finished.has(execId) ? finishedView(this.#boxId, this.folderOf(execId)) : undefined
+  }
+
+  get(execId: string): ExecView {
+    const found = this.find(execId)
+    if (found === undefined)
+      throw new Fault('exec_not_found', {
+        facts: { name: execId.slice(0, 128) },
+        boxId: this.#boxId,
+        execId: execId.slice(0, 128),
+      })
+    return found
+  }
+
+  /** Ids in the order of their making, where ids are ours; callers' ids in the order of their reservation. */
+  ids(): readonly string[] {
+    return [...this.#finished.keys(), ...this.live.keys()].toSorted()
+  }
+
+  get keptBytes(): number {
+    let sum = 0
+    for (const entry of this.#finished.values()) if (!entry.dropped) sum += entry.bytes
+    return sum
+  }
+
+  /** Drops output that is too old or too much, oldest first, and at last the records. */
+  sweep(now: number, retention: Retention): void {
+    const oldestFirst = [...this.#finished].toSorted(([, a], [, b]) => a.endedAtMs - b.endedAtMs)
+    let bytes = this.keptBytes
+    for (const [execId, entry] of oldestFirst) {
+      const isOld = now - entry.endedAtMs > retention.ms
+      if (entry.dropped || (!isOld && bytes <= retention.bytesPerBox)) continue
+      for (const spool of ['stdout', 'stderr']) rmSync(join(this.folderOf(execId), spool), { force: true })
+      entry.dropped = true
+      bytes -= entry.bytes
+    }
+    const tooMany = this.#finished.size - retention.recordsPerBox
+    for (const [i, [execId, entry]] of oldestFirst.entries()) {
+      if (i >= tooMany && now - entry.endedAtMs <= retention.recordMs) continue
+      rmSync(this.folderOf(execId), { recursive: true, force: true })
+      this.#finished.delete(execId)
+    }
+  }
+}
+
+// ---- details ----
+
+const never = (): Promise<void> => Promise.resolve()
+
+function finishedView(boxId: string, folder: string): ExecView {
+  const reservation = readReservation(folder)
+  const end = readEnd(folder)
+  if (end === undefined) throw new Error(`exec ${reservation.execId} is listed as over, but its end is not on disk`)
+  return {
+    id: reservation.execId,
+    folder,
+    count: end.lastSeq - 1,
+    isOver: true,
+    end,
+    record: () =>
+      execRecord(boxId, reservation, {
+        state: 'exited',
+        startedAtMs: end.startedAtMs,
+        stdoutBytes: end.exit.stdoutBytes,
+        stderrBytes: end.exit.stderrBytes,
+        lastSeq: end.lastSeq,
+        end,
+      }),
+    changed: never,
+    over: never,
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * Takes up the execs of a box after a restart of the runner. Each ends up in one of four ways: over already, still
+ * running (its keeper lives: go on reading), ended while nobody looked (the keeper's words say how), or nobody knows.
+ *
+ * I1  Never a second start, never a made-up code, never "running" without a keeper.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ExecExit } from '@breakfall/wire'
+import { parseRecord, RECORD_BYTES } from '../exec/event-log.ts'
+import { type EndReason } from '../exec/exit-record.ts'
+import {
+  claim,
+  EXEC_FILES,
+  type ExecReservation,
+  makeExecFolder,
+  readEnd,
+  readReservation,
+  removeWorkingFiles,
+  writeEnd,
+} from '../exec/folder.ts'
+import { hasMark, startTimeOf } from '../exec/process-table.ts'
+import { parseStatus } from '../exec/status.ts'
+import type { RunnerHost } from '../host.ts'
+import { removeTree } from '../state/disk.ts'
+import type { Box } from './box.ts'
+import { fillRequest } from './request.ts'
+
+export async function recoverBox(host: RunnerHost, box: Box): Promise<void> {
+  const folders = new Set(box.execs.onDisk())
+  for (const execId of folders) await recoverExec(host, box, execId)
+  for (const { execId, machineBootId, hash } of box.reservations.read()) {
+    // Reserved in this life of the machine and no folder: refused before anything was made, or removed by retention.
+    if (machineBootId === host.clock.machineBootId || folders.has(execId)) continue
+    if (box.execs.find(execId) === undefined) lostToPowerCut(host, box, execId, hash)
+  }
+}
+
+// ---- details ----
+
+async function recoverExec(host: RunnerHost, box: Box, execId: string): Promise<void> {
+  const folder = box.execs.folderOf(execId)
+  let reservation: ExecReservation
+  try {
+    reservation = readReservation(folder)
+  } catch {
+    await removeTree(folder) // the runner ended while it was being made; nothing was started
+    return
+  }
+  const end = readEnd(folder)
+  if (end !== undefined) {
+    removeWorkingFiles(folder)
+    box.execs.addFinished(execId, end, reservation.hash, isDropped(folder, end.exit))
+    return
+  }
+  const status = parseStatus(readText(join(folder, EXEC_FILES.status)))
+  const startedAtMs = startedAt(folder)
+  const ended = (readText(join(folder, 'ended')) || undefined) as EndReason | undefined
+  const exec = box.openExec(reservation)
+  const isThisBoot = reservation.machineBootId === host.clock.machineBootId
+  if (isThisBoot && claim(folder)) {
+    await exec.close(false, null, ended) // no keeper had begun, and now none can
+    return
+  }
+  const keeper = await keeperOf(status.keeper, exec.setup.mark, folder, isThisBoot)
+  if (keeper === undefined) await exec.close(true, startedAtMs, ended)
+  else exec.adopt(keeper, ageMs(keeper), startedAtMs, ended)
+}
+
+/** A keeper that has its claim writes its pid in the next instant; a little patience tells "not yet" from "gone". */
+async function keeperOf(
+  pid: number | undefined,
+  mark: string,
+  folder: string,
+  isThisBoot: boolean,
+): Promise<number | undefined> {
+  if (!isThisBoot) return undefined
+  for (let tries = 0; pid === undefined && tries < 50; tries += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    pid = parseStatus(readText(join(folder, EXEC_FILES.status))).keeper
+  }
+  return pid !== undefined && hasMark(pid, mark) ? pid : undefined
+}
+
+/** How long a process has lived, by the machine's own clock. */
+function ageMs(pid: number): number {
+  const uptimeMs = Number(readText('/proc/uptime').split(' ')[0]) * 1000
+  const ticks = startTimeOf(pid) ?? 0
+  return Math.max(0, uptimeMs - (ticks / TICKS_PER_SECOND) * 1000)
+}
+
+const TICKS_PER_SECOND = 100 // USER_HZ, the same on every Linux that Node runs on
+
+function startedAt(folder: string): number | null {
+  const record = parseRecord(readFileSync(join(folder, EXEC_FILES.index)).subarray(0, RECORD_BYTES))
+  return record?.kind === 'start' ? record.atMs : null
+}
+
+function isDropped(folder: string, exit: ExecExit): boolean {
+  const has = (name: string): boolean => existsSync(join(folder, name))
+  return (exit.stdoutBytes > 0 && !has('stdout')) || (exit.stderrBytes > 0 && !has('stderr'))
+}
+
+/** The id was given out, the folder did not reach the disk: it may have run, and it will not run again. */
+function lostToPowerCut(host: RunnerHost, box: Box, execId: string, hash: string): void {
+  const folder = box.execs.folderOf(execId)
+  const now = host.clock.now()
+  const reservation: ExecReservation = {
+    execId,
+    command: [],
+    request: fillRequest({ command: [''] }),
+    hash,
+    reservedAtMs: now,
+    reservedMonotonicMs: 0,
+    machineBootId: host.clock.machineBootId,
+  }
+  makeExecFolder(folder, reservation)
+  const exit: ExecExit = {
+    cause: 'runner_lost',
+    started: null,
+    code: null,
+    signal: null,
+    signalGuess: null,
+    durationMs: 0,
+    survivors: [],
+    stdoutBytes: 0,
+    stderrBytes: 0,
+    truncated: false,
+    diagnostics: [],
+  }
+  const end = { exit, startedAtMs: null, endedAtMs: now, lastSeq: 1 }
+  writeEnd(folder, end)
+  removeWorkingFiles(folder)
+  box.execs.addFinished(execId, end, hash, false)
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'latin1')
+  } catch {
+    return '' // not written yet
+  }
+}

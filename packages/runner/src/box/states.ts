@@ -1,0 +1,31 @@
+/** The life of a box as a table: what may follow what, and what a command is told in each state. */
+import { Fault } from '@breakfall/faults'
+import { type BoxState } from '@breakfall/wire'
+
+export const BOX_TRANSITIONS = {
+  creating: ['running', 'failed'],
+  running: ['stopping'],
+  stopping: ['stopped'],
+  stopped: ['running', 'removing'],
+  removing: [],
+  failed: ['removing'],
+} as const satisfies Record<BoxState, readonly BoxState[]>
+
+export function mayFollow(from: BoxState, to: BoxState): boolean {
+  return (BOX_TRANSITIONS[from] as readonly BoxState[]).includes(to)
+}
+
+/** Throws what a command on a box in this state is answered. Nothing where it may run. */
+export function requireRunning(boxId: string, state: BoxState): void {
+  if (state === 'running') return
+  throw wrongState(boxId, state)
+}
+
+export function wrongState(boxId: string, state: BoxState): Fault {
+  return new Fault(state === 'stopped' ? 'box_stopped' : 'box_invalid_state', {
+    facts: { name: boxId, boxState: state },
+    errorRaw: `box ${boxId} in state ${state}`,
+    boxId,
+    boxState: state,
+  })
+}

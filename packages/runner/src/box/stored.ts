@@ -1,0 +1,71 @@
+/** A box on disk: its record, what only the runner knows of it, and where its files are. */
+import { chmodSync, chownSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Box as BoxRecord, boxSchema } from '@breakfall/wire'
+import { makeFolder, readJsonFile, writeJsonDurably } from '../state/disk.ts'
+
+export type StoredBox = {
+  record: BoxRecord
+  readonly env: Readonly<Record<string, string>>
+  readonly hostWorkspace: string
+  readonly uid: number
+  readonly gid: number
+  /** Highest owner's number that was seen; a lower one is refused. */
+  epoch: number
+}
+
+export type BoxPaths = {
+  readonly folder: string
+  readonly file: string
+  readonly execs: string
+  readonly reservations: string
+  readonly workspace: string
+  readonly tmp: string
+  readonly home: string
+  readonly passwd: string
+  readonly group: string
+}
+
+export function boxPaths(folder: string): BoxPaths {
+  return {
+    folder,
+    file: join(folder, 'box.json'),
+    execs: join(folder, 'execs'),
+    reservations: join(folder, 'reservations'),
+    workspace: join(folder, 'workspace'),
+    tmp: join(folder, 'tmp'),
+    home: join(folder, 'home'),
+    passwd: join(folder, 'passwd'),
+    group: join(folder, 'group'),
+  }
+}
+
+export function makeBoxFolders(
+  paths: BoxPaths,
+  owner: { readonly uid: number; readonly gid: number },
+  isPrivate: boolean,
+): void {
+  for (const folder of [paths.execs, paths.tmp, paths.home, ...(isPrivate ? [paths.workspace] : [])]) makeFolder(folder)
+  const { uid, gid } = owner
+  const name = uid === 0 ? 'root' : 'box'
+  const home = '/home/box'
+  writeFileSync(
+    paths.passwd,
+    `${uid === 0 ? '' : 'root:x:0:0:root:/root:/usr/sbin/nologin\n'}${name}:x:${uid}:${gid}:${name}:${home}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n`,
+  )
+  writeFileSync(paths.group, `${gid === 0 ? '' : 'root:x:0:\n'}${name}:x:${gid}:\nnogroup:x:65534:\n`)
+  for (const file of [paths.passwd, paths.group]) chmodSync(file, 0o644)
+  if (process.getuid?.() === 0) for (const folder of [paths.tmp, paths.home]) chownSync(folder, uid, gid)
+}
+
+export function saveBox(paths: BoxPaths, box: StoredBox): void {
+  writeJsonDurably(paths.file, box)
+}
+
+/** Undefined where there is no box in the folder: its creation never got that far. */
+export function loadBox(paths: BoxPaths): StoredBox | undefined {
+  const json = readJsonFile(paths.file)
+  if (json === undefined) return undefined
+  const box = json as StoredBox
+  return { ...box, record: boxSchema.parse(box.record) }
+}

@@ -1,0 +1,172 @@
+/** One call to a runner: sent, answered and checked, or a Fault that says how far it got. */
+import { classify, Fault } from '@breakfall/faults'
+import { EPOCH_HEADER, RUNNER_HEADER } from '@breakfall/wire'
+import { Agent, type Dispatcher, request } from 'undici'
+import { pathOf, type RouteName, RUNNER_ROUTES } from '../routes.ts'
+
+export type HttpOptions = {
+  readonly url: string
+  readonly token: string
+  readonly prefix: string
+  readonly runnerId: string | undefined
+  readonly epoch: number | undefined
+  readonly connectMs: number
+  readonly headersMs: number
+}
+
+export type CallOptions = {
+  readonly params?: Readonly<Record<string, string>> | undefined
+  readonly query?: Readonly<Record<string, string | number | undefined>> | undefined
+  readonly json?: unknown
+  readonly bytes?: Uint8Array | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly signal?: AbortSignal | undefined
+  readonly headersMs?: number | undefined
+  /** Longest silence inside the answer. */
+  readonly bodyMs?: number | undefined
+}
+
+/** A schema, or anything else that takes what it expects and throws at the rest. */
+export type Parser<T> = { readonly parse: (value: unknown) => T }
+
+export type RunnerAnswer = {
+  readonly status: number
+  readonly headers: Dispatcher.ResponseData['headers']
+  readonly body: Dispatcher.ResponseData['body']
+}
+
+const BODY_MS = 60_000
+const ANSWER_BYTES_MAX = 64 * 1024 * 1024
+
+export class RunnerHttp {
+  readonly #options: HttpOptions
+  readonly #agent: Agent
+
+  constructor(options: HttpOptions) {
+    this.#options = options
+    this.#agent = new Agent({ connect: { timeout: options.connectMs }, keepAliveTimeout: 4_000, connections: 256 })
+  }
+
+  /** The answer of a call that was not refused; its body is the caller's to read. */
+  async send(name: RouteName, options: CallOptions): Promise<RunnerAnswer> {
+    const { method } = RUNNER_ROUTES[name]
+    try {
+      const { statusCode, headers, body } = await request(this.#urlOf(name, options), {
+        dispatcher: this.#agent,
+        method: method.toUpperCase() as Dispatcher.HttpMethod,
+        headers: this.#headersOf(name, options),
+        body: options.json === undefined ? (options.bytes ?? null) : JSON.stringify(options.json),
+        headersTimeout: options.headersMs ?? this.#options.headersMs,
+        bodyTimeout: options.bodyMs ?? BODY_MS,
+        ...(options.signal === undefined ? {} : { signal: options.signal }),
+      })
+      if (statusCode >= 400) throw await this.#refused(name, statusCode, headers, body, options)
+      return { status: statusCode, headers, body }
+    } catch (error) {
+      throw this.fault(error, name, options, 'headers')
+    }
+  }
+
+  async json<T>(name: RouteName, parser: Parser<T>, options: CallOptions): Promise<T> {
+    const answer = await this.send(name, options)
+    const bytes = await this.bytes(name, answer, options)
+    try {
+      return parser.parse(JSON.parse(bytes.toString('utf8')))
+    } catch (cause) {
+      throw new Fault('runner_protocol_error', {
+        cause,
+        facts: { address: this.#options.url, detail: `${name} answered something else` },
+        sideEffects: isRead(name) ? 'none' : 'unknown',
+      })
+    }
+  }
+
+  async bytes(name: RouteName, answer: RunnerAnswer, options: CallOptions): Promise<Buffer> {
+    try {
+      const chunks: Buffer[] = []
+      let length = 0
+      for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+        length += chunk.length
+        if (length > ANSWER_BYTES_MAX)
+          throw new Fault('payload_too_large', { facts: { limit: `${ANSWER_BYTES_MAX} bytes in an answer` } })
+        chunks.push(chunk)
+      }
+      return Buffer.concat(chunks, length)
+    } catch (error) {
+      throw this.fault(error, name, options, 'stream')
+    }
+  }
+
+  /** What went wrong, told as this boundary's. Only a call that never got a connection certainly did nothing. */
+  fault(error: unknown, name: RouteName, options: CallOptions, phase: 'headers' | 'stream'): Fault {
+    const fault = classify(error, {
+      boundary: 'runner',
+      signal: options.signal,
+      address: new URL(this.#options.url).host,
+      boxId: options.params?.['id'],
+      execId: options.params?.['execId'],
+    })
+    if (fault.report.status !== undefined || fault === error) return fault
+    const reached = fault.report.phase ?? phase
+    return fault.with({ phase: reached, sideEffects: reached === 'connect' || isRead(name) ? 'none' : 'unknown' })
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy()
+  }
+
+  // ---- details ----
+
+  #urlOf(name: RouteName, options: CallOptions): string {
+    const query = new URLSearchParams()
+    for (const [key, value] of Object.entries(options.query ?? {}))
+      if (value !== undefined) query.set(key, String(value))
+    const tail = query.size === 0 ? '' : `?${query.toString()}`
+    return (
+      this.#options.url.replace(/\/+$/, '') + pathOf(name, { prefix: this.#options.prefix, ...options.params }) + tail
+    )
+  }
+
+  #headersOf(name: RouteName, options: CallOptions): Record<string, string> {
+    const { token, runnerId, epoch } = this.#options
+    return {
+      authorization: `Bearer ${token}`,
+      ...(options.json === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(options.bytes === undefined ? {} : { 'content-type': 'application/octet-stream' }),
+      ...(runnerId === undefined ? {} : { [RUNNER_HEADER]: runnerId }),
+      ...(epoch === undefined || isRead(name) ? {} : { [EPOCH_HEADER]: String(epoch) }),
+      ...options.headers,
+    }
+  }
+
+  async #refused(
+    name: RouteName,
+    status: number,
+    headers: RunnerAnswer['headers'],
+    body: RunnerAnswer['body'],
+    options: CallOptions,
+  ): Promise<Fault> {
+    const bytes = await this.bytes(name, { status, headers, body }, options)
+    const text = bytes.toString('utf8')
+    const fault = classify(undefined, {
+      boundary: 'runner',
+      response: { status, headers, body: parsed(text) },
+      boxId: options.params?.['id'],
+      execId: options.params?.['execId'],
+    })
+    // To the runner we are a client without a valid token; to whoever uses this client it is the runner's credentials.
+    return fault.category === 'unauthorized'
+      ? new Fault('runner_auth_failed', { cause: fault, status, facts: { address: this.#options.url } })
+      : fault
+  }
+}
+
+const isRead = (name: RouteName): boolean => RUNNER_ROUTES[name].method === 'get'
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text // an answer of somebody else, kept as it is
+  }
+}

@@ -1,0 +1,225 @@
+/** The client of a runner. Every method rejects with a Fault and nothing else; streams end in one instead of throwing. */
+import { randomInt } from 'node:crypto'
+import { type Fault, isFault } from '@breakfall/faults'
+import {
+  type Box,
+  type BoxCreate,
+  boxListSchema,
+  boxSchema,
+  type Exec,
+  execListSchema,
+  type ExecRequest,
+  execSchema,
+  fileListSchema,
+  runnerHealthSchema,
+} from '@breakfall/wire'
+import { type ExecStreamEvent, followEvents } from './events.ts'
+import { type CallOptions, RunnerHttp } from './http.ts'
+import { retried } from './retry.ts'
+
+export type { ExecStreamEvent } from './events.ts'
+
+export type RunnerClientOptions = {
+  readonly url: string
+  readonly token: string
+  /** `default` where left out. */
+  readonly prefix?: string | undefined
+  /** The runner that is meant: another one does nothing and says so. */
+  readonly runnerId?: string | undefined
+  /** As which owner changing calls are made. */
+  readonly epoch?: number | undefined
+  readonly connectMs?: number | undefined
+  readonly headersMs?: number | undefined
+  /** From 0 to 1, for the spread of retries. */
+  readonly dice?: (() => number) | undefined
+}
+
+export type Cancellable = { readonly signal?: AbortSignal | undefined }
+export type RunnerHealth = ReturnType<(typeof runnerHealthSchema)['parse']>
+export type FileEntry = ReturnType<(typeof fileListSchema)['parse']>['files'][number]
+
+export type RunnerClient = {
+  health(o?: Cancellable): Promise<RunnerHealth>
+  config(o?: Cancellable): Promise<unknown>
+  createBox(create: BoxCreate, o?: Cancellable): Promise<Box>
+  getBox(id: string, o?: Cancellable): Promise<Box>
+  listBoxes(o?: Cancellable): Promise<Box[]>
+  startBox(id: string, o?: Cancellable): Promise<Box>
+  stopBox(id: string, o?: Cancellable): Promise<Box>
+  removeBox(id: string, o?: Cancellable): Promise<void>
+  /** Idempotent by `execId`. */
+  startExec(boxId: string, request: ExecRequest, o?: Cancellable): Promise<Exec>
+  getExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
+  listExecs(boxId: string, o?: Cancellable): Promise<Exec[]>
+  /** Reconnects and resumes by itself; the last event is `exit` or `fault`, exactly one. */
+  execEvents(
+    boxId: string,
+    execId: string,
+    o?: Cancellable & { readonly after?: number | undefined },
+  ): AsyncIterable<ExecStreamEvent>
+  /** Bytes of one stream, from `from` up to, not including, `to`. */
+  execOutput(
+    boxId: string,
+    execId: string,
+    stream: 'stdout' | 'stderr',
+    o?: Cancellable & { readonly from?: number; readonly to?: number },
+  ): Promise<Buffer>
+  /** Until it is over, over as many connections as that takes. */
+  waitExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
+  killExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
+  signalExec(boxId: string, execId: string, signal: string, o?: Cancellable): Promise<Exec>
+  writeStdin(
+    boxId: string,
+    execId: string,
+    bytes: Uint8Array,
+    input?: { readonly eof?: boolean | undefined },
+    o?: Cancellable,
+  ): Promise<Exec>
+  readFile(boxId: string, path: string, o?: Cancellable): Promise<{ readonly bytes: Buffer; readonly etag: string }>
+  writeFile(
+    boxId: string,
+    path: string,
+    bytes: Uint8Array,
+    o?: Cancellable & { readonly ifMatch?: string | undefined },
+  ): Promise<{ readonly etag: string }>
+  deleteFile(boxId: string, path: string, o?: Cancellable & { readonly ifMatch?: string | undefined }): Promise<void>
+  listFiles(boxId: string, glob: string, o?: Cancellable): Promise<FileEntry[]>
+  /** Ends open connections. */
+  close(): Promise<void>
+}
+
+const CONNECT_MS = 10_000
+const HEADERS_MS = 30_000
+const WAIT_MS = 25_000 // one long poll; shorter than the idle limits of what may stand in between
+const EVENTS_SILENCE_MS = 45_000 // three heartbeats
+
+export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
+  const dice = options.dice ?? (() => randomInt(2 ** 32) / 2 ** 32)
+  const http = new RunnerHttp({
+    url: options.url,
+    token: options.token,
+    prefix: options.prefix ?? 'default',
+    runnerId: options.runnerId,
+    epoch: options.epoch,
+    connectMs: options.connectMs ?? CONNECT_MS,
+    headersMs: options.headersMs ?? HEADERS_MS,
+  })
+  const box = (id: string, o: Cancellable = {}): CallOptions => ({ params: { id }, signal: o.signal })
+  const exec = (id: string, execId: string, o: Cancellable = {}): CallOptions => ({
+    params: { id, execId },
+    signal: o.signal,
+  })
+  const file = (
+    id: string,
+    path: string,
+    o: Cancellable & { readonly ifMatch?: string | undefined } = {},
+  ): CallOptions => ({
+    params: { id, path },
+    signal: o.signal,
+    headers: o.ifMatch === undefined ? {} : { 'if-match': o.ifMatch },
+  })
+  const nothing = async (name: 'removeBox' | 'deleteFile', call: CallOptions): Promise<void> => {
+    await http.bytes(name, await http.send(name, call), call)
+  }
+  return {
+    health: (o = {}) => http.json('health', runnerHealthSchema, { signal: o.signal }),
+    config: (o = {}) => http.json('config', { parse: (value) => value }, { signal: o.signal }),
+    createBox: (create, o = {}) => http.json('createBox', boxSchema, { json: create, signal: o.signal }),
+    getBox: (id, o) => http.json('getBox', boxSchema, box(id, o)),
+    listBoxes: (o = {}) =>
+      pages(
+        (cursor) => http.json('listBoxes', boxListSchema, { query: { cursor }, signal: o.signal }),
+        ({ boxes }) => boxes,
+      ),
+    startBox: (id, o) => http.json('startBox', boxSchema, box(id, o)),
+    stopBox: (id, o) => http.json('stopBox', boxSchema, box(id, o)),
+    removeBox: (id, o) => nothing('removeBox', box(id, o)),
+    startExec: (id, request, o) => http.json('startExec', execSchema, { ...box(id, o), json: request }),
+    getExec: (id, execId, o) => http.json('getExec', execSchema, exec(id, execId, o)),
+    listExecs: (id, o) =>
+      pages(
+        (cursor) => http.json('listExecs', execListSchema, { ...box(id, o), query: { cursor } }),
+        ({ execs }) => execs,
+      ),
+    execEvents: (id, execId, o = {}) =>
+      followEvents({
+        after: o.after ?? 0,
+        signal: o.signal,
+        open: (after) =>
+          http.send('execEvents', { ...exec(id, execId, o), query: { after }, bodyMs: EVENTS_SILENCE_MS }),
+        failed: (error) => http.fault(error, 'execEvents', exec(id, execId, o), 'stream'),
+        dice,
+      }),
+    execOutput: async (id, execId, stream, o = {}) => {
+      const call = { ...exec(id, execId, o), params: { id, execId, stream }, headers: rangeOf(o) }
+      return http.bytes('execOutput', await http.send('execOutput', call), call)
+    },
+    waitExec: async (id, execId, o = {}) => {
+      const once = (): Promise<Exec> =>
+        http.json('waitExec', execSchema, {
+          ...exec(id, execId, o),
+          query: { timeoutMs: WAIT_MS },
+          headersMs: WAIT_MS + (options.headersMs ?? HEADERS_MS),
+        })
+      for (;;) {
+        const record = await retried(once, o.signal, dice)
+        if (record.exit !== null) return record
+      }
+    },
+    killExec: (id, execId, o) => http.json('killExec', execSchema, { ...exec(id, execId, o), headersMs: KILL_MS }),
+    signalExec: (id, execId, signal, o) =>
+      http.json('signalExec', execSchema, { ...exec(id, execId, o), json: { signal } }),
+    writeStdin: (id, execId, bytes, input = {}, o = {}) =>
+      http.json('writeStdin', execSchema, {
+        ...exec(id, execId, o),
+        bytes,
+        query: { eof: input.eof === true ? 1 : undefined },
+        headersMs: 0,
+      }),
+    readFile: async (id, path, o) => {
+      const call = file(id, path, o)
+      const answer = await http.send('readFile', call)
+      return { bytes: await http.bytes('readFile', answer, call), etag: String(answer.headers['etag'] ?? '') }
+    },
+    writeFile: (id, path, bytes, o) => http.json('writeFile', { parse: parseTag }, { ...file(id, path, o), bytes }),
+    deleteFile: (id, path, o) => nothing('deleteFile', file(id, path, o)),
+    listFiles: (id, glob, o) =>
+      pages(
+        (cursor) => http.json('listFiles', fileListSchema, { ...box(id, o), query: { glob, cursor } }),
+        ({ files }) => files,
+      ),
+    close: () => http.close(),
+  }
+}
+
+/** For those who catch `unknown`: true for what these methods reject with. */
+export const isRunnerFault = (error: unknown): error is Fault => isFault(error)
+
+// ---- details ----
+
+const KILL_MS = 120_000 // the longest grace is a minute
+
+async function pages<P extends { readonly next?: string | undefined }, T>(
+  fetch: (cursor: string | undefined) => Promise<P>,
+  itemsOf: (page: P) => readonly T[],
+): Promise<T[]> {
+  const all: T[] = []
+  let cursor: string | undefined
+  do {
+    const page = await fetch(cursor)
+    all.push(...itemsOf(page))
+    cursor = page.next
+  } while (cursor !== undefined)
+  return all
+}
+
+function parseTag(value: unknown): { readonly etag: string } {
+  const etag = (value as { etag?: unknown } | null)?.etag
+  if (typeof etag !== 'string') throw new TypeError('an answer without an etag')
+  return { etag }
+}
+
+function rangeOf(o: { readonly from?: number; readonly to?: number }): Record<string, string> {
+  if (o.from === undefined && o.to === undefined) return {}
+  return { range: `bytes=${o.from ?? 0}-${o.to === undefined ? '' : o.to - 1}` }
+}

@@ -1,0 +1,32 @@
+/** What the runner itself has to say about the end of an exec. */
+import type { Diagnostic } from '@breakfall/faults'
+
+export const spawnRefused = (raw: string): Diagnostic => ({
+  id: 'spawn_refused',
+  rank: 'cause',
+  message: `no process could be made: ${raw}`,
+  advice: 'look at the limits of the machine: processes, open files, memory',
+  retry: 'later',
+  evidence: [raw],
+  count: 1,
+})
+
+export const outputNotKept = (raw: string): Diagnostic => ({
+  id: 'output_not_kept',
+  rank: 'cause',
+  message: `the output could not be kept: ${raw}`,
+  advice: 'free some space in the state folder of the runner',
+  retry: 'later',
+  evidence: [raw],
+  count: 1,
+})
+
+export const killIncomplete = (reason: string): Diagnostic => ({
+  id: 'kill_incomplete',
+  rank: 'consequence',
+  message: `${reason}: the keeper did not report an end, so it was ended too`,
+  advice: 'look at the survivors',
+  retry: 'never',
+  evidence: [],
+  count: 1,
+})

@@ -1,0 +1,171 @@
+/**
+ * The log of one exec: its bytes in a spool file per stream, and an index of fixed records that says which event is
+ * which bytes. Whoever reads, live or years later, reads these files, so everybody gets the same events.
+ *
+ * I1  An event can be seen only when its bytes are in the spool and its record is in the index, in that order.
+ * I2  Event n is record n: seq has no holes, and the exit event, kept in its own file, is the one after the last record.
+ * I3  Text events end at a character; what has begun waits for the rest of it (at most 3 bytes a stream), or for the end.
+ * I4  After a kill -9 the index is a prefix of the truth and the spool is at least as long: `open` makes events of the rest.
+ */
+import { isUtf8 } from 'node:buffer'
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs'
+import { join } from 'node:path'
+import { writeFully } from '../state/disk.ts'
+import { wholeCharacters } from './utf8-cut.ts'
+
+export const STREAMS = ['stdout', 'stderr'] as const
+export type Stream = (typeof STREAMS)[number]
+
+export type LogRecord =
+  | { readonly kind: 'start'; readonly pid: number; readonly atMs: number }
+  | {
+      readonly kind: 'output'
+      readonly stream: Stream
+      readonly isText: boolean
+      readonly offset: number
+      readonly length: number
+    }
+
+/** Written when the exec is reserved, so that a disk that is full later cannot lose the first events. */
+export const INDEX_BYTES_FIRST = 4_096
+export const RECORD_BYTES = 16
+
+export class EventLog {
+  readonly #folder: string
+  readonly #index: number
+  readonly #spools: Record<Stream, number | undefined> = { stdout: undefined, stderr: undefined }
+  readonly #covered: Record<Stream, number> = { stdout: 0, stderr: 0 }
+  readonly #pending: Record<Stream, Buffer> = { stdout: NONE, stderr: NONE }
+  readonly #record = Buffer.alloc(RECORD_BYTES)
+  #count = 0
+  #closed = false
+
+  constructor(folder: string) {
+    this.#folder = folder
+    this.#index = openSync(join(folder, 'index'), 'r+')
+    this.#recount()
+  }
+
+  /** Events so far; the exit event is not counted. */
+  get count(): number {
+    return this.#count
+  }
+
+  bytes(stream: Stream): number {
+    return this.#covered[stream] + this.#pending[stream].length
+  }
+
+  start(pid: number, atMs: number): void {
+    this.#add(KIND_START, pid, atMs)
+  }
+
+  /** Throws where the disk does not take them; what is there then is still consistent. */
+  append(stream: Stream, bytes: Buffer): void {
+    this.#toSpool(stream, bytes)
+    const waiting = this.#pending[stream]
+    const all = waiting.length === 0 ? bytes : Buffer.concat([waiting, bytes])
+    const whole = wholeCharacters(all)
+    this.#pending[stream] = whole === all.length ? NONE : Buffer.from(all.subarray(whole)) // I3
+    if (whole > 0) this.#output(stream, all.subarray(0, whole))
+  }
+
+  /** No more will come: what waited for the rest of a character is an event as it is. */
+  flush(): void {
+    for (const stream of STREAMS) {
+      const rest = this.#pending[stream]
+      this.#pending[stream] = NONE
+      if (rest.length > 0) this.#output(stream, rest)
+    }
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    closeSync(this.#index)
+    for (const stream of STREAMS) {
+      const fd = this.#spools[stream]
+      if (fd !== undefined) closeSync(fd)
+    }
+  }
+
+  // ---- details ----
+
+  #toSpool(stream: Stream, bytes: Buffer): void {
+    const fd = (this.#spools[stream] ??= openSync(join(this.#folder, stream), 'a', 0o600))
+    const before = this.bytes(stream)
+    try {
+      writeFully(fd, bytes)
+    } catch (error) {
+      ftruncateSync(fd, before) // half a chunk would shift every later offset
+      throw error
+    }
+  }
+
+  #output(stream: Stream, bytes: Buffer): void {
+    const kind = (stream === 'stdout' ? KIND_STDOUT : KIND_STDERR) + (isUtf8(bytes) ? 0 : 1)
+    this.#add(kind, bytes.length, this.#covered[stream])
+    this.#covered[stream] += bytes.length
+  }
+
+  #add(kind: number, length: number, offset: number): void {
+    this.#record.writeUInt8(kind, 0)
+    this.#record.writeUInt32LE(length, 4)
+    this.#record.writeDoubleLE(offset, 8)
+    writeFully(this.#index, this.#record, this.#count * RECORD_BYTES) // I1: the spool has the bytes by now
+    this.#count += 1 // I2
+  }
+
+  /** Finds out how far an earlier process got. */
+  #recount(): void {
+    const size = fstatSync(this.#index).size
+    const record = Buffer.alloc(RECORD_BYTES)
+    while ((this.#count + 1) * RECORD_BYTES <= size) {
+      readSync(this.#index, record, 0, RECORD_BYTES, this.#count * RECORD_BYTES)
+      const parsed = parseRecord(record)
+      if (parsed === undefined) break
+      if (parsed.kind === 'output') this.#covered[parsed.stream] = parsed.offset + parsed.length
+      this.#count += 1
+    }
+    for (const stream of STREAMS) this.#takeUp(stream)
+  }
+
+  /** I4: bytes that made it into the spool but not into the index. */
+  #takeUp(stream: Stream): void {
+    let fd: number
+    try {
+      fd = openSync(join(this.#folder, stream), 'r')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
+      throw error
+    }
+    try {
+      const chunk = Buffer.alloc(64 * 1024)
+      for (;;) {
+        const read = readSync(fd, chunk, 0, chunk.length, this.#covered[stream])
+        if (read === 0) break
+        const whole = wholeCharacters(chunk.subarray(0, read))
+        if (whole > 0) this.#output(stream, chunk.subarray(0, whole))
+        if (whole === read || read === chunk.length) continue
+        this.#pending[stream] = Buffer.from(chunk.subarray(whole, read)) // the end of the spool, inside a character
+        break
+      }
+    } finally {
+      closeSync(fd)
+    }
+  }
+}
+
+const NONE = Buffer.alloc(0)
+const KIND_START = 1
+const KIND_STDOUT = 2
+const KIND_STDERR = 4
+
+/** Undefined for the zeros of a record that was never written. */
+export function parseRecord(record: Buffer): LogRecord | undefined {
+  const kind = record.readUInt8(0)
+  const length = record.readUInt32LE(4)
+  const offset = record.readDoubleLE(8)
+  if (kind === KIND_START) return { kind: 'start', pid: length, atMs: offset }
+  if (kind < KIND_STDOUT || kind > KIND_STDERR + 1) return undefined
+  return { kind: 'output', stream: kind < KIND_STDERR ? 'stdout' : 'stderr', isText: kind % 2 === 0, offset, length }
+}

@@ -1,0 +1,106 @@
+/**
+ * How an exec ended, from the facts. Pure.
+ *
+ * I1  A code is what was seen, never made up: without an exit line there is none.
+ * I2  `signaled` only where it is proven (the keeper's shell said so); a code over 128 alone is a guess and is called one.
+ * I3  What we did to it is the cause, before what it did by itself.
+ */
+import { constants } from 'node:os'
+import type { Diagnostic } from '@breakfall/faults'
+import type { ExecCause, ExecExit, IsolationLevel } from '@breakfall/wire'
+import type { KeeperStatus } from './status.ts'
+
+/** Why we ended it, where we did. */
+export type EndReason = 'timed_out' | 'killed' | 'box_stopped' | 'output_limit' | 'spawn_failed'
+
+export type ExitFacts = {
+  readonly level: IsolationLevel
+  readonly status: KeeperStatus
+  /** False where it is certain that nothing ran: the claim was ours, or was never made. */
+  readonly claimed: boolean
+  readonly ended: EndReason | undefined
+  readonly oomKills: number
+  readonly durationMs: number
+  readonly survivors: readonly { readonly pid: number; readonly command: string }[]
+  readonly stdoutBytes: number
+  readonly stderrBytes: number
+  readonly truncated: boolean
+  readonly diagnostics: readonly Diagnostic[]
+}
+
+export function exitRecord(facts: ExitFacts): ExecExit {
+  const outcome = judge(facts)
+  return {
+    ...outcome,
+    durationMs: facts.durationMs,
+    survivors: [...facts.survivors],
+    stdoutBytes: facts.stdoutBytes,
+    stderrBytes: facts.stderrBytes,
+    truncated: facts.truncated,
+    diagnostics: [...facts.diagnostics, ...oomDiagnostic(facts, outcome.cause)].map((entry) => ({
+      ...entry,
+      evidence: [...entry.evidence],
+    })),
+  }
+}
+
+// ---- details ----
+
+type Outcome = Pick<ExecExit, 'cause' | 'started' | 'code' | 'signal' | 'signalGuess'>
+
+function judge(facts: ExitFacts): Outcome {
+  const { status, ended } = facts
+  const none = { code: null, signal: null, signalGuess: null }
+  if (!facts.claimed) return { ...none, cause: ended ?? 'runner_lost', started: false }
+  if (status.exit === undefined) {
+    // I1. The keeper is gone. If we ended the tree, that is why; else nobody knows.
+    return {
+      ...none,
+      cause: ended ?? 'runner_lost',
+      started: status.pid === undefined && ended !== undefined ? null : startedOf(status),
+    }
+  }
+  if (neverRan(facts)) return { ...none, cause: ended ?? 'spawn_failed', started: false }
+  const end = codeOrSignal(facts, status.exit)
+  return { ...end, cause: ended ?? ownCause(facts, status.exit, end), started: true } // I3
+}
+
+const startedOf = (status: KeeperStatus): boolean | null => (status.pid === undefined ? null : true)
+
+/** The keeper could not get as far as the command, or the sandbox ended without having started it. */
+function neverRan({ level, status }: ExitFacts): boolean {
+  if (status.pid === undefined) return true
+  return level === 'bwrap' && status.sandboxExit === undefined && status.exit === 1
+}
+
+function codeOrSignal({ level, status }: ExitFacts, code: number): Pick<ExecExit, 'code' | 'signal' | 'signalGuess'> {
+  const name = signalName(code)
+  if (name === null) return { code, signal: null, signalGuess: null }
+  if (level === 'process' && status.words.length > 0) return { code: null, signal: name, signalGuess: null } // I2
+  return { code, signal: null, signalGuess: name }
+}
+
+function ownCause(facts: ExitFacts, code: number, end: Pick<ExecExit, 'signal'>): ExecCause {
+  if (facts.oomKills > 0 && signalName(code) === 'SIGKILL') return 'oom_killed'
+  return end.signal === null ? 'exited' : 'signaled'
+}
+
+export function signalName(code: number): string | null {
+  if (code <= 128) return null
+  return Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0] ?? null
+}
+
+function oomDiagnostic(facts: ExitFacts, cause: ExecCause): readonly Diagnostic[] {
+  if (facts.oomKills === 0) return []
+  return [
+    {
+      id: cause === 'oom_killed' ? 'oom_killed' : 'oom_killed_child',
+      rank: cause === 'oom_killed' ? 'cause' : 'hint',
+      message: `the kernel ended ${facts.oomKills} process${facts.oomKills === 1 ? '' : 'es'} of this exec for using more memory than the box has`,
+      advice: 'raise limits.memoryMb of the box, or use less memory',
+      retry: 'never',
+      evidence: [`oom_kill ${facts.oomKills}`],
+      count: facts.oomKills,
+    },
+  ]
+}

@@ -1,0 +1,64 @@
+/** Named pipes, made in advance and in bulk: Node cannot make one, and a process for each would double the cost of an exec. */
+import { execFile } from 'node:child_process'
+import { chownSync, readdirSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import { Fault } from '@breakfall/faults'
+import { makeFolder } from '../state/disk.ts'
+
+const BATCH = 64
+
+export class FifoPool {
+  readonly #folder: string
+  readonly #mkfifo: string
+  readonly #ready: string[]
+  #made: Promise<void> | undefined
+  #serial = 0
+  readonly #tag: string
+
+  constructor(folder: string, mkfifo: string, tag: string) {
+    makeFolder(folder)
+    this.#folder = folder
+    this.#mkfifo = mkfifo
+    this.#tag = tag // names of this process: what an earlier one left unused is used up first
+    this.#ready = readdirSync(folder)
+  }
+
+  async atLeast(count: number): Promise<void> {
+    while (this.#ready.length < count) await this.#make()
+    if (this.#ready.length < BATCH / 2) void this.#make().catch(noMatter)
+  }
+
+  /** Moves one to `path`. Call `atLeast` before. */
+  take(path: string, owner: { readonly uid: number; readonly gid: number } | undefined): void {
+    const name = this.#ready.pop()
+    if (name === undefined) throw new Error('the pool of pipes is empty')
+    const from = join(this.#folder, name)
+    if (owner !== undefined) chownSync(from, owner.uid, owner.gid)
+    renameSync(from, path)
+  }
+
+  #make(): Promise<void> {
+    this.#made ??= this.#makeBatch().finally(() => {
+      this.#made = undefined
+    })
+    return this.#made
+  }
+
+  #makeBatch(): Promise<void> {
+    const names = Array.from({ length: BATCH }, () => `${this.#tag}-${(this.#serial += 1)}`)
+    return new Promise((resolve, reject) => {
+      execFile(this.#mkfifo, ['-m', '600', ...names], { cwd: this.#folder, env: {} }, (error, _out, stderr) => {
+        if (error === null) {
+          this.#ready.push(...names)
+          resolve()
+        } else if (/No space left/.test(stderr)) {
+          reject(new Fault('journal_full', { boundary: 'runner', cause: error }))
+        } else reject(error)
+      })
+    })
+  }
+}
+
+const noMatter = (): void => {
+  // Who needs one now will try again and be told.
+}

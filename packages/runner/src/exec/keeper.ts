@@ -1,0 +1,91 @@
+/**
+ * The keeper: a small shell beside each command that outlives the runner. It holds the pipes open, so that output waits
+ * for a reader instead of being lost, and notes the facts in a status file.
+ *
+ * I1  The claim is made by exclusive creation before anything is run. Who makes it first decides: a keeper that comes
+ *     second runs nothing, and a restarted runner that comes first knows that nothing was run.
+ * I2  Facts are lines in one file that was filled before (a full disk cannot lose them), in the order in which they happened.
+ * I3  It stays after the end, holding the pipes, until the runner has read everything and ends its process group.
+ * I4  Nothing that a caller sent is in its environment or its text: the sandbox gets its settings through a file.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+
+/** What the keeper's descriptors are. */
+export const KEEPER_FDS = { stdout: 1, status: 2, stderr: 3, stdinHold: 4, join: [5, 6, 7], args: 8 } as const
+
+/** Names the keeper in its environment, where it stays visible, whatever becomes of its arguments. */
+export const KEEPER_MARK = 'BREAKFALL_KEEPER'
+
+/**
+ * $1 claim file, $2 the file its input is read from, $3 `sandbox` or `plain`, then the command.
+ * The shell's own words, such as "Killed" for a child that a signal ended, go to the status file: they are the proof.
+ */
+export const KEEPER_SCRIPT = `set -C
+: >"$1" || exit 1
+set +C
+breakfall_in=$2
+breakfall_mode=$3
+shift 3
+echo "keeper $$" >&2
+sleep 604800 </dev/null >&4 2>&4 3>&- 4>&- 5>&- 6>&- 7>&- 8<&- &
+echo "holder $!" >&2
+exec 4>&-
+(
+  echo 0 >&5 && echo 0 >&6 && echo 0 >&7 || exit 126
+  exec 0<"$breakfall_in" || exit 126
+  read -r breakfall_pid breakfall_rest </proc/self/stat
+  echo "pid $breakfall_pid" >&2
+  if [ "$breakfall_mode" = sandbox ]; then
+    exec "$@" 9>&2 2>&3 3>&- 5>&- 6>&- 7>&-
+  else
+    exec "$@" 2>&3 3>&- 5>&- 6>&- 7>&- 8<&-
+  fi
+)
+echo "exit $?" >&2
+exec sleep 604800
+`
+
+/** Without input there is nothing to hold open. */
+export const KEEPER_SCRIPT_NO_INPUT = KEEPER_SCRIPT.replace(/^sleep .*\n.*holder.*\n/m, '')
+
+export type KeeperPlan = {
+  readonly claim: string
+  readonly stdinPath: string
+  readonly hasInput: boolean
+  readonly mode: 'sandbox' | 'plain'
+  readonly command: readonly string[]
+  readonly cwd: string
+  readonly environment: Readonly<Record<string, string>>
+  readonly mark: string
+  readonly fds: {
+    readonly stdout: number
+    readonly stderr: number
+    readonly status: number
+    readonly stdinHold: number | 'ignore'
+    readonly joins: readonly number[]
+    readonly args: number | 'ignore'
+  }
+}
+
+export function spawnKeeper(plan: KeeperPlan): ChildProcess {
+  const { fds } = plan
+  const joins = KEEPER_FDS.join.map((_, i) => fds.joins[i] ?? 'ignore')
+  return spawn(
+    '/bin/sh',
+    [
+      '-c',
+      plan.hasInput ? KEEPER_SCRIPT : KEEPER_SCRIPT_NO_INPUT,
+      'keeper',
+      plan.claim,
+      plan.stdinPath,
+      plan.mode,
+      ...plan.command,
+    ],
+    {
+      cwd: plan.cwd,
+      env: { ...plan.environment, [KEEPER_MARK]: plan.mark }, // I4: empty but for level process, where nothing is kept apart
+      detached: true, // its own session: a signal to the runner's group does not reach it
+      stdio: ['ignore', fds.stdout, fds.status, fds.stderr, fds.stdinHold, ...joins, fds.args],
+    },
+  )
+}

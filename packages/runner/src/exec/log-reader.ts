@@ -1,0 +1,124 @@
+/**
+ * Events out of an exec's files, from any point, in the chunks in which they were written. Where retention has dropped
+ * the bytes there is a `gap` that says which, with the seq of the last event that it stands for.
+ */
+import { closeSync, openSync, readSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ExecEvent } from '@breakfall/wire'
+import { isoTime } from '../clock.ts'
+import { EXEC_FILES } from './folder.ts'
+import { type LogRecord, parseRecord, RECORD_BYTES, type Stream, STREAMS } from './event-log.ts'
+
+const RECORDS_AT_ONCE = 64
+const BYTES_AT_ONCE = 256 * 1024
+
+type Output = Extract<LogRecord, { kind: 'output' }> & { readonly seq: number }
+
+export class LogReader {
+  readonly #folder: string
+  readonly #execId: string
+  readonly #index: number
+  readonly #spools = new Map<Stream, number | undefined>()
+  #at: number
+
+  constructor(folder: string, execId: string, after: number) {
+    this.#folder = folder
+    this.#execId = execId
+    this.#at = after
+    this.#index = openSync(join(folder, EXEC_FILES.index), 'r')
+  }
+
+  /** The seq of the last event that was read. */
+  get at(): number {
+    return this.#at
+  }
+
+  /** The next events, a bounded lot of them, none past `count`. */
+  read(count: number): readonly ExecEvent[] {
+    const events: ExecEvent[] = []
+    let bytes = 0
+    for (const [seq, record] of this.#records(count)) {
+      if (record.kind === 'start') {
+        events.push({ seq, type: 'start', execId: this.#execId, pid: record.pid, at: isoTime(record.atMs) })
+      } else {
+        const data = this.#bytes(record)
+        if (data === undefined) return [...events, ...this.#gaps(seq, count)]
+        events.push(outputEvent({ ...record, seq }, data))
+        bytes += data.length
+      }
+      this.#at = seq
+      if (bytes >= BYTES_AT_ONCE) break
+    }
+    return events
+  }
+
+  close(): void {
+    closeSync(this.#index)
+    for (const fd of this.#spools.values()) if (fd !== undefined) closeSync(fd)
+    this.#spools.clear()
+  }
+
+  // ---- details ----
+
+  #records(count: number): readonly (readonly [number, LogRecord])[] {
+    const wanted = Math.min(RECORDS_AT_ONCE, count - this.#at)
+    if (wanted <= 0) return []
+    const block = Buffer.alloc(wanted * RECORD_BYTES)
+    const read = readSync(this.#index, block, 0, block.length, this.#at * RECORD_BYTES)
+    const found: (readonly [number, LogRecord])[] = []
+    for (let i = 0; (i + 1) * RECORD_BYTES <= read; i += 1) {
+      const record = parseRecord(block.subarray(i * RECORD_BYTES, (i + 1) * RECORD_BYTES))
+      if (record === undefined) break
+      found.push([this.#at + i + 1, record])
+    }
+    return found
+  }
+
+  /** Undefined where the spool is gone, or shorter than the index says. */
+  #bytes(record: Extract<LogRecord, { kind: 'output' }>): Buffer | undefined {
+    const fd = this.#spool(record.stream)
+    if (fd === undefined) return undefined
+    const bytes = Buffer.allocUnsafe(record.length)
+    return readSync(fd, bytes, 0, record.length, record.offset) === record.length ? bytes : undefined
+  }
+
+  #spool(stream: Stream): number | undefined {
+    if (!this.#spools.has(stream)) {
+      let fd: number | undefined
+      try {
+        fd = openSync(join(this.#folder, stream), 'r')
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+      }
+      this.#spools.set(stream, fd)
+    }
+    return this.#spools.get(stream)
+  }
+
+  /** All that is left, told as one gap a stream. Dropping takes both spools, so there is nothing readable in between. */
+  #gaps(from: number, count: number): readonly ExecEvent[] {
+    const gaps = new Map<Stream, { from: number; to: number; seq: number }>()
+    this.#at = from - 1
+    while (this.#at < count) {
+      const records = this.#records(count)
+      if (records.length === 0) break
+      for (const [seq, record] of records) {
+        this.#at = seq
+        if (record.kind !== 'output') continue
+        const gap = gaps.get(record.stream) ?? { from: record.offset, to: 0, seq }
+        gaps.set(record.stream, { from: gap.from, to: record.offset + record.length, seq })
+      }
+    }
+    return STREAMS.flatMap((stream) => {
+      const gap = gaps.get(stream)
+      return gap === undefined ? [] : [{ seq: gap.seq, type: 'gap' as const, stream, from: gap.from, to: gap.to }]
+    }).toSorted((a, b) => a.seq - b.seq)
+  }
+}
+
+function outputEvent(record: Output, bytes: Buffer): ExecEvent {
+  const { seq, stream: type, offset } = record
+  return record.isText
+    ? { seq, type, offset, data: bytes.toString('utf8') }
+    : { seq, type, offset, dataBase64: bytes.toString('base64') }
+}

@@ -1,0 +1,50 @@
+/** Processes as /proc shows them. A pid alone is nobody: it is paired with the start time or the mark in its environment. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { KEEPER_MARK } from './keeper.ts'
+
+/** In clock ticks since the machine started; undefined where there is no such process. Zombies count as gone. */
+export function startTimeOf(pid: number): number | undefined {
+  const stat = read(`/proc/${pid}/stat`)
+  if (stat === undefined) return undefined
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return fields[0] === 'Z' || fields[0] === 'X' ? undefined : Number(fields[19])
+}
+
+export function commandOf(pid: number): string {
+  const line = read(`/proc/${pid}/cmdline`)
+  return (line ?? '').replaceAll('\0', ' ').trim().slice(0, 200)
+}
+
+export function hasMark(pid: number, mark: string): boolean {
+  return (
+    startTimeOf(pid) !== undefined &&
+    (read(`/proc/${pid}/environ`) ?? '').split('\0').includes(`${KEEPER_MARK}=${mark}`)
+  )
+}
+
+/** All processes with a mark but for those given: finds what left its process group. */
+export function markedProcesses(mark: string, except: readonly number[]): readonly number[] {
+  const pids = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+  return pids.filter((pid) => !except.includes(pid) && hasMark(pid, mark))
+}
+
+/** False where there is nobody to get it. */
+export function sendSignal(target: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    process.kill(target, signal)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EPERM') return signal === 0 // it is there, but not ours to signal
+    return false
+  }
+}
+
+function read(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'latin1')
+  } catch {
+    return undefined // gone, or not ours to see
+  }
+}

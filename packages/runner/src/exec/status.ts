@@ -1,0 +1,48 @@
+/** What a keeper's status file says. Pure: text in, facts out. */
+
+export type KeeperStatus = {
+  readonly keeper: number | undefined
+  readonly holder: number | undefined
+  /** The process that became the command, or the sandbox around it. */
+  readonly pid: number | undefined
+  /** Init of the sandbox's pid namespace, and id of the inner process group. */
+  readonly sandboxPid: number | undefined
+  /** Only there where the sandbox really started the command. */
+  readonly sandboxExit: number | undefined
+  readonly exit: number | undefined
+  /** What the shell said by itself: that a signal ended the command, or that something could not be done. */
+  readonly words: readonly string[]
+}
+
+export function parseStatus(text: string): KeeperStatus {
+  const words: string[] = []
+  const found: { -readonly [K in keyof KeeperStatus]: KeeperStatus[K] } = {
+    keeper: undefined,
+    holder: undefined,
+    pid: undefined,
+    sandboxPid: undefined,
+    sandboxExit: undefined,
+    exit: undefined,
+    words,
+  }
+  const whole = text.slice(0, text.lastIndexOf('\n') + 1) // a line without its end is not said yet
+  for (const line of whole.replaceAll('\0', '').split('\n')) {
+    if (line === '') continue
+    const fact = /^(keeper|holder|pid|exit) (\d+)$/.exec(line)
+    if (fact !== null) found[fact[1] as 'keeper'] = Number(fact[2])
+    else if (!takeJson(line, found)) words.push(line)
+  }
+  return found
+}
+
+function takeJson(line: string, found: { sandboxPid: number | undefined; sandboxExit: number | undefined }): boolean {
+  if (!line.startsWith('{')) return false
+  try {
+    const json = JSON.parse(line) as Record<string, unknown>
+    if (typeof json['child-pid'] === 'number') found.sandboxPid = json['child-pid']
+    if (typeof json['exit-code'] === 'number') found.sandboxExit = json['exit-code']
+    return true
+  } catch {
+    return false // not bubblewrap's words, then somebody else's
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * The input of a command: a named pipe that a holder process keeps open, so that the end of the runner is not the end of
+ * the input. `finish` closes our end and ends the holder, which is when the command sees the end of its input.
+ */
+import { closeSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { Fault } from '@breakfall/faults'
+import { openFifo, openWriteEnd } from './fifo-reader.ts'
+import { sendSignal } from './process-table.ts'
+
+export class StdinPipe {
+  readonly #path: string
+  readonly #isPipe: boolean
+  #socket: Socket | undefined
+  /** Both ends, until the command has its own: a pipe without a reader cannot be opened for writing. */
+  #both: number | undefined
+  #isClosed = false
+  holder: number | undefined
+  /** Writes one after the other: two callers must not be mixed. */
+  #last: Promise<void> = Promise.resolve()
+
+  constructor(path: string, isPipe: boolean) {
+    this.#path = path
+    this.#isPipe = isPipe
+  }
+
+  /** Before the spawn: an end for the holder. */
+  prepare(): number {
+    this.#both = openFifo(this.#path)
+    return openWriteEnd(this.#path)
+  }
+
+  /** The command has opened its end by now. */
+  open(): void {
+    if (!this.#isPipe || this.#socket !== undefined || this.#isClosed) return
+    let fd: number
+    try {
+      fd = openWriteEnd(this.#path)
+    } catch {
+      this.#isClosed = true // ENXIO: the command has closed its input already
+      this.#closeBoth()
+      return
+    }
+    this.#closeBoth()
+    this.#socket = new Socket({ fd, readable: false, writable: true })
+    this.#socket.on('error', () => this.#shut()) // EPIPE: the command takes no more
+    this.#socket.on('close', () => this.#shut())
+  }
+
+  /** Resolves when the pipe has taken all of it. `ready` says when the command is there. */
+  write(
+    chunks: AsyncIterable<Buffer>,
+    eof: boolean,
+    execId: string,
+    ready: () => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const job = this.#last.then(() => this.#writeAll(chunks, eof, execId, ready, signal))
+    this.#last = job.catch(ignore)
+    return job
+  }
+
+  release(): void {
+    this.#closeBoth()
+    this.#socket?.destroy()
+    this.#socket = undefined
+    this.#isClosed = true
+  }
+
+  // ---- details ----
+
+  async #writeAll(
+    chunks: AsyncIterable<Buffer>,
+    eof: boolean,
+    execId: string,
+    ready: () => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (!this.#isPipe)
+      throw new Fault('invalid_request', {
+        execId,
+        error: `exec ${execId} has no input; start it with "stdin": "pipe"`,
+      })
+    await ready()
+    for await (const chunk of chunks) {
+      const socket = this.#socket
+      if (this.#isClosed || socket === undefined) throw closed(execId)
+      await this.#push(socket, chunk, signal, execId)
+    }
+    if (this.#isClosed) throw closed(execId)
+    if (eof) this.#finish()
+  }
+
+  #push(socket: Socket, chunk: Buffer, signal: AbortSignal, execId: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const gone = (): void => reject(closed(execId))
+      socket.once('close', gone)
+      signal.addEventListener('abort', gone)
+      socket.write(chunk, (error) => {
+        socket.off('close', gone)
+        signal.removeEventListener('abort', gone)
+        if (error === null || error === undefined) resolve()
+        else gone()
+      })
+    })
+  }
+
+  #finish(): void {
+    this.#socket?.end()
+    this.#isClosed = true
+    if (this.holder !== undefined) sendSignal(this.holder, 'SIGKILL')
+  }
+
+  #shut(): void {
+    this.#isClosed = true
+    this.#socket?.destroy()
+    this.#socket = undefined
+  }
+
+  #closeBoth(): void {
+    if (this.#both !== undefined) closeSync(this.#both)
+    this.#both = undefined
+  }
+}
+
+const closed = (execId: string): Fault =>
+  new Fault('exec_finished', { execId, error: `exec ${execId} takes no more input; it has closed it, or is over` })
+
+const ignore = (): void => {
+  // Who wrote was told; the next writer starts afresh.
+}

@@ -1,0 +1,87 @@
+/**
+ * The process tree of one exec: who belongs to it, how to signal it and how to end all of it.
+ *
+ * I1  A pid is signalled only while it is proven to be the process that was meant (start time), or by its group's keeper.
+ * I2  Graceful signals go to the inner process group: signalling the sandbox itself would end it without any grace.
+ */
+import type { IsolationLevel } from '@breakfall/wire'
+import type { ExecGroup } from '../isolation/cgroup.ts'
+import { commandOf, markedProcesses, sendSignal, startTimeOf } from './process-table.ts'
+
+const SURVIVORS_MAX = 20
+
+export class ProcessTree {
+  readonly #level: IsolationLevel
+  readonly #group: ExecGroup | undefined
+  readonly #holdsTree: boolean
+  readonly #mark: string
+  #leader: { readonly pid: number; readonly startTime: number } | undefined
+  #keeper: { readonly pid: number; readonly startTime: number | undefined } | undefined
+  holder: number | undefined
+
+  constructor(level: IsolationLevel, group: ExecGroup | undefined, holdsTree: boolean, mark: string) {
+    this.#level = level
+    this.#group = group
+    this.#holdsTree = holdsTree
+    this.#mark = mark
+  }
+
+  get keeper(): number | undefined {
+    return this.#keeper?.pid
+  }
+
+  setKeeper(pid: number): void {
+    this.#keeper = { pid, startTime: startTimeOf(pid) }
+  }
+
+  isKeeperThere(): boolean {
+    return this.#keeper !== undefined && startTimeOf(this.#keeper.pid) === this.#keeper.startTime
+  }
+
+  /** Leader of the inner group: the command itself, or the sandbox's init. */
+  setLeader(pid: number): void {
+    if (this.#leader !== undefined) return
+    const startTime = startTimeOf(pid)
+    if (startTime !== undefined) this.#leader = { pid, startTime }
+  }
+
+  /** To the inner group (I2). False where nobody is left to get it. */
+  signal(signal: NodeJS.Signals): boolean {
+    if (this.#leader === undefined) return false
+    // The group outlives its leader; its id is not given out again while a member lives.
+    return sendSignal(-this.#leader.pid, signal)
+  }
+
+  /** SIGKILL to everything that belongs to it. */
+  kill(): void {
+    if (this.#isLeaderThere()) sendSignal((this.#leader as { pid: number }).pid, 'SIGKILL') // I1; a sandbox dies with its init
+    if (this.#level === 'process') this.signal('SIGKILL')
+    this.#group?.kill()
+    for (const pid of this.#escaped()) sendSignal(pid, 'SIGKILL')
+  }
+
+  /** What still lives of it. In a sandbox nothing outlives its init. */
+  remaining(): readonly number[] {
+    const found = new Set<number>(this.#group?.processes() ?? [])
+    if (this.#isLeaderThere()) found.add((this.#leader as { pid: number }).pid)
+    for (const pid of this.#escaped()) found.add(pid)
+    for (const own of [this.keeper, this.holder]) if (own !== undefined) found.delete(own)
+    return [...found]
+  }
+
+  survivors(): readonly { readonly pid: number; readonly command: string }[] {
+    return this.remaining()
+      .slice(0, SURVIVORS_MAX)
+      .map((pid) => ({ pid, command: commandOf(pid) }))
+  }
+
+  #isLeaderThere(): boolean {
+    return this.#leader !== undefined && startTimeOf(this.#leader.pid) === this.#leader.startTime
+  }
+
+  /** Without control groups the mark in their environment is the only trace of processes that left their group. */
+  #escaped(): readonly number[] {
+    if (this.#level === 'bwrap' || this.#holdsTree) return []
+    return markedProcesses(this.#mark, [this.keeper ?? 0, this.holder ?? 0, process.pid])
+  }
+}

@@ -1,0 +1,33 @@
+/** What all boxes of a runner share: the machine as it was found at the start, the clock, pipes and the spawn queue. */
+import type { Clock } from './clock.ts'
+import type { FifoPool } from './exec/fifo-pool.ts'
+import type { SpawnQueue } from './exec/spawn-queue.ts'
+import type { Cgroups } from './isolation/cgroup.ts'
+import type { HostLayout } from './isolation/host.ts'
+import type { Isolation } from './isolation/probe.ts'
+import type { WorkspaceRules } from './box/workspace.ts'
+
+export type RunnerHost = {
+  readonly runnerId: string
+  readonly stateDir: string
+  readonly clock: Clock
+  readonly isolation: Isolation
+  readonly layout: HostLayout
+  readonly cgroups: Cgroups
+  readonly fifos: FifoPool
+  readonly queue: SpawnQueue
+  readonly rules: WorkspaceRules
+  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly setsid: string
+  readonly retention: Retention
+  readonly boxesMax: number
+  readonly machine: { readonly cpus: number; readonly memoryMb: number }
+  readonly onExecEnd: (cause: string, durationMs: number, bytes: number) => void
+}
+
+export type Retention = {
+  readonly ms: number
+  readonly bytesPerBox: number
+  readonly recordsPerBox: number
+  readonly recordMs: number
+}

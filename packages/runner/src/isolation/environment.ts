@@ -1,0 +1,52 @@
+/** What a command finds in its environment: an allow-list and what its box and its exec add. Nothing of the runner's own leaks in. */
+import { delimiter } from 'node:path'
+import type { HostLayout } from './host.ts'
+
+export type EnvironmentPlan = {
+  readonly layout: HostLayout
+  readonly host: Readonly<Record<string, string | undefined>>
+  readonly isHost: boolean
+  readonly home: string
+  readonly tmp: string
+  readonly cwd: string
+  readonly user: string
+  readonly box: Readonly<Record<string, string>>
+  readonly exec: Readonly<Record<string, string>>
+}
+
+export function commandEnvironment(plan: EnvironmentPlan): Record<string, string> {
+  const passed = Object.fromEntries(
+    PASSED.flatMap((name) => (plan.host[name] === undefined ? [] : [[name, plan.host[name]]])),
+  ) as Record<string, string>
+  return {
+    LANG: 'C.UTF-8',
+    ...passed,
+    PATH: searchPath(plan),
+    HOME: plan.home,
+    TMPDIR: plan.tmp,
+    USER: plan.user,
+    LOGNAME: plan.user,
+    SHELL: '/bin/sh',
+    TERM: 'dumb', // nobody looks at a terminal here, and programs that ask should know
+    PWD: plan.cwd,
+    ...plan.box,
+    ...plan.exec,
+  }
+}
+
+// ---- details ----
+
+const PASSED = ['LANG', 'LC_ALL', 'LC_CTYPE', 'TZ']
+
+const SYSTEM_PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
+
+/** In a sandbox: PATH entries that the box can see, then the usual ones. Without one: the runner's own PATH. */
+function searchPath(plan: EnvironmentPlan): string {
+  const own = (plan.host['PATH'] ?? '').split(delimiter).filter((entry) => entry.startsWith('/'))
+  if (plan.isHost) return [...new Set([...own, ...SYSTEM_PATH])].join(delimiter)
+  const seen = own.filter(
+    (entry) =>
+      plan.layout.homePath.includes(entry) || plan.layout.folders.some((folder) => entry.startsWith(`${folder}/`)),
+  )
+  return [...new Set([...seen, ...SYSTEM_PATH])].join(delimiter)
+}

@@ -1,0 +1,79 @@
+/** What this machine offers boxes: which folders and files of it a box may see, read once at the start. */
+import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { delimiter, join, sep } from 'node:path'
+
+export type HostLayout = {
+  /** Folders seen read-only at their own path. */
+  readonly folders: readonly string[]
+  /** `/bin` and its kin where they are links, as on a merged /usr. */
+  readonly links: ReadonlyMap<string, string>
+  /** Files and folders of /etc that programs need and that hold no secret. */
+  readonly etc: readonly string[]
+  /** Entries of PATH in the home folder: version managers put their programs there. */
+  readonly homePath: readonly string[]
+}
+
+export function readHostLayout(
+  environment: Readonly<Record<string, string | undefined>>,
+  home = homedir(),
+): HostLayout {
+  const folders = ['/usr', '/opt'].filter((path) => existsSync(path))
+  const links = new Map<string, string>()
+  for (const path of ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']) {
+    const stat = lstatSync(path, { throwIfNoEntry: false })
+    if (stat?.isSymbolicLink() === true) links.set(path, readlinkSync(path))
+    else if (stat?.isDirectory() === true) folders.push(path)
+  }
+  return {
+    folders,
+    links,
+    etc: ETC.map((name) => `/etc/${name}`).filter((path) => existsSync(path)),
+    homePath: homePathEntries(environment['PATH'] ?? '', home),
+  }
+}
+
+// ---- details ----
+
+const ETC = [
+  'alternatives',
+  'ca-certificates',
+  'ca-certificates.conf',
+  'crypto-policies',
+  'host.conf',
+  'hosts',
+  'java',
+  'ld.so.cache',
+  'ld.so.conf',
+  'ld.so.conf.d',
+  'locale.alias',
+  'localtime',
+  'magic',
+  'mime.types',
+  'nsswitch.conf',
+  'perl',
+  'pki/tls/certs',
+  'pki/ca-trust',
+  'protocols',
+  'python3',
+  'resolv.conf',
+  'rpc',
+  'services',
+  'ssl/certs',
+  'ssl/openssl.cnf',
+  'terminfo',
+  'timezone',
+]
+
+function homePathEntries(path: string, home: string): readonly string[] {
+  if (home === '' || home === '/') return []
+  return [...new Set(path.split(delimiter))].filter((entry) => {
+    if (!entry.startsWith(home + sep)) return false
+    try {
+      const real = realpathSync(entry)
+      return statSync(real).isDirectory() && real.startsWith(join(home, sep)) && real !== home
+    } catch {
+      return false // an entry of PATH that does not exist is normal
+    }
+  })
+}

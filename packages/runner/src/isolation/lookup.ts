@@ -1,0 +1,155 @@
+/**
+ * Finds out before anything starts whether a command can be run: its folder, its program, its interpreter, its length.
+ * Looked up as the box will see it. What changes between this look and the start is found out by the start itself.
+ */
+import { closeSync, constants, lstatSync, openSync, readlinkSync, readSync, type Stats } from 'node:fs'
+import { posix } from 'node:path'
+import { Fault } from '@breakfall/faults'
+import type { SpawnFailure } from '@breakfall/wire'
+import { type BoxView, hostPathOf, isMountParent } from './view.ts'
+
+export type Lookup = {
+  readonly command: readonly string[]
+  /** Absolute, as the box sees it. */
+  readonly cwd: string
+  readonly environment: Readonly<Record<string, string>>
+}
+
+/** Throws `spawn_failed` (422) with its reason. */
+export function checkRunnable(view: BoxView, lookup: Lookup): void {
+  checkFolder(view, lookup.cwd)
+  checkProgram(view, lookup)
+  checkLength(lookup)
+}
+
+export type Found =
+  | { readonly kind: 'found'; readonly path: string; readonly host: string; readonly stat: Stats }
+  | { readonly kind: 'folder'; readonly path: string }
+  | { readonly kind: 'missing' }
+
+/** Follows links as the box would. Bounded like the kernel's own walk. */
+export function lookUp(view: BoxView, path: string): Found {
+  let rest = path.split('/').filter((part) => part !== '')
+  let at = '/'
+  for (let steps = 0; steps < STEPS_MAX; steps += 1) {
+    const [part, ...after] = rest
+    if (part === undefined) return end(view, at)
+    rest = after
+    if (part === '.') continue
+    if (part === '..') {
+      at = posix.dirname(at)
+      continue
+    }
+    const next = posix.join(at, part)
+    const target = view.links.get(next) ?? linkTarget(view, next)
+    if (target === undefined) {
+      at = next
+      continue
+    }
+    if (target.startsWith('/')) at = '/'
+    rest = [...target.split('/').filter((piece) => piece !== ''), ...rest]
+  }
+  return { kind: 'missing' } // a circle of links
+}
+
+// ---- details, in the order they are used above ----
+
+const STEPS_MAX = 512
+const ARGUMENT_BYTES_MAX = 128 * 1024 // MAX_ARG_STRLEN of Linux, with its NUL
+const ALL_BYTES_MAX = 1536 * 1024 // under the quarter of an 8 MiB stack that the kernel allows, with room for our own
+
+function checkFolder(view: BoxView, cwd: string): void {
+  const found = lookUp(view, cwd)
+  if (found.kind === 'missing') throw failure('cwd_missing', cwd, `there is no folder ${cwd} in the box`)
+  if (found.kind === 'found' && !found.stat.isDirectory())
+    throw failure('cwd_not_directory', cwd, `${cwd} is not a folder`)
+}
+
+function checkProgram(view: BoxView, lookup: Lookup): void {
+  const name = lookup.command[0] ?? ''
+  const candidates = name.includes('/')
+    ? [posix.resolve(lookup.cwd, name)]
+    : (lookup.environment['PATH'] ?? '').split(':').map((folder) => posix.join(posix.resolve(lookup.cwd, folder), name))
+  let refused: string | undefined
+  for (const path of candidates) {
+    const found = lookUp(view, path)
+    if (found.kind === 'missing') continue
+    if (found.kind === 'folder' || !found.stat.isFile() || (found.stat.mode & 0o111) === 0) {
+      refused ??= path
+      continue
+    }
+    checkInterpreter(view, name, found.host, lookup.cwd)
+    return
+  }
+  if (refused !== undefined) throw failure('not_executable', name, `${refused} is not an executable file`)
+  throw failure('not_found', name, `there is no program ${name.slice(0, 200)} in the box`)
+}
+
+function checkInterpreter(view: BoxView, name: string, host: string, cwd: string): void {
+  const first = firstBytes(host)
+  if (first === undefined || !first.startsWith('#!')) return
+  const interpreter = /^#![ \t]*([^ \t\n]+)/.exec(first)?.[1]
+  if (interpreter === undefined) throw failure('bad_interpreter', name, `${name} starts with #! and names nothing`)
+  const found = lookUp(view, posix.resolve(cwd, interpreter))
+  if (found.kind !== 'found' || !found.stat.isFile() || (found.stat.mode & 0o111) === 0)
+    throw failure('bad_interpreter', name, `${name} wants ${interpreter}, which is not a program in the box`)
+}
+
+function checkLength(lookup: Lookup): void {
+  const sizes = [
+    ...lookup.command.map((argument) => Buffer.byteLength(argument) + 1),
+    ...Object.entries(lookup.environment).map(([key, value]) => Buffer.byteLength(key) + Buffer.byteLength(value) + 2),
+  ]
+  const total = sizes.reduce((sum, size) => sum + size + 8, 0)
+  if (sizes.some((size) => size > ARGUMENT_BYTES_MAX) || total > ALL_BYTES_MAX)
+    throw failure(
+      'argument_too_long',
+      lookup.command[0] ?? '',
+      `one argument may have ${ARGUMENT_BYTES_MAX} bytes, all together ${ALL_BYTES_MAX}; put the text into a file or send it as input`,
+    )
+}
+
+function failure(reason: SpawnFailure, name: string, detail: string): Fault {
+  return new Fault('spawn_failed', { facts: { name: name.slice(0, 200), detail }, errorRaw: detail, reason })
+}
+
+function end(view: BoxView, path: string): Found {
+  const host = hostPathOf(view, path)
+  const stat = host === undefined ? undefined : statOf(host)
+  if (host !== undefined && stat !== undefined) return { kind: 'found', path, host, stat }
+  return path === '/' || isMountParent(view, path) ? { kind: 'folder', path } : { kind: 'missing' }
+}
+
+function linkTarget(view: BoxView, path: string): string | undefined {
+  const host = hostPathOf(view, path)
+  if (host === undefined || statOf(host)?.isSymbolicLink() !== true) return undefined
+  try {
+    return readlinkSync(host)
+  } catch {
+    return undefined // it was replaced between the two looks; then it is what it is now
+  }
+}
+
+function statOf(host: string): Stats | undefined {
+  try {
+    return lstatSync(host, { throwIfNoEntry: false })
+  } catch {
+    return undefined // not a folder on the way, or none that may be entered: to the box it is not there
+  }
+}
+
+function firstBytes(host: string): string | undefined {
+  let fd: number
+  try {
+    // The box may swap the file for a FIFO meanwhile: opening must never block.
+    fd = openSync(host, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
+  } catch {
+    return undefined // a program may be executable and not readable
+  }
+  try {
+    const bytes = Buffer.alloc(256)
+    return bytes.toString('latin1', 0, readSync(fd, bytes, 0, bytes.length, 0))
+  } finally {
+    closeSync(fd)
+  }
+}

@@ -1,0 +1,82 @@
+/** Which isolation this machine really gives: found out by running a command in it, never by looking for a file. */
+import { execFile } from 'node:child_process'
+import { accessSync, constants } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import type { IsolationLevel } from '@breakfall/wire'
+import { bwrapCommand, bwrapOptions, type BoxUser } from './bwrap-args.ts'
+import type { HostLayout } from './host.ts'
+
+export type Isolation = {
+  /** Null: no box can be made here. */
+  readonly level: IsolationLevel | null
+  readonly bwrap: string | null
+  readonly disableUserns: boolean
+  /** Path of setpriv where root can serve workspaces of other owners, else null. */
+  readonly setpriv: string | null
+  /** Why not bwrap, in the machine's words. */
+  readonly because: string | null
+}
+
+export async function probeIsolation(options: {
+  readonly layout: HostLayout
+  readonly path: string
+  readonly allowProcess: boolean
+  readonly level?: IsolationLevel | undefined
+}): Promise<Isolation> {
+  const fallback = options.allowProcess ? 'process' : null
+  const setpriv = process.getuid?.() === 0 ? findProgram('setpriv', options.path) : null
+  const bwrap = options.level === 'process' ? null : findProgram('bwrap', options.path)
+  const none = { bwrap: null, disableUserns: false, setpriv }
+  if (bwrap === null)
+    return {
+      ...none,
+      level: fallback,
+      because: options.level === 'process' ? 'level process was asked for' : 'bwrap is not on the PATH',
+    }
+  const uid = process.getuid?.() ?? 0
+  const gid = process.getgid?.() ?? 0
+  const user = (disableUserns: boolean): BoxUser => ({ kind: 'userns', uid, gid, disableUserns })
+  const strict = await tryBwrap(bwrap, user(true), options.layout)
+  const plain = strict === null ? null : await tryBwrap(bwrap, user(false), options.layout)
+  if (plain !== null) return { ...none, level: fallback, because: plain }
+  const other: BoxUser | null = setpriv === null ? null : { kind: 'setpriv', uid: 65_534, gid: 65_534, setpriv }
+  const canServeOthers = other !== null && (await tryBwrap(bwrap, other, options.layout)) === null
+  return {
+    level: 'bwrap',
+    bwrap,
+    disableUserns: strict === null,
+    setpriv: canServeOthers ? setpriv : null,
+    because: null,
+  }
+}
+
+export function findProgram(name: string, path: string): string | null {
+  for (const folder of [...path.split(delimiter), '/usr/bin', '/bin', '/usr/local/bin']) {
+    if (!folder.startsWith('/')) continue // a relative PATH entry would mean another program in every folder
+    try {
+      accessSync(join(folder, name), constants.X_OK)
+      return join(folder, name)
+    } catch {
+      // Not in this folder.
+    }
+  }
+  return null
+}
+
+// ---- details ----
+
+const PROBE_MS = 10_000
+
+/** Null when it worked, else what was said. */
+function tryBwrap(bwrap: string, user: BoxUser, layout: HostLayout): Promise<string | null> {
+  const mounts = layout.folders.map((path) => ({ at: path, host: path, mode: 'ro' as const }))
+  const view = { mounts, links: layout.links, isHost: false }
+  const plan = { view, user, network: 'none' as const, cwd: '/', environment: { PATH: '/usr/bin:/bin' } }
+  const args = [...bwrapOptions(plan), '--', ...bwrapCommand(user, ['/bin/sh', '-c', 'echo works'])]
+  return new Promise((resolve) => {
+    execFile(bwrap, args, { timeout: PROBE_MS, env: {} }, (error, stdout, stderr) => {
+      if (error === null && stdout === 'works\n') resolve(null)
+      else resolve((stderr.trim() || error?.message || 'bwrap ran, but nothing came out').slice(0, 500))
+    })
+  })
+}

@@ -1,0 +1,70 @@
+/** The runner as a program: `main.ts --port 0 --json --token-file F --state-dir D [--allow-workspace DIR]… [--allow-isolation process]`. */
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { isFault } from '@breakfall/faults'
+import { startRunner } from './start.ts'
+
+const USAGE_EXIT = 2
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      port: { type: 'string', default: '0' },
+      host: { type: 'string', default: '127.0.0.1' },
+      json: { type: 'boolean', default: false },
+      'token-file': { type: 'string' },
+      'state-dir': { type: 'string' },
+      'allow-workspace': { type: 'string', multiple: true, default: [] },
+      'allow-isolation': { type: 'string', multiple: true, default: [] },
+      'allow-host': { type: 'string', multiple: true, default: [] },
+      'idle-exit-ms': { type: 'string' },
+    },
+  })
+  const stateDir =
+    values['state-dir'] ??
+    join(process.env['XDG_STATE_HOME'] ?? join(homedir(), '.local', 'state'), 'breakfall', 'runner')
+  const allowIsolation = values['allow-isolation'].map((level): 'process' => {
+    if (level !== 'process') throw new TypeError(`--allow-isolation must be "process", got "${level}"`)
+    return level
+  })
+  const runner = await startRunner({
+    stateDir,
+    tokenFile: values['token-file'] ?? join(stateDir, 'token'),
+    port: wholeNumber('--port', values.port, 65_535),
+    host: values.host,
+    hosts: values['allow-host'],
+    allowWorkspace: values['allow-workspace'],
+    allowIsolation,
+    idleExitMs:
+      values['idle-exit-ms'] === undefined ? null : wholeNumber('--idle-exit-ms', values['idle-exit-ms'], 2 ** 31 - 1),
+    onTrouble: (line) => process.stderr.write(`${line}\n`),
+    onIdle: () => process.exit(0),
+  })
+  const { url, runnerId, bootId, pid, isolation } = runner
+  const note = isolation.level === 'bwrap' ? '' : ` (${isolation.because ?? ''})`
+  process.stdout.write(
+    values.json
+      ? `${JSON.stringify({ event: 'listening', url, runnerId, bootId, pid, isolation })}\n`
+      : `runner ${runnerId} at ${url}, isolation ${isolation.level}${note}, token in ${runner.tokenFile}\n`,
+  )
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.once(signal, () => {
+      void runner.close().then(() => process.exit(0))
+    })
+  }
+}
+
+function wholeNumber(flag: string, text: string, max: number): number {
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
+  if (!(value <= max)) throw new TypeError(`${flag} must be an integer from 0 to ${max}, got "${text}"`)
+  return value
+}
+
+main().catch((error: unknown) => {
+  const isUsage = error instanceof TypeError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS') === true
+  process.stderr.write(
+    `${isFault(error) ? `${error.error} [${error.category}]` : error instanceof Error ? error.message : String(error)}\n`,
+  )
+  process.exit(isUsage ? USAGE_EXIT : 1)
+})

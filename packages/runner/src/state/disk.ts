@@ -1,0 +1,74 @@
+/** Small files that must be whole: written beside, synced, renamed. */
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { chmod, readdir, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+
+/** Whole or not there at all, also after a power cut. */
+export function writeJsonDurably(file: string, value: unknown): void {
+  const beside = `${file}.new`
+  try {
+    const fd = openSync(beside, 'w', 0o600)
+    try {
+      writeFully(fd, Buffer.from(JSON.stringify(value) + '\n'))
+      fsyncSync(fd)
+    } finally {
+      closeSync(fd)
+    }
+    renameSync(beside, file)
+  } catch (error) {
+    rmSync(beside, { force: true })
+    throw error
+  }
+  syncFolder(dirname(file))
+}
+
+/** Undefined where there is none; throws where it cannot be read or parsed. */
+export function readJsonFile(file: string): unknown {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  return JSON.parse(text)
+}
+
+export function makeFolder(path: string): void {
+  mkdirSync(path, { recursive: true, mode: 0o700 })
+}
+
+export function syncFolder(path: string): void {
+  const fd = openSync(path, 'r')
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** A short write is not an error to the kernel; to us the rest is still to be written. */
+export function writeFully(fd: number, bytes: Uint8Array, position: number | null = null): void {
+  let done = 0
+  while (done < bytes.length) {
+    done += writeSync(fd, bytes, done, bytes.length - done, position === null ? null : position + done)
+  }
+}
+
+/** Removes a tree, also where what ran in it took away its own permissions. */
+export async function removeTree(path: string): Promise<void> {
+  try {
+    await rm(path, { recursive: true, force: true, maxRetries: 3 })
+  } catch {
+    // A folder that cannot be entered stops rm; opened up, it can be removed.
+    await openUp(path)
+    await rm(path, { recursive: true, force: true, maxRetries: 3 })
+  }
+}
+
+async function openUp(folder: string): Promise<void> {
+  await chmod(folder, 0o700)
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    if (entry.isDirectory()) await openUp(join(folder, entry.name))
+  }
+}

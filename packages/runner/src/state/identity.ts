@@ -1,0 +1,64 @@
+/** Who this runner is: an id as old as its state folder, and one as old as its process. Also: that it is alone in the folder. */
+import { createHash, randomUUIDv7 } from 'node:crypto'
+import { readFileSync, realpathSync, rmSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
+import { join } from 'node:path'
+import { Fault } from '@breakfall/faults'
+import { readJsonFile, writeJsonDurably } from './disk.ts'
+
+export type Identity = { readonly runnerId: string; readonly bootId: string; readonly version: string }
+
+export function readIdentity(stateDir: string): Identity {
+  const file = join(stateDir, 'identity.json')
+  const known = readJsonFile(file) as { runnerId?: unknown } | undefined
+  const runnerId = typeof known?.runnerId === 'string' ? known.runnerId : randomUUIDv7()
+  if (runnerId !== known?.runnerId) writeJsonDurably(file, { runnerId })
+  return { runnerId, bootId: randomUUIDv7(), version: version() }
+}
+
+/** For daemons that look for a runner in this folder. */
+export type RunnerFile = {
+  readonly url: string
+  readonly runnerId: string
+  readonly pid: number
+  readonly startTime: number | undefined
+  readonly bootId: string
+  readonly version: string
+}
+
+export function announce(stateDir: string, file: RunnerFile): void {
+  writeJsonDurably(join(stateDir, 'runner.json'), file)
+}
+
+export function withdraw(stateDir: string): void {
+  rmSync(join(stateDir, 'runner.json'), { force: true })
+}
+
+/**
+ * Two runners in one folder would read each other's pipes. The lock is a socket in the kernel's own name space: it ends
+ * with the process, however that ends, and leaves no file behind.
+ */
+export async function lockFolder(stateDir: string): Promise<{ release(): Promise<void> }> {
+  const name = `\0breakfall-runner-${createHash('sha256').update(realpathSync(stateDir)).digest('hex').slice(0, 32)}`
+  const server: Server = createServer((socket) => socket.destroy())
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause: NodeJS.ErrnoException) => {
+      reject(
+        cause.code === 'EADDRINUSE'
+          ? new Fault('invalid_request', {
+              cause,
+              error: `another runner is using ${stateDir}; use that one (runner.json says where it is), or another state folder`,
+            })
+          : cause,
+      )
+    })
+    server.listen({ path: name }, resolve)
+  })
+  server.unref()
+  return { release: () => new Promise((resolve) => void server.close(() => resolve())) }
+}
+
+function version(): string {
+  const file = new URL('../../package.json', import.meta.url)
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
+}
