@@ -25,6 +25,7 @@ export class RunnerEndpoint {
   readonly #options: EndpointOptions
   #place: Place | undefined
   #looking: Promise<Place> | undefined
+  #clients = new Map<number, RunnerClient>()
   #isFirst = true
   #startedPid: number | undefined
 
@@ -56,13 +57,14 @@ export class RunnerEndpoint {
         errorRaw: `runner ${place.runnerId} answers, this session belongs to ${expect}`,
       })
     }
-    const { url, token, runnerId } = place
-    return { client: createRunnerClient({ url, token, runnerId, epoch }), place }
+    return { client: this.#client(place, epoch), place }
   }
 
   /** What was at this place is not there any more: the next connect looks again. */
   forget(place: Place | undefined = this.#place): void {
-    if (this.#place === place) this.#place = undefined
+    if (this.#place !== place) return
+    this.#place = undefined
+    this.#clients = new Map() // those in use end with their calls; idle connections close by themselves
   }
 
   /** Is the runner of that identity there now? For a parked turn that waits for it. */
@@ -86,6 +88,16 @@ export class RunnerEndpoint {
       // It is gone already, which is what was wanted.
     }
     this.#startedPid = undefined
+  }
+
+  /** Sessions of the same epoch share a client, and with it the connections. */
+  #client({ url, token, runnerId }: Place, epoch: number): RunnerClient {
+    let client = this.#clients.get(epoch)
+    if (client === undefined) {
+      client = createRunnerClient({ url, token, runnerId, epoch })
+      this.#clients.set(epoch, client)
+    }
+    return client
   }
 
   #found(signal: AbortSignal): Promise<Place> {
@@ -143,8 +155,13 @@ function tokenOf(config: RunnerConfig): string {
 
 /** Asks who is there before anything is sent that could have an effect. */
 async function identified(url: string, token: string, signal: AbortSignal): Promise<Place> {
-  const { runnerId } = await createRunnerClient({ url, token }).health({ signal })
-  return { url, runnerId, token }
+  const client = createRunnerClient({ url, token })
+  try {
+    const { runnerId } = await client.health({ signal })
+    return { url, runnerId, token }
+  } finally {
+    await client.close()
+  }
 }
 
 async function adopted(url: string, token: string, runnerId: string): Promise<Place | undefined> {

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { Fault } from '@breakfall/faults'
+import { Coalescer } from '../src/engine/coalesce.ts'
+import type { Draft } from '../src/engine/live-session.ts'
+import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
+import { parseCall, toolSpecs } from '../src/engine/tools.ts'
+import { lookDelayMs, resumeTime, wakeKind } from '../src/engine/wake.ts'
+import { Secrets } from '../src/secrets.ts'
+
+const draft = (part: string): Draft => ({ type: 'text-delta', turnId: 't', part })
+const samePart = (part: string) => (held: Draft) => held['part'] === part
+
+test('small pieces become one event, pieces of different parts stay apart and in order', async () => {
+  const written: Draft[] = []
+  const out = new Coalescer(async (drafts) => void written.push(...drafts), { ms: 10_000, chars: 100 })
+  await out.push(draft('p1'), 'a', samePart('p1'))
+  await out.push(draft('p1'), 'b', samePart('p1'))
+  await out.push(draft('p2'), 'c', samePart('p2'))
+  assert.equal(written.length, 0)
+  await out.flush({ type: 'retry', turnId: 't' })
+  assert.deepEqual(
+    written.map((entry) => [entry.type, entry['part'], entry['text']]),
+    [
+      ['text-delta', 'p1', 'ab'],
+      ['text-delta', 'p2', 'c'],
+      ['retry', undefined, undefined],
+    ],
+  )
+})
+
+test('a piece past the size limit is written at once, and a small one by the clock', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const written: string[] = []
+  const out = new Coalescer(async (drafts) => void written.push(...drafts.map((entry) => String(entry['text']))), {
+    ms: 25,
+    chars: 4,
+  })
+  await out.push(draft('p'), 'long enough', samePart('p'))
+  assert.deepEqual(written, ['long enough'])
+  await out.push(draft('p'), 'x', samePart('p'))
+  t.mock.timers.tick(24)
+  await Promise.resolve()
+  assert.deepEqual(written, ['long enough'])
+  t.mock.timers.tick(1)
+  await new Promise((resolve) => setImmediate(resolve))
+  assert.deepEqual(written, ['long enough', 'x'])
+})
+
+test('a write that failed behind the scenes is told to the next one who writes', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const out = new Coalescer(() => Promise.reject(new Fault('journal_full')), { ms: 25, chars: 100 })
+  await out.push(draft('p'), 'x', samePart('p'))
+  t.mock.timers.tick(25)
+  await new Promise((resolve) => setImmediate(resolve))
+  await assert.rejects(out.push(draft('p'), 'y', samePart('p')), /no room/)
+  await assert.rejects(out.flush(), /no room/)
+})
+
+test('whatever the pieces, nothing is lost and nothing is doubled', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(fc.constantFrom('p1', 'p2'), fc.string({ maxLength: 6 }))), async (pieces) => {
+      let written = ''
+      const out = new Coalescer(
+        async (drafts) => void (written += drafts.map((entry) => String(entry['text'])).join('')),
+        { ms: 1, chars: 8 },
+      )
+      for (const [part, text] of pieces) await out.push(draft(part), text, samePart(part))
+      await out.flush()
+      assert.equal(written, pieces.map(([, text]) => text).join(''))
+    }),
+  )
+})
+
+test('a huge output is journalled as head and tail with the count of what lies between', () => {
+  const tail = new OutputTail(0)
+  const line = 'x'.repeat(64 * 1024)
+  let head = ''
+  for (let n = 0; n < 20; n += 1) head += tail.take({ stream: 'stdout', text: line })
+  const rest = tail.rest()
+  assert.equal(head.length, OUTPUT_LIMITS.journalBytes)
+  const tailBytes = rest.slice(1).reduce((sum, piece) => sum + piece.text.length, 0)
+  assert.equal(tailBytes, OUTPUT_LIMITS.journalBytes)
+  assert.match(rest[0]?.text ?? '', new RegExp(`${20 * line.length - head.length - tailBytes} bytes left out`))
+})
+
+test('a small output is journalled whole, also when part of it was before a crash', () => {
+  const tail = new OutputTail(10)
+  assert.equal(tail.take({ stream: 'stderr', text: 'rest' }), 'rest')
+  assert.deepEqual(tail.rest(), [])
+})
+
+test('the model gets the two ends of a long text', () => {
+  const text = forModel(`HEAD${'m'.repeat(100_000)}TAIL`)
+  assert.ok(text.startsWith('HEAD') && text.endsWith('TAIL') && text.length < 33_000)
+  assert.equal(forModel('short'), 'short')
+})
+
+test('bad arguments and unknown tools are refused with a sentence that names what is wrong', () => {
+  const all = ['bash', 'read'] as const
+  assert.deepEqual(parseCall('bash', { command: 'ls' }, all), { tool: 'bash', given: { command: 'ls' } })
+  assert.throws(() => parseCall('bash', { command: 3 }, all), /command must be a shell command/)
+  assert.throws(() => parseCall('bash', { command: 'ls', cwd: '/' }, all), /cwd must be no field/)
+  assert.throws(
+    () => parseCall('write', { path: 'a', content: '' }, all),
+    /there is no tool write; the tools are bash, read/,
+  )
+})
+
+test('every tool is described by a JSON Schema with its required fields', () => {
+  const required = toolSpecs(['bash', 'read', 'write', 'edit']).map((spec) => [
+    spec.function.name,
+    spec.function.parameters?.['required'],
+  ])
+  assert.deepEqual(required, [
+    ['bash', ['command']],
+    ['read', ['path']],
+    ['write', ['path', 'content']],
+    ['edit', ['path', 'old', 'new']],
+  ])
+})
+
+test('what a parked turn waits for follows from its fault', () => {
+  const kind = (category: ConstructorParameters<typeof Fault>[0]) => wakeKind(new Fault(category).report)
+  assert.deepEqual(
+    (
+      [
+        'runner_unreachable',
+        'runner_identity_mismatch',
+        'network_down',
+        'model_unreachable',
+        'model_auth_failed',
+        'runner_auth_failed',
+        'journal_full',
+        'model_overloaded',
+        'model_quota_exhausted',
+        'shutting_down',
+      ] as const
+    ).map((category) => [category, kind(category)]),
+    [
+      ['runner_unreachable', 'runner'],
+      ['runner_identity_mismatch', 'runner'],
+      ['network_down', 'model'],
+      ['model_unreachable', 'model'],
+      ['model_auth_failed', 'config'],
+      ['runner_auth_failed', 'config'],
+      ['journal_full', 'journal'],
+      ['model_overloaded', 'time'],
+      ['model_quota_exhausted', 'time'],
+      ['shutting_down', 'restart'],
+    ],
+  )
+})
+
+test('a time that was asked for is kept, otherwise parks get longer and looks get rarer', () => {
+  const overloaded = new Fault('model_overloaded').report
+  assert.equal(resumeTime(overloaded, 42, 0, 0.5, 0), 42)
+  assert.equal(resumeTime(overloaded, null, 0, 0, 0), 60_000)
+  assert.equal(resumeTime(overloaded, null, 3, 0, 0), 480_000)
+  assert.equal(resumeTime(overloaded, null, 19, 1, 0), 4_320_000)
+  assert.equal(resumeTime(new Fault('runner_unreachable').report, null, 0, 0, 0), null)
+  assert.deepEqual(
+    [0, 1, 2, 3, 4, 9].map((look) => lookDelayMs(look, 0.5, 5_000)),
+    [5_000, 10_000, 20_000, 40_000, 60_000, 60_000],
+  )
+  assert.ok(new Set(Array.from({ length: 50 }, (_, n) => lookDelayMs(0, n / 50, 5_000))).size > 40, 'looks are spread')
+})
+
+test('known secrets are taken out by value, also where JSON has escaped them', () => {
+  const secrets = new Secrets()
+  secrets.set(['my-"odd"-key-1', 'short', undefined])
+  assert.equal(
+    secrets.scrub(JSON.stringify({ error: 'bad key my-"odd"-key-1 and short' })),
+    '{"error":"bad key [redacted] and short"}',
+  )
+})

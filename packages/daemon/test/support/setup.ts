@@ -1,0 +1,66 @@
+/** Temporary folders and daemons that are gone when the test is. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { type Daemon, type DaemonOptions, readRunnerFile, startDaemon } from '../../src/index.ts'
+import { Api } from './api.ts'
+import { type Script, type ScriptedModel, startScriptedModel } from './scripted-model.ts'
+
+export function tempFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'breakfall-daemon-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }))
+  return folder
+}
+
+/** Quick where a test would otherwise wait for nothing. */
+export const QUICK = { probeMsFirst: 50, shutdownMs: 2_000, killMsMax: 5_000 } as const
+
+export type Rig = {
+  readonly daemon: Daemon
+  readonly api: Api
+  readonly model: ScriptedModel
+  readonly stateDir: string
+  restart(): Promise<Rig>
+}
+
+/** A daemon in this process, with a scripted model and a runner of its own that ends with the test. */
+export async function rig(t: TestContext, script: Script, options: Partial<DaemonOptions> = {}): Promise<Rig> {
+  const model = await startScriptedModel(script)
+  t.after(() => model.close())
+  const stateDir = options.stateDir ?? tempFolder(t)
+  const started = await startRig(t, model, { ...options, stateDir })
+  t.after(() => stopRunner(stateDir))
+  return started
+}
+
+async function startRig(
+  t: TestContext,
+  model: ScriptedModel,
+  options: Partial<DaemonOptions> & { stateDir: string },
+): Promise<Rig> {
+  const daemon = await startDaemon({
+    model: { baseUrl: model.baseUrl, name: 'scripted' },
+    logLevel: process.env['DAEMON_LOG'] ?? 'silent',
+    policy: { backoffMs: 1 },
+    ...options,
+    limits: { ...QUICK, ...options.limits },
+  })
+  t.after(() => daemon.close())
+  const restart = async (): Promise<Rig> => {
+    await daemon.close()
+    return await startRig(t, model, options)
+  }
+  return { daemon, api: new Api(daemon), model, stateDir: options.stateDir, restart }
+}
+
+/** Ends the runner that a daemon of this state folder started, by its own id. */
+export function stopRunner(stateDir: string): void {
+  const runner = readRunnerFile(stateDir)
+  if (runner === undefined) return
+  try {
+    process.kill(runner.pid, 'SIGTERM')
+  } catch {
+    // Gone already.
+  }
+}

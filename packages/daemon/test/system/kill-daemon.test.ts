@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import type { SessionEvent } from '@breakfall/wire'
+import { type Api, assembled, assertNoGap, types } from '../support/api.ts'
+import { type DaemonProcess, spawnDaemon } from '../support/daemon-process.ts'
+import { inOrder, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { QUICK, stopRunner, tempFolder } from '../support/setup.ts'
+
+const LAST_WORDS = 'All is written, edited and counted.'
+
+/** Effects that can be counted afterwards: appends must not be repeated, an edit must be made once. */
+const script = inOrder(
+  {
+    text: 'I begin with two things.',
+    calls: [
+      { id: 'append-1', tool: 'bash', arguments: { command: 'echo one >> ledger; echo said-one; echo said-err >&2' } },
+      { id: 'write-1', tool: 'write', arguments: { path: 'file.txt', content: 'alpha beta\n' } },
+    ],
+  },
+  {
+    calls: [
+      { id: 'edit-1', tool: 'edit', arguments: { path: 'file.txt', old: 'beta', new: 'gamma' } },
+      { id: 'append-2', tool: 'bash', arguments: { command: 'echo two >> ledger; exit 3' } },
+    ],
+  },
+  { text: LAST_WORDS },
+)
+
+type Place = {
+  readonly stateDir: string
+  readonly model: ScriptedModel
+  readonly options: object
+  workspace(name: string): string
+}
+
+async function place(t: TestContext): Promise<Place> {
+  const folder = tempFolder(t)
+  const stateDir = join(folder, 'state')
+  const model = await startScriptedModel(script)
+  t.after(() => model.close())
+  t.after(() => stopRunner(stateDir))
+  const workspaces = join(folder, 'work')
+  mkdirSync(workspaces)
+  return {
+    stateDir,
+    model,
+    options: {
+      stateDir,
+      model: { baseUrl: model.baseUrl, name: 'scripted' },
+      runner: { allowWorkspace: [workspaces] },
+      policy: { backoffMs: 1 },
+      limits: QUICK,
+    },
+    workspace: (name) => {
+      const path = join(workspaces, name)
+      mkdirSync(path)
+      return path
+    },
+  }
+}
+
+const key = { 'idempotency-key': 'the-same-prompt' }
+
+async function begin(api: Api, workspace: string): Promise<{ sessionId: string; turnId: string }> {
+  const { id: sessionId } = await api.session({ box: { workspace } })
+  return { sessionId, turnId: await api.prompt(sessionId, 'work', {}, key) }
+}
+
+/** Everything that must hold whatever happened in between. */
+function check(events: readonly SessionEvent[], workspace: string): void {
+  assertNoGap(events)
+  assert.equal(readFileSync(join(workspace, 'ledger'), 'utf8'), 'one\ntwo\n', 'each effect exactly once')
+  assert.equal(readFileSync(join(workspace, 'file.txt'), 'utf8'), 'alpha gamma\n')
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-end', JSON.stringify(end))
+  assert.equal(end.text, LAST_WORDS)
+  const texts = assembled(events)
+  assert.deepEqual([texts.get(1), texts.get(3)], ['I begin with two things.', LAST_WORDS])
+  const calls = events.filter((event) => event.type === 'tool-call').map((event) => event.callId)
+  const results = events.filter((event) => event.type === 'tool-result')
+  assert.deepEqual(calls, ['append-1', 'write-1', 'edit-1', 'append-2'])
+  assert.deepEqual(
+    results.map(({ callId, outcome }) => [callId, outcome]),
+    [
+      ['append-1', 'ok'],
+      ['write-1', 'ok'],
+      ['edit-1', 'ok'],
+      ['append-2', 'failed'],
+    ],
+  )
+  const output = events
+    .filter((event) => event.type === 'tool-output' && event.stream === 'stdout')
+    .map((event) => event['text'])
+  assert.equal(output.join(''), 'said-one\n', 'no line twice, none lost')
+}
+
+test(
+  'killed at every event boundary and around every call, a turn goes on and does nothing twice',
+  { timeout: 120_000 },
+  async (t) => {
+    const { options, workspace } = await place(t)
+    let daemon: DaemonProcess = await spawnDaemon(options)
+    t.after(() => daemon.kill('SIGKILL'))
+    await daemon.arm('')
+    const whole = workspace('whole')
+    const first = await begin(daemon.api, whole)
+    check(await daemon.api.ended(first.sessionId, first.turnId), whole)
+    const counts = await daemon.counts()
+    const points = Object.entries(counts).flatMap(([name, count]) =>
+      // Deltas come by the clock, so their number differs from run to run: their first stands for all. So it does for what
+    // the model client says, which is journalled right after.
+      Array.from({ length: /delta|output|draft|answer:/.test(name) ? 1 : count }, (_, n) => `${name}#${n + 1}`),
+    )
+    assert.ok(points.length >= 35, points.join(' '))
+    for (const [index, point] of points.entries()) {
+      const folder = workspace(`w${index}`)
+      const { id: sessionId } = await daemon.api.session({ box: { workspace: folder } })
+      await daemon.arm(point)
+      // A client whose answer got lost asks again with the same key: it is the same turn, or it starts now.
+      const turnId = await daemon.api.prompt(sessionId, 'work', {}, key).catch(() => null)
+      assert.equal(await daemon.ended, 'SIGKILL', `died at ${point}`)
+      daemon = await spawnDaemon(options)
+      const again = await daemon.api.prompt(sessionId, 'work', {}, key)
+      if (turnId !== null) assert.equal(again, turnId)
+      const events = await daemon.api.ended(sessionId, again)
+      try {
+        check(events, folder)
+        const isOver = !types(events).includes('taken-over')
+        assert.equal(isOver, /after:turn-end|before:turn-start/.test(point), `taken over after ${point}`)
+      } catch (cause) {
+        throw new Error(`killed at ${point}: ${types(events).join(' ')}`, { cause })
+      }
+    }
+    daemon.kill('SIGTERM')
+    assert.equal(await daemon.ended, 0)
+  },
+)

@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { Fault, LIMITS, POLICY_DEFAULTS } from '@breakfall/faults'
+import type { SessionEvent } from '@breakfall/wire'
+import { resultsToDrop, toMessages } from '../src/turn/messages.ts'
+import { next } from '../src/turn/next.ts'
+import { reduce } from '../src/turn/reduce.ts'
+import { type Command, EMPTY_FOLD, type SessionFold } from '../src/turn/state.ts'
+import { turnView } from '../src/turn/view.ts'
+
+const NOW = Date.parse('2026-11-15T12:00:00.000Z')
+const fault = (category: 'model_stream_interrupted' | 'runner_unreachable' | 'shutting_down') =>
+  new Fault(category).report
+
+type Loose = { type: SessionEvent['type'] } & Record<string, unknown>
+
+function events(...list: readonly Loose[]): SessionEvent[] {
+  return list.map((event, index) => {
+    const at = new Date(NOW + index).toISOString()
+    return { seq: index + 1, sessionId: 's', turnId: 't1', at, ...event } as unknown as SessionEvent
+  })
+}
+
+const fold = (...list: readonly Loose[]): SessionFold => events(...list).reduce(reduce, EMPTY_FOLD)
+const asked = (state: SessionFold, more: Partial<Parameters<typeof next>[1]> = {}): Command =>
+  next(state, { policy: POLICY_DEFAULTS, cancel: null, now: NOW + 1_000, ...more })
+
+const start: Loose = { type: 'turn-start', prompt: 'do it' }
+const step: Loose = { type: 'step-start', step: 1 }
+const delta = (attempt: number, text: string): Loose => ({ type: 'text-delta', step: 1, attempt, part: 'p1', text })
+const call = (callId: string, n = 1): Loose => ({
+  type: 'tool-call',
+  step: 1,
+  callId,
+  tool: 'bash',
+  arguments: { command: 'ls' },
+  execId: `t1-1-${n}`,
+})
+const result = (callId: string, text = 'out'): Loose => ({ type: 'tool-result', callId, outcome: 'ok', text })
+const retry = (action: string, delayMs = 100, more: object = {}): Loose => ({
+  type: 'retry',
+  step: 1,
+  attempt: 1,
+  fault: fault('model_stream_interrupted'),
+  action,
+  delayMs,
+  nextAt: new Date(NOW).toISOString(),
+  max: 6,
+  ...more,
+})
+
+test('a turn goes from prompt to step to answer to call to the next step', () => {
+  assert.equal(asked(EMPTY_FOLD).do, 'rest')
+  assert.deepEqual(asked(fold(start)), { do: 'begin-step', step: 1 })
+  assert.deepEqual(asked(fold(start, step)), { do: 'answer', step: 1, attempt: 1 })
+  const called = asked(fold(start, step, delta(1, 'hi'), call('a'), call('b', 2)))
+  assert.ok(called.do === 'call' && called.call.callId === 'a')
+  const second = asked(fold(start, step, call('a'), call('b', 2), result('a')))
+  assert.ok(second.do === 'call' && second.call.callId === 'b')
+  assert.deepEqual(asked(fold(start, step, call('a'), result('a'))), { do: 'begin-step', step: 2 })
+})
+
+test('an answer that broke off is discarded first and asked for again under a new number', () => {
+  const broken = asked(fold(start, step, delta(1, 'half an ans')))
+  assert.ok(broken.do === 'discard')
+  assert.deepEqual(
+    broken.parts.map(({ attempt, part }) => [attempt, part]),
+    [[1, 'p1']],
+  )
+  const discarded: Loose = { type: 'part-discarded', step: 1, attempt: 1, part: 'p1', because: fault('shutting_down') }
+  assert.deepEqual(asked(fold(start, step, delta(1, 'half'), discarded)), { do: 'answer', step: 1, attempt: 2 })
+})
+
+test('a pause between tries is kept over a crash, and drawn from the budget', () => {
+  const state = fold(start, step, retry('retry', 5_000, { nextAt: new Date(NOW + 5_000).toISOString() }))
+  assert.deepEqual(asked(state), { do: 'pause', until: NOW + 5_000 })
+  assert.deepEqual(state.turn?.budget, { failures: 1, waitedMs: 5_000, parks: 0, parkedMs: 0, compacted: false })
+  assert.deepEqual(asked(state, { now: NOW + 5_001 }), { do: 'answer', step: 1, attempt: 2 })
+})
+
+test('a parked turn stays parked, and resuming gives the step its tries back but not the turn its budget', () => {
+  const parked: Loose = { type: 'parked', fault: fault('runner_unreachable'), resumeAt: null }
+  const state = fold(start, step, retry('retry'), parked)
+  assert.equal(asked(state).do, 'stay-parked')
+  const resumed = fold(start, step, retry('retry'), parked, { type: 'resumed', because: 'signal' })
+  assert.equal(resumed.turn?.attemptsSpent, 0)
+  assert.deepEqual(
+    [resumed.turn?.budget.failures, resumed.turn?.budget.parks, resumed.turn?.budget.parkedMs],
+    [2, 1, 1],
+  )
+})
+
+test('handing a turn over at shutdown costs no park', () => {
+  const state = fold(
+    start,
+    step,
+    { type: 'parked', fault: fault('shutting_down'), resumeAt: null },
+    { type: 'resumed', because: 'restart' },
+  )
+  assert.deepEqual([state.turn?.budget.parks, state.turn?.budget.failures, state.turn?.faultsSurvived], [0, 0, 0])
+})
+
+test('a crash loop without progress ends, and any progress starts the count anew', () => {
+  const crash: Loose = { type: 'taken-over', epoch: 2 }
+  const crashes = Array.from({ length: LIMITS.restartsMax }, () => crash)
+  const looping = asked(fold(start, step, ...crashes))
+  assert.ok(looping.do === 'fail' && looping.why === 'crash_loop')
+  assert.equal(asked(fold(start, step, ...crashes.slice(1), call('a'), result('a'), crash)).do, 'begin-step')
+})
+
+test('a cancel comes before everything else and names the calls that are open', () => {
+  const cancel = { actor: 'user', reason: null, at: '' } as const
+  const state = fold(start, step, call('a'), call('b', 2), result('a'))
+  const command = asked(state, { cancel })
+  assert.ok(command.do === 'cancel')
+  assert.deepEqual(
+    command.open.map(({ callId }) => callId),
+    ['b'],
+  )
+})
+
+test('too many steps and a passed deadline each end the turn', () => {
+  const done = fold(start, step, call('a'), result('a'))
+  const spent = asked(done, { policy: { ...POLICY_DEFAULTS, stepsMax: 1 } })
+  assert.ok(spent.do === 'fail' && spent.why === 'steps_spent')
+  const late = asked(done, { policy: { ...POLICY_DEFAULTS, deadlineMs: 500 } })
+  assert.ok(late.do === 'fail' && late.why === 'deadline')
+})
+
+test('the queue starts one after another, and a queued turn that is cancelled never starts', () => {
+  const queued = (turnId: string): Loose => ({ type: 'turn-queued', turnId, prompt: turnId })
+  const ended: Loose = { type: 'turn-end', text: 'ok', usage: {}, steps: 1, faultsSurvived: 0 }
+  const state = fold(start, queued('t2'), queued('t3'), ended, {
+    type: 'turn-error',
+    turnId: 't2',
+    category: 'cancelled',
+  })
+  const command = asked(state)
+  assert.ok(command.do === 'start' && command.turn.id === 't3')
+  assert.equal(turnView(state, 's', 't2', null)?.state, 'cancelled')
+})
+
+test('whatever cuts a turn off, the model is told a result for every call', () => {
+  const state = fold(start, step, delta(1, 'I look.'), call('a'), call('b', 2), result('a'), {
+    type: 'turn-error',
+    category: 'other',
+  })
+  const messages = toMessages(state, 'sys')
+  const wanted = messages.flatMap((message) =>
+    'tool_calls' in message ? (message.tool_calls ?? []).map(({ id }) => id) : [],
+  )
+  const given = messages.flatMap((message) => (message.role === 'tool' ? [message.tool_call_id] : []))
+  assert.deepEqual(given, wanted)
+})
+
+test('dropping results takes the oldest half by size and never the last one', () => {
+  const state = fold(
+    start,
+    step,
+    call('a'),
+    call('b', 2),
+    call('c', 3),
+    result('a', 'x'.repeat(100)),
+    result('b', 'y'.repeat(90)),
+    result('c', 'z'),
+  )
+  assert.deepEqual(resultsToDrop(state), ['a'])
+  const compacted = reduce(state, events(retry('retry', 0, { compacted: ['a'] }))[0] as SessionEvent)
+  const shown = toMessages(compacted, '').flatMap((message) => (message.role === 'tool' ? [message.content] : []))
+  assert.match(shown[0] ?? '', /dropped/)
+  assert.equal(shown[1], 'y'.repeat(90))
+  assert.equal(compacted.turn?.budget.compacted, true)
+  assert.deepEqual(resultsToDrop(fold(start, step, call('a'), result('a'))), [])
+})
+
+test('usage adds up over steps and an unknown makes it an estimate, never a zero', () => {
+  const usage = (value: number | null, quality: string) => ({
+    inputTokens: { value, quality },
+    outputTokens: { value, quality },
+  })
+  const state = fold(
+    start,
+    step,
+    { ...call('a'), usage: usage(10, 'known') },
+    result('a'),
+    { type: 'step-start', step: 2 },
+    {
+      ...call('b'),
+      step: 2,
+      usage: usage(null, 'unknown'),
+    },
+  )
+  assert.deepEqual(state.turn?.usage.inputTokens, { value: 10, quality: 'estimated' })
+})
+
+test('folding in one go or in any two pieces gives the same state', () => {
+  const pool: Loose[] = [
+    start,
+    step,
+    delta(1, 'a'),
+    delta(2, 'b'),
+    call('a'),
+    call('b', 2),
+    result('a'),
+    result('b'),
+    retry('retry'),
+    retry('resolve'),
+  ]
+  fc.assert(
+    fc.property(fc.array(fc.constantFrom(...pool), { maxLength: 30 }), fc.nat(30), (list, cut) => {
+      const all = events(...list)
+      const before = JSON.stringify(all)
+      const whole = all.reduce(reduce, EMPTY_FOLD)
+      const first = all.slice(0, cut).reduce(reduce, EMPTY_FOLD)
+      assert.deepEqual(all.slice(cut).reduce(reduce, first), whole)
+      assert.equal(JSON.stringify(all), before)
+    }),
+  )
+})
