@@ -12,7 +12,8 @@ import type { PrefixGate } from './prefix-gate.ts'
 import { judge, type Verdict } from './proof.ts'
 import { refusalFault } from './refusal.ts'
 import { attemptRequest, requiredParameters, type Target } from './target.ts'
-import { NO_USAGE, usageOf } from './usage.ts'
+import { attemptUsage, phaseOf, recordOf } from './ledger.ts'
+import { NO_USAGE } from './usage.ts'
 import { wholeJson } from './whole.ts'
 
 export type AnswerAttemptOptions = {
@@ -132,20 +133,18 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
 
   record(fault: FaultReport | null, action: FailedAction | null, delayMs: number): AttemptRecord {
     const { attempt, target } = this.#options
-    return {
+    return recordOf({
       attempt,
       model: target.request.model,
       baseUrl: target.request.baseUrl,
       startedAt: this.#startedAt,
-      durationMs: Math.round(this.#end?.durationMs ?? 0),
-      phase: this.#phase(),
-      bytes: this.#end?.bytes ?? 0,
+      end: this.#end,
       resumed: this.resumed,
+      usage: this.#result?.usage ?? NO_USAGE,
       fault,
       action,
       delayMs,
-      usage: this.#result?.usage ?? NO_USAGE,
-    }
+    })
   }
 
   async #run(): Promise<AttemptResult> {
@@ -158,14 +157,8 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     } catch (thrown) {
       verdict = { complete: false, fault: classify(thrown, { boundary: 'model', phase: 'connect', signal }) }
     }
-    const phase = this.#phase()
-    this.#result = { phase, verdict, usage: this.#usage(phase) }
+    this.#result = { phase: phaseOf(this.#end), verdict, usage: attemptUsage(this.#end, this.state) }
     return this.#result
-  }
-
-  /** A refusal came with the headers; its body is no answer. */
-  #phase(): AttemptPhase {
-    return this.#end?.refusal === undefined ? (this.#end?.phase ?? 'connect') : 'headers'
   }
 
   #judge(end: AttemptEnd): Verdict {
@@ -202,11 +195,5 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
       phase: 'stream',
       errorRaw: 'the server did not go on where the unfinished text ends',
     })
-  }
-
-  #usage(phase: AttemptPhase): Usage {
-    const status = this.#end?.refusal?.status
-    const neverSeen = phase === 'connect' || (status !== undefined && status < 500)
-    return neverSeen ? NO_USAGE : usageOf(this.state)
   }
 }

@@ -56,7 +56,7 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
       this.#delta(index, wholeDelta(block))
     }
     this.#usage(usage)
-    if (typeof stop_reason === 'string') this.state.finish = finishOf(stop_reason)
+    this.state.finish = typeof stop_reason === 'string' ? finishOf(stop_reason) : 'stop'
     this.state.ended = true
   }
 

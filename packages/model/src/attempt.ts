@@ -32,6 +32,8 @@ export type AttemptReader = {
   head?(status: number, headers: IncomingHttpHeaders): void
   frame(frame: SseFrame): ReadState
   comment?(text: string): void
+  /** All frames of one read were handed over. */
+  flush?(): void
   /** The body of an answer that is not an event stream, whole. */
   whole(body: Buffer, contentType: string): void
   /** Grows with everything that the model says. */
@@ -170,6 +172,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     if (this.#events !== undefined) {
       try {
         this.#events.push(chunk)
+        this.#reader.flush?.()
       } catch (thrown) {
         this.#fail(this.#classify(thrown))
         return

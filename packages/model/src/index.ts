@@ -15,4 +15,19 @@ export type {
   Usage,
 } from './answer.ts'
 export { isProfileName, type Profile, PROFILE_NAMES, type ProfileName, PROFILES } from './profiles.ts'
+export {
+  type Hold,
+  HOLDS,
+  RELAY_DEFAULTS,
+  type RelayEvent,
+  type RelayOptions,
+  type RelayOutcome,
+  type RelayRequest,
+  type RelaySink,
+  type RelayTarget,
+} from './relay.ts'
+export { relayAnswer } from './relay-answer.ts'
+export { type ErrorAnswer, errorAnswer, errorBody } from './relay-error.ts'
+export { clientHeaders, upstreamHeaders } from './relay-request.ts'
+export { resilientFetch, type ResilientFetchOptions } from './resilient-fetch.ts'
 export { streamAnswer } from './stream-answer.ts'

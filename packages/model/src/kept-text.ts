@@ -4,7 +4,6 @@
  * I1  Text only: never after reasoning, never with a tool call begun.
  * I2  Only where the profile knows a way and somebody named that profile; a server that refuses is not asked twice.
  */
-import type { AnswerState } from './parts.ts'
 import { PrefixGate, type Segment } from './prefix-gate.ts'
 import type { Target } from './target.ts'
 
@@ -17,10 +16,11 @@ export class KeptText {
     return this.#text.trimEnd()
   }
 
-  mayResume(target: Target, state: AnswerState, shown: string): boolean {
+  /** `kinds` is all that was read or shown of the answer, `shown` the text that would be kept. */
+  mayResume(target: Pick<Target, 'api' | 'profile'>, kinds: readonly { kind: string }[], shown: string): boolean {
     const { profile, api } = target
     if (this.#isRefused || !profile.named || profile.prefill === 'none' || api !== 'openai-chat') return false // I2
-    if (state.parts.some(({ kind }) => kind !== 'text')) return false // I1
+    if (kinds.some(({ kind }) => kind !== 'text')) return false // I1
     return (this.#text + shown).trim() !== ''
   }
 

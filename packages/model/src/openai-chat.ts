@@ -42,6 +42,8 @@ export class OpenAiChatDecoder implements AnswerDecoder {
       throw new Fault('model_server_error', { phase: 'stream', facts: { detail: 'the answer has no choices' } })
     for (const choice of choices) if (isObject(choice)) this.#choice(choice, 'message')
     if (isObject(usage)) this.#usage(usage)
+    // A document that parses was sent to its end, whether or not it names a reason.
+    this.state.finish ??= this.state.tools.length > 0 ? 'tool_calls' : 'stop'
     this.state.ended = true
   }
 

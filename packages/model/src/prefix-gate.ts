@@ -6,7 +6,7 @@
  */
 
 export type SegmentKind = 'text' | 'reasoning'
-export type Segment = { readonly kind: SegmentKind; readonly text: string }
+export type Segment = { readonly kind: SegmentKind; text: string }
 
 export class PrefixGate {
   /** Longest first: an echo of everything is tried before a bare continuation. */
@@ -58,7 +58,7 @@ export class PrefixGate {
 /** Adds text to the list, growing the last segment where it is of the same kind. */
 export function addSegment(segments: Segment[], kind: SegmentKind, text: string): void {
   const last = segments.at(-1)
-  if (last?.kind === kind) segments[segments.length - 1] = { kind, text: last.text + text }
+  if (last?.kind === kind) last.text += text
   else segments.push({ kind, text })
 }
 

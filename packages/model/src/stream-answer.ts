@@ -148,7 +148,7 @@ class AnswerRun {
     if (isVoidResume) this.#kept.refuse()
     // The server takes no unfinished message, or did not go on from it: that rung is void, the one below is not.
     const fault = isVoidResume && cause.report.next === 'never' ? cause.with({ next: 'retry' }) : cause
-    const rung = this.#ladder.fail(fault, this.#kept.mayResume(current.target, current.state, current.shownText))
+    const rung = this.#ladder.fail(fault, this.#kept.mayResume(current.target, current.state.parts, current.shownText))
     if (rung.action === 'resume') this.#kept.take(current.shownText)
     else this.#discard(rung.fault)
     this.#ladder.record(current.record(rung.fault, rung.action, rung.delayMs))

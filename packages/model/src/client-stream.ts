@@ -1,0 +1,189 @@
+/**
+ * The client's side of a relayed stream: what has been sent, what is held back, and when the head goes out.
+ *
+ * I1  Until something with content goes out, nothing does: another attempt can begin as if there had been none.
+ * I2  With `tools`, frames of tool calls and all after them wait until the answer is whole; with `answer`, everything does.
+ * I3  What is held, and what is remembered for healing, is bounded.
+ */
+import type { IncomingHttpHeaders } from 'node:http'
+import type { SseFrame } from '@breakfall/wire'
+import type { ApiName } from './answer.ts'
+import { type ClientShape, createShape, type Fresh } from './client-shape.ts'
+import { addSegment, type Segment } from './prefix-gate.ts'
+import type { RelaySink, ResolvedRelayOptions } from './relay.ts'
+import { clientHeaders } from './relay-request.ts'
+
+/** `content` is text or reasoning; `tail` is what must not go out before the answer is proven. */
+export type FrameKind = 'lifecycle' | 'content' | 'tool' | 'tail'
+
+type Held = {
+  readonly frame: SseFrame
+  readonly json: object | undefined
+  readonly fresh: Fresh
+  readonly texts: readonly Segment[]
+}
+
+export class ClientStream {
+  readonly shape: ClientShape
+  /** Something with content has gone out. */
+  contentSent = false
+  /** Text and reasoning that have gone out, in order. */
+  readonly segments: Segment[] = []
+  readonly #sink: RelaySink
+  readonly #options: ResolvedRelayOptions
+  readonly #timer: NodeJS.Timeout
+  #upstream: IncomingHttpHeaders = {}
+  #headSent = false
+  #toolsSent = false
+  #held: Held[] = []
+  #heldChars = 0
+  #sentChars = 0
+  #holdsTools = false
+  #isThrough = false
+  #out = ''
+  #wroteSinceTick = false
+
+  constructor(api: ApiName, sink: RelaySink, options: ResolvedRelayOptions) {
+    this.shape = createShape(api)
+    this.#sink = sink
+    this.#options = options
+    this.#timer = setInterval(() => this.#tick(), options.pingMs)
+  }
+
+  get headSent(): boolean {
+    return this.#headSent
+  }
+
+  /** Whether the answer can go on in another attempt after a part of it has gone out. */
+  get canHeal(): boolean {
+    return this.shape.canHeal && !this.#toolsSent && this.#sentChars <= this.#options.holdBytesMax // I3
+  }
+
+  /** Another attempt begins. What was held of the last one is void. */
+  begin(): void {
+    this.#held = []
+    this.#heldChars = 0
+    this.#holdsTools = false
+    this.shape.begin(this.contentSent)
+  }
+
+  upstreamHead(headers: IncomingHttpHeaders): void {
+    this.#upstream = headers
+  }
+
+  take(kind: FrameKind, frame: SseFrame, json: object | undefined, fresh: Fresh, texts: readonly Segment[]): void {
+    const entry: Held = { frame, json, fresh, texts }
+    if (kind === 'tool') this.#holdsTools = true
+    if (this.#mustHold(kind)) {
+      this.#held.push(entry)
+      this.#heldChars += frame.data.length
+      if (this.#heldChars <= this.#options.holdBytesMax) return
+      this.#isThrough = true // I3: past the limit it goes out as it comes
+      this.#sendHeld()
+      return
+    }
+    this.#sendHeld()
+    this.#send(entry)
+    if (kind === 'content' || kind === 'tool') this.contentSent = true
+    if (kind === 'tool') this.#toolsSent = true
+  }
+
+  /** The answer is whole and proven: what is held goes out, and what follows passes through. */
+  release(): void {
+    this.#sendHeld()
+    this.#isThrough = true
+  }
+
+  comment(text: string): void {
+    if (this.#headSent) this.#write(`: ${text}\n\n`)
+  }
+
+  /** False where the client is behind. */
+  flush(): boolean {
+    if (this.#out === '') return true
+    const out = this.#out
+    this.#out = ''
+    this.#wroteSinceTick = true
+    return this.#sink.write(out)
+  }
+
+  drained(): Promise<void> {
+    return this.#sink.drained()
+  }
+
+  /** The proper end of a whole answer. */
+  finish(): void {
+    this.release()
+    this.#write(this.shape.ending())
+    this.#end()
+  }
+
+  /** The end of one that is not, told in the API's own way. */
+  finishWith(frames: string): void {
+    this.#write(frames)
+    this.#end()
+  }
+
+  /** Nothing more goes out this way. */
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  // ---- details ----
+
+  #mustHold(kind: FrameKind): boolean {
+    if (this.#isThrough) return false
+    if (this.#options.hold === 'answer') return true // I2
+    if (kind === 'tail') return true
+    if (kind === 'lifecycle') return !this.contentSent || this.#held.length > 0 // I1
+    return this.#holdsTools && this.#options.hold === 'tools' // I2
+  }
+
+  #sendHeld(): void {
+    const held = this.#held
+    if (held.length === 0) return
+    this.#held = []
+    this.#heldChars = 0
+    for (const entry of held) this.#send(entry)
+    if (held.some(({ texts }) => texts.length > 0)) this.contentSent = true
+    if (this.#holdsTools) this.contentSent = this.#toolsSent = true
+  }
+
+  #send({ frame, json, fresh, texts }: Held): void {
+    const out = this.shape.frame(frame, json, fresh)
+    if (out === '') return
+    for (const { kind, text } of texts) {
+      this.#sentChars += text.length
+      addSegment(this.segments, kind, text)
+    }
+    this.#write(out)
+  }
+
+  #write(text: string): void {
+    if (!this.#headSent) this.#head()
+    this.#out += text
+  }
+
+  #head(): void {
+    this.#headSent = true
+    this.#sink.head(200, {
+      ...clientHeaders(this.#upstream),
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache, no-transform',
+      'x-accel-buffering': 'no',
+    })
+  }
+
+  #tick(): void {
+    if (this.#wroteSinceTick) this.#wroteSinceTick = false
+    else this.#write(this.shape.ping)
+    this.flush()
+    this.#wroteSinceTick = false
+  }
+
+  #end(): void {
+    this.flush()
+    this.stop()
+    this.#sink.end()
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * Passes one request on to a model server and its answer back, healed: what fails before the first content is tried
+ * again unseen; what breaks later is continued where that can be done honestly, else ended with that API's own error.
+ * The healer behind `resilientFetch` and the gateway.
+ *
+ * I1  Never a silent cut, never doubled text, never a cut tool call.
+ * I2  Exactly one head, then a body that ends properly or with an error that the API's clients understand.
+ */
+import { classify, POLICY_DEFAULTS } from '@breakfall/faults'
+import { systemDice, systemNow } from './clock.ts'
+import {
+  RELAY_DEFAULTS,
+  type RelayOptions,
+  type RelayOutcome,
+  type RelayRequest,
+  type RelaySink,
+  type RelayTarget,
+  type ResolvedRelayOptions,
+} from './relay.ts'
+import { errorAnswer, errorFrames } from './relay-error.ts'
+import { relayStream } from './relay-stream.ts'
+import { relayWhole } from './relay-whole.ts'
+
+/** Never throws: whatever happens is told to the sink and in the outcome. */
+export async function relayAnswer(
+  request: RelayRequest,
+  targets: readonly RelayTarget[],
+  sink: RelaySink,
+  options: RelayOptions = {},
+): Promise<RelayOutcome> {
+  const resolved = resolve(options)
+  const guarded = new GuardedSink(sink)
+  try {
+    return request.json['stream'] === true
+      ? await relayStream(request, targets, guarded, resolved)
+      : await relayWhole(request, targets, guarded, resolved)
+  } catch (bug) {
+    const fault = classify(bug, { boundary: 'model', signal: resolved.signal }).report
+    const answer = errorAnswer(request.api, fault, undefined)
+    if (guarded.headSent) guarded.write(errorFrames(request.api, fault)) // I2
+    else guarded.head(answer.status, answer.headers)
+    guarded.end()
+    return { status: answer.status, fault, ledger: [], contentSent: false }
+  }
+}
+
+// ---- details ----
+
+/** Remembers whether the head went out, so that even a mistake of ours has its answer. */
+class GuardedSink implements RelaySink {
+  headSent = false
+  readonly #sink: RelaySink
+
+  constructor(sink: RelaySink) {
+    this.#sink = sink
+  }
+
+  head(status: number, headers: Readonly<Record<string, string>>): void {
+    this.headSent = true
+    this.#sink.head(status, headers)
+  }
+
+  write(chunk: string | Buffer): boolean {
+    return this.#sink.write(chunk)
+  }
+
+  drained(): Promise<void> {
+    return this.#sink.drained()
+  }
+
+  end(): void {
+    this.#sink.end()
+  }
+}
+
+function resolve(options: RelayOptions): ResolvedRelayOptions {
+  return {
+    policy: { ...POLICY_DEFAULTS, ...options.policy },
+    hold: options.hold ?? RELAY_DEFAULTS.hold,
+    signal: options.signal ?? new AbortController().signal,
+    now: options.now ?? systemNow,
+    dice: options.dice ?? systemDice,
+    pingMs: options.pingMs ?? RELAY_DEFAULTS.pingMs,
+    holdBytesMax: options.holdBytesMax ?? RELAY_DEFAULTS.holdBytesMax,
+    onEvent: options.onEvent ?? ignore,
+  }
+}
+
+const ignore = (): void => undefined

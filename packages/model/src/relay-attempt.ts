@@ -1,0 +1,242 @@
+/** One attempt of a relayed stream: reads frames, keeps back what the client already has, and judges the answer. */
+import type { IncomingHttpHeaders } from 'node:http'
+import { classify, Fault, type FaultReport, isFault } from '@breakfall/faults'
+import type { SseFrame } from '@breakfall/wire'
+import type { AttemptRecord, FailedAction } from './answer.ts'
+import {
+  type Attempt,
+  type AttemptEnd,
+  type AttemptReader,
+  type ReadState,
+  type Refusal,
+  startAttempt,
+} from './attempt.ts'
+import { plainFrame } from './client-shape.ts'
+import type { ClientStream, FrameKind } from './client-stream.ts'
+import { createDecoder } from './decoder.ts'
+import { inBandError, inBandFault } from './in-band.ts'
+import { attemptUsage, recordOf } from './ledger.ts'
+import { type AnswerDecoder, partCounter, type PartHandler, type TextPart } from './parts.ts'
+import { type PrefixGate, type Segment, type SegmentKind } from './prefix-gate.ts'
+import { judge, type RequiredParameters } from './proof.ts'
+import { refusalFault } from './refusal.ts'
+import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
+import { modelOf, profileOf, upstreamRequest } from './relay-request.ts'
+import { chatFrames, messageFrames, wholeJson } from './whole.ts'
+
+export type RelayAttemptOptions = {
+  readonly attempt: number
+  readonly request: RelayRequest
+  readonly target: RelayTarget
+  readonly client: ClientStream
+  readonly required: RequiredParameters
+  /** The text to go on from; empty where the whole answer is asked for. */
+  readonly prefill: string
+  readonly gate: PrefixGate
+  readonly options: ResolvedRelayOptions
+}
+
+const NO_TEXTS: readonly Segment[] = []
+
+export class RelayAttempt implements AttemptReader, PartHandler {
+  /** True where the answer did not begin with what the client holds. */
+  isMismatch = false
+  refusal: Refusal | undefined
+  /** The frame in which the server told an error, as it came. */
+  errorFrame: string | undefined
+  readonly #with: RelayAttemptOptions
+  readonly #decoder: AnswerDecoder
+  readonly #startedAt: string
+  #running: Attempt | undefined
+  #end: AttemptEnd | undefined
+  #isWhole = false
+  #kind: FrameKind = 'lifecycle'
+  #texts: readonly Segment[] = NO_TEXTS
+  #isPartial = false
+  /** The client holds a part of the answer from an earlier attempt. */
+  #isHealing = false
+
+  constructor(options: RelayAttemptOptions) {
+    this.#with = options
+    this.#startedAt = new Date(options.options.now()).toISOString()
+    this.#decoder = createDecoder(options.request.api, this, partCounter())
+  }
+
+  get progress(): number {
+    return this.#decoder.state.progress
+  }
+
+  get resumed(): boolean {
+    return this.#with.prefill !== ''
+  }
+
+  /** The fault, or undefined where the answer is whole and on its way. */
+  async run(): Promise<Fault | undefined> {
+    const { client, request, target, prefill, options } = this.#with
+    client.begin()
+    this.#isHealing = client.contentSent
+    try {
+      this.#running = startAttempt(upstreamRequest(request, target, prefill), this, options.policy, options.signal)
+      this.#end = await this.#running.end
+      return this.#judgeEnd(this.#end)
+    } catch (thrown) {
+      return classify(thrown, { boundary: 'model', phase: 'connect', signal: options.signal })
+    }
+  }
+
+  record(fault: FaultReport | null, action: FailedAction | null, delayMs: number): AttemptRecord {
+    const { attempt, request, target } = this.#with
+    return recordOf({
+      attempt,
+      model: modelOf(request, target),
+      baseUrl: target.baseUrl,
+      startedAt: this.#startedAt,
+      end: this.#end,
+      resumed: this.resumed,
+      usage: attemptUsage(this.#end, this.#decoder.state),
+      fault,
+      action,
+      delayMs,
+    })
+  }
+
+  // ---- what the transport calls ----
+
+  head(_status: number, headers: IncomingHttpHeaders): void {
+    this.#with.client.upstreamHead(headers)
+  }
+
+  frame(frame: SseFrame): ReadState {
+    this.#kind = 'lifecycle'
+    this.#texts = NO_TEXTS
+    this.#isPartial = false
+    try {
+      this.#decoder.frame(frame)
+    } catch (thrown) {
+      if (isFault(thrown) && this.#decoder.json !== undefined && !this.isMismatch) this.errorFrame = plainFrame(frame)
+      throw thrown
+    }
+    this.#pass(frame)
+    const { state } = this.#decoder
+    return state.ended ? 'ended' : state.finish !== null ? 'finished' : 'more'
+  }
+
+  comment(text: string): void {
+    this.#with.client.comment(text)
+  }
+
+  flush(): void {
+    const { client } = this.#with
+    if (client.flush()) return
+    this.#running?.pause()
+    void client.drained().then(() => this.#running?.resume())
+  }
+
+  /** A server that answers in one piece although a stream was asked for: its answer is cut into the frames it should have been. */
+  whole(body: Buffer, contentType: string): void {
+    const json = wholeJson(body, contentType)
+    const error = inBandError(json)
+    if (error !== undefined) throw inBandFault(json)
+    for (const frame of this.#with.request.api === 'openai-chat' ? chatFrames(json) : messageFrames(json))
+      this.frame(frame)
+    this.flush()
+  }
+
+  // ---- what the decoder calls ----
+
+  text(part: TextPart, text: string): void {
+    const { gate } = this.#with
+    if (gate.isOpen) {
+      this.#add(part.kind, text)
+      return
+    }
+    const fresh = gate.push(part.kind, text)
+    if (fresh === undefined) throw this.#mismatch()
+    this.#isPartial = true
+    if (fresh !== '') this.#add(part.kind, fresh)
+  }
+
+  tool(): void {
+    if (!this.#with.gate.isOpen) this.#closeGate()
+    this.#kind = 'tool'
+  }
+
+  // ---- details ----
+
+  #add(kind: SegmentKind, text: string): void {
+    if (this.#kind === 'lifecycle') this.#kind = 'content'
+    // A frame may be held back with its texts, so that each has a list of its own.
+    this.#texts = this.#texts === NO_TEXTS ? [{ kind, text }] : [...this.#texts, { kind, text }]
+  }
+
+  #pass(frame: SseFrame): void {
+    const { client, gate, request } = this.#with
+    const { state, json } = this.#decoder
+    const isTail = state.finish !== null || state.ended
+    if (isTail && !gate.isOpen) this.#closeGate()
+    const saysNothingNew = this.#isPartial && this.#texts.length === 0 && !isTail
+    // A frame with the role and nothing else comes again with each attempt.
+    const comesAgain = this.#isHealing && this.#kind === 'lifecycle' && !isTail && isOpening(json)
+    if (!gate.isOpen || saysNothingNew || comesAgain) {
+      client.shape.skip(json)
+      return
+    }
+    const isProvable = request.api === 'openai-chat' ? isTail : state.ended
+    if (isProvable && !this.#isWhole) this.#prove()
+    const fresh = this.#isPartial ? freshOf(this.#texts) : undefined
+    client.take(isTail && !this.#isWhole ? 'tail' : this.#kind, frame, json, fresh, this.#texts)
+  }
+
+  /** The answer says that it is over: goes out if it is whole, else it is a fault before anything of that went out. */
+  #prove(): void {
+    const { client, request, required, target } = this.#with
+    const verdict = judge(this.#decoder.state, request.api, profileOf(target), required)
+    // A filtered answer is the server's last word, in the words of its API.
+    if (!verdict.complete && verdict.fault.category !== 'model_content_filtered') throw verdict.fault
+    this.#isWhole = true
+    client.release()
+  }
+
+  #judgeEnd(end: AttemptEnd): Fault | undefined {
+    const { options, request, required, target } = this.#with
+    if (end.refusal !== undefined) {
+      this.refusal = end.refusal
+      return refusalFault(end.refusal, options.signal, options.now(), target.baseUrl)
+    }
+    if (end.fault !== undefined && options.signal.aborted) return end.fault
+    if (this.#isWhole) return undefined
+    const verdict = judge(this.#decoder.state, request.api, profileOf(target), required, end.fault)
+    if (!verdict.complete) return verdict.fault
+    if (this.#with.gate.close() === undefined) return this.#mismatch()
+    return undefined // a lenient profile: it ended, and that has to do
+  }
+
+  #closeGate(): void {
+    const rest = this.#with.gate.close()
+    if (rest === undefined) throw this.#mismatch()
+    if (rest === '') return
+    this.#add('text', rest)
+    this.#isPartial = true
+  }
+
+  #mismatch(): Fault {
+    this.isMismatch = true
+    return new Fault('model_stream_interrupted', {
+      phase: 'stream',
+      errorRaw: 'the answer was asked for again and did not begin with what had been passed on already',
+    })
+  }
+}
+
+function freshOf(texts: readonly Segment[]): ReadonlyMap<SegmentKind, string> {
+  const fresh = new Map<SegmentKind, string>()
+  for (const { kind, text } of texts) fresh.set(kind, (fresh.get(kind) ?? '') + text)
+  return fresh
+}
+
+/** OpenAI's first frame. Anthropic's `message_start` is left out by the shape, which knows that it was sent. */
+function isOpening(json: object | undefined): boolean {
+  const choices = (json as { choices?: { delta?: { role?: unknown; content?: unknown } }[] } | undefined)?.choices
+  const delta = Array.isArray(choices) ? choices[0]?.delta : undefined
+  return delta?.role !== undefined
+}

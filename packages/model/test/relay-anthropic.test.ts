@@ -1,0 +1,206 @@
+/** The relay in Anthropic's dialect: one message_start, blocks numbered on, nothing opened or closed twice. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { SseFrame } from '@breakfall/wire'
+import {
+  type Act,
+  blockStart,
+  blockStop,
+  blockText,
+  blockThought,
+  errorEvent,
+  frame,
+  head,
+  json,
+  lastChunk,
+  message,
+  messageDelta,
+  messageStart,
+  messageStop,
+  pause,
+  ping,
+  type Play,
+  rst,
+  textBlock,
+  toolMessage,
+} from './fake-model.ts'
+import { relayed as relay, type RelayedOptions } from './relayed.ts'
+
+const relayed = (plays: readonly Play[], options: RelayedOptions = {}) =>
+  relay(plays, { api: 'anthropic-messages', ...options })
+
+const order = (frames: readonly SseFrame[]): string[] =>
+  frames.map(({ data }) => {
+    const { type, index } = JSON.parse(data) as { type: string; index?: number }
+    return index === undefined ? type : `${type.replace('content_block_', '')} ${index}`
+  })
+
+const END: readonly Act[] = [messageDelta('end_turn'), messageStop, lastChunk]
+const thinkingBlock = (index: number): Act => blockStart(index, { type: 'thinking', thinking: '' })
+const signature = (index: number): Act =>
+  frame(
+    { type: 'content_block_delta', index, delta: { type: 'signature_delta', signature: 's' } },
+    'content_block_delta',
+  )
+
+test('a proper message passes through event by event', async () => {
+  const got = await relayed([message('Hello', ' world')])
+  assert.equal(got.text, 'Hello world')
+  assert.deepEqual(order(got.frames), [
+    'message_start',
+    'start 0',
+    'delta 0',
+    'delta 0',
+    'stop 0',
+    'message_delta',
+    'message_stop',
+  ])
+})
+
+for (const [what, broken] of [
+  ['a break after message_start', [head(), messageStart, rst]],
+  ['a break after an empty block', [head(), messageStart, textBlock(0), ping, rst]],
+  ['overloaded before content', [head(), messageStart, errorEvent('overloaded_error', 'Overloaded'), lastChunk]],
+  ['status 529', json(529, { type: 'error', error: { type: 'overloaded_error', message: 'x' } })],
+  ['a tool_use that broke off', [...toolMessage('bash', '{"command":"ls"}').slice(0, 5), rst]],
+] as const) {
+  test(`${what} is healed unseen, with one message_start`, async () => {
+    const got = await relayed([broken, message('Hello')])
+    assert.equal(got.text, 'Hello')
+    assert.deepEqual(order(got.frames), [
+      'message_start',
+      'start 0',
+      'delta 0',
+      'stop 0',
+      'message_delta',
+      'message_stop',
+    ])
+  })
+}
+
+test('after content it goes on in the open block, from an identical beginning', async () => {
+  const got = await relayed([
+    [head(), messageStart, textBlock(0), blockText(0, 'Hel'), rst],
+    message('He', 'llo', ' world'),
+  ])
+  assert.equal(got.text, 'Hello world')
+  assert.deepEqual(order(got.frames), [
+    'message_start',
+    'start 0',
+    'delta 0',
+    'delta 0',
+    'delta 0',
+    'stop 0',
+    'message_delta',
+    'message_stop',
+  ])
+})
+
+test('a block that was closed stays closed, and the next one follows', async () => {
+  const half: Play = [head(), messageStart, textBlock(0), blockText(0, 'A'), blockStop(0), rst]
+  const whole: Play = [
+    head(),
+    messageStart,
+    textBlock(0),
+    blockText(0, 'A'),
+    blockStop(0),
+    textBlock(1),
+    blockText(1, 'B'),
+    blockStop(1),
+    ...END,
+  ]
+  const got = await relayed([half, whole])
+  assert.equal(got.text, 'AB')
+  assert.deepEqual(
+    order(got.frames).filter((line) => !line.startsWith('message')),
+    ['start 0', 'delta 0', 'stop 0', 'start 1', 'delta 1', 'stop 1'],
+  )
+})
+
+test('a break inside thinking heals from an identical beginning, with its signature once', async () => {
+  const whole: Play = [
+    head(),
+    messageStart,
+    thinkingBlock(0),
+    blockThought(0, 'hm, so'),
+    signature(0),
+    blockStop(0),
+    textBlock(1),
+    blockText(1, 'B'),
+    blockStop(1),
+    ...END,
+  ]
+  const got = await relayed([[head(), messageStart, thinkingBlock(0), blockThought(0, 'hm'), rst], whole])
+  assert.equal(got.error, undefined)
+  assert.deepEqual(order(got.frames), [
+    'message_start',
+    'start 0',
+    'delta 0',
+    'delta 0',
+    'delta 0',
+    'stop 0',
+    'start 1',
+    'delta 1',
+    'stop 1',
+    'message_delta',
+    'message_stop',
+  ])
+  assert.equal(got.body.match(/signature_delta/g)?.length, 1)
+})
+
+test('a tool_use after text is held until the message is proven, and healed', async () => {
+  const before = [textBlock(0), blockText(0, 'Let me'), blockStop(0)]
+  const whole = toolMessage('bash', '{"command":"ls"}', before)
+  const got = await relayed([[...whole.slice(0, 7), rst], whole])
+  assert.equal(got.text, 'Let me')
+  assert.deepEqual(got.calls, ['{"command":"ls"}'])
+  assert.equal(got.error, undefined)
+})
+
+test('a stop reason without message_stop is not passed on as an end', async () => {
+  const half: Play = [
+    head(),
+    messageStart,
+    textBlock(0),
+    blockText(0, 'A'),
+    blockStop(0),
+    messageDelta('end_turn'),
+    lastChunk,
+  ]
+  const got = await relayed([half, message('A')])
+  assert.equal(got.error, undefined)
+  assert.deepEqual(order(got.frames), [
+    'message_start',
+    'start 0',
+    'delta 0',
+    'stop 0',
+    'message_delta',
+    'message_stop',
+  ])
+})
+
+test("what cannot be healed ends with the API's own error event", async () => {
+  const got = await relayed([[head(), messageStart, textBlock(0), blockText(0, 'Hello'), rst], message('Howdy')])
+  assert.equal(got.text, 'Hello')
+  assert.equal(got.frames.at(-1)?.event, 'error')
+  const last = JSON.parse(got.frames.at(-1)?.data ?? '') as { type: string; error: { type: string } }
+  assert.deepEqual([last.type, last.error.type], ['error', 'model_stream_interrupted'])
+})
+
+test('pings are ping events, and no answer at all is an error in its shape', async () => {
+  const slow = await relayed([[pause(120), ...message('Hello')]], { pingMs: 40 })
+  assert.equal(slow.frames[0]?.event, 'ping')
+  assert.equal(slow.text, 'Hello')
+  const none = await relayed([[rst]], { policy: { attemptsMax: 1 } })
+  assert.equal(none.status, 502)
+  assert.equal((JSON.parse(none.body) as { type: string }).type, 'error')
+})
+
+test('an answer in one piece is passed on, and one that streams where none was asked for is healed', async () => {
+  const whole = { type: 'message', content: [{ type: 'text', text: 'Hello' }], stop_reason: 'end_turn' }
+  const got = await relayed([message('x'), json(200, whole)], { body: { stream: false } })
+  assert.deepEqual(JSON.parse(got.body), whole)
+  const streamed = await relayed([json(200, whole)])
+  assert.equal(streamed.text, 'Hello')
+  assert.deepEqual(order(streamed.frames).at(-1), 'message_stop')
+})

@@ -1,0 +1,111 @@
+/** A client of the relay: sends a request through it and holds what any client of that API would hold. */
+import { SseDecoder, type SseFrame } from '@breakfall/wire'
+import {
+  type ApiName,
+  relayAnswer,
+  type RelayEvent,
+  type RelayOptions,
+  type RelayOutcome,
+  type RelayTarget,
+} from '../src/index.ts'
+import { QUICK, TOOLS } from './collect.ts'
+import { type FakeRequest, type Script, startFakeModel } from './fake-model.ts'
+
+export type Relayed = {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  readonly frames: readonly SseFrame[]
+  readonly comments: readonly string[]
+  /** Text as a client appends it. */
+  readonly text: string
+  /** Tool arguments as a client appends them, by call. */
+  readonly calls: readonly string[]
+  readonly error: { readonly message: string; readonly code?: string; readonly type?: string } | undefined
+  readonly isEnded: boolean
+  readonly outcome: RelayOutcome
+  readonly requests: readonly FakeRequest[]
+  readonly events: readonly RelayEvent[]
+}
+
+export type RelayedOptions = RelayOptions & {
+  readonly api?: ApiName
+  readonly body?: Record<string, unknown>
+  readonly profile?: RelayTarget['profile']
+  readonly fallback?: readonly RelayTarget[]
+}
+
+export async function relayed(script: Script, options: RelayedOptions = {}): Promise<Relayed> {
+  const model = await startFakeModel(script)
+  const api = options.api ?? 'openai-chat'
+  const tools =
+    api === 'openai-chat'
+      ? TOOLS
+      : TOOLS.map(({ function: { name, parameters } }) => ({ name, input_schema: parameters }))
+  const json = { model: 'fake-1', messages: [{ role: 'user', content: 'hi' }], tools, stream: true, ...options.body }
+  let status = 0
+  let headers: Readonly<Record<string, string>> = {}
+  let body = ''
+  let isEnded = false
+  const events: RelayEvent[] = []
+  const outcome = await relayAnswer(
+    {
+      api,
+      method: 'POST',
+      search: '',
+      headers: { 'content-type': 'application/json', authorization: 'Bearer client-key' },
+      body: Buffer.from(JSON.stringify(json)),
+      json,
+    },
+    [{ baseUrl: model.url, profile: options.profile }, ...(options.fallback ?? [])],
+    {
+      head: (code, fields) => {
+        status = code
+        headers = fields
+      },
+      write: (chunk) => {
+        body += chunk.toString()
+        return true
+      },
+      drained: () => Promise.resolve(),
+      end: () => {
+        isEnded = true
+      },
+    },
+    { ...options, policy: { ...QUICK, ...options.policy }, onEvent: (event) => events.push(event) },
+  )
+  await model.close()
+  return { status, headers, body, ...held(api, body), isEnded, outcome, requests: model.requests, events }
+}
+
+function held(api: ApiName, body: string): Pick<Relayed, 'frames' | 'comments' | 'text' | 'calls' | 'error'> {
+  const frames: SseFrame[] = []
+  const comments: string[] = []
+  const decoder = new SseDecoder({ onEvent: (frame) => frames.push(frame), onComment: (text) => comments.push(text) })
+  decoder.push(body)
+  let text = ''
+  const calls: string[] = []
+  let error: Relayed['error']
+  for (const { data } of frames) {
+    if (data === '[DONE]') continue
+    const json = JSON.parse(data) as OpenAiFrame & AnthropicFrame
+    error ??= json.error
+    if (api === 'openai-chat') {
+      const delta = json.choices?.[0]?.delta
+      text += delta?.content ?? ''
+      for (const call of delta?.tool_calls ?? [])
+        calls[call.index] = (calls[call.index] ?? '') + call.function.arguments
+    } else {
+      text += json.delta?.text ?? ''
+      if (json.content_block?.type === 'tool_use') calls.push('')
+      if (json.delta?.partial_json !== undefined) calls.push((calls.pop() ?? '') + json.delta.partial_json)
+    }
+  }
+  return { frames, comments, text, calls, error }
+}
+
+type OpenAiFrame = {
+  error?: { message: string; code?: string; type?: string }
+  choices?: { delta?: { content?: string | null; tool_calls?: { index: number; function: { arguments: string } }[] } }[]
+}
+type AnthropicFrame = { content_block?: { type?: string }; delta?: { text?: string; partial_json?: string } }

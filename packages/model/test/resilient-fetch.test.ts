@@ -1,0 +1,207 @@
+/** The official clients, unchanged but for their `fetch`: what can be healed before content they never see. */
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import Anthropic from '@anthropic-ai/sdk'
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { generateText, streamText } from 'ai'
+import OpenAI from 'openai'
+import { resilientFetch, type ResilientFetchOptions } from '../src/index.ts'
+import {
+  answer,
+  blockText,
+  callStart,
+  done,
+  errorEvent,
+  fin,
+  finish,
+  frame,
+  head,
+  json,
+  lastChunk,
+  message,
+  messageStart,
+  type Play,
+  role,
+  rst,
+  silence,
+  startFakeModel,
+  text,
+  textBlock,
+  toolAnswer,
+} from './fake-model.ts'
+import { TOOLS } from './collect.ts'
+
+const OPTIONS: ResilientFetchOptions = { policy: { backoffMs: 1, livenessMs: 150, headersMs: 150, attemptsMax: 3 } }
+
+async function started(t: TestContext, plays: readonly Play[]) {
+  const model = await startFakeModel(plays)
+  t.after(() => model.close())
+  return model
+}
+
+const openai = (baseURL: string, options = OPTIONS): OpenAI =>
+  new OpenAI({ baseURL, apiKey: 'k', fetch: resilientFetch(options) })
+const anthropic = (url: string): Anthropic =>
+  new Anthropic({ baseURL: url.replace(/\/v1$/, ''), apiKey: 'k', fetch: resilientFetch(OPTIONS) })
+const compatible = (baseURL: string) =>
+  createOpenAICompatible({ name: 'fake', baseURL, fetch: resilientFetch(OPTIONS) }).chatModel('fake-1')
+
+const MESSAGES = [{ role: 'user', content: 'hi' }] as const
+
+async function streamed(client: OpenAI): Promise<string> {
+  const stream = await client.chat.completions.create({
+    model: 'fake-1',
+    messages: [...MESSAGES],
+    stream: true,
+    tools: [...TOOLS],
+  })
+  let held = ''
+  for await (const chunk of stream) held += chunk.choices[0]?.delta.content ?? ''
+  return held
+}
+
+const BEFORE_CONTENT: readonly (readonly [string, Play])[] = [
+  ['a reset', [rst]],
+  ['a close', [fin]],
+  ['a close after the headers', [head(), fin]],
+  ['a break after the role', [head(), role, rst]],
+  ['a clean early end', [head(), role, lastChunk]],
+  ['a server that never answers', [silence]],
+  ['a stall', [head(), role, silence]],
+  ['status 500', json(500, {})],
+  ['status 429', json(429, {}, { 'retry-after-ms': '1' })],
+  ['an error inside the stream', [head(), frame({ error: { message: 'x', type: 'server_error' } }), lastChunk]],
+  ['a malformed line', [head(), frame('{oops'), silence]],
+  ['a cut tool call', [head(), role, callStart('c', 'bash', '{"co'), finish('tool_calls'), done, lastChunk]],
+]
+
+for (const [what, broken] of BEFORE_CONTENT) {
+  test(`the openai package does not see ${what} before content`, async (t) => {
+    const model = await started(t, [broken, answer('Hello', ' world')])
+    assert.equal(await streamed(openai(model.url)), 'Hello world')
+    assert.equal(model.requests.length, 2)
+  })
+}
+
+test('the openai package sees a silent cut as an error', async (t) => {
+  const model = await started(t, [[head(), role, text('Hel'), lastChunk], answer('Howdy')])
+  await assert.rejects(streamed(openai(model.url)), (error: InstanceType<typeof OpenAI.APIError>) => {
+    assert.equal(error.code, 'model_stream_incomplete')
+    return true
+  })
+})
+
+test('the openai package, left to itself, takes the same cut for an answer', async (t) => {
+  const model = await started(t, [[head(), role, text('Hel'), lastChunk]])
+  assert.equal(await streamed(new OpenAI({ baseURL: model.url, apiKey: 'k' })), 'Hel')
+})
+
+test('the openai package gets an answer in one piece after faults', async (t) => {
+  const whole = { choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }] }
+  const model = await started(t, [[rst], json(503, {}), json(200, whole)])
+  const got = await openai(model.url).chat.completions.create({ model: 'm', messages: [...MESSAGES] })
+  assert.equal(got.choices[0]?.message.content, 'Hello')
+})
+
+test('the openai package does not multiply tries that were made already', async (t) => {
+  const model = await started(t, [json(500, { error: { message: 'boom' } })])
+  await assert.rejects(streamed(openai(model.url)), { status: 500 })
+  assert.equal(model.requests.length, 3)
+  const dead = await started(t, [[rst]])
+  await assert.rejects(streamed(openai(dead.url)), { status: 502, code: 'model_stream_interrupted' })
+  assert.equal(dead.requests.length, 3)
+})
+
+test('a genuine 4xx reaches the openai package untouched, once', async (t) => {
+  const model = await started(t, [json(400, { error: { message: 'bad', type: 'invalid_request_error', code: 'own' } })])
+  await assert.rejects(streamed(openai(model.url)), { status: 400, code: 'own' })
+  assert.equal(model.requests.length, 1)
+})
+
+test('an abort of the openai package reaches the server', async (t) => {
+  const model = await started(t, [[head(), role, text('Hel'), silence]])
+  const controller = new AbortController()
+  const client = openai(model.url, { policy: { backoffMs: 1 } })
+  const stream = await client.chat.completions.create(
+    { model: 'm', messages: [...MESSAGES], stream: true },
+    { signal: controller.signal },
+  )
+  for await (const chunk of stream) if (chunk.choices[0]?.delta.content != null) controller.abort()
+  await model.untilAbandoned(1)
+  assert.equal(model.requests.length, 1)
+})
+
+test('an abort before the headers rejects as fetch does', async (t) => {
+  const model = await started(t, [[silence]])
+  const signal = AbortSignal.timeout(50)
+  const init = { method: 'POST', body: '{"stream":true}', signal }
+  await assert.rejects(resilientFetch()(`${model.url}/chat/completions`, init), { name: 'TimeoutError' })
+  await model.untilAbandoned(1)
+})
+
+test('other calls go to the plain fetch', async (t) => {
+  const model = await started(t, [json(200, { object: 'list', data: [{ id: 'm' }] })])
+  const list = await openai(model.url).models.list()
+  assert.equal(list.data[0]?.id, 'm')
+  assert.equal(model.requests[0]?.path, '/v1/models')
+})
+
+for (const [what, broken] of BEFORE_CONTENT) {
+  test(`the ai package does not see ${what} before content`, async (t) => {
+    const model = await started(t, [broken, answer('Hello', ' world')])
+    const result = streamText({ model: compatible(model.url), prompt: 'hi', maxRetries: 0 })
+    assert.equal(await result.text, 'Hello world')
+    assert.equal(await result.finishReason, 'stop')
+  })
+}
+
+test('the ai package gets an answer in one piece after a reset', async (t) => {
+  const whole = { choices: [{ index: 0, message: { role: 'assistant', content: 'ok' }, finish_reason: 'stop' }] }
+  const model = await started(t, [[rst], json(200, whole)])
+  assert.equal((await generateText({ model: compatible(model.url), prompt: 'hi', maxRetries: 0 })).text, 'ok')
+})
+
+for (const [what, broken] of [
+  ['a reset', [rst]],
+  ['a break after message_start', [head(), messageStart, rst]],
+  ['an overloaded error', [head(), messageStart, errorEvent('overloaded_error', 'x'), lastChunk]],
+  ['status 529', json(529, { type: 'error', error: { type: 'overloaded_error', message: 'x' } })],
+  ['a stall', [head(), messageStart, textBlock(0), silence]],
+] as const) {
+  test(`the anthropic package does not see ${what} before content`, async (t) => {
+    const model = await started(t, [broken, message('Hello', ' world')])
+    const stream = anthropic(model.url).messages.stream({ model: 'm', max_tokens: 9, messages: [...MESSAGES] })
+    const final = await stream.finalMessage()
+    assert.deepEqual(
+      final.content.map((block) => (block.type === 'text' ? block.text : block.type)),
+      ['Hello world'],
+    )
+  })
+}
+
+test('the anthropic package sees a silent cut as an error', async (t) => {
+  const model = await started(t, [
+    [head(), messageStart, textBlock(0), blockText(0, 'Hel'), lastChunk],
+    message('Howdy'),
+  ])
+  const stream = await anthropic(model.url).messages.create({
+    model: 'm',
+    max_tokens: 9,
+    messages: [...MESSAGES],
+    stream: true,
+  })
+  await assert.rejects(async () => {
+    for await (const event of stream) assert.ok(event)
+  }, /complete/)
+})
+
+test('a tool call of the openai package is whole when it arrives', async (t) => {
+  const model = await started(t, [
+    [head(), role, callStart('c', 'bash', '{"comm'), rst],
+    toolAnswer('bash', '{"command":"ls"}'),
+  ])
+  const stream = openai(model.url).chat.completions.stream({ model: 'm', messages: [...MESSAGES], tools: [...TOOLS] })
+  const final = await stream.finalChatCompletion()
+  const [call] = final.choices[0]?.message.tool_calls ?? []
+  assert.deepEqual(call?.type === 'function' ? call.function.arguments : undefined, '{"command":"ls"}')
+})
