@@ -1,4 +1,5 @@
 /** `breakfall up`: the daemon, with a runner on this machine or the one that the configuration names. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import { type DaemonOptions, type LiveConfig, startDaemon } from '@breakfall/daemon'
 import { loadConfig } from '../config/load.ts'
@@ -28,19 +29,18 @@ export async function up(context: Context): Promise<number> {
     logLevel: env['BREAKFALL_LOG'] ?? (isOwned ? 'warn' : 'info'),
     ...(isOwned ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS } : {}),
   })
+  const runner = await soon(daemon.findRunner())
   if (out.json)
     out.data({
       event: 'listening',
       url: daemon.url,
       pid: process.pid,
-      runner: daemon.runner,
+      runner,
       tokenFile: daemon.tokenFile,
     })
   else {
     out.line(`daemon  ${daemon.url}`)
-    out.line(
-      `runner  ${daemon.runner === null ? 'not reachable yet; it is looked for when a tool needs it' : daemon.runner.url}`,
-    )
+    out.line(`runner  ${runner === null ? 'not reachable yet; it is looked for when a tool needs it' : runner.url}`)
     out.line(
       `model   ${choice === undefined ? 'none configured: see "breakfall config example"' : `${choice.name} at ${choice.baseUrl} (${choice.because})`}`,
     )
@@ -53,11 +53,22 @@ export async function up(context: Context): Promise<number> {
       untilIdle(new DaemonClient({ url: daemon.url, token: readToken(daemon.tokenFile) })),
     ])
   else await untilAsked()
-  await daemon.close()
+  await daemon.close({ stopRunner: isOwned })
   return EXIT_CODES.finished
 }
 
 // ---- details ----
+
+const RUNNER_MS_MAX = 8_000
+
+/** The runner where it is found in time. A daemon without one serves all the same: it is looked for when a tool needs it. */
+async function soon<T>(found: Promise<T | undefined>): Promise<T | null> {
+  const waiting = new AbortController()
+  const tooLong = sleep(RUNNER_MS_MAX, undefined, { signal: waiting.signal }).catch(() => undefined) // found first
+  const result = await Promise.race([found, tooLong])
+  waiting.abort()
+  return result ?? null
+}
 
 /** A runner that a run started for itself ends soon after it. */
 const OWNED_RUNNER_IDLE_MS = 1_000
