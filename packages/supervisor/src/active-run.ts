@@ -110,6 +110,11 @@ export class ActiveRun {
     return this.#child.leader
   }
 
+  /** It has gone, or is being ended: it takes no more work. */
+  get ending(): boolean {
+    return this.#ended.signal.aborted
+  }
+
   /** Ends it for this reason, by the ladder. The first reason stays. */
   async end(reason: EndReason, detail: string | null = null): Promise<void> {
     if (this.#child.alive && this.#endedBy === null) {
@@ -235,7 +240,7 @@ export class ActiveRun {
     while (!signal.aborted && this.#readyAtMs === undefined) {
       const { leader } = this
       if (leader === undefined) return
-      const answer = await ask(question, leader, prove, signal)
+      const answer = await ask(question, prove, { leader, signal, clock: this.#spec.clock })
       if (signal.aborted) return
       if (answer.ok) return this.#becomeReady()
       this.#lastAnswer = answer.why
@@ -258,7 +263,7 @@ export class ActiveRun {
       await pause(this.#spec.clock, question.everyMs ?? PROBE_DEFAULTS.aliveEveryMs, signal)
       const { leader } = this
       if (signal.aborted || leader === undefined) return
-      const answer = await ask(question, leader, false, signal)
+      const answer = await ask(question, false, { leader, signal, clock: this.#spec.clock })
       if (signal.aborted) return
       failures = answer.ok ? 0 : failures + 1
       this.#lastAnswer = answer.why

@@ -1,6 +1,7 @@
 /** Asks a child whether it serves: by HTTP, by TCP, or by a function of the caller. Never throws; every question has a limit. */
 import http from 'node:http'
 import net from 'node:net'
+import type { Clock } from './clock.ts'
 import { listensOn } from './listeners.ts'
 import type { Leader } from './process-table.ts'
 import type { Alive, Ready } from './spec.ts'
@@ -16,35 +17,47 @@ export const PROBE_DEFAULTS = {
   failuresMax: 3,
 } as const
 
+export type Asker = { readonly leader: Leader; readonly signal: AbortSignal; readonly clock: Clock }
+
 /** One question. `prove` asks also who it is that listens. */
-export async function ask(question: Question, leader: Leader, prove: boolean, signal: AbortSignal): Promise<Answer> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(question.timeoutMs ?? PROBE_DEFAULTS.timeoutMs)])
+export async function ask(question: Question, prove: boolean, asker: Asker): Promise<Answer> {
+  const limit = new AbortController()
+  const cut = (): void => limit.abort()
+  const cancel = asker.clock.after(question.timeoutMs ?? PROBE_DEFAULTS.timeoutMs, cut)
+  asker.signal.addEventListener('abort', cut, { once: true })
   try {
-    switch (question.kind) {
-      case 'probe':
-        return answer(
-          (await withLimit(question.probe({ pid: leader.pid, signal: limit }), limit)) === true,
-          'its probe says no',
-        )
-      case 'tcp':
-        return await provenAnswer(await connects(question.host ?? '127.0.0.1', question.port, limit), question.port)
-      case 'http': {
-        const url = new URL(question.url)
-        return await provenAnswer(await statusOf(url, limit), Number(url.port === '' ? 80 : url.port))
-      }
-    }
+    return await answerOf(question, prove, asker.leader, limit.signal)
   } catch (error) {
     return answer(false, error instanceof Error ? error.message : String(error))
+  } finally {
+    cancel()
+    asker.signal.removeEventListener('abort', cut)
+  }
+}
+
+// ---- details ----
+
+async function answerOf(question: Question, prove: boolean, leader: Leader, signal: AbortSignal): Promise<Answer> {
+  switch (question.kind) {
+    case 'probe':
+      return answer(
+        (await withLimit(question.probe({ pid: leader.pid, signal }), signal)) === true,
+        'its probe says no',
+      )
+    case 'tcp':
+      return proven(await connects(question.host ?? '127.0.0.1', question.port, signal), question.port)
+    case 'http': {
+      const url = new URL(question.url)
+      return proven(await statusOf(url, signal), Number(url.port === '' ? 80 : url.port))
+    }
   }
 
-  async function provenAnswer(first: Answer, port: number): Promise<Answer> {
+  async function proven(first: Answer, port: number): Promise<Answer> {
     if (!first.ok || !prove) return first
     const owner = await listensOn(leader, port)
     return answer(owner === 'ours' || owner === 'unknown', `port ${port} is answered by another process`)
   }
 }
-
-// ---- details ----
 
 const answer = (ok: boolean, why: string): Answer => ({ ok, why: ok ? '' : why })
 

@@ -295,8 +295,8 @@ class Supervisor implements Supervised {
     this.#wake.abort()
     const run = this.#run
     if (run === undefined) return
-    if (this.#serves() || this.#state.status === 'starting') {
-      this.#set({ status: 'stopping', runId: 'runId' in this.#state ? this.#state.runId : '' })
+    if ('runId' in this.#state && this.#state.status !== 'stopping') {
+      this.#set({ status: 'stopping', runId: this.#state.runId })
     }
     void run.end(reason)
   }
@@ -318,13 +318,17 @@ class Supervisor implements Supervised {
   }
 
   #serves(): boolean {
-    return this.#state.status === 'ready' || this.#state.status === 'busy'
+    const { status } = this.#state
+    return (status === 'ready' || status === 'busy') && this.#run?.ending === false
   }
 
   #notRunning(): Fault {
     const { status } = this.#state
-    const comes = status === 'starting' || status === 'backoff'
-    const error = comes ? `${this.name} is not ready yet (${status}).` : `${this.name} is not running (${status}).`
+    const fails = status === 'ready' || status === 'busy' // it has gone or is being ended, and the report is being made
+    const comes = status === 'starting' || status === 'backoff' || fails
+    const error = comes
+      ? `${this.name} is not ready (${fails ? 'failing' : status}).`
+      : `${this.name} is not running (${status}).`
     return new Fault('process_failed', { error, phase: status, ...(comes ? {} : { next: 'never' as const }) })
   }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import path from 'node:path'
 import { isFault, type Fault } from '@breakfall/faults'
-import type { ChildState, Supervised } from '../src/index.ts'
+import type { ChildState, Clock, Supervised } from '../src/index.ts'
 import { readProcess } from '../src/process-table.ts'
 
 export const program = (name: string): string => path.join(import.meta.dirname, 'programs', name)
@@ -46,6 +46,29 @@ export async function eventually(holds: () => boolean, what: string, limitMs = 1
   while (!holds()) {
     assert.ok(performance.now() < until, `${what} did not come to be`)
     await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+/** A clock that stands still until it is told. */
+export function handClock(): Clock & { readonly advance: (ms: number) => void } {
+  let now = 0
+  const timers = new Set<{ readonly at: number; readonly call: () => void }>()
+  return {
+    now: () => now,
+    epoch: () => now,
+    dice: () => 1,
+    after: (ms, then) => {
+      const timer = { at: now + ms, call: then }
+      timers.add(timer)
+      return () => timers.delete(timer)
+    },
+    advance: (ms) => {
+      now += ms
+      for (const timer of Array.from(timers)) {
+        if (timer.at > now || !timers.delete(timer)) continue
+        timer.call()
+      }
+    },
   }
 }
 

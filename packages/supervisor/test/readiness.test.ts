@@ -3,7 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
 import { supervise } from '../src/index.ts'
-import { faultBy, program, QUICK, untilState } from './child-fixture.ts'
+import { faultBy, handClock, program, QUICK, untilState } from './child-fixture.ts'
 
 const LISTENER = 'require("node:net").createServer().listen(+process.argv[1], "127.0.0.1")'
 
@@ -47,17 +47,34 @@ describe('readiness', () => {
   })
 
   it('is waited for beyond the limit as long as the child shows progress', async () => {
-    const ready = { kind: 'line', pattern: /^ready$/ } as const
-    const limits = { ...QUICK, startMsMax: 400 }
-    await using child = supervise({ command: program('loads-slowly.sh'), ready, stdin: 'ignore', limits })
+    const clock = handClock()
+    let lines = 0
+    await using child = supervise({
+      command: program('loads-slowly.sh'),
+      ready: { kind: 'line', pattern: /^ready$/ },
+      onLine: () => {
+        lines += 1
+        clock.advance(lines < 9 ? 300 : 0) // each line takes three quarters of the limit
+      },
+      stdin: 'ignore',
+      limits: { startMsMax: 400 },
+      clock,
+    })
     await child.start()
+    assert.equal(clock.now(), 2_400)
     assert.equal(child.report, null, 'it was not started twice')
   })
 
   it('is not waited for beyond the total limit, whatever the child prints', async () => {
-    const ready = { kind: 'line', pattern: /^never$/ } as const
-    const limits = { ...QUICK, startMsMax: 300, startTotalMsMax: 500, failuresMax: 1 }
-    const child = supervise({ command: program('loads-slowly.sh'), ready, stdin: 'ignore', limits })
+    const clock = handClock()
+    const child = supervise({
+      command: program('loads-slowly.sh'),
+      ready: { kind: 'line', pattern: /^never$/ },
+      onLine: () => clock.advance(300),
+      stdin: 'ignore',
+      limits: { startMsMax: 400, startTotalMsMax: 1_000, failuresMax: 1 },
+      clock,
+    })
     await faultBy(child.start())
     assert.deepEqual([child.report?.kind, child.report?.endedBy], ['hung', 'start_limit'])
   })

@@ -24,13 +24,9 @@ describe('the stop ladder', () => {
       },
     }
     const limits = { ...QUICK, stdinMs: 101, termMs: 102, killMs: 10_003, drainMs: 10_004 }
-    const child = supervise({ command: program('ignores-sigterm.sh'), limits, clock })
-    const lines: string[] = []
-    child.on((event) => {
-      if (event.type === 'exit') lines.push(...event.report.stderrTail)
-    })
+    const ready = { kind: 'line', pattern: /^up$/ } as const
+    const child = supervise({ command: program('ignores-sigterm.sh'), ready, limits, clock })
     await child.start()
-    await eventually(() => child.pid !== null, 'the process')
     waits.length = 0
     const report = await child.stop()
     assert.deepEqual(

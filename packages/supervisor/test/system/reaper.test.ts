@@ -17,7 +17,7 @@ async function supervisor(
   options: { uid?: number } = {},
 ): Promise<{ main: ChildProcess; over: Promise<unknown>; family: readonly ProcessEntry[]; reaper: ProcessEntry }> {
   const main = spawn(process.execPath, [program('supervises-and-is-killed.ts'), how, ...extra], {
-    stdio: ['ignore', 'pipe', 'ignore'],
+    stdio: ['pipe', 'pipe', 'ignore'],
     ...options,
   })
   const over = new Promise((resolve) => main.once('exit', resolve))
@@ -28,8 +28,9 @@ async function supervisor(
   const reaper = livingProcesses().find(
     (entry) => commandOf(entry.pid).includes('breakfall-reaper') && entry.ppid === main.pid,
   )
-  assert.ok(reaper !== undefined || how !== 'wait')
-  return { main, over, family, reaper: reaper ?? { ...(family[0] as ProcessEntry), pid: 0 } }
+  assert.ok(family.length >= 5, `three children and two grandchildren at least, not ${family.length}`)
+  assert.ok(reaper !== undefined)
+  return { main, over, family, reaper }
 }
 
 function markOf(pid: number): string | undefined {
@@ -55,7 +56,6 @@ describe('when the supervisor itself ends', LINUX, () => {
   for (const signal of ['SIGKILL', 'SIGTERM', 'SIGINT'] as const) {
     it(`by ${signal}, nothing that it started is alive five seconds later`, async () => {
       const { main, over, family, reaper } = await supervisor('wait')
-      assert.ok(family.length >= 5, `three children and their grandchildren, not ${family.length}`)
       main.kill(signal)
       await over
       await eventually(() => gone(family), 'the end of the family', 5_000)
@@ -68,7 +68,6 @@ describe('when the supervisor itself ends', LINUX, () => {
     { skip: process.getuid?.() === 0 ? false : 'is run as root only' },
     async () => {
       const { main, over, family } = await supervisor('wait', [], { uid: 65_534 })
-      assert.ok(family.length >= 5)
       main.kill('SIGKILL')
       await over
       await eventually(() => gone(family), 'the end of the family', 5_000)
@@ -88,7 +87,8 @@ describe('when the supervisor itself ends', LINUX, () => {
 
   for (const how of ['throw', 'exit']) {
     it(`by ${how === 'throw' ? 'an uncaught exception' : 'a plain exit'}, the same`, async () => {
-      const { over, family } = await supervisor(how)
+      const { main, over, family } = await supervisor(how)
+      main.stdin?.write('\n')
       await over
       await eventually(() => gone(family), 'the end of the family', 5_000)
     })
