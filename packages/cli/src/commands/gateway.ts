@@ -1,5 +1,7 @@
 /** `breakfall gateway`: not wired yet while the gateway package is empty. */
 import { Fault } from '@breakfall/faults'
-export function gatewayCommand(): number {
+import type { Context } from '../program.ts'
+
+export function gatewayCommand(_context: Context): number {
   throw new Fault('other', { error: 'the gateway is not built yet' })
 }

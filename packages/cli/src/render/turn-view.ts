@@ -21,6 +21,7 @@ export class TurnView {
   readonly survived: Survived[] = []
   readonly filesChanged = new Set<string>()
   #midLine = false
+  #part = ''
   #outputLines = 0
   steps = 0
 
@@ -34,11 +35,9 @@ export class TurnView {
         this.steps = event.step
         return []
       case 'text-delta':
-        this.#midLine = !event.text.endsWith('\n')
-        return [{ kind: 'text', tone: 'plain', text: event.text }]
+        return [this.#words(event, 'plain')]
       case 'reasoning-delta':
-        this.#midLine = !event.text.endsWith('\n')
-        return [{ kind: 'text', tone: 'dim', text: event.text }]
+        return [this.#words(event, 'dim')]
       case 'part-discarded':
         return [this.#line('warn', '⤺ the unfinished answer above is void; it is asked for again')] // I1
       case 'tool-draft':
@@ -69,6 +68,14 @@ export class TurnView {
       case 'turn-error':
         return [this.#line('bad', `✗ ${event.error}`), this.#line('dim', `  ${event.category}: ${event.errorRaw}`)]
     }
+  }
+
+  /** Goes on in the same line within a part; another part begins a line of its own. */
+  #words(event: { readonly part: string; readonly text: string }, tone: Piece['tone']): Piece {
+    const fresh = this.#midLine && this.#part !== event.part ? '\n' : ''
+    this.#part = event.part
+    this.#midLine = !event.text.endsWith('\n')
+    return { kind: 'text', tone, text: fresh + event.text }
   }
 
   #toolCall(event: SessionEventOf<'tool-call'>): readonly Piece[] {

@@ -12,6 +12,7 @@ export function sessionView(row: SessionRow, model: string): Session {
     turnId: row.turnId,
     model: row.data.model ?? model,
     boxId: row.data.box.id ?? row.id,
+    workspace: row.data.box.workspace ?? null,
     createdAt: row.createdAt,
     lastSeq: row.lastSeq,
     tools: row.data.tools,

@@ -1,0 +1,133 @@
+/** The `breakfall` command as a person would run it, in folders of its own. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+const main = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url))
+
+export type Ended = {
+  readonly code: number | null
+  readonly lines: readonly string[]
+  readonly json: readonly Record<string, unknown>[]
+  readonly stderr: string
+}
+
+export type Running = {
+  readonly child: ChildProcess
+  readonly ended: Promise<Ended>
+  /** The first JSON line that fits. */
+  seen(fits: (line: Record<string, unknown>) => boolean): Promise<Record<string, unknown>>
+}
+
+/** A home, a state folder and a working folder that nobody else uses; removed at the end, with what still runs in them. */
+export class Place implements AsyncDisposable {
+  readonly home = mkdtempSync(join(tmpdir(), 'breakfall e2e '))
+  readonly folder = join(this.home, 'work')
+  readonly stateDir = join(this.home, 'state', 'breakfall')
+  readonly #running: ChildProcess[] = []
+
+  constructor(files: Readonly<Record<string, string>> = {}) {
+    mkdirSync(this.folder)
+    for (const [path, content] of Object.entries(files)) {
+      mkdirSync(dirname(join(this.folder, path)), { recursive: true })
+      writeFileSync(join(this.folder, path), content)
+    }
+  }
+
+  start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
+    const child = spawn(process.execPath, [main, ...args], {
+      cwd: this.folder,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: {
+        PATH: process.env['PATH'] ?? '',
+        HOME: this.home,
+        XDG_CONFIG_HOME: join(this.home, 'config'),
+        XDG_STATE_HOME: join(this.home, 'state'),
+        ...env,
+      },
+    })
+    this.#running.push(child)
+    const lines: string[] = []
+    const waiting: {
+      fits: (line: Record<string, unknown>) => boolean
+      resolve: (line: Record<string, unknown>) => void
+      reject: (error: Error) => void
+    }[] = []
+    let stderr = ''
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      lines.push(line)
+      const value = parsed(line)
+      if (value === undefined) return
+      for (const entry of waiting.filter(({ fits }) => fits(value))) {
+        waiting.splice(waiting.indexOf(entry), 1)
+        entry.resolve(value)
+      }
+    })
+    const ended = once(child, 'close').then(([code]) => {
+      for (const { reject } of waiting)
+        reject(new Error(`it ended with ${String(code)} before that line came\n${lines.join('\n')}\n${stderr}`))
+      return {
+        code: code as number | null,
+        lines,
+        json: lines.map(parsed).filter((value) => value !== undefined),
+        stderr,
+      }
+    })
+    return {
+      child,
+      ended,
+      seen: (fits) => {
+        const already = lines
+          .map(parsed)
+          .filter((value) => value !== undefined)
+          .find(fits)
+        if (already !== undefined) return Promise.resolve(already)
+        return new Promise((resolve, reject) => waiting.push({ fits, resolve, reject }))
+      },
+    }
+  }
+
+  run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
+    return this.start(args, env).ended
+  }
+
+  /** Processes on this machine whose command line or working folder names this place. */
+  leftovers(): readonly string[] {
+    return readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+      .flatMap((pid) => {
+        try {
+          const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
+          return command.includes(this.home) ? [`${pid} ${command}`] : []
+        } catch {
+          return [] // ended while we looked
+        }
+      })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const child of this.#running) {
+      if (child.exitCode !== null || child.signalCode !== null) continue
+      child.kill('SIGTERM')
+      const timer = setTimeout(() => child.kill('SIGKILL'), 3_000)
+      await once(child, 'close')
+      clearTimeout(timer)
+    }
+    for (const line of this.leftovers()) process.kill(Number(line.split(' ')[0]), 'SIGKILL')
+    rmSync(this.home, { recursive: true, force: true, maxRetries: 5 })
+  }
+}
+
+function parsed(line: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(line)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined // a line for people
+  }
+}
