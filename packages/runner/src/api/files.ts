@@ -1,13 +1,126 @@
 /** Files of a workspace over HTTP. */
+import { closeSync, createReadStream } from 'node:fs'
+import { pipeline } from 'node:stream/promises'
 import { Fault } from '@breakfall/faults'
+import { invalidRequest } from '@breakfall/wire'
+import type { Answer } from '@breakfall/wire/node'
+import type { Box } from '../box/box.ts'
+import { wrongState } from '../box/states.ts'
+import { isoTime } from '../clock.ts'
+import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { listFiles } from '../files/list.ts'
+import { deleteFile, openFile, type Precondition, type WorkspaceAt, writeFile } from '../files/workspace-files.ts'
+import { queryNumber } from './access.ts'
+import { type ApiContext, boxOf, boxToChange, type RunnerCall } from './context.ts'
 import type { Handler } from './handlers.ts'
-import type { ApiContext } from './context.ts'
+import { parseRange, rangeHeaders } from './ranges.ts'
 
 export function fileHandlers(
-  _context: ApiContext,
+  context: ApiContext,
 ): Record<'readFile' | 'writeFile' | 'deleteFile' | 'listFiles', Handler> {
-  const no: Handler = () => {
-    throw new Fault('not_found')
+  return {
+    readFile: (call) => read(call, workspaceOf(boxOf(context, call))),
+    writeFile: async (call) => {
+      const box = changeable(boxToChange(context, call))
+      const { etag, isNew } = await writeFile(
+        workspaceOf(box),
+        pathOfCall(call),
+        bounded(call),
+        conditionOf(call),
+        (work) => box.turn(work),
+      )
+      return { status: isNew ? 201 : 200, json: { etag }, headers: { etag } }
+    },
+    deleteFile: async (call) => {
+      const box = changeable(boxToChange(context, call))
+      await box.turn(() => deleteFile(workspaceOf(box), pathOfCall(call), conditionOf(call)))
+      return { status: 204 }
+    },
+    listFiles: async (call) => {
+      const limit = queryNumber(call.query, 'limit', {
+        min: 1,
+        max: RUNNER_DEFAULTS.pageMax,
+        byDefault: RUNNER_DEFAULTS.pageMax,
+      })
+      const glob = call.query.get('glob') ?? '*'
+      if (glob === '' || glob.length > 1_000)
+        throw invalidRequest([
+          { field: 'glob', expected: 'a pattern of 1 to 1000 characters', got: `${glob.length} characters` },
+        ])
+      const found = await listFiles(
+        workspaceOf(boxOf(context, call)),
+        glob,
+        call.query.get('cursor') ?? undefined,
+        limit,
+      )
+      return { status: 200, json: found }
+    },
   }
-  return { readFile: no, writeFile: no, deleteFile: no, listFiles: no }
+}
+
+// ---- details ----
+
+const pathOfCall = (call: RunnerCall): string => call.params['path'] ?? ''
+
+/** A box that is going away takes no more files; a stopped one does. */
+function changeable(box: Box): Box {
+  if (box.state === 'removing' || box.state === 'failed' || box.state === 'creating')
+    throw wrongState(box.id, box.state)
+  return box
+}
+
+function workspaceOf(box: Box): WorkspaceAt {
+  const { hostWorkspace, record, uid, gid } = box.stored
+  return {
+    root: hostWorkspace,
+    shown: record.workspace.path,
+    kind: record.workspace.kind,
+    owner: process.getuid?.() === 0 ? { uid, gid } : undefined,
+  }
+}
+
+async function read(call: RunnerCall, at: WorkspaceAt): Promise<Answer> {
+  const file = openFile(at, pathOfCall(call))
+  let range: ReturnType<typeof parseRange>
+  try {
+    range = parseRange(call.req.headers.range, file.bytes)
+  } catch (error) {
+    closeSync(file.fd)
+    throw error
+  }
+  const headers = {
+    ...rangeHeaders(range, file.bytes),
+    etag: file.etag,
+    'last-modified': new Date(file.modifiedAtMs).toUTCString(),
+    'x-modified-at': isoTime(file.modifiedAtMs),
+  }
+  call.res.writeHead(range === undefined ? 200 : 206, headers)
+  const { from, to } = range ?? { from: 0, to: file.bytes }
+  if (call.method === 'HEAD' || to === from) {
+    closeSync(file.fd)
+    call.res.end()
+    return undefined
+  }
+  await pipeline(createReadStream('', { fd: file.fd, start: from, end: to - 1, highWaterMark: 256 * 1024 }), call.res)
+  return undefined
+}
+
+function conditionOf(call: RunnerCall): Precondition {
+  const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = call.req.headers
+  if (ifNoneMatch !== undefined && ifNoneMatch !== '*')
+    throw invalidRequest([{ field: 'if-none-match', expected: '*', got: ifNoneMatch.slice(0, 50) }])
+  return { ifMatch, ifNoneMatch }
+}
+
+async function* bounded(call: RunnerCall): AsyncGenerator<Buffer> {
+  const max = RUNNER_DEFAULTS.filePutBytesMax
+  const tooLarge = new Fault('payload_too_large', { facts: { limit: `at most ${max} bytes` } })
+  if (Number(call.req.headers['content-length'] ?? 0) > max) throw tooLarge
+  let bytes = 0
+  for await (const chunk of call.req as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > max) throw tooLarge
+    yield chunk
+  }
+  if (!call.req.complete) throw new Fault('invalid_request', { error: 'the body ended early; nothing was written' })
 }

@@ -11,7 +11,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { join } from 'node:path'
 import { isoTime } from '../clock.ts'
 import { Exec } from '../exec/exec.ts'
-import { EXEC_FILES, type ExecReservation, makeExecFolder } from '../exec/folder.ts'
+import { EXEC_FILES, type ExecReservation, type FilledRequest, makeExecFolder } from '../exec/folder.ts'
 import { Reservations } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host.ts'
 import { checkRunnable } from '../isolation/lookup.ts'
@@ -32,6 +32,7 @@ export class Box {
   readonly #host: RunnerHost
   readonly #reserving = new Map<string, Promise<ExecView>>()
   #stopping: Promise<void> | undefined
+  #lastTurn: Promise<unknown> = Promise.resolve()
 
   constructor(host: RunnerHost, prefix: string, paths: BoxPaths, stored: StoredBox) {
     this.#host = host
@@ -69,6 +70,13 @@ export class Box {
       })
     this.stored.epoch = epoch
     saveBox(this.paths, this.stored)
+  }
+
+  /** Work on the workspace's files that must not overlap with other such work. */
+  turn<T>(work: () => T): Promise<T> {
+    const mine = this.#lastTurn.then(work)
+    this.#lastTurn = mine.catch(ignored)
+    return mine
   }
 
   start(): void {
@@ -145,16 +153,21 @@ export class Box {
     }
   }
 
-  async #reserve(execId: string, request: ReturnType<typeof fillRequest>, hash: string): Promise<ExecView> {
+  async #reserve(execId: string, request: FilledRequest, hash: string): Promise<ExecView> {
     if (this.state === 'stopped' && this.record.autoStart) this.start()
     this.#checkRoom()
     const command = commandOfRequest(request)
     const plan = planLaunch(this.#host, this.stored, this.paths, command, request)
     checkRunnable(plan.view, plan)
-    await this.#host.fifos.atLeast(3)
-    const { clock } = this.#host
-    await this.reservations.add({ execId, machineBootId: clock.machineBootId, hash })
-    this.#checkRoom() // I2
+    const { clock, fifos } = this.#host
+    const pipes = await fifos.hold(pipesOf(request).length)
+    try {
+      await this.reservations.add({ execId, machineBootId: clock.machineBootId, hash })
+      this.#checkRoom() // I2
+    } catch (error) {
+      fifos.giveBack(pipes)
+      throw error
+    }
     const reservation: ExecReservation = {
       execId,
       command,
@@ -164,7 +177,7 @@ export class Box {
       reservedMonotonicMs: clock.monotonicMs(),
       machineBootId: clock.machineBootId,
     }
-    const exec = this.#make(reservation, plan)
+    const exec = this.#make(reservation, plan, pipes)
     exec.start()
     return exec
   }
@@ -176,14 +189,18 @@ export class Box {
       throw new Fault('quota_exceeded', { facts: { limit: `${max} execs at once in a box` }, boxId: this.id })
   }
 
-  #make(reservation: ExecReservation, plan: LaunchPlan): Exec {
+  #make(reservation: ExecReservation, plan: LaunchPlan, pipes: readonly string[]): Exec {
+    const { fifos } = this.#host
     const folder = this.execs.folderOf(reservation.execId)
-    makeExecFolder(folder, reservation)
+    try {
+      makeExecFolder(folder, reservation)
+    } catch (error) {
+      fifos.giveBack(pipes)
+      throw error
+    }
     const owner = plan.user?.kind === 'setpriv' ? plan.user : undefined
-    const { request } = reservation
-    this.#host.fifos.take(join(folder, EXEC_FILES.stdout), owner)
-    if (!request.merge) this.#host.fifos.take(join(folder, EXEC_FILES.stderr), owner)
-    if (request.stdin === 'pipe') this.#host.fifos.take(join(folder, EXEC_FILES.stdin), owner)
+    for (const [i, file] of pipesOf(reservation.request).entries())
+      fifos.place(pipes[i] ?? '', join(folder, file), owner)
     return this.openExec(reservation, plan)
   }
 
@@ -223,6 +240,15 @@ export class Box {
     this.execs.addLive(exec)
     return exec
   }
+}
+
+/** The pipes that an exec needs. */
+function pipesOf(request: FilledRequest): readonly string[] {
+  return [
+    EXEC_FILES.stdout,
+    ...(request.merge ? [] : [EXEC_FILES.stderr]),
+    ...(request.stdin === 'pipe' ? [EXEC_FILES.stdin] : []),
+  ]
 }
 
 const ignored = (): void => {

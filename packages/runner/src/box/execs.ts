@@ -30,6 +30,7 @@ type Finished = { readonly endedAtMs: number; readonly bytes: number; readonly h
 export class BoxExecs {
   readonly live = new Map<string, Exec>()
   readonly #finished = new Map<string, Finished>()
+  #keptBytes = 0
   readonly #folder: string
   readonly #boxId: string
 
@@ -52,13 +53,10 @@ export class BoxExecs {
   }
 
   addFinished(execId: string, end: ExecEnd, hash: string, dropped: boolean): void {
+    const bytes = end.exit.stdoutBytes + end.exit.stderrBytes
     this.live.delete(execId)
-    this.#finished.set(execId, {
-      endedAtMs: end.endedAtMs,
-      bytes: end.exit.stdoutBytes + end.exit.stderrBytes,
-      hash,
-      dropped,
-    })
+    this.#finished.set(execId, { endedAtMs: end.endedAtMs, bytes, hash, dropped })
+    if (!dropped) this.#keptBytes += bytes
   }
 
   hashOf(execId: string): string | undefined {
@@ -87,28 +85,27 @@ export class BoxExecs {
     return [...this.#finished.keys(), ...this.live.keys()].toSorted()
   }
 
+  /** Of finished execs. */
   get keptBytes(): number {
-    let sum = 0
-    for (const entry of this.#finished.values()) if (!entry.dropped) sum += entry.bytes
-    return sum
+    return this.#keptBytes
   }
 
   /** Drops output that is too old or too much, oldest first, and at last the records. */
   sweep(now: number, retention: Retention): void {
     const oldestFirst = [...this.#finished].toSorted(([, a], [, b]) => a.endedAtMs - b.endedAtMs)
-    let bytes = this.keptBytes
     for (const [execId, entry] of oldestFirst) {
       const isOld = now - entry.endedAtMs > retention.ms
-      if (entry.dropped || (!isOld && bytes <= retention.bytesPerBox)) continue
+      if (entry.dropped || (!isOld && this.#keptBytes <= retention.bytesPerBox)) continue
       for (const spool of ['stdout', 'stderr']) rmSync(join(this.folderOf(execId), spool), { force: true })
       entry.dropped = true
-      bytes -= entry.bytes
+      this.#keptBytes -= entry.bytes
     }
     const tooMany = this.#finished.size - retention.recordsPerBox
     for (const [i, [execId, entry]] of oldestFirst.entries()) {
       if (i >= tooMany && now - entry.endedAtMs <= retention.recordMs) continue
       rmSync(this.folderOf(execId), { recursive: true, force: true })
       this.#finished.delete(execId)
+      if (!entry.dropped) this.#keptBytes -= entry.bytes
     }
   }
 }

@@ -11,36 +11,21 @@ import { type FSWatcher, readFileSync, watch, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { classify, type Diagnostic } from '@breakfall/faults'
-import type { Exec as ExecRecord, IsolationLevel } from '@breakfall/wire'
-import type { Clock } from '../clock.ts'
+import type { Exec as ExecRecord } from '@breakfall/wire'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
-import type { ExecGroup } from '../isolation/cgroup.ts'
 import { killIncomplete, outputNotKept, spawnRefused } from './diagnostics.ts'
 import { EventLog, type Stream } from './event-log.ts'
 import { type EndReason, exitRecord } from './exit-record.ts'
 import { FifoReader } from './fifo-reader.ts'
-import { EXEC_FILES, type ExecEnd, type ExecReservation, removeWorkingFiles, writeEnd } from './folder.ts'
+import { EXEC_FILES, type ExecEnd, removeWorkingFiles, writeEnd } from './folder.ts'
+import { climb } from './kill-ladder.ts'
 import { sendSignal } from './process-table.ts'
 import { execRecord } from './record.ts'
-import type { SpawnQueue } from './spawn-queue.ts'
+import type { ExecSetup } from './setup.ts'
 import { type KeeperStatus, parseStatus } from './status.ts'
 import { StdinPipe } from './stdin.ts'
 import { ProcessTree } from './tree.ts'
-
-export type ExecSetup = {
-  readonly boxId: string
-  readonly folder: string
-  readonly reservation: ExecReservation
-  readonly level: IsolationLevel
-  readonly group: ExecGroup | undefined
-  readonly holdsTree: boolean
-  readonly mark: string
-  readonly clock: Clock
-  readonly queue: SpawnQueue
-  /** Starts the keeper. Throws where no process can be made. */
-  readonly spawn: () => ChildProcess
-  readonly onEnd: (exec: Exec, end: ExecEnd) => void
-}
+import { Waiters } from './waiters.ts'
 
 export class Exec {
   readonly id: string
@@ -50,7 +35,7 @@ export class Exec {
   readonly #log: EventLog
   readonly #tree: ProcessTree
   readonly #readers: FifoReader[] = []
-  readonly #waiting = new Set<() => void>()
+  readonly #waiters = new Waiters()
   readonly #diagnostics: Diagnostic[] = []
   #status: KeeperStatus = parseStatus('')
   #watcher: FSWatcher | undefined
@@ -61,6 +46,7 @@ export class Exec {
   #spawnedMonotonicMs: number | undefined
   #isSpawned = false
   #isKeeperGone = false
+  #isReleased = false
   #isSettling = false
   #truncated = false
   #ended: EndReason | undefined
@@ -103,18 +89,7 @@ export class Exec {
 
   /** Resolves at the next event, at the end, or when `signal` says so. */
   changed(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const done = (): void => {
-        this.#waiting.delete(done)
-        signal.removeEventListener('abort', done)
-        resolve()
-      }
-      if (this.isOver || signal.aborted) done()
-      else {
-        this.#waiting.add(done)
-        signal.addEventListener('abort', done)
-      }
-    })
+    return this.isOver ? Promise.resolve() : this.#waiters.next(signal)
   }
 
   async over(signal: AbortSignal): Promise<void> {
@@ -126,8 +101,8 @@ export class Exec {
   start(): void {
     this.setup.queue.add((done) => {
       this.#started = done
-      if (this.#ended !== undefined) void this.#settle()
-      else this.#spawn()
+      if (this.#ended === undefined && !this.#isReleased) this.#spawn()
+      else done() // it was ended while it waited
     })
   }
 
@@ -150,7 +125,7 @@ export class Exec {
     this.#ended = ended
     if (claimed) {
       this.#readStatus()
-      this.#openReaders()
+      this.#openReaders() // what a survivor wrote may still be in the pipes
     }
     await this.#settle()
   }
@@ -161,7 +136,7 @@ export class Exec {
       this.#ended = reason
       this.#note(reason)
       if (this.#isSpawned) void this.#climb(reason, graceMs)
-      else if (this.#started === undefined) void this.#settle() // still in the queue: it will find itself ended
+      else if (this.#started === undefined) void this.#settle() // still in the queue: it never starts
     }
     await this.over(new AbortController().signal)
   }
@@ -174,6 +149,8 @@ export class Exec {
 
   /** Lets go of files and pipes and leaves the exec to its keeper: this process ends, the exec does not. */
   release(): void {
+    if (this.isOver) return
+    this.#isReleased = true
     this.#detach()
     for (const reader of this.#readers) reader.close()
     this.stdin.release()
@@ -250,7 +227,7 @@ export class Exec {
       this.#truncated = true
       void this.endFor('output_limit')
     }
-    this.#notify()
+    this.#waiters.notify()
   }
 
   #diskRefused(error: unknown): void {
@@ -271,15 +248,15 @@ export class Exec {
       this.#diskRefused(error)
     }
     this.#started?.()
-    this.#notify()
+    this.#waiters.notify()
   }
 
   /** Something may have been written into the status file. */
   #look(): void {
-    if (this.#isSettling) return
+    if (this.#isSettling || this.#isReleased) return
     this.#readStatus()
     const status = this.#status
-    const isRunning = this.setup.level === 'bwrap' ? status.sandboxPid !== undefined : status.pid !== undefined
+    const isRunning = this.#isLeaderKnown()
     if (isRunning && this.#startedAtMs === null) this.#begin()
     if (isRunning) this.stdin.open()
     if (status.exit !== undefined) void this.#settle()
@@ -313,32 +290,32 @@ export class Exec {
     }
   }
 
-  /** SIGTERM to the inner group, its grace, SIGKILL to everything, and at last the keeper itself. */
   async #climb(reason: EndReason, graceMs = this.setup.reservation.request.killGraceMs): Promise<void> {
-    const isOver = async (ms: number): Promise<boolean> => {
-      await this.over(AbortSignal.timeout(ms))
-      return this.isOver
-    }
-    if (graceMs > 0 && !this.#truncated && (this.signal('SIGTERM') || !this.#isLeaderKnown())) {
-      this.#tree.signal('SIGCONT') // a stopped process takes its SIGTERM only when it goes on
-      if (await isOver(graceMs)) return
-    } else if (this.#truncated) this.signal('SIGTERM')
-    for (let round = 0; round < 20; round += 1) {
-      this.#readStatus()
-      this.#tree.kill()
-      if (await isOver(100)) return
-    }
+    const isEnded = await climb({
+      tree: this.#tree,
+      graceMs: this.#truncated ? 0 : graceMs, // nothing more of it is kept, so there is nothing to wait for
+      look: () => {
+        this.#readStatus()
+        return this.#isLeaderKnown()
+      },
+      over: async (ms) => {
+        await this.over(AbortSignal.timeout(ms))
+        return this.isOver || this.#isReleased
+      },
+      monotonicMs: this.setup.clock.monotonicMs,
+    })
+    if (isEnded) return
     if (this.#tree.keeper !== undefined) sendSignal(-this.#tree.keeper, 'SIGKILL')
     this.#diagnostics.push(killIncomplete(reason))
     this.#keeperGone()
   }
 
   #isLeaderKnown(): boolean {
-    return this.setup.level === 'bwrap' ? this.#status.sandboxPid !== undefined : this.#status.pid !== undefined
+    return (this.setup.level === 'bwrap' ? this.#status.sandboxPid : this.#status.pid) !== undefined
   }
 
   async #settle(): Promise<void> {
-    if (this.#isSettling) return
+    if (this.#isSettling || this.#isReleased) return
     this.#isSettling = true
     this.#detach()
     const claimed = this.#isSpawned
@@ -382,15 +359,24 @@ export class Exec {
       endedAtMs: this.setup.clock.now(),
       lastSeq: this.#log.count + 1,
     }
-    writeEnd(this.folder, this.#end) // I1
+    this.#keep(this.#end) // I1
     this.#log.close()
     this.#started?.()
-    this.#notify()
+    this.#waiters.notify()
     if (this.#tree.keeper !== undefined && !this.#isKeeperGone) sendSignal(-this.#tree.keeper, 'SIGKILL') // all is read
     this.stdin.release()
     this.setup.group?.remove()
     removeWorkingFiles(this.folder)
     this.setup.onEnd(this, this.#end)
+  }
+
+  #keep(end: ExecEnd): void {
+    try {
+      writeEnd(this.folder, end)
+    } catch (error) {
+      // Its room was taken at the start, so this is a broken disk. Who waits is told all the same.
+      end.exit.diagnostics.push({ ...outputNotKept(String(error)), evidence: [] })
+    }
   }
 
   /** What an exec leaves running ends with it. */
@@ -405,9 +391,5 @@ export class Exec {
     clearTimeout(this.#deadline)
     clearInterval(this.#poll)
     this.#watcher?.close()
-  }
-
-  #notify(): void {
-    for (const done of this.#waiting) done()
   }
 }

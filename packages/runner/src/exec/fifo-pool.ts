@@ -23,15 +23,20 @@ export class FifoPool {
     this.#ready = readdirSync(folder)
   }
 
-  async atLeast(count: number): Promise<void> {
+  /** So many, set aside for the caller, who uses them or gives them back. */
+  async hold(count: number): Promise<string[]> {
     while (this.#ready.length < count) await this.#make()
+    const held = this.#ready.splice(-count)
     if (this.#ready.length < BATCH / 2) void this.#make().catch(noMatter)
+    return held
   }
 
-  /** Moves one to `path`. Call `atLeast` before. */
-  take(path: string, owner: { readonly uid: number; readonly gid: number } | undefined): void {
-    const name = this.#ready.pop()
-    if (name === undefined) throw new Error('the pool of pipes is empty')
+  giveBack(held: readonly string[]): void {
+    this.#ready.push(...held)
+  }
+
+  /** Moves a held one to its place. */
+  place(name: string, path: string, owner: { readonly uid: number; readonly gid: number } | undefined): void {
     const from = join(this.#folder, name)
     if (owner !== undefined) chownSync(from, owner.uid, owner.gid)
     renameSync(from, path)

@@ -36,13 +36,12 @@ export class FifoReader {
     this.#socket.resume()
   }
 
-  /** Everything that is in the pipe now, at once. At most what the kernel holds for a pipe. */
+  /** Everything that is in the pipe now, at once. Bounded: a survivor that goes on writing is not listened to for ever. */
   rest(): void {
     if (this.#closed) return
     this.#socket.pause()
     const buffer = Buffer.allocUnsafe(SHARED.length)
-    for (;;) {
-      let length: number
+    for (let taken = 0, length = 0; taken < REST_BYTES_MAX; taken += length) {
       try {
         length = readSync(this.#fd, buffer, 0, buffer.length, null)
       } catch (error) {
@@ -60,6 +59,8 @@ export class FifoReader {
     this.#socket.destroy()
   }
 }
+
+const REST_BYTES_MAX = 1024 * 1024 // the largest pipe of an ordinary user; ours hold 64 KiB
 
 const SHARED = Buffer.allocUnsafeSlow(64 * 1024)
 

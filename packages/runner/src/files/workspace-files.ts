@@ -1,0 +1,192 @@
+/**
+ * Reading, writing and deleting files of a workspace.
+ *
+ * I1  A write is whole or not there: into a new file beside, synced, then renamed over the old one.
+ * I2  Checking an ETag and acting on it is one step among callers: they take turns by box. (Commands in the box do not
+ *     ask us; what they change between check and rename is lost as with any other program.)
+ * I3  Only regular files are opened, and opening never waits: a FIFO planted in the way blocks nobody.
+ */
+import { randomUUID } from 'node:crypto'
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  openSync,
+  renameSync,
+  rmdirSync,
+  unlinkSync,
+} from 'node:fs'
+import { open } from 'node:fs/promises'
+import { Fault } from '@breakfall/faults'
+import { isProtected } from '../box/workspace.ts'
+import { openFolder, type Owner, pathFault, pathParts } from './walk.ts'
+
+export type WorkspaceAt = {
+  /** Real path on this machine. */
+  readonly root: string
+  /** The path that the box knows it by. */
+  readonly shown: string
+  readonly kind: 'private' | 'host'
+  readonly owner: Owner | undefined
+}
+
+export type Precondition = { readonly ifMatch: string | undefined; readonly ifNoneMatch: string | undefined }
+
+export type OpenedFile = {
+  readonly fd: number
+  readonly bytes: number
+  readonly etag: string
+  readonly modifiedAtMs: number
+}
+
+/** Whoever gets it closes it. */
+export function openFile(at: WorkspaceAt, path: string): OpenedFile {
+  const { folder, name } = split(at, path)
+  try {
+    using parent = openFolder(at.root, folder)
+    const fd = openSync(parent.at(name), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK) // I3
+    const stat = fstatSync(fd, { bigint: true })
+    if (!stat.isFile()) {
+      closeSync(fd)
+      throw stat.isDirectory() ? Object.assign(new Error('a folder'), { code: 'EISDIR' }) : notRegular(path)
+    }
+    return { fd, bytes: Number(stat.size), etag: etagOf(stat), modifiedAtMs: Number(stat.mtimeMs) }
+  } catch (error) {
+    throw pathFault(error, path)
+  }
+}
+
+export async function writeFile(
+  at: WorkspaceAt,
+  path: string,
+  chunks: AsyncIterable<Buffer>,
+  condition: Precondition,
+  turn: <T>(work: () => T) => Promise<T>,
+): Promise<{ readonly etag: string; readonly isNew: boolean }> {
+  const { folder, name } = split(at, path)
+  refuseProtected(at, [...folder, name], path)
+  try {
+    checkCondition(at, path, condition) // once before the body, so that a hopeless upload is refused early
+    using parent = openFolder(at.root, folder, at.owner ?? 'ours')
+    const beside = `.breakfall-${randomUUID()}`
+    try {
+      const file = await open(
+        parent.at(beside),
+        constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW,
+        0o644,
+      )
+      try {
+        for await (const chunk of chunks) await file.writeFile(chunk)
+        await file.sync()
+        return await turn(() => {
+          const before = checkCondition(at, path, condition) // I2
+          if (before !== undefined) fchmodSync(file.fd, Number(before.mode & 0o777n))
+          if (at.owner !== undefined) fchownSync(file.fd, at.owner.uid, at.owner.gid)
+          refuseFolder(before, path)
+          renameSync(parent.at(beside), parent.at(name)) // I1
+          return { etag: etagOf(fstatSync(file.fd, { bigint: true })), isNew: before === undefined }
+        })
+      } finally {
+        await file.close()
+      }
+    } catch (error) {
+      removeQuietly(parent.at(beside))
+      throw error
+    }
+  } catch (error) {
+    throw pathFault(error, path)
+  }
+}
+
+export function deleteFile(at: WorkspaceAt, path: string, condition: Precondition): void {
+  const { folder, name } = split(at, path)
+  refuseProtected(at, [...folder, name], path)
+  try {
+    const stat = checkCondition(at, path, condition)
+    if (stat === undefined) throw Object.assign(new Error('no such file'), { code: 'ENOENT' })
+    using parent = openFolder(at.root, folder)
+    if (stat.isDirectory()) rmdirSync(parent.at(name))
+    else unlinkSync(parent.at(name)) // a link is removed, not what it points to
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOTEMPTY')
+      throw new Fault('invalid_request', {
+        cause: error,
+        error: `${path.slice(0, 200)} is a folder with something in it; empty it first`,
+        errors: [{ field: 'path', expected: 'a file or an empty folder', got: 'a folder with something in it' }],
+      })
+    throw pathFault(error, path)
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+const O_PATH = 0o10_000_000
+
+function split(at: WorkspaceAt, path: string): { readonly folder: readonly string[]; readonly name: string } {
+  const parts = pathParts(path, at.shown)
+  const name = parts.at(-1)
+  if (name === undefined) throw pathFault(Object.assign(new Error('the workspace itself'), { code: 'EISDIR' }), path)
+  return { folder: parts.slice(0, -1), name }
+}
+
+/** Changes whenever the file does: another inode for each of our writes, another time for everybody else's. */
+function etagOf(stat: BigIntStats): string {
+  return `"${stat.ino.toString(36)}-${stat.size.toString(36)}-${stat.mtimeNs.toString(36)}-${stat.ctimeNs.toString(36)}"`
+}
+
+function notRegular(path: string): Fault {
+  return new Fault('invalid_request', {
+    error: `${path.slice(0, 200)} is not a regular file`,
+    errors: [{ field: 'path', expected: 'a regular file', got: 'something else' }],
+  })
+}
+
+function refuseProtected(at: WorkspaceAt, parts: readonly string[], path: string): void {
+  if (at.kind === 'host' && isProtected(parts))
+    throw new Fault('forbidden', {
+      boundary: 'box',
+      error: `${path.slice(0, 200)} is read-only in a box: the machine outside would act on it`,
+      errorRaw: `protected path ${path.slice(0, 200)}`,
+    })
+}
+
+/** What is there now, link or not; throws where the caller's condition does not hold. */
+function checkCondition(at: WorkspaceAt, path: string, condition: Precondition): BigIntStats | undefined {
+  const stat = statAt(at, path)
+  const failed = new Fault('precondition_failed', { facts: { name: path.slice(0, 200) } })
+  if (condition.ifNoneMatch === '*' && stat !== undefined) throw failed
+  if (condition.ifMatch === undefined) return stat
+  if (stat === undefined || (condition.ifMatch !== '*' && condition.ifMatch !== etagOf(stat))) throw failed
+  return stat
+}
+
+function statAt(at: WorkspaceAt, path: string): BigIntStats | undefined {
+  const { folder, name } = split(at, path)
+  try {
+    using parent = openFolder(at.root, folder)
+    const fd = openSync(parent.at(name), O_PATH | constants.O_NOFOLLOW)
+    try {
+      return fstatSync(fd, { bigint: true })
+    } finally {
+      closeSync(fd)
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+function refuseFolder(stat: BigIntStats | undefined, path: string): void {
+  if (stat?.isDirectory() === true) throw pathFault(Object.assign(new Error('a folder'), { code: 'EISDIR' }), path)
+}
+
+function removeQuietly(path: string): void {
+  try {
+    unlinkSync(path)
+  } catch {
+    // Never made, or renamed already.
+  }
+}

@@ -1,0 +1,206 @@
+/** What the runner's tests share: a runner on a fresh folder, in this process or as a program, and raw HTTP to it. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { TestContext } from 'node:test'
+import type { Box, Exec, ExecEvent } from '@breakfall/wire'
+import { SseDecoder } from '@breakfall/wire'
+import { createRunnerClient, type RunnerClient } from '../src/client/index.ts'
+import { findProgram } from '../src/isolation/probe.ts'
+import { type RunnerOptions, startRunner } from '../src/start.ts'
+
+export type Answer = {
+  status: number
+  headers: Headers
+  text: string
+  json: Record<string, unknown> & { category?: string }
+}
+
+export class TestRunner {
+  readonly url: string
+  readonly runnerId: string
+  readonly stateDir: string
+  readonly token: string
+  readonly prefix = 'default'
+  readonly client: RunnerClient
+
+  constructor(at: { url: string; runnerId: string; stateDir: string; token: string }) {
+    this.url = at.url
+    this.runnerId = at.runnerId
+    this.stateDir = at.stateDir
+    this.token = at.token
+    this.client = createRunnerClient({ url: at.url, token: at.token })
+  }
+
+  /** Raw HTTP. Objects are sent as JSON; a path without a leading slash is below the prefix. */
+  async call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+    const isRaw = typeof body === 'string' || body instanceof Uint8Array
+    const response = await fetch(this.url + (path.startsWith('/') ? path : `/v1/${this.prefix}/${path}`), {
+      method,
+      headers: {
+        authorization: `Bearer ${this.token}`,
+        ...(body === undefined || isRaw ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: isRaw ? (body as string) : JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    const isJson = (response.headers.get('content-type') ?? '').includes('json')
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      json: isJson ? (JSON.parse(text) as Answer['json']) : {},
+    }
+  }
+
+  async box(create: Record<string, unknown> = {}): Promise<Box> {
+    const answer = await this.call('POST', 'boxes', create)
+    if (answer.status !== 201) throw new Error(answer.text)
+    return answer.json as unknown as Box
+  }
+
+  /** Starts and waits for the end. */
+  async run(
+    boxId: string,
+    request: string | Record<string, unknown>,
+  ): Promise<{ exec: Exec; events: ExecEvent[]; stdout: string; stderr: string }> {
+    const body = typeof request === 'string' ? { shell: request } : request
+    const response = await fetch(`${this.url}/v1/${this.prefix}/boxes/${boxId}/exec`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${this.token}`,
+        'content-type': 'application/json',
+        accept: 'text/event-stream',
+      },
+      body: JSON.stringify(body),
+    })
+    if (response.status !== 200) throw new Error(await response.text())
+    const events = await readEvents(response)
+    const start = events.find((event) => event.type === 'start')
+    const exit = events.at(-1)
+    if (exit?.type !== 'exit') throw new Error(`no exit event: ${JSON.stringify(events.at(-1))}`)
+    const listed = (await this.call('GET', `boxes/${boxId}/execs`)).json['execs'] as Exec[]
+    const exec = (
+      start === undefined ? listed.at(-1) : listed.find(({ execId }) => execId === (start as { execId: string }).execId)
+    ) as Exec
+    return { exec, events, stdout: bytesOf(events, 'stdout').toString(), stderr: bytesOf(events, 'stderr').toString() }
+  }
+
+  async events(boxId: string, execId: string, query = ''): Promise<ExecEvent[]> {
+    const response = await fetch(`${this.url}/v1/${this.prefix}/boxes/${boxId}/execs/${execId}/events${query}`, {
+      headers: { authorization: `Bearer ${this.token}` },
+    })
+    if (response.status !== 200) throw new Error(await response.text())
+    return readEvents(response)
+  }
+}
+
+export async function readEvents(response: Response): Promise<ExecEvent[]> {
+  const events: ExecEvent[] = []
+  const decoder = new SseDecoder({ onEvent: (frame) => events.push(JSON.parse(frame.data) as ExecEvent) })
+  for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) decoder.push(chunk)
+  return events
+}
+
+export function bytesOf(events: readonly ExecEvent[], stream: 'stdout' | 'stderr'): Buffer {
+  return Buffer.concat(
+    events.flatMap((event) => {
+      if (event.type !== stream) return []
+      return [event.data === undefined ? Buffer.from(event.dataBase64 ?? '', 'base64') : Buffer.from(event.data)]
+    }),
+  )
+}
+
+export function temporaryFolder(t: Pick<TestContext, 'after'>, name = 'runner'): string {
+  const folder = mkdtempSync(join(tmpdir(), `breakfall-${name}-`))
+  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
+  return folder
+}
+
+/** In this process. Everything that it still runs is ended with the test. */
+export async function inProcess(
+  t: Pick<TestContext, 'after'>,
+  options: Partial<RunnerOptions> = {},
+): Promise<TestRunner & { close(): Promise<void> }> {
+  const stateDir = options.stateDir ?? join(temporaryFolder(t), 'state')
+  const tokenFile = options.tokenFile ?? join(stateDir, 'token')
+  mkdirSync(stateDir, { recursive: true })
+  const runner = await startRunner({ ...options, stateDir, tokenFile })
+  const test = new TestRunner({ url: runner.url, runnerId: runner.runnerId, stateDir, token: firstToken(tokenFile) })
+  let closed = false
+  const close = async (): Promise<void> => {
+    if (closed) return
+    closed = true
+    await test.client.close()
+    await runner.close()
+  }
+  t.after(async () => {
+    if (closed) return
+    await removeBoxes(test)
+    await close()
+  })
+  return Object.assign(test, { close })
+}
+
+export type RunnerProgram = TestRunner & { readonly child: ChildProcess; kill(signal: NodeJS.Signals): Promise<void> }
+
+/** As a program of its own, to be killed. */
+export async function asProgram(
+  t: Pick<TestContext, 'after'>,
+  stateDir: string,
+  flags: readonly string[] = [],
+): Promise<RunnerProgram> {
+  const main = new URL('../src/main.ts', import.meta.url).pathname
+  mkdirSync(stateDir, { recursive: true })
+  const child = spawn(
+    process.execPath,
+    [main, '--json', '--state-dir', stateDir, '--token-file', join(stateDir, 'token'), ...flags],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const line = await new Promise<string>((resolve, reject) => {
+    createInterface({ input: child.stdout }).once('line', resolve)
+    child.once('exit', (code) => reject(new Error(`the runner ended with ${code}`)))
+  })
+  const { url, runnerId } = JSON.parse(line) as { url: string; runnerId: string }
+  const test = new TestRunner({ url, runnerId, stateDir, token: firstToken(join(stateDir, 'token')) })
+  const kill = async (signal: NodeJS.Signals): Promise<void> => {
+    await test.client.close()
+    child.kill(signal)
+    await exited
+  }
+  t.after(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    await removeBoxes(test)
+    await kill('SIGTERM')
+  })
+  return Object.assign(test, { child, kill })
+}
+
+/** So that no keeper outlives the test. */
+async function removeBoxes(test: TestRunner): Promise<void> {
+  const { boxes = [] } = (await test.call('GET', 'boxes')).json as { boxes?: Box[] }
+  await Promise.all(boxes.map((box) => test.call('DELETE', `boxes/${box.id}`)))
+}
+
+const firstToken = (file: string): string => readFileSync(file, 'utf8').trim().split(/\s+/)[0] ?? ''
+
+/** A reason to skip, or false. */
+export const withoutBwrap: string | false =
+  findProgram('bwrap', process.env['PATH'] ?? '') === null && 'bubblewrap is not installed'
+export const withoutRoot: string | false = process.getuid?.() !== 0 && 'this needs root'
+
+/** Until it holds, or fails with what was seen last. For conditions of other processes, which nobody announces. */
+export async function until<T>(look: () => Promise<T> | T, holds: (value: T) => boolean, ms = 10_000): Promise<T> {
+  const deadline = performance.now() + ms
+  for (;;) {
+    const value = await look()
+    if (holds(value)) return value
+    if (performance.now() > deadline)
+      throw new Error(`it did not come to hold: ${JSON.stringify(value)?.slice(0, 500)}`)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
