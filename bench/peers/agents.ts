@@ -13,7 +13,7 @@ export const agents: Player = {
   name: '@openai/agents',
   settings: `maxRetries ${RETRIES_MAX}, retry policy for network errors and statuses with replay approved, timeoutMs ${STALL_MS * 4}`,
   async play({ baseUrl, model, prompt, stepsMax, bash, signal }) {
-    const client = new OpenAI({ baseURL: baseUrl, apiKey: 'none', maxRetries: RETRIES_MAX })
+    const client = new OpenAI({ baseURL: baseUrl, apiKey: 'none', maxRetries: RETRIES_MAX, logLevel: 'off' })
     const agent = new Agent({
       name: 'steps',
       model: new OpenAIChatCompletionsModel(client as never, model),

@@ -21,7 +21,7 @@ type Call = { id: string; name: string; arguments: string }
 
 async function loop(run: Run, retries: number): Promise<Played> {
   const { baseUrl, model, prompt, bash, signal } = run
-  const client = new OpenAI({ baseURL: baseUrl, apiKey: 'none', maxRetries: RETRIES_MAX })
+  const client = new OpenAI({ baseURL: baseUrl, apiKey: 'none', maxRetries: RETRIES_MAX, logLevel: 'off' })
   const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: 'user', content: prompt }]
   const texts: string[] = []
   for (;;) {

@@ -2,7 +2,8 @@
  * A plan in one line, for a command line: `seed=7,rate=0.2,faults=reset+stall:2000+status:429:retryAfter=2s`.
  *
  * Fields are split at commas, list members at plus signs, settings at colons. A setting without a name is the kind's
- * first one. `at=3.1:reset` hits the first attempt at the third request. `toxics=latency:100:jitter=20` is below HTTP.
+ * first one. `at=3.1:reset` hits the first attempt at the third request, `toxics=latency:100:jitter=20` is below HTTP,
+ * and `none` is no fault at all.
  */
 import { FAULT_KINDS, isFaultKind, type Parameter, parametersOf } from './fault-kinds.ts'
 import { badPlan, type Plan, readPlan } from './plan.ts'
@@ -13,7 +14,7 @@ export function parsePlan(text: string): Plan {
   const trimmed = text.trim()
   if (trimmed.startsWith('{')) return readPlan(parseJson(trimmed))
   const input: Record<string, unknown> = {}
-  for (const field of trimmed === '' ? [] : trimmed.split(',')) {
+  for (const field of trimmed === '' || trimmed === 'none' ? [] : trimmed.split(',')) {
     const equals = field.indexOf('=')
     const key = (equals < 0 ? field : field.slice(0, equals)).trim()
     if (equals < 0) throw badPlan([{ field: key || 'a field', expected: 'name=value', got: JSON.stringify(field) }])

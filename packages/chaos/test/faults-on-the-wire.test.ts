@@ -83,6 +83,20 @@ test('a cut that lies beyond the answer still comes before what proves completio
   assert.equal(dechunk(answer.text).body, TEXT_EVENTS.slice(0, 10).join(''))
 })
 
+test('where only [DONE] ends an answer, the cut comes before it', async (t) => {
+  const events = [...TEXT_EVENTS.slice(0, 4), 'data: [DONE]\n\n']
+  const { proxy } = await start(t, { kind: 'early_end', afterEvents: 900 }, sse(events))
+  const answer = await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)
+  assert.equal(dechunk(answer.text).body, events.slice(0, 4).join(''))
+})
+
+test('an answer without any terminal event of its own is cut at its end', async (t) => {
+  const { proxy } = await start(t, { kind: 'reset', afterEvents: 900 }, sse(TEXT_EVENTS.slice(0, 4)))
+  const answer = await rawRequest(proxy.port, CHAT)
+  assert.equal(dechunk(answer.text).body, TEXT_EVENTS.slice(0, 4).join(''))
+  assert.equal(answer.ending, 'reset')
+})
+
 test('a missing last chunk: the whole answer, then FIN without the last chunk', async (t) => {
   const { proxy } = await start(t, 'missing_last_chunk')
   const answer = await rawRequest(proxy.port, CHAT)
@@ -128,6 +142,16 @@ test('cut tool arguments without a finish reason: a clean end after the cut', as
   const { body, isWhole } = dechunk((await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)).text)
   assert.equal(argumentsIn(body), '{"c')
   assert.ok(!body.includes('"tool_calls"}') && !body.includes('[DONE]') && isWhole)
+})
+
+test('a finish reason in the same event as the call is dropped with it', async (t) => {
+  const call = { index: 0, id: 'c', type: 'function', function: { name: 'bash', arguments: '{"command":"ls"}' } }
+  const choice = { index: 0, delta: { tool_calls: [call] }, finish_reason: 'tool_calls' }
+  const events = [`data: ${JSON.stringify({ choices: [choice] })}\n\n`, 'data: [DONE]\n\n']
+  const { proxy } = await start(t, { kind: 'cut_tool_arguments', finish: false }, sse(events))
+  const { body } = dechunk((await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)).text)
+  assert.equal(argumentsIn(body), '{"comman')
+  assert.ok(body.includes('"finish_reason":null') && !body.includes('[DONE]'))
 })
 
 test('emptied tool arguments leave a call that has only its name', async (t) => {

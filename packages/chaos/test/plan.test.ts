@@ -27,9 +27,12 @@ test('the rate is kept, every listed fault comes up, and another seed gives anot
   }
   const other = readPlan({ seed: 8, rate: 0.2, faults: ['reset', 'stall', 'status'] })
   assert.notDeepEqual(
-    faults.map((fault) => fault?.kind),
-    faults.map((_, i) => faultFor(other, asked(i + 1, 1))?.kind),
+    faults.map((fault) => fault === undefined),
+    faults.map((_, i) => faultFor(other, asked(i + 1, 1)) === undefined),
   )
+  const more = readPlan({ seed: 7, rate: 0.4 })
+  for (const [i, fault] of faults.entries())
+    if (fault) assert.ok(faultFor(more, asked(i + 1, 1)), 'a higher rate only adds')
 })
 
 test('a fault that comes out of a plan has every setting', () => {
@@ -89,6 +92,7 @@ test('the same plan in one line and in JSON', () => {
   )
   assert.deepEqual(parsePlan(' {"rate": 1}'), readPlan({ rate: 1 }))
   assert.deepEqual(parsePlan(''), readPlan({}))
+  assert.deepEqual(parsePlan('none'), readPlan({}))
   assert.deepEqual(
     parsePlan('rate=1').faults.map((fault) => fault.kind),
     COMMON_FAULTS,

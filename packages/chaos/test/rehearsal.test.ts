@@ -8,11 +8,14 @@ import {
   answerTo,
   cksum,
   createStepsTool,
+  fromAnthropic,
+  fromOpenAi,
   type Message,
   REHEARSAL_PROJECT,
   REHEARSAL_PROMPT,
   scriptFor,
   stepCommand,
+  turnOf,
 } from '../src/index.ts'
 import { play, realTools, type Tools } from './play.ts'
 
@@ -172,6 +175,39 @@ test('a remark in the middle of a turn does not start it over, a new prompt afte
   const remark: Message = { role: 'user', text: '(the runner came back)', calls: [], callId: null }
   assert.match(answerTo(script, [...conversation.slice(0, 3), remark], null).text, /^Step 2 of 3/)
   assert.match(answerTo(script, [...conversation, remark], null).text, /^Step 1 of 3/)
+})
+
+test('both APIs give the same conversation', () => {
+  const openai = fromOpenAi([
+    { role: 'system', content: 'be brief' },
+    { role: 'user', content: [{ type: 'text', text: 'go' }] },
+    {
+      role: 'assistant',
+      content: 'first',
+      tool_calls: [{ id: 'a', type: 'function', function: { name: 'bash', arguments: '{"command":"ls"}' } }],
+    },
+    { role: 'tool', tool_call_id: 'a', content: 'README' },
+  ])
+  const anthropic = fromAnthropic(
+    [
+      { role: 'user', content: 'go' },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'thinking', thinking: 'hm', signature: 's' },
+          { type: 'text', text: 'first' },
+          { type: 'tool_use', id: 'a', name: 'bash', input: { command: 'ls' } },
+        ],
+      },
+      {
+        role: 'user',
+        content: [{ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'text', text: 'README' }] }],
+      },
+    ],
+    'be brief',
+  )
+  assert.deepEqual(anthropic, openai)
+  assert.deepEqual(turnOf(openai).calls, [{ id: 'a', name: 'bash', arguments: { command: 'ls' }, result: 'README' }])
 })
 
 test('an answer that was begun is continued after its prefill', () => {

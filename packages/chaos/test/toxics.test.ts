@@ -72,6 +72,16 @@ test('limit_data passes so many bytes and closes', async (t) => {
   assert.deepEqual(answer, { text: 'x'.repeat(123), ending: 'end', error: null })
 })
 
+test('limit_data counts over all pieces', async (t) => {
+  const proxy = await start(t, [{ type: 'limit_data', attributes: { bytes: 150 } }], (socket) =>
+    socket.once('data', () => {
+      socket.write('x'.repeat(100))
+      setTimeout(() => socket.write('y'.repeat(100)), 20)
+    }),
+  )
+  assert.equal((await rawRequest(proxy.port, 'go\n')).text, 'x'.repeat(100) + 'y'.repeat(50))
+})
+
 test('timeout passes nothing and closes', async (t) => {
   const proxy = await start(t, [{ type: 'timeout', attributes: { timeout: 40 } }])
   const { value, ms } = await timed(() => rawRequest(proxy.port, 'go\n'))
