@@ -40,7 +40,6 @@ export type RelaySink = {
 /** What happens, for whoever watches. */
 export type RelayEvent =
   | { readonly type: 'attempt-start'; readonly attempt: number; readonly baseUrl: string }
-  | { readonly type: 'first-content'; readonly attempt: number }
   | {
       readonly type: 'attempt-failed'
       readonly attempt: number

@@ -73,6 +73,7 @@ export async function startFakeModel(script: Script): Promise<FakeModel> {
       abandoned >= count ? Promise.resolve() : new Promise((resolve) => waiting.push({ count, resolve })),
     close: async () => {
       for (const socket of sockets) socket.destroy()
+      if (!server.listening) return
       server.close()
       await once(server, 'close')
     },

@@ -1,0 +1,67 @@
+/** One request to the gateway: its id, its client's life, and answers of our own in the shape of the API it came for. */
+import { randomUUIDv7 } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Fault, type FaultReport } from '@breakfall/faults'
+import { type ApiName, errorAnswer } from '@breakfall/model'
+import { REQUEST_ID } from './http-sink.ts'
+
+export type Call = {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly requestId: string
+  readonly method: string
+  readonly path: string
+  readonly search: string
+  /** Whose error shape the client understands. */
+  readonly api: ApiName
+  /** Aborted when the client is gone. */
+  readonly signal: AbortSignal
+}
+
+export function openCall(req: IncomingMessage, res: ServerResponse): Call {
+  const [path = '/', query = ''] = (req.url ?? '/').split(/\?(.*)/s)
+  const gone = new AbortController()
+  res.once('close', () => {
+    if (!res.writableFinished) gone.abort(new Error('the client closed the connection'))
+  })
+  res.on('error', () => gone.abort(new Error('the connection to the client broke')))
+  return {
+    req,
+    res,
+    requestId: randomUUIDv7(),
+    method: req.method ?? 'GET',
+    path,
+    search: query === '' ? '' : `?${query}`,
+    api: /^\/v1\/messages(?:\/|$)/.test(path) ? 'anthropic-messages' : 'openai-chat',
+    signal: gone.signal,
+  }
+}
+
+/** An answer of the gateway itself. */
+export function refuse(call: Call, fault: Fault | FaultReport, headers: Readonly<Record<string, string>> = {}): number {
+  const report = fault instanceof Fault ? fault.report : fault
+  const answer = errorAnswer(call.api, report, undefined)
+  const { res } = call
+  if (res.headersSent || res.destroyed) {
+    res.destroy()
+    return answer.status
+  }
+  const length = String(Buffer.byteLength(answer.body))
+  res.writeHead(answer.status, {
+    ...answer.headers,
+    ...headers,
+    'content-length': length,
+    [REQUEST_ID]: call.requestId,
+  })
+  res.end(answer.body)
+  return answer.status
+}
+
+export function headersOf(req: IncomingMessage): Record<string, string> {
+  const out: Record<string, string> = {}
+  for (const [name, value] of Object.entries(req.headers)) {
+    if (value === undefined || name.startsWith('x-breakfall-')) continue // ours, not the upstream's
+    out[name] = Array.isArray(value) ? value.join(', ') : value
+  }
+  return out
+}

@@ -1,0 +1,247 @@
+/**
+ * The gateway: any agent points its base URL at it and its streams survive. Routes requests to the healer or passes them
+ * through, and counts, logs and shows what happens.
+ *
+ * I1  A client that leaves ends its upstream request at once.
+ * I2  Bodies, requests under way and the stop itself are bounded; each limit has its own answer.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { classify, Fault, isFault } from '@breakfall/faults'
+import { type ApiName, relayAnswer, type RelayTarget } from '@breakfall/model'
+import { checkHost, checkOrigin, readBytes, sameToken } from '@breakfall/wire/node'
+import { type Call, headersOf, openCall, refuse } from './call.ts'
+import { monotonicMs } from './clock.ts'
+import { UpstreamPool } from './health.ts'
+import { HttpSink } from './http-sink.ts'
+import { logAnswer } from './log.ts'
+import { GatewayMetrics } from './metrics.ts'
+import { type GatewayOptions, type GatewaySettings, resolveOptions } from './options.ts'
+import { PassThrough } from './pass-through.ts'
+import { type GatewaySnapshot, type GatewayWatch, Watch } from './watch.ts'
+
+export type Gateway = {
+  /** What a client takes as its base URL: ends in `/v1`. */
+  readonly url: string
+  readonly port: number
+  readonly watch: GatewayWatch
+  stats(): GatewaySnapshot
+  close(): Promise<void>
+}
+
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const running = new RunningGateway(resolveOptions(options))
+  const { url, port } = await running.listen()
+  return {
+    url: `${url}/v1`,
+    port,
+    watch: running.watch,
+    stats: () => running.watch.snapshot(),
+    close: () => running.close(),
+  }
+}
+
+// ---- details ----
+
+const HEALED: Readonly<Record<string, ApiName>> = {
+  '/v1/chat/completions': 'openai-chat',
+  '/v1/messages': 'anthropic-messages',
+}
+
+/** What the client may try again by itself, unlike an answer that we have tried for. */
+const COME_BACK: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  quota_exceeded: { 'retry-after': '1', 'x-should-retry': 'true' },
+  shutting_down: { 'retry-after': '1', 'x-should-retry': 'true', connection: 'close' },
+}
+
+class RunningGateway {
+  readonly watch: Watch
+  readonly #settings: GatewaySettings
+  readonly #pool: UpstreamPool
+  readonly #metrics: GatewayMetrics
+  readonly #passThrough: PassThrough
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #underWay = 0
+  #isClosing = false
+
+  constructor(settings: GatewaySettings) {
+    const { upstreams, policy, now } = settings
+    this.#settings = settings
+    this.#pool = new UpstreamPool(upstreams, now)
+    this.watch = new Watch(now, () => this.#pool.health())
+    this.#metrics = new GatewayMetrics(this.#pool, () => this.#underWay)
+    this.#passThrough = new PassThrough({ pool: this.#pool, policy, dice: settings.dice ?? (() => 0.5) })
+    this.#server = createServer(
+      { requestTimeout: 0, headersTimeout: 10_000, keepAliveTimeout: 65_000, maxHeaderSize: 64 * 1024 },
+      (req, res) => void this.#answer(req, res),
+    )
+    this.#server.on('connection', (socket) => {
+      this.#sockets.add(socket)
+      socket.once('close', () => this.#sockets.delete(socket))
+    })
+  }
+
+  listen(): Promise<{ url: string; port: number }> {
+    const { host, port } = this.#settings
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject)
+      this.#server.listen({ host, port }, () => {
+        this.#server.off('error', reject)
+        const bound = this.#server.address() as AddressInfo
+        const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address
+        resolve({ url: `http://${shown}:${bound.port}`, port: bound.port })
+      })
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true
+    const closed = new Promise<void>((resolve) => {
+      this.#server.close(() => resolve())
+    })
+    this.#server.closeIdleConnections()
+    const timer = setTimeout(() => {
+      for (const socket of this.#sockets) socket.destroy()
+    }, this.#settings.limits.closeMs)
+    await closed
+    clearTimeout(timer)
+    await this.#passThrough.close()
+  }
+
+  async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const call = openCall(req, res)
+    this.#underWay++
+    try {
+      this.#admit(call)
+      await this.#route(call)
+    } catch (thrown) {
+      const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'client', signal: call.signal })
+      const status = refuse(call, fault, COME_BACK[fault.category])
+      this.#metrics.passedThrough(status)
+      this.#settings.logger?.warn(
+        { requestId: call.requestId, path: call.path, status, category: fault.category, errorRaw: fault.errorRaw },
+        'refused',
+      )
+    } finally {
+      this.#underWay--
+      if (!req.complete) drain(req)
+    }
+  }
+
+  #admit(call: Call): void {
+    const { host, token, limits } = this.#settings
+    checkHost(call.req, [host])
+    checkOrigin(call.req, [host])
+    const given = call.req.headers['x-breakfall-token']
+    if (token !== undefined && !sameToken(typeof given === 'string' ? given : '', token))
+      throw new Fault('unauthorized', { error: 'a valid token is needed in the header x-breakfall-token' })
+    if (this.#isClosing) throw new Fault('shutting_down')
+    if (this.#underWay > limits.requestsMax)
+      // I2
+      throw new Fault('quota_exceeded', { facts: { limit: `${limits.requestsMax} requests at once` } })
+  }
+
+  async #route(call: Call): Promise<void> {
+    if (call.path === '/metrics' && call.method === 'GET') {
+      const { registry } = this.#metrics
+      call.res.writeHead(200, { 'content-type': registry.contentType }).end(await registry.metrics())
+      return
+    }
+    if (!call.path.startsWith('/v1/') && call.path !== '/v1')
+      throw new Fault('not_found', {
+        facts: { name: 'route outside /v1' },
+        errorRaw: `no route ${call.path.slice(0, 200)}`,
+      })
+    const body = await readBytes(call.req, this.#settings.limits.bodyBytesMax)
+    const api = call.method === 'POST' ? HEALED[call.path] : undefined
+    const json = api === undefined ? undefined : parsed(body)
+    // A body that is not JSON is the upstream's to refuse.
+    if (api === undefined || json === undefined) await this.#pass(call, body)
+    else await this.#heal(call, api, body, json)
+  }
+
+  async #pass(call: Call, body: Buffer): Promise<void> {
+    const from = monotonicMs()
+    const status = await this.#passThrough.run(call, body)
+    this.#metrics.passedThrough(status)
+    const { requestId, method, path } = call
+    this.#settings.logger?.info({ requestId, method, path, status, ms: elapsed(from) }, 'passed through')
+  }
+
+  async #heal(call: Call, api: ApiName, body: Buffer, json: Record<string, unknown>): Promise<void> {
+    const { requestId, method, path, res, search } = call
+    const { dice, hold, limits, logger, now, policy } = this.#settings
+    const model = typeof json['model'] === 'string' ? json['model'].slice(0, 200) : undefined
+    const stream = json['stream'] === true
+    const from = monotonicMs()
+    let firstByteMs: number | undefined
+    let bytes = 0
+    const sink = new HttpSink(res, {
+      requestId,
+      clientStuckMs: limits.clientStuckMs,
+      onFirstByte: () => {
+        firstByteMs ??= elapsed(from)
+      },
+      onBytes: (count) => {
+        bytes += count
+        this.watch.sent(requestId, count)
+      },
+    })
+    this.watch.started(requestId, path, model, stream)
+    const outcome = await relayAnswer(
+      { api, method, search, headers: headersOf(call.req), body, json },
+      this.#pool.inOrder().map(targetOf),
+      sink,
+      {
+        policy,
+        hold,
+        signal: call.signal, // I1
+        now,
+        dice,
+        pingMs: limits.pingMs,
+        holdBytesMax: limits.holdBytesMax,
+        onEvent: (event) => {
+          this.#metrics.event(api, event)
+          this.watch.event(requestId, event)
+        },
+      },
+    )
+    this.#pool.learn(outcome.ledger)
+    this.watch.ended(requestId, outcome)
+    const ms = elapsed(from)
+    this.#metrics.answered(api, outcome, ms, firstByteMs)
+    logAnswer(logger, { requestId, method, path, model, stream, ms, firstByteMs, bytes }, outcome)
+  }
+}
+
+const targetOf = ({ url, profile, model, headers }: GatewaySettings['upstreams'][number]): RelayTarget => ({
+  baseUrl: url,
+  profile,
+  model,
+  headers,
+})
+
+const elapsed = (from: number): number => Math.round(monotonicMs() - from)
+
+function parsed(body: Buffer): Record<string, unknown> | undefined {
+  try {
+    const json: unknown = JSON.parse(body.toString('utf8'))
+    return typeof json === 'object' && json !== null && !Array.isArray(json)
+      ? (json as Record<string, unknown>)
+      : undefined
+  } catch {
+    return undefined // said by the caller: the upstream refuses it in its own words
+  }
+}
+
+/** Unread body bytes make the kernel reset the connection, and our answer with it: read a little, then close. */
+function drain(req: IncomingMessage): void {
+  let left = 1024 * 1024
+  req.on('data', (chunk: Buffer) => {
+    left -= chunk.length
+    if (left < 0) req.destroy()
+  })
+  req.on('error', () => req.destroy())
+  req.resume()
+}

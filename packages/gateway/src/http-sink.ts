@@ -1,0 +1,73 @@
+/** The client's connection as the relay's sink: back-pressure from the socket, and a limit for a client that takes nothing. */
+import { validateHeaderName, validateHeaderValue, type ServerResponse } from 'node:http'
+import type { RelaySink } from '@breakfall/model'
+
+export const REQUEST_ID = 'x-breakfall-request-id'
+
+export type HttpSinkOptions = {
+  readonly requestId: string
+  readonly clientStuckMs: number
+  readonly onFirstByte: () => void
+  readonly onBytes: (count: number) => void
+}
+
+export class HttpSink implements RelaySink {
+  readonly #res: ServerResponse
+  readonly #options: HttpSinkOptions
+
+  constructor(res: ServerResponse, options: HttpSinkOptions) {
+    this.#res = res
+    this.#options = options
+  }
+
+  head(status: number, headers: Readonly<Record<string, string>>): void {
+    if (this.#isGone) return
+    this.#options.onFirstByte()
+    this.#res.writeHead(status, { ...sendable(headers), [REQUEST_ID]: this.#options.requestId })
+  }
+
+  write(chunk: string | Buffer): boolean {
+    if (this.#isGone) return true
+    this.#options.onBytes(chunk.length)
+    return this.#res.write(chunk)
+  }
+
+  drained(): Promise<void> {
+    const res = this.#res
+    if (this.#isGone || !res.writableNeedDrain) return Promise.resolve()
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer)
+        res.off('drain', done)
+        res.off('close', done)
+        resolve()
+      }
+      const timer = setTimeout(() => res.destroy(), this.#options.clientStuckMs)
+      res.on('drain', done)
+      res.on('close', done)
+    })
+  }
+
+  end(): void {
+    if (!this.#isGone) this.#res.end()
+  }
+
+  get #isGone(): boolean {
+    return this.#res.destroyed || this.#res.writableEnded
+  }
+}
+
+/** What an upstream sends may not be what Node sends on: such a header is left out, not a reason to fail. */
+export function sendable(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name, value]) => isSendable(name, value)))
+}
+
+function isSendable(name: string, value: string): boolean {
+  try {
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+    return true
+  } catch {
+    return false // not sendable, which is the answer to the question
+  }
+}

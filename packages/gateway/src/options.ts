@@ -1,0 +1,101 @@
+/** What a gateway is started with. Resolved once, at the door; inside, nothing is optional. */
+import { Fault, type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
+import { type Hold, isProfileName, type ProfileName } from '@breakfall/model'
+import type { Logger } from 'pino'
+import { systemNow } from './clock.ts'
+import { stderrLogger } from './log.ts'
+
+export type Upstream = {
+  /** Up to and including the version: `http://127.0.0.1:9000/v1`. */
+  readonly url: string
+  readonly profile?: ProfileName | undefined
+  /** Asked for in place of the client's model. */
+  readonly model?: string | undefined
+  /** Laid over the client's: for example this upstream's own key. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
+export type GatewayOptions = {
+  /** One, or several in the order in which they are to be asked. */
+  readonly upstream: string | Upstream | readonly (string | Upstream)[]
+  readonly port?: number | undefined
+  readonly host?: string | undefined
+  readonly hold?: Hold | undefined
+  /** Of upstreams that name none of their own. */
+  readonly profile?: ProfileName | undefined
+  readonly policy?: Partial<Policy> | undefined
+  /** Wanted in `x-breakfall-token` of every request. Needed for any address but loopback. */
+  readonly token?: string | undefined
+  readonly limits?: Partial<GatewayLimits> | undefined
+  /** False for none. Left out: lines of JSON on stderr. */
+  readonly logger?: Logger | false | undefined
+  readonly now?: (() => number) | undefined
+  readonly dice?: (() => number) | undefined
+}
+
+export const GATEWAY_LIMITS = {
+  bodyBytesMax: 64 * 1024 * 1024, // a long conversation with images in it
+  requestsMax: 1_024, // under way at once; each holds a connection either side
+  holdBytesMax: 16 * 1024 * 1024, // of one answer
+  pingMs: 15_000, // until the head goes out without content, and between pings
+  clientStuckMs: 300_000, // a client that takes nothing for that long is gone, whatever TCP says
+  closeMs: 10_000, // for answers under way when the gateway is stopped
+} as const satisfies Record<string, number>
+
+export type GatewayLimits = Readonly<Record<keyof typeof GATEWAY_LIMITS, number>>
+
+export type GatewaySettings = {
+  readonly upstreams: readonly Upstream[]
+  readonly port: number
+  readonly host: string
+  readonly hold: Hold
+  readonly policy: Policy
+  readonly token: string | undefined
+  readonly limits: GatewayLimits
+  readonly logger: Logger | undefined
+  readonly now: () => number
+  readonly dice: (() => number) | undefined
+}
+
+/** Throws `invalid_request` naming the option that is wrong. */
+export function resolveOptions(options: GatewayOptions): GatewaySettings {
+  const { upstream, profile, host = '127.0.0.1', token, hold = 'tools' } = options
+  const list: readonly (string | Upstream)[] = Array.isArray(upstream) ? upstream : [upstream as string | Upstream]
+  const upstreams = list.map((entry) =>
+    checked(typeof entry === 'string' ? { url: entry, profile } : { profile, ...entry }),
+  )
+  if (upstreams.length === 0) throw wrong('upstream', 'at least one URL', 'none')
+  if (!LOOPBACK.has(host) && (token === undefined || token === ''))
+    throw wrong('token', `a token, since ${host} can be reached from other machines`, 'none')
+  return {
+    upstreams,
+    port: options.port ?? 0,
+    host,
+    hold,
+    policy: { ...POLICY_DEFAULTS, ...options.policy },
+    token,
+    limits: { ...GATEWAY_LIMITS, ...options.limits },
+    logger: options.logger === false ? undefined : (options.logger ?? stderrLogger()),
+    now: options.now ?? systemNow,
+    dice: options.dice,
+  }
+}
+
+// ---- details ----
+
+const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
+
+function checked(upstream: Upstream): Upstream {
+  const { url, profile } = upstream
+  const scheme = URL.canParse(url) ? new URL(url).protocol : ''
+  if (scheme !== 'http:' && scheme !== 'https:') throw wrong('upstream', 'an http or https URL', url)
+  if (profile !== undefined && !isProfileName(profile)) throw wrong('profile', 'the name of a server profile', profile)
+  return { ...upstream, url: url.replace(/\/+$/, '') }
+}
+
+function wrong(field: string, expected: string, got: string): Fault {
+  return new Fault('invalid_request', {
+    facts: { name: field, detail: `expected ${expected}, got ${got}` },
+    errors: [{ field, expected, got }],
+  })
+}

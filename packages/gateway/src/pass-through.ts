@@ -1,0 +1,114 @@
+/**
+ * Passes on what is not healed (`/v1/models`, `/v1/responses`, …), streaming both ways as it comes.
+ *
+ * I1  Tried again only where nothing can have happened: a connection that never stood, or a method that only reads.
+ * I2  An answer that breaks off breaks the client's connection, too: never a silent cut.
+ */
+import type { IncomingHttpHeaders } from 'node:http'
+import { setTimeout as wait } from 'node:timers/promises'
+import { backoffMs, classify, type Fault, type Policy } from '@breakfall/faults'
+import { clientHeaders, upstreamHeaders } from '@breakfall/model'
+import { Agent, type Dispatcher, request } from 'undici'
+import { type Call, headersOf, refuse } from './call.ts'
+import type { UpstreamPool } from './health.ts'
+import { REQUEST_ID, sendable } from './http-sink.ts'
+import type { Upstream } from './options.ts'
+
+export type PassThroughOptions = {
+  readonly pool: UpstreamPool
+  readonly policy: Policy
+  readonly dice: () => number
+}
+
+export class PassThrough {
+  readonly #options: PassThroughOptions
+  readonly #agent: Agent
+
+  constructor(options: PassThroughOptions) {
+    const { policy } = options
+    this.#options = options
+    this.#agent = new Agent({
+      connect: { timeout: policy.connectMs },
+      headersTimeout: policy.headersMs,
+      bodyTimeout: policy.livenessMs,
+      allowH2: false,
+    })
+  }
+
+  /** The status that the client got. */
+  async run(call: Call, body: Buffer): Promise<number> {
+    const { policy, dice, pool } = this.#options
+    for (let attempt = 1; ; attempt++) {
+      const upstreams = pool.inOrder()
+      const upstream = upstreams[(attempt - 1) % upstreams.length] as Upstream
+      try {
+        const answer = await this.#ask(call, upstream, body)
+        pool.answered(upstream.url)
+        return await forward(call, answer)
+      } catch (thrown) {
+        const fault = classify(thrown, { boundary: 'model', signal: call.signal, address: new URL(upstream.url).host })
+        if (call.signal.aborted) return 499
+        pool.failed(upstream.url, fault.category)
+        if (call.res.headersSent || !mayRepeat(call, fault) || attempt >= policy.attemptsMax) return refuse(call, fault)
+        await wait(backoffMs(attempt, policy, dice()), undefined, { signal: call.signal }).catch(() => {
+          // The client left while we waited: the next round sees that in its signal.
+        })
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy()
+  }
+
+  #ask(call: Call, upstream: Upstream, body: Buffer): Promise<Dispatcher.ResponseData> {
+    const encoding = call.req.headers['accept-encoding']
+    const headers = upstreamHeaders(headersOf(call.req), upstream.headers)
+    // Nothing is read on the way, so that the client's own wish stands.
+    if (typeof encoding === 'string') headers['accept-encoding'] = encoding
+    return request(upstream.url + call.path.slice('/v1'.length) + call.search, {
+      dispatcher: this.#agent,
+      method: call.method as Dispatcher.HttpMethod,
+      headers,
+      body: body.length === 0 ? null : body,
+      signal: call.signal,
+    })
+  }
+}
+
+// ---- details ----
+
+async function forward(call: Call, answer: Dispatcher.ResponseData): Promise<number> {
+  const { res, requestId } = call
+  const { statusCode, body } = answer
+  res.writeHead(statusCode, { ...sendable(passedBack(answer.headers)), [REQUEST_ID]: requestId })
+  res.flushHeaders()
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      if (!res.write(chunk)) await drained(call)
+    }
+    res.end()
+  } catch (thrown) {
+    if (!call.signal.aborted) res.destroy() // I2
+    throw thrown
+  }
+  return statusCode
+}
+
+/** The body passes as it is, so that its length may be told. */
+function passedBack(headers: IncomingHttpHeaders): Record<string, string> {
+  const length = headers['content-length']
+  return { ...clientHeaders(headers), ...(length === undefined ? {} : { 'content-length': length }) }
+}
+
+function drained({ res, signal }: Call): Promise<void> {
+  return new Promise((resolve) => {
+    res.once('drain', resolve)
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
+
+function mayRepeat(call: Call, fault: Fault): boolean {
+  if (fault.report.next !== 'retry' && fault.report.next !== 'park') return false
+  return call.method === 'GET' || call.method === 'HEAD' || fault.category === 'model_unreachable' // I1
+}

@@ -1,0 +1,353 @@
+/** The gateway as a server: routes, headers, limits, leaving clients, numbers and what a watcher sees. */
+import assert from 'node:assert/strict'
+import { connect } from 'node:net'
+import { once } from 'node:events'
+import { Writable } from 'node:stream'
+import { test } from 'node:test'
+import { pino } from 'pino'
+import {
+  type Act,
+  answer,
+  bytes,
+  finish,
+  head,
+  json,
+  lastChunk,
+  message,
+  pause,
+  role,
+  rst,
+  silence,
+  startFakeModel,
+  text,
+} from '../../model/test/fake-model.ts'
+import { startGateway, type WatchNote } from '../src/index.ts'
+import { CHAT, post, stand } from './client.ts'
+
+// ---- routes ----
+
+test('a chat stream and a message pass, with ids of both sides and the client’s own key', async (t) => {
+  const chat = [head(200, { 'x-request-id': 'req_up' }), ...answer('Hello').slice(1)]
+  const { model, gateway } = await stand(t, (request) => (request.path.includes('messages') ? message('Hi') : chat))
+  assert.match(gateway.url, /^http:\/\/127\.0\.0\.1:\d+\/v1$/)
+  const res = await post(`${gateway.url}/chat/completions?x=1`, CHAT, { headers: { authorization: 'Bearer mine' } })
+  assert.equal(res.status, 200)
+  assert.equal(res.headers.get('content-type'), 'text/event-stream; charset=utf-8')
+  assert.equal(res.headers.get('x-request-id'), 'req_up')
+  assert.match(res.headers.get('x-breakfall-request-id') ?? '', /^[0-9a-f-]{36}$/)
+  assert.match(await res.text(), /Hello[\s\S]*\[DONE\]/)
+  assert.equal(model.requests[0]?.path, '/v1/chat/completions?x=1')
+  assert.equal(model.requests[0]?.headers['authorization'], 'Bearer mine')
+  const msg = await post(`${gateway.url}/messages`, CHAT)
+  assert.match(await msg.text(), /message_stop/)
+})
+
+test('the body reaches the upstream byte for byte', async (t) => {
+  const { model, gateway } = await stand(t, [answer('ok')])
+  const odd = '{"model":"m",  "stream":true,"messages":[{"role":"user","content":"\\u00e9 🥋"}], "unknown": 1.0}'
+  await (await post(`${gateway.url}/chat/completions`, odd)).text()
+  assert.equal(model.requests[0]?.text, odd)
+})
+
+test('everything else under /v1 is passed through, with method, query, body and headers', async (t) => {
+  const { model, gateway } = await stand(t, [
+    json(201, { ok: true }, { 'x-own': 'yes', 'content-type': 'application/problem+json' }),
+  ])
+  const res = await post(`${gateway.url}/responses?a=b`, { x: 1 }, { method: 'PUT', headers: { 'x-mine': '1' } })
+  assert.equal(res.status, 201)
+  assert.equal(res.headers.get('x-own'), 'yes')
+  assert.equal(res.headers.get('content-type'), 'application/problem+json')
+  assert.deepEqual(await res.json(), { ok: true })
+  const [request] = model.requests
+  assert.deepEqual(
+    [request?.method, request?.path, request?.text, request?.headers['x-mine']],
+    ['PUT', '/v1/responses?a=b', '{"x":1}', '1'],
+  )
+})
+
+test('a passed-through stream arrives as it comes, and its break breaks the connection instead of ending it', async (t) => {
+  const { gateway } = await stand(t, [[head(), text('one'), pause(20), rst]])
+  const res = await post(`${gateway.url}/responses`, {})
+  await assert.rejects(res.text())
+})
+
+test('reading calls are tried again, writing ones only where nothing can have happened', async (t) => {
+  const { model, gateway } = await stand(t, [[rst], json(200, { data: [] })])
+  assert.equal((await fetch(`${gateway.url}/models`)).status, 200)
+  assert.equal(model.requests.length, 2)
+  const writing = await stand(t, [[rst], json(200, {})])
+  const res = await post(`${writing.gateway.url}/responses`, {})
+  assert.equal(res.status, 502)
+  assert.equal(((await res.json()) as { error: { code: string } }).error.code, 'model_stream_interrupted')
+  assert.equal(writing.model.requests.length, 1)
+})
+
+test('a body that is not JSON is the upstream’s to refuse, in its own words', async (t) => {
+  const { gateway, model } = await stand(t, [json(400, { error: { message: 'own words' } })])
+  const res = await post(`${gateway.url}/chat/completions`, '{oops')
+  assert.equal(res.status, 400)
+  assert.match(await res.text(), /own words/)
+  assert.equal(model.requests[0]?.text, '{oops')
+})
+
+test('paths outside /v1 are 404 in the shape of the API', async (t) => {
+  const { gateway, model } = await stand(t, [answer('x')])
+  for (const path of ['/', '/chat/completions', '/v2/models', '/v1x']) {
+    const res = await fetch(new URL(path, gateway.url))
+    assert.equal(res.status, 404)
+    assert.equal(((await res.json()) as { error: { code: string } }).error.code, 'not_found')
+  }
+  assert.equal(model.requests.length, 0)
+})
+
+// ---- what failed ----
+
+test('spent tries before content give the upstream’s status and body and x-should-retry: false', async (t) => {
+  const { gateway, model } = await stand(t, [
+    json(503, { error: { message: 'Loading model' } }, { 'retry-after-ms': '1' }),
+  ])
+  const res = await post(`${gateway.url}/chat/completions`, CHAT)
+  assert.equal(res.status, 503)
+  assert.equal(res.headers.get('x-should-retry'), 'false')
+  assert.equal(res.headers.get('x-breakfall-category'), 'model_overloaded')
+  assert.equal(res.headers.get('retry-after-ms'), '1')
+  assert.deepEqual(await res.json(), { error: { message: 'Loading model' } })
+  assert.equal(model.requests.length, 3)
+})
+
+test('an upstream that is not there is 503 in either API’s shape', async (t) => {
+  const { gateway, model } = await stand(t, [answer('x')])
+  await model.close()
+  const chat = await post(`${gateway.url}/chat/completions`, CHAT)
+  assert.equal(chat.status, 503)
+  assert.equal(((await chat.json()) as { error: { code: string } }).error.code, 'model_unreachable')
+  const msg = await post(`${gateway.url}/messages`, CHAT)
+  const body = (await msg.json()) as { type: string; error: { type: string } }
+  assert.deepEqual([msg.status, body.type, body.error.type], [503, 'error', 'model_unreachable'])
+})
+
+// ---- several upstreams ----
+
+test('the next upstream is asked when the first is spent, with its own key and model, and then asked first', async (t) => {
+  const spare = await startFakeModel([answer('spare')])
+  t.after(() => spare.close())
+  const dead = await startFakeModel([json(500, {})])
+  t.after(() => dead.close())
+  const gateway = await startGateway({
+    upstream: [dead.url, { url: spare.url, model: 'spare-1', headers: { authorization: 'Bearer spare' } }],
+    logger: false,
+    policy: { backoffMs: 1, attemptsMax: 3 },
+    limits: { closeMs: 50 },
+  })
+  t.after(() => gateway.close())
+  assert.match(await (await post(`${gateway.url}/chat/completions`, CHAT)).text(), /spare/)
+  assert.equal(dead.requests.length, 3)
+  assert.equal(spare.requests[0]?.headers['authorization'], 'Bearer spare')
+  assert.equal(spare.requests[0]?.body['model'], 'spare-1')
+  assert.deepEqual(
+    gateway.stats().upstreams.map(({ isHealthy }) => isHealthy),
+    [false, true],
+  )
+  await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
+  assert.equal(dead.requests.length, 3, 'the one in doubt is not asked while the other answers')
+})
+
+// ---- leaving, slowness, limits ----
+
+test('a client that leaves ends the upstream request at once', async (t) => {
+  const { gateway, model } = await stand(t, [[head(), role, text('x'), silence]])
+  const controller = new AbortController()
+  const res = await post(`${gateway.url}/chat/completions`, CHAT, { signal: controller.signal })
+  await res.body?.getReader().read()
+  controller.abort()
+  await model.untilAbandoned(1)
+  assert.equal(model.requests.length, 1)
+})
+
+test('a client that leaves during a wait between tries ends that, too', async (t) => {
+  const { gateway, model } = await stand(t, [json(503, {}, { 'retry-after': '50' })])
+  const controller = new AbortController()
+  const asked = post(`${gateway.url}/chat/completions`, CHAT, { signal: controller.signal })
+  const left = new Promise<void>((resolve) => {
+    const stop = gateway.watch.subscribe((note) => {
+      if (note?.kind === 'fault') controller.abort()
+      if (gateway.stats().live.length === 0 && controller.signal.aborted) {
+        stop()
+        resolve()
+      }
+    })
+  })
+  await assert.rejects(asked)
+  await left
+  assert.equal(model.requests.length, 1)
+})
+
+test('a slow client holds the upstream back instead of filling memory', async (t) => {
+  const pieces = 4_000
+  const big = 'x'.repeat(4_000)
+  let written = 0
+  const pour: Act = async (socket) => {
+    for (let index = 0; index < pieces; index++) {
+      await text(big)(socket)
+      written++
+      if (socket.writableNeedDrain) await once(socket, 'drain')
+    }
+  }
+  const { gateway } = await stand(t, [[head(), role, pour, finish('stop'), lastChunk]])
+  const { port } = gateway
+  const socket = connect(port, '127.0.0.1')
+  const body = JSON.stringify(CHAT)
+  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  await once(socket, 'readable')
+  socket.read(10)
+  let before = -1
+  // Until nothing moves any more: all buffers between the two ends are full.
+  while (written !== before) {
+    before = written
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+  assert.ok(written < pieces, `${written} of ${pieces} were taken from the upstream`)
+  assert.ok(process.memoryUsage().heapUsed < 200 * 1024 * 1024)
+  socket.resume()
+  let tail = ''
+  socket.on('data', (chunk: Buffer) => {
+    tail = (tail + chunk.toString('latin1')).slice(-200)
+    if (tail.includes('[DONE]')) socket.end()
+  })
+  await once(socket, 'close')
+  assert.equal(written, pieces)
+})
+
+test('a body over the limit is 413, and the request over the limit of requests is told to come back', async (t) => {
+  const { gateway, model } = await stand(t, [[head(), role, text('x'), silence]], {
+    limits: { bodyBytesMax: 1_000, requestsMax: 1 },
+  })
+  const large = await post(`${gateway.url}/chat/completions`, { ...CHAT, pad: 'x'.repeat(2_000) })
+  assert.equal(large.status, 413)
+  assert.equal(((await large.json()) as { error: { code: string } }).error.code, 'payload_too_large')
+  const first = await post(`${gateway.url}/chat/completions`, CHAT)
+  const second = await post(`${gateway.url}/chat/completions`, CHAT)
+  assert.equal(second.status, 429)
+  assert.equal(second.headers.get('retry-after'), '1')
+  assert.equal(second.headers.get('x-should-retry'), 'true')
+  await first.body?.cancel()
+  assert.equal(model.requests.length, 1)
+})
+
+// ---- who may call ----
+
+test('a foreign Host or Origin is refused, and a token where one is set', async (t) => {
+  const { gateway } = await stand(t, [answer('x')], { token: 'secret-token' })
+  const url = `${gateway.url}/chat/completions`
+  assert.equal((await post(url, CHAT)).status, 401)
+  assert.equal((await post(url, CHAT, { headers: { 'x-breakfall-token': 'secret-token' } })).status, 200)
+  assert.equal((await post(url, CHAT, { headers: { origin: 'http://evil.example' } })).status, 403)
+  const socket = connect(gateway.port, '127.0.0.1')
+  socket.write('GET /v1/models HTTP/1.1\r\nhost: rebound.example\r\n\r\n')
+  const [data] = (await once(socket, 'data')) as [Buffer]
+  socket.destroy()
+  assert.match(data.toString(), /^HTTP\/1\.1 403/)
+})
+
+test('the token does not reach the upstream', async (t) => {
+  const { gateway, model } = await stand(t, [answer('x')], { token: 'secret-token' })
+  await post(`${gateway.url}/chat/completions`, CHAT, { headers: { 'x-breakfall-token': 'secret-token' } })
+  assert.equal(JSON.stringify(model.requests[0]?.headers).includes('secret-token'), false)
+})
+
+test('bad options are named', async () => {
+  await assert.rejects(startGateway({ upstream: 'nonsense' }), /upstream/)
+  await assert.rejects(startGateway({ upstream: [] }), /upstream/)
+  await assert.rejects(startGateway({ upstream: 'http://x/v1', host: '0.0.0.0' }), /token/)
+  await assert.rejects(startGateway({ upstream: 'http://x/v1', profile: 'nobody' as 'openai' }), /profile/)
+})
+
+// ---- told to people ----
+
+test('each request is one line in the log, with its attempts and faults, and without its prompt and key', async (t) => {
+  const lines: string[] = []
+  const sink = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(chunk.toString())
+      done()
+    },
+  })
+  const { gateway } = await stand(t, [[rst], answer('Hello')], { logger: pino(sink) })
+  const res = await post(
+    `${gateway.url}/chat/completions`,
+    { ...CHAT, messages: [{ role: 'user', content: 'my secret' }] },
+    {
+      headers: { authorization: 'Bearer sk-key' },
+    },
+  )
+  await res.text()
+  await gateway.close()
+  assert.equal(lines.length, 1)
+  const line = JSON.parse(lines[0] ?? '') as Record<string, unknown>
+  assert.equal(line['attempts'], 2)
+  assert.deepEqual(line['faults'], ['model_stream_interrupted'])
+  assert.equal(line['status'], 200)
+  assert.equal(line['requestId'], res.headers.get('x-breakfall-request-id'))
+  assert.equal(/my secret|sk-key/.test(lines[0] ?? ''), false)
+})
+
+test('metrics count requests, attempts, faults and heals', async (t) => {
+  const { gateway } = await stand(t, [[rst], answer('Hello'), json(400, {})])
+  await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
+  await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
+  const text = await (await fetch(new URL('/metrics', gateway.url))).text()
+  for (const line of [
+    'breakfall_gateway_requests_total{api="openai-chat",status="200"} 1',
+    'breakfall_gateway_requests_total{api="openai-chat",status="400"} 1',
+    'breakfall_gateway_attempts_total{api="openai-chat"} 3',
+    'breakfall_gateway_faults_total{category="model_stream_interrupted",after_content="false"} 1',
+    'breakfall_gateway_healed_total{how="retry"} 1',
+    'breakfall_gateway_lost_total{category="model_bad_request"} 1',
+  ])
+    assert.ok(text.includes(line), `${line} in\n${text}`)
+})
+
+test('a watcher sees live streams, faults and recoveries', async (t) => {
+  const { gateway } = await stand(t, [[rst], [head(), role, text('Hello'), pause(50), finish('stop'), lastChunk]])
+  const notes: WatchNote[] = []
+  gateway.watch.subscribe((note) => {
+    if (note !== undefined) notes.push(note)
+  })
+  const res = await post(`${gateway.url}/chat/completions`, CHAT)
+  const [live] = gateway.stats().live
+  assert.equal(live?.attempt, 2)
+  assert.equal(live?.model, 'fake-1')
+  assert.equal(live?.lastFault, 'model_stream_interrupted')
+  await res.text()
+  assert.deepEqual(
+    notes.map(({ kind }) => kind),
+    ['fault', 'healed'],
+  )
+  assert.deepEqual(gateway.stats().totals, { requests: 1, attempts: 2, faults: 1, healed: 1, lost: 0 })
+  assert.equal(gateway.stats().live.length, 0)
+})
+
+test('closing lets answers under way end, refuses new ones, and is bounded', async (t) => {
+  const { gateway, model } = await stand(
+    t,
+    [[head(), role, text('Hel'), pause(80), text('lo'), finish('stop'), lastChunk]],
+    {
+      limits: { closeMs: 5_000 },
+    },
+  )
+  const res = await post(`${gateway.url}/chat/completions`, CHAT)
+  const closed = gateway.close()
+  assert.match(await res.text(), /lo[\s\S]*\[DONE\]/)
+  await closed
+  await assert.rejects(post(`${gateway.url}/chat/completions`, CHAT))
+  assert.equal(model.requests.length, 1)
+})
+
+test('headers that cannot be sent on are left out', async (t) => {
+  const odd = bytes(
+    'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-odd: caf\u00e9\r\ntransfer-encoding: chunked\r\n\r\n',
+  )
+  const { gateway } = await stand(t, [[odd, ...answer('Hello').slice(1)]])
+  const res = await post(`${gateway.url}/chat/completions`, CHAT)
+  assert.match(await res.text(), /Hello/)
+})
