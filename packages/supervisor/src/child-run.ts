@@ -153,8 +153,12 @@ export class ChildRun {
 
   #read(child: ChildProcess): void {
     for (const name of ['stdout', 'stderr'] as const) {
-      child[name]?.on('data', (chunk: Buffer) => this.#hooks.onOutput(name, chunk)) // I3
-      child[name]?.on('error', ignoreBrokenPipe)
+      const stream = child[name]
+      stream?.on('data', (chunk: Buffer) => {
+        if (chunk.byteLength >= FLOOD_BYTES) takeTurns(stream)
+        this.#hooks.onOutput(name, chunk) // I3
+      })
+      stream?.on('error', ignoreBrokenPipe)
     }
     child.stdin?.on('error', ignoreBrokenPipe)
     child.stdout?.once('end', () => {
@@ -257,6 +261,7 @@ export class ChildRun {
 // ---- details ----
 
 const LAST_WORDS_MS = 50 // one turn of a busy event loop
+const FLOOD_BYTES = 16 * 1024 // a chunk of that size has more behind it
 const SWEEPS_MAX = 5 // one that forks while it is being looked for is found by the next look
 
 function stdioOf(spec: ResolvedSpec): StdioOptions {
@@ -269,6 +274,12 @@ function stdioOf(spec: ResolvedSpec): StdioOptions {
 function channelOf(child: ChildProcess): Readable | undefined {
   const stream = child.stdio?.[3]
   return stream != null && 'read' in stream ? stream : undefined
+}
+
+/** One chunk a turn of the event loop: left alone, a flooded pipe is read 32 times in a row while everybody else waits. */
+function takeTurns(stream: Readable): void {
+  stream.pause()
+  setImmediate(() => stream.resume())
 }
 
 /** True if it came in time. Leaves no timer. */

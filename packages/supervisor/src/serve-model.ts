@@ -82,7 +82,7 @@ class Server implements ModelServer {
       ...rest,
       ...(typeof env === 'object' ? { env } : {}),
       launch,
-      mayRestart: (report) => rest.mayRestart?.(report) ?? (fixed === undefined ? portTaken(report) : undefined),
+      mayRestart: (report) => rest.mayRestart?.(report) ?? portTaken(report, fixed !== undefined),
     })
     this.supervised.on((event) => {
       if (event.type === 'exit') this.#url = null
@@ -197,8 +197,12 @@ async function freePort(host: string): Promise<number> {
   })
 }
 
-/** Somebody took the port between our look and the child's bind: another run has another port. */
-function portTaken(report: JudgedReport): true | undefined {
+/**
+ * Somebody took the port between our look and the child's bind: another run has another port. A port that must be this one
+ * may be free again in a moment, unless it belongs to another server that is there to stay.
+ */
+function portTaken(report: JudgedReport, fixed: boolean): true | undefined {
   const [head] = report.diagnoses
-  return head !== undefined && /port_in_use|eaddrinuse/.test(head.id) ? true : undefined
+  if (head === undefined || !/port_in_use|eaddrinuse/.test(head.id)) return undefined
+  return fixed && head.retry === 'never' ? undefined : true
 }

@@ -1,15 +1,28 @@
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { it } from 'node:test'
+import v8 from 'node:v8'
+import vm from 'node:vm'
 import { supervise } from '../../src/index.ts'
+import { eventually } from '../child-fixture.ts'
 
 const CYCLES = 500
 const MIB = 1024 * 1024
 
-const counts = (): { fds: number; handles: readonly string[] } => ({
+const counts = (): { fds: number; handles: number } => ({
   fds: readdirSync('/proc/self/fd').length,
-  handles: process.getActiveResourcesInfo().toSorted(),
+  handles: process.getActiveResourcesInfo().length,
 })
+
+v8.setFlagsFromString('--expose-gc')
+const collectGarbage = vm.runInNewContext('gc') as () => void
+
+/** What is reachable, not what the allocator has kept for later. */
+function memoryInUse(): number {
+  collectGarbage()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
 
 it(`${CYCLES} crashes and restarts leave descriptors, timers, listeners and memory flat`, async (t) => {
   if (process.platform !== 'linux') return t.skip('needs /proc')
@@ -34,16 +47,15 @@ it(`${CYCLES} crashes and restarts leave descriptors, timers, listeners and memo
   await child.start()
   for (let warm = 0; warm < 50; warm += 1) await cycle()
   await child.ready()
-  global.gc?.()
-  const before = { ...counts(), rss: process.memoryUsage().rss }
+  const before = { ...counts(), memory: memoryInUse() }
   for (let count = 0; count < CYCLES; count += 1) await cycle()
   await child.ready()
-  global.gc?.()
-  const after = { ...counts(), rss: process.memoryUsage().rss }
   assert.equal(faults, CYCLES + 50)
-  assert.ok(Math.abs(after.fds - before.fds) <= 2, `${before.fds} descriptors became ${after.fds}`)
-  assert.deepEqual(after.handles, before.handles)
-  assert.ok(after.rss - before.rss < 48 * MIB, `memory grew by ${Math.round((after.rss - before.rss) / MIB)} MiB`)
+  // The pipes of the last run close in their own time.
+  await eventually(() => counts().fds <= before.fds, `as few descriptors as the ${before.fds} before`)
+  await eventually(() => counts().handles <= before.handles, `as few handles as the ${before.handles} before`)
+  const growth = memoryInUse() - before.memory
+  assert.ok(growth < 4 * MIB, `memory grew by ${Math.round(growth / 1024)} KiB`)
   assert.deepEqual(warnings, [], 'no listener leak was reported')
   await child.stop()
   process.off('warning', onWarning)
