@@ -190,6 +190,27 @@ test('the same body is another attempt at the same request, another body another
   )
 })
 
+test('by fingerprint, parallel clients in any order meet the same faults', async (t) => {
+  const upstream = await startUpstream(sse(TEXT_EVENTS))
+  t.after(() => upstream.close())
+  const faults = 'faults=reset_before_headers+status+reset+early_end+malformed_line'
+  const meet = async (bodies: readonly number[]): Promise<string[]> => {
+    const proxy = await startFaultProxy({ upstream: upstream.url, plan: `seed=5,rate=0.4,by=fingerprint,${faults}` })
+    await Promise.all(
+      bodies.map(async (n) => {
+        const answer = await fetch(proxy.url, { method: 'POST', body: `request ${n}` }).catch(() => undefined)
+        await answer?.text().catch(() => 'cut')
+      }),
+    )
+    await proxy.close()
+    return proxy.injected.map(({ fingerprint, fault }) => `${fingerprint} ${JSON.stringify(fault)}`).sort()
+  }
+  const bodies = Array.from({ length: 120 }, (_, n) => n)
+  const met = await meet(bodies)
+  assert.ok(met.length > 20)
+  assert.deepEqual(await meet(bodies.toReversed()), met)
+})
+
 test('plain JSON answers can be cut as well', async (t) => {
   const model = await startRehearsalModel()
   t.after(() => model.close())

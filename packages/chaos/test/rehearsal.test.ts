@@ -57,7 +57,7 @@ test('after an edit whose outcome is unknown, mend looks before it does anything
       if (name !== 'edit' || edits > 0) return tools(name, args)
       edits += 1
       if (isDone) tools(name, args)
-      return 'The outcome of this edit is unknown: the connection was lost.'
+      return 'Nobody can say whether this ran: the runner is gone. Look at the workspace before you repeat it.'
     }
     const { answers } = play('rehearsal/mend', REHEARSAL_PROMPT, unsure)
     const after = toolsUsed(answers).slice(4)
@@ -73,6 +73,16 @@ test('mend writes the file anew where edits keep failing', (t) => {
     name === 'edit' ? 'edit failed: permission denied' : tools(name, args),
   )
   assert.deepEqual(toolsUsed(answers).slice(3), ['edit', 'read', 'edit', 'read', 'write', 'bash', ''])
+})
+
+test('mend stops where its files are gone', (t) => {
+  const { tools } = realTools(t, REHEARSAL_PROJECT)
+  let isLost = false
+  const { answers } = play('rehearsal/mend', REHEARSAL_PROMPT, (name, args) => {
+    isLost ||= name === 'edit'
+    return isLost ? 'This was not run: the sandbox of this session was lost.' : tools(name, args)
+  })
+  assert.match(answers.at(-1)?.text ?? '', /^I stop here: slug\.sh cannot be read any more/)
 })
 
 test('mend ends, whatever the tools say', () => {

@@ -13,7 +13,7 @@ export function mend(turn: Turn): Move {
   if (seen.listing !== null && !seen.listing.includes(TEST_FILE)) return noProject
   if (seen.test === null || seen.code === null)
     return seen.reads >= READS_MAX ? giveUp('the files cannot be read') : readBoth
-  if (seen.checks === 'not run') return runChecks('Now I run the checks.')
+  if (seen.checks === 'not run') return runChecks(seen.hasChanged ? 'I run the checks again.' : 'Now I run the checks.')
   if (seen.checks === 'unclear') return runChecks('That told me nothing about the checks, so I run them again.')
   if (seen.checks === 'passed') return seen.hasChanged ? summary : nothingToDo
   return repair(seen)
@@ -42,6 +42,7 @@ const runChecks = (text: string): Move => ({ text, calls: [bash(TEST_COMMAND)] }
 
 function repair(seen: Seen): Move {
   const code = seen.code ?? ''
+  if (seen.readsInVain >= READS_MAX) return giveUp(`${CODE_FILE} cannot be read any more`)
   if (seen.isCodeStale) return { text: `I look at ${CODE_FILE} again before I go on.`, calls: [read(CODE_FILE)] }
   if (code.includes(RIGHT)) return giveUp('the code looks right to me and the checks still fail')
   if (!code.includes(WRONG) || seen.edits >= 2) {
@@ -83,6 +84,8 @@ type Seen = {
   test: string | null
   code: string | null
   reads: number
+  /** Since the last one that showed the code. */
+  readsInVain: number
   edits: number
   hasChanged: boolean
   /** Something was done to the file, or tried, since it was last read, and the result did not say that it worked. */
@@ -99,6 +102,7 @@ function seenIn(turn: Turn): Seen {
     test: null,
     code: null,
     reads: 0,
+    readsInVain: 0,
     edits: 0,
     hasChanged: false,
     isCodeStale: false,
@@ -118,9 +122,11 @@ function note(seen: Seen, call: ToolCall, result: string): void {
       return
     case 'read':
       seen.reads += 1
+      seen.readsInVain += path === CODE_FILE ? 1 : 0
       if (path === TEST_FILE && result.includes('check ')) seen.test = result
       if (path === CODE_FILE && result.includes('printf')) {
         seen.code = result
+        seen.readsInVain = 0
         seen.isCodeStale = false
         // The file shows it: a change whose outcome was not known has been made after all.
         if (result.includes(RIGHT) && seen.isChangeUnsure) seen.checks = 'not run'
@@ -154,7 +160,8 @@ function noteListing(seen: Seen, result: string): void {
   if (result !== '' && !looksFailed(result)) seen.listing = result
 }
 
+/** Goes by the words of the tools: they say in plain language that something failed or that nobody knows. */
 const looksFailed = (result: string): boolean =>
-  /\b(?:fail(?:ed|ure)?|error|unknown|not found|no match|does not|did not|cannot|could not|denied|refused)\b/i.test(
+  /\b(?:fail(?:ed|ure)?|error|unknown|nobody|nothing was|was not|not found|no match|does not|did not|cannot|could not|denied|refused)\b/i.test(
     result,
   )
