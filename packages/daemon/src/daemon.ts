@@ -25,6 +25,8 @@ import type { Store } from './store/store.ts'
 
 export const DAEMON_VERSION = '0.1.0'
 
+const ANSWER_GRACE_MS = 250 // streams have been told; what else is under way is a matter of milliseconds
+
 export type Daemon = {
   readonly url: string
   readonly pid: number
@@ -89,7 +91,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       await within(engine.allSettled(), limits.shutdownMs)
       for (const session of sessions.loader.all) session.feed.end('shutting_down')
       sockets.close()
-      await service.close(Math.min(1_000, limits.shutdownMs))
+      await service.close(Math.min(ANSWER_GRACE_MS, limits.shutdownMs))
       await parts.localModel?.stop()
       if (stopRunner) endpoint.stopStarted()
       await store.close()

@@ -133,6 +133,8 @@ class Answer {
 
   async #discarded({ attempt, part, because }: EventOf<'part-discarded'>): Promise<void> {
     if (!this.#shown.delete(`${attempt} ${part}`)) return // nobody has seen anything of it
+    // Stopped on purpose: what was said stays said. A daemon that takes the turn up again discards it then.
+    if (this.#session.signal.aborted) return await this.#out.flush()
     await this.#out.flush(this.#draft('part-discarded', { attempt, part, because: await this.#told(because) }))
   }
 

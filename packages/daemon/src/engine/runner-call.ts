@@ -7,7 +7,7 @@
  * I3  What is given in here can be entered again without harm (an exec by its id, a file put whole, an edit that looks
  *     first), so a lost answer is no reason to stop.
  */
-import { classify, decide, type Decision, type Fault, LIMITS } from '@breakfall/faults'
+import { classify, decide, type Decision, type Fault, isFault, LIMITS } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import { deadlineAt } from '../turn/next.ts'
 import type { TurnFold } from '../turn/state.ts'
@@ -28,7 +28,7 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
       try {
         return await call(client, place.runnerId)
       } catch (thrown) {
-        if (isMoved(thrown)) ports.runner.forget(place)
+        if (isStale(thrown)) ports.runner.forget(place)
         throw thrown
       }
     } catch (thrown) {
@@ -71,8 +71,9 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
 
 // ---- details ----
 
-const isMoved = (thrown: unknown): boolean =>
-  (thrown as { report?: { next?: string } } | null)?.report?.next === 'resolve'
+/** The address or the token that we know is not good any more: both are read again for the next try. */
+const isStale = (thrown: unknown): boolean =>
+  isFault(thrown) && (thrown.report.next === 'resolve' || thrown.category === 'runner_auth_failed')
 
 function decideResolve(
   ports: Ports,

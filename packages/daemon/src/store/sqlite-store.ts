@@ -56,7 +56,8 @@ class SqliteStore implements Store {
   quarantine = (sessionId: string, report: FaultReport) => this.#call('quarantine', sessionId, report)
 
   async close(): Promise<void> {
-    if (this.#broken === undefined) await this.#call('close')
+    // The thread ends right after it has closed; its end may be noticed before its last word.
+    if (this.#broken === undefined) await this.#call('close').catch(() => undefined)
     this.#broken ??= new Fault('shutting_down', { boundary: 'journal', errorRaw: 'the store is closed' })
     await this.#worker.terminate()
   }

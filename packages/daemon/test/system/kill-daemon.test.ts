@@ -110,7 +110,7 @@ test(
     const counts = await daemon.counts()
     const points = Object.entries(counts).flatMap(([name, count]) =>
       // Deltas come by the clock, so their number differs from run to run: their first stands for all. So it does for what
-    // the model client says, which is journalled right after.
+      // the model client says, which is journalled right after.
       Array.from({ length: /delta|output|draft|answer:/.test(name) ? 1 : count }, (_, n) => `${name}#${n + 1}`),
     )
     assert.ok(points.length >= 35, points.join(' '))

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { SessionEvent, Turn } from '@breakfall/wire'
+import { type Api, assertNoGap, types } from '../support/api.ts'
+import { testRunner, unboundPort } from '../support/runner.ts'
+import { inOrder, type Script } from '../support/scripted-model.ts'
+import { rig } from '../support/setup.ts'
+
+const slowBash = inOrder(
+  { calls: [{ id: 'c1', tool: 'bash', arguments: { command: 'echo begun; sleep 30; echo never' } }] },
+  { text: 'not asked for' },
+)
+
+/** Cancels when the given event has come, twice, and hands back what happened. */
+async function cancelled(
+  api: Api,
+  when: (event: SessionEvent) => boolean,
+  create: object = {},
+): Promise<{ events: SessionEvent[]; turnId: string; sessionId: string }> {
+  const { id: sessionId } = await api.session(create)
+  const turnId = await api.prompt(sessionId, 'go')
+  await api.events(sessionId, when)
+  const first = await api.call<Turn>('POST', `/v1/turns/${turnId}/cancel`, { reason: 'changed my mind' })
+  const second = await api.call<Turn>('POST', `/v1/turns/${turnId}/cancel`, { reason: 'really' })
+  assert.equal(first.status, 202, JSON.stringify(first.json))
+  assert.ok(second.status === 202 || second.status === 200)
+  const events = await api.ended(sessionId, turnId)
+  assertNoGap(events)
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-error')
+  assert.deepEqual(
+    [end.category, end.class, end.actor, end.reason],
+    ['cancelled', 'cancelled', 'user', 'changed my mind'],
+  )
+  assert.equal(events.filter((event) => event.type === 'turn-error').length, 1)
+  const third = await api.call<Turn>('POST', `/v1/turns/${turnId}/cancel`)
+  assert.deepEqual(
+    [third.status, third.json.state, third.json.fault?.['reason']],
+    [200, 'cancelled', 'changed my mind'],
+  )
+  return { events, turnId, sessionId }
+}
+
+test('a cancel during the stream stops the model request and keeps what was said', async (t) => {
+  const { api } = await rig(t, () => ({ text: 'word '.repeat(400), pauseMs: 20, pieceChars: 5 }))
+  const { events } = await cancelled(api, (event) => event.type === 'text-delta')
+  assert.ok(!types(events).includes('part-discarded'))
+})
+
+test('a cancel during a tool ends its process, and the call has its result before the end', async (t) => {
+  const { api } = await rig(t, slowBash)
+  const { events, sessionId } = await cancelled(api, (event) => event.type === 'tool-output')
+  const [result] = events.filter((event) => event.type === 'tool-result')
+  assert.equal(result?.outcome, 'cancelled')
+  assert.equal(result?.exit?.cause, 'killed')
+  assert.match(result?.text ?? '', /begun/)
+  assert.equal(types(events).at(-2), 'tool-result')
+  assert.equal((await api.call<{ state: string }>('GET', `/v1/sessions/${sessionId}`)).json.state, 'idle')
+})
+
+test('a cancel during a backoff ends it at once, without another try', async (t) => {
+  const { api, model } = await rig(t, () => ({ status: 503, headers: { 'retry-after': '30' } }))
+  const { events } = await cancelled(api, (event) => event.type === 'retry')
+  assert.equal(types(events).filter((type) => type === 'retry').length, 1)
+  assert.equal(model.asked.length, 1)
+})
+
+test('a cancel while the runner is looked up ends it at once', async (t) => {
+  const url = `http://127.0.0.1:${await unboundPort()}`
+  const { api } = await rig(t, slowBash, { runner: { url } })
+  const { events } = await cancelled(api, (event) => event.type === 'retry' && event.attempt === 2, {
+    policy: { backoffMs: 60_000 },
+  })
+  assert.deepEqual([events.at(-2)?.type, (events.at(-2) as { outcome?: string }).outcome], ['tool-result', 'cancelled'])
+  assert.equal(events.at(-1)?.['sideEffects'], 'none')
+})
+
+test('a cancel of a parked turn ends it', async (t) => {
+  const { api } = await rig(t, () => ({ status: 401 }))
+  const { events } = await cancelled(api, (event) => event.type === 'parked')
+  assert.ok(!types(events).includes('resumed'))
+})
+
+test('a queued turn that is cancelled never starts, and the next one does', async (t) => {
+  const { promise: held, resolve: release } = Promise.withResolvers<void>()
+  const { api } = await rig(t, (asked) =>
+    asked.messages.at(-1)?.content === 'first' ? { text: 'one', until: held } : { text: 'two' },
+  )
+  const { id } = await api.session()
+  const first = await api.prompt(id, 'first')
+  const second = await api.prompt(id, 'second', { queue: true })
+  const third = await api.prompt(id, 'third', { queue: true })
+  assert.equal((await api.turn(second)).state, 'queued')
+  const answer = await api.call<Turn>('POST', `/v1/turns/${second}/cancel`)
+  assert.deepEqual([answer.status, answer.json.state], [200, 'cancelled'])
+  release()
+  const events = await api.ended(id, third)
+  assert.deepEqual(
+    events.filter((event) => event.turnId === second).map((event) => event.type),
+    ['turn-queued', 'turn-error'],
+  )
+  assert.equal((await api.turn(first)).state, 'finished')
+  assert.equal((await api.turn(third)).state, 'finished')
+})
+
+test('a late cancel of an ended turn does not touch the next one, and the provider accepts the history', async (t) => {
+  const script: Script = (asked) => (asked.messages.at(-1)?.content === 'go' ? slowBash(asked, 1) : { text: 'fine' })
+  const { api, model } = await rig(t, script)
+  const { turnId, sessionId } = await cancelled(api, (event) => event.type === 'tool-output')
+  const next = await api.prompt(sessionId, 'go on')
+  assert.equal((await api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 200)
+  await api.ended(sessionId, next)
+  assert.equal((await api.turn(next)).state, 'finished')
+  const messages = model.asked.at(-1)?.messages ?? []
+  const calls = messages.flatMap((message) => (message.tool_calls ?? []).map((call) => call.id))
+  const results = messages.flatMap((message) => (message.tool_call_id === undefined ? [] : [message.tool_call_id]))
+  assert.deepEqual(results, calls)
+})
+
+test('a deadline ends a turn with its own category and reaches the process', async (t) => {
+  const { api } = await rig(t, slowBash)
+  const { id } = await api.session({ policy: { deadlineMs: 1_500 } })
+  const events = await api.ended(id, await api.prompt(id, 'go'))
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-error')
+  assert.deepEqual([end.category, end.actor], ['deadline_exceeded', 'deadline'])
+  assert.equal(events.find((event) => event.type === 'tool-result')?.exit?.cause, 'killed')
+})
+
+test('a cancel whose process cannot be reached says so plainly', async (t) => {
+  const runner = await testRunner(t)
+  const { api } = await rig(t, slowBash, { runner: runner.config, limits: { killMsMax: 300 } })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  await api.events(id, (event) => event.type === 'tool-output')
+  await runner.stop()
+  await api.call('POST', `/v1/turns/${turnId}/cancel`)
+  const events = await api.ended(id, turnId)
+  assert.match((events.at(-2) as { text?: string }).text ?? '', /may still be running/)
+  assert.equal(events.at(-1)?.['sideEffects'], 'unknown')
+  await runner.again(runner.port)
+})

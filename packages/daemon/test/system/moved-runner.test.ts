@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { SessionEvent } from '@breakfall/wire'
+import { WebSocket } from 'ws'
+import { LIMITS } from '@breakfall/faults'
+import type { LiveConfig } from '../../src/index.ts'
+import { assertNoGap, types } from '../support/api.ts'
+import { testRunner, unboundPort } from '../support/runner.ts'
+import { inOrder } from '../support/scripted-model.ts'
+import { rig, tempFolder } from '../support/setup.ts'
+
+const HELLO = { id: 'c1', tool: 'bash', arguments: { command: 'echo HELLO' } }
+const script = inOrder({ calls: [HELLO] }, { text: 'done' })
+const prompt = 'Use the Bash tool to run: echo HELLO'
+
+test('an unbound runner with parking off ends in the turn-error of the seed, over SSE and WebSocket', async (t) => {
+  const port = await unboundPort()
+  const { api, daemon } = await rig(t, script, { runner: { url: `http://127.0.0.1:${port}` } })
+  const session = await api.session({ policy: { park: 'never', backoffMs: 1 } })
+  const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/ws`, [
+    'breakfall.v1',
+    `breakfall.token.${daemon.token}`,
+  ])
+  const overSocket: SessionEvent[] = []
+  const closed = new Promise<void>((resolve) => {
+    socket.on('open', () => {
+      socket.send(JSON.stringify({ id: 1, method: 'subscribe', params: { sessionId: session.id, after: 0 } }))
+      socket.send(JSON.stringify({ id: 2, method: 'prompt', params: { sessionId: session.id, prompt } }))
+    })
+    socket.on('message', (data) => {
+      const { event } = JSON.parse(String(data)) as { event?: SessionEvent }
+      if (event === undefined) return
+      overSocket.push(event)
+      if (event.type === 'turn-error' || event.type === 'turn-end') resolve()
+    })
+  })
+  await closed
+  socket.close()
+  const events = await api.events(session.id)
+  assert.deepEqual(overSocket, events)
+  assertNoGap(events)
+  const error = events.at(-1)
+  assert.ok(error?.type === 'turn-error')
+  assert.equal(error.category, 'runner_unreachable')
+  assert.match(error.error, /^the tool runner is not reachable yet — .*retry in a few seconds\.$/)
+  assert.equal(error.errorRaw, `connect ECONNREFUSED 127.0.0.1:${port}`)
+  assert.deepEqual([error.class, error.sideEffects, error.turnId], ['transient', 'none', events[0]?.turnId])
+  const retries = events.filter((event) => event.type === 'retry')
+  assert.deepEqual(
+    retries.map(({ attempt, max, action }) => [attempt, max, action]),
+    Array.from({ length: LIMITS.resolvesMax }, (_, n) => [n + 1, LIMITS.resolvesMax, 'resolve']),
+  )
+  const result = events.find((event) => event.type === 'tool-result')
+  assert.deepEqual([result?.outcome, result?.callId], ['failed', 'c1'])
+  assert.equal((await api.call<{ state: string }>('GET', `/v1/sessions/${session.id}`)).json.state, 'idle')
+})
+
+test('a stale endpoint is resolved again inside the call: by command, by URL, or by the configuration read again', async (t) => {
+  const stale = `http://127.0.0.1:${await unboundPort()}`
+  const runner = await testRunner(t)
+  const { tokenFile } = runner.config
+  const resolver = createServer((_, res) => res.end(JSON.stringify({ url: runner.url }))).listen(0, '127.0.0.1')
+  await once(resolver, 'listening')
+  t.after(() => resolver.close())
+  const file = join(tempFolder(t), 'where')
+  writeFileSync(file, `${runner.url}\n`)
+  let reads = 0
+  const ways = {
+    command: { runner: { url: stale, tokenFile, resolveCommand: ['cat', file] } },
+    url: {
+      runner: { url: stale, tokenFile, resolveUrl: `http://127.0.0.1:${(resolver.address() as AddressInfo).port}/` },
+    },
+    config: {
+      reload: (): LiveConfig => {
+        reads += 1
+        return { model: reloaded, runner: { tokenFile, url: reads < 4 ? stale : runner.url } }
+      },
+    },
+  }
+  let reloaded: LiveConfig['model'] = { baseUrl: '', name: '' }
+  for (const [way, options] of Object.entries(ways)) {
+    const model = await rigModel(t)
+    reloaded = { baseUrl: model, name: 'scripted' }
+    const { api } = await rig(t, script, { ...options, model: reloaded })
+    const session = await api.session()
+    const turnId = await api.prompt(session.id, prompt)
+    const events = await api.ended(session.id, turnId)
+    assert.equal(events.at(-1)?.type, 'turn-end', `${way}: ${types(events).join(' ')}`)
+    const retries = events.filter((event) => event.type === 'retry')
+    assert.ok(
+      retries.length >= 1 &&
+        retries.every((event) => event.action === 'resolve' && event.fault.category === 'runner_unreachable'),
+    )
+    assert.equal(retries[0]?.delayMs, 0, 'the first look-up is at once')
+  }
+})
+
+async function rigModel(t: Parameters<typeof rig>[0]): Promise<string> {
+  const { startScriptedModel } = await import('../support/scripted-model.ts')
+  const model = await startScriptedModel(script)
+  t.after(() => model.close())
+  return model.baseUrl
+}
+
+test('a runner that stays dead parks the turn, and it resumes once, by itself, when the runner answers', async (t) => {
+  const runner = await testRunner(t)
+  const { api } = await rig(t, script, { runner: runner.config })
+  await runner.stop()
+  const session = await api.session()
+  const turnId = await api.prompt(session.id, prompt)
+  const parked = await api.events(session.id, (event) => event.type === 'parked')
+  const at = parked.at(-1)
+  assert.ok(at?.type === 'parked' && at.fault.category === 'runner_unreachable' && at.resumeAt === null)
+  assert.deepEqual(types(parked).filter((type) => type === 'retry').length, LIMITS.resolvesMax)
+  const view = await api.turn(turnId)
+  assert.deepEqual([view.state, view.parked?.category], ['parked', 'runner_unreachable'])
+  assert.equal((await api.call<{ state: string }>('GET', `/v1/sessions/${session.id}`)).json.state, 'parked')
+  await runner.again(runner.port)
+  const events = await api.ended(session.id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  const resumed = events.filter((event) => event.type === 'resumed')
+  assert.deepEqual(
+    resumed.map((event) => event.because),
+    ['signal'],
+  )
+})
+
+test('a runner with another identity on the old port is never used, and the right one elsewhere is found', async (t) => {
+  const mine = await testRunner(t)
+  const file = join(tempFolder(t), 'where')
+  writeFileSync(file, mine.url)
+  const twice = inOrder({ calls: [HELLO] }, { text: 'first' })
+  const { api } = await rig(t, twice, { runner: { ...mine.config, resolveCommand: ['cat', file] } })
+  const session = await api.session()
+  await api.ended(session.id, await api.prompt(session.id, prompt))
+  await mine.stop()
+  const stranger = await testRunner(t, {
+    port: mine.port,
+    ...(mine.config.tokenFile === undefined ? {} : { tokenFile: mine.config.tokenFile }),
+  })
+  assert.notEqual(stranger.runnerId, mine.runnerId)
+  const turnId = await api.prompt(session.id, 'again')
+  const retry = (await api.events(session.id, (event) => event.type === 'retry' && event.turnId === turnId)).at(-1)
+  assert.ok(retry?.type === 'retry' && retry.fault.category === 'runner_identity_mismatch')
+  const moved = await mine.again()
+  writeFileSync(file, moved.url)
+  const events = await api.ended(session.id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  const { createRunnerClient } = await import('@breakfall/runner/client')
+  const { readFileSync } = await import('node:fs')
+  const token = readFileSync(mine.config.tokenFile ?? '', 'utf8').trim()
+  const client = createRunnerClient({ url: stranger.url, token })
+  t.after(() => client.close())
+  assert.deepEqual(await client.listBoxes(), [], 'nothing was made at the stranger')
+})
+
+test('a resolver that fails is told apart from a runner that fails', async (t) => {
+  const { api } = await rig(t, script, { runner: { resolveCommand: ['false'] } })
+  const session = await api.session({ policy: { park: 'never', backoffMs: 1 } })
+  const turnId = await api.prompt(session.id, prompt)
+  const error = (await api.ended(session.id, turnId)).at(-1)
+  assert.ok(error?.type === 'turn-error')
+  assert.deepEqual([error.category, error.phase], ['process_failed', 'resolve'])
+  assert.match(error.error, /resolver command/)
+})

@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict'
+import { chmodSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { ModelConfig } from '../../src/index.ts'
+import { types } from '../support/api.ts'
+import { testRunner, unboundPort } from '../support/runner.ts'
+import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
+import { rig, tempFolder } from '../support/setup.ts'
+
+/** Refuses the first requests, then answers. */
+const refusing =
+  (times: number, answer: ReturnType<Script>): Script =>
+  (_, request) =>
+    request <= times ? answer : { text: 'at last' }
+
+test('a long Retry-After parks the turn with its time, and the wait is kept to', async (t) => {
+  let now = Date.parse('2026-11-15T12:00:00Z')
+  const { api, model } = await rig(t, refusing(1, { status: 429, headers: { 'retry-after': '18000' } }), {
+    now: () => now,
+  })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
+  assert.ok(parked?.type === 'parked')
+  assert.equal(parked.resumeAt, new Date(now + 18_000_000).toISOString())
+  assert.equal(parked.fault.category, 'model_rate_limited')
+  assert.equal((await api.turn(turnId)).parked?.resumeAt, parked.resumeAt)
+  now += 18_000_001
+  const resumed = await api.call('POST', `/v1/turns/${turnId}/resume`)
+  assert.equal(resumed.status, 202)
+  await api.ended(id, turnId)
+  assert.equal(model.asked.length, 2)
+  assert.deepEqual((await api.call('POST', `/v1/turns/${turnId}/resume`)).json['category'], 'turn_not_parked')
+})
+
+test('a turn parked until a time goes on by itself then, once, also over a restart', async (t) => {
+  // The provider says 61 s; the daemon's clock is set ahead before the restart, so that the time has come.
+  let now = Date.parse('2026-11-15T12:00:00Z')
+  const first = await rig(t, refusing(1, { status: 429, headers: { 'retry-after': '61' } }), { now: () => now })
+  const { id } = await first.api.session()
+  const turnId = await first.api.prompt(id, 'go')
+  await first.api.events(id, (event) => event.type === 'parked')
+  now += 61_000
+  const { api } = await first.restart()
+  const events = await api.ended(id, turnId)
+  assert.deepEqual(
+    types(events).filter((type) => type === 'resumed' || type === 'taken-over'),
+    ['resumed'],
+  )
+  assert.equal(events.find((event) => event.type === 'resumed')?.because, 'time')
+})
+
+test('refused credentials park the turn until the configuration changes', async (t) => {
+  const script: Script = (asked) =>
+    asked.authorization === 'Bearer the-right-key' ? { text: 'thank you' } : { status: 401 }
+  const model = await startScriptedModel(script)
+  t.after(() => model.close())
+  let config: ModelConfig = { baseUrl: model.baseUrl, name: 'scripted', apiKey: 'a-wrong-key-indeed' }
+  const { api } = await rig(t, script, { model: config, reload: () => ({ model: config, runner: {} }) })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
+  assert.ok(parked?.type === 'parked' && parked.fault.category === 'model_auth_failed' && parked.resumeAt === null)
+  assert.equal(model.asked.length, 1, 'refused credentials are not tried again')
+  config = { ...config, apiKey: 'the-right-key' }
+  const events = await api.ended(id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.equal(events.find((event) => event.type === 'resumed')?.because, 'signal')
+})
+
+test("the runner's refused token parks the turn until the token file is right", async (t) => {
+  const runner = await testRunner(t)
+  const tokenFile = join(tempFolder(t), 'token')
+  writeFileSync(tokenFile, 'not-the-token\n')
+  chmodSync(tokenFile, 0o600)
+  const script = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo x' } }] }, { text: 'ok' })
+  const { api } = await rig(t, script, { runner: { url: runner.url, tokenFile } })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
+  assert.ok(parked?.type === 'parked' && parked.fault.category === 'runner_auth_failed')
+  const { readFileSync } = await import('node:fs')
+  writeFileSync(tokenFile, readFileSync(runner.config.tokenFile ?? ''))
+  assert.equal((await api.ended(id, turnId)).at(-1)?.type, 'turn-end')
+})
+
+test('a model that is not there parks the turn after its tries, and is noticed when it comes', async (t) => {
+  const port = await unboundPort()
+  const { api } = await rig(t, () => ({}), {
+    model: { baseUrl: `http://127.0.0.1:${port}/v1`, name: 'late' },
+    policy: { attemptsMax: 2, backoffMs: 1 },
+  })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
+  assert.ok(parked?.type === 'parked' && parked.fault.category === 'model_unreachable', JSON.stringify(parked))
+  const late = await startScriptedModel(() => ({ text: 'here I am' }), port)
+  t.after(() => late.close())
+  const events = await api.ended(id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.deepEqual(types(events).filter((type) => type === 'retry').length, 1)
+})
+
+test('a turn parked for longer than allowed ends with the category that parked it', async (t) => {
+  const { api } = await rig(t, () => ({ status: 401 }))
+  const { id } = await api.session({ policy: { parkMsMax: 200 } })
+  const events = await api.ended(id, await api.prompt(id, 'go'))
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-error')
+  assert.deepEqual([end.category, end.stopped], ['model_auth_failed', 'park_time_spent'])
+})
+
+test('with parking off a model that keeps failing ends the turn with its category and why trying stopped', async (t) => {
+  const { api, model } = await rig(t, () => ({ status: 500 }), {
+    policy: { backoffMs: 1, attemptsMax: 3, park: 'never' },
+  })
+  const { id } = await api.session()
+  const events = await api.ended(id, await api.prompt(id, 'go'))
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-error')
+  assert.deepEqual([end.category, end.stopped], ['model_server_error', 'attempts_spent'])
+  assert.equal(model.asked.length, 3)
+  assert.deepEqual(
+    events.filter((event) => event.type === 'retry').map(({ attempt, max, action }) => [attempt, max, action]),
+    [
+      [1, 3, 'retry'],
+      [2, 3, 'retry'],
+    ],
+  )
+})
+
+test('a context that is too long is compacted once and said so; a second overflow ends the turn', async (t) => {
+  const overflow = {
+    status: 400,
+    body: { error: { code: 'context_length_exceeded', message: 'maximum context length is 10 tokens' } },
+  }
+  const calls = (id: string) => [{ id, tool: 'bash', arguments: { command: `printf '${id}%.0s' $(seq 200)` } }]
+  let isEndless = false
+  const script: Script = (asked) => {
+    const results = asked.messages.filter((message) => message.role === 'tool')
+    if (results.length === 0) return { calls: calls('a') }
+    if (results.length === 1) return { calls: calls('b') }
+    return isEndless || !results.some((message) => message.content?.includes('dropped'))
+      ? overflow
+      : { text: 'fits now' }
+  }
+  const { api } = await rig(t, script)
+  const { id } = await api.session()
+  const events = await api.ended(id, await api.prompt(id, 'go'))
+  assert.equal(events.at(-1)?.type, 'turn-end', JSON.stringify(events.at(-1)))
+  const retry = events.find((event) => event.type === 'retry')
+  assert.deepEqual([retry?.fault.category, retry?.['compacted']], ['model_context_overflow', ['a']])
+  isEndless = true
+  const other = await api.session()
+  const end = (await api.ended(other.id, await api.prompt(other.id, 'go'))).at(-1)
+  assert.ok(end?.type === 'turn-error')
+  assert.deepEqual([end.category, end.stopped], ['model_context_overflow', 'already_compacted'])
+})
