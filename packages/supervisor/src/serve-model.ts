@@ -52,7 +52,8 @@ export function serveModel(spec: ModelServerSpec): ModelServer {
 
 // ---- details, in the order they are used above ----
 
-const VERDICT_MS = 3_000 // exit, drain and judgement take one second at most; then the socket error has to do
+const EXIT_MS = 500 // a process that dies closes its sockets and is collected in the same moment, even on a busy machine
+const VERDICT_MS = 10_000 // drain, ladder and judgement of a process that is known to be ending
 
 class Server implements ModelServer {
   readonly supervised: Supervised
@@ -130,15 +131,20 @@ class Server implements ModelServer {
         return response
       }
       const { status, statusText, headers } = response
-      return new Response(guarded(response.body, request, address, own), { status, statusText, headers })
+      return new Response(guarded(this.supervised, response.body, request, address, own), {
+        status,
+        statusText,
+        headers,
+      })
     } catch (error) {
-      throw await verdict(error, request, address, own, 'connect')
+      throw await verdict(this.supervised, error, request, address, own, 'connect')
     }
   }
 }
 
 /** The body, with every chunk counted as progress and every break explained. */
 function guarded(
+  supervised: Supervised,
   body: ReadableStream<Uint8Array>,
   request: InFlightRequest,
   address: string,
@@ -157,7 +163,7 @@ function guarded(
         request.done()
         controller.close()
       } catch (error) {
-        controller.error(await verdict(error, request, address, own, 'stream')) // I1
+        controller.error(await verdict(supervised, error, request, address, own, 'stream')) // I1
       }
     },
     cancel: async (reason) => {
@@ -169,21 +175,29 @@ function guarded(
 
 /** The socket breaks a moment before the exit is known: the supervisor's word is waited for, since it has the cause. */
 async function verdict(
+  supervised: Supervised,
   error: unknown,
   request: InFlightRequest,
   address: string,
   own: AbortSignal | undefined,
   phase: string,
 ): Promise<Fault> {
-  const waiting = new AbortController()
   const plain = classify(error, { boundary: 'model', phase, signal: own, address })
-  const told =
-    own?.aborted === true
-      ? plain
-      : await Promise.race([request.failed, pause(systemClock, VERDICT_MS, waiting.signal).then(() => plain)])
-  waiting.abort()
+  if (own?.aborted === true) {
+    request.done()
+    return plain
+  }
+  const early = await within(request.failed, EXIT_MS)
+  const told = early ?? (supervised.serving ? undefined : await within(request.failed, VERDICT_MS))
   request.done()
-  return told
+  return told ?? plain
+}
+
+async function within<T>(wanted: Promise<T>, ms: number): Promise<T | undefined> {
+  const waiting = new AbortController()
+  const first = await Promise.race([wanted, pause(systemClock, ms, waiting.signal).then(() => undefined)])
+  waiting.abort()
+  return first
 }
 
 async function freePort(host: string): Promise<number> {

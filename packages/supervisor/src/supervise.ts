@@ -59,6 +59,11 @@ class Supervisor implements Supervised {
     return this.#state
   }
 
+  get serving(): boolean {
+    const { status } = this.#state
+    return (status === 'ready' || status === 'busy') && this.#run?.ending === false
+  }
+
   get pid(): number | null {
     return this.#run?.leader?.pid ?? null
   }
@@ -73,7 +78,7 @@ class Supervisor implements Supervised {
       await this.#loop
       if (this.#stops !== stops) throw this.#notRunning() // I3: a later stop has won
     }
-    if (this.#serves()) return
+    if (this.serving) return
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#waiters.push({ resolve, reject })
     if (this.#loop === undefined) this.#begin()
@@ -90,7 +95,7 @@ class Supervisor implements Supervised {
     const look = (): void => {
       const fault = refused()
       if (fault !== undefined) reject(fault)
-      else if (this.#serves()) resolve()
+      else if (this.serving) resolve()
     }
     const off = this.#stream.on((event) => {
       if (event.type === 'state') queueMicrotask(look) // after the loop has moved on
@@ -128,7 +133,7 @@ class Supervisor implements Supervised {
   }
 
   request(init: RequestInit = {}): InFlightRequest {
-    if (this.#serves()) return this.#inFlight.open(init)
+    if (this.serving) return this.#inFlight.open(init)
     if (this.#state.status === 'given_up' || this.#state.status === 'failed') throw this.#state.fault
     throw this.#notRunning()
   }
@@ -315,11 +320,6 @@ class Supervisor implements Supervised {
   /** Read anew: others change it while we wait. */
   #wished(): 'run' | 'stop' | 'restart' {
     return this.#wish
-  }
-
-  #serves(): boolean {
-    const { status } = this.#state
-    return (status === 'ready' || status === 'busy') && this.#run?.ending === false
   }
 
   #notRunning(): Fault {

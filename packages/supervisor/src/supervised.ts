@@ -31,6 +31,8 @@ export type Supervised = AsyncDisposable & {
   readonly id: string
   readonly name: string
   readonly state: ChildState
+  /** Takes requests now. False also in the moment between an exit and its report. */
+  readonly serving: boolean
   readonly pid: number | null
   /** How the latest run ended, where one has. */
   readonly report: ExitReport | null

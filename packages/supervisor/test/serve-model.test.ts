@@ -49,6 +49,17 @@ describe('a model server', () => {
     assert.equal(await (await model.fetch('/whole')).text(), 'all of it')
   })
 
+  it('that only drops a connection is not blamed for a crash', async () => {
+    await using model = server()
+    await model.start()
+    const pid = model.supervised.pid
+    const response = await model.fetch('/drops')
+    const fault = await faultBy(response.text())
+    assert.equal(fault.category, 'model_stream_interrupted')
+    assert.equal(model.supervised.pid, pid)
+    assert.equal(model.supervised.state.status, 'ready')
+  })
+
   it('leaves a cancelled stream to its canceller', async () => {
     await using model = server()
     await model.start()

@@ -18,6 +18,9 @@ const server = http.createServer((request, response) => {
     case '/stream':
       response.write('data: one\n\n')
       return
+    case '/drops':
+      response.write('data: one\n\n', () => response.destroy())
+      return
     case '/crash':
       process.stderr.write('CUDA error: out of memory\n', () => process.abort())
       return
