@@ -126,6 +126,8 @@ class RunningGateway {
     } finally {
       this.#underWay--
       if (!req.complete) drain(req)
+      // A connection that falls idle while we close would keep us open for its whole keep-alive time.
+      if (this.#isClosing) onceClosed(res, () => this.#server.closeIdleConnections())
     }
   }
 
@@ -244,4 +246,9 @@ function drain(req: IncomingMessage): void {
   })
   req.on('error', () => req.destroy())
   req.resume()
+}
+
+function onceClosed(res: ServerResponse, then: () => void): void {
+  if (res.closed) then()
+  else res.once('close', then)
 }

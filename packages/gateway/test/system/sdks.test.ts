@@ -35,8 +35,8 @@ import {
   textBlock,
   toolAnswer,
   toolMessage,
-} from '../../model/test/fake-model.ts'
-import { stand } from './client.ts'
+} from '../../../model/test/fake-model.ts'
+import { stand } from '../client.ts'
 
 setTracingDisabled(true)
 
