@@ -64,7 +64,7 @@ export class TurnView {
         this.#note('taken_over', 'the daemon was restarted', 'picked up at the last safe point')
         return [this.#line('warn', '↻ the daemon was restarted; the turn goes on from the last safe point')]
       case 'turn-end':
-        return this.#midLine ? [this.#line('plain', '')] : []
+        return this.#midLine ? [{ kind: 'text', tone: 'plain', text: '\n' }] : []
       case 'turn-error':
         return [this.#line('bad', `✗ ${event.error}`), this.#line('dim', `  ${event.category}: ${event.errorRaw}`)]
     }

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Fault } from '@breakfall/faults'
+import type { SessionEvent } from '@breakfall/wire'
+import { withoutControls } from '../src/render/paint.ts'
+import { TurnView } from '../src/render/turn-view.ts'
+
+const at = '2026-11-15T12:00:00.000Z'
+let seq = 0
+const event = (fields: object): SessionEvent =>
+  ({ seq: ++seq, sessionId: 's', turnId: 't', at, ...fields }) as SessionEvent
+const words = (view: TurnView, fields: object): string =>
+  view
+    .show(event(fields))
+    .map(({ kind, text }) => text + (kind === 'line' ? '\n' : ''))
+    .join('')
+const fault = new Fault('model_stream_interrupted', { errorRaw: 'read ECONNRESET' }).report
+
+test('deltas of one part run on in one line, another part begins a new one', () => {
+  const view = new TurnView()
+  const shown = [
+    words(view, { type: 'reasoning-delta', step: 1, attempt: 1, part: 'p1', text: 'think ' }),
+    words(view, { type: 'reasoning-delta', step: 1, attempt: 1, part: 'p1', text: 'more' }),
+    words(view, { type: 'text-delta', step: 1, attempt: 1, part: 'p2', text: 'say' }),
+    words(view, { type: 'turn-end', text: 'say', usage: {}, steps: 1, faultsSurvived: 0 }),
+  ].join('')
+  assert.equal(shown, 'think more\nsay\n')
+})
+
+test('what is void is said to be void before it is shown again', () => {
+  const view = new TurnView()
+  words(view, { type: 'text-delta', step: 1, attempt: 1, part: 'p1', text: 'half' })
+  assert.match(words(view, { type: 'part-discarded', step: 1, attempt: 1, part: 'p1', because: fault }), /^\n.*void/)
+})
+
+test('a retry names the fault, what is done about it, when, and which try it was; the summary remembers it', () => {
+  const view = new TurnView()
+  const shown = words(view, {
+    type: 'retry',
+    step: 1,
+    attempt: 1,
+    fault,
+    action: 'retry',
+    delayMs: 420,
+    nextAt: at,
+    max: 6,
+  })
+  assert.equal(shown, '⚡ model_stream_interrupted: read ECONNRESET → asked again in 420 ms (1/6)\n')
+  assert.deepEqual(view.survived, [
+    { category: 'model_stream_interrupted', what: 'read ECONNRESET', how: 'asked again' },
+  ])
+})
+
+test("a tool's output is cut after a dozen lines, and its exit code is shown where it is not zero", () => {
+  const view = new TurnView()
+  words(view, {
+    type: 'tool-call',
+    step: 1,
+    callId: 'c',
+    tool: 'bash',
+    arguments: { command: 'seq 100\necho' },
+    execId: 'e',
+  })
+  const shown = words(view, {
+    type: 'tool-output',
+    callId: 'c',
+    stream: 'stdout',
+    text: Array.from({ length: 100 }, (_, i) => `${i}\n`).join(''),
+  })
+  assert.equal(shown.trim().split('\n').length, 13)
+  assert.match(
+    words(view, { type: 'tool-result', callId: 'c', outcome: 'failed', text: '', exit: { code: 7 } }),
+    /exit 7/,
+  )
+})
+
+test('files that a turn wrote are listed', () => {
+  const view = new TurnView()
+  words(view, { type: 'tool-call', step: 1, callId: 'c', tool: 'edit', arguments: { path: 'a.ts' }, execId: 'e' })
+  assert.deepEqual([...view.filesChanged], ['a.ts'])
+})
+
+test('escape sequences in output cannot move the cursor, rename the window or hide text', () => {
+  assert.equal(withoutControls('a\x1b[2J\x1b]0;evil\x07b\x1b[31mc\x08\x9bd\r\ne\tf'), 'abcd\ne\tf')
+})
