@@ -87,7 +87,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     let closing: Promise<void> | undefined
     const close = async (stopRunner: boolean): Promise<void> => {
       parts.beginClosing()
-      for (const session of sessions.loader.all) session.interrupt(new Fault('shutting_down'))
+      for (const session of sessions.loader.all)
+        session.interrupt(new Fault('cancelled', { facts: { name: 'shutdown' } }))
       await within(engine.allSettled(), limits.shutdownMs)
       for (const session of sessions.loader.all) session.feed.end('shutting_down')
       sockets.close()
@@ -170,7 +171,7 @@ async function assemble(
     },
     streamAnswer: options.streamAnswer ?? streamAnswer,
     explainModelFault: async (fault) => (await localModel?.explain(fault)) ?? fault,
-    modelReady: async (signal) => await localModel?.ready(signal),
+    modelReady: async (signal) => localModel?.ready(signal),
     fingerprint: () => config.fingerprint(),
     scrub: (text) => secrets.scrub(text),
     systemPrompt: systemPromptOf(options),

@@ -70,7 +70,7 @@ export class WebSocketApi {
     const connection = new Connection(ws, this.#options)
     const heartbeat = setInterval(() => ws.ping(), this.#options.limits.heartbeatMs)
     heartbeat.unref()
-    ws.on('message', (data) => void connection.take(String(data)))
+    ws.on('message', (data) => void connection.take((data as Buffer).toString('utf8')))
     ws.on('error', () => ws.terminate()) // a frame too large or not UTF-8; the close below says the rest
     ws.on('close', () => {
       clearInterval(heartbeat)
@@ -134,23 +134,29 @@ class Connection {
     switch (method) {
       case 'prompt': {
         const { sessionId, idempotencyKey, ...request } = given as Params['prompt']
-        return void result(await sessions.prompt(sessionId, request, idempotencyKey))
+        result(await sessions.prompt(sessionId, request, idempotencyKey))
+        return undefined
       }
       case 'cancel': {
         const { turnId, reason } = given as Params['cancel']
-        return void result((await sessions.cancel(turnId, { actor: 'user', reason: reason ?? null })).turn)
+        result((await sessions.cancel(turnId, { actor: 'user', reason: reason ?? null })).turn)
+        return undefined
       }
       case 'resume':
-        return void result(await sessions.resume((given as Params['resume']).turnId))
+        result(await sessions.resume((given as Params['resume']).turnId))
+        return undefined
       case 'sessions':
-        return void result(await sessions.list((given as Params['sessions']).cursor))
+        result(await sessions.list((given as Params['sessions']).cursor))
+        return undefined
       case 'session':
-        return void result(await sessions.get((given as Params['session']).sessionId))
+        result(await sessions.get((given as Params['session']).sessionId))
+        return undefined
       case 'unsubscribe': {
         const { sessionId } = given as Params['unsubscribe']
         this.#subscriptions.get(sessionId)?.abort()
         this.#subscriptions.delete(sessionId)
-        return void result({ sessionId })
+        result({ sessionId })
+        return undefined
       }
       case 'subscribe': {
         const { sessionId, after } = given as Params['subscribe']

@@ -94,22 +94,22 @@ class Answer {
         return
       case 'text-delta':
       case 'reasoning-delta':
-        return await this.#delta(event)
+        return this.#delta(event)
       case 'tool-draft':
-        return await this.#drafted(event)
+        return this.#drafted(event)
       case 'tool-call':
         this.#calls.push(event)
         return
       case 'part-discarded':
-        return await this.#discarded(event)
+        return this.#discarded(event)
       case 'attempt-failed':
-        return await this.#failed(event)
+        return this.#failed(event)
       case 'usage':
         return
       case 'done':
-        return await this.#done(event)
+        return this.#done(event)
       case 'fault':
-        return await this.#gaveUp(event.fault)
+        return this.#gaveUp(event.fault)
     }
   }
 
@@ -134,12 +134,13 @@ class Answer {
   async #discarded({ attempt, part, because }: EventOf<'part-discarded'>): Promise<void> {
     if (!this.#shown.delete(`${attempt} ${part}`)) return // nobody has seen anything of it
     // Stopped on purpose: what was said stays said. A daemon that takes the turn up again discards it then.
-    if (this.#session.signal.aborted) return await this.#out.flush()
+    if (this.#session.signal.aborted) return this.#out.flush()
     await this.#out.flush(this.#draft('part-discarded', { attempt, part, because: await this.#told(because) }))
   }
 
   async #failed({ attempt, fault, action, delayMs, max }: EventOf<'attempt-failed'>): Promise<void> {
     if (action !== 'retry' && action !== 'resume' && action !== 'fallback') return // the final fault says the rest
+    if (this.#session.signal.aborted) return
     const nextAt = new Date(this.#ports.now() + delayMs).toISOString()
     await this.#out.flush(
       this.#draft('retry', { attempt, fault: await this.#told(fault), action, delayMs, nextAt, max }), // I2
@@ -150,7 +151,7 @@ class Answer {
 
   async #done({ usage, proven }: EventOf<'done'>): Promise<void> {
     await this.#out.flush()
-    if (this.#calls.length > 0) return await this.#called(usage)
+    if (this.#calls.length > 0) return this.#called(usage)
     const turn = this.#session.fold.turn as TurnFold
     await this.#session.append({
       type: 'turn-end',
@@ -195,7 +196,7 @@ class Answer {
       deadlineAt: deadlineAt(turn, policy),
     }
     const decision = decide(fault, situation, policy, this.#ports.now()) // I3
-    if (decision.action === 'compact') return await this.#compact(fault)
+    if (decision.action === 'compact') return this.#compact(fault)
     if (decision.action === 'park' || decision.action === 'stop') throw new GivenUp(fault, decision)
     throw new GivenUp(fault, { action: 'stop', because: 'attempts_spent' })
   }

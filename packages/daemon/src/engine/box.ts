@@ -54,8 +54,7 @@ async function created(session: LiveSession, client: RunnerClient): Promise<Box>
     return await client.createBox({ ...session.data.box, id: session.boxId }, { signal })
   } catch (thrown) {
     // Made before a crash, or by a call whose answer got lost: it bears this session's id, so it is this session's.
-    if (isFault(thrown) && thrown.category === 'box_already_exists')
-      return await client.getBox(session.boxId, { signal })
+    if (isFault(thrown) && thrown.category === 'box_already_exists') return client.getBox(session.boxId, { signal })
     throw thrown
   }
 }

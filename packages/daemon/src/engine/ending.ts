@@ -58,7 +58,7 @@ export async function failTurn(
   if (why === 'deadline') {
     const limit = duration(session.policy.deadlineMs ?? 0)
     const fault = new Fault('deadline_exceeded', { facts: { limit }, stopped: 'deadline_passed' })
-    return await stopTurn(ports, session, open, fault, { actor: 'deadline' })
+    return stopTurn(ports, session, open, fault, { actor: 'deadline' })
   }
   const fault = why === 'crash_loop' ? crashLoop() : stepsSpent(session.policy.stepsMax)
   await stopTurn(ports, session, open, fault, {})
@@ -92,7 +92,7 @@ async function stopTurn(
   const told = isUnsure ? fault.with({ sideEffects: 'unknown' }) : fault
   await session.transact(({ turn }) => {
     if (turn === null) return null // I1
-    const results = outcomes.map(([call, { isUnsure: _, ...outcome }]) => resultOf(turn, call, outcome))
+    const results = outcomes.map(([call, { outcome, text, exit }]) => resultOf(turn, call, { outcome, text, exit }))
     return { drafts: [...results, { ...terminal(turn.id, told.report), ...more }] }
   })
 }

@@ -59,7 +59,7 @@ export class Engine {
   async #loop(session: LiveSession): Promise<void> {
     const log = this.#ports.log.child({ sessionId: session.id })
     while (!session.isBroken) {
-      if (this.#ports.isClosing()) return await this.#handOver(session)
+      if (this.#ports.isClosing()) return this.#handOver(session)
       const command = this.#next(session)
       if (command.do === 'rest') return
       session.rearm()
@@ -89,43 +89,43 @@ export class Engine {
       case 'start':
         return void (await session.append({ type: 'turn-start', turnId: command.turn.id, prompt: command.turn.prompt }))
       case 'cancel':
-        return await cancelTurn(ports, session, command.cancel, command.open)
+        return cancelTurn(ports, session, command.cancel, command.open)
       case 'fail':
-        return await failTurn(ports, session, command.why, command.open)
+        return failTurn(ports, session, command.why, command.open)
       case 'stay-parked':
-        return await stayParked(ports, session, command.parked)
+        return stayParked(ports, session, command.parked)
       case 'pause':
-        return await pause(command.until - ports.now(), session.signal)
+        return pause(command.until - ports.now(), session.signal)
       case 'discard':
         return void (await session.append(...command.parts.map((part) => discarded(turnId, part))))
       case 'begin-step':
         return void (await session.append({ type: 'step-start', turnId, step: command.step }))
       case 'answer':
-        return await performAnswer(ports, session, command.attempt)
+        return performAnswer(ports, session, command.attempt)
       case 'call':
-        return await performCall(ports, session, command.call)
+        return performCall(ports, session, command.call)
     }
   }
 
   /** I2: what a performer threw, turned into an event. */
   async #failed(session: LiveSession, thrown: unknown): Promise<void> {
-    if (thrown instanceof GivenUp) return await this.#gaveUp(session, thrown)
+    if (thrown instanceof GivenUp) return this.#gaveUp(session, thrown)
     const fault = classify(thrown, { boundary: 'daemon' })
-    if (fault.category === 'journal_full') return await this.#waitForRoom(session, fault)
+    if (fault.category === 'journal_full') return this.#waitForRoom(session, fault)
     if (isFault(thrown) && LOST.has(fault.category) && fault.report.boundary === 'journal') {
       session.isBroken = true
-      return await session.breakDown(fault)
+      return session.breakDown(fault)
     }
     if (session.signal.aborted) return // stopped on purpose: `next` knows why
-    if (fault.report.next === 'park') return await this.#gaveUp(session, this.#parking(session, fault))
+    if (fault.report.next === 'park') return this.#gaveUp(session, this.#parking(session, fault))
     this.#ports.log.error({ err: thrown, sessionId: session.id, turnId: session.fold.turn?.id }, 'turn failed')
     await this.#orWait(session, () => endTurn(session, fault.with({ stopped: 'not_retryable' })))
   }
 
   async #gaveUp(session: LiveSession, { fault, decision }: GivenUp): Promise<void> {
     await this.#orWait(session, async () => {
-      if (decision.action === 'park') return await parkTurn(this.#ports, session, fault, decision.resumeAt)
-      return await endTurn(session, faultFrom({ ...fault, stopped: decision.because }))
+      if (decision.action === 'park') return parkTurn(this.#ports, session, fault, decision.resumeAt)
+      return endTurn(session, faultFrom({ ...fault, stopped: decision.because }))
     })
   }
 

@@ -114,7 +114,7 @@ function onFiles(
     } catch (thrown) {
       if (!isBoxGone(thrown)) throw thrown
       const { filesKept } = await replaceBox(session, client)
-      return filesKept ? await work(client, await ensureBox(session, client, runnerId)) : BOX_LOST
+      return filesKept ? work(client, await ensureBox(session, client, runnerId)) : BOX_LOST
     }
   })
 }

@@ -53,7 +53,7 @@ export class SessionLoader {
     if (live !== undefined) return live
     const loading = this.#loading.get(id) ?? this.#load(id).finally(() => this.#loading.delete(id)) // I1
     this.#loading.set(id, loading)
-    return await loading
+    return loading
   }
 
   forget(id: string, reason: string): void {

@@ -61,8 +61,8 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
     if (now >= deadline) return
     if (resumeAt !== null && now >= resumeAt) return void (await resumeTurn(session, 'time'))
     if (now >= spentAt)
-      return await endTurn(session, new Fault(parked.fault.category, { ...parked.fault, stopped: 'park_time_spent' })) // I3
-    if (now >= lookAt && (await isReady(ports, session, kind, before))) return void (await resumedOrFull(session))
+      return endTurn(session, new Fault(parked.fault.category, { ...parked.fault, stopped: 'park_time_spent' })) // I3
+    if (now >= lookAt && (await isReady(ports, session, kind, before))) return resumedOrFull(session)
   }
 }
 
@@ -91,11 +91,11 @@ async function isReady(
 ): Promise<boolean> {
   switch (kind) {
     case 'runner':
-      return await ports.runner.probe(session.data.runnerId, session.signal)
+      return ports.runner.probe(session.data.runnerId, session.signal)
     case 'model':
-      return await takesConnections((await ports.model()).baseUrl, session.signal)
+      return takesConnections((await ports.model()).baseUrl, session.signal)
     case 'journal':
-      return await hasRoom(ports.stateDir)
+      return hasRoom(ports.stateDir)
     case 'config':
       return (await ports.fingerprint()) !== before
     case 'time':

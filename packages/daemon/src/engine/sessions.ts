@@ -79,7 +79,7 @@ export class Sessions {
     const session = await this.open(id)
     const admission = this.#admissions.get(session) ?? new Mutex()
     this.#admissions.set(session, admission)
-    return await admission.run(async () => {
+    return admission.run(async () => {
       const requestHash = hashOf({ prompt: request.prompt, queue: request.queue ?? false })
       const known = key === undefined ? undefined : await this.#store.getKey(id, key)
       if (known !== undefined) return receiptOf(known, requestHash)

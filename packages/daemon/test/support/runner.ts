@@ -51,7 +51,7 @@ export async function testRunner(
 /** A port where nothing listens. */
 export async function unboundPort(): Promise<number> {
   const { createServer } = await import('node:net')
-  return await new Promise((resolve) => {
+  return new Promise((resolve) => {
     const server = createServer().listen(0, '127.0.0.1', () => {
       const address = server.address()
       server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))

@@ -49,7 +49,7 @@ async function startRig(
   t.after(() => daemon.close())
   const restart = async (): Promise<Rig> => {
     await daemon.close()
-    return await startRig(t, model, options)
+    return startRig(t, model, options)
   }
   return { daemon, api: new Api(daemon), model, stateDir: options.stateDir, restart }
 }

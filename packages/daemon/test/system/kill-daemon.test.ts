@@ -32,7 +32,7 @@ type Place = {
   readonly stateDir: string
   readonly model: ScriptedModel
   readonly options: object
-  workspace(name: string): string
+  readonly workspace: (name: string) => string
 }
 
 async function place(t: TestContext): Promise<Place> {

@@ -33,7 +33,7 @@ test('an unbound runner with parking off ends in the turn-error of the seed, ove
       socket.send(JSON.stringify({ id: 2, method: 'prompt', params: { sessionId: session.id, prompt } }))
     })
     socket.on('message', (data) => {
-      const { event } = JSON.parse(String(data)) as { event?: SessionEvent }
+      const { event } = JSON.parse((data as Buffer).toString('utf8')) as { event?: SessionEvent }
       if (event === undefined) return
       overSocket.push(event)
       if (event.type === 'turn-error' || event.type === 'turn-end') resolve()

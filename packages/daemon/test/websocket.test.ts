@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { test, type TestContext } from 'node:test'
+import type { SessionEvent } from '@breakfall/wire'
+import { WebSocket } from 'ws'
+import { rig } from './support/setup.ts'
+
+type Frame = {
+  id?: unknown
+  result?: Record<string, unknown>
+  error?: Record<string, unknown>
+  event?: SessionEvent
+  reset?: object
+}
+
+class Client {
+  readonly socket: WebSocket
+  readonly frames: Frame[] = []
+  #wake: (() => void) | undefined
+
+  constructor(t: TestContext, url: string, protocols: string[], options: object = {}) {
+    this.socket = new WebSocket(`${url.replace('http', 'ws')}/v1/ws`, protocols, options)
+    this.socket.on('message', (data) => {
+      this.frames.push(JSON.parse((data as Buffer).toString('utf8')) as Frame)
+      this.#wake?.()
+    })
+    t.after(() => this.socket.terminate())
+  }
+
+  send(frame: object): void {
+    this.socket.send(JSON.stringify(frame))
+  }
+
+  async until(accept: (frame: Frame) => boolean): Promise<Frame> {
+    for (;;) {
+      const found = this.frames.find(accept)
+      if (found !== undefined) return found
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+}
+
+test('prompt, subscribe, cancel and look-ups go over one socket, with the same events as SSE', async (t) => {
+  const { api, daemon } = await rig(t, (asked) =>
+    asked.messages.at(-1)?.content === 'slow' ? { text: 'x'.repeat(500), pauseMs: 30 } : { text: 'hi' },
+  )
+  const client = new Client(t, daemon.url, ['breakfall.v1', `breakfall.token.${daemon.token}`])
+  await once(client.socket, 'open')
+  assert.equal(client.socket.protocol, 'breakfall.v1')
+  const { id } = await api.session()
+  client.send({ id: 1, method: 'subscribe', params: { sessionId: id, after: 0 } })
+  client.send({ id: 'two', method: 'prompt', params: { sessionId: id, prompt: 'quick', idempotencyKey: 'k' } })
+  const receipt = await client.until((frame) => frame.id === 'two')
+  assert.equal(receipt.result?.['seq'], 1)
+  await client.until((frame) => frame.event?.type === 'turn-end')
+  assert.deepEqual(
+    client.frames.flatMap((frame) => frame.event ?? []),
+    await api.events(id),
+  )
+  client.send({ id: 3, method: 'prompt', params: { sessionId: id, prompt: 'slow' } })
+  const slow = await client.until((frame) => frame.id === 3)
+  client.send({ id: 4, method: 'cancel', params: { turnId: slow.result?.['turnId'], reason: 'enough' } })
+  const error = await client.until((frame) => frame.event?.type === 'turn-error')
+  assert.equal(error.event?.['category'], 'cancelled')
+  client.send({ id: 5, method: 'sessions', params: {} })
+  client.send({ id: 6, method: 'session', params: { sessionId: id } })
+  client.send({ id: 7, method: 'resume', params: { turnId: slow.result?.['turnId'] } })
+  client.send({ id: 8, method: 'session', params: { sessionId: 'nope' } })
+  client.send({ id: 9, method: 'dance' })
+  client.send({ id: 10, method: 'unsubscribe', params: { sessionId: id } })
+  assert.equal((await client.until((frame) => frame.id === 6)).result?.['id'], id)
+  assert.equal((await client.until((frame) => frame.id === 7)).error?.['category'], 'turn_not_parked')
+  assert.equal((await client.until((frame) => frame.id === 8)).error?.['category'], 'not_found')
+  assert.equal((await client.until((frame) => frame.id === 9)).error?.['category'], 'invalid_request')
+  await client.until((frame) => frame.id === 10)
+  const before = client.frames.length
+  await api.ended(id, await api.prompt(id, 'unheard'))
+  assert.equal(client.frames.length, before)
+})
+
+test('a frame that is no JSON gets an error and the connection stays', async (t) => {
+  const { daemon } = await rig(t, () => ({}))
+  const client = new Client(t, daemon.url, [], { headers: { authorization: `Bearer ${daemon.token}` } })
+  await once(client.socket, 'open')
+  client.socket.send('{not json')
+  assert.equal((await client.until((frame) => frame.error !== undefined)).error?.['category'], 'invalid_request')
+  client.send({ id: 1, method: 'sessions' })
+  assert.deepEqual((await client.until((frame) => frame.id === 1)).result, { sessions: [] })
+})
+
+test('without the token, under a foreign name or on another path there is no socket', async (t) => {
+  const { daemon } = await rig(t, () => ({}))
+  const refused = async (protocols: string[], options: object, path = '/v1/ws'): Promise<number> => {
+    const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}${path}`, protocols, options)
+    const [, res] = (await once(socket, 'unexpected-response')) as [unknown, { statusCode: number; resume(): void }]
+    res.resume()
+    return res.statusCode
+  }
+  const good = { authorization: `Bearer ${daemon.token}` }
+  assert.equal(await refused([], {}), 401)
+  assert.equal(await refused(['breakfall.v1', 'breakfall.token.wrong'], {}), 401)
+  assert.equal(await refused([], { headers: { ...good, origin: 'https://evil.example' } }), 403)
+  assert.equal(await refused([], { headers: { ...good, host: 'evil.example' } }), 403)
+  assert.equal(await refused([], { headers: good }, '/v1/other'), 404)
+})
