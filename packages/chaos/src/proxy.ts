@@ -8,8 +8,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { connect as connectTcp } from 'node:net'
 import { duplexPair, type Duplex } from 'node:stream'
 import { connect as connectTls } from 'node:tls'
+import { Fault } from '@breakfall/faults'
 import { reset, standsFor } from './connection.ts'
-import { runExchange } from './exchange.ts'
+import { type Forwarded, runExchange } from './exchange.ts'
 import type { ChaosFault } from './fault-kinds.ts'
 import { type Injection, InjectionLog, type ProxyEvent } from './injections.ts'
 import { type Asked, faultFor, NO_FAULTS, type Plan, type PlanInput, readPlan } from './plan.ts'
@@ -70,9 +71,10 @@ class ProxyServer {
   #connections = 0
   #port = 0
   #isRefusing = false
+  #refusals = 0
 
   constructor(options: FaultProxyOptions) {
-    this.#upstream = new URL(options.upstream)
+    this.#upstream = upstreamOf(options.upstream)
     this.#host = options.host ?? '127.0.0.1'
     this.#now = options.now ?? Date.now
     this.#bodyBytesMax = options.bodyBytesMax ?? BODY_BYTES_MAX
@@ -121,7 +123,14 @@ class ProxyServer {
     if (this.#isRefusing || this.#stale.has(req.socket)) return reset(req.socket)
     let asked: Asked | undefined
     let fault: ChaosFault | undefined
-    const state = { isHit: false }
+    let isLogged = false
+    const log = (outcome: Injection['outcome'], forwarded: Forwarded): void => {
+      if (asked === undefined || fault === undefined || isLogged) return
+      isLogged = true
+      const { ordinal: request, fingerprint, attempt } = asked
+      const at = new Date(this.#now()).toISOString()
+      this.#log.add({ at, request, fingerprint, attempt, method, path, fault, outcome, ...forwarded })
+    }
     try {
       const body = await this.#readBody(req, res)
       if (body === undefined) return
@@ -140,16 +149,11 @@ class ProxyServer {
         gone: gone.signal,
         refuse: (ms) => this.#refuse(ms),
         makeStale: () => this.#stale.add(req.socket),
-        onHit: (outcome, forwarded) => {
-          if (asked === undefined || fault === undefined || state.isHit) return
-          state.isHit = true
-          const { ordinal: request, fingerprint, attempt } = asked
-          const at = new Date(this.#now()).toISOString()
-          this.#log.add({ at, request, fingerprint, attempt, method, path, fault, outcome, ...forwarded })
-        },
+        onHit: log,
       })
       this.#log.tell({ type: 'answered', status: res.statusCode, method, path })
     } catch (error) {
+      log('missed', { bytes: 0, events: 0 }) // The upstream failed, or the client left, before the fault had its turn.
       if (gone.signal.aborted) this.#log.tell({ type: 'client_left', method, path })
       else await this.#upstreamFailed(error, req, res)
     }
@@ -207,9 +211,12 @@ class ProxyServer {
   }
 
   async #refuse(ms: number): Promise<void> {
+    this.#refusals += 1
     await this.#down()
     const timer = setTimeout(() => {
       this.#timers.delete(timer)
+      this.#refusals -= 1
+      if (this.#refusals > 0) return // Windows overlap: the last one opens.
       // Another program may have taken the port meanwhile: then it stays refused, which the next caller sees.
       this.#up().catch((error: unknown) => this.#log.tell({ type: 'upstream_failed', method: '', path: '', error }))
     }, ms)
@@ -228,6 +235,14 @@ class ProxyServer {
     this.#isRefusing = false
     this.#log.tell({ type: 'listening' })
   }
+}
+
+function upstreamOf(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
+  const error = `the upstream must be an http or https URL, got ${JSON.stringify(text)}`
+  const errors = [{ field: 'upstream', expected: 'an http or https URL', got: JSON.stringify(text) }]
+  throw new Fault('invalid_request', { error, errorRaw: error, errors })
 }
 
 function planOf(plan: Plan | PlanInput | string): Plan {

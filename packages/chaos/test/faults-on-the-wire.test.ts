@@ -223,7 +223,7 @@ test('slow headers come late and whole', async (t) => {
   assert.equal(dechunk(answer.text).body, TEXT_EVENTS.join(''))
 })
 
-test('a refuse window resets the request, refuses the port, and opens it again', async (t) => {
+test('a refuse window resets the request, refuses the port, and opens it again', { timeout: 20_000 }, async (t) => {
   const { proxy } = await start(t, { kind: 'refuse', ms: 150 })
   assert.equal((await rawRequest(proxy.port, CHAT)).ending, 'reset')
   assert.equal((await rawRequest(proxy.port, CHAT)).error, 'ECONNREFUSED')

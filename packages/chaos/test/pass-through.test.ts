@@ -142,12 +142,21 @@ test('a client that leaves takes its upstream request along, in a stall as well'
 test('an upstream that cannot be reached is said so, and is not taken for an injected fault', async (t) => {
   const upstream = await startUpstream(() => {})
   await upstream.close()
-  const proxy = await proxyTo(t, upstream.url)
+  const proxy = await proxyTo(t, upstream.url, { plan: 'rate=1,faults=reset' })
   const answer = await fetch(`${proxy.url}/x`)
   assert.equal(answer.status, 502)
   assert.equal(answer.headers.get('x-breakfall-chaos'), 'upstream_failed')
   assert.match(await answer.text(), /ECONNREFUSED/)
-  assert.equal(proxy.injected.length, 0)
+  assert.deepEqual(
+    proxy.injected.map((injection) => injection.outcome),
+    ['missed'],
+  )
+})
+
+test('an upstream that is no URL is refused by name', async () => {
+  for (const upstream of ['localhost:80', '', 'ftp://x/']) {
+    await assert.rejects(startFaultProxy({ upstream }), /the upstream must be an http or https URL, got /)
+  }
 })
 
 test('an upstream that breaks inside its answer breaks the client too', async (t) => {
