@@ -13,8 +13,11 @@ import { addSegment, type Segment } from './prefix-gate.ts'
 import type { RelaySink, ResolvedRelayOptions } from './relay.ts'
 import { clientHeaders } from './relay-request.ts'
 
-/** `content` is text or reasoning; `tail` is what must not go out before the answer is proven. */
-export type FrameKind = 'lifecycle' | 'content' | 'tool' | 'tail'
+/**
+ * `content` is text or reasoning; `opening` begins a block that may stay empty, if the stream breaks there; `tail` is what
+ * must not go out before the answer is proven.
+ */
+export type FrameKind = 'lifecycle' | 'opening' | 'content' | 'tool' | 'tail'
 
 type Held = {
   readonly frame: SseFrame
@@ -134,7 +137,7 @@ export class ClientStream {
   #mustHold(kind: FrameKind): boolean {
     if (this.#isThrough) return false
     if (this.#options.hold === 'answer') return true // I2
-    if (kind === 'tail') return true
+    if (kind === 'tail' || kind === 'opening') return true
     if (kind === 'lifecycle') return !this.contentSent || this.#held.length > 0 // I1
     return this.#holdsTools && this.#options.hold === 'tools' // I2
   }

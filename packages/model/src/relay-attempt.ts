@@ -183,6 +183,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     }
     const isProvable = request.api === 'openai-chat' ? isTail : state.ended
     if (isProvable && !this.#isWhole) this.#prove()
+    if (this.#kind === 'lifecycle' && isBlockStart(json)) this.#kind = 'opening'
     const fresh = this.#isPartial ? freshOf(this.#texts) : undefined
     client.take(isTail && !this.#isWhole ? 'tail' : this.#kind, frame, json, fresh, this.#texts)
   }
@@ -233,6 +234,9 @@ function freshOf(texts: readonly Segment[]): ReadonlyMap<SegmentKind, string> {
   for (const { kind, text } of texts) fresh.set(kind, (fresh.get(kind) ?? '') + text)
   return fresh
 }
+
+const isBlockStart = (json: object | undefined): boolean =>
+  (json as { type?: unknown } | undefined)?.type === 'content_block_start'
 
 /** OpenAI's first frame. Anthropic's `message_start` is left out by the shape, which knows that it was sent. */
 function isOpening(json: object | undefined): boolean {

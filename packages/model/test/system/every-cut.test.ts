@@ -1,8 +1,8 @@
 /** For every byte of an answer: the stream ends there, in every way, and the consumer still holds exactly the answer. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ask } from './collect.ts'
-import { type Act, bytes, fin, head, lastChunk, raw, rst, startFakeModel } from './fake-model.ts'
+import { ask } from '../collect.ts'
+import { type Act, bytes, fin, head, lastChunk, raw, rst, startFakeModel } from '../fake-model.ts'
 
 const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
 const delta = (value: object, finish: string | null = null): string =>
