@@ -150,7 +150,7 @@ function publish(all: readonly Result[], ms: number): void {
     players.map(({ name }) => [name, ...rates.map((rate) => `${Math.round(share(name, rate) * 100)} %`)]),
   )
   const verdicts = table(
-    ['all runs with faults', ...VERDICTS, 'faults met', 'last fault of the runs that did not get through'],
+    ['all runs with faults', ...VERDICTS, 'faults met', 'last fault before wrong, error or hang'],
     players.map(({ name }) => {
       const theirs = all.filter((result) => result.client === name && result.rate > 0)
       const counts = VERDICTS.map((verdict) => theirs.filter((result) => result.verdict === verdict).length)
@@ -192,7 +192,7 @@ a row come once in about 1,400 steps, and then it ends with a fault (the daemon 
 function killers(results: readonly Result[]): string {
   const counts = new Map<string, number>()
   for (const { verdict, why } of results) {
-    if (verdict === 'exact') continue
+    if (verdict === 'exact' || verdict === 'repeated') continue
     const kind = why.split(':')[0] ?? ''
     counts.set(kind, (counts.get(kind) ?? 0) + 1)
   }
