@@ -1,6 +1,6 @@
 /** `breakfall doctor`: looks at this machine the way a run would, and says for each trouble how to mend it. */
 import { spawnSync } from 'node:child_process'
-import { accessSync, constants, existsSync, mkdirSync, readdirSync, statfsSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, statfsSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { isFault } from '@breakfall/faults'
@@ -8,6 +8,7 @@ import type { LoadedConfig } from '../config/load.ts'
 import { findDaemon } from '../locate-daemon.ts'
 import { chooseModel, listModels } from '../model-choice.ts'
 import type { Output } from '../output.ts'
+import { prepareStateDir } from '../start-trouble.ts'
 
 export type Finding = {
   readonly check: string
@@ -95,16 +96,9 @@ function checkSandbox(): Finding {
 
 function checkState(stateDir: string): Finding {
   try {
-    mkdirSync(stateDir, { recursive: true, mode: 0o700 })
-    accessSync(stateDir, constants.W_OK | constants.R_OK)
-    return { check: 'state', verdict: 'ok', found: stateDir }
+    return { check: 'state', verdict: 'ok', found: prepareStateDir(stateDir) }
   } catch (error) {
-    return {
-      check: 'state',
-      verdict: 'bad',
-      found: `${stateDir} cannot be written (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`,
-      fix: 'choose another with --state-dir or [daemon] stateDir',
-    }
+    return { check: 'state', verdict: 'bad', found: isFault(error) ? error.error : String(error) }
   }
 }
 

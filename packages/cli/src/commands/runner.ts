@@ -3,19 +3,26 @@ import { EXIT_CODES } from '@breakfall/faults'
 import { startRunner } from '@breakfall/runner'
 import { join } from 'node:path'
 import type { Context } from '../program.ts'
+import { listenFault, prepareStateDir } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
 
 export async function runnerCommand({ out, options, stateDir: base }: Context): Promise<number> {
-  const stateDir = (options['stateDir'] as string | undefined) ?? join(base, 'runner')
+  const stateDir = prepareStateDir((options['stateDir'] as string | undefined) ?? join(base, 'runner'))
+  const host = options['host'] as string
+  const port = options['port'] as number
   const idle = options['idleExitMs'] as string | undefined
   const runner = await startRunner({
     stateDir,
     tokenFile: (options['tokenFile'] as string | undefined) ?? join(stateDir, 'token'),
-    port: options['port'] as number,
-    host: options['host'] as string,
+    port,
+    host,
     allowWorkspace: (options['allowWorkspace'] as string[] | undefined) ?? [],
     allowIsolation: options['allowIsolation'] === 'process' ? ['process'] : [],
     idleExitMs: idle === undefined ? null : Number(idle),
+    onIdle: () => process.exit(EXIT_CODES.finished),
+    onTrouble: (line) => out.say(line),
+  }).catch((error: unknown) => {
+    throw listenFault(error, host, port)
   })
   if (out.json)
     out.data({

@@ -9,6 +9,7 @@ import { configFlags } from '../flags.ts'
 import { readToken } from '../locate-daemon.ts'
 import { chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
 import type { Context } from '../program.ts'
+import { listenFault, prepareStateDir } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
 import { untilIdle } from '../until-idle.ts'
 
@@ -16,18 +17,23 @@ export async function up(context: Context): Promise<number> {
   const { out, options, loaded, env } = context
   const choice = await chooseModel(loaded, env, listModels)
   const isOwned = options['untilIdle'] === true
+  const host = options['host'] as string
+  const port = loaded.config.daemon?.port ?? 0
+  const stateDir = prepareStateDir(context.stateDir)
   const daemon = await startDaemon({
-    stateDir: context.stateDir,
+    stateDir,
     ...liveConfig(loaded.config, choice, options, env),
     reload: () => {
       const again = loadConfig({ env, folder: process.cwd(), flags: configFlags(options) })
       return liveConfig(again.config, choice, options, env)
     },
-    port: loaded.config.daemon?.port ?? 0,
-    host: options['host'] as string,
+    port,
+    host,
     policy: loaded.config.policy,
     logLevel: env['BREAKFALL_LOG'] ?? (isOwned ? 'warn' : 'info'),
     ...(isOwned ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS } : {}),
+  }).catch((error: unknown) => {
+    throw listenFault(error, host, port)
   })
   const runner = await soon(daemon.findRunner())
   if (out.json)

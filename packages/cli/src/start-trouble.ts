@@ -1,0 +1,65 @@
+/** What can be wrong before a service starts, each with its own sentence. */
+import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { Fault, isFault } from '@breakfall/faults'
+
+/** Makes the state folder, or says why it cannot be. Level by level: a recursive mkdir in /proc never comes back. */
+export function prepareStateDir(folder: string): string {
+  const path = resolve(folder)
+  const missing: string[] = []
+  let existing = path
+  while (!existsSync(existing)) {
+    missing.unshift(existing)
+    existing = dirname(existing)
+  }
+  try {
+    if (!statSync(existing).isDirectory()) throw unusable(path, `${existing} is not a folder`)
+    for (const level of missing) mkdirSync(level, { mode: 0o700 })
+    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+    return path
+  } catch (error) {
+    if (isFault(error)) throw error
+    throw unusable(path, words((error as NodeJS.ErrnoException).code), error)
+  }
+}
+
+/** A service that could not take its port says so. */
+export function listenFault(error: unknown, host: string, port: number): unknown {
+  const code = (error as NodeJS.ErrnoException | undefined)?.code
+  if (code === 'EADDRINUSE')
+    return refusal(`port ${port} on ${host} is taken; choose another with --port, or 0 for a free one`, error)
+  if (code === 'EACCES' && port < 1024)
+    return refusal(
+      `port ${port} needs more rights than this user has; choose one from 1024 up, or 0 for a free one`,
+      error,
+    )
+  if (code === 'EADDRNOTAVAIL')
+    return refusal(`${host} is not an address of this machine; leave --host out to bind loopback`, error)
+  return error
+}
+
+// ---- details ----
+
+const refusal = (error: string, cause: unknown): Fault => new Fault('invalid_request', { error, cause })
+
+const unusable = (path: string, why: string, cause?: unknown): Fault =>
+  new Fault('invalid_request', {
+    error: `the state folder ${path} cannot be used: ${why}; choose another with --state-dir or [daemon] stateDir`,
+    cause,
+  })
+
+function words(code: string | undefined): string {
+  switch (code) {
+    case 'EACCES':
+    case 'EPERM':
+      return 'this user may not write there'
+    case 'EROFS':
+      return 'it is on a read-only file system'
+    case 'ENOSPC':
+      return 'the disk is full'
+    case undefined:
+      return 'it cannot be made'
+    default:
+      return `it cannot be made (${code})`
+  }
+}
