@@ -83,9 +83,12 @@ class Timed extends Transform {
 /** Every piece is late by its own delay, in order; pieces on their way overlap, so that latency does not become a speed limit. */
 class Delay extends Timed {
   readonly #delayMs: () => number
+  /** A queue, not a timer each: timers of different lengths may fire in another order within a millisecond. */
+  readonly #queue: { readonly bytes: Buffer; readonly dueAt: number }[] = []
   #dueAt = 0
   #held = 0
   #resume: TransformCallback | undefined
+  #flushed: TransformCallback | undefined
 
   constructor(delayMs: () => number) {
     super()
@@ -93,22 +96,32 @@ class Delay extends Timed {
   }
 
   override _transform(bytes: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
-    const now = performance.now()
-    this.#dueAt = Math.max(this.#dueAt, now + Math.max(0, this.#delayMs()))
+    this.#dueAt = Math.max(this.#dueAt, performance.now() + Math.max(0, this.#delayMs()))
     this.#held += bytes.length
-    this.later(this.#dueAt - now, () => {
-      this.#held -= bytes.length
-      this.push(bytes)
-      const resume = this.#resume
-      this.#resume = undefined
-      resume?.()
-    })
+    this.#queue.push({ bytes, dueAt: this.#dueAt })
+    if (this.#queue.length === 1) this.#await()
     if (this.#held < HELD_BYTES_MAX) done()
     else this.#resume = done
   }
 
   override _flush(done: TransformCallback): void {
-    this.later(this.#dueAt - performance.now() + 1, done)
+    if (this.#queue.length === 0) done()
+    else this.#flushed = done
+  }
+
+  #await(): void {
+    const next = this.#queue[0]
+    if (next === undefined) return
+    this.later(next.dueAt - performance.now(), () => {
+      this.#queue.shift()
+      this.#held -= next.bytes.length
+      this.push(next.bytes)
+      this.#await()
+      const resume = this.#resume
+      this.#resume = undefined
+      resume?.()
+      if (this.#queue.length === 0) this.#flushed?.()
+    })
   }
 }
 

@@ -47,6 +47,16 @@ test('latency delays, and overlaps instead of adding up', async (t) => {
   assert.ok(ms >= 59, String(ms))
 })
 
+test('latency with jitter keeps the order of many small pieces', async (t) => {
+  const text = Array.from({ length: 400 }, (_, i) => `${i} `).join('')
+  const toxics: TcpProxyOptions['toxics'] = [
+    { type: 'slicer', attributes: { average_size: 3, size_variation: 2, delay: 0 } },
+    { type: 'latency', attributes: { latency: 4, jitter: 4 } },
+  ]
+  const proxy = await start(t, toxics, (socket) => socket.once('data', () => socket.end(text)))
+  assert.equal((await rawRequest(proxy.port, 'go\n')).text, text)
+})
+
 test('bandwidth limits the speed', async (t) => {
   const proxy = await start(t, [{ type: 'bandwidth', attributes: { rate: 50 } }]) // 4,000 bytes at 50 KB/s: 80 ms
   const { value, ms } = await timed(() => rawRequest(proxy.port, 'go\n'))
