@@ -110,3 +110,9 @@ test('every key has a variable, an unknown BREAKFALL_ variable is a warning, a b
     /^environment BREAKFALL_POLICY_ATTEMPTS_MAX: policy\.attemptsMax must be an integer/,
   )
 })
+
+test('the profiles that a config may name are those that the model client knows', async () => {
+  const { PROFILES } = await import('@breakfall/model')
+  const { MODEL_PROFILES } = await import('../src/config/schema.ts')
+  assert.deepEqual([...MODEL_PROFILES].sort(), Object.keys(PROFILES).sort())
+})

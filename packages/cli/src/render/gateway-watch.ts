@@ -1,0 +1,34 @@
+/** What the gateway is doing, as lines of text. Pure: a snapshot in, lines out. */
+import type { GatewaySnapshot, LiveStream } from '@breakfall/gateway'
+import { withoutControls } from './paint.ts'
+
+const LIVE_MAX = 12
+const RECENT_MAX = 10
+
+export function watchLines(snapshot: GatewaySnapshot, columns: number): readonly string[] {
+  const { totals, live, recent, upstreams } = snapshot
+  const lines = [
+    '',
+    `${totals.requests} requests, ${totals.attempts} attempts, ${totals.faults} faults, ${totals.healed} healed, ${totals.lost} lost`,
+    ...upstreams.map(
+      ({ url, isHealthy, failuresInARow, lastFault }) =>
+        `${isHealthy ? '●' : '○'} ${url}${isHealthy ? '' : `  ${failuresInARow} failures in a row, last ${lastFault ?? 'unknown'}`}`,
+    ),
+    live.length === 0 ? 'no streams under way' : `${live.length} under way`,
+    ...live.slice(0, LIVE_MAX).map(streamLine),
+    ...(recent.length === 0 ? [] : ['']),
+    ...recent
+      .slice(-RECENT_MAX)
+      .map(
+        ({ at, kind, category, text }) =>
+          `${at.slice(11, 19)}  ${kind.padEnd(8)} ${(category ?? '').padEnd(26)} ${text}`,
+      ),
+  ]
+  return lines.map((line) => withoutControls(line).slice(0, columns - 1))
+}
+
+function streamLine(stream: LiveStream): string {
+  const fault = stream.lastFault === null ? '' : `  after ${stream.lastFault}`
+  const wait = stream.nextAt === null ? '' : `, next at ${stream.nextAt.slice(11, 19)}`
+  return `  ${stream.requestId.slice(-8)}  ${(stream.model ?? '?').padEnd(24)} attempt ${stream.attempt}  ${stream.state}${wait}  ${stream.bytes} bytes${fault}`
+}
