@@ -61,22 +61,22 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => string>> = {
   range_not_satisfiable: (f) => `the range lies outside ${f.name ?? 'the content'}${f.limit ? ` (${f.limit})` : ''}.`,
   lease_lost: () => 'another owner has taken this over, so nothing was done here; go on with the new owner.',
   model_unreachable: (f) =>
-    `the model server${at(f)} is not reachable${detail(f)}; it is tried again. Check the base URL and that the server runs.`,
+    `the model server${at(f)} is not reachable${detail(f)}; it is tried again while tries last. Check the base URL and that the server runs.`,
   model_stream_interrupted: (f) =>
-    `the model's stream broke off${after(f)}; what was unfinished is dropped and asked for again. If it keeps happening, look at the proxy or server in between.`,
+    `the model's stream broke off${after(f)}; what was unfinished is dropped and asked for again while tries last. If it keeps happening, look at the proxy or server in between.`,
   model_stream_stalled: (f) =>
-    `the model sent nothing${f.afterMs === undefined ? ' for too long' : ` for ${duration(f.afterMs)}`}; the request was ended and is tried again. Raise the time limits for a slow model.`,
+    `the model sent nothing${f.afterMs === undefined ? ' for too long' : ` for ${duration(f.afterMs)}`}; the request was ended and is tried again while tries last. Raise the time limits for a slow model.`,
   model_stream_incomplete: () =>
-    "the model's stream ended without saying that it was complete, so it is not trusted; it is asked for again. Servers that never say so need a lenient profile.",
+    "the model's stream ended without saying that it was complete, so it is not trusted; it is asked for again while tries last. Servers that never say so need a lenient profile.",
   tool_call_truncated: (f) =>
-    `the model's call of ${f.name ? `tool ${f.name}` : 'a tool'} was cut short, so it was not run; it is asked for again. Raise the output limit if it keeps happening.`,
+    `the model's call of ${f.name ? `tool ${f.name}` : 'a tool'} was cut short, so it was not run; it is asked for again while tries last. Raise the output limit if it keeps happening.`,
   model_rate_limited: (f) =>
     `the model provider asks for fewer requests; ${f.limit ? `it said to wait ${f.limit}` : 'Breakfall waits and tries again'}.`,
   model_quota_exhausted: () =>
     'the quota or credit with the model provider is used up; the turn waits. Add credit or wait for the reset, then it goes on by itself or by "resume".',
   model_overloaded: () => 'the model provider is overloaded; Breakfall waits and tries again.',
   model_server_error: (f) =>
-    `the model server failed${f.status ? ` with status ${f.status}` : ''}${detail(f)}; it is tried again.`,
+    `the model server failed${f.status ? ` with status ${f.status}` : ''}${detail(f)}; it is tried again while tries last.`,
   model_auth_failed: (f) =>
     `the model provider refused the credentials${f.status ? ` (${f.status})` : ''}; set a valid key, then the turn goes on.`,
   model_bad_request: (f) =>
