@@ -1,11 +1,19 @@
 /** The `openai` package: the streaming loop of its documentation, as it stands and with a retry around each step. */
-import OpenAI from 'openai'
-import { BASH, type Played, type Player, RETRIES_MAX, type Run } from './player.ts'
+import { resilientFetch } from '@breakfall/model'
+import OpenAI, { type ClientOptions } from 'openai'
+import { BASH, type Played, type Player, RETRIES_MAX, type Run, STALL_MS } from './player.ts'
 
 export const openai: Player = {
   name: 'openai',
   settings: `maxRetries ${RETRIES_MAX}`,
   play: (run) => loop(run, 0),
+}
+
+/** The same loop, with our `fetch` in place of the package's own. */
+export const openaiWithResilientFetch: Player = {
+  name: 'openai, resilientFetch',
+  settings: `fetch: resilientFetch({ hold: 'answer' }), livenessMs ${STALL_MS}`,
+  play: (run) => loop(run, 0, { fetch: resilientFetch({ hold: 'answer', policy: { livenessMs: STALL_MS } }) }),
 }
 
 /** What many applications do: catch, and ask again. What has been shown has been shown. */
@@ -19,9 +27,9 @@ export const openaiWithRetry: Player = {
 
 type Call = { id: string; name: string; arguments: string }
 
-async function loop(run: Run, retries: number): Promise<Played> {
+async function loop(run: Run, retries: number, more: ClientOptions = {}): Promise<Played> {
   const { baseUrl, model, prompt, bash, signal } = run
-  const client = new OpenAI({ baseURL: baseUrl, apiKey: 'none', maxRetries: RETRIES_MAX, logLevel: 'off' })
+  const client = new OpenAI({ baseURL: baseUrl, apiKey: 'none', maxRetries: RETRIES_MAX, logLevel: 'off', ...more })
   const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: 'user', content: prompt }]
   const texts: string[] = []
   for (;;) {
