@@ -3,6 +3,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { isFault } from '@breakfall/faults'
+import { ISOLATION_LEVELS, type IsolationLevel } from '@breakfall/wire'
 import { startRunner } from './start.ts'
 
 const USAGE_EXIT = 2
@@ -17,6 +18,7 @@ async function main(): Promise<void> {
       'state-dir': { type: 'string' },
       'allow-workspace': { type: 'string', multiple: true, default: [] },
       'allow-isolation': { type: 'string', multiple: true, default: [] },
+      isolation: { type: 'string' },
       'allow-host': { type: 'string', multiple: true, default: [] },
       'idle-exit-ms': { type: 'string' },
     },
@@ -36,6 +38,7 @@ async function main(): Promise<void> {
     hosts: values['allow-host'],
     allowWorkspace: values['allow-workspace'],
     allowIsolation,
+    isolation: values.isolation === undefined ? undefined : levelOf(values.isolation),
     idleExitMs:
       values['idle-exit-ms'] === undefined ? null : wholeNumber('--idle-exit-ms', values['idle-exit-ms'], 2 ** 31 - 1),
     onTrouble: (line) => process.stderr.write(`${line}\n`),
@@ -53,6 +56,13 @@ async function main(): Promise<void> {
       void runner.close().then(() => process.exit(0))
     })
   }
+}
+
+function levelOf(text: string): IsolationLevel {
+  const level = ISOLATION_LEVELS.find((name) => name === text)
+  if (level === undefined)
+    throw new TypeError(`--isolation must be one of ${ISOLATION_LEVELS.join(', ')}, got "${text}"`)
+  return level
 }
 
 function wholeNumber(flag: string, text: string, max: number): number {

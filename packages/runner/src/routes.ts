@@ -191,7 +191,7 @@ export const RUNNER_ROUTES = {
     headers,
     body: execSignalSchema,
     answers: { 200: execSchema },
-    faults: [...onExec, 'lease_lost', 'exec_finished', 'box_invalid_state'],
+    faults: [...onExec, 'lease_lost', 'exec_finished'],
   },
   killExec: {
     method: 'post',

@@ -25,6 +25,7 @@ export class TestRunner {
   readonly token: string
   readonly prefix = 'default'
   readonly client: RunnerClient
+  #runs = 0
 
   constructor(at: { url: string; runnerId: string; stateDir: string; token: string }) {
     this.url = at.url
@@ -62,12 +63,11 @@ export class TestRunner {
     return answer.json as unknown as Box
   }
 
-  /** Starts and waits for the end. */
-  async run(
+  /** Starts and follows it to the end, all in one call. */
+  async stream(
     boxId: string,
-    request: string | Record<string, unknown>,
-  ): Promise<{ exec: Exec; events: ExecEvent[]; stdout: string; stderr: string }> {
-    const body = typeof request === 'string' ? { shell: request } : request
+    request: Record<string, unknown>,
+  ): Promise<{ events: ExecEvent[]; stdout: string; stderr: string }> {
     const response = await fetch(`${this.url}/v1/${this.prefix}/boxes/${boxId}/exec`, {
       method: 'POST',
       headers: {
@@ -75,18 +75,23 @@ export class TestRunner {
         'content-type': 'application/json',
         accept: 'text/event-stream',
       },
-      body: JSON.stringify(body),
+      body: JSON.stringify(request),
     })
     if (response.status !== 200) throw new Error(await response.text())
     const events = await readEvents(response)
-    const start = events.find((event) => event.type === 'start')
-    const exit = events.at(-1)
-    if (exit?.type !== 'exit') throw new Error(`no exit event: ${JSON.stringify(events.at(-1))}`)
-    const listed = (await this.call('GET', `boxes/${boxId}/execs`)).json['execs'] as Exec[]
-    const exec = (
-      start === undefined ? listed.at(-1) : listed.find(({ execId }) => execId === (start as { execId: string }).execId)
-    ) as Exec
-    return { exec, events, stdout: bytesOf(events, 'stdout').toString(), stderr: bytesOf(events, 'stderr').toString() }
+    if (events.at(-1)?.type !== 'exit') throw new Error(`no exit event: ${JSON.stringify(events.at(-1))}`)
+    return { events, stdout: bytesOf(events, 'stdout').toString(), stderr: bytesOf(events, 'stderr').toString() }
+  }
+
+  /** The same, and the record afterwards. */
+  async run(
+    boxId: string,
+    request: string | Record<string, unknown>,
+  ): Promise<{ exec: Exec; events: ExecEvent[]; stdout: string; stderr: string }> {
+    const body = typeof request === 'string' ? { shell: request } : request
+    const execId = (body['execId'] as string | undefined) ?? `run-${(this.#runs += 1)}`
+    const result = await this.stream(boxId, { ...body, execId })
+    return { ...result, exec: (await this.call('GET', `boxes/${boxId}/execs/${execId}`)).json as unknown as Exec }
   }
 
   async events(boxId: string, execId: string, query = ''): Promise<ExecEvent[]> {
@@ -116,8 +121,24 @@ export function bytesOf(events: readonly ExecEvent[], stream: 'stdout' | 'stderr
 
 export function temporaryFolder(t: Pick<TestContext, 'after'>, name = 'runner'): string {
   const folder = mkdtempSync(join(tmpdir(), `breakfall-${name}-`))
-  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
+  atEnd(t, () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
   return folder
+}
+
+const endings = new WeakMap<object, (() => Promise<void> | void)[]>()
+
+/** In the reverse order of their making: a folder goes after the runner that uses it. */
+export function atEnd(t: Pick<TestContext, 'after'>, work: () => Promise<void> | void): void {
+  const known = endings.get(t)
+  if (known !== undefined) {
+    known.push(work)
+    return
+  }
+  const list = [work]
+  endings.set(t, list)
+  t.after(async () => {
+    for (const ending of list.toReversed()) await ending()
+  })
 }
 
 /** In this process. Everything that it still runs is ended with the test. */
@@ -137,7 +158,7 @@ export async function inProcess(
     await test.client.close()
     await runner.close()
   }
-  t.after(async () => {
+  atEnd(t, async () => {
     if (closed) return
     await removeBoxes(test)
     await close()
@@ -145,7 +166,11 @@ export async function inProcess(
   return Object.assign(test, { close })
 }
 
-export type RunnerProgram = TestRunner & { readonly child: ChildProcess; kill(signal: NodeJS.Signals): Promise<void> }
+export type RunnerProgram = TestRunner & {
+  readonly child: ChildProcess
+  readonly exited: Promise<void>
+  kill(signal: NodeJS.Signals): Promise<void>
+}
 
 /** As a program of its own, to be killed. */
 export async function asProgram(
@@ -172,12 +197,12 @@ export async function asProgram(
     child.kill(signal)
     await exited
   }
-  t.after(async () => {
+  atEnd(t, async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
     await removeBoxes(test)
     await kill('SIGTERM')
   })
-  return Object.assign(test, { child, kill })
+  return Object.assign(test, { child, exited, kill })
 }
 
 /** So that no keeper outlives the test. */

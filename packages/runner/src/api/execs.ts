@@ -58,16 +58,8 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
     signalExec: async (call) => {
       execOf(boxToChange(context, call), call)
       const { signal } = await readJson(call.req, execSignalSchema)
-      const box = boxOf(context, call)
-      const exec = liveExec(box, call)
-      if (!exec.signal(signal)) {
-        if (exec.isOver) throw finished(exec.id)
-        throw new Fault('box_invalid_state', {
-          boxId: box.id,
-          execId: exec.id,
-          error: `exec ${exec.id} is still starting, so nobody is there to get a signal; try again in a moment`,
-        })
-      }
+      const exec = liveExec(boxOf(context, call), call)
+      if (!(await exec.signal(signal))) throw finished(exec.id)
       return { status: 200, json: exec.record() }
     },
     killExec: async (call) => {

@@ -27,6 +27,8 @@ import { StdinPipe } from './stdin.ts'
 import { ProcessTree } from './tree.ts'
 import { Waiters } from './waiters.ts'
 
+const SIGNAL_LOOK_MS = 5
+
 export class Exec {
   readonly id: string
   readonly folder: string
@@ -141,10 +143,10 @@ export class Exec {
     await this.over(new AbortController().signal)
   }
 
-  /** False where there is nobody to get it yet, or any more. */
-  signal(signal: NodeJS.Signals): boolean {
-    this.#readStatus()
-    return this.#tree.signal(signal)
+  /** Waits for a command that is still starting. False where there is nobody to get it any more. */
+  async signal(signal: NodeJS.Signals): Promise<boolean> {
+    while (!this.isOver && !this.#isReady()) await this.over(AbortSignal.timeout(SIGNAL_LOOK_MS))
+    return !this.isOver && this.#tree.signal(signal)
   }
 
   /** Lets go of files and pipes and leaves the exec to its keeper: this process ends, the exec does not. */
@@ -294,10 +296,7 @@ export class Exec {
     const isEnded = await climb({
       tree: this.#tree,
       graceMs: this.#truncated ? 0 : graceMs, // nothing more of it is kept, so there is nothing to wait for
-      look: () => {
-        this.#readStatus()
-        return this.#isLeaderKnown()
-      },
+      look: () => this.#isReady(),
       over: async (ms) => {
         await this.over(AbortSignal.timeout(ms))
         return this.isOver || this.#isReleased
@@ -308,6 +307,11 @@ export class Exec {
     if (this.#tree.keeper !== undefined) sendSignal(-this.#tree.keeper, 'SIGKILL')
     this.#diagnostics.push(killIncomplete(reason))
     this.#keeperGone()
+  }
+
+  #isReady(): boolean {
+    this.#readStatus()
+    return this.#tree.isReady()
   }
 
   #isLeaderKnown(): boolean {

@@ -15,6 +15,11 @@ export function commandOf(pid: number): string {
   return (line ?? '').replaceAll('\0', ' ').trim().slice(0, 200)
 }
 
+/** A kernel that does not tell counts as yes. */
+export function hasChildren(pid: number): boolean {
+  return read(`/proc/${pid}/task/${pid}/children`) !== ''
+}
+
 export function hasMark(pid: number, mark: string): boolean {
   return (
     startTimeOf(pid) !== undefined &&

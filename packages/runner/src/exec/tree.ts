@@ -6,7 +6,7 @@
  */
 import type { IsolationLevel } from '@breakfall/wire'
 import type { ExecGroup } from '../isolation/cgroup.ts'
-import { commandOf, markedProcesses, sendSignal, startTimeOf } from './process-table.ts'
+import { commandOf, hasChildren, markedProcesses, sendSignal, startTimeOf } from './process-table.ts'
 
 const SURVIVORS_MAX = 20
 
@@ -43,6 +43,12 @@ export class ProcessTree {
     if (this.#leader !== undefined) return
     const startTime = startTimeOf(pid)
     if (startTime !== undefined) this.#leader = { pid, startTime }
+  }
+
+  /** True once the inner group is there with the command in it: a signal before that would hit the sandbox's own set-up. */
+  isReady(): boolean {
+    if (this.#leader === undefined) return false
+    return this.#level === 'process' ? sendSignal(-this.#leader.pid, 0) : hasChildren(this.#leader.pid)
   }
 
   /** To the inner group (I2). False where nobody is left to get it. */

@@ -1,0 +1,160 @@
+/** Deadlines, kills and signals: they bound the whole tree, the grace is real, the cause is told. */
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { describe, test } from 'node:test'
+import { inProcess, type TestRunner, until, withoutBwrap, withoutRoot } from '../kit.ts'
+
+const ESCAPES = 'setsid sh -c "(setsid sleep 7777 >/dev/null 2>&1 &) ; setsid sleep 7777 &" & sleep 7777 & '
+
+/** Live processes of a runner's execs that were started with this argument. */
+function alive(argument: string): readonly string[] {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+      return !stat.includes(') Z ') && readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0').includes(argument)
+    } catch {
+      return false // no process, or gone meanwhile
+    }
+  })
+}
+
+for (const level of ['bwrap', 'process'] as const) {
+  const start = async (t: Parameters<typeof inProcess>[0]): Promise<TestRunner> => {
+    const runner = await inProcess(t, { allowIsolation: ['process'], isolation: level })
+    await runner.box({ id: 'b1' })
+    return runner
+  }
+
+  describe(`ending an exec at level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
+    test('a program that handles SIGTERM gets its grace, prints and exits by itself', async (t) => {
+      const runner = await start(t)
+      const { exec, stdout } = await runner.run('b1', {
+        shell: "trap 'echo bye; exit 9' TERM; echo up; while :; do sleep 0.02; done",
+        timeoutMs: 300,
+        killGraceMs: 5_000,
+      })
+      assert.equal(stdout, 'up\nbye\n')
+      assert.deepEqual([exec.exit?.cause, exec.exit?.code], ['timed_out', 9])
+      assert.ok((exec.exit?.durationMs ?? 0) >= 300)
+    })
+
+    test('a program that ignores SIGTERM is killed after the grace, not before', async (t) => {
+      const runner = await start(t)
+      const { exec } = await runner.run('b1', {
+        shell: "trap '' TERM; while :; do sleep 0.02; done",
+        timeoutMs: 100,
+        killGraceMs: 300,
+      })
+      assert.equal(exec.exit?.cause, 'timed_out')
+      const ms = exec.exit?.durationMs ?? 0
+      assert.ok(ms >= 400, `${ms} ms`)
+    })
+
+    test('background children, double forks and setsid end with the exec that left them', async (t) => {
+      const runner = await start(t)
+      const { exec, stdout } = await runner.run('b1', `${ESCAPES.replaceAll('7777', '7771')} sleep 0.2; echo over`)
+      assert.equal(stdout, 'over\n')
+      assert.deepEqual([exec.exit?.cause, exec.exit?.code, exec.exit?.survivors], ['exited', 0, []])
+      await until(
+        () => alive('7771'),
+        (found) => found.length === 0,
+      )
+    })
+
+    test('a deadline takes escapees along', async (t) => {
+      const runner = await start(t)
+      const { exec } = await runner.run('b1', {
+        shell: `${ESCAPES.replaceAll('7777', '7772')} wait; sleep 7772`,
+        timeoutMs: 300,
+        killGraceMs: 100,
+      })
+      assert.equal(exec.exit?.cause, 'timed_out')
+      await until(
+        () => alive('7772'),
+        (found) => found.length === 0,
+      )
+    })
+
+    test('kill is idempotent, keeps the record, and answers with it', async (t) => {
+      const runner = await start(t)
+      await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', command: ['sleep', '7773'] })
+      const [one, two] = await Promise.all([
+        runner.call('POST', 'boxes/b1/execs/e1/kill'),
+        runner.call('POST', 'boxes/b1/execs/e1/kill'),
+      ])
+      const three = await runner.call('POST', 'boxes/b1/execs/e1/kill')
+      for (const answer of [one, two, three]) {
+        assert.equal(answer.status, 200)
+        assert.equal((answer.json['exit'] as { cause: string }).cause, 'killed')
+      }
+      await until(
+        () => alive('7773'),
+        (found) => found.length === 0,
+      )
+    })
+
+    test('signals reach the command; after the end 409, an unknown one 400', async (t) => {
+      const runner = await start(t)
+      await runner.call('POST', 'boxes/b1/exec', {
+        execId: 'e1',
+        shell: "trap 'echo int' INT; trap 'echo usr; exit 3' USR1; echo up; while :; do sleep 0.02; done",
+      })
+      const lines: string[] = []
+      for await (const event of runner.client.execEvents('b1', 'e1')) {
+        if (event.type !== 'stdout') continue
+        lines.push(event.data ?? '')
+        if (event.data === 'up\n')
+          assert.equal((await runner.call('POST', 'boxes/b1/execs/e1/signal', { signal: 'SIGINT' })).status, 200)
+        if (event.data === 'int\n') await runner.client.signalExec('b1', 'e1', 'SIGUSR1')
+      }
+      assert.deepEqual(lines, ['up\n', 'int\n', 'usr\n'])
+      const { exit } = await runner.client.getExec('b1', 'e1')
+      assert.deepEqual([exit?.cause, exit?.code], ['exited', 3])
+      const late = await runner.call('POST', 'boxes/b1/execs/e1/signal', { signal: 'SIGINT' })
+      assert.deepEqual([late.status, late.json.category], [409, 'exec_finished'])
+      assert.equal((await runner.call('POST', 'boxes/b1/execs/e1/signal', { signal: 'SIGNOPE' })).status, 400)
+    })
+
+    test('a command that a signal ends is told as such: proven at level process, guessed in a sandbox', async (t) => {
+      const runner = await start(t)
+      const { exec } = await runner.run('b1', { command: ['sh', '-c', 'kill -SEGV $$'] })
+      const { cause, code, signal, signalGuess } = exec.exit ?? {}
+      const seen = { cause, code, signal, signalGuess }
+      if (level === 'process')
+        assert.deepEqual(seen, { cause: 'signaled', code: null, signal: 'SIGSEGV', signalGuess: null })
+      else assert.deepEqual(seen, { cause: 'exited', code: 139, signal: null, signalGuess: 'SIGSEGV' })
+      const plain = await runner.run('b1', 'exit 139')
+      assert.deepEqual([plain.exec.exit?.cause, plain.exec.exit?.code], ['exited', 139])
+    })
+
+    test('more memory than the box has is told as OOM, and nobody else is hurt', { skip: withoutRoot }, async (t) => {
+      const runner = await start(t)
+      await runner.box({ id: 'small', limits: { memoryMb: 64 } })
+      const other = runner.run('b1', 'sleep 1; echo fine')
+      const fill = 'x=$(head -c 300000000 /dev/zero | tr "\\0" a)'
+      const { exec } = await runner.run('small', fill)
+      assert.equal(exec.exit?.cause, 'oom_killed')
+      const child = await runner.run('small', `(${fill}); echo survived; exit 0`)
+      assert.deepEqual([child.exec.exit?.cause, child.exec.exit?.code], ['exited', 0])
+      assert.ok(
+        child.exec.exit?.diagnostics.some(({ id }) => id === 'oom_killed_child'),
+        JSON.stringify(child.exec.exit),
+      )
+      assert.equal((await other).stdout, 'fine\n')
+    })
+
+    test('a fork bomb leaves the runner answering and ends at its deadline', { skip: withoutRoot }, async (t) => {
+      const runner = await start(t)
+      await runner.box({ id: 'bomb', limits: { pids: 64 } })
+      const bomb = runner.run('bomb', {
+        shell: 'b() { b | b & }; b; sleep 30',
+        timeoutMs: 800,
+        killGraceMs: 100,
+        outputBytesMax: 10_000_000,
+      })
+      for (let i = 0; i < 10; i += 1) assert.equal((await runner.call('GET', '/v1/health')).status, 200)
+      assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
+      assert.equal((await bomb).exec.exit?.survivors.length, 0)
+    })
+  })
+}

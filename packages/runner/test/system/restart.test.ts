@@ -1,0 +1,236 @@
+/** The runner is killed with -9 in the middle of things and started again on the same folder. */
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import type { ExecEvent } from '@breakfall/wire'
+import { startTimeOf } from '../../src/exec/process-table.ts'
+import { asProgram, bytesOf, inProcess, temporaryFolder, until, withoutBwrap } from '../kit.ts'
+
+for (const level of ['bwrap', 'process'] as const) {
+  const flags = level === 'process' ? ['--allow-isolation', 'process', '--isolation', 'process'] : []
+  describe(`kill -9 of the runner, level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
+    test('output goes on without loss, in the same events, and the exit code is known', async (t) => {
+      const stateDir = join(temporaryFolder(t), 'state')
+      const first = await asProgram(t, stateDir, flags)
+      await first.box({ id: 'b1' })
+      await first.call('POST', 'boxes/b1/exec', {
+        execId: 'e1',
+        shell: 'for i in $(seq 400); do head -c 1003 /dev/urandom; sleep 0.005; done | tee copy; echo end >&2; exit 9',
+      })
+      const before: ExecEvent[] = []
+      for await (const event of first.client.execEvents('b1', 'e1')) {
+        if (event.type === 'fault') throw event.fault
+        before.push(event)
+        if (before.length > 20) break
+      }
+      await first.kill('SIGKILL')
+      const second = await asProgram(t, stateDir, flags)
+      assert.equal(second.runnerId, first.runnerId)
+      const after: ExecEvent[] = []
+      for await (const event of second.client.execEvents('b1', 'e1', { after: before.at(-1)?.seq ?? 0 })) {
+        if (event.type === 'fault') throw event.fault
+        after.push(event)
+      }
+      const all = [...before, ...after]
+      assert.deepEqual(
+        all.map(({ seq }) => seq),
+        all.map((_, i) => i + 1),
+      )
+      const exit = all.at(-1)
+      assert.ok(exit?.type === 'exit' && exit.cause === 'exited' && exit.code === 9, JSON.stringify(exit))
+      const wanted = (await second.run('b1', 'sha256sum copy | cut -c 1-64')).stdout.trim()
+      assert.equal(createHash('sha256').update(bytesOf(all, 'stdout')).digest('hex'), wanted)
+      assert.equal(bytesOf(all, 'stdout').length, 401_200)
+      assert.equal(bytesOf(all, 'stderr').toString(), 'end\n')
+      assert.deepEqual(await second.events('b1', 'e1'), JSON.parse(JSON.stringify(all)))
+    })
+
+    test('an exec that ended while no runner lived is known with its output and its code', async (t) => {
+      const stateDir = join(temporaryFolder(t), 'state')
+      const first = await asProgram(t, stateDir, flags)
+      const box = await first.box({ id: 'b1' })
+      await first.call('POST', 'boxes/b1/exec', {
+        execId: 'e1',
+        shell: 'echo up; while [ ! -e go ]; do sleep 0.02; done; echo late; touch done; exit 4',
+      })
+      for await (const event of first.client.execEvents('b1', 'e1')) if (event.type === 'stdout') break
+      await first.kill('SIGKILL')
+      const workspace = join(stateDir, 'boxes/default/b1/workspace')
+      assert.ok(box.workspace.path === '/workspace' || box.workspace.path === workspace)
+      writeFileSync(join(workspace, 'go'), '')
+      await until(() => existsSync(join(workspace, 'done')), Boolean)
+      const second = await asProgram(t, stateDir, flags)
+      const { exit } = await second.client.waitExec('b1', 'e1')
+      assert.deepEqual([exit?.cause, exit?.code, exit?.started], ['exited', 4, true])
+      assert.equal((await second.client.execOutput('b1', 'e1', 'stdout')).toString(), 'up\nlate\n')
+    })
+
+    test('a killed keeper is runner_lost without a code, and nothing of it runs on', async (t) => {
+      const stateDir = join(temporaryFolder(t), 'state')
+      const first = await asProgram(t, stateDir, flags)
+      await first.box({ id: 'b1' })
+      await first.call('POST', 'boxes/b1/exec', { execId: 'e1', shell: 'echo $$; exec sleep 1000' })
+      let pid = 0
+      for await (const event of first.client.execEvents('b1', 'e1')) {
+        if (event.type === 'start') pid = event.pid
+        if (event.type === 'stdout') break
+      }
+      const status = readFileSync(join(stateDir, 'boxes/default/b1/execs/e1/status'), 'latin1')
+      const keeper = Number(/^keeper (\d+)$/m.exec(status)?.[1])
+      await first.kill('SIGKILL')
+      process.kill(keeper, 'SIGKILL')
+      const second = await asProgram(t, stateDir, flags)
+      const { exit } = await second.client.waitExec('b1', 'e1')
+      assert.deepEqual([exit?.cause, exit?.code, exit?.started], ['runner_lost', null, true])
+      assert.equal(startTimeOf(pid), undefined)
+    })
+
+    test('an id started before the kill is never started again; another body is a conflict', async (t) => {
+      const stateDir = join(temporaryFolder(t), 'state')
+      const first = await asProgram(t, stateDir, flags)
+      await first.box({ id: 'b1' })
+      const body = { execId: 'e1', shell: 'echo ran >> count; sleep 0.5; cat count' }
+      const answers = await Promise.all(Array.from({ length: 20 }, () => first.call('POST', 'boxes/b1/exec', body)))
+      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [...Array.from({ length: 19 }, () => 200), 201])
+      await first.kill('SIGKILL')
+      const second = await asProgram(t, stateDir, flags)
+      const again = await second.call('POST', 'boxes/b1/exec', { ...body, timeoutMs: 3_600_000, cwd: '.' })
+      assert.equal(again.status, 200, again.text)
+      const other = await second.call('POST', 'boxes/b1/exec', { ...body, shell: 'true' })
+      assert.deepEqual([other.status, other.json.category], [409, 'exec_conflict'])
+      await second.client.waitExec('b1', 'e1')
+      assert.equal((await second.run('b1', 'cat count')).stdout, 'ran\n')
+    })
+
+    test('killed at any moment of 40 starts: each exec ends, none ran twice, none is made up', async (t) => {
+      const stateDir = join(temporaryFolder(t), 'state')
+      const first = await asProgram(t, stateDir, flags)
+      await first.box({ id: 'b1', limits: { execsMax: 100 } })
+      const started: string[] = []
+      const calls = Array.from({ length: 40 }, async (_, i) => {
+        const answer = await first.call('POST', 'boxes/b1/exec', { execId: `e${i}`, shell: `echo ${i} >> ran; exit 5` })
+        if (answer.status === 201) started.push(`e${i}`)
+        if (i === 12) void first.kill('SIGKILL')
+      })
+      await Promise.allSettled(calls)
+      const second = await asProgram(t, stateDir, flags)
+      for (const execId of started) assert.equal((await second.call('GET', `boxes/b1/execs/${execId}`)).status, 200)
+      const records = await Promise.all(
+        (await second.client.listExecs('b1')).map(({ execId }) => second.client.waitExec('b1', execId)),
+      )
+      const ran = (await second.run('b1', 'cat ran || true')).stdout.trim().split('\n').filter(Boolean)
+      assert.equal(new Set(ran).size, ran.length, 'twice')
+      for (const { execId, exit } of records) {
+        const number = execId.slice(1)
+        if (exit?.started === false) assert.ok(!ran.includes(number), `${execId} ran, but says it never did`)
+        else assert.deepEqual([exit?.cause, exit?.code, ran.includes(number)], ['exited', 5, true], execId)
+      }
+    })
+  })
+}
+
+describe('restarts', { skip: withoutBwrap }, async () => {
+  test('boxes come back in the state they were in, records too', async (t) => {
+    const stateDir = join(temporaryFolder(t), 'state')
+    const first = await asProgram(t, stateDir)
+    await first.box({ id: 'up' })
+    await first.box({ id: 'down' })
+    await first.run('up', { execId: 'e1', shell: 'echo kept' })
+    await first.call('POST', 'boxes/down/stop')
+    await first.kill('SIGKILL')
+    const second = await asProgram(t, stateDir)
+    assert.deepEqual(
+      (await second.client.listBoxes()).map(({ id, state }) => [id, state]),
+      [
+        ['down', 'stopped'],
+        ['up', 'running'],
+      ],
+    )
+    assert.equal((await second.client.getExec('up', 'e1')).exit?.code, 0)
+    assert.equal((await second.client.execOutput('up', 'e1', 'stdout')).toString(), 'kept\n')
+    await second.kill('SIGTERM')
+  })
+
+  test('SIGTERM tells streams where to resume, leaves execs running, and a client follows over the restart by itself', async (t) => {
+    const stateDir = join(temporaryFolder(t), 'state')
+    const first = await asProgram(t, stateDir)
+    await first.box({ id: 'b1' })
+    await first.call('POST', 'boxes/b1/exec', {
+      execId: 'e1',
+      shell: 'for i in $(seq 30); do echo $i; sleep 0.05; done',
+    })
+    const port = new URL(first.url).port
+    const raw = first.events('b1', 'e1')
+    const lines: string[] = []
+    const following = (async () => {
+      for await (const event of first.client.execEvents('b1', 'e1')) {
+        if (event.type === 'stdout') lines.push(event.data ?? '')
+        if (event.type === 'exit' || event.type === 'fault') return event
+      }
+      return undefined
+    })()
+    await until(
+      () => lines.length,
+      (count) => count > 3,
+    )
+    first.child.kill('SIGTERM')
+    const told = (await raw).at(-1)
+    assert.equal(told?.type, 'going-away')
+    assert.ok(told !== undefined && told.seq > 3)
+    await first.exited
+    await asProgram(t, stateDir, ['--port', port])
+    const last = await following
+    assert.equal(last?.type, 'exit', JSON.stringify(last))
+    assert.equal(lines.join(''), Array.from({ length: 30 }, (_, i) => `${i + 1}\n`).join(''))
+  })
+
+  test('a deadline that passed while no runner lived is kept at the restart', async (t) => {
+    const stateDir = join(temporaryFolder(t), 'state')
+    const first = await asProgram(t, stateDir)
+    await first.box({ id: 'b1' })
+    await first.call('POST', 'boxes/b1/exec', { execId: 'e1', shell: 'echo up; exec sleep 1000', timeoutMs: 400 })
+    for await (const event of first.client.execEvents('b1', 'e1')) if (event.type === 'stdout') break
+    await first.kill('SIGKILL')
+    const second = await asProgram(t, stateDir)
+    assert.equal((await second.client.waitExec('b1', 'e1')).exit?.cause, 'timed_out')
+  })
+
+  test('a second runner on the same folder is refused and disturbs nothing', async (t) => {
+    const stateDir = join(temporaryFolder(t), 'state')
+    const first = await inProcess(t, { stateDir })
+    await first.box({ id: 'b1' })
+    await assert.rejects(inProcess(t, { stateDir }), /another runner is using/)
+    assert.equal((await first.run('b1', 'echo still')).stdout, 'still\n')
+  })
+
+  test('nothing of a finished exec stays but its record: no pipe, no process, no control group', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    await runner.run('b1', { execId: 'e1', shell: 'echo x' })
+    assert.deepEqual(readdirSync(join(runner.stateDir, 'boxes/default/b1/execs/e1')).toSorted(), [
+      'exit',
+      'index',
+      'request.json',
+      'stdout',
+    ])
+    await until(
+      () => marked(runner.runnerId),
+      (found) => found.length === 0,
+    )
+  })
+})
+
+/** Processes that carry this runner's mark. */
+function marked(runnerId: string): readonly string[] {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return (
+        /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`BREAKFALL_KEEPER=${runnerId}/`)
+      )
+    } catch {
+      return false // gone meanwhile
+    }
+  })
+}
