@@ -57,7 +57,7 @@ async function explained(server: Served, fault: Fault, now: () => number): Promi
   if (!SIGNS.has(fault.category)) return fault
   const { supervised } = server
   const isUp = supervised.state.status === 'ready' || supervised.state.status === 'busy'
-  if (isUp) await within(exited(server), VERDICT_MS)
+  if (isUp && fault.report.phase !== 'connect') await within(exited(server), VERDICT_MS)
   const { report } = supervised
   if (report === null || report.expected) return fault
   const endedAt = Date.parse(report.startedAt) + report.uptimeMs

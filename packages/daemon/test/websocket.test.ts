@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
 import { WebSocket } from 'ws'
-import { rig } from './support/setup.ts'
+import { afterwards, rig } from './support/setup.ts'
 
 type Frame = {
   id?: unknown
@@ -24,7 +24,7 @@ class Client {
       this.frames.push(JSON.parse((data as Buffer).toString('utf8')) as Frame)
       this.#wake?.()
     })
-    t.after(() => this.socket.terminate())
+    afterwards(t, () => this.socket.terminate())
   }
 
   send(frame: object): void {

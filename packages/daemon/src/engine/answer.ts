@@ -2,7 +2,9 @@
  * Gets one answer from the model and journals it as it comes.
  *
  * I1  Tool calls are journalled together and only after the answer is proven whole: a crash before that leaves none.
- * I2  A try that failed is in the journal before the wait for the next one begins.
+ * I2  A try that failed is in the journal before the next one begins. A plain retry is therefore made by the engine, which
+ *     waits as the journal says; only what the model client alone can do (to continue kept text, to ask the next model)
+ *     goes on inside the same call.
  * I3  Only `decide` says what a final fault means; here it is asked with the whole turn's budget.
  */
 import { decide, faultFrom, type FaultReport } from '@breakfall/faults'
@@ -26,11 +28,17 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
   const turn = session.fold.turn as TurnFold
   await ports.modelReady(session.signal)
   const answer = new Answer(ports, session, turn)
+  let failed: EventOf<'attempt-failed'> | undefined
   try {
     for await (const event of ports.streamAnswer(...(await requestOf(ports, session, turn, attempt)))) {
       ports.failpoint(`answer:${event.type}`)
+      if (event.type === 'attempt-failed' && event.action === 'retry' && answer.isPlain) {
+        failed = event
+        break // I2
+      }
       await answer.take(event)
     }
+    if (failed !== undefined) await answer.retry(failed, true)
   } finally {
     answer.drop()
   }
@@ -79,6 +87,9 @@ class Answer {
   readonly #shown = new Set<string>()
   readonly #calls: EventOf<'tool-call'>[] = []
   #draftedAt = Number.NEGATIVE_INFINITY
+  #usage: unknown
+  /** False once the model client went on in a way that only it can. */
+  isPlain = true
 
   constructor(ports: Ports, session: LiveSession, turn: TurnFold) {
     this.#ports = ports
@@ -103,8 +114,11 @@ class Answer {
       case 'part-discarded':
         return this.#discarded(event)
       case 'attempt-failed':
-        return this.#failed(event)
+        if (event.action === 'stop' || event.action === 'park' || event.action === 'compact') return // the final fault says it
+        this.isPlain = false
+        return this.retry(event, false)
       case 'usage':
+        this.#usage = event.usage
         return
       case 'done':
         return this.#done(event)
@@ -138,15 +152,14 @@ class Answer {
     await this.#out.flush(this.#draft('part-discarded', { attempt, part, because: await this.#told(because) }))
   }
 
-  async #failed({ attempt, fault, action, delayMs, max }: EventOf<'attempt-failed'>): Promise<void> {
-    if (action !== 'retry' && action !== 'resume' && action !== 'fallback') return // the final fault says the rest
+  /** With the attempt's usage, where nobody else will count it. */
+  async retry(failed: EventOf<'attempt-failed'>, isCounted: boolean): Promise<void> {
     if (this.#session.signal.aborted) return
+    const { attempt, action, delayMs, max } = failed
+    const fault = await this.#told(failed.fault)
     const nextAt = new Date(this.#ports.now() + delayMs).toISOString()
-    await this.#out.flush(
-      this.#draft('retry', { attempt, fault: await this.#told(fault), action, delayMs, nextAt, max }), // I2
-    )
-    // A local server that crashed is asked again once it is back, not while it is still loading.
-    await this.#ports.modelReady(this.#session.signal)
+    const usage = isCounted && this.#usage !== undefined ? { usage: this.#usage } : {}
+    await this.#out.flush(this.#draft('retry', { attempt, fault, action, delayMs, nextAt, max, ...usage }))
   }
 
   async #done({ usage, proven }: EventOf<'done'>): Promise<void> {

@@ -173,6 +173,7 @@ function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retr
     attempts: turn.attempts + (isAnswer ? 1 : 0),
     retryAt: Date.parse(event.nextAt),
     faultsSurvived: turn.faultsSurvived + 1,
+    usage: addUsage(turn.usage, event['usage']),
     budget: {
       ...turn.budget,
       failures: turn.budget.failures + 1,

@@ -1,13 +1,18 @@
 /**
  * A daemon as a process of its own that kills itself with SIGKILL at a named point. Options come as JSON in the first
- * argument. On stdin, `arm NAME#N` makes it die at the Nth time that it passes NAME; `count` prints how often each was passed.
+ * argument; `crashAt` among them arms it before it starts. On stdin, `arm NAME#N` makes it die at the Nth time that it passes NAME; `count` prints how often each was passed.
  */
 import { createInterface } from 'node:readline'
 import { type DaemonOptions, startDaemon } from '../../src/index.ts'
 
-const options = JSON.parse(process.argv[2] ?? '{}') as DaemonOptions
-let armed: { name: string; n: number } | undefined
+const { crashAt = '', ...options } = JSON.parse(process.argv[2] ?? '{}') as DaemonOptions & { crashAt?: string }
+let armed = pointOf(crashAt)
 let passed = new Map<string, number>()
+
+function pointOf(text: string): { name: string; n: number } | undefined {
+  const [name = '', n = '1'] = text.split('#')
+  return name === '' ? undefined : { name, n: Number(n) }
+}
 
 function failpoint(name: string): void {
   const n = (passed.get(name) ?? 0) + 1
@@ -20,9 +25,8 @@ const say = (line: object): void => void process.stdout.write(`${JSON.stringify(
 createInterface({ input: process.stdin }).on('line', (line) => {
   const [word, at = ''] = line.split(' ')
   if (word === 'arm') {
-    const [name = '', n = '1'] = at.split('#')
     passed = new Map()
-    armed = at === '' ? undefined : { name, n: Number(n) }
+    armed = pointOf(at)
     say({ event: 'armed' })
   } else if (word === 'count') say({ event: 'counts', counts: Object.fromEntries(passed) })
 })

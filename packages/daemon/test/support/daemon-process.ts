@@ -20,6 +20,15 @@ export type DaemonProcess = {
   readonly ended: Promise<number | string>
 }
 
+/** Runs a daemon until it dies at a point that it passes while it starts or takes up what was left. */
+export async function crashDaemon(options: Partial<DaemonOptions>, crashAt: string): Promise<number | string> {
+  const child = spawn(process.execPath, [PROGRAM, JSON.stringify({ ...options, crashAt })], {
+    stdio: ['pipe', 'ignore', 'inherit'],
+  })
+  const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
+  return signal ?? code ?? 'nothing'
+}
+
 export async function spawnDaemon(options: Partial<DaemonOptions>): Promise<DaemonProcess> {
   const child = spawn(process.execPath, [PROGRAM, JSON.stringify(options)], { stdio: ['pipe', 'pipe', 'inherit'] })
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()

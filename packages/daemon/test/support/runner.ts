@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { startRunner } from '@breakfall/runner'
 import type { RunnerConfig } from '../../src/index.ts'
-import { tempFolder } from './setup.ts'
+import { afterwards, tempFolder } from './setup.ts'
 
 export type TestRunner = {
   readonly url: string
@@ -36,7 +36,7 @@ export async function testRunner(
     isStopped = true
     await runner.close()
   }
-  t.after(stop)
+  afterwards(t, stop)
   return {
     url: runner.url,
     port: Number(new URL(runner.url).port),

@@ -7,9 +7,23 @@ import { type Daemon, type DaemonOptions, readRunnerFile, startDaemon } from '..
 import { Api } from './api.ts'
 import { type Script, type ScriptedModel, startScriptedModel } from './scripted-model.ts'
 
+const cleanups = new WeakMap<TestContext, (() => unknown)[]>()
+
+/** Runs when the test is over, the last one first: what was built on something goes before it. */
+export function afterwards(t: TestContext, clean: () => unknown): void {
+  const list = cleanups.get(t) ?? []
+  if (list.length === 0) {
+    cleanups.set(t, list)
+    t.after(async () => {
+      for (const next of list.reverse()) await next()
+    })
+  }
+  list.push(clean)
+}
+
 export function tempFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'breakfall-daemon-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }))
+  afterwards(t, () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }))
   return folder
 }
 
@@ -21,16 +35,16 @@ export type Rig = {
   readonly api: Api
   readonly model: ScriptedModel
   readonly stateDir: string
-  restart(): Promise<Rig>
+  restart(options?: Partial<DaemonOptions>): Promise<Rig>
 }
 
 /** A daemon in this process, with a scripted model and a runner of its own that ends with the test. */
 export async function rig(t: TestContext, script: Script, options: Partial<DaemonOptions> = {}): Promise<Rig> {
   const model = await startScriptedModel(script)
-  t.after(() => model.close())
+  afterwards(t, () => model.close())
   const stateDir = options.stateDir ?? tempFolder(t)
   const started = await startRig(t, model, { ...options, stateDir })
-  t.after(() => stopRunner(stateDir))
+  afterwards(t, () => stopRunner(stateDir))
   return started
 }
 
@@ -46,10 +60,10 @@ async function startRig(
     ...options,
     limits: { ...QUICK, ...options.limits },
   })
-  t.after(() => daemon.close())
-  const restart = async (): Promise<Rig> => {
+  afterwards(t, () => daemon.close())
+  const restart = async (changed: Partial<DaemonOptions> = {}): Promise<Rig> => {
     await daemon.close()
-    return startRig(t, model, options)
+    return startRig(t, model, { ...options, ...changed })
   }
   return { daemon, api: new Api(daemon), model, stateDir: options.stateDir, restart }
 }

@@ -6,7 +6,7 @@ import type { SessionEvent } from '@breakfall/wire'
 import { type Api, assembled, assertNoGap, types } from '../support/api.ts'
 import { type DaemonProcess, spawnDaemon } from '../support/daemon-process.ts'
 import { inOrder, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
-import { QUICK, stopRunner, tempFolder } from '../support/setup.ts'
+import { afterwards, QUICK, stopRunner, tempFolder } from '../support/setup.ts'
 
 const LAST_WORDS = 'All is written, edited and counted.'
 
@@ -39,8 +39,8 @@ async function place(t: TestContext): Promise<Place> {
   const folder = tempFolder(t)
   const stateDir = join(folder, 'state')
   const model = await startScriptedModel(script)
-  t.after(() => model.close())
-  t.after(() => stopRunner(stateDir))
+  afterwards(t, () => model.close())
+  afterwards(t, () => stopRunner(stateDir))
   const workspaces = join(folder, 'work')
   mkdirSync(workspaces)
   return {
@@ -102,7 +102,7 @@ test(
   async (t) => {
     const { options, workspace } = await place(t)
     let daemon: DaemonProcess = await spawnDaemon(options)
-    t.after(() => daemon.kill('SIGKILL'))
+    afterwards(t, () => daemon.kill('SIGKILL'))
     await daemon.arm('')
     const whole = workspace('whole')
     const first = await begin(daemon.api, whole)

@@ -12,7 +12,7 @@ import type { LiveConfig } from '../../src/index.ts'
 import { assertNoGap, types } from '../support/api.ts'
 import { testRunner, unboundPort } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
-import { rig, tempFolder } from '../support/setup.ts'
+import { afterwards, rig, tempFolder } from '../support/setup.ts'
 
 const HELLO = { id: 'c1', tool: 'bash', arguments: { command: 'echo HELLO' } }
 const script = inOrder({ calls: [HELLO] }, { text: 'done' })
@@ -66,7 +66,7 @@ test('a stale endpoint is resolved again inside the call: by command, by URL, or
   const { tokenFile } = runner.config
   const resolver = createServer((_, res) => res.end(JSON.stringify({ url: runner.url }))).listen(0, '127.0.0.1')
   await once(resolver, 'listening')
-  t.after(() => resolver.close())
+  afterwards(t, () => resolver.close())
   const file = join(tempFolder(t), 'where')
   writeFileSync(file, `${runner.url}\n`)
   let reads = 0
@@ -103,7 +103,7 @@ test('a stale endpoint is resolved again inside the call: by command, by URL, or
 async function rigModel(t: Parameters<typeof rig>[0]): Promise<string> {
   const { startScriptedModel } = await import('../support/scripted-model.ts')
   const model = await startScriptedModel(script)
-  t.after(() => model.close())
+  afterwards(t, () => model.close())
   return model.baseUrl
 }
 
@@ -155,7 +155,7 @@ test('a runner with another identity on the old port is never used, and the righ
   const { readFileSync } = await import('node:fs')
   const token = readFileSync(mine.config.tokenFile ?? '', 'utf8').trim()
   const client = createRunnerClient({ url: stranger.url, token })
-  t.after(() => client.close())
+  afterwards(t, () => client.close())
   assert.deepEqual(await client.listBoxes(), [], 'nothing was made at the stranger')
 })
 

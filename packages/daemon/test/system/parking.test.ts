@@ -6,7 +6,7 @@ import type { ModelConfig } from '../../src/index.ts'
 import { types } from '../support/api.ts'
 import { testRunner, unboundPort } from '../support/runner.ts'
 import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
-import { rig, tempFolder } from '../support/setup.ts'
+import { afterwards, rig, tempFolder } from '../support/setup.ts'
 
 /** Refuses the first requests, then answers. */
 const refusing =
@@ -55,7 +55,7 @@ test('refused credentials park the turn until the configuration changes', async 
   const script: Script = (asked) =>
     asked.authorization === 'Bearer the-right-key' ? { text: 'thank you' } : { status: 401 }
   const model = await startScriptedModel(script)
-  t.after(() => model.close())
+  afterwards(t, () => model.close())
   let config: ModelConfig = { baseUrl: model.baseUrl, name: 'scripted', apiKey: 'a-wrong-key-indeed' }
   const { api } = await rig(t, script, { model: config, reload: () => ({ model: config, runner: {} }) })
   const { id } = await api.session()
@@ -96,7 +96,7 @@ test('a model that is not there parks the turn after its tries, and is noticed w
   const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
   assert.ok(parked?.type === 'parked' && parked.fault.category === 'model_unreachable', JSON.stringify(parked))
   const late = await startScriptedModel(() => ({ text: 'here I am' }), port)
-  t.after(() => late.close())
+  afterwards(t, () => late.close())
   const events = await api.ended(id, turnId)
   assert.equal(events.at(-1)?.type, 'turn-end')
   assert.deepEqual(types(events).filter((type) => type === 'retry').length, 1)

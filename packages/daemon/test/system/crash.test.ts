@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { LIMITS } from '@breakfall/faults'
+import { readRunnerFile } from '../../src/index.ts'
+import { assembled, assertNoGap, types } from '../support/api.ts'
+import { crashDaemon, spawnDaemon } from '../support/daemon-process.ts'
+import { testRunner } from '../support/runner.ts'
+import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
+import { afterwards, QUICK, rig, stopRunner, tempFolder } from '../support/setup.ts'
+
+const slow = (command: string): Script =>
+  inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] }, { text: 'I know.' })
+
+async function optionsFor(
+  t: TestContext,
+  script: Script,
+): Promise<{ stateDir: string; options: object; workspace: string }> {
+  const folder = tempFolder(t)
+  const model = await startScriptedModel(script)
+  afterwards(t, () => model.close())
+  const stateDir = join(folder, 'state')
+  const workspace = join(folder, 'work')
+  mkdirSync(workspace)
+  afterwards(t, () => stopRunner(stateDir))
+  const options = {
+    stateDir,
+    model: { baseUrl: model.baseUrl, name: 'scripted' },
+    runner: { allowWorkspace: [workspace] },
+    policy: { backoffMs: 1 },
+    limits: QUICK,
+  }
+  return { stateDir, options, workspace }
+}
+
+test('a runner killed in the middle of a command is started again, and the command is found where it is', async (t) => {
+  const { stateDir, options, workspace } = await optionsFor(
+    t,
+    slow('echo begun >> ledger; echo begun; sleep 1.5; echo ended; exit 7'),
+  )
+  const { api } = await rig(t, slow(''), options)
+  const { id } = await api.session({ box: { workspace } })
+  const turnId = await api.prompt(id, 'go')
+  await api.events(id, (event) => event.type === 'tool-output')
+  const runner = readRunnerFile(stateDir)
+  process.kill(runner?.pid ?? 0, 'SIGKILL')
+  const events = await api.ended(id, turnId)
+  const result = events.find((event) => event.type === 'tool-result')
+  assert.deepEqual([result?.outcome, result?.exit?.code, result?.exit?.cause], ['failed', 7, 'exited'])
+  const output = events.flatMap((event) => (event.type === 'tool-output' ? [event.text] : [])).join('')
+  assert.equal(output, 'begun\nended\n')
+  assert.equal(readFileSync(join(workspace, 'ledger'), 'utf8'), 'begun\n')
+  assert.equal(events.at(-1)?.type, 'turn-end')
+})
+
+for (const policy of ['tell', 'stop'] as const) {
+  test(`a command whose runner was replaced is unknown, never run again (outcomeUnknown: ${policy})`, async (t) => {
+    const mine = await testRunner(t)
+    const { api, model } = await rig(t, slow('echo begun; sleep 20'), { runner: mine.config })
+    const { id } = await api.session({ policy: { outcomeUnknown: policy, backoffMs: 1 } })
+    const turnId = await api.prompt(id, 'go')
+    await api.events(id, (event) => event.type === 'tool-output')
+    await mine.stop()
+    await testRunner(t, { port: mine.port, tokenFile: mine.config.tokenFile ?? '' })
+    const events = await api.ended(id, turnId)
+    const result = events.find((event) => event.type === 'tool-result')
+    assert.equal(result?.outcome, 'unknown')
+    assert.match(result?.text ?? '', /was not run again/)
+    const end = events.at(-1)
+    if (policy === 'tell') {
+      assert.equal(end?.type, 'turn-end')
+      assert.match(model.asked.at(-1)?.messages.at(-1)?.content ?? '', /Nobody can say whether this ran/)
+    } else {
+      assert.ok(end?.type === 'turn-error')
+      assert.deepEqual([end.category, end.sideEffects], ['exec_outcome_unknown', 'unknown'])
+    }
+    await mine.again()
+  })
+}
+
+test('a daemon that dies again and again on one turn gives it up honestly, and the session is free', async (t) => {
+  const { options } = await optionsFor(t, () => ({ text: 'never heard' }))
+  const first = await spawnDaemon(options)
+  await first.arm('answer:attempt-start')
+  const { id } = await first.api.session()
+  const turnId = await first.api.prompt(id, 'go').catch(() => '')
+  await first.ended
+  for (let crash = 1; crash < LIMITS.restartsMax; crash += 1)
+    assert.equal(await crashDaemon(options, 'answer:attempt-start'), 'SIGKILL')
+  const last = await spawnDaemon(options)
+  afterwards(t, () => last.kill('SIGKILL'))
+  const events = await last.api.events(id)
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-error' && end.category === 'crash_loop', types(events).join(' '))
+  assert.equal(types(events).filter((type) => type === 'taken-over').length, LIMITS.restartsMax)
+  if (turnId !== '') assert.equal((await last.api.turn(turnId)).state, 'failed')
+  await last.api.prompt(id, 'another')
+})
+
+test(
+  'killed at random times, again and again, a turn of many steps ends with every effect once',
+  { timeout: 60_000 },
+  async (t) => {
+    const steps = 12
+    const script: Script = (asked) => {
+      const done = asked.messages.filter((message) => message.role === 'tool').length
+      if (done === steps) return { text: 'all done', pauseMs: 5 }
+      return {
+        text: `step ${done} `,
+        pauseMs: 15,
+        pieceChars: 2,
+        calls: [{ id: `c${done}`, tool: 'bash', arguments: { command: `echo ${done} >> ledger` } }],
+      }
+    }
+    const { options, workspace } = await optionsFor(t, script)
+    let daemon = await spawnDaemon(options)
+    afterwards(t, () => daemon.kill('SIGKILL'))
+    const { id } = await daemon.api.session({ box: { workspace } })
+    const turnId = await daemon.api.prompt(id, 'go')
+    // Each life gets some way, since a daemon that never does is a crash loop; where exactly it dies differs in every run.
+    let seen = 0
+    for (const ms of [0, 41, 7, 133, 25, 68]) {
+      const lived = await daemon.api.events(id, (event) => event.type === 'tool-result', seen)
+      seen = lived.at(-1)?.seq ?? seen
+      await sleep(ms)
+      daemon.kill('SIGKILL')
+      await daemon.ended
+      daemon = await spawnDaemon(options)
+    }
+    const events = await daemon.api.ended(id, turnId)
+    assertNoGap(events)
+    assert.equal(events.at(-1)?.type, 'turn-end', JSON.stringify(events.at(-1)))
+    assert.equal(
+      readFileSync(join(workspace, 'ledger'), 'utf8'),
+      Array.from({ length: steps }, (_, n) => `${n}\n`).join(''),
+    )
+    const texts = [...assembled(events).values()]
+    assert.deepEqual(texts, [...Array.from({ length: steps }, (_, n) => `step ${n} `), 'all done'])
+  },
+)
+
+test('SIGTERM hands a running turn over, exits quickly, and the next daemon goes on', async (t) => {
+  const { options, workspace } = await optionsFor(t, slow('echo x >> ledger; sleep 1'))
+  const first = await spawnDaemon(options)
+  const { id } = await first.api.session({ box: { workspace } })
+  const turnId = await first.api.prompt(id, 'go')
+  await first.api.events(id, (event) => event.type === 'tool-call')
+  first.kill('SIGTERM')
+  assert.equal(await first.ended, 0)
+  const second = await spawnDaemon(options)
+  afterwards(t, () => second.kill('SIGKILL'))
+  const events = await second.api.ended(id, turnId)
+  const parked = events.find((event) => event.type === 'parked')
+  assert.equal(parked?.fault.category, 'shutting_down')
+  assert.equal(events.find((event) => event.type === 'resumed')?.because, 'restart')
+  assert.ok(!types(events).includes('taken-over'))
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-end' && end.faultsSurvived === 0)
+  assert.equal(readFileSync(join(workspace, 'ledger'), 'utf8'), 'x\n')
+})

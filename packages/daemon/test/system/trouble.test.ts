@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import type { Session } from '@breakfall/wire'
+import { assertNoGap, types } from '../support/api.ts'
+import { inOrder, type Script } from '../support/scripted-model.ts'
+import { afterwards, rig, tempFolder } from '../support/setup.ts'
+
+test('a damaged session is set aside with the evidence, and the others go on', async (t) => {
+  const { promise: held, resolve: release } = Promise.withResolvers<void>()
+  const first = await rig(t, () => ({ text: 'ok', until: held }))
+  const [bad, good] = [await first.api.session(), await first.api.session()]
+  const badTurn = await first.api.prompt(bad.id, 'one')
+  const goodTurn = await first.api.prompt(good.id, 'two')
+  await first.daemon.close()
+  const db = new DatabaseSync(join(first.stateDir, 'journal', 'journal.db'))
+  db.exec(`UPDATE events SET body=replace(body,'"one"','"0ne"') WHERE type='turn-start' AND body LIKE '%"one"%'`)
+  db.close()
+  const { api } = await first.restart()
+  release()
+  assert.equal((await api.ended(good.id, goodTurn)).at(-1)?.type, 'turn-end')
+  const shown = await api.call<Session & { quarantined: { category: string } }>('GET', `/v1/sessions/${bad.id}`)
+  assert.deepEqual([shown.json.state, shown.json.quarantined.category], ['idle', 'journal_corrupt'])
+  assert.equal((await api.turn(badTurn)).state, 'failed')
+  const refused = await api.call('POST', `/v1/sessions/${bad.id}/turns`, { prompt: 'x' })
+  assert.deepEqual([refused.status, refused.json['category']], [500, 'journal_corrupt'])
+  assert.match(String(refused.json['error']), /first bad event is 1/)
+  assert.equal((await api.call('GET', `/v1/sessions/${bad.id}/events`)).status, 500)
+  const evidence = join(first.stateDir, 'quarantine', `${bad.id}.json`)
+  assert.match(readFileSync(evidence, 'utf8'), /hash chain/)
+  assert.equal((await api.call<{ sessions: unknown[] }>('GET', '/v1/sessions')).json.sessions.length, 2)
+  assert.equal((await api.call('DELETE', `/v1/sessions/${bad.id}`)).status, 204)
+})
+
+test('a bug while a turn is worked on ends in a terminal event and a free session; other turns go on', async (t) => {
+  const { api } = await rig(t, () => ({}), {
+    async *streamAnswer(request) {
+      if (request.messages.at(-1)?.content === 'poison')
+        throw new TypeError("Cannot read properties of undefined (reading 'x')")
+      yield { type: 'text-delta', attempt: 1, part: 'p1', text: 'fine' }
+      const none = { value: 0, quality: 'known' } as const
+      yield {
+        type: 'done',
+        finish: 'stop',
+        proven: true,
+        usage: { inputTokens: none, outputTokens: none },
+        ledger: [],
+        budget: { failures: 0, waitedMs: 0 },
+      }
+    },
+  })
+  const [bad, good] = [await api.session(), await api.session()]
+  const end = (await api.ended(bad.id, await api.prompt(bad.id, 'poison'))).at(-1)
+  assert.ok(end?.type === 'turn-error')
+  assert.deepEqual([end.category, end.class], ['other', 'internal'])
+  assert.match(end.errorRaw, /Cannot read properties/)
+  for (const { id } of [bad, good])
+    assert.equal((await api.ended(id, await api.prompt(id, 'healthy'), 3)).at(-1)?.type, 'turn-end')
+})
+
+test('a full disk parks the turn before its side effect, shows it, and goes on when there is room', async (t) => {
+  const big = 'y'.repeat(200_000)
+  const script: Script = inOrder(
+    { text: big, pieceChars: 20_000, calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] },
+    { text: 'done' },
+  )
+  const first = await rig(t, script, { journalPagesMax: 40 })
+  const { id } = await first.api.session()
+  const turnId = await first.api.prompt(id, 'go')
+  for (;;) {
+    const turn = await first.api.turn(turnId)
+    if (turn.state === 'parked') {
+      assert.deepEqual([turn.parked?.category, turn.fault?.category], ['journal_full', 'journal_full'])
+      break
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  assert.equal((await first.api.call<Session>('GET', `/v1/sessions/${id}`)).json.state, 'parked')
+  const { api } = await first.restart({ journalPagesMax: undefined })
+  const events = await api.ended(id, turnId)
+  assertNoGap(events)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.equal(types(events).filter((type) => type === 'tool-call').length, 1)
+})
+
+test('on a disk that is really full the parked event is written from the reserve, and room wakes the turn', async (t) => {
+  const folder = tempFolder(t)
+  const stateDir = join(folder, 'state')
+  mkdirSync(stateDir)
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', stateDir], { stdio: 'pipe' })
+  } catch (error) {
+    return t.skip(`needs the right to mount a small file system: ${String(error).slice(0, 100)}`)
+  }
+  afterwards(t, () => execFileSync('umount', ['--lazy', stateDir]))
+  const script: Script = inOrder(
+    { text: 'z'.repeat(600_000), pieceChars: 20_000, calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] },
+    { text: 'done' },
+  )
+  const { api } = await rig(t, script, { stateDir })
+  const { id } = await api.session()
+  const ballast = join(stateDir, 'ballast')
+  const { bavail, bsize } = statfsSync(stateDir)
+  writeFileSync(ballast, Buffer.alloc(bavail * bsize - 200_000))
+  const turnId = await api.prompt(id, 'go')
+  const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
+  assert.ok(parked?.type === 'parked' && parked.fault.category === 'journal_full')
+  assert.equal((await api.turn(turnId)).state, 'parked')
+  rmSync(ballast)
+  const events = await api.ended(id, turnId)
+  assertNoGap(events)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.deepEqual(
+    events.filter((event) => event.type === 'resumed').map((event) => event.because),
+    ['signal'],
+  )
+})
+
+test('no secret gets into events, logs or answers, whoever repeats it', async (t) => {
+  const apiKey = 'an-unusual-key-without-a-known-shape'
+  const lines: string[] = []
+  const echo = createServer((req, res) => {
+    res.writeHead(400, { 'content-type': 'application/json' })
+    res.end(
+      JSON.stringify({
+        error: {
+          message: `bad request with ${req.headers.authorization ?? ''} and sk-proj-T3stK3yAbCdEf0123456789xyzABCDEF`,
+        },
+      }),
+    )
+  })
+  await new Promise<void>((resolve) => echo.listen(0, '127.0.0.1', resolve))
+  afterwards(t, () => echo.close())
+  const baseUrl = `http://127.0.0.1:${(echo.address() as AddressInfo).port}/v1`
+  const { api, daemon } = await rig(t, () => ({}), {
+    model: { baseUrl, name: 'm', apiKey },
+    logLevel: 'trace',
+    logTo: { write: (line) => void lines.push(line) },
+  })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  const events = await api.ended(id, turnId)
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-error' && end.category === 'model_bad_request')
+  const said = [JSON.stringify(events), lines.join(''), JSON.stringify(await api.turn(turnId))].join('\n')
+  for (const secret of [apiKey, 'sk-proj-T3st', daemon.token]) assert.ok(!said.includes(secret), secret)
+  assert.match(said, /\[redacted\]/)
+  assert.ok(lines.length > 0 && lines.every((line) => JSON.parse(line) !== null))
+})
+
+test('a local model server that crashes fails the attempt with its cause, is restarted, and the turn goes on', async (t) => {
+  const program = fileURLToPath(new URL('../programs/model-that-crashes-once.ts', import.meta.url))
+  const { api } = await rig(t, () => ({}), {
+    model: {
+      baseUrl: '',
+      name: 'local',
+      serve: { command: [process.execPath, program, '{port}', join(tempFolder(t), 'crashed')] },
+    },
+  })
+  const { id } = await api.session()
+  const events = await api.ended(id, await api.prompt(id, 'go'))
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-end', JSON.stringify(end))
+  assert.equal(end.text, 'whole at last')
+  const retry = events.find((event) => event.type === 'retry')
+  assert.match(retry?.fault.error ?? '', /model server crashed/)
+  assert.ok(
+    (retry?.fault.diagnostics ?? []).some((diagnostic) => /memory/i.test(diagnostic.message)),
+    JSON.stringify(retry?.fault),
+  )
+})
