@@ -25,6 +25,7 @@ export type AnswerAttemptOptions = {
   readonly now: () => number
   readonly nextPartId: () => string
   readonly emit: (event: AnswerEvent) => void
+  readonly emitText: (type: 'text-delta' | 'reasoning-delta', part: string, text: string) => void
   /** A part was shown for the first time. */
   readonly shown: (part: string) => void
 }
@@ -97,13 +98,13 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     const fresh = this.#gate.isOpen ? text : this.#gate.push(part.kind, text)
     if (fresh === undefined) throw this.#mismatch()
     if (fresh === '') return
-    const { attempt, emit, shown } = this.#options
+    const { emitText, shown } = this.#options
     if (this.#lastShown !== part) {
       this.#lastShown = part
       shown(part.id)
     }
     if (part.kind === 'text') this.shownText += fresh
-    emit({ type: part.kind === 'text' ? 'text-delta' : 'reasoning-delta', attempt, part: part.id, text: fresh })
+    emitText(part.kind === 'text' ? 'text-delta' : 'reasoning-delta', part.id, fresh)
   }
 
   tool(part: ToolPart): void {

@@ -98,8 +98,8 @@ export type AttemptRecord = {
 
 export type AnswerEvent =
   | { readonly type: 'attempt-start'; readonly attempt: number; readonly model: string; readonly baseUrl: string }
-  | { readonly type: 'text-delta'; readonly attempt: number; readonly part: string; readonly text: string }
-  | { readonly type: 'reasoning-delta'; readonly attempt: number; readonly part: string; readonly text: string }
+  | { readonly type: 'text-delta'; readonly attempt: number; readonly part: string; text: string }
+  | { readonly type: 'reasoning-delta'; readonly attempt: number; readonly part: string; text: string }
   | {
       readonly type: 'tool-draft'
       readonly attempt: number

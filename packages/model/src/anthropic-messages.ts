@@ -4,21 +4,31 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
+import { ChunkTemplate } from './chunk-template.ts'
 import { inBandError, inBandFault } from './in-band.ts'
 import { notJson } from './openai-chat.ts'
-import { type AnswerDecoder, AnswerState, type Part, type PartHandler } from './parts.ts'
+import { type AnswerDecoder, AnswerState, type Part, type PartHandler, type TextPart } from './parts.ts'
 
 export class AnthropicMessagesDecoder implements AnswerDecoder {
   readonly state: AnswerState
   json: object | undefined
   readonly #blocks = new Map<number, Part | undefined>()
+  readonly #template = new ChunkTemplate()
+  /** The part that grew when the template was learnt; its block number is in the template. */
+  #templatePart: TextPart | undefined
+  readonly #mayGuess: boolean
 
-  constructor(handler: PartHandler, nextPartId: () => string) {
+  constructor(handler: PartHandler, nextPartId: () => string, mayGuess: boolean) {
     this.state = new AnswerState(handler, nextPartId)
+    this.#mayGuess = mayGuess
   }
 
   frame(frame: SseFrame): void {
     this.json = undefined
+    if (this.#templatePart !== undefined) {
+      const text = this.#template.match(frame.data)
+      if (text !== undefined) return this.state.growText(this.#templatePart, text)
+    }
     if (frame.data === '[DONE]') return // some translating proxies add it
     const json = parseFrame(frame.data)
     this.json = json
@@ -31,6 +41,7 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
         break
       case 'content_block_delta':
         this.#delta(numberOf(json.index), json.delta ?? {})
+        this.#learn(frame.data, this.#blocks.get(numberOf(json.index)), json.delta ?? {})
         break
       case 'message_delta':
         this.#usage(json.usage)
@@ -62,7 +73,17 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
 
   // ---- details ----
 
+  /** Events after this one may be the same but for their text. */
+  #learn(data: string, part: Part | undefined, delta: Delta): void {
+    if (!this.#mayGuess || part === undefined || part.kind === 'tool') return
+    const key = part.kind === 'text' ? 'text' : 'thinking'
+    const text = delta[key]
+    if (typeof text !== 'string' || text === '' || !this.#template.learn(data, key, text)) return
+    this.#templatePart = part
+  }
+
   #start(index: number, block: Block): void {
+    this.#templatePart = undefined
     this.#blocks.set(index, this.#open(block))
   }
 

@@ -25,6 +25,11 @@ export class EventQueue<T> implements AsyncIterableIterator<T> {
     this.#listener = listener
   }
 
+  /** The event that was pushed last, where nobody has taken it yet. */
+  get last(): T | undefined {
+    return this.#items[this.#items.length - 1]
+  }
+
   push(item: T): void {
     if (this.#isClosed) return
     const waiting = this.#waiting

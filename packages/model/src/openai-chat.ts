@@ -1,12 +1,13 @@
 /**
  * Reads the frames of OpenAI's streaming chat completions, as OpenAI and its many imitators send them.
  *
- * I1  One JSON.parse per frame; what a frame says about parts is handed on at once and kept nowhere twice.
+ * I1  At most one JSON.parse per frame, and none where only the text is new; what a frame says is handed on at once.
  * I2  An error inside the stream and a frame that is not JSON throw a Fault. Once every choice has its finish reason,
  *     what comes after cannot take the answer back.
  */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
+import { ChunkTemplate } from './chunk-template.ts'
 import { inBandError, inBandFault } from './in-band.ts'
 import { type AnswerDecoder, AnswerState, type PartHandler, type TextPart, type ToolPart } from './parts.ts'
 
@@ -14,14 +15,24 @@ export class OpenAiChatDecoder implements AnswerDecoder {
   readonly state: AnswerState
   json: object | undefined
   readonly #choices: Choice[] = []
+  readonly #template = new ChunkTemplate()
+  /** The part that grew when the template was learnt. */
+  #templatePart: TextPart | undefined
+  readonly #mayGuess: boolean
 
-  constructor(handler: PartHandler, nextPartId: () => string) {
+  constructor(handler: PartHandler, nextPartId: () => string, mayGuess: boolean) {
     this.state = new AnswerState(handler, nextPartId)
+    this.#mayGuess = mayGuess
   }
 
   frame(frame: SseFrame): void {
     const { state } = this
     this.json = undefined
+    const open = this.#choices[0]?.open
+    if (open !== undefined && open === this.#templatePart) {
+      const text = this.#template.match(frame.data)
+      if (text !== undefined) return state.growText(open, text) // I1
+    }
     if (frame.data === '[DONE]') {
       state.ended = true
       return
@@ -33,6 +44,7 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     const { choices, usage } = json
     if (Array.isArray(choices)) for (const choice of choices) if (isObject(choice)) this.#choice(choice, 'delta')
     if (isObject(usage)) this.#usage(usage)
+    else if (Array.isArray(choices) && choices.length === 1) this.#learn(frame.data, choices[0] as ChoiceFrame)
   }
 
   whole(json: object): void {
@@ -48,6 +60,17 @@ export class OpenAiChatDecoder implements AnswerDecoder {
   }
 
   // ---- details ----
+
+  /** Frames after this one may be the same but for their text. */
+  #learn(data: string, choice: ChoiceFrame): void {
+    const { delta, finish_reason } = choice
+    if (!this.#mayGuess || finish_reason != null || !isObject<DeltaFrame>(delta) || this.#choices.length !== 1) return
+    const said = TEXT_KEYS.filter((key) => delta[key] != null && delta[key] !== '')
+    const [key] = said
+    if (key === undefined || said.length > 1 || delta.tool_calls != null || delta.function_call != null) return
+    const text = delta[key]
+    if (typeof text === 'string' && this.#template.learn(data, key, text)) this.#templatePart = this.#choices[0]?.open
+  }
 
   #choice(choice: ChoiceFrame, key: 'delta' | 'message'): void {
     const own = this.#choiceAt(typeof choice.index === 'number' ? choice.index : 0)
@@ -130,6 +153,8 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     }
   }
 }
+
+const TEXT_KEYS = ['content', 'reasoning_content', 'reasoning', 'refusal'] as const
 
 type CallSlot = { readonly index: number | undefined; readonly part: ToolPart }
 type Choice = { readonly index: number; finish: string | null; open: TextPart | undefined; readonly calls: CallSlot[] }

@@ -7,7 +7,7 @@ import type { SseFrame } from '@breakfall/wire'
 /** Reads one answer in one protocol. */
 export type AnswerDecoder = {
   readonly state: AnswerState
-  /** The frame read last, parsed; undefined where it is not an object. */
+  /** The frame read last, parsed; undefined where it did not have to be, or is not an object. */
   readonly json: object | undefined
   /** Takes one frame. Throws a Fault for an error inside the stream, and for nonsense. */
   frame(frame: SseFrame): void

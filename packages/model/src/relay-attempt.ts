@@ -54,12 +54,14 @@ export class RelayAttempt implements AttemptReader, PartHandler {
   #texts: readonly Segment[] = NO_TEXTS
   #isPartial = false
   /** The client holds a part of the answer from an earlier attempt. */
-  #isHealing = false
+  readonly #isHealing: boolean
 
   constructor(options: RelayAttemptOptions) {
     this.#with = options
     this.#startedAt = new Date(options.options.now()).toISOString()
-    this.#decoder = createDecoder(options.request.api, this, partCounter())
+    this.#isHealing = options.client.contentSent
+    // A frame that has to be changed on its way has to be parsed.
+    this.#decoder = createDecoder(options.request.api, this, partCounter(), this.#isHealing)
   }
 
   get progress(): number {
@@ -74,7 +76,6 @@ export class RelayAttempt implements AttemptReader, PartHandler {
   async run(): Promise<Fault | undefined> {
     const { client, request, target, prefill, options } = this.#with
     client.begin()
-    this.#isHealing = client.contentSent
     try {
       this.#running = startAttempt(upstreamRequest(request, target, prefill), this, options.policy, options.signal)
       this.#end = await this.#running.end

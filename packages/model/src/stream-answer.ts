@@ -33,6 +33,8 @@ export function streamAnswer(request: AnswerRequest, options: AnswerOptions = {}
 
 // ---- details ----
 
+const DELTA_CHARS_MAX = 4_096
+
 const NO_BUDGET_USED: Budget = { failures: 0, waitedMs: 0 }
 
 class AnswerRun {
@@ -125,6 +127,7 @@ class AnswerRun {
       now: this.#now,
       nextPartId: this.#nextPartId,
       emit: (event) => this.events.push(event),
+      emitText: (kind, part, text) => this.#emitText(kind, attempt, part, text),
       shown: (part) => this.#shown.push({ attempt, part }),
     })
     this.#current = current
@@ -140,6 +143,13 @@ class AnswerRun {
       return undefined
     }
     return this.#failed(current, result.verdict.fault)
+  }
+
+  /** Text that came in one read of the socket is one event: a consumer that is behind gets fewer and longer ones. */
+  #emitText(type: 'text-delta' | 'reasoning-delta', attempt: number, part: string, text: string): void {
+    const { last } = this.events
+    if (last?.type === type && last.part === part && last.text.length < DELTA_CHARS_MAX) last.text += text
+    else this.events.push({ type, attempt, part, text })
   }
 
   #failed(current: AnswerAttempt, cause: Fault): Rung {

@@ -1,7 +1,7 @@
 /** Stalls: a byte clock that pings reset, a progress clock that they do not, and a clock for the headers. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AnswerOptions } from '../src/index.ts'
+import { type AnswerOptions, streamAnswer } from '../src/index.ts'
 import { ask } from './collect.ts'
 import {
   answer,
@@ -73,19 +73,37 @@ test('a server that stalls every time ends in model_stream_stalled, with the clo
   assert.equal(got.requests, 2)
 })
 
-test('a consumer that is slow does not make the model look stalled', async (t) => {
-  const many = Array.from({ length: 5_000 }, (_, index) => text(`${index} `))
+test('a consumer that is slow does not make the model look stalled, and holds it back', async (t) => {
+  const long = 'x'.repeat(5_000)
+  const many = Array.from({ length: 3_000 }, () => text(long))
   const model = await startFakeModel([[head(), role, ...many, finish('stop'), lastChunk]])
   t.after(() => model.close())
-  const { streamAnswer } = await import('../src/index.ts')
   const request = { baseUrl: model.url, model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
-  let seen = 0
+  let events = 0
+  let chars = 0
   let last = ''
   for await (const event of streamAnswer(request, { policy: { livenessMs: 60 } })) {
     last = event.type
-    if (event.type === 'text-delta' && ++seen === 100) await new Promise((resolve) => setTimeout(resolve, 250))
+    if (event.type !== 'text-delta') continue
+    chars += event.text.length
+    if (++events === 100) await new Promise((resolve) => setTimeout(resolve, 250))
   }
-  assert.equal(seen, 5_000)
+  assert.equal(chars, 3_000 * 5_000)
   assert.equal(last, 'done')
   assert.equal(model.requests.length, 1)
+})
+
+test('text that waits for a slow consumer comes in fewer, longer events', async (t) => {
+  const many = Array.from({ length: 500 }, (_, index) => text(`${index} `))
+  const model = await startFakeModel([[head(), role, ...many, finish('stop'), lastChunk]])
+  t.after(() => model.close())
+  const request = { baseUrl: model.url, model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
+  const texts: string[] = []
+  for await (const event of streamAnswer(request)) {
+    if (event.type !== 'text-delta') continue
+    texts.push(event.text)
+    if (texts.length === 1) await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  assert.equal(texts.join(''), Array.from({ length: 500 }, (_, index) => `${index} `).join(''))
+  assert.ok(texts.length < 500)
 })

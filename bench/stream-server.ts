@@ -1,0 +1,53 @@
+/** Pours one recorded answer to whoever asks, as fast as it is taken: a process of its own, so that its time is not counted. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+const PIECES = 256
+
+export const chunkFrame = (index: number): string =>
+  JSON.stringify({
+    id: 'chatcmpl-123',
+    object: 'chat.completion.chunk',
+    created: 1_763_000_000,
+    model: 'a-model',
+    system_fingerprint: 'fp_44709d6fcb',
+    choices: [{ index: 0, delta: { content: ` word${index % 97}` }, logprobs: null, finish_reason: null }],
+  })
+
+/** Frames of a whole answer of so many chunks of text. */
+export function* answerFrames(chunks: number): Iterable<string> {
+  for (let index = 0; index < chunks; index++) yield chunkFrame(index)
+  yield JSON.stringify({ id: 'chatcmpl-123', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })
+  yield '[DONE]'
+}
+
+/** `chunks` and the pause after each (0: none) come with the request: `/v1/…?chunks=1000&pauseMs=0`. */
+export async function startStreamServer(): Promise<string> {
+  const server = createServer((req, res) => {
+    req.resume()
+    const query = new URL(req.url ?? '/', 'http://x').searchParams
+    const chunks = Number(query.get('chunks') ?? 1_000)
+    const pauseMs = Number(query.get('pauseMs') ?? 0)
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    void (async () => {
+      let batch = ''
+      let count = 0
+      for (const frame of answerFrames(chunks)) {
+        batch += `data: ${frame}\n\n`
+        if (++count % (pauseMs > 0 ? 1 : PIECES) !== 0) continue
+        if (!res.write(batch)) await once(res, 'drain')
+        batch = ''
+        if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs))
+      }
+      res.end(batch)
+    })()
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+if (import.meta.main) {
+  process.stdout.write(`${await startStreamServer()}\n`)
+}
