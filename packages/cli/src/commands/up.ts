@@ -76,8 +76,8 @@ async function soon<T>(found: Promise<T | undefined>): Promise<T | null> {
   return result ?? null
 }
 
-/** A runner that a run started for itself ends soon after it. */
-const OWNED_RUNNER_IDLE_MS = 1_000
+/** The runner of a run is ended with it. Should nobody be left to do that, it ends by itself a minute later. */
+const OWNED_RUNNER_IDLE_MS = 60_000
 
 function liveConfig(
   config: Config,
