@@ -31,11 +31,14 @@ export function id(what = 'an id'): z.ZodType<string> {
   return z.string({ error }).regex(ID_PATTERN, { error })
 }
 
+/** What a request body has room for. Whether the kernel takes an argument that long is the runner's to say: 422, `argument_too_long`. */
+export const ARGUMENT_CHARS_MAX = 1024 * 1024
+
 /** Environment variables: names a shell accepts, values without NUL bytes. */
 export function environment(): z.ZodType<Record<string, string>> {
   const nameError = 'a name of letters, digits and underscores that does not start with a digit'
   const name = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,255}$/, { error: nameError })
-  return z.record(name, text(128 * 1024), { error: 'an object of strings' })
+  return z.record(name, text(ARGUMENT_CHARS_MAX), { error: 'an object of strings' })
 }
 
 /** A request body: a field nobody knows is a mistake, not a wish. */

@@ -1,7 +1,7 @@
 /** What crosses the boundary of a runner: boxes, execs, their events and files. */
 import { z } from 'zod'
 import { diagnosticSchema } from './fault-schema.ts'
-import { body, environment, flag, id, integer, oneOf, text, time } from './fields.ts'
+import { ARGUMENT_CHARS_MAX, body, environment, flag, id, integer, oneOf, text, time } from './fields.ts'
 
 export const BOX_STATES = ['creating', 'running', 'stopping', 'stopped', 'removing', 'failed'] as const
 export const ISOLATION_LEVELS = ['bwrap', 'process'] as const
@@ -107,12 +107,12 @@ export const EXEC_DEFAULTS = {
 export const execRequestSchema = body({
   execId: id('an exec id').optional(),
   command: z
-    .array(text(128 * 1024), { error: 'a list of strings' })
+    .array(text(ARGUMENT_CHARS_MAX), { error: 'a list of strings' })
     .min(1, { error: 'a list with at least the program' })
     .max(10_000, { error: 'a list of at most 10000 strings' })
     .refine((command) => command[0] !== '', { error: 'a list whose first entry, the program, is not empty' })
     .optional(),
-  shell: text(1024 * 1024, 'a shell command').optional(),
+  shell: text(ARGUMENT_CHARS_MAX, 'a shell command').optional(),
   cwd: text(4096, 'a path').optional(),
   env: environment().optional(),
   stdin: oneOf(['none', 'pipe']).optional(),
