@@ -5,24 +5,26 @@ import type { AddressInfo } from 'node:net'
 
 const PIECES = 256
 
-export const chunkFrame = (index: number): string =>
+/** A chunk as OpenAI sends it, with the given text. */
+export const chunkFrame = (text: string): string =>
   JSON.stringify({
     id: 'chatcmpl-123',
     object: 'chat.completion.chunk',
     created: 1_763_000_000,
     model: 'a-model',
     system_fingerprint: 'fp_44709d6fcb',
-    choices: [{ index: 0, delta: { content: ` word${index % 97}` }, logprobs: null, finish_reason: null }],
+    choices: [{ index: 0, delta: { content: text }, logprobs: null, finish_reason: null }],
   })
 
-/** Frames of a whole answer of so many chunks of text. */
-export function* answerFrames(chunks: number): Iterable<string> {
-  for (let index = 0; index < chunks; index++) yield chunkFrame(index)
+/** Frames of a whole answer of so many chunks of text; with `stamped`, each text is the time at which it was made. */
+export function* answerFrames(chunks: number, stamped = false): Iterable<string> {
+  for (let index = 0; index < chunks; index++)
+    yield chunkFrame(stamped ? ` ${process.hrtime.bigint()}` : ` word${index % 97}`)
   yield JSON.stringify({ id: 'chatcmpl-123', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })
   yield '[DONE]'
 }
 
-/** `chunks` and the pause after each (0: none) come with the request: `/v1/…?chunks=1000&pauseMs=0`. */
+/** `chunks` and the pause after each (none: 0, and then as fast as it goes) come with the request's query. */
 export async function startStreamServer(): Promise<string> {
   const server = createServer((req, res) => {
     req.resume()
@@ -33,7 +35,7 @@ export async function startStreamServer(): Promise<string> {
     void (async () => {
       let batch = ''
       let count = 0
-      for (const frame of answerFrames(chunks)) {
+      for (const frame of answerFrames(chunks, pauseMs > 0)) {
         batch += `data: ${frame}\n\n`
         if (++count % (pauseMs > 0 ? 1 : PIECES) !== 0) continue
         if (!res.write(batch)) await once(res, 'drain')
