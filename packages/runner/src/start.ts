@@ -16,7 +16,7 @@ import { SpawnQueue } from './exec/spawn-queue.ts'
 import type { Retention, RunnerHost } from './host.ts'
 import { findCgroups } from './isolation/cgroup-find.ts'
 import { readHostLayout } from './isolation/host.ts'
-import { findProgram, type Isolation, probeIsolation } from './isolation/probe.ts'
+import { findProgram, type Isolation, probeIsolation, USUAL_FOLDERS } from './isolation/probe.ts'
 import { RunnerMetrics } from './metrics.ts'
 import { makeFolder } from './state/disk.ts'
 import { announce, type Identity, lockFolder, readIdentity, withdraw } from './state/identity.ts'
@@ -112,6 +112,7 @@ async function serve(options: RunnerOptions, stateDir: string, lock: { release()
         for (const exec of box.execs.live.values()) exec.release()
         box.reservations.close()
       }
+      host.cgroups.closeAll() // those with execs in them stay, and are found again
       await lock.release()
     })()
     return closed
@@ -145,7 +146,7 @@ async function readHost(
     level: allowProcess ? options.isolation : undefined,
   })
   const program = (name: string): string => {
-    const found = findProgram(name, path)
+    const found = findProgram(name, path, USUAL_FOLDERS)
     if (found === null)
       throw new Fault('process_start_failed', { facts: { name: 'the runner', detail: `${name} is not on the PATH` } })
     return found

@@ -1,6 +1,6 @@
 /** What the runner's tests share: a runner on a fresh folder, in this process or as a program, and raw HTTP to it. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -177,13 +177,15 @@ export async function asProgram(
   t: Pick<TestContext, 'after'>,
   stateDir: string,
   flags: readonly string[] = [],
+  as: { uid?: number; gid?: number } = {},
 ): Promise<RunnerProgram> {
   const main = new URL('../src/main.ts', import.meta.url).pathname
   mkdirSync(stateDir, { recursive: true })
+  if (as.uid !== undefined) chownSync(stateDir, as.uid, as.gid ?? as.uid)
   const child = spawn(
     process.execPath,
     [main, '--json', '--state-dir', stateDir, '--token-file', join(stateDir, 'token'), ...flags],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
+    { stdio: ['ignore', 'pipe', 'inherit'], cwd: '/', ...as },
   )
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const line = await new Promise<string>((resolve, reject) => {

@@ -154,6 +154,7 @@ export class Box {
   }
 
   async #reserve(execId: string, request: FilledRequest, hash: string): Promise<ExecView> {
+    await this.#host.queue.turnstile.pass() // five hundred at once must not stop the rest
     if (this.state === 'stopped' && this.record.autoStart) this.start()
     this.#checkRoom()
     const command = commandOfRequest(request)

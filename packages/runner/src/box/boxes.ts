@@ -4,10 +4,11 @@ import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { type BoxCreate, ID_PATTERN } from '@breakfall/wire'
+import { isoTime } from '../clock.ts'
 import type { RunnerHost } from '../host.ts'
 import { makeFolder, removeTree } from '../state/disk.ts'
 import { Box } from './box.ts'
-import { designBox } from './create.ts'
+import { designBox, unreadableBox } from './create.ts'
 import { recoverBox } from './recover.ts'
 import { boxPaths, loadBox, makeBoxFolders, saveBox } from './stored.ts'
 
@@ -91,9 +92,23 @@ export class Boxes {
           await this.#recoverOne(prefix, id)
         } catch (error) {
           this.#onFault(`box ${prefix}/${id} could not be taken up`, error)
+          this.#setAside(prefix, id)
         }
       }
     }
+  }
+
+  /** Nobody knows what ran in it: it takes no commands, is not "not found", and can be removed. */
+  #setAside(prefix: string, id: string): void {
+    const paths = boxPaths(join(this.#root, prefix, id))
+    const known = this.#boxes.get(`${prefix}/${id}`)?.stored ?? unreadableBox(this.#host, id)
+    const at = isoTime(this.#host.clock.now())
+    const record = {
+      ...known.record,
+      state: 'failed' as const,
+      lastTransition: { at, from: known.record.state, to: 'failed' as const },
+    }
+    this.#boxes.set(`${prefix}/${id}`, new Box(this.#host, prefix, paths, { ...known, record }))
   }
 
   async #recoverOne(prefix: string, id: string): Promise<void> {

@@ -39,6 +39,30 @@ export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths
   return { record, env: create.env ?? {}, hostWorkspace, ...owner, epoch }
 }
 
+/** Stands for a box whose record cannot be read. */
+export function unreadableBox(host: RunnerHost, id: string): StoredBox {
+  const at = isoTime(host.clock.now())
+  const record: BoxRecord = {
+    id,
+    state: 'failed',
+    createdAt: at,
+    workspace: { kind: 'private', path: '/workspace' },
+    isolation: {
+      level: host.isolation.level ?? 'process',
+      userns: false,
+      pidns: false,
+      netns: false,
+      memoryLimit: false,
+      pidsLimit: false,
+    },
+    limits: { memoryMb: null, pids: null, cpus: null, execsMax: null },
+    network: 'none',
+    autoStart: false,
+    lastTransition: { at, from: 'creating', to: 'failed' },
+  }
+  return { record, env: {}, hostWorkspace: '/nonexistent', uid: 65_534, gid: 65_534, epoch: 0 }
+}
+
 // ---- details, in the order they are used above ----
 
 function levelFor(host: RunnerHost, create: BoxCreate): IsolationLevel {

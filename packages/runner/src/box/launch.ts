@@ -110,7 +110,7 @@ export function launch(
         stderr: open(openFifo(join(folder, request.merge ? EXEC_FILES.stdout : EXEC_FILES.stderr))),
         status: open(openSync(join(folder, EXEC_FILES.status), 'r+')),
         stdinHold: open(hasInput ? exec.stdin.prepare() : 'ignore'),
-        joins: exec.joins.map((file) => open(openSync(file, 'w'))),
+        joins: KEEPER_FDS.join.map((_, i) => open(openSync(exec.joins[i] ?? '/dev/null', 'w'))),
         args: open(isSandbox ? openSync(join(folder, EXEC_FILES.args), 'r') : 'ignore'),
       },
     })
@@ -130,9 +130,9 @@ function sandboxCommand(host: RunnerHost, plan: LaunchPlan): readonly string[] {
     '--args',
     String(KEEPER_FDS.args),
     '--json-status-fd',
-    '9',
+    String(KEEPER_FDS.sandboxStatus),
     '--',
-    ...bwrapCommand(plan.user as BoxUser, plan.command),
+    ...bwrapCommand(plan.user as BoxUser, plan.cwd, plan.command),
   ]
 }
 

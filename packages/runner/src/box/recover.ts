@@ -44,7 +44,10 @@ async function recoverExec(host: RunnerHost, box: Box, execId: string): Promise<
   try {
     reservation = readReservation(folder)
   } catch {
-    await removeTree(folder) // the runner ended while it was being made; nothing was started
+    const wasClaimed = existsSync(join(folder, EXEC_FILES.claim))
+    await removeTree(folder)
+    // Without a claim the runner ended while it was being made, and nothing was started. With one it may have run.
+    if (wasClaimed) lostToPowerCut(host, box, execId, '')
     return
   }
   const end = readEnd(folder)

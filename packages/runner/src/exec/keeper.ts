@@ -10,8 +10,16 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 
-/** What the keeper's descriptors are. */
-export const KEEPER_FDS = { stdout: 1, status: 2, stderr: 3, stdinHold: 4, join: [5, 6, 7], args: 8 } as const
+/** What the keeper's descriptors are. One digit each: the plain shell knows no others. */
+export const KEEPER_FDS = {
+  stdout: 1,
+  status: 2,
+  stderr: 3,
+  stdinHold: 4,
+  join: [5, 6, 7, 8],
+  args: 9,
+  sandboxStatus: 4,
+} as const
 
 /** Names the keeper in its environment, where it stays visible, whatever becomes of its arguments. */
 export const KEEPER_MARK = 'BREAKFALL_KEEPER'
@@ -27,18 +35,18 @@ breakfall_in=$2
 breakfall_mode=$3
 shift 3
 echo "keeper $$" >&2
-sleep 604800 </dev/null >&4 2>&4 3>&- 4>&- 5>&- 6>&- 7>&- 8<&- &
+sleep 604800 </dev/null >&4 2>&4 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9<&- &
 echo "holder $!" >&2
 exec 4>&-
 (
-  echo 0 >&5 && echo 0 >&6 && echo 0 >&7 || exit 126
+  echo 0 >&5 && echo 0 >&6 && echo 0 >&7 && echo 0 >&8 || exit 126
   exec 0<"$breakfall_in" || exit 126
   read -r breakfall_pid breakfall_rest </proc/self/stat
   echo "pid $breakfall_pid" >&2
   if [ "$breakfall_mode" = sandbox ]; then
-    exec "$@" 9>&2 2>&3 3>&- 5>&- 6>&- 7>&-
+    exec "$@" 4>&2 2>&3 3>&- 5>&- 6>&- 7>&- 8>&-
   else
-    exec "$@" 2>&3 3>&- 5>&- 6>&- 7>&- 8<&-
+    exec "$@" 2>&3 3>&- 5>&- 6>&- 7>&- 8>&- 9<&-
   fi
 )
 echo "exit $?" >&2
@@ -62,6 +70,7 @@ export type KeeperPlan = {
     readonly stderr: number
     readonly status: number
     readonly stdinHold: number | 'ignore'
+    /** Exactly as many as there are descriptors for them. */
     readonly joins: readonly number[]
     readonly args: number | 'ignore'
   }
@@ -69,7 +78,6 @@ export type KeeperPlan = {
 
 export function spawnKeeper(plan: KeeperPlan): ChildProcess {
   const { fds } = plan
-  const joins = KEEPER_FDS.join.map((_, i) => fds.joins[i] ?? 'ignore')
   return spawn(
     '/bin/sh',
     [
@@ -85,7 +93,7 @@ export function spawnKeeper(plan: KeeperPlan): ChildProcess {
       cwd: plan.cwd,
       env: { ...plan.environment, [KEEPER_MARK]: plan.mark }, // I4: empty but for level process, where nothing is kept apart
       detached: true, // its own session: a signal to the runner's group does not reach it
-      stdio: ['ignore', fds.stdout, fds.status, fds.stderr, fds.stdinHold, ...joins, fds.args],
+      stdio: ['ignore', fds.stdout, fds.status, fds.stderr, fds.stdinHold, ...fds.joins, fds.args],
     },
   )
 }

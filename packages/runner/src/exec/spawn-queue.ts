@@ -1,12 +1,37 @@
 /**
- * Starting a process stops the world for a few milliseconds. The queue starts one per turn of the event loop, and only so
- * many at once, so that whoever asks for health in between is answered.
+ * Starting a process stops the world for a few milliseconds, and so does making its files. One such piece of work is done
+ * per turn of the event loop, so that whoever asks for health in between is answered, and only so many commands are being
+ * started at once.
  */
-export class SpawnQueue {
-  readonly #max: number
+
+/** Lets one pass per turn of the event loop; the first one at once. */
+export class Turnstile {
   readonly #waiting: (() => void)[] = []
+  #isBusy = false
+
+  pass(): Promise<void> {
+    if (this.#isBusy) return new Promise((resolve) => void this.#waiting.push(resolve))
+    this.#isBusy = true
+    setImmediate(() => this.#next())
+    return Promise.resolve()
+  }
+
+  #next(): void {
+    const pass = this.#waiting.shift()
+    if (pass === undefined) {
+      this.#isBusy = false
+      return
+    }
+    setImmediate(() => this.#next())
+    pass()
+  }
+}
+
+export class SpawnQueue {
+  readonly turnstile = new Turnstile()
+  readonly #max: number
+  readonly #waiting: ((through: () => void) => void)[] = []
   #active = 0
-  #isPumping = false
 
   constructor(max: number) {
     this.#max = max
@@ -17,26 +42,24 @@ export class SpawnQueue {
   }
 
   /** `start` gets a function to call when the start is through, whatever came of it. */
-  add(start: (done: () => void) => void): void {
-    this.#waiting.push(() => {
-      let isDone = false
-      start(() => {
-        if (isDone) return
-        isDone = true
-        this.#active -= 1
-        this.#pump()
-      })
-    })
+  add(start: (through: () => void) => void): void {
+    this.#waiting.push(start)
     this.#pump()
   }
 
   #pump(): void {
-    if (this.#isPumping || this.#waiting.length === 0 || this.#active >= this.#max) return
-    this.#isPumping = true
-    this.#active += 1
-    const start = this.#waiting.shift() as () => void
-    start()
-    this.#isPumping = false
-    if (this.#waiting.length > 0) setImmediate(() => this.#pump())
+    while (this.#active < this.#max) {
+      const start = this.#waiting.shift()
+      if (start === undefined) return
+      this.#active += 1
+      let isThrough = false
+      const through = (): void => {
+        if (isThrough) return
+        isThrough = true
+        this.#active -= 1
+        this.#pump()
+      }
+      void this.turnstile.pass().then(() => start(through))
+    }
   }
 }

@@ -4,6 +4,8 @@
  * I1  Binds by allow-list only, never `/`; the root of the box is read-only in the end.
  * I2  No capability survives. Root of the host is root of a user namespace; another owner's workspace is served as that
  *     owner, by setpriv inside a sandbox that root built (its paths may lie where that owner cannot go).
+ * I3  /proc is read-only. Root of the host stays the owner of /proc/sys, whatever its capabilities: left writable, a
+ *     command could set the core pattern of the whole machine, which is a way out of any sandbox.
  */
 import { posix } from 'node:path'
 import type { Network } from '@breakfall/wire'
@@ -57,21 +59,20 @@ export function bwrapOptions(plan: BwrapPlan): readonly string[] {
     '/run',
     '--tmpfs',
     '/var/tmp',
-    ...parentsOf(view).flatMap((path) => ['--perms', '0755', '--dir', path]), // left to bwrap they would be closed to other users
-    ...view.mounts.flatMap((mount) => [mount.mode === 'ro' ? '--ro-bind' : '--bind', mount.host, mount.at]),
+    ...mountOptions(view),
     ...[...view.links].flatMap(([at, target]) => ['--symlink', target, at]),
-    '--remount-ro',
-    '/', // I1
-    '--chdir',
-    plan.cwd,
+    ...['/proc', '/'].flatMap((path) => ['--remount-ro', path]), // I1, I3
+    ...(user.kind === 'userns' ? ['--chdir', plan.cwd] : []),
     '--clearenv',
     ...Object.entries(plan.environment).flatMap(([name, value]) => ['--setenv', name, value]),
   ]
 }
 
 /** What bubblewrap is told to run. */
-export function bwrapCommand(user: BoxUser, command: readonly string[]): readonly string[] {
-  return user.kind === 'userns' ? command : [...setprivArgs(user), ...command]
+export function bwrapCommand(user: BoxUser, cwd: string, command: readonly string[]): readonly string[] {
+  if (user.kind === 'userns') return command
+  // bwrap would enter the folder as a root without capabilities, to whom another owner's private folder is closed.
+  return [...setprivArgs(user), '/bin/sh', '-c', 'cd "$1" || exit 126; shift; exec "$@"', 'sh', cwd, ...command]
 }
 
 export function setprivArgs(user: {
@@ -91,13 +92,29 @@ export function setprivArgs(user: {
   ]
 }
 
-/** Folders above mounts that no mount brings along, outermost first. */
-function parentsOf(view: BoxView): readonly string[] {
-  const parents = new Set<string>()
-  for (const { at } of view.mounts) {
-    for (let path = posix.dirname(at); path !== '/'; path = posix.dirname(path)) {
-      if (!view.mounts.some((mount) => path === mount.at || path.startsWith(`${mount.at}/`))) parents.add(path)
+/** Each mount, after the folders above it: left to bwrap those would be closed to other users. */
+function mountOptions(view: BoxView): readonly string[] {
+  const made = new Set<string>(['/'])
+  const options: string[] = []
+  for (const mount of view.mounts) {
+    for (const path of parentsOf(mount.at)) {
+      if (made.has(path)) continue
+      made.add(path)
+      // What lies in a read-only mount is there already, or cannot be made.
+      if (!isIn(view, path, 'ro')) options.push('--perms', '0755', '--dir', path)
     }
+    made.add(mount.at)
+    options.push(mount.mode === 'ro' ? '--ro-bind' : '--bind', mount.host, mount.at)
   }
-  return [...parents].toSorted()
+  return options
 }
+
+/** Outermost first. */
+function parentsOf(path: string): readonly string[] {
+  const parents: string[] = []
+  for (let parent = posix.dirname(path); parent !== '/'; parent = posix.dirname(parent)) parents.unshift(parent)
+  return parents
+}
+
+const isIn = (view: BoxView, path: string, mode: 'ro' | 'rw'): boolean =>
+  view.mounts.some((mount) => mount.mode === mode && (path === mount.at || path.startsWith(`${mount.at}/`)))

@@ -66,6 +66,17 @@ export class Cgroups {
     }
   }
 
+  /** Removes the runner's own groups, where nothing is left in them. */
+  closeAll(): void {
+    for (const root of this.#folders()) {
+      for (const box of subgroups(root.folder)) {
+        for (const exec of subgroups(join(root.folder, box))) removeGroup(join(root.folder, box, exec))
+        removeGroup(join(root.folder, box))
+      }
+      removeGroup(root.folder)
+    }
+  }
+
   execGroup(box: string, exec: string): ExecGroup {
     const per = this.#perExec().map((root) => join(root.folder, box, exec))
     for (const folder of per) mkdirSync(folder, { recursive: true })

@@ -24,7 +24,7 @@ export async function probeIsolation(options: {
   readonly level?: IsolationLevel | undefined
 }): Promise<Isolation> {
   const fallback = options.allowProcess ? 'process' : null
-  const setpriv = process.getuid?.() === 0 ? findProgram('setpriv', options.path) : null
+  const setpriv = process.getuid?.() === 0 ? findProgram('setpriv', options.path, USUAL_FOLDERS) : null
   const bwrap = options.level === 'process' ? null : findProgram('bwrap', options.path)
   const none = { bwrap: null, disableUserns: false, setpriv }
   if (bwrap === null)
@@ -50,8 +50,9 @@ export async function probeIsolation(options: {
   }
 }
 
-export function findProgram(name: string, path: string): string | null {
-  for (const folder of [...path.split(delimiter), '/usr/bin', '/bin', '/usr/local/bin']) {
+/** On the PATH; with `usual`, also where every system has its basic tools. */
+export function findProgram(name: string, path: string, usual: readonly string[] = []): string | null {
+  for (const folder of [...path.split(delimiter), ...usual]) {
     if (!folder.startsWith('/')) continue // a relative PATH entry would mean another program in every folder
     try {
       accessSync(join(folder, name), constants.X_OK)
@@ -63,6 +64,8 @@ export function findProgram(name: string, path: string): string | null {
   return null
 }
 
+export const USUAL_FOLDERS = ['/usr/bin', '/bin']
+
 // ---- details ----
 
 const PROBE_MS = 10_000
@@ -72,7 +75,7 @@ function tryBwrap(bwrap: string, user: BoxUser, layout: HostLayout): Promise<str
   const mounts = layout.folders.map((path) => ({ at: path, host: path, mode: 'ro' as const }))
   const view = { mounts, links: layout.links, isHost: false }
   const plan = { view, user, network: 'none' as const, cwd: '/', environment: { PATH: '/usr/bin:/bin' } }
-  const args = [...bwrapOptions(plan), '--', ...bwrapCommand(user, ['/bin/sh', '-c', 'echo works'])]
+  const args = [...bwrapOptions(plan), '--', ...bwrapCommand(user, '/', ['/bin/sh', '-c', 'echo works'])]
   return new Promise((resolve) => {
     execFile(bwrap, args, { timeout: PROBE_MS, env: {} }, (error, stdout, stderr) => {
       if (error === null && stdout === 'works\n') resolve(null)

@@ -93,7 +93,8 @@ for (const level of ['bwrap', 'process'] as const) {
       await first.box({ id: 'b1' })
       const body = { execId: 'e1', shell: 'echo ran >> count; sleep 0.5; cat count' }
       const answers = await Promise.all(Array.from({ length: 20 }, () => first.call('POST', 'boxes/b1/exec', body)))
-      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [...Array.from({ length: 19 }, () => 200), 201])
+      assert.equal(answers.filter(({ status }) => status === 201).length, 1)
+      assert.equal(answers.filter(({ status }) => status === 200).length, 19)
       await first.kill('SIGKILL')
       const second = await asProgram(t, stateDir, flags)
       const again = await second.call('POST', 'boxes/b1/exec', { ...body, timeoutMs: 3_600_000, cwd: '.' })

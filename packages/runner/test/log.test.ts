@@ -1,0 +1,147 @@
+/** The event log: exact, replayable in the same chunks, and able to go on after a crash at any write. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { ExecEvent } from '@breakfall/wire'
+import fc from 'fast-check'
+import { EventLog, INDEX_BYTES_FIRST, RECORD_BYTES, STREAMS } from '../src/exec/event-log.ts'
+import { LogReader } from '../src/exec/log-reader.ts'
+import { wholeCharacters } from '../src/exec/utf8-cut.ts'
+import { bytesOf } from './kit.ts'
+
+function withLog(work: (folder: string) => void): void {
+  const folder = mkdtempSync(join(tmpdir(), 'breakfall-log-'))
+  try {
+    writeFileSync(join(folder, 'index'), Buffer.alloc(INDEX_BYTES_FIRST))
+    work(folder)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+function replay(folder: string, count: number, after = 0): ExecEvent[] {
+  const reader = new LogReader(folder, 'e1', after)
+  const events: ExecEvent[] = []
+  while (reader.at < count) events.push(...reader.read(count))
+  reader.close()
+  return events
+}
+
+const writes = fc.array(
+  fc.record({
+    stream: fc.constantFrom(...STREAMS),
+    bytes: fc.oneof(
+      fc.string({ unit: 'grapheme', maxLength: 40 }).map((text) => Buffer.from(text)),
+      fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes)),
+      fc.constant(Buffer.from([0xe2])),
+      fc.constant(Buffer.from([0x82, 0xac])),
+    ),
+  }),
+  { maxLength: 30 },
+)
+
+test('whatever is written comes back byte-exact, each event valid, from any point', () => {
+  fc.assert(
+    fc.property(writes, fc.nat(40), (list, from) => {
+      withLog((folder) => {
+        const log = new EventLog(folder)
+        log.start(42, 1_000)
+        for (const { stream, bytes } of list) log.append(stream, bytes)
+        log.flush()
+        const events = replay(folder, log.count)
+        for (const stream of STREAMS) {
+          const wanted = Buffer.concat(list.filter((write) => write.stream === stream).map(({ bytes }) => bytes))
+          assert.deepEqual(bytesOf(events, stream), wanted)
+          assert.equal(log.bytes(stream), wanted.length)
+        }
+        for (const event of events)
+          if ('data' in event)
+            assert.equal(Buffer.from(String(event.data)).includes('\ufffd'), String(event.data).includes('\ufffd'))
+        const after = Math.min(from, log.count)
+        assert.deepEqual(replay(folder, log.count, after), events.slice(after))
+        log.close()
+      })
+    }),
+  )
+})
+
+test('a text that arrives in any cuts has text events only', () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: 'grapheme', maxLength: 200 }),
+      fc.array(fc.nat(200), { maxLength: 20 }),
+      (text, cuts) => {
+        withLog((folder) => {
+          const bytes = Buffer.from(text)
+          const log = new EventLog(folder)
+          const places = [0, ...cuts.map((cut) => Math.min(cut, bytes.length)), bytes.length].toSorted((a, b) => a - b)
+          for (let i = 1; i < places.length; i += 1) log.append('stdout', bytes.subarray(places[i - 1], places[i]))
+          log.flush()
+          const events = replay(folder, log.count)
+          assert.ok(events.every((event) => event.type === 'stdout' && event.dataBase64 === undefined))
+          assert.equal(bytesOf(events, 'stdout').toString(), text)
+          log.close()
+        })
+      },
+    ),
+  )
+})
+
+test('reopened after a crash at any index record, the events that were seen stay and the rest follows', () => {
+  fc.assert(
+    fc.property(writes, writes, fc.nat(60), (before, after, lost) => {
+      withLog((folder) => {
+        const first = new EventLog(folder)
+        for (const { stream, bytes } of before) first.append(stream, bytes)
+        const kept = Math.max(0, first.count - lost)
+        const seen = replay(folder, kept)
+        first.close()
+        truncateSync(join(folder, 'index'), kept * RECORD_BYTES) // the spool is ahead of the index, never behind it
+        const second = new EventLog(folder)
+        for (const { stream, bytes } of after) second.append(stream, bytes)
+        second.flush()
+        const events = replay(folder, second.count)
+        assert.deepEqual(events.slice(0, kept), seen)
+        for (const stream of STREAMS) {
+          const wanted = Buffer.concat(
+            [...before, ...after].filter((write) => write.stream === stream).map(({ bytes }) => bytes),
+          )
+          assert.deepEqual(bytesOf(events, stream), wanted)
+        }
+        second.close()
+      })
+    }),
+  )
+})
+
+test('dropped bytes are told as one gap a stream, with the seq of the last event each stands for', () => {
+  withLog((folder) => {
+    const log = new EventLog(folder)
+    log.start(1, 1)
+    for (const [stream, text] of [
+      ['stdout', 'a'],
+      ['stderr', 'bb'],
+      ['stdout', 'ccc'],
+    ] as const)
+      log.append(stream, Buffer.from(text))
+    log.close()
+    for (const stream of STREAMS) rmSync(join(folder, stream))
+    assert.deepEqual(replay(folder, 4, 1), [
+      { seq: 3, type: 'gap', stream: 'stderr', from: 0, to: 2 },
+      { seq: 4, type: 'gap', stream: 'stdout', from: 0, to: 4 },
+    ])
+    assert.deepEqual(replay(folder, 4, 3), [{ seq: 4, type: 'gap', stream: 'stdout', from: 1, to: 4 }])
+  })
+})
+
+test('whole characters: what may still be completed is left out, what cannot is not', () => {
+  const cut = (...bytes: number[]): number => wholeCharacters(Uint8Array.from(bytes))
+  assert.equal(cut(0x61, 0xe2, 0x82), 1)
+  assert.equal(cut(0x61, 0xe2, 0x82, 0xac), 4)
+  assert.equal(cut(0xf0, 0x9f, 0x98), 0)
+  assert.equal(cut(0x80, 0x80, 0x80, 0x80), 4)
+  assert.equal(cut(0xff), 1)
+  assert.equal(cut(), 0)
+})

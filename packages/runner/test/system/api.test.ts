@@ -1,0 +1,395 @@
+/** Every refusal over raw HTTP, with its exact status and category; identity and epoch; input; files; load. */
+import assert from 'node:assert/strict'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import type { Fault } from '@breakfall/faults'
+import { createRunnerClient } from '../../src/client/index.ts'
+import { RUNNER_ROUTES } from '../../src/routes.ts'
+import { asProgram, inProcess, temporaryFolder, type TestRunner, until, withoutBwrap } from '../kit.ts'
+
+const workspaceOf = (runner: TestRunner, id: string): string => join(runner.stateDir, `boxes/default/${id}/workspace`)
+
+describe('refusals', { skip: withoutBwrap }, async () => {
+  test('each row of the table: status, category, problem document, and nothing made', async (t) => {
+    const runner = await inProcess(t, { boxesMax: 2 })
+    await runner.box({ id: 'b1', limits: { execsMax: 1 } })
+    const workspace = workspaceOf(runner, 'b1')
+    writeFileSync(join(workspace, 'plain'), 'text')
+    writeFileSync(join(workspace, 'script'), '#!/no/such/thing\n')
+    chmodSync(join(workspace, 'script'), 0o755)
+    mkdirSync(join(workspace, 'folder'))
+    const exec = 'boxes/b1/exec'
+    const rows: readonly (readonly [string, string, unknown, number, string, string?])[] = [
+      ['POST', exec, { command: ['no-such-program'] }, 422, 'spawn_failed', 'not_found'],
+      ['POST', exec, { command: ['./plain'] }, 422, 'spawn_failed', 'not_executable'],
+      ['POST', exec, { command: ['./folder'] }, 422, 'spawn_failed', 'not_executable'],
+      ['POST', exec, { command: ['./script'] }, 422, 'spawn_failed', 'bad_interpreter'],
+      ['POST', exec, { command: ['true'], cwd: 'nowhere' }, 422, 'spawn_failed', 'cwd_missing'],
+      ['POST', exec, { command: ['true'], cwd: 'plain' }, 422, 'spawn_failed', 'cwd_not_directory'],
+      ['POST', exec, { command: ['true', 'x'.repeat(131_072)] }, 422, 'spawn_failed', 'argument_too_long'],
+      ['POST', exec, { command: ['a\0b'] }, 400, 'invalid_request'],
+      ['POST', exec, { command: ['true'], env: { '1A': 'x' } }, 400, 'invalid_request'],
+      ['POST', exec, { command: ['true'], tty: true }, 400, 'invalid_request'],
+      ['POST', exec, { command: ['true'], timeoutMs: 0 }, 400, 'invalid_request'],
+      ['POST', exec, { command: ['true'], shell: 'true' }, 400, 'invalid_request'],
+      ['POST', exec, {}, 400, 'invalid_request'],
+      ['POST', 'boxes', { limits: { cpus: 0 } }, 400, 'invalid_request'],
+      ['POST', 'boxes', { limits: { cpus: 1.5 } }, 400, 'invalid_request'],
+      ['POST', 'boxes', { limits: { cpus: '2' } }, 400, 'invalid_request'],
+      ['POST', 'boxes', { limits: { cpus: 999 } }, 400, 'invalid_request'],
+      ['POST', 'boxes', { limits: { memoryMb: -1 } }, 400, 'invalid_request'],
+      ['POST', 'boxes', { limits: { memoryMb: 65_000 } }, 429, 'quota_exceeded'],
+      ['POST', 'boxes', { colour: 'red' }, 400, 'invalid_request'],
+      ['POST', 'boxes', { id: '../x' }, 400, 'invalid_request'],
+      ['POST', 'boxes', { id: 'b1' }, 409, 'box_already_exists'],
+      ['GET', 'boxes/b1/execs/none', undefined, 404, 'exec_not_found'],
+      ['GET', 'boxes/b1/execs/none/events', undefined, 404, 'exec_not_found'],
+      ['POST', 'boxes/b1/execs/none/kill', undefined, 404, 'exec_not_found'],
+      ['GET', 'boxes/b1/files/none', undefined, 404, 'file_not_found'],
+      ['GET', 'boxes/b1/files/folder', undefined, 400, 'invalid_request'],
+      ['GET', 'boxes/none', undefined, 404, 'box_not_found'],
+      ['PATCH', 'boxes/b1', undefined, 405, 'method_not_allowed'],
+      ['GET', '/v2/nothing', undefined, 404, 'not_found'],
+      ['GET', 'boxes?colour=red', undefined, 400, 'invalid_request'],
+      ['GET', 'boxes/b1/execs/none/wait?timeoutMs=-1', undefined, 404, 'exec_not_found'],
+    ]
+    for (const [method, path, body, status, category, reason] of rows) {
+      const answer = await runner.call(method, path, body)
+      const shown = `${method} ${path} ${JSON.stringify(body)?.slice(0, 80)}: ${answer.text.slice(0, 300)}`
+      assert.deepEqual(
+        [answer.status, answer.json.category, answer.json['reason']],
+        [status, category, reason ?? (status === 405 ? answer.json['reason'] : undefined)],
+        shown,
+      )
+      assert.equal(answer.json['requestId'], answer.headers.get('x-request-id'), shown)
+      if (status === 400 && category === 'invalid_request' && method === 'POST')
+        assert.ok((answer.json['errors'] as unknown[]).length > 0, shown)
+    }
+    assert.deepEqual((await runner.client.listExecs('b1')).length, 0)
+    assert.equal((await runner.client.listBoxes()).length, 1)
+    await runner.box({ id: 'b2' })
+    assert.equal((await runner.call('POST', 'boxes', { id: 'b3' })).status, 429)
+    await runner.call('POST', exec, { execId: 'long', command: ['sleep', '100'] })
+    const over = await runner.call('POST', exec, { execId: 'more', command: ['true'] })
+    assert.deepEqual([over.status, over.json.category], [429, 'quota_exceeded'])
+    assert.equal((await runner.call('GET', 'boxes/b1/execs/more')).status, 404)
+  })
+
+  test('wrong bodies and wrong callers: 400, 413, 415, 401, 403, another tenant 404', async (t) => {
+    const folder = temporaryFolder(t)
+    const tokenFile = join(folder, 'tokens')
+    writeFileSync(tokenFile, 'first-token\nsecond-token default\nthird-token elsewhere\n', { mode: 0o600 })
+    const runner = await inProcess(t, { tokenFile })
+    await runner.box({ id: 'b1' })
+    assert.equal((await runner.call('POST', 'boxes', '{"id":', { 'content-type': 'application/json' })).status, 400)
+    assert.equal((await runner.call('POST', 'boxes', 'id=b2', { 'content-type': 'text/plain' })).status, 415)
+    assert.equal(
+      (
+        await runner.call('POST', 'boxes', JSON.stringify({ id: 'x'.repeat(1_100_000) }), {
+          'content-type': 'application/json',
+        })
+      ).status,
+      413,
+    )
+    for (const authorization of ['', 'Bearer wrong', 'Basic Zmlyc3QtdG9rZW4='])
+      assert.equal((await runner.call('GET', 'boxes/b1', undefined, { authorization })).status, 401)
+    assert.equal(
+      (await runner.call('GET', 'boxes/b1', undefined, { authorization: 'Bearer second-token' })).status,
+      200,
+    )
+    const other = await runner.call('GET', 'boxes/b1', undefined, { authorization: 'Bearer third-token' })
+    assert.equal(other.status, 404)
+    assert.equal(
+      (await runner.call('GET', '/v1/elsewhere/boxes/b1', undefined, { authorization: 'Bearer third-token' })).status,
+      404,
+    )
+    assert.equal((await runner.call('GET', '/v1/health', undefined, { authorization: '' })).status, 200)
+    assert.equal((await runner.call('GET', '/metrics', undefined, { authorization: '' })).status, 401)
+    assert.equal((await runner.call('GET', '/v1/config', undefined, { origin: 'http://evil.example' })).status, 403)
+  })
+
+  test('another runner is 421, a lower epoch 409, and neither does anything', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    const wrong = { 'x-breakfall-runner': 'somebody-else' }
+    for (const [method, path, body] of [
+      ['POST', 'boxes', { id: 'b2' }],
+      ['POST', 'boxes/b1/exec', { execId: 'e1', command: ['true'] }],
+      ['DELETE', 'boxes/b1', undefined],
+      ['PUT', 'boxes/b1/files/f', 'x'],
+    ] as const) {
+      const answer = await runner.call(method, path, body, wrong)
+      assert.deepEqual([answer.status, answer.json.category], [421, 'runner_identity_mismatch'])
+    }
+    assert.equal(
+      (
+        await runner.call(
+          'POST',
+          'boxes/b1/exec',
+          { execId: 'a', command: ['true'] },
+          { 'x-breakfall-runner': runner.runnerId, 'x-breakfall-epoch': '5' },
+        )
+      ).status,
+      201,
+    )
+    for (const [method, path, body] of [
+      ['POST', 'boxes/b1/exec', { execId: 'e2', command: ['true'] }],
+      ['POST', 'boxes/b1/stop', undefined],
+      ['DELETE', 'boxes/b1', undefined],
+      ['PUT', 'boxes/b1/files/f', 'x'],
+    ] as const) {
+      const answer = await runner.call(method, path, body, { 'x-breakfall-epoch': '4' })
+      assert.deepEqual([answer.status, answer.json.category], [409, 'lease_lost'], path)
+    }
+    assert.equal((await runner.call('POST', 'boxes/b1/stop', undefined, { 'x-breakfall-epoch': 'x' })).status, 400)
+    assert.equal((await runner.call('GET', 'boxes/b1')).json['state'], 'running')
+    assert.deepEqual(
+      (await runner.client.listExecs('b1')).map(({ execId }) => execId),
+      ['a'],
+    )
+    assert.deepEqual(readdirSync(workspaceOf(runner, 'b1')), [])
+  })
+
+  test('the OpenAPI document has every route of the table', async (t) => {
+    const runner = await inProcess(t)
+    const { paths } = (await runner.call('GET', '/v1/openapi.json')).json as {
+      paths: Record<string, Record<string, { operationId: string }>>
+    }
+    const served = Object.values(paths).flatMap((methods) =>
+      Object.values(methods).map(({ operationId }) => operationId),
+    )
+    assert.deepEqual(served.toSorted(), Object.keys(RUNNER_ROUTES).toSorted())
+  })
+})
+
+describe('input', { skip: withoutBwrap }, async () => {
+  test('10 MB with EOF come through whole; a child that leaves early is no hang and no crash', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    const bytes = Buffer.alloc(10_000_000, 'abcdefghi\n')
+    await runner.call('POST', 'boxes/b1/exec', { execId: 'all', shell: 'wc -c', stdin: 'pipe' })
+    assert.equal((await runner.client.writeStdin('b1', 'all', bytes, { eof: true })).execId, 'all')
+    await runner.client.waitExec('b1', 'all')
+    assert.equal((await runner.client.execOutput('b1', 'all', 'stdout')).toString().trim(), '10000000')
+    await runner.call('POST', 'boxes/b1/exec', { execId: 'early', shell: 'head -c 10; exit 2', stdin: 'pipe' })
+    const refused = await runner.call('POST', 'boxes/b1/execs/early/stdin', bytes)
+    assert.deepEqual([refused.status, refused.json.category], [409, 'exec_finished'])
+    const { exit } = await runner.client.waitExec('b1', 'early')
+    assert.deepEqual([exit?.cause, exit?.code], ['exited', 2])
+    await runner.call('POST', 'boxes/b1/exec', { execId: 'none', shell: 'cat; sleep 0.3' })
+    assert.equal((await runner.call('POST', 'boxes/b1/execs/none/stdin', 'x')).status, 400)
+  })
+
+  test('a command that does not read holds the writer back, and nobody else', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    await runner.call('POST', 'boxes/b1/exec', {
+      execId: 'slow',
+      shell: 'while [ ! -e go ]; do sleep 0.02; done; wc -c',
+      stdin: 'pipe',
+    })
+    let written = false
+    const writing = runner.client
+      .writeStdin('b1', 'slow', Buffer.alloc(1_000_000), { eof: true })
+      .then(() => (written = true))
+    assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
+    assert.equal(written, false)
+    await runner.run('b1', 'touch go')
+    await writing
+    await runner.client.waitExec('b1', 'slow')
+    assert.equal((await runner.client.execOutput('b1', 'slow', 'stdout')).toString().trim(), '1000000')
+  })
+})
+
+describe('files', { skip: withoutBwrap }, async () => {
+  test('round trip with ETag, If-Match, Range, listing by glob and delete', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    const { client } = runner
+    const first = await client.writeFile('b1', 'src/a b/ü.txt', Buffer.from('one'))
+    assert.equal((await client.readFile('b1', 'src/a b/ü.txt')).bytes.toString(), 'one')
+    const second = await client.writeFile('b1', 'src/a b/ü.txt', Buffer.from('two'), { ifMatch: first.etag })
+    const stale = await runner.call('PUT', 'boxes/b1/files/src/a%20b/%C3%BC.txt', 'three', { 'if-match': first.etag })
+    assert.deepEqual([stale.status, stale.json.category], [412, 'precondition_failed'])
+    assert.deepEqual(await client.readFile('b1', '/workspace/src/a b/ü.txt'), {
+      bytes: Buffer.from('two'),
+      etag: second.etag,
+    })
+    const races = await Promise.all(
+      Array.from({ length: 8 }, (_, i) =>
+        runner.call('PUT', 'boxes/b1/files/src/a%20b/%C3%BC.txt', `race ${i}`, { 'if-match': second.etag }),
+      ),
+    )
+    assert.equal(
+      races.filter(({ status }) => status === 200).length,
+      1,
+      'exactly one of those who saw the same version wins',
+    )
+    await runner.run('b1', 'printf 0123456789 > digits; chmod 755 digits; mkfifo pipe; ln -s /etc/passwd link')
+    const part = await runner.call('GET', 'boxes/b1/files/digits', undefined, { range: 'bytes=2-4' })
+    assert.deepEqual([part.status, part.text, part.headers.get('content-range')], [206, '234', 'bytes 2-4/10'])
+    assert.equal((await runner.call('GET', 'boxes/b1/files/digits', undefined, { range: 'bytes=10-' })).status, 416)
+    await client.writeFile('b1', 'digits', Buffer.from('new'))
+    assert.equal((await runner.run('b1', 'stat -c %a digits; cat digits')).stdout, '755\nnew')
+    assert.deepEqual(
+      (await client.listFiles('b1', '**')).map(({ path, kind }) => [path, kind]),
+      [
+        ['digits', 'file'],
+        ['link', 'link'],
+        ['pipe', 'other'],
+        ['src', 'folder'],
+        ['src/a b', 'folder'],
+        ['src/a b/ü.txt', 'file'],
+      ],
+    )
+    assert.deepEqual(
+      (await client.listFiles('b1', 'src/**/*.txt')).map(({ path }) => path),
+      ['src/a b/ü.txt'],
+    )
+    assert.equal((await runner.call('GET', 'boxes/b1/files/pipe')).status, 400)
+    await client.deleteFile('b1', 'digits')
+    assert.equal((await runner.call('DELETE', 'boxes/b1/files/digits')).status, 404)
+    assert.equal((await runner.call('PUT', 'boxes/b1/files/big', Buffer.alloc(64 * 1024 * 1024 + 1))).status, 413)
+    assert.ok(readdirSync(workspaceOf(runner, 'b1')).every((name) => !name.startsWith('.breakfall')))
+  })
+
+  test('no way out: dots, absolute paths, links, and links that race with the walk', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    const workspace = workspaceOf(runner, 'b1')
+    const outside = temporaryFolder(t, 'outside')
+    writeFileSync(join(outside, 'secret'), 'outside')
+    symlinkSync(outside, join(workspace, 'out'))
+    symlinkSync(join(outside, 'secret'), join(workspace, 'leak'))
+    for (const path of [
+      '..%2f..%2fbox.json',
+      '%2fetc%2fpasswd',
+      'a%2f..%2f..%2fbox.json',
+      'leak',
+      'out%2fsecret',
+      'out/secret',
+      'a%00b',
+    ]) {
+      for (const method of ['GET', 'PUT', 'DELETE']) {
+        if (path === 'leak' && method !== 'GET') continue // the link itself may be replaced or removed
+        const answer = await runner.call(method, `boxes/b1/files/${path}`, method === 'PUT' ? 'x' : undefined)
+        assert.ok(answer.status === 400 || answer.status === 404, `${method} ${path}: ${answer.status} ${answer.text}`)
+      }
+    }
+    await runner.call('POST', 'boxes/b1/exec', {
+      execId: 'swap',
+      shell: `while :; do mkdir -p d; rm -rf d; ln -s ${outside} d; rm d; done`,
+      merge: true,
+    })
+    let leaks = 0
+    for (let i = 0; i < 150; i += 1) {
+      if ((await runner.call('GET', 'boxes/b1/files/d/secret')).text === 'outside') leaks += 1
+      await runner.call('PUT', 'boxes/b1/files/d/planted', 'x')
+      await runner.call('PUT', 'boxes/b1/files/d/secret', 'overwritten')
+    }
+    assert.equal(leaks, 0)
+    assert.deepEqual(readdirSync(outside), ['secret'])
+    assert.equal(readFileSync(join(outside, 'secret'), 'utf8'), 'outside')
+    await runner.call('POST', 'boxes/b1/execs/swap/kill')
+    rmSync(join(workspace, 'd'), { recursive: true, force: true })
+  })
+})
+
+describe('the service', { skip: withoutBwrap }, async () => {
+  test('answers health while 500 execs are started at once, and all of them end', async (t) => {
+    const runner = await asProgram(t, join(temporaryFolder(t), 'state'), [
+      '--allow-isolation',
+      'process',
+      '--isolation',
+      'process',
+    ])
+    await runner.box({ id: 'b1', limits: { execsMax: 500 } })
+    const all = Promise.all(
+      Array.from({ length: 500 }, (_, i) =>
+        runner.client.startExec('b1', { execId: `e${i}`, command: ['echo', String(i)] }),
+      ),
+    )
+    let answered = 0
+    let slowestMs = 0
+    let done = false
+    const asking = (async () => {
+      while (!done) {
+        const from = performance.now()
+        assert.equal((await runner.call('GET', '/v1/health')).status, 200)
+        slowestMs = Math.max(slowestMs, performance.now() - from)
+        answered += 1
+      }
+    })()
+    await all
+    const ends = await Promise.all(Array.from({ length: 500 }, (_, i) => runner.client.waitExec('b1', `e${i}`)))
+    done = true
+    await asking
+    assert.ok(ends.every(({ exit, stdoutBytes }, i) => exit?.code === 0 && stdoutBytes === String(i).length + 1))
+    assert.ok(answered > 20, `${answered} answers, the slowest after ${slowestMs} ms`)
+    t.diagnostic(`${answered} health answers, the slowest after ${Math.round(slowestMs)} ms`)
+    const metrics = (await runner.call('GET', '/metrics')).text
+    assert.match(metrics, /breakfall_runner_execs_total\{cause="exited"\} 500/)
+  })
+
+  test('retention drops old output with an explicit gap and keeps the record', async (t) => {
+    const runner = await inProcess(t, { retention: { bytesPerBox: 1_000 } })
+    await runner.box({ id: 'b1' })
+    await runner.run('b1', {
+      execId: 'old',
+      shell: 'head -c 900 /dev/zero; sleep 0.05; echo x >&2; sleep 0.05; echo last',
+    })
+    const before = await runner.events('b1', 'old')
+    await runner.run('b1', { execId: 'new', shell: 'head -c 800 /dev/zero' })
+    const events = await until(
+      () => runner.events('b1', 'old'),
+      (list) => list.some(({ type }) => type === 'gap'),
+    )
+    assert.deepEqual(
+      events.map((event) => (event.type === 'gap' ? [event.type, event.stream, event.from, event.to] : [event.type])),
+      [['start'], ['gap', 'stderr', 0, 2], ['gap', 'stdout', 0, 905], ['exit']],
+    )
+    assert.equal(events.at(-1)?.seq, before.at(-1)?.seq)
+    assert.equal((await runner.call('GET', 'boxes/b1/execs/old/output/stdout')).status, 416)
+    const seen: unknown[] = []
+    for await (const event of runner.client.execEvents('b1', 'old')) seen.push(event.type)
+    assert.deepEqual(seen, ['start', 'gap', 'gap', 'exit'])
+  })
+
+  test('a client says how far a call got: nothing sent, refused token, cancelled by us', async (t) => {
+    const runner = await inProcess(t)
+    const nobody = createRunnerClient({ url: 'http://127.0.0.1:9', token: 'x' })
+    const fault = await nobody.createBox({}).then(
+      () => undefined,
+      (error: unknown) => error as Fault,
+    )
+    assert.deepEqual(
+      [fault?.category, fault?.report.phase, fault?.report.sideEffects],
+      ['runner_unreachable', 'connect', 'none'],
+    )
+    const wrong = createRunnerClient({ url: runner.url, token: 'wrong' })
+    await assert.rejects(wrong.listBoxes(), { category: 'runner_auth_failed' } as never)
+    await runner.box({ id: 'b1' })
+    await runner.client.startExec('b1', { execId: 'e1', command: ['sleep', '100'] })
+    const abort = new AbortController()
+    setImmediate(() => abort.abort(new Error('enough')))
+    const seen = []
+    for await (const event of runner.client.execEvents('b1', 'e1', { signal: abort.signal })) seen.push(event)
+    const last = seen.at(-1)
+    assert.ok(last?.type === 'fault' && last.fault.category === 'cancelled', JSON.stringify(last))
+    await Promise.all([nobody.close(), wrong.close()])
+  })
+
+  test('a runner that nobody needs ends by itself, not while an exec runs', async (t) => {
+    let idle = false
+    const runner = await inProcess(t, { idleExitMs: 150, onIdle: () => (idle = true) })
+    await runner.box({ id: 'b1' })
+    await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', command: ['sleep', '0.6'] })
+    const file = join(runner.stateDir, 'runner.json')
+    assert.equal((JSON.parse(readFileSync(file, 'utf8')) as { url: string }).url, runner.url)
+    await runner.client.waitExec('b1', 'e1')
+    assert.equal(idle, false)
+    await until(() => idle, Boolean)
+    await runner.close()
+  })
+})

@@ -1,0 +1,64 @@
+/** A full disk, and a damaged one: typed faults, a runner that lives, boxes that do not lie. */
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { atEnd, inProcess, temporaryFolder, withoutBwrap, withoutRoot } from '../kit.ts'
+
+describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
+  test('full in the middle of output: the exec ends, says why, keeps what was written; then 507, and all is well with room', async (t) => {
+    const folder = temporaryFolder(t)
+    const stateDir = join(folder, 'state')
+    mkdirSync(stateDir)
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', stateDir])
+    atEnd(t, () => void execFileSync('umount', ['-l', stateDir]))
+    const runner = await inProcess(t, { stateDir, tokenFile: join(folder, 'token') })
+    await runner.box({ id: 'b1' })
+    const { exec, events } = await runner.run('b1', { execId: 'big', shell: 'head -c 50000000 /dev/zero' })
+    assert.equal(exec.exit?.cause, 'output_limit')
+    assert.equal(exec.exit?.truncated, true)
+    assert.ok(
+      exec.exit?.diagnostics.some(({ id }) => id === 'output_not_kept'),
+      JSON.stringify(exec.exit),
+    )
+    assert.ok(exec.stdoutBytes > 1_000_000)
+    assert.equal(events.at(-1)?.type, 'exit')
+    assert.equal((await runner.client.execOutput('b1', 'big', 'stdout')).length, exec.stdoutBytes)
+    await runner.run('b1', 'true').catch(() => undefined)
+    await fillUp(stateDir)
+    const refused = await runner.call('POST', 'boxes/b1/exec', { execId: 'more', command: ['true'] })
+    assert.deepEqual([refused.status, refused.json.category], [507, 'journal_full'], refused.text)
+    const put = await runner.call('PUT', 'boxes/b1/files/f', 'x'.repeat(100_000))
+    assert.deepEqual([put.status, put.json.category], [507, 'journal_full'], put.text)
+    assert.equal((await runner.call('GET', '/v1/health')).status, 200)
+    execFileSync('rm', [join(stateDir, 'filler')])
+    assert.equal((await runner.run('b1', { execId: 'more', shell: 'echo again' })).stdout, 'again\n')
+  })
+
+  test('a box whose record is damaged is neither gone nor running; others are as they were; it can be removed', async (t) => {
+    const stateDir = join(temporaryFolder(t), 'state')
+    const first = await inProcess(t, { stateDir })
+    await first.box({ id: 'good' })
+    await first.box({ id: 'bad' })
+    await first.close()
+    writeFileSync(join(stateDir, 'boxes/default/bad/box.json'), '{"record":')
+    const second = await inProcess(t, { stateDir })
+    assert.equal((await second.run('good', 'echo fine')).stdout, 'fine\n')
+    const refused = await second.call('POST', 'boxes/bad/exec', { command: ['true'] })
+    assert.deepEqual(
+      [refused.status, refused.json.category, refused.json['boxState']],
+      [409, 'box_invalid_state', 'failed'],
+    )
+    assert.equal((await second.call('DELETE', 'boxes/bad')).status, 204)
+    assert.equal((await second.call('GET', 'boxes/bad')).status, 404)
+  })
+})
+
+async function fillUp(folder: string): Promise<void> {
+  try {
+    writeFileSync(join(folder, 'filler'), Buffer.alloc(8 * 1024 * 1024))
+  } catch (error) {
+    assert.equal((error as NodeJS.ErrnoException).code, 'ENOSPC')
+  }
+}

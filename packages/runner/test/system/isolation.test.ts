@@ -1,0 +1,218 @@
+/** What a box can and cannot reach, and that the report about it is honest. */
+import assert from 'node:assert/strict'
+import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { asProgram, inProcess, temporaryFolder, withoutBwrap, withoutRoot } from '../kit.ts'
+
+describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
+  test('cannot read shadow, the state of the runner, other boxes, or processes of the host', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'other' })
+    await runner.run('other', 'echo secret-of-other > file')
+    await runner.box({ id: 'b1' })
+    const { stdout } = await runner.run('b1', {
+      shell: `cat /etc/shadow; cat ${runner.stateDir}/token; ls ${runner.stateDir}; cat ${runner.stateDir}/boxes/default/other/workspace/file; ls /root /home; cat /proc/${process.pid}/cmdline; ls /proc | grep -c '^[0-9]'; ls /sys; echo end`,
+      merge: true,
+    })
+    assert.ok(
+      !stdout.includes('root:$') && !stdout.includes(runner.token) && !stdout.includes('secret-of-other'),
+      stdout,
+    )
+    assert.match(stdout, /\/etc\/shadow: No such file/)
+    assert.ok(Number(/^(\d+)$/m.exec(stdout)?.[1]) < 10, stdout)
+    assert.match(stdout, /end\n$/)
+  })
+
+  test('reaches no network when "none", not even the loopback of the host; with "host" it does', async (t) => {
+    const runner = await inProcess(t)
+    const server = createServer((socket) => socket.end('hello')).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    t.after(() => server.close())
+    const { port } = server.address() as { port: number }
+    const script = `exec 3<>/dev/tcp/127.0.0.1/${port} && head -c 5 <&3`
+    assert.equal((await runner.box({ id: 'none' })).isolation.netns, true)
+    const shut = await runner.run('none', { command: ['bash', '-c', script] })
+    assert.notEqual(shut.exec.exit?.code, 0)
+    assert.equal(shut.stdout, '')
+    assert.equal((await runner.box({ id: 'host', network: 'host' })).isolation.netns, false)
+    assert.equal((await runner.run('host', { command: ['bash', '-c', script] })).stdout, 'hello')
+  })
+
+  test('gets only the allow-listed environment, its own and the exec’s', async (t) => {
+    const runner = await inProcess(t, {
+      environment: { ...process.env, SECRET_KEY: 'hunter2', LD_PRELOAD_X: '1', TZ: 'UTC' },
+    })
+    await runner.box({ id: 'b1', env: { FROM_BOX: '1', BOTH: 'box' } })
+    const { stdout } = await runner.run('b1', { command: ['env'], env: { FROM_EXEC: '2', BOTH: 'exec' } })
+    const names = stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.split('=')[0] ?? '')
+      .toSorted()
+    assert.deepEqual(
+      names.filter((name) => !['LANG', 'LC_ALL', 'LC_CTYPE'].includes(name)),
+      ['BOTH', 'FROM_BOX', 'FROM_EXEC', 'HOME', 'LOGNAME', 'PATH', 'PWD', 'SHELL', 'TERM', 'TMPDIR', 'TZ', 'USER'],
+    )
+    assert.match(stdout, /^BOTH=exec$/m)
+  })
+
+  test('has no capability, no new privileges, a read-only root, and kernel settings it cannot write', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    const { stdout } = await runner.run('b1', {
+      shell:
+        'grep -E "^(CapEff|CapBnd|NoNewPrivs)" /proc/self/status; touch /x /usr/x /etc/x; f=/proc/sys/kernel/core_pattern; v=$(cat $f); echo "$v" > $f; test -w /proc/sysrq-trigger && echo writable; unshare -U true; mount -t tmpfs t /tmp; echo end',
+      merge: true,
+    })
+    assert.match(stdout, /CapEff:\t0+\n/)
+    assert.match(stdout, /NoNewPrivs:\t1/)
+    for (const path of ['/x', '/usr/x', '/etc/x', 'core_pattern'])
+      assert.match(
+        stdout,
+        new RegExp(`${path.replaceAll('/', '\\/')}'?:? .*(Read-only|Permission|denied|read-only)`, 'i'),
+        stdout,
+      )
+    assert.ok(!stdout.includes('writable'), stdout)
+    assert.match(stdout, /unshare: .*failed/)
+    assert.match(stdout, /mount: /)
+  })
+
+  test('keeps its files in /workspace, /tmp and home from one exec to the next', async (t) => {
+    const runner = await inProcess(t)
+    const box = await runner.box({ id: 'b1' })
+    assert.deepEqual(box.workspace, { kind: 'private', path: '/workspace' })
+    await runner.run('b1', 'echo 1 > a; echo 2 > /tmp/b; echo 3 > ~/c; mkdir sub')
+    const { stdout } = await runner.run('b1', { shell: 'pwd; cat ../a /tmp/b ~/c', cwd: 'sub' })
+    assert.equal(stdout, '/workspace/sub\n1\n2\n3\n')
+  })
+
+  test('leaks no descriptor of the runner into a command', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    const { stdout } = await runner.run('b1', 'ls -l /proc/self/fd')
+    // Descriptors that this process inherited are its own affair; none of ours may be among them.
+    const ours = [...stdout.matchAll(/ (\d+) -> (.*)/g)].filter(([, , target]) => target?.includes(runner.stateDir))
+    assert.deepEqual(
+      ours.map(([, fd]) => fd),
+      ['1', '2'],
+    )
+  })
+})
+
+describe('a host folder as workspace', { skip: withoutBwrap }, async () => {
+  test(
+    'appears at its own path, is written as its owner, with git hooks and config read-only',
+    { skip: withoutRoot },
+    async (t) => {
+      const parent = temporaryFolder(t, 'workspace')
+      chmodSync(parent, 0o755)
+      const folder = join(parent, 'project')
+      mkdirSync(join(folder, '.git/hooks'), { recursive: true })
+      writeFileSync(join(folder, '.git/config'), 'original')
+      writeFileSync(join(folder, 'breakfall.toml'), 'original')
+      for (const path of ['', '.git', '.git/hooks', '.git/config', 'breakfall.toml'])
+        chownSync(join(folder, path), 1234, 1235)
+      const runner = await inProcess(t, { allowWorkspace: [parent] })
+      const box = await runner.box({ id: 'b1', workspace: folder })
+      assert.deepEqual(box.workspace, { kind: 'host', path: folder })
+      const { stdout } = await runner.run('b1', {
+        shell:
+          'pwd; id -u; id -g; whoami; echo new > made; echo x > .git/hooks/pre-commit; echo x > .git/config; echo x >> breakfall.toml; mv .git gone; echo ok > .git/HEAD; echo tee | tee /dev/stderr; cat /etc/shadow; grep CapEff /proc/self/status',
+        merge: true,
+      })
+      assert.match(stdout, new RegExp(`^${folder}\n1234\n1235\nbox\n`))
+      const stat = statSync(join(folder, 'made'))
+      assert.deepEqual([stat.uid, stat.gid], [1234, 1235])
+      assert.equal(existsSync(join(folder, '.git/hooks/pre-commit')), false)
+      assert.equal(
+        readFileSync(join(folder, '.git/config'), 'utf8') + readFileSync(join(folder, 'breakfall.toml'), 'utf8'),
+        'originaloriginal',
+      )
+      assert.equal(readFileSync(join(folder, '.git/HEAD'), 'utf8'), 'ok\n')
+      assert.match(stdout, /CapEff:\t0+\n/)
+      assert.match(stdout, /tee\ntee\n/)
+      const put = await runner.call('PUT', 'boxes/b1/files/.git/hooks/pre-commit', 'x')
+      assert.equal(put.status, 403, put.text)
+      const ok = await runner.call('PUT', 'boxes/b1/files/src/new.txt', 'x')
+      assert.equal(ok.status, 201, ok.text)
+      assert.deepEqual([statSync(join(folder, 'src')).uid, statSync(join(folder, 'src/new.txt')).uid], [1234, 1234])
+    },
+  )
+
+  test('is refused with the field named where it is not allowed, is a parent of what is private, or is not there', async (t) => {
+    const parent = temporaryFolder(t, 'workspace')
+    const runner = await inProcess(t, { allowWorkspace: [parent, '/'] })
+    for (const workspace of [
+      '/',
+      runner.stateDir,
+      join(runner.stateDir, '..'),
+      process.env['HOME'] ?? '/root',
+      'relative',
+      join(parent, 'missing'),
+    ]) {
+      const answer = await runner.call('POST', 'boxes', { id: 'b1', workspace })
+      assert.equal(answer.status, 400, `${workspace}: ${answer.text}`)
+      assert.equal((answer.json['errors'] as { field: string }[])[0]?.field, 'workspace')
+    }
+    const strict = await inProcess(t)
+    assert.equal((await strict.call('POST', 'boxes', { workspace: parent })).status, 400)
+    assert.equal((await runner.call('GET', 'boxes/b1')).status, 404)
+  })
+})
+
+describe('the level of isolation', async () => {
+  test('without bwrap and without the opt-in the runner serves, and creating a box is 501', async (t) => {
+    const runner = await inProcess(t, { environment: { PATH: '/nonexistent' } })
+    assert.equal((await runner.call('GET', '/v1/health')).status, 200)
+    const refused = await runner.call('POST', 'boxes', { id: 'b1' })
+    assert.deepEqual([refused.status, refused.json.category], [501, 'isolation_unavailable'])
+    assert.equal((await runner.call('GET', 'boxes/b1')).status, 404)
+  })
+
+  test('with the opt-in and no bwrap it is "process", said in the record, and what that cannot give is 501', async (t) => {
+    const runner = await asProgram(t, join(temporaryFolder(t), 'state'), [
+      '--allow-isolation',
+      'process',
+      '--isolation',
+      'process',
+    ])
+    assert.equal((await runner.call('GET', '/v1/config')).status, 200)
+    const refused = await runner.call('POST', 'boxes', { isolation: { min: 'bwrap' } })
+    assert.deepEqual([refused.status, refused.json.category], [501, 'isolation_unavailable'])
+    const asked = await runner.call('POST', 'boxes', { network: 'none' })
+    assert.deepEqual([asked.status, asked.json.category], [501, 'isolation_unavailable'])
+    const box = await runner.box({ id: 'b1' })
+    assert.deepEqual(
+      [box.isolation.level, box.isolation.pidns, box.isolation.netns, box.network],
+      ['process', false, false, 'host'],
+    )
+    assert.equal((await runner.run('b1', 'pwd')).stdout.trim(), box.workspace.path)
+  })
+
+  test(
+    'a non-root host has the same sandbox, and says which limits it cannot enforce',
+    { skip: withoutRoot || withoutBwrap },
+    async (t) => {
+      const folder = temporaryFolder(t)
+      chmodSync(folder, 0o777)
+      const runner = await asProgram(t, join(folder, 'state'), [], { uid: 65_534, gid: 65_534 })
+      const box = await runner.box({ id: 'b1' })
+      assert.deepEqual(
+        [box.isolation.level, box.isolation.userns, box.isolation.memoryLimit, box.limits.memoryMb, box.limits.pids],
+        ['bwrap', true, false, null, null],
+      )
+      const { stdout, stderr } = await runner.run(
+        'b1',
+        'id -u; echo hi | tee /dev/stderr; (setsid sleep 7766 &); cat /etc/shadow || true',
+      )
+      assert.equal(stdout, '65534\nhi\n')
+      assert.match(stderr, /^hi\n/)
+      const limited = await runner.call('POST', 'boxes', { limits: { memoryMb: 64 } })
+      assert.deepEqual([limited.status, limited.json.category], [501, 'isolation_unavailable'])
+      assert.equal((await runner.call('PUT', 'boxes/b1/files/a/b.txt', 'x')).status, 201)
+    },
+  )
+})
