@@ -66,6 +66,7 @@ export const DAEMON_LIMITS = {
   heartbeatMs: 15_000, // proxies give up on a silent connection after 30 to 60 s
   readerLagBytesMax: 1024 * 1024, // a reader that takes nothing while that much is published is closed
   readerStallMsMax: 60_000, // or one that takes nothing for that long
+  readerLingerMs: 5_000, // for a slow reader to take what is on its way to it, and the reason
   shutdownMs: 5_000, // for turns to be handed over and answers to be finished
   probeMsFirst: 5_000, // a parked turn looks whether it can go on: first after that, then less often
   killMsMax: 10_000, // how long a cancel waits for the word that the process is gone

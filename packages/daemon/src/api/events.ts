@@ -11,8 +11,6 @@ import type { FedEvent } from '../engine/feed.ts'
 import type { LiveSession } from '../engine/live-session.ts'
 import type { DaemonLimits } from '../options.ts'
 
-const LINGER_MS = 5_000 // for a slow reader to take what is on its way to it, and the reason
-
 export type Start = { readonly after: number; readonly reset: string | null }
 
 /** Where a reader starts. Bad cursors are a 400, cursors that do not fit a reset. */
@@ -34,7 +32,7 @@ export async function streamEvents(call: Call, session: LiveSession, limits: Dae
   if (reset !== null) sse.send({ event: 'reset', data: JSON.stringify({ reason: reset }) })
   for await (const events of session.feed.tail(after, call.signal)) {
     if (!call.res.write(joined(events)) && !(await hasDrained(sse, session, limits))) {
-      return closeSlow(call, sse)
+      return closeSlow(call, sse, limits.readerLingerMs)
     }
   }
   if (session.feed.ended !== undefined)
@@ -69,8 +67,8 @@ function tick(): Promise<false> {
   })
 }
 
-function closeSlow(call: Call, sse: SseResponse): void {
+function closeSlow(call: Call, sse: SseResponse, lingerMs: number): void {
   call.res.write(encodeSse({ event: 'closed', data: JSON.stringify({ reason: 'slow_consumer' }) }))
   sse.end()
-  setTimeout(() => call.res.destroy(), LINGER_MS).unref()
+  setTimeout(() => call.res.destroy(), lingerMs).unref()
 }

@@ -192,7 +192,7 @@ class Connection {
       }
       if (!(await this.#isTaken(sent, session))) {
         this.#ws.close(CLOSE.slow, 'slow_consumer')
-        setTimeout(() => this.#ws.terminate(), 5_000).unref()
+        setTimeout(() => this.#ws.terminate(), this.#options.limits.readerLingerMs).unref()
         return
       }
     }

@@ -10,7 +10,8 @@ import type { Store, StoredEvent } from '../store/store.ts'
 
 const RECENT_EVENTS_MAX = 512
 const RECENT_CHARS_MAX = 1024 * 1024
-const PAGE_EVENTS = 256
+const PAGE_EVENTS = 128
+const PAGE_CHARS_MAX = 256 * 1024 // what a reader that has stopped reading may hold in our memory
 
 export type FedEvent = StoredEvent & {
   /** Made once, for all readers. */
@@ -104,9 +105,9 @@ export class Feed {
     const first = this.#recent[0]?.seq
     if (first !== undefined && after + 1 >= first) {
       const from = after + 1 - first // I2: seqs have no gaps, so the place is arithmetic
-      return this.#recent.slice(from, from + PAGE_EVENTS)
+      return bounded(this.#recent.slice(from, from + PAGE_EVENTS))
     }
-    const stored = await this.#store.read(this.#sessionId, after, PAGE_EVENTS)
+    const stored = await this.#store.read(this.#sessionId, after, PAGE_EVENTS, PAGE_CHARS_MAX)
     return stored.filter((event) => event.seq <= this.#head).map((event) => this.#fed(event))
   }
 
@@ -118,4 +119,14 @@ export class Feed {
   #wake(): void {
     for (const wake of this.#wakeups) wake()
   }
+}
+
+/** The first events that fit into a page, one at least. */
+function bounded<E extends StoredEvent>(events: readonly E[]): readonly E[] {
+  let chars = 0
+  const tooMany = events.findIndex((event, index) => {
+    chars += event.body.length
+    return index > 0 && chars > PAGE_CHARS_MAX
+  })
+  return tooMany === -1 ? events : events.slice(0, tooMany)
 }

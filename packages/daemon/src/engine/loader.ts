@@ -17,6 +17,7 @@ import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
 
 const PAGE_EVENTS = 2_000
+const PAGE_CHARS_MAX = 4 * 1024 * 1024
 const LOADS_AT_ONCE = 32
 
 export class SessionLoader {
@@ -109,7 +110,7 @@ export class SessionLoader {
   async #foldOf(row: SessionRow): Promise<SessionFold> {
     let fold: SessionFold = EMPTY_FOLD
     for (let after = 0; after < row.lastSeq;) {
-      const events = await this.#store.read(row.id, after, PAGE_EVENTS)
+      const events = await this.#store.read(row.id, after, PAGE_EVENTS, PAGE_CHARS_MAX)
       for (const { body } of events) fold = reduce(fold, JSON.parse(body) as SessionEvent)
       after = events.at(-1)?.seq ?? row.lastSeq
     }

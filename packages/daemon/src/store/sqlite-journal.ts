@@ -111,28 +111,28 @@ export class SqliteJournal {
     }
   }
 
-  read(sessionId: string, after: number, limit: number): readonly StoredEvent[] {
+  read(sessionId: string, after: number, limit: number, charsMax = Number.POSITIVE_INFINITY): readonly StoredEvent[] {
     const session = this.#get('SELECT sid, last_seq, quarantined FROM sessions WHERE id=?', sessionId)
     if (session === undefined) throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
     const sid = session['sid'] as number
     const last = session['last_seq'] as number
-    const rows = this.#all('SELECT * FROM events WHERE sid=? AND seq>? ORDER BY seq LIMIT ?', sid, after, limit)
     const before = after === 0 ? undefined : this.#get('SELECT hash FROM events WHERE sid=? AND seq=?', sid, after)
     let hash: Uint8Array = after === 0 ? CHAIN_START : ((before?.['hash'] as Uint8Array | undefined) ?? CHAIN_START)
     let seq = after
-    for (const row of rows) {
+    let chars = 0
+    const events: StoredEvent[] = []
+    const rows = this.#statement('SELECT * FROM events WHERE sid=? AND seq>? ORDER BY seq LIMIT ?')
+    for (const row of rows.iterate(sid, after, limit) as Iterable<Row>) {
+      const event = eventOf(row)
+      chars += event.body.length
+      if (events.length > 0 && chars > charsMax) return events
       seq += 1
-      const link = {
-        seq: row['seq'] as number,
-        epoch: row['epoch'] as number,
-        type: row['type'] as string,
-        body: row['body'] as string,
-      }
-      hash = chainHash(hash, link)
-      if (link.seq !== seq || !Buffer.from(hash).equals(row['hash'] as Uint8Array)) throw corrupt(sessionId, seq)
+      hash = chainHash(hash, { ...event, epoch: row['epoch'] as number })
+      if (event.seq !== seq || !Buffer.from(hash).equals(row['hash'] as Uint8Array)) throw corrupt(sessionId, seq)
+      events.push(event)
     }
-    if (rows.length < limit && seq < last) throw corrupt(sessionId, seq + 1)
-    return rows.map(eventOf)
+    if (events.length < limit && seq < last) throw corrupt(sessionId, seq + 1)
+    return events
   }
 
   getTurn(turnId: string): TurnRow | undefined {

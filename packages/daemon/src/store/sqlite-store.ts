@@ -50,7 +50,8 @@ class SqliteStore implements Store {
   claim = (id: string) => this.#call('claim', id)
   claimUnfinished = () => this.#call('claimUnfinished')
   append = (append: Append) => this.#call('append', append)
-  read = (sessionId: string, after: number, limit: number) => this.#call('read', sessionId, after, limit)
+  read = (sessionId: string, after: number, limit: number, charsMax?: number) =>
+    this.#call('read', sessionId, after, limit, charsMax)
   getTurn = (turnId: string) => this.#call('getTurn', turnId)
   getKey = (scope: string, key: string) => this.#call('getKey', scope, key)
   quarantine = (sessionId: string, report: FaultReport) => this.#call('quarantine', sessionId, report)

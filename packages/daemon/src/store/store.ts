@@ -22,10 +22,9 @@ export type Store = {
   /** Claims every session with an unfinished turn, at start. */
   claimUnfinished(): Promise<readonly SessionRow[]>
   append(append: Append): Promise<void>
-  /** Events after a seq, oldest first, checked against their hashes (I4). */
-  read(sessionId: string, after: number, limit: number): Promise<readonly StoredEvent[]>
+  /** Events after a seq, oldest first, checked against their hashes (I4). One at least, however long, where there is one. */
+  read(sessionId: string, after: number, limit: number, charsMax?: number): Promise<readonly StoredEvent[]>
   getTurn(turnId: string): Promise<TurnRow | undefined>
-  /** Unfinished turns with their session's id, for a summary. */
   getKey(scope: string, key: string): Promise<KeyRow | undefined>
   /** Remembers what is wrong with a session, beside its untouched events. */
   quarantine(sessionId: string, report: FaultReport): Promise<void>

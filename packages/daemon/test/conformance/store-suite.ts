@@ -52,6 +52,15 @@ export function storeSuite(adapter: Adapter): void {
       assert.deepEqual(seqs(await store.read(session.id, 5, 2)), [])
     })
 
+    scenario('a page is bounded by its size too, and has one event at least', async (store) => {
+      const session = await claimed(store)
+      const long = JSON.stringify('x'.repeat(1_000))
+      await store.append(appendOf(session, 0, [long, long, '1', '2']))
+      assert.deepEqual(seqs(await store.read(session.id, 0, 10, 100)), [1])
+      assert.deepEqual(seqs(await store.read(session.id, 1, 10, 1_003)), [2, 3])
+      assert.deepEqual(seqs(await store.read(session.id, 2, 10, 100)), [3, 4])
+    })
+
     scenario('an append that has not seen the last event is refused and writes nothing', async (store) => {
       const session = await claimed(store)
       await store.append(appendOf(session, 0, ['1']))

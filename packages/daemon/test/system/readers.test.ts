@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { test } from 'node:test'
+import { WebSocket } from 'ws'
+import { assertNoGap, type Api } from '../support/api.ts'
+import { afterwards, rig } from '../support/setup.ts'
+
+/** A reader that asks for the events and then takes nothing. */
+async function stuckReader(api: Api, sessionId: string): Promise<Socket> {
+  const { hostname, port } = new URL(api.url)
+  const socket = connect(Number(port), hostname)
+  await once(socket, 'connect')
+  socket.write(
+    `GET /v1/sessions/${sessionId}/events HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAuthorization: Bearer ${api.token}\r\n\r\n`,
+  )
+  await once(socket, 'readable')
+  socket.pause()
+  return socket
+}
+
+test(
+  'readers that take nothing are closed with a reason, resume by cursor, and hurt nobody',
+  { timeout: 30_000 },
+  async (t) => {
+    const text = 'a line of some length to fill the pipes with\n'.repeat(140_000)
+    const { api, daemon } = await rig(t, () => ({ text, pieceChars: 250_000 }), {
+      limits: { readerLagBytesMax: 1_000_000, readerStallMsMax: 30_000, readerLingerMs: 30_000 },
+    })
+    const { id } = await api.session()
+    const slow = await stuckReader(api, id)
+    const slowSocket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/ws`, [
+      'breakfall.v1',
+      `breakfall.token.${daemon.token}`,
+    ])
+    afterwards(t, () => [slow.destroy(), slowSocket.terminate()])
+    await once(slowSocket, 'open')
+    slowSocket.send(JSON.stringify({ id: 1, method: 'subscribe', params: { sessionId: id } }))
+    await once(slowSocket, 'message')
+    slowSocket.pause()
+    // The kernel takes megabytes on a reader's behalf before that reader is behind.
+    let turnId = ''
+    for (let turns = 0; turns < 4; turns += 1) {
+      turnId = await api.prompt(id, 'talk')
+      await api.ended(id, turnId)
+    }
+    const all = await api.ended(id, turnId)
+    assertNoGap(all)
+    const received: Buffer[] = []
+    const answered = new Promise<void>((resolve) => {
+      slow.on('data', (chunk: Buffer) => {
+        received.push(chunk)
+        if (chunk.subarray(-5).toString() === '0\r\n\r\n') resolve() // the last chunk of the answer
+      })
+    })
+    const closing = once(slowSocket, 'close') as Promise<[number, Buffer]>
+    slow.resume()
+    slowSocket.resume()
+    const [[code, reason]] = await Promise.all([closing, answered])
+    assert.deepEqual([code, reason.toString()], [4008, 'slow_consumer'])
+    const said = Buffer.concat(received).toString('utf8')
+    assert.match(said.slice(-300), /event: closed\ndata: \{"reason":"slow_consumer"\}/)
+    const lastId = [...said.matchAll(/^id: (\S+)$/gm)].at(-1)?.[1] ?? ''
+    const rest = await api.ended(id, turnId, lastId)
+    assert.deepEqual(rest, all.slice(all.length - rest.length))
+    assert.equal(rest[0]?.seq, Number(lastId.split('-').at(-1)) + 1)
+  },
+)
+
+test('a thousand subscribers all see the whole turn, in order', { timeout: 30_000 }, async (t) => {
+  const { api } = await rig(t, () => ({ text: 'one two three four five six', pauseMs: 30, pieceChars: 5 }))
+  const { id } = await api.session()
+  const readers = Array.from({ length: 1_000 }, () => api.events(id))
+  const turnId = await api.prompt(id, 'talk')
+  const seen = await Promise.all(readers)
+  const whole = JSON.stringify(await api.ended(id, turnId))
+  assert.ok(seen.every((events) => JSON.stringify(events) === whole))
+})
