@@ -132,9 +132,9 @@ class RunningGateway {
   }
 
   #admit(call: Call): void {
-    const { host, token, limits } = this.#settings
-    checkHost(call.req, [host])
-    checkOrigin(call.req, [host])
+    const { hosts, token, limits } = this.#settings
+    checkHost(call.req, hosts)
+    checkOrigin(call.req, hosts)
     const given = call.req.headers['x-breakfall-token']
     if (token !== undefined && !sameToken(typeof given === 'string' ? given : '', token))
       throw new Fault('unauthorized', { error: 'a valid token is needed in the header x-breakfall-token' })

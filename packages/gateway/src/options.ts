@@ -1,6 +1,6 @@
 /** What a gateway is started with. Resolved once, at the door; inside, nothing is optional. */
-import { Fault, type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
-import { type Hold, isProfileName, type ProfileName } from '@breakfall/model'
+import { Fault, type Policy } from '@breakfall/faults'
+import { type Hold, HOLDS, isProfileName, type ProfileName, resolvePolicy } from '@breakfall/model'
 import type { Logger } from 'pino'
 import { systemNow } from './clock.ts'
 import { stderrLogger } from './log.ts'
@@ -26,6 +26,8 @@ export type GatewayOptions = {
   readonly policy?: Partial<Policy> | undefined
   /** Wanted in `x-breakfall-token` of every request. Needed for any address but loopback. */
   readonly token?: string | undefined
+  /** Names in `Host` besides loopback and the bound address. */
+  readonly hosts?: readonly string[] | undefined
   readonly limits?: Partial<GatewayLimits> | undefined
   /** False for none. Left out: lines of JSON on stderr. */
   readonly logger?: Logger | false | undefined
@@ -51,6 +53,7 @@ export type GatewaySettings = {
   readonly hold: Hold
   readonly policy: Policy
   readonly token: string | undefined
+  readonly hosts: readonly string[]
   readonly limits: GatewayLimits
   readonly logger: Logger | undefined
   readonly now: () => number
@@ -65,6 +68,7 @@ export function resolveOptions(options: GatewayOptions): GatewaySettings {
     checked(typeof entry === 'string' ? { url: entry, profile } : { profile, ...entry }),
   )
   if (upstreams.length === 0) throw wrong('upstream', 'at least one URL', 'none')
+  if (!HOLDS.includes(hold)) throw wrong('hold', `one of ${HOLDS.join(', ')}`, hold)
   if (!LOOPBACK.has(host) && (token === undefined || token === ''))
     throw wrong('token', `a token, since ${host} can be reached from other machines`, 'none')
   return {
@@ -72,8 +76,9 @@ export function resolveOptions(options: GatewayOptions): GatewaySettings {
     port: options.port ?? 0,
     host,
     hold,
-    policy: { ...POLICY_DEFAULTS, ...options.policy },
+    policy: resolvePolicy(options.policy),
     token,
+    hosts: [host, ...(options.hosts ?? [])],
     limits: { ...GATEWAY_LIMITS, ...options.limits },
     logger: options.logger === false ? undefined : (options.logger ?? stderrLogger()),
     now: options.now ?? systemNow,

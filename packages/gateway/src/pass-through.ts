@@ -6,7 +6,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
-import { backoffMs, classify, type Fault, type Policy } from '@breakfall/faults'
+import { backoffMs, classify, Fault, type Policy } from '@breakfall/faults'
 import { clientHeaders, upstreamHeaders } from '@breakfall/model'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
@@ -66,7 +66,7 @@ export class PassThrough {
     const headers = upstreamHeaders(headersOf(call.req), upstream.headers)
     // Nothing is read on the way, so that the client's own wish stands.
     if (typeof encoding === 'string') headers['accept-encoding'] = encoding
-    return request(upstream.url + call.path.slice('/v1'.length) + call.search, {
+    return request(urlFor(call, upstream), {
       dispatcher: this.#agent,
       method: call.method as Dispatcher.HttpMethod,
       headers,
@@ -77,6 +77,17 @@ export class PassThrough {
 }
 
 // ---- details ----
+
+/** The same path under the upstream's base, and never outside it. */
+function urlFor(call: Call, upstream: Upstream): URL {
+  const url = new URL(upstream.url)
+  const base = url.pathname.replace(/\/+$/, '')
+  url.pathname = base + call.path.slice('/v1'.length)
+  if (url.pathname !== base && !url.pathname.startsWith(`${base}/`))
+    throw new Fault('not_found', { facts: { name: 'route outside /v1' } })
+  if (call.search !== '') url.search = url.search === '' ? call.search : `${url.search}&${call.search.slice(1)}`
+  return url
+}
 
 async function forward(call: Call, answer: Dispatcher.ResponseData): Promise<number> {
   const { res, requestId } = call

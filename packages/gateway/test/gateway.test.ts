@@ -100,6 +100,18 @@ test('paths outside /v1 are 404 in the shape of the API', async (t) => {
   assert.equal(model.requests.length, 0)
 })
 
+test('a path that climbs out of the upstream’s base is 404', async (t) => {
+  const { gateway, model } = await stand(t, [json(200, {})])
+  for (const path of ['/v1/../admin', '/v1/%2e%2e/admin', '/v1/x/../../v1evil']) {
+    const socket = connect(gateway.port, '127.0.0.1')
+    socket.write(`GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n`)
+    const [data] = (await once(socket, 'data')) as [Buffer]
+    socket.destroy()
+    assert.match(data.toString(), /^HTTP\/1\.1 404/, path)
+  }
+  assert.equal(model.requests.length, 0)
+})
+
 // ---- what failed ----
 
 test('spent tries before content give the upstream’s status and body and x-should-retry: false', async (t) => {
@@ -259,6 +271,7 @@ test('bad options are named', async () => {
   await assert.rejects(startGateway({ upstream: 'nonsense' }), /upstream/)
   await assert.rejects(startGateway({ upstream: [] }), /upstream/)
   await assert.rejects(startGateway({ upstream: 'http://x/v1', host: '0.0.0.0' }), /token/)
+  await assert.rejects(startGateway({ upstream: 'http://x/v1', hold: 'all' as 'none' }), /hold/)
   await assert.rejects(startGateway({ upstream: 'http://x/v1', profile: 'nobody' as 'openai' }), /profile/)
 })
 

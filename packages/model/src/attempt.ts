@@ -38,6 +38,8 @@ export type AttemptReader = {
   whole(body: Buffer, contentType: string): void
   /** Grows with everything that the model says. */
   readonly progress: number
+  /** No stream was asked for: whatever does not call itself one is read whole. */
+  readonly prefersWhole?: boolean
 }
 
 export type Refusal = { readonly status: number; readonly headers: IncomingHttpHeaders; readonly body: Buffer }
@@ -147,13 +149,14 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     this.#status = status
     this.#headers = headers
     this.#byteAt = this.#progressAt = monotonicMs()
-    this.#kind = status > 299 ? 'refusal' : kindOf(headers)
+    this.#kind = status > 299 ? 'refusal' : kindOf(headers, this.#reader.prefersWhole === true)
     if (this.#kind === 'refusal') {
       this.#arm(ATTEMPT_LIMITS.refusalMs, () => this.#finishRefusal())
       return
     }
     this.#watch()
     this.#read(() => {
+      checkEncoding(headers)
       this.#reader.head?.(status, headers)
       if (this.#kind === 'events')
         this.#events = new SseDecoder({
@@ -355,12 +358,23 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
 }
 
 /** Servers without a content type, or with `text/plain`, have been seen to stream: only what is surely not is read whole. */
-function kindOf(headers: IncomingHttpHeaders): BodyKind {
+function kindOf(headers: IncomingHttpHeaders, prefersWhole: boolean): BodyKind {
   const type = contentType(headers)
+  if (prefersWhole) return type.includes('event-stream') ? 'events' : 'whole'
   return type.includes('json') || type.includes('html') ? 'whole' : 'events'
 }
 
 const contentType = (headers: IncomingHttpHeaders): string => String(headers['content-type'] ?? '').toLowerCase()
+
+/** `identity` was asked for; bytes that we cannot read would look like an answer that says nothing. */
+function checkEncoding(headers: IncomingHttpHeaders): void {
+  const encoding = headers['content-encoding'] ?? 'identity'
+  if (encoding === 'identity' || encoding === '') return
+  throw new Fault('model_server_error', {
+    phase: 'stream',
+    facts: { detail: `it compressed its answer (${encoding}) although it was asked not to` },
+  })
+}
 
 function addressOf(url: string): string | undefined {
   return URL.canParse(url) ? new URL(url).host : undefined

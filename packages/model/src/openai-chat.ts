@@ -19,10 +19,12 @@ export class OpenAiChatDecoder implements AnswerDecoder {
   /** The part that grew when the template was learnt. */
   #templatePart: TextPart | undefined
   readonly #mayGuess: boolean
+  readonly #choicesMin: number
 
-  constructor(handler: PartHandler, nextPartId: () => string, mayGuess: boolean) {
+  constructor(handler: PartHandler, nextPartId: () => string, mayGuess: boolean, choicesMin: number) {
     this.state = new AnswerState(handler, nextPartId)
     this.#mayGuess = mayGuess
+    this.#choicesMin = choicesMin
   }
 
   frame(frame: SseFrame): void {
@@ -78,7 +80,8 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     if (isObject(delta)) this.#delta(own, delta)
     if (typeof choice.finish_reason === 'string' && choice.finish_reason !== '') {
       own.finish = choice.finish_reason
-      if (this.#choices.every(({ finish }) => finish !== null)) this.state.finish = this.#finish()
+      const isEach = this.#choices.length >= this.#choicesMin && this.#choices.every(({ finish }) => finish !== null)
+      if (isEach) this.state.finish = this.#finish()
     }
   }
 

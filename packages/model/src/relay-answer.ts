@@ -6,8 +6,9 @@
  * I1  Never a silent cut, never doubled text, never a cut tool call.
  * I2  Exactly one head, then a body that ends properly or with an error that the API's clients understand.
  */
-import { classify, POLICY_DEFAULTS } from '@breakfall/faults'
+import { classify, type Policy } from '@breakfall/faults'
 import { systemDice, systemNow } from './clock.ts'
+import { Lifetime } from './lifetime.ts'
 import {
   RELAY_DEFAULTS,
   type RelayOptions,
@@ -20,6 +21,7 @@ import {
 import { errorAnswer, errorFrames } from './relay-error.ts'
 import { relayStream } from './relay-stream.ts'
 import { relayWhole } from './relay-whole.ts'
+import { resolvePolicy } from './resolve-policy.ts'
 
 /** Never throws: whatever happens is told to the sink and in the outcome. */
 export async function relayAnswer(
@@ -28,7 +30,11 @@ export async function relayAnswer(
   sink: RelaySink,
   options: RelayOptions = {},
 ): Promise<RelayOutcome> {
-  const resolved = resolve(options)
+  const now = options.now ?? systemNow
+  const policy = resolvePolicy(options.policy)
+  const deadlineAt = policy.deadlineMs === null ? null : now() + policy.deadlineMs
+  const lifetime = new Lifetime(options.signal, deadlineAt, now)
+  const resolved = resolve(options, policy, lifetime.signal, deadlineAt)
   const guarded = new GuardedSink(sink)
   try {
     return request.json['stream'] === true
@@ -41,6 +47,8 @@ export async function relayAnswer(
     else guarded.head(answer.status, answer.headers)
     guarded.end()
     return { status: answer.status, fault, ledger: [], contentSent: false }
+  } finally {
+    lifetime.dispose()
   }
 }
 
@@ -73,11 +81,17 @@ class GuardedSink implements RelaySink {
   }
 }
 
-function resolve(options: RelayOptions): ResolvedRelayOptions {
+function resolve(
+  options: RelayOptions,
+  policy: Policy,
+  signal: AbortSignal,
+  deadlineAt: number | null,
+): ResolvedRelayOptions {
   return {
-    policy: { ...POLICY_DEFAULTS, ...options.policy },
+    policy,
+    deadlineAt,
     hold: options.hold ?? RELAY_DEFAULTS.hold,
-    signal: options.signal ?? new AbortController().signal,
+    signal,
     now: options.now ?? systemNow,
     dice: options.dice ?? systemDice,
     pingMs: options.pingMs ?? RELAY_DEFAULTS.pingMs,

@@ -61,7 +61,9 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     this.#startedAt = new Date(options.options.now()).toISOString()
     this.#isHealing = options.client.contentSent
     // A frame that has to be changed on its way has to be parsed.
-    this.#decoder = createDecoder(options.request.api, this, partCounter(), this.#isHealing)
+    const { n } = options.request.json
+    const choices = typeof n === 'number' ? n : 1
+    this.#decoder = createDecoder(options.request.api, this, partCounter(), { everyJson: this.#isHealing, choices })
   }
 
   get progress(): number {

@@ -39,7 +39,7 @@ export function relayLadder(targets: readonly RelayTarget[], options: ResolvedRe
     targets: targets.length,
     canPark: false,
     compacted: true,
-    deadlineAt: policy.deadlineMs === null ? null : now() + policy.deadlineMs,
+    deadlineAt: options.deadlineAt,
     firstAttempt: 1,
     now,
     dice,
@@ -151,17 +151,18 @@ class StreamRelay {
     this.#client.flush()
   }
 
-  #end(attempt: RelayAttempt, last: FaultReport): RelayOutcome {
+  #end(attempt: RelayAttempt | undefined, last: FaultReport): RelayOutcome {
     const { ledger } = this.#ladder
     const client = this.#client
     // What broke is the news, not that the second try differed from the first.
-    const fault = attempt.isMismatch && this.#lastFailure !== undefined ? this.#lastFailure.fault.report : last
+    const fault =
+      attempt?.isMismatch === true && this.#lastFailure !== undefined ? this.#lastFailure.fault.report : last
     if (client.headSent) {
       client.finishWith(this.#passedOn(attempt, fault) ?? errorFrames(this.#request.api, fault))
       return { status: 200, fault, ledger, contentSent: client.contentSent }
     }
     client.stop()
-    const answer = errorAnswer(this.#request.api, fault, attempt.refusal)
+    const answer = errorAnswer(this.#request.api, fault, attempt?.refusal)
     this.#sink.head(answer.status, answer.headers)
     this.#sink.write(answer.body)
     this.#sink.end()
@@ -169,19 +170,16 @@ class StreamRelay {
   }
 
   /** An error that the server told inside the stream and that trying again cannot mend goes on as it came. */
-  #passedOn(attempt: RelayAttempt, fault: FaultReport): string | undefined {
+  #passedOn(attempt: RelayAttempt | undefined, fault: FaultReport): string | undefined {
     const isFinal = fault.class !== 'transient' && fault.class !== 'throttled'
-    if (attempt.errorFrame === undefined || !isFinal) return undefined
+    if (attempt?.errorFrame === undefined || !isFinal) return undefined
     return attempt.errorFrame + (this.#request.api === 'openai-chat' ? 'data: [DONE]\n\n' : '')
   }
 
   /** The client has gone, or our own time is up. */
   #left(fault: Fault, attempt?: RelayAttempt): RelayOutcome {
     if (attempt !== undefined) this.#ladder.record(attempt.record(fault.report, 'stop', 0))
-    const { ledger } = this.#ladder
-    const { contentSent } = this.#client
-    if (fault.class === 'cancelled') return { status: 499, fault: fault.report, ledger, contentSent }
-    this.#client.finishWith(errorFrames(this.#request.api, fault.report))
-    return { status: 200, fault: fault.report, ledger, contentSent }
+    if (fault.class !== 'cancelled') return this.#end(attempt, fault.report)
+    return { status: 499, fault: fault.report, ledger: this.#ladder.ledger, contentSent: this.#client.contentSent }
   }
 }

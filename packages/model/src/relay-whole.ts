@@ -22,8 +22,12 @@ export async function relayWhole(
 ): Promise<RelayOutcome> {
   const ladder = relayLadder(targets, options)
   const { signal, now, onEvent } = options
+  const ended = (fault: Fault): RelayOutcome =>
+    fault.class === 'cancelled'
+      ? { status: 499, fault: fault.report, ledger: ladder.ledger, contentSent: false }
+      : refused(request, fault.report, undefined, sink, ladder.ledger)
   for (;;) {
-    if (signal.aborted) return left(classify(undefined, { boundary: 'client', signal }).report, ladder.ledger)
+    if (signal.aborted) return ended(classify(undefined, { boundary: 'client', signal }))
     const { attempt } = ladder
     const target = targets[ladder.target] as RelayTarget
     onEvent({ type: 'attempt-start', attempt, baseUrl: target.baseUrl })
@@ -46,7 +50,7 @@ export async function relayWhole(
       send(sink, reader.status, clientHeaders(reader.headers), reader.body)
       return { status: reader.status, fault: null, ledger: ladder.ledger, contentSent: true }
     }
-    if (signal.aborted) return left(fault.report, ladder.ledger)
+    if (signal.aborted) return ended(fault)
     const rung = ladder.fail(fault, false)
     const { action, delayMs } = rung
     ladder.record(recordOf({ ...facts, fault: rung.fault, action, delayMs }))
@@ -66,6 +70,7 @@ class WholeReader implements AttemptReader {
   headers: IncomingHttpHeaders = {}
   body: Buffer = Buffer.alloc(0)
   progress = 0
+  readonly prefersWhole = true
 
   constructor(request: RelayRequest) {
     this.decoder = createDecoder(request.api, { text: () => undefined, tool: () => undefined }, partCounter())
@@ -119,10 +124,3 @@ function send(sink: RelaySink, status: number, headers: Record<string, string>, 
   sink.write(body)
   sink.end()
 }
-
-const left = (fault: FaultReport, ledger: RelayOutcome['ledger']): RelayOutcome => ({
-  status: 499,
-  fault,
-  ledger,
-  contentSent: false,
-})

@@ -65,6 +65,7 @@ export type RelayOptions = {
 /** With everything decided. */
 export type ResolvedRelayOptions = { readonly [K in keyof RelayOptions]-?: Exclude<RelayOptions[K], undefined> } & {
   readonly policy: Policy
+  readonly deadlineAt: number | null
 }
 
 export type RelayOutcome = {

@@ -5,15 +5,7 @@
  * I2  Who appends the deltas and drops the discarded parts holds exactly the answer after `done`, and nothing after `fault`.
  * I3  A tool call is released only whole and proven, just before `done`.
  */
-import {
-  classify,
-  type Decision,
-  type Fault,
-  type FaultReport,
-  isFault,
-  type Policy,
-  POLICY_DEFAULTS,
-} from '@breakfall/faults'
+import { classify, type Decision, type Fault, type FaultReport, isFault, type Policy } from '@breakfall/faults'
 import type { AnswerEvent, AnswerOptions, AnswerRequest, Budget } from './answer.ts'
 import { AnswerAttempt } from './answer-attempt.ts'
 import { sleep, systemDice, systemNow } from './clock.ts'
@@ -22,6 +14,7 @@ import { KeptText } from './kept-text.ts'
 import { Ladder, type Rung } from './ladder.ts'
 import { Lifetime } from './lifetime.ts'
 import { partCounter } from './parts.ts'
+import { resolvePolicy } from './resolve-policy.ts'
 import { type Target, targetsOf } from './target.ts'
 import { totalUsage } from './usage.ts'
 
@@ -51,7 +44,7 @@ class AnswerRun {
   #current: AnswerAttempt | undefined
 
   constructor(request: AnswerRequest, options: AnswerOptions) {
-    this.#policy = { ...POLICY_DEFAULTS, ...definedOnly(options.policy ?? {}) }
+    this.#policy = resolvePolicy(options.policy)
     this.#now = options.now ?? systemNow
     this.#targets = targetsOf(request, options.fallback ?? [])
     const deadlineAt = options.deadlineAt ?? null
@@ -178,8 +171,4 @@ class AnswerRun {
     const { ledger, budget } = this.#ladder
     this.events.push({ type: 'fault', fault, decision, ledger, budget })
   }
-}
-
-function definedOnly<T extends object>(value: T): T {
-  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as T
 }

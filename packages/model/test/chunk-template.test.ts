@@ -90,7 +90,7 @@ for (const [api, frames] of [
             text: (part: { id: string }, text: string) => said.push(`${part.id} ${text}`),
             tool: (part: { id: string; arguments: string }) => said.push(`${part.id} ${part.arguments}`),
           }
-          const decoder = createDecoder(api, handler, partCounter(), everyJson)
+          const decoder = createDecoder(api, handler, partCounter(), { everyJson })
           for (const data of list) decoder.frame({ data })
           const { finish, parts, usage } = decoder.state
           return { said, finish, parts, usage }

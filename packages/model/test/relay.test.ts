@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import {
   type Act,
   answer,
+  bytes,
   callMore,
   callStart,
   done,
@@ -349,6 +350,49 @@ test('a server that answers a stream in one piece is turned into a stream', asyn
   const got = await relayed([json(200, WHOLE)])
   assert.equal(got.text, 'Hello')
   assert.equal(got.frames.at(-1)?.data, '[DONE]')
+})
+
+test('an answer in one piece may call itself something else than JSON', async () => {
+  const got = await relayed([json(200, WHOLE, { 'content-type': 'text/plain' })], { body: { stream: false } })
+  assert.deepEqual(JSON.parse(got.body), WHOLE)
+})
+
+// ---- rarer things ----
+
+test('with several choices each has to finish, and a break after content ends in an error', async () => {
+  const choice = (index: number, delta: object, reason: string | null = null): Act =>
+    frame({ id: 'x', choices: [{ index, delta, finish_reason: reason }] })
+  const first = [head(), choice(0, { content: 'A' }), choice(0, {}, 'stop')]
+  const cut = await relayed([[...first, choice(1, { content: 'B' }), lastChunk]], { body: { n: 2 } })
+  assert.equal(cut.error?.code, 'model_stream_incomplete')
+  const whole: Play = [...first, choice(1, { content: 'B' }), choice(1, {}, 'stop'), done, lastChunk]
+  const got = await relayed([whole], { body: { n: 2 } })
+  assert.equal(got.error, undefined)
+  assert.equal(got.frames.length, 5)
+})
+
+test('an answer that is compressed against our wish is not taken for an empty one', async () => {
+  const got = await relayed([[head(200, { 'content-encoding': 'gzip' }), bytes('5\r\nxxxxx\r\n'), lastChunk], GOOD])
+  assert.equal(got.text, 'Hello world')
+  assert.equal(got.outcome.ledger[0]?.fault?.category, 'model_server_error')
+})
+
+for (const stream of [true, false]) {
+  test(`a deadline ends a request that ${stream ? 'streams' : 'does not stream'} with 504`, async () => {
+    const got = await relayed([[silence]], { policy: { deadlineMs: 60 }, body: { stream } })
+    assert.equal(got.status, 504)
+    assert.equal((JSON.parse(got.body) as { error: { code: string } }).error.code, 'deadline_exceeded')
+  })
+}
+
+test('the last words say how often it was tried, and why no more', async () => {
+  const got = await relayed([[rst]], { policy: { attemptsMax: 2 } })
+  assert.match(got.body, /Breakfall tried 2 times and stopped: all tries are spent\./)
+})
+
+test('options that are undefined are as good as not given', async () => {
+  const got = await relayed([GOOD], { policy: { attemptsMax: undefined as unknown as number, livenessMs: 500 } })
+  assert.equal(got.text, 'Hello world')
 })
 
 type Chunk = { id: string; model: string; choices: { delta: { role?: string } }[] }
