@@ -16,7 +16,9 @@ export type ToolName = (typeof TOOL_NAMES)[number]
 
 export const sessionCreateSchema = body({
   title: z.union([text(500, 'a title'), z.null()]).optional(),
-  model: text(200, "a model's name").optional(),
+  model: text(200, "a model's name")
+    .refine((name) => name.trim() !== '', { error: "a model's name that is not empty" })
+    .optional(),
   box: boxCreateSchema.optional(),
   tools: z.array(oneOf(TOOL_NAMES), { error: `a list of ${TOOL_NAMES.join(', ')}` }).optional(),
   policy: policySchema.optional(),
@@ -37,7 +39,8 @@ export type Session = z.infer<typeof sessionSchema>
 
 export const sessionListSchema = z.looseObject({ sessions: z.array(sessionSchema), next: z.string().optional() })
 
-export const PROMPT_CHARS_MAX = 512 * 1024
+/** As much as a request body has room for. */
+export const PROMPT_CHARS_MAX = 1024 * 1024
 
 const promptField = text(PROMPT_CHARS_MAX, 'a prompt').refine((prompt) => prompt.trim() !== '', {
   error: 'a prompt that is not empty',

@@ -50,7 +50,9 @@ export type SpawnFailure = (typeof SPAWN_FAILURES)[number]
 
 export const boxCreateSchema = body({
   id: id('a box id').optional(),
-  workspace: text(4096, 'the path of a host folder').optional(),
+  workspace: text(4096, 'the path of a host folder')
+    .refine((path) => path.startsWith('/'), { error: 'the absolute path of a host folder' })
+    .optional(),
   env: environment().optional(),
   isolation: body({ min: oneOf(ISOLATION_LEVELS) }).optional(),
   limits: body({

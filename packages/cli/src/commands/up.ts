@@ -23,9 +23,9 @@ export async function up(context: Context): Promise<number> {
   const daemon = await startDaemon({
     stateDir,
     ...liveConfig(loaded.config, choice, options, env),
-    reload: () => {
+    reload: async () => {
       const again = loadConfig({ env, folder: process.cwd(), flags: configFlags(options) })
-      return liveConfig(again.config, choice, options, env)
+      return liveConfig(again.config, await chooseModel(again, env, listModels), options, env)
     },
     port,
     host,
