@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import { type DaemonOptions, type LiveConfig, startDaemon } from '@breakfall/daemon'
-import { loadConfig } from '../config/load.ts'
+import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { DaemonClient } from '../daemon-client.ts'
 import { configFlags } from '../flags.ts'
@@ -15,7 +15,8 @@ import { untilIdle } from '../until-idle.ts'
 
 export async function up(context: Context): Promise<number> {
   const { out, options, loaded, env } = context
-  const choice = await chooseModel(loaded, env, listModels)
+  const choose = chooser(env)
+  const choice = await choose(loaded)
   const isOwned = options['untilIdle'] === true
   const host = options['host'] as string
   const port = loaded.config.daemon?.port ?? 0
@@ -25,7 +26,7 @@ export async function up(context: Context): Promise<number> {
     ...liveConfig(loaded.config, choice, options, env),
     reload: async () => {
       const again = loadConfig({ env, folder: process.cwd(), flags: configFlags(options) })
-      return liveConfig(again.config, await chooseModel(again, env, listModels), options, env)
+      return liveConfig(again.config, await choose(again), options, env)
     },
     port,
     host,
@@ -64,6 +65,18 @@ export async function up(context: Context): Promise<number> {
 }
 
 // ---- details ----
+
+/** Chooses anew only where the model's settings have changed: this is asked before every answer. */
+function chooser(env: Context['env']): (loaded: LoadedConfig) => Promise<ModelChoice | undefined> {
+  let settings: string | undefined
+  let choice: ModelChoice | undefined
+  return async (loaded) => {
+    const now = JSON.stringify(loaded.config.model ?? null)
+    if (choice === undefined || now !== settings) choice = await chooseModel(loaded, env, listModels)
+    settings = now
+    return choice
+  }
+}
 
 const RUNNER_MS_MAX = 8_000
 
