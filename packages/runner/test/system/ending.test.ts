@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { inProcess, type TestRunner, until, withoutBwrap, withoutRoot } from '../kit.ts'
 
+// The programs wait with the shell's own `wait`: a dash that forks in a loop loses signals that come while it forks.
 const ESCAPES = 'setsid sh -c "(setsid sleep 7777 >/dev/null 2>&1 &) ; setsid sleep 7777 &" & sleep 7777 & '
 
 /** Live processes of a runner's execs that were started with this argument. */
@@ -29,7 +30,7 @@ for (const level of ['bwrap', 'process'] as const) {
     test('a program that handles SIGTERM gets its grace, prints and exits by itself', async (t) => {
       const runner = await start(t)
       const { exec, stdout } = await runner.run('b1', {
-        shell: "trap 'echo bye; exit 9' TERM; echo up; while :; do sleep 0.02; done",
+        shell: "trap 'echo bye; exit 9' TERM; echo up; sleep 1000 & while :; do wait; done",
         timeoutMs: 300,
         killGraceMs: 5_000,
       })
@@ -97,7 +98,7 @@ for (const level of ['bwrap', 'process'] as const) {
       const runner = await start(t)
       await runner.call('POST', 'boxes/b1/exec', {
         execId: 'e1',
-        shell: "trap 'echo int' INT; trap 'echo usr; exit 3' USR1; echo up; while :; do sleep 0.02; done",
+        shell: "trap 'echo int' INT; trap 'echo usr; exit 3' USR1; echo up; sleep 1000 & while :; do wait; done",
       })
       const lines: string[] = []
       for await (const event of runner.client.execEvents('b1', 'e1')) {
