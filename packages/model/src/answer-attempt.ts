@@ -115,7 +115,13 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     if (last === undefined) shown(part.id)
     else if (now - last < DRAFT_MS) return
     this.#drafts.set(part.id, now)
-    emit({ type: 'tool-draft', attempt, part: part.id, tool: part.tool, argumentsBytes: part.arguments.length })
+    emit({
+      type: 'tool-draft',
+      attempt,
+      part: part.id,
+      tool: part.tool,
+      argumentsBytes: Buffer.byteLength(part.arguments),
+    })
   }
 
   // ---- what came of it ----

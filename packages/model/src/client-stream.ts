@@ -9,7 +9,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { SseFrame } from '@breakfall/wire'
 import type { ApiName } from './answer.ts'
 import { type ClientShape, createShape, type Fresh } from './client-shape.ts'
-import { addSegment, type Segment } from './prefix-gate.ts'
+import { addSegment, type Segment, type SegmentKind } from './prefix-gate.ts'
 import type { RelaySink, ResolvedRelayOptions } from './relay.ts'
 import { clientHeaders } from './relay-request.ts'
 
@@ -155,11 +155,14 @@ export class ClientStream {
   #send({ frame, json, fresh, texts }: Held): void {
     const out = this.shape.frame(frame, json, fresh)
     if (out === '') return
-    for (const { kind, text } of texts) {
-      this.#sentChars += text.length
-      addSegment(this.segments, kind, text)
-    }
+    for (const { kind, text } of texts) this.#remember(kind, text)
     this.#write(out)
+  }
+
+  #remember(kind: SegmentKind, text: string): void {
+    this.#sentChars += text.length
+    if (this.#sentChars <= this.#options.holdBytesMax) addSegment(this.segments, kind, text)
+    else this.segments.length = 0 // I3: too much to compare another answer with
   }
 
   #write(text: string): void {

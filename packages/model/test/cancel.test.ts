@@ -8,8 +8,10 @@ import {
   type Act,
   answer,
   callStart,
+  finish,
   head,
   json,
+  pause,
   type Play,
   rst,
   role,
@@ -36,6 +38,7 @@ for (const [phase, play] of [
   ['while it waits for headers', (cancel: Act) => [cancel, silence]],
   ['after the headers', (cancel: Act) => [head(), cancel, silence]],
   ['in the middle of text', (cancel: Act) => [head(), role, text('Hel'), cancel, silence]],
+  ['after the finish reason', (cancel: Act) => [head(), role, text('Hel'), finish('stop'), pause(20), cancel, silence]],
   ['in the middle of a tool call', (cancel: Act) => [head(), role, callStart('c', 'bash', '{"c'), cancel, silence]],
 ] as const) {
   test(`a cancel ${phase} ends in cancelled and is not tried again`, async () => {

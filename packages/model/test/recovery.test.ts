@@ -1,6 +1,6 @@
 /** Where a stream can break, and what the consumer holds afterwards. */
 import assert from 'node:assert/strict'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { ask } from './collect.ts'
@@ -82,6 +82,47 @@ test('a refused connection is model_unreachable, is tried again, and is never ta
   assert.deepEqual(got.fault?.fault.retry, { attempt: 3, max: 3, nextAt: null })
   assert.equal(got.fault?.ledger[0]?.phase, 'connect')
   assert.deepEqual(got.fault?.ledger[0]?.usage.inputTokens, { value: 0, quality: 'known' })
+})
+
+test('a connection that breaks while a large request is being sent (EPIPE) is tried again', async (t) => {
+  let connections = 0
+  const model = await startFakeModel([GOOD])
+  const door = createServer((socket) => {
+    socket.on('error', () => socket.destroy())
+    if (++connections === 1) {
+      socket.once('data', () => socket.resetAndDestroy())
+      return
+    }
+    const through = connect(model.port, '127.0.0.1')
+    through.on('error', () => socket.destroy())
+    socket.pipe(through).pipe(socket)
+  }).listen(0, '127.0.0.1')
+  await once(door, 'listening')
+  t.after(async () => {
+    door.close()
+    await model.close()
+  })
+  const { port } = door.address() as { port: number }
+  const messages = [{ role: 'user', content: 'x'.repeat(8_000_000) }] as const
+  const got = await ask(`http://127.0.0.1:${port}/v1`, { messages })
+  assert.equal(got.text, 'Hello world')
+  assert.equal(got.failed[0]?.fault.category, 'model_stream_interrupted')
+})
+
+test('a retry sends the same request again: no message is doubled, nothing of the failed attempt is in it', async () => {
+  const model = await startFakeModel([[rst], [head(), role, text('half'), rst], json(503, {}), GOOD])
+  await ask(model.url)
+  await model.close()
+  assert.equal(model.requests.length, 4)
+  assert.equal(new Set(model.requests.map((request) => request.text)).size, 1)
+})
+
+test('tries are bounded: a model that always breaks is asked six times by default, and then it is said', async () => {
+  const got = await play([head(), role, text('half'), rst])
+  assert.equal(got.requests, 6)
+  assert.equal(got.fault?.fault.category, 'model_stream_interrupted')
+  assert.equal(got.fault?.fault.stopped, 'attempts_spent')
+  assert.match(got.fault?.fault.error ?? '', /tried 6 times and stopped: all tries are spent/)
 })
 
 test('something that answers, but not HTTP, is tried again', async () => {

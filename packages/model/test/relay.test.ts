@@ -105,6 +105,7 @@ test('after content an answer that begins otherwise ends in an error and not in 
   assert.equal(got.error?.type, 'server_error')
   assert.equal(got.frames.at(-1)?.data, '[DONE]')
   assert.equal(got.isEnded, true)
+  assert.equal(got.requests.length, 2, 'a model that words it otherwise is not asked again and again')
 })
 
 test('an answer that is shorter than what went out ends in an error', async () => {
@@ -384,6 +385,14 @@ for (const stream of [true, false]) {
     assert.equal((JSON.parse(got.body) as { error: { code: string } }).error.code, 'deadline_exceeded')
   })
 }
+
+test('an answer too long to be remembered ends in an error when it breaks, and costs no more memory', async () => {
+  const half: Play = [head(), role, text('a'.repeat(300)), text('b'.repeat(300)), rst]
+  const got = await relayed([half, answer('a'.repeat(300), 'b'.repeat(300), 'c')], { holdBytesMax: 500 })
+  assert.equal(got.text.length, 600)
+  assert.equal(got.error?.code, 'model_stream_interrupted')
+  assert.equal(got.requests.length, 1)
+})
 
 test('the last words say how often it was tried, and why no more', async () => {
   const got = await relayed([[rst]], { policy: { attemptsMax: 2 } })

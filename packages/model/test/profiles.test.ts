@@ -1,0 +1,47 @@
+/** Server profiles: which one is taken, and what may be continued. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { PROFILE_NAMES, PROFILES } from '../src/index.ts'
+import { KeptText } from '../src/kept-text.ts'
+import { chooseProfile } from '../src/profiles.ts'
+
+test('the profile is the one that was named, else the one of the address, else generic', () => {
+  const chosen = (url: string): string => chooseProfile(undefined, url).name
+  assert.equal(chooseProfile('vllm', 'https://api.openai.com/v1').name, 'vllm')
+  assert.equal(chosen('https://api.openai.com/v1'), 'openai')
+  assert.equal(chosen('https://eu.api.openai.com/v1'), 'openai')
+  assert.equal(chosen('https://api.anthropic.com/v1'), 'anthropic')
+  assert.equal(chosen('https://api.deepseek.com/beta'), 'deepseek')
+  assert.equal(chosen('https://api.mistral.ai/v1'), 'mistral')
+  assert.equal(chosen('https://openrouter.ai/api/v1'), 'openrouter')
+  assert.equal(chosen('https://notopenrouter.ai/api/v1'), 'generic')
+  assert.equal(chosen('http://127.0.0.1:8080/v1'), 'generic')
+  assert.equal(chosen('nonsense'), 'generic')
+})
+
+test('a profile that was only guessed does not continue text, the same one named does', () => {
+  const url = 'https://api.mistral.ai/v1'
+  const mayResume = (profile: ReturnType<typeof chooseProfile>): boolean =>
+    new KeptText().mayResume({ api: 'openai-chat', profile }, [{ kind: 'text' }], 'Hello')
+  assert.equal(mayResume(chooseProfile(undefined, url)), false)
+  assert.equal(mayResume(chooseProfile('mistral', url)), true)
+})
+
+test('what each profile can do is pinned', () => {
+  const rows = PROFILE_NAMES.map((name) => {
+    const { doneMarker, lenient, prefill, prefillEcho, usageOption } = PROFILES[name]
+    return [name, doneMarker, lenient, prefill, prefillEcho, usageOption].join(' ')
+  })
+  assert.deepEqual(rows, [
+    'generic accept false none false true',
+    'openai refuse false none false true',
+    'anthropic refuse false none false false',
+    'vllm refuse false continue_final_message false true',
+    'sglang refuse false continue_final_message false true',
+    'llama-cpp refuse false trailing_assistant false true',
+    'ollama accept true trailing_assistant false true',
+    'deepseek refuse false prefix_flag false true',
+    'mistral refuse false prefix_flag true false',
+    'openrouter accept false none false true',
+  ])
+})
