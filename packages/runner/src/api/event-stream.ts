@@ -32,7 +32,8 @@ export async function streamEvents(
         if (end !== undefined && after < end.lastSeq) await send(sse, { seq: end.lastSeq, type: 'exit', ...end.exit })
         break
       }
-      await exec.changed(either)
+      // What came while we were sending has been announced already: nobody would wake us for it again.
+      if (exec.count === count && !exec.isOver) await exec.changed(either)
     }
   } finally {
     reader.close()

@@ -102,6 +102,29 @@ describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
   })
 })
 
+describe('limits', { skip: withoutRoot || withoutBwrap }, async () => {
+  for (const level of ['bwrap', 'process'] as const) {
+    test(`a command at level ${level} is in every control group of its box that the record names`, async (t) => {
+      const runner = await inProcess(t, { allowIsolation: ['process'], isolation: level })
+      const box = await runner.box({ id: 'b1', limits: { cpus: 1, memoryMb: 128, pids: 99 } })
+      assert.deepEqual(box.limits, { memoryMb: 128, pids: 99, cpus: 1, execsMax: 32 })
+      await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', shell: 'echo up; exec sleep 100' })
+      let pid = 0
+      for await (const event of runner.client.execEvents('b1', 'e1')) {
+        if (event.type === 'start') pid = event.pid
+        if (event.type === 'stdout') break
+      }
+      const groups = readFileSync(`/proc/${pid}/cgroup`, 'utf8')
+        .split('\n')
+        .filter((line) => line.includes(`breakfall-${runner.runnerId}/default.b1`))
+      const named = groups.flatMap((line) => line.split(':')[1]?.split(',') ?? [])
+      // One group for all on version 2, one for each controller on version 1.
+      if (!named.includes('memory')) assert.ok(named.includes(''), groups.join())
+      else for (const controller of ['memory', 'pids', 'cpu']) assert.ok(named.includes(controller), groups.join())
+    })
+  }
+})
+
 describe('a host folder as workspace', { skip: withoutBwrap }, async () => {
   test(
     'appears at its own path, is written as its owner, with git hooks and config read-only',

@@ -56,6 +56,20 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     })
   }
 
+  test('what was written arrives at once, also when the command is silent for ever after', async (t) => {
+    const runner = await inProcess(t, { allowIsolation: ['process'], isolation: 'process' })
+    await runner.box({ id: 'b1' })
+    for (let i = 0; i < 40; i += 1) {
+      await runner.client.startExec('b1', { execId: `e${i}`, shell: 'echo one; echo two >&2; exec sleep 1000' })
+      let seen = ''
+      for await (const event of runner.client.execEvents('b1', `e${i}`)) {
+        if (event.type === 'stdout' || event.type === 'stderr') seen += event.data ?? ''
+        if (seen.includes('one') && seen.includes('two')) break
+      }
+      await runner.client.killExec('b1', `e${i}`)
+    }
+  })
+
   test('50 waiters, early and late, get the same record, after all output is there', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })

@@ -1,10 +1,11 @@
 /** The runner is killed with -9 in the middle of things and started again on the same folder. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { ExecEvent } from '@breakfall/wire'
+import { systemClock } from '../../src/clock.ts'
 import { startTimeOf } from '../../src/exec/process-table.ts'
 import { asProgram, bytesOf, inProcess, temporaryFolder, until, withoutBwrap } from '../kit.ts'
 
@@ -196,6 +197,24 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     await first.kill('SIGKILL')
     const second = await asProgram(t, stateDir)
     assert.equal((await second.client.waitExec('b1', 'e1')).exit?.cause, 'timed_out')
+  })
+
+  test('after a power cut that took the folder but not the reservation, the id is known, unknown in outcome, and not started again', async (t) => {
+    const stateDir = join(temporaryFolder(t), 'state')
+    const first = await inProcess(t, { stateDir })
+    await first.box({ id: 'b1' })
+    const body = { execId: 'e1', shell: 'echo ran >> count' }
+    await first.run('b1', body)
+    await first.close()
+    rmSync(join(stateDir, 'boxes/default/b1/execs/e1'), { recursive: true })
+    const clock = { ...systemClock(), machineBootId: 'another-life-of-the-machine' }
+    const second = await inProcess(t, { stateDir, clock })
+    const again = await second.call('POST', 'boxes/b1/exec', body)
+    assert.equal(again.status, 200, again.text)
+    const { cause, started, code } = again.json['exit'] as Record<string, unknown>
+    assert.deepEqual({ cause, started, code }, { cause: 'runner_lost', started: null, code: null })
+    assert.equal((await second.events('b1', 'e1')).at(-1)?.type, 'exit')
+    assert.equal((await second.run('b1', 'cat count')).stdout, 'ran\n')
   })
 
   test('a second runner on the same folder is refused and disturbs nothing', async (t) => {
