@@ -3,17 +3,18 @@
  *
  * I1  It ends exactly once, with one of: `finished` (the reader has its proof), `clean` (the connection ended properly,
  *     which proves nothing), `refused` (another status than 2xx), or a fault. It never throws.
- * I2  Two clocks watch the body: liveness (any byte, pings count) and progress (what the model says). They stand still
- *     while the reader holds the answer back.
+ * I2  Every phase has a clock: connect, headers, and two for the body.
  * I3  The end of our own signal ends the request at once, in every phase.
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import { classify, Fault, isFault, type Policy } from '@breakfall/faults'
+import { classify, Fault, isFault } from '@breakfall/faults'
 import { SseDecoder, type SseFrame } from '@breakfall/wire'
 import type { Dispatcher } from 'undici'
 import type { AttemptPhase } from './answer.ts'
-import { monotonicMs, TIMER_MS_MAX } from './clock.ts'
+import { type BodyKind, bodyKind, checkEncoding, contentType } from './body-kind.ts'
+import { monotonicMs } from './clock.ts'
 import { agentFor } from './connections.ts'
+import { type AttemptClocks, type StallClock, StallWatch } from './stall-watch.ts'
 
 export type AttemptRequest = {
   readonly method: string
@@ -21,8 +22,6 @@ export type AttemptRequest = {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Buffer | undefined
 }
-
-export type AttemptClocks = Pick<Policy, 'connectMs' | 'headersMs' | 'livenessMs' | 'progressMs'>
 
 /** `finished`: the proof is there, only usage and the end marker may follow. `ended`: nothing follows. */
 export type ReadState = 'more' | 'finished' | 'ended'
@@ -81,8 +80,6 @@ export function startAttempt(
 
 // ---- details ----
 
-type BodyKind = 'events' | 'whole' | 'refusal'
-
 class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   readonly end: Promise<AttemptEnd>
   readonly #resolve: (end: AttemptEnd) => void
@@ -101,11 +98,9 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   #events: SseDecoder | undefined
   #chunks: Buffer[] = []
   #readState: ReadState = 'more'
-  #byteAt = 0
-  #progressAt = 0
   #progressSeen = 0
   #isHeld = false
-  #timer: NodeJS.Timeout | undefined
+  readonly #watch: StallWatch
 
   constructor(request: AttemptRequest, reader: AttemptReader, clocks: AttemptClocks, signal: AbortSignal) {
     const { promise, resolve } = Promise.withResolvers<AttemptEnd>()
@@ -115,6 +110,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     this.#reader = reader
     this.#clocks = clocks
     this.#signal = signal
+    this.#watch = new StallWatch(clocks, (clock, afterMs) => this.#stalled(clock, afterMs)) // I2
     signal.addEventListener('abort', this.#onAbort)
     if (signal.aborted) this.#onAbort()
     else this.#dispatch()
@@ -123,13 +119,14 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   pause(): void {
     if (this.#isHeld || this.#isOver) return
     this.#isHeld = true
+    this.#watch.hold()
     this.#controller?.pause()
   }
 
   resume(): void {
     if (!this.#isHeld) return
     this.#isHeld = false
-    this.#byteAt = this.#progressAt = monotonicMs() // I2
+    this.#watch.release()
     this.#controller?.resume()
   }
 
@@ -140,7 +137,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
       return
     }
     this.#phase = 'headers'
-    this.#arm(this.#clocks.headersMs, () => this.#stalled('headers', this.#clocks.headersMs))
+    this.#watch.awaitHeaders()
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
@@ -148,13 +145,12 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     this.#phase = 'stream'
     this.#status = status
     this.#headers = headers
-    this.#byteAt = this.#progressAt = monotonicMs()
-    this.#kind = status > 299 ? 'refusal' : kindOf(headers, this.#reader.prefersWhole === true)
+    this.#kind = bodyKind(status, headers, this.#reader.prefersWhole === true)
     if (this.#kind === 'refusal') {
-      this.#arm(ATTEMPT_LIMITS.refusalMs, () => this.#finishRefusal())
+      this.#watch.only(ATTEMPT_LIMITS.refusalMs, () => this.#finishRefusal())
       return
     }
-    this.#watch()
+    this.#watch.awaitBody()
     this.#read(() => {
       checkEncoding(headers)
       this.#reader.head?.(status, headers)
@@ -171,7 +167,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#isOver) return
     this.#bytes += chunk.length
-    this.#byteAt = monotonicMs()
+    this.#watch.byte()
     if (this.#events !== undefined) {
       try {
         this.#events.push(chunk)
@@ -182,7 +178,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
       }
       if (this.#reader.progress !== this.#progressSeen) {
         this.#progressSeen = this.#reader.progress
-        this.#progressAt = this.#byteAt
+        this.#watch.progress()
       }
       if (this.#readState === 'ended') this.#finish('finished')
       return
@@ -239,7 +235,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   #advance(state: ReadState): void {
     if (state === this.#readState) return
     this.#readState = state
-    if (state === 'finished') this.#arm(ATTEMPT_LIMITS.afterFinishMs, () => this.#finish('finished'))
+    if (state === 'finished') this.#watch.only(ATTEMPT_LIMITS.afterFinishMs, () => this.#finish('finished'))
   }
 
   /** Runs the reader's code: what it throws ends the attempt. */
@@ -254,7 +250,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   #collect(chunk: Buffer): void {
     const bytesMax = this.#kind === 'refusal' ? ATTEMPT_LIMITS.refusalBytesMax : ATTEMPT_LIMITS.wholeBytesMax
     this.#chunks.push(chunk)
-    this.#progressAt = this.#byteAt
+    this.#watch.progress()
     if (this.#bytes <= bytesMax) return
     if (this.#kind === 'refusal') this.#finishRefusal()
     else
@@ -267,22 +263,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
       )
   }
 
-  /** One timer for both clocks: it looks when it fires, so that a chunk costs no timer. */
-  #watch(): void {
-    const { livenessMs, progressMs } = this.#clocks
-    const now = monotonicMs()
-    const silentMs = now - this.#byteAt
-    const idleMs = now - this.#progressAt
-    if (this.#isHeld) {
-      this.#arm(Math.min(livenessMs, progressMs), () => this.#watch()) // I2
-      return
-    }
-    if (silentMs >= livenessMs) this.#stalled('liveness', silentMs)
-    else if (idleMs >= progressMs) this.#stalled('progress', idleMs)
-    else this.#arm(Math.min(livenessMs - silentMs, progressMs - idleMs), () => this.#watch())
-  }
-
-  #stalled(clock: 'headers' | 'liveness' | 'progress', afterMs: number): void {
+  #stalled(clock: StallClock, afterMs: number): void {
     const said = {
       headers: 'no headers came',
       liveness: 'not a byte came',
@@ -326,7 +307,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     if (this.#isOver) return
     this.#isOver = true // I1
     this.#signal.removeEventListener('abort', this.#onAbort)
-    clearTimeout(this.#timer)
+    this.#watch.stop()
     this.#release(how)
     this.#resolve({
       how,
@@ -350,30 +331,6 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     if (how === 'fault') abort()
     else setTimeout(abort, ATTEMPT_LIMITS.drainMs).unref()
   }
-
-  #arm(ms: number, then: () => void): void {
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(then, Math.min(Math.ceil(ms), TIMER_MS_MAX))
-  }
-}
-
-/** Servers without a content type, or with `text/plain`, have been seen to stream: only what is surely not is read whole. */
-function kindOf(headers: IncomingHttpHeaders, prefersWhole: boolean): BodyKind {
-  const type = contentType(headers)
-  if (prefersWhole) return type.includes('event-stream') ? 'events' : 'whole'
-  return type.includes('json') || type.includes('html') ? 'whole' : 'events'
-}
-
-const contentType = (headers: IncomingHttpHeaders): string => String(headers['content-type'] ?? '').toLowerCase()
-
-/** `identity` was asked for; bytes that we cannot read would look like an answer that says nothing. */
-function checkEncoding(headers: IncomingHttpHeaders): void {
-  const encoding = headers['content-encoding'] ?? 'identity'
-  if (encoding === 'identity' || encoding === '') return
-  throw new Fault('model_server_error', {
-    phase: 'stream',
-    facts: { detail: `it compressed its answer (${encoding}) although it was asked not to` },
-  })
 }
 
 function addressOf(url: string): string | undefined {

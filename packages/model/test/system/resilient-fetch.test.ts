@@ -5,7 +5,7 @@ import Anthropic from '@anthropic-ai/sdk'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText, streamText } from 'ai'
 import OpenAI from 'openai'
-import { resilientFetch, type ResilientFetchOptions } from '../src/index.ts'
+import { resilientFetch, type ResilientFetchOptions } from '../../src/index.ts'
 import {
   answer,
   blockText,
@@ -28,8 +28,8 @@ import {
   text,
   textBlock,
   toolAnswer,
-} from './fake-model.ts'
-import { TOOLS } from './collect.ts'
+} from '../fake-model.ts'
+import { TOOLS } from '../collect.ts'
 
 const OPTIONS: ResilientFetchOptions = { policy: { backoffMs: 1, livenessMs: 150, headersMs: 150, attemptsMax: 3 } }
 

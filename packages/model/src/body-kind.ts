@@ -1,0 +1,28 @@
+/** What kind of body an answer has, by its status and headers. */
+import type { IncomingHttpHeaders } from 'node:http'
+import { Fault } from '@breakfall/faults'
+
+export type BodyKind = 'events' | 'whole' | 'refusal'
+
+/**
+ * Servers without a content type, or with `text/plain`, have been seen to stream: where a stream was asked for, only what
+ * is surely none is read whole.
+ */
+export function bodyKind(status: number, headers: IncomingHttpHeaders, prefersWhole: boolean): BodyKind {
+  if (status > 299) return 'refusal'
+  const type = contentType(headers)
+  if (prefersWhole) return type.includes('event-stream') ? 'events' : 'whole'
+  return type.includes('json') || type.includes('html') ? 'whole' : 'events'
+}
+
+export const contentType = (headers: IncomingHttpHeaders): string => String(headers['content-type'] ?? '').toLowerCase()
+
+/** `identity` was asked for; bytes that we cannot read would look like an answer that says nothing. */
+export function checkEncoding(headers: IncomingHttpHeaders): void {
+  const encoding = headers['content-encoding'] ?? 'identity'
+  if (encoding === 'identity' || encoding === '') return
+  throw new Fault('model_server_error', {
+    phase: 'stream',
+    facts: { detail: `it compressed its answer (${encoding}) although it was asked not to` },
+  })
+}
