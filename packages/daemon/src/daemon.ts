@@ -94,6 +94,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       sockets.close()
       await service.close(Math.min(ANSWER_GRACE_MS, limits.shutdownMs))
       await parts.localModel?.stop()
+      endpoint.close()
       if (stopRunner) endpoint.stopStarted()
       await store.close()
       rmSync(join(stateDir, 'daemon.json'), { force: true })

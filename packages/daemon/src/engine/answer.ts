@@ -2,13 +2,14 @@
  * Gets one answer from the model and journals it as it comes.
  *
  * I1  Tool calls are journalled together and only after the answer is proven whole: a crash before that leaves none.
- * I2  A try that failed is in the journal before the next one begins. A plain retry is therefore made by the engine, which
- *     waits as the journal says; only what the model client alone can do (to continue kept text, to ask the next model)
- *     goes on inside the same call.
+ * I2  A try that failed is in the journal before the next one begins: the model client makes one try at a time, and the
+ *     engine waits as the journal says. Only where the client can do more than try again (continue kept text, ask the next
+ *     model of a list) it goes on by itself, and the journal follows.
  * I3  Only `decide` says what a final fault means; here it is asked with the whole turn's budget.
  */
-import { decide, faultFrom, type FaultReport } from '@breakfall/faults'
-import type { AnswerEvent, AnswerOptions, AnswerRequest } from '@breakfall/model'
+import { decide, faultFrom, type FaultReport, type Policy } from '@breakfall/faults'
+import { type AnswerEvent, type AnswerOptions, type AnswerRequest, PROFILES } from '@breakfall/model'
+import type { ModelConfig } from '../options.ts'
 import { resultsToDrop, toMessages } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
 import { textOf } from '../turn/reduce.ts'
@@ -27,18 +28,13 @@ type EventOf<T extends AnswerEvent['type']> = Extract<AnswerEvent, { type: T }>
 export async function performAnswer(ports: Ports, session: LiveSession, attempt: number): Promise<void> {
   const turn = session.fold.turn as TurnFold
   await ports.modelReady(session.signal)
-  const answer = new Answer(ports, session, turn)
-  let failed: EventOf<'attempt-failed'> | undefined
+  const model = await ports.model()
+  const answer = new Answer(ports, session, turn, { attempt, isOneTry: isOneTry(model) })
   try {
-    for await (const event of ports.streamAnswer(...(await requestOf(ports, session, turn, attempt)))) {
+    for await (const event of ports.streamAnswer(...requestOf(ports, session, turn, model, attempt))) {
       ports.failpoint(`answer:${event.type}`)
-      if (event.type === 'attempt-failed' && event.action === 'retry' && answer.isPlain) {
-        failed = event
-        break // I2
-      }
       await answer.take(event)
     }
-    if (failed !== undefined) await answer.retry(failed, true)
   } finally {
     answer.drop()
   }
@@ -46,13 +42,17 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
 
 // ---- details, in the order they are used above ----
 
-async function requestOf(
+const isOneTry = ({ fallback = [], profile }: ModelConfig): boolean =>
+  fallback.length === 0 && (profile === undefined || PROFILES[profile].prefill === 'none')
+
+function requestOf(
   ports: Ports,
   session: LiveSession,
   turn: TurnFold,
+  model: ModelConfig,
   attempt: number,
-): Promise<[AnswerRequest, AnswerOptions]> {
-  const { baseUrl, name, api, apiKey, profile, fallback = [] } = await ports.model()
+): [AnswerRequest, AnswerOptions] {
+  const { baseUrl, name, api, apiKey, profile, fallback = [] } = model
   const { policy } = session
   const request: AnswerRequest = {
     baseUrl,
@@ -65,9 +65,8 @@ async function requestOf(
   }
   const options: AnswerOptions = {
     signal: session.signal,
-    // Numbers of attempts go on after a crash, so that no part's name is used twice; the tries that are left do not change.
-    policy: { ...policy, attemptsMax: attempt - 1 - turn.attemptsSpent + policy.attemptsMax },
-    fallback: fallback.map(({ name: model, ...rest }) => (model === undefined ? rest : { ...rest, model })),
+    policy: { ...policy, attemptsMax: isOneTry(model) ? attempt : lastAttempt(turn, policy, attempt) },
+    fallback: fallback.map(({ name: other, ...rest }) => (other === undefined ? rest : { ...rest, model: other })),
     budget: { failures: turn.budget.failures, waitedMs: turn.budget.waitedMs },
     canPark: true,
     now: ports.now,
@@ -79,6 +78,10 @@ async function requestOf(
   return [request, options]
 }
 
+/** Numbers of attempts go on after a crash, so that no part's name is used twice; the tries that are left do not change. */
+const lastAttempt = (turn: TurnFold, policy: Policy, attempt: number): number =>
+  attempt - 1 - turn.attemptsSpent + policy.attemptsMax
+
 class Answer {
   readonly #ports: Ports
   readonly #session: LiveSession
@@ -87,11 +90,13 @@ class Answer {
   readonly #shown = new Set<string>()
   readonly #calls: EventOf<'tool-call'>[] = []
   #draftedAt = Number.NEGATIVE_INFINITY
+  readonly #attempt: number
+  readonly #isOneTry: boolean
   #usage: unknown
-  /** False once the model client went on in a way that only it can. */
-  isPlain = true
 
-  constructor(ports: Ports, session: LiveSession, turn: TurnFold) {
+  constructor(ports: Ports, session: LiveSession, turn: TurnFold, how: { attempt: number; isOneTry: boolean }) {
+    this.#attempt = how.attempt
+    this.#isOneTry = how.isOneTry
     this.#ports = ports
     this.#session = session
     this.#turn = turn
@@ -114,9 +119,7 @@ class Answer {
       case 'part-discarded':
         return this.#discarded(event)
       case 'attempt-failed':
-        if (event.action === 'stop' || event.action === 'park' || event.action === 'compact') return // the final fault says it
-        this.isPlain = false
-        return this.retry(event, false)
+        return this.#failed(event)
       case 'usage':
         this.#usage = event.usage
         return
@@ -152,17 +155,17 @@ class Answer {
     await this.#out.flush(this.#draft('part-discarded', { attempt, part, because: await this.#told(because) }))
   }
 
-  /** With the attempt's usage, where nobody else will count it. */
-  async retry(failed: EventOf<'attempt-failed'>, isCounted: boolean): Promise<void> {
+  /** The model client goes on by itself. */
+  async #failed({ attempt, fault, action, delayMs, max }: EventOf<'attempt-failed'>): Promise<void> {
+    if (action === 'stop' || action === 'park' || action === 'compact') return // the final fault says the rest
     if (this.#session.signal.aborted) return
-    const { attempt, action, delayMs, max } = failed
-    const fault = await this.#told(failed.fault)
     const nextAt = new Date(this.#ports.now() + delayMs).toISOString()
-    const usage = isCounted && this.#usage !== undefined ? { usage: this.#usage } : {}
-    await this.#out.flush(this.#draft('retry', { attempt, fault, action, delayMs, nextAt, max, ...usage }))
+    await this.#out.flush(
+      this.#draft('retry', { attempt, fault: await this.#told(fault), action, delayMs, nextAt, max }),
+    )
   }
 
-  async #done({ usage, proven }: EventOf<'done'>): Promise<void> {
+  async #done({ usage, proven, finish }: EventOf<'done'>): Promise<void> {
     await this.#out.flush()
     if (this.#calls.length > 0) return this.#called(usage)
     const turn = this.#session.fold.turn as TurnFold
@@ -173,6 +176,7 @@ class Answer {
       usage: addUsage(turn.usage, usage),
       steps: turn.step,
       faultsSurvived: turn.faultsSurvived,
+      ...(finish === 'stop' ? {} : { finish }),
       ...(proven ? {} : { unproven: true }),
     })
   }
@@ -189,29 +193,37 @@ class Answer {
     await this.#session.append(...drafts) // I1
   }
 
+  /** The model client has come to its end. What that means for the turn is decided with the turn's whole budget. */
   async #gaveUp(report: FaultReport): Promise<void> {
     await this.#out.flush()
-    const fault = await this.#told(report)
     if (this.#session.signal.aborted) return // whoever stopped it says how it ends
+    const { stopped: _stopped, retry: _retry, ...plain } = await this.#told(report)
     const turn = this.#session.fold.turn as TurnFold
-    const { budget } = turn
     const { policy } = this.#session
+    const { failures, waitedMs, parks, parkedMs, compacted } = turn.budget
     const situation = {
-      attempt: policy.attemptsMax, // the model client has spent what there was
-      failures: budget.failures + 1,
-      waitedMs: budget.waitedMs,
+      attempt: this.#isOneTry ? turn.attemptsSpent + 1 : policy.attemptsMax,
+      failures: failures + 1,
+      waitedMs,
       dice: this.#ports.dice(),
       canPark: true,
-      parks: budget.parks,
-      parkedMs: budget.parkedMs,
-      compacted: budget.compacted,
-      restarts: LAST_RESTART,
+      parks,
+      parkedMs,
+      compacted,
       deadlineAt: deadlineAt(turn, policy),
     }
-    const decision = decide(fault, situation, policy, this.#ports.now()) // I3
+    const now = this.#ports.now()
+    const max = lastAttempt(this.#turn, policy, this.#attempt)
+    const decision = decide(plain, situation, policy, now) // I3
+    const delayMs = 'delayMs' in decision ? decision.delayMs : 0
+    const nextAt = 'delayMs' in decision ? new Date(now + delayMs).toISOString() : null
+    const fault = { ...plain, retry: { attempt: this.#attempt, max, nextAt } }
     if (decision.action === 'compact') return this.#compact(fault)
     if (decision.action === 'park' || decision.action === 'stop') throw new GivenUp(fault, decision)
-    throw new GivenUp(fault, { action: 'stop', because: 'attempts_spent' })
+    const usage = this.#usage === undefined ? {} : { usage: this.#usage }
+    await this.#session.append(
+      this.#draft('retry', { attempt: this.#attempt, fault, action: 'retry', delayMs, nextAt, max, ...usage }), // I2
+    )
   }
 
   async #compact(fault: FaultReport): Promise<void> {
@@ -234,9 +246,6 @@ class Answer {
     return fault.with({ turnId: this.#turn.id }).report
   }
 }
-
-/** A crashed model server is waited for by parking, not by counting its restarts here. */
-const LAST_RESTART = Number.MAX_SAFE_INTEGER
 
 /** Some servers number their calls from 0 in every answer; results must not get mixed up. */
 function unusedId(callId: string, taken: ReadonlySet<string>, step: number): string {

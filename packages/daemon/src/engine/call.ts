@@ -31,7 +31,7 @@ async function outcomeOf(ports: Ports, session: LiveSession, call: Call): Promis
       case 'read':
         return await runRead(ports, session, parsed.given)
       case 'write':
-        return await runWrite(ports, session, parsed.given)
+        return await runWrite(ports, session, call, parsed.given)
       case 'edit':
         return await runEdit(ports, session, call, parsed.given)
     }

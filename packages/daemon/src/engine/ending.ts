@@ -100,8 +100,11 @@ async function stopTurn(
 type Stopped = ToolOutcome & { readonly isUnsure: boolean }
 
 async function stopCall(ports: Ports, session: LiveSession, call: Call): Promise<Stopped> {
-  if (call.tool !== 'bash' || session.freshCalls.has(call.callId) || session.data.runnerId === null) {
+  if (call.tool === 'read' || session.freshCalls.has(call.callId) || session.data.runnerId === null) {
     return { outcome: 'cancelled', text: 'Cancelled before it ran.', isUnsure: false }
+  }
+  if (call.tool !== 'bash') {
+    return { outcome: 'cancelled', text: 'Cancelled: the file may or may not have been written.', isUnsure: true }
   }
   const output = forModel(call.output).trimEnd()
   const said = (words: string): string => (output === '' ? words : `${output}\n${words}`)

@@ -41,7 +41,7 @@ export class Engine {
     const loop = this.#loop(session).finally(() => {
       this.#running.delete(session)
       // What arrived while the loop was on its way out would otherwise wait for ever.
-      if (!this.#ports.isClosing() && this.#next(session).do !== 'rest' && !session.isBroken) this.drive(session)
+      if (!this.#ports.isClosing() && !session.isBroken && hasWork(session)) this.drive(session)
     })
     this.#running.set(session, loop)
   }
@@ -60,12 +60,11 @@ export class Engine {
     const log = this.#ports.log.child({ sessionId: session.id })
     while (!session.isBroken) {
       if (this.#ports.isClosing()) return this.#handOver(session)
-      const command = this.#next(session)
-      if (command.do === 'rest') return
+      if (!hasWork(session)) return
       session.rearm()
       const deadline = this.#deadlineTimer(session)
       try {
-        await this.#perform(session, command)
+        await this.#perform(session, this.#next(session))
       } catch (thrown) {
         await this.#failed(session, thrown).catch((error: unknown) => {
           session.isBroken = true
@@ -82,10 +81,12 @@ export class Engine {
     return next(fold, { policy, cancel: session.cancelOf(fold.turn?.id), now: this.#ports.now() })
   }
 
-  async #perform(session: LiveSession, command: Exclude<Command, { do: 'rest' }>): Promise<void> {
+  async #perform(session: LiveSession, command: Command): Promise<void> {
     const ports = this.#ports
     const turnId = session.fold.turn?.id ?? ''
     switch (command.do) {
+      case 'rest':
+        return
       case 'start':
         return void (await session.append({ type: 'turn-start', turnId: command.turn.id, prompt: command.turn.prompt }))
       case 'cancel':
@@ -203,6 +204,8 @@ export class Engine {
 }
 
 // ---- details ----
+
+const hasWork = ({ fold }: LiveSession): boolean => fold.turn !== null || fold.queue.length > 0
 
 const TIMER_MS_MAX = 2_147_483_000
 

@@ -31,10 +31,16 @@ export function runRead(ports: Ports, session: LiveSession, given: ToolArguments
   })
 }
 
-export function runWrite(ports: Ports, session: LiveSession, given: ToolArguments['write']): Promise<ToolOutcome> {
+export function runWrite(
+  ports: Ports,
+  session: LiveSession,
+  call: Call,
+  given: ToolArguments['write'],
+): Promise<ToolOutcome> {
   const bytes = Buffer.from(given.content)
   return onFiles(ports, session, async (client, box) => {
     ports.failpoint('before:write')
+    session.freshCalls.delete(call.callId)
     await client.writeFile(session.boxId, inWorkspace(given.path, box), bytes, { signal: session.signal })
     ports.failpoint('after:write')
     return { outcome: 'ok', text: `wrote ${bytes.length} bytes to ${given.path}` }

@@ -28,6 +28,8 @@ export class RunnerEndpoint {
   #clients = new Map<number, RunnerClient>()
   #isFirst = true
   #startedPid: number | undefined
+  #probedAt = Number.NEGATIVE_INFINITY
+  #keepAlive: NodeJS.Timeout | undefined
 
   constructor(options: EndpointOptions) {
     this.#options = options
@@ -67,16 +69,24 @@ export class RunnerEndpoint {
     this.#clients = new Map() // those in use end with their calls; idle connections close by themselves
   }
 
-  /** Is the runner of that identity there now? For a parked turn that waits for it. */
+  /** Is the runner of that identity there now? For parked turns that wait for it; many that ask share one look (I3). */
   async probe(expect: string | null, signal: AbortSignal): Promise<boolean> {
-    this.forget()
+    if (performance.now() - this.#probedAt > PROBE_MS) {
+      this.#probedAt = performance.now()
+      this.forget()
+    }
     try {
       await this.connect(expect, 0, signal)
       return true
     } catch {
       // Whatever is wrong, it cannot be used yet; the parked turn already says why it waits.
+      this.#probedAt = performance.now()
       return false
     }
+  }
+
+  close(): void {
+    clearInterval(this.#keepAlive)
   }
 
   /** Ends the runner that this daemon started, for an embedded daemon that goes away with its own session. */
@@ -115,8 +125,21 @@ export class RunnerEndpoint {
     const place = url === undefined ? await this.#local(config) : await identified(url, tokenOf(config), limit)
     this.#isFirst = false
     this.#place = place
+    if (url === undefined) this.#stayAlive(place)
     this.#options.onFound?.(place)
     return place
+  }
+
+  /** Tells a local runner from time to time that its daemon is there. */
+  #stayAlive(place: Place): void {
+    clearInterval(this.#keepAlive)
+    this.#keepAlive = setInterval(() => {
+      if (this.#place !== place) return clearInterval(this.#keepAlive)
+      this.#client(place, 0)
+        .config()
+        .catch(() => undefined) // whether it is there is found out by whoever needs it
+    }, KEEP_ALIVE_MS)
+    this.#keepAlive.unref()
   }
 
   /** The configured URL is tried first and once; after that a resolver, where there is one, knows better. */
@@ -145,6 +168,8 @@ export class RunnerEndpoint {
 // ---- details ----
 
 const LOOK_MS = 25_000
+const PROBE_MS = 1_000 // a place that was found within that time needs no second look
+const KEEP_ALIVE_MS = 60_000 // a local runner ends by itself after ten minutes without a daemon
 const ADOPT_MS = 5_000
 
 function tokenOf(config: RunnerConfig): string {
