@@ -2,7 +2,9 @@
  * The clocks of one attempt: for the headers, and two for the body. Liveness is any byte, pings included; progress is what
  * the model says. They stand still while the reader holds the answer back.
  *
- * One timer for all of them, which looks when it fires: a read of the socket costs no timer.
+ * One timer for all of them, which looks when it fires: a read of the socket costs no timer. It looks after pending
+ * input was read: a process that was stopped for a while (a closed laptop, a busy machine) wakes to timers first, and bytes
+ * that have long been there must not count as silence.
  */
 import type { Policy } from '@breakfall/faults'
 import { monotonicMs, TIMER_MS_MAX } from './clock.ts'
@@ -14,6 +16,7 @@ export class StallWatch {
   readonly #clocks: AttemptClocks
   readonly #onStall: (clock: StallClock, afterMs: number) => void
   #timer: NodeJS.Timeout | undefined
+  #pending: NodeJS.Immediate | undefined
   #byteAt = 0
   #progressAt = 0
   #isHeld = false
@@ -55,12 +58,16 @@ export class StallWatch {
 
   /** Another wait takes the place of the clocks. */
   only(ms: number, then: () => void): void {
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(then, Math.min(Math.ceil(ms), TIMER_MS_MAX))
+    this.stop()
+    const look = (): void => {
+      this.#pending = setImmediate(then)
+    }
+    this.#timer = setTimeout(look, Math.min(Math.ceil(ms), TIMER_MS_MAX))
   }
 
   stop(): void {
     clearTimeout(this.#timer)
+    clearImmediate(this.#pending)
   }
 
   #look(): void {

@@ -1,6 +1,9 @@
 /** Stalls: a byte clock that pings reset, a progress clock that they do not, and a clock for the headers. */
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { type AnswerOptions, streamAnswer } from '../src/index.ts'
 import { ask } from './collect.ts'
 import {
@@ -53,16 +56,16 @@ test('pings without output are ended by the progress clock', async () => {
 })
 
 test('pings keep a thinking model alive for longer than the liveness clock allows silence', async () => {
-  const pings = Array.from({ length: 12 }, () => [raw(': ping\n\n'), pause(25)]).flat()
-  const got = await play([[head(), role, ...pings, text('Hello'), finish('stop'), lastChunk]], { livenessMs: 200 })
+  const pings = Array.from({ length: 30 }, () => [raw(': ping\n\n'), pause(25)]).flat()
+  const got = await play([[head(), role, ...pings, text('Hello'), finish('stop'), lastChunk]], { livenessMs: 500 })
   assert.equal(got.text, 'Hello')
   assert.equal(got.requests, 1)
 })
 
 test('reasoning is progress', async () => {
-  const thoughts = Array.from({ length: 12 }, () => [thought('.'), pause(25)]).flat()
-  const got = await play([[head(), role, ...thoughts, text('Hello'), finish('stop'), lastChunk]], { progressMs: 200 })
-  assert.equal(got.reasoning, '............')
+  const thoughts = Array.from({ length: 30 }, () => [thought('.'), pause(25)]).flat()
+  const got = await play([[head(), role, ...thoughts, text('Hello'), finish('stop'), lastChunk]], { progressMs: 500 })
+  assert.equal(got.reasoning, '.'.repeat(30))
   assert.equal(got.requests, 1)
 })
 
@@ -106,4 +109,23 @@ test('text that waits for a slow consumer comes in fewer, longer events', async 
   }
   assert.equal(texts.join(''), Array.from({ length: 500 }, (_, index) => `${index} `).join(''))
   assert.ok(texts.length < 500)
+})
+
+test('a process that was stopped for longer than its clocks does not take bytes that are there for silence', async (t) => {
+  // The server is another process: it goes on sending while this one stands still.
+  const program = new URL('programs/dots-from-outside.ts', import.meta.url)
+  const child = spawn(process.execPath, [fileURLToPath(program)], { stdio: ['pipe', 'pipe', 'inherit'] })
+  t.after(() => child.kill())
+  const [line] = (await once(child.stdout, 'data')) as [Buffer]
+  const request = { baseUrl: line.toString().trim(), model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
+  let held = ''
+  let attempts = 0
+  for await (const event of streamAnswer(request, { policy: { livenessMs: 150, progressMs: 150 } })) {
+    if (event.type === 'attempt-start') attempts++
+    if (event.type !== 'text-delta') continue
+    if (held === '') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400)
+    held += event.text
+  }
+  assert.equal(held, '.'.repeat(40))
+  assert.equal(attempts, 1)
 })

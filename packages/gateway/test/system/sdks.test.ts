@@ -40,7 +40,7 @@ import { stand } from '../client.ts'
 
 setTracingDisabled(true)
 
-const POLICY = { livenessMs: 150, headersMs: 150 }
+const POLICY = { livenessMs: 400, headersMs: 400 }
 const PARAMETERS = {
   type: 'object',
   properties: { command: { type: 'string' } },

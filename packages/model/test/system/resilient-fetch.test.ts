@@ -31,7 +31,7 @@ import {
 } from '../fake-model.ts'
 import { TOOLS } from '../collect.ts'
 
-const OPTIONS: ResilientFetchOptions = { policy: { backoffMs: 1, livenessMs: 150, headersMs: 150, attemptsMax: 3 } }
+const OPTIONS: ResilientFetchOptions = { policy: { backoffMs: 1, livenessMs: 400, headersMs: 400, attemptsMax: 3 } }
 
 async function started(t: TestContext, plays: readonly Play[]) {
   const model = await startFakeModel(plays)
