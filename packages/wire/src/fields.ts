@@ -14,13 +14,13 @@ export function flag(): z.ZodType<boolean> {
   return z.boolean({ error: 'true or false' })
 }
 
-/** Text without NUL bytes, up to `charsMax` characters. */
+/** Text without NUL bytes or lone surrogates, up to `charsMax` characters. */
 export function text(charsMax: number, what = 'a string'): z.ZodType<string> {
-  const error = `${what} of at most ${charsMax} characters without NUL bytes`
+  const error = `${what} of at most ${charsMax} characters without NUL bytes or half characters`
   return z
     .string({ error })
     .max(charsMax, { error })
-    .refine((value) => !value.includes('\0'), { error })
+    .refine((value) => !value.includes('\0') && value.isWellFormed(), { error }) // a lone surrogate would arrive as another character
 }
 
 /** Ids that callers choose: safe in a path, a file name and a log line. */
@@ -38,7 +38,14 @@ export const ARGUMENT_CHARS_MAX = 1024 * 1024
 export function environment(): z.ZodType<Record<string, string>> {
   const nameError = 'a name of letters, digits and underscores that does not start with a digit'
   const name = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,255}$/, { error: nameError })
-  return z.record(name, text(ARGUMENT_CHARS_MAX), { error: 'an object of strings' })
+  const variables = z.record(name, text(ARGUMENT_CHARS_MAX), { error: 'an object of strings' })
+  // Objects are rebuilt while they are checked, and this one name would be lost on the way without a word.
+  return z
+    .unknown()
+    .refine((value) => typeof value !== 'object' || value === null || !Object.hasOwn(value, '__proto__'), {
+      error: 'an object without a name __proto__',
+    })
+    .pipe(variables)
 }
 
 /** A request body: a field nobody knows is a mistake, not a wish. */

@@ -115,7 +115,9 @@ export const execRequestSchema = body({
     .refine((command) => command[0] !== '', { error: 'a list whose first entry, the program, is not empty' })
     .optional(),
   shell: text(ARGUMENT_CHARS_MAX, 'a shell command').optional(),
-  cwd: text(4096, 'a path').optional(),
+  cwd: text(4096, 'a path')
+    .refine((path) => path !== '', { error: 'a path that is not empty' })
+    .optional(),
   env: environment().optional(),
   stdin: oneOf(['none', 'pipe']).optional(),
   timeoutMs: integer(1, 86_400_000).optional(),
