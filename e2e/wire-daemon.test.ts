@@ -1,0 +1,498 @@
+/** The daemon's HTTP API by the contract alone: sessions, turns, events, keys, queue, and every refusal. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { assembled, call, eventually, LIMIT, present, Rig, sleeps } from './wire-daemon-kit.ts'
+import { ask, bash, say, sayWhen, stallAfter } from './wire-daemon-model.ts'
+import { isHistory, isProblem, isSession, isTurn } from './wire-daemon-shapes.ts'
+
+let rig: Rig
+before(async () => {
+  rig = await Rig.start()
+})
+after(async () => {
+  await rig[Symbol.asyncDispose]()
+})
+
+describe('sessions', LIMIT, () => {
+  test('the listening line names the url, the pid, the runner and the token file', () => {
+    assert.match(rig.listening.url, /^http:\/\/127\.0\.0\.1:\d+$/)
+    assert.ok(Number.isInteger(rig.listening.pid))
+    assert.match(rig.listening.runner.url, /^http:\/\/127\.0\.0\.1:\d+$/)
+    assert.equal(typeof rig.listening.runner.runnerId, 'string')
+    assert.ok(rig.token.length >= 16)
+  })
+
+  test('a new session is idle, empty and carries what it was made with', async () => {
+    const made = await rig.call('POST', '/v1/sessions', { body: { title: 'first', model: 'some-model' } })
+    assert.equal(made.status, 201, made.text)
+    assert.ok(made.headers['x-request-id'])
+    isSession(made.json)
+    const { id, ...rest } = made.json
+    assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-/)
+    assert.equal(rest.title, 'first')
+    assert.equal(rest.model, 'some-model')
+    assert.equal(rest.state, 'idle')
+    assert.equal(rest.turnId, null)
+    assert.equal(rest.lastSeq, 0)
+    assert.equal(rest.boxId, id, 'the box id is the session id')
+  })
+
+  test('a session made with nothing has no title and the configured model', async () => {
+    const made = await rig.call('POST', '/v1/sessions', { body: {} })
+    assert.equal(made.status, 201, made.text)
+    assert.equal(made.json.title, null)
+    assert.equal(made.json.model, 'any')
+  })
+
+  test('a session is found by its id and in the list', async () => {
+    const { id } = await rig.session([])
+    const one = await rig.call('GET', `/v1/sessions/${id}`)
+    assert.equal(one.status, 200)
+    isSession(one.json)
+    const list = await rig.call('GET', '/v1/sessions')
+    assert.equal(list.status, 200)
+    assert.ok(Array.isArray(list.json.sessions))
+    for (const session of list.json.sessions) isSession(session)
+    assert.ok(list.json.sessions.some((session: { id: string }) => session.id === id))
+  })
+
+  test('a deleted session is gone, and deleting it again is 404', async () => {
+    const { id } = await rig.session([say('x')])
+    await rig.wholeTurn(id)
+    assert.equal((await rig.call('DELETE', `/v1/sessions/${id}`)).status, 204)
+    isProblem(await rig.call('GET', `/v1/sessions/${id}`), 404, 'not_found')
+    isProblem(await rig.call('DELETE', `/v1/sessions/${id}`), 404, 'not_found')
+    isProblem(await rig.prompt(id, 'more'), 404, 'not_found')
+    isProblem(await rig.call('GET', `/v1/sessions/${id}/events`), 404, 'not_found')
+  })
+
+  test('a session with a running tool can be deleted, and its process ends', async () => {
+    const { id } = await rig.session([ask([bash('sleep 7001.25')])])
+    const { events } = await rig.turn(id)
+    await events.type('tool-call')
+    await eventually('the tool runs', () => sleeps('7001.25'))
+    assert.equal((await rig.call('DELETE', `/v1/sessions/${id}`)).status, 204)
+    await eventually('the tool is gone', () => !sleeps('7001.25'))
+    isProblem(await rig.call('GET', `/v1/sessions/${id}`), 404, 'not_found')
+  })
+})
+
+describe('turns', LIMIT, () => {
+  test('a turn of text: receipt, events in order, answer, usage', async () => {
+    const { id } = await rig.session([say('Hello ', 'there', '.')])
+    const receipt = await rig.prompt(id, 'greet me')
+    assert.equal(receipt.status, 202)
+    assert.equal(receipt.json.seq, 1, "the receipt's seq is that of turn-start")
+    const { turnId } = receipt.json
+    const stream = await rig.events(id)
+    const last = await stream.ended(turnId)
+    isHistory(stream.events)
+    assert.deepEqual(
+      [...new Set(stream.events.map(({ type }) => type))],
+      ['turn-start', 'step-start', 'text-delta', 'turn-end'],
+    )
+    assert.equal(stream.events[0]?.['prompt'], 'greet me')
+    assert.equal(last['text'], 'Hello there.')
+    assert.equal(last['steps'], 1)
+    assert.equal(last['faultsSurvived'], 0)
+    assert.deepEqual(last['usage'].inputTokens, { value: 120, quality: 'known' })
+    assert.deepEqual(last['usage'].outputTokens, { value: 80, quality: 'known' })
+    assert.deepEqual([...assembled(stream.events, turnId)], [[1, 'Hello there.']])
+    const turn = await rig.call('GET', `/v1/turns/${turnId}`)
+    isTurn(turn.json, 'finished')
+    assert.equal(turn.json.sessionId, id)
+    assert.equal(turn.json.prompt, 'greet me')
+    assert.equal(turn.json.steps, 1)
+    assert.equal(turn.json.attempts, 1)
+    assert.deepEqual(turn.json.result, { text: 'Hello there.' })
+    assert.equal(turn.json.fault, null)
+    assert.equal(turn.json.parked, null)
+    const session = await rig.call('GET', `/v1/sessions/${id}`)
+    assert.equal(session.json.state, 'idle')
+    assert.equal(session.json.lastSeq, last.seq)
+  })
+
+  test('a turn with tools: call, output and result in order, and the model is given the result', async () => {
+    const { id, model } = await rig.session([
+      ask([bash('echo out; echo err >&2'), bash('exit 3')], 'Let me look. '),
+      say('Seen.'),
+    ])
+    const { turnId, events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    const calls = events.filter(({ type }) => type === 'tool-call')
+    assert.deepEqual(
+      calls.map((event) => event['tool']),
+      ['bash', 'bash'],
+    )
+    assert.deepEqual(calls[0]?.['arguments'], { command: 'echo out; echo err >&2' })
+    const results = events.filter(({ type }) => type === 'tool-result')
+    assert.deepEqual(
+      results.map((event) => event['outcome']),
+      ['ok', 'failed'],
+      'a non-zero exit is failed',
+    )
+    assert.equal(results[0]?.['exit'].cause, 'exited')
+    assert.equal(results[0]?.['exit'].code, 0)
+    assert.equal(results[1]?.['exit'].code, 3)
+    assert.ok(present(results[0]).seq < present(results[1]).seq, "a step's tools run in order")
+    const output = (stream: string): string =>
+      events
+        .filter(
+          (event) =>
+            event.type === 'tool-output' && event['callId'] === calls[0]?.['callId'] && event['stream'] === stream,
+        )
+        .map((event) => event['text'])
+        .join('')
+    assert.ok(output('stdout').includes('out\n'))
+    assert.equal(last['steps'], 2)
+    assert.equal(last['text'], 'Seen.', "turn-end.text is the last step's text")
+    assert.deepEqual(
+      [...assembled(events, turnId)],
+      [
+        [1, 'Let me look. '],
+        [2, 'Seen.'],
+      ],
+    )
+    const told = rig.model.asked(model)[1]?.body.messages.filter(({ role }) => role === 'tool') ?? []
+    assert.equal(told.length, 2)
+    assert.match(JSON.stringify(told[0]), /out/)
+    assert.match(JSON.stringify(told[1]), /3/)
+  })
+
+  test('read, write and edit work in the workspace and say when they could not', async () => {
+    const { id } = await rig.session([
+      ask([{ tool: 'write', arguments: { path: 'a.txt', content: 'one two\n' } }]),
+      ask([{ tool: 'edit', arguments: { path: 'a.txt', old: 'two', new: 'three' } }]),
+      ask([{ tool: 'read', arguments: { path: 'a.txt' } }, bash('cat a.txt')]),
+      ask([
+        { tool: 'read', arguments: { path: 'missing.txt' } },
+        { tool: 'read', arguments: { path: '../../../etc/passwd' } },
+      ]),
+      say('ok'),
+    ])
+    const { events } = await rig.wholeTurn(id)
+    isHistory(events)
+    const results = events.filter(({ type }) => type === 'tool-result')
+    assert.equal(results[0]?.['outcome'], 'ok', JSON.stringify(results[0]))
+    assert.deepEqual(
+      results.slice(-2).map((event) => event['outcome']),
+      ['failed', 'failed'],
+    )
+    assert.ok(!JSON.stringify(results.at(-1)).includes('root:'))
+  })
+
+  test('an unknown tool and bad arguments are told to the model, and the turn goes on', async () => {
+    const { id, model } = await rig.session([ask([{ tool: 'teleport', arguments: { to: 'moon' } }]), say('I cannot.')])
+    const { events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    assert.equal(last.type, 'turn-end')
+    assert.match(JSON.stringify(rig.model.asked(model)[1]?.body.messages), /teleport/)
+  })
+
+  test('GET of a running turn shows it running, and of an older turn how it ended', async () => {
+    const gate = Promise.withResolvers<void>()
+    const { id } = await rig.session([say('old answer'), sayWhen(gate.promise, 'new ', 'answer')])
+    const old = await rig.wholeTurn(id, 'first')
+    const { turnId, events } = await rig.turn(id, 'second')
+    await events.until((event) => event.turnId === turnId && event.type === 'text-delta')
+    const now = await rig.call('GET', `/v1/turns/${turnId}`)
+    isTurn(now.json, 'running')
+    assert.match(now.json.startedAt, /Z$/)
+    const session = await rig.call('GET', `/v1/sessions/${id}`)
+    assert.equal(session.json.state, 'busy')
+    assert.equal(session.json.turnId, turnId)
+    const before = await rig.call('GET', `/v1/turns/${old.turnId}`)
+    isTurn(before.json, 'finished')
+    assert.deepEqual(before.json.result, { text: 'old answer' })
+    gate.resolve()
+    await events.ended(turnId)
+    isHistory(events.events)
+    isTurn((await rig.call('GET', `/v1/turns/${old.turnId}`)).json, 'finished')
+  })
+
+  test('the second turn gives the model the first one', async () => {
+    const { id, model } = await rig.session([say('Pleased.'), say('Ada.')])
+    await rig.wholeTurn(id, 'my name is Ada')
+    await rig.wholeTurn(id, 'what is my name?')
+    const messages = rig.model.asked(model)[1]?.body.messages.filter(({ role }) => role !== 'system') ?? []
+    assert.deepEqual(
+      messages.map(({ role }) => role),
+      ['user', 'assistant', 'user'],
+    )
+    assert.match(JSON.stringify(messages), /my name is Ada.*Pleased\..*what is my name/)
+  })
+})
+
+describe('Idempotency-Key', LIMIT, () => {
+  test('the same key and body give the same receipt, and one turn', async () => {
+    const { id, model } = await rig.session([say('once')])
+    const key = { 'idempotency-key': 'k-1' }
+    const first = await rig.prompt(id, 'go', {}, key)
+    const stream = await rig.events(id)
+    await stream.ended(first.json.turnId)
+    const again = await rig.prompt(id, 'go', {}, key)
+    assert.equal(again.status, 202, again.text)
+    assert.deepEqual(again.json, first.json)
+    assert.equal(rig.model.asked(model).length, 1)
+  })
+
+  test('the same key while the turn runs gives the receipt and not session_busy', async () => {
+    const { id } = await rig.session([stallAfter('…')])
+    const key = { 'idempotency-key': 'k-busy' }
+    const first = await rig.prompt(id, 'go', {}, key)
+    const again = await rig.prompt(id, 'go', {}, key)
+    assert.equal(again.status, 202, again.text)
+    assert.deepEqual(again.json, first.json)
+    await rig.call('POST', `/v1/turns/${first.json.turnId}/cancel`)
+  })
+
+  test('the same key with another body is idempotency_conflict', async () => {
+    const { id } = await rig.session([say('once')])
+    const key = { 'idempotency-key': 'k-2' }
+    assert.equal((await rig.prompt(id, 'go', {}, key)).status, 202)
+    isProblem(await rig.prompt(id, 'stop', {}, key), 409, 'idempotency_conflict')
+  })
+
+  test('ten concurrent requests with one key make one turn', async () => {
+    const { id } = await rig.session([say('once'), say('twice')])
+    const replies = await Promise.all(
+      Array.from({ length: 10 }, () => rig.prompt(id, 'go', {}, { 'idempotency-key': 'k-3' })),
+    )
+    assert.deepEqual(
+      replies.map(({ status }) => status),
+      Array(10).fill(202),
+    )
+    assert.equal(new Set(replies.map(({ text }) => text)).size, 1)
+    const stream = await rig.events(id)
+    await stream.ended(present(replies[0]).json.turnId)
+    assert.equal(stream.events.filter(({ type }) => type === 'turn-start').length, 1)
+  })
+
+  test('a key belongs to its session', async () => {
+    const one = await rig.session([say('a')])
+    const two = await rig.session([say('b')])
+    const key = { 'idempotency-key': 'k-shared' }
+    const first = await rig.prompt(one.id, 'go', {}, key)
+    const second = await rig.prompt(two.id, 'go', {}, key)
+    assert.equal(second.status, 202, second.text)
+    assert.notEqual(first.json.turnId, second.json.turnId)
+  })
+})
+
+describe('a busy session', LIMIT, () => {
+  test('refuses a second turn with session_busy and the id of the one that runs', async () => {
+    const { id } = await rig.session([stallAfter('…')])
+    const { turnId } = await rig.turn(id)
+    const refused = await rig.prompt(id, 'me too')
+    isProblem(refused, 409, 'session_busy')
+    assert.equal(refused.json.turnId, turnId)
+    await rig.call('POST', `/v1/turns/${turnId}/cancel`)
+  })
+
+  test('queues a turn that asks for it; the queued one runs after, in order', async () => {
+    const gate = Promise.withResolvers<void>()
+    const { id } = await rig.session([sayWhen(gate.promise, 'fir', 'st'), say('second'), say('third')])
+    const first = await rig.turn(id, 'one')
+    const second = await rig.prompt(id, 'two', { queue: true })
+    const third = await rig.prompt(id, 'three', { queue: true })
+    assert.equal(second.status, 202, second.text)
+    const queued = await first.events.until(({ turnId }) => turnId === second.json.turnId)
+    assert.equal(queued.type, 'turn-queued')
+    assert.equal(queued['prompt'], 'two')
+    assert.equal(queued.seq, second.json.seq, "the receipt's seq is that of turn-queued")
+    isTurn((await rig.call('GET', `/v1/turns/${second.json.turnId}`)).json, 'queued')
+    gate.resolve()
+    const last = await first.events.ended(third.json.turnId)
+    assert.equal(last['text'], 'third')
+    isHistory(first.events.events)
+    assert.deepEqual(
+      first.events.events.filter(({ type }) => type === 'turn-start').map((event) => event['prompt']),
+      ['one', 'two', 'three'],
+    )
+  })
+
+  test('a queued turn that is cancelled never starts, and the others go on', async () => {
+    const gate = Promise.withResolvers<void>()
+    const { id } = await rig.session([sayWhen(gate.promise, 'a', 'b'), say('third')])
+    const first = await rig.turn(id, 'one')
+    const second = await rig.prompt(id, 'two', { queue: true })
+    const third = await rig.prompt(id, 'three', { queue: true })
+    const cancelled = await rig.call('POST', `/v1/turns/${second.json.turnId}/cancel`, {
+      body: { reason: 'changed my mind' },
+    })
+    assert.ok([200, 202].includes(cancelled.status), cancelled.text)
+    const end = await first.events.ended(second.json.turnId)
+    assert.equal(end.type, 'turn-error')
+    assert.equal(end['category'], 'cancelled')
+    assert.equal(end['actor'], 'user')
+    assert.equal(end['reason'], 'changed my mind')
+    gate.resolve()
+    assert.equal((await first.events.ended(third.json.turnId))['text'], 'third')
+    isHistory(first.events.events)
+    assert.deepEqual(
+      first.events.events.filter(({ turnId }) => turnId === second.json.turnId).map(({ type }) => type),
+      ['turn-queued', 'turn-error'],
+    )
+    isTurn((await rig.call('GET', `/v1/turns/${second.json.turnId}`)).json, 'cancelled')
+  })
+
+  test('queue: true on an idle session starts at once', async () => {
+    const { id } = await rig.session([say('now')])
+    const receipt = await rig.prompt(id, 'go', { queue: true })
+    const stream = await rig.events(id)
+    await stream.ended(receipt.json.turnId)
+    assert.equal(stream.events[0]?.type, 'turn-start')
+  })
+})
+
+describe('refusals', LIMIT, () => {
+  test('without a token, or with a wrong one, everything is 401 and says nothing of what is there', async () => {
+    const { id } = await rig.session([])
+    const known = await call(rig.url, 'GET', `/v1/sessions/${id}`)
+    const unknown = await call(rig.url, 'GET', '/v1/sessions/nothing')
+    isProblem(known, 401, 'unauthorized')
+    isProblem(unknown, 401, 'unauthorized')
+    assert.equal(known.json.detail, unknown.json.detail)
+    isProblem(await call(rig.url, 'GET', '/v1/sessions', { token: 'wrong' }), 401, 'unauthorized')
+    isProblem(await call(rig.url, 'POST', '/v1/sessions', { token: 'wrong', body: {} }), 401, 'unauthorized')
+    isProblem(await call(rig.url, 'GET', '/v1/no-such-route'), 401, 'unauthorized')
+    isProblem(
+      await call(rig.url, 'GET', '/v1/sessions', { headers: { authorization: `Basic ${rig.token}` } }),
+      401,
+      'unauthorized',
+    )
+  })
+
+  test('a foreign Host or Origin is 403, whatever the token', async () => {
+    for (const headers of [
+      { host: 'evil.example' },
+      { host: `evil.example:${new URL(rig.url).port}` },
+      { origin: 'http://evil.example' },
+    ])
+      isProblem(await rig.call('GET', '/v1/sessions', { headers }), 403, 'forbidden')
+    const own = await rig.call('GET', '/v1/sessions', { headers: { origin: rig.url } })
+    assert.equal(own.status, 200)
+    assert.equal(own.headers['access-control-allow-origin'], undefined, 'no CORS by default')
+  })
+
+  test('what is not there is 404 not_found: routes, sessions, turns', async () => {
+    const id = '01990000-0000-7000-8000-000000000000'
+    for (const [method, path] of [
+      ['GET', '/v1/nothing'],
+      ['GET', `/v1/sessions/${id}`],
+      ['GET', `/v1/sessions/${id}/events`],
+      ['GET', `/v1/turns/${id}`],
+      ['POST', `/v1/turns/${id}/cancel`],
+      ['POST', `/v1/turns/${id}/resume`],
+      ['GET', '/v1/turns/..%2f..%2fetc%2fpasswd'],
+    ] as const)
+      isProblem(await rig.call(method, path), 404, 'not_found')
+    isProblem(await rig.prompt(id, 'x'), 404, 'not_found')
+  })
+
+  test('a wrong method is 405 and names the right ones', async () => {
+    const { id } = await rig.session([])
+    const put = await rig.call('PUT', `/v1/sessions/${id}`, { body: {} })
+    isProblem(put, 405, 'method_not_allowed')
+    assert.match(put.text, /GET/)
+    assert.match(put.text, /DELETE/)
+    assert.match(String(put.headers['allow']), /GET/)
+    isProblem(await rig.call('GET', `/v1/sessions/${id}/turns`), 405, 'method_not_allowed')
+    isProblem(await rig.call('DELETE', '/v1/sessions'), 405, 'method_not_allowed')
+  })
+
+  test('a body past 1 MiB is 413 and names the limit', async () => {
+    const { id } = await rig.session([])
+    const big = await rig.call('POST', `/v1/sessions/${id}/turns`, {
+      raw: JSON.stringify({ prompt: 'x'.repeat(1_100_000) }),
+    })
+    isProblem(big, 413, 'payload_too_large')
+    assert.match(big.json.detail, /1048576|1 MiB/)
+  })
+
+  test('another content type is 415 and names the one expected', async () => {
+    const { id } = await rig.session([])
+    const reply = await rig.call('POST', `/v1/sessions/${id}/turns`, {
+      raw: 'prompt=x',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    })
+    isProblem(reply, 415, 'unsupported_media_type')
+    assert.match(reply.json.detail, /application\/json/)
+  })
+
+  test('broken JSON, a missing prompt, a wrong type and an unknown field are 400 with the field named', async () => {
+    const { id } = await rig.session([])
+    isProblem(await rig.call('POST', `/v1/sessions/${id}/turns`, { raw: '{"prompt":' }), 400, 'invalid_request')
+    for (const [path, body, field] of [
+      [`/v1/sessions/${id}/turns`, {}, 'prompt'],
+      [`/v1/sessions/${id}/turns`, { prompt: 7 }, 'prompt'],
+      [`/v1/sessions/${id}/turns`, { prompt: 'x', queue: 'yes' }, 'queue'],
+      [`/v1/sessions/${id}/turns`, { prompt: 'x', promt: 'y' }, 'promt'],
+      ['/v1/sessions', { titel: 'x' }, 'titel'],
+      ['/v1/sessions', { title: 5 }, 'title'],
+      ['/v1/sessions', { policy: { attemptsMax: 0 } }, 'policy.attemptsMax'],
+      ['/v1/sessions', { policy: { park: 'sometimes' } }, 'policy.park'],
+      ['/v1/sessions', { policy: { retries: 3 } }, 'policy.retries'],
+      ['/v1/sessions', { box: { limits: { memoryMb: -1 } } }, 'box.limits.memoryMb'],
+    ] as const) {
+      const reply = await rig.call('POST', path, { body })
+      isProblem(reply, 400, 'invalid_request')
+      const error = reply.json.errors?.find((one: { field: string }) => one.field === field)
+      assert.ok(error, `${field} is not named in ${reply.text}`)
+      assert.equal(typeof error.expected, 'string')
+      assert.equal(typeof error.got, 'string')
+    }
+    assert.equal((await rig.call('GET', `/v1/sessions/${id}`)).json.lastSeq, 0, 'nothing was started')
+  })
+
+  test('a cancel with an unknown field is 400 and cancels nothing', async () => {
+    const { id } = await rig.session([stallAfter('…')])
+    const { turnId } = await rig.turn(id)
+    isProblem(await rig.call('POST', `/v1/turns/${turnId}/cancel`, { body: { why: 'x' } }), 400, 'invalid_request')
+    isTurn((await rig.call('GET', `/v1/turns/${turnId}`)).json, 'running')
+    await rig.call('POST', `/v1/turns/${turnId}/cancel`)
+  })
+
+  test('resume of a turn that is not parked is 409 turn_not_parked', async () => {
+    const { id } = await rig.session([say('x')])
+    const { turnId } = await rig.wholeTurn(id)
+    isProblem(await rig.call('POST', `/v1/turns/${turnId}/resume`), 409, 'turn_not_parked')
+  })
+})
+
+describe('about itself', LIMIT, () => {
+  test('health and ready answer, and the catalogue lists every fault of the contract', async () => {
+    assert.equal((await rig.call('GET', '/v1/health')).json.status, 'ok')
+    assert.equal((await rig.call('GET', '/v1/ready')).status, 200)
+    const faults = await rig.call('GET', '/v1/faults')
+    assert.equal(faults.status, 200)
+    for (const category of [
+      'runner_unreachable',
+      'cancelled',
+      'other',
+      'model_stream_interrupted',
+      'tool_call_truncated',
+      'turn_not_parked',
+    ])
+      assert.ok(faults.text.includes(`"${category}"`), category)
+  })
+
+  test('the metrics are Prometheus text, and the OpenAPI document names the routes', async () => {
+    const metrics = await rig.call('GET', '/metrics')
+    assert.equal(metrics.status, 200)
+    assert.match(String(metrics.headers['content-type']), /^text\/plain/)
+    assert.match(metrics.text, /^# TYPE breakfall_\w+ (counter|gauge|histogram)/m)
+    const openapi = await rig.call('GET', '/v1/openapi.json')
+    assert.match(openapi.json.openapi, /^3\./)
+    for (const path of [
+      '/v1/sessions',
+      '/v1/sessions/{id}',
+      '/v1/sessions/{id}/turns',
+      '/v1/sessions/{id}/events',
+      '/v1/turns/{id}',
+      '/v1/turns/{id}/cancel',
+      '/v1/turns/{id}/resume',
+    ])
+      assert.ok(path in openapi.json.paths, `${path} is not in ${Object.keys(openapi.json.paths).join(' ')}`)
+  })
+})
