@@ -55,10 +55,9 @@ test('NUL bytes and bad environment names are refused', () => {
   assert.deepEqual(fields(wire.execRequestSchema, { command: ['a'], env: { A: 'x\0' } }), ['env.A'])
 })
 
-test('what would silently change on its way is refused: half characters, an empty folder, a name that objects lose', () => {
+test('what would silently change on its way is refused: half characters and an empty folder', () => {
   assert.deepEqual(fields(wire.execRequestSchema, { command: ['printf', '\ud800'] }), ['command.1'])
   assert.deepEqual(fields(wire.execRequestSchema, { command: ['a'], cwd: '' }), ['cwd'])
-  assert.deepEqual(fields(wire.execRequestSchema, JSON.parse('{"command":["a"],"env":{"__proto__":"1"}}')), ['env'])
   assert.deepEqual(fields(wire.boxCreateSchema, { workspace: 'relative' }), ['workspace'])
   assert.deepEqual(fields(wire.sessionCreateSchema, { model: ' ' }), ['model'])
 })

@@ -124,6 +124,14 @@ test('a bad field is a 400 that names the field, what was expected and what came
     { field: 'count', expected: 'an integer from 1 to 10', got: '-1' },
     { field: 'extra', expected: 'no field of that name', got: 'true' },
   ])
+  const lost = await call('/things/1', {
+    method: 'POST',
+    body: '{"count":3,"__proto__":{"a":1}}',
+    headers: { 'content-type': 'application/json' },
+  })
+  assert.deepEqual((await problem(lost))['errors'], [
+    { field: '__proto__', expected: 'no field of that name', got: '{"a":1}' },
+  ])
   assert.deepEqual((await problem(await post({})))['errors'], [
     { field: 'count', expected: 'given: an integer from 1 to 10', got: 'nothing' },
   ])

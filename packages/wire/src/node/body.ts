@@ -1,8 +1,8 @@
 /** Reads a request's JSON body, bounded, and checks it; each way to be wrong has its own answer. */
 import type { IncomingMessage } from 'node:http'
-import { Fault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { z } from 'zod'
-import { parseRequest } from '../parse.ts'
+import { invalidRequest, parseRequest } from '../parse.ts'
 
 export const BODY_BYTES_MAX = 1024 * 1024
 
@@ -37,14 +37,22 @@ export async function readBytes(req: IncomingMessage, bytesMax: number): Promise
 
 function parseJson(bytes: Buffer): unknown {
   try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes), refuseLostNames)
   } catch (cause) {
+    if (isFault(cause)) throw cause
     throw new Fault('invalid_request', {
       facts: { name: 'the body is not JSON' },
       errors: [{ field: '', expected: 'JSON in UTF-8', got: `${bytes.length} bytes` }],
       cause,
     })
   }
+}
+
+/** Objects are rebuilt while they are checked, and this one name would be lost on the way without a word. */
+function refuseLostNames(key: string, value: unknown): unknown {
+  if (key === '__proto__')
+    throw invalidRequest([{ field: '__proto__', expected: 'no field of that name', got: JSON.stringify(value) ?? '' }])
+  return value
 }
 
 const tooLarge = (bytesMax: number): Fault =>
