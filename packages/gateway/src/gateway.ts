@@ -16,7 +16,7 @@ import { UpstreamPool } from './health.ts'
 import { HttpSink } from './http-sink.ts'
 import { logAnswer } from './log.ts'
 import { GatewayMetrics } from './metrics.ts'
-import { type GatewayOptions, type GatewaySettings, resolveOptions } from './options.ts'
+import { type GatewayOptions, type GatewaySettings, resolveOptions, type Upstream } from './options.ts'
 import { PassThrough } from './pass-through.ts'
 import { type GatewaySnapshot, type GatewayWatch, Watch } from './watch.ts'
 
@@ -217,11 +217,12 @@ class RunningGateway {
   }
 }
 
-const targetOf = ({ url, profile, model, headers }: GatewaySettings['upstreams'][number]): RelayTarget => ({
+const targetOf = ({ url, profile, model, headers, passKey }: Upstream): RelayTarget => ({
   baseUrl: url,
   profile,
   model,
   headers,
+  withoutKeys: passKey === false,
 })
 
 const elapsed = (from: number): number => Math.round(monotonicMs() - from)

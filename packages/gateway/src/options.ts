@@ -1,6 +1,6 @@
 /** What a gateway is started with. Resolved once, at the door; inside, nothing is optional. */
 import { Fault, type Policy } from '@breakfall/faults'
-import { type Hold, HOLDS, isProfileName, type ProfileName, resolvePolicy } from '@breakfall/model'
+import { type Hold, HOLDS, isProfileName, isSameHost, type ProfileName, resolvePolicy } from '@breakfall/model'
 import type { Logger } from 'pino'
 import { systemNow } from './clock.ts'
 import { stderrLogger } from './log.ts'
@@ -13,6 +13,8 @@ export type Upstream = {
   readonly model?: string | undefined
   /** Laid over the client's: for example this upstream's own key. */
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Whether the client's own key goes here. Left out: only to hosts of the first upstream's name. */
+  readonly passKey?: boolean | undefined
 }
 
 export type GatewayOptions = {
@@ -47,7 +49,7 @@ export const GATEWAY_LIMITS = {
 export type GatewayLimits = Readonly<Record<keyof typeof GATEWAY_LIMITS, number>>
 
 export type GatewaySettings = {
-  readonly upstreams: readonly Upstream[]
+  readonly upstreams: readonly (Upstream & { readonly passKey: boolean })[]
   readonly port: number
   readonly host: string
   readonly hold: Hold
@@ -67,12 +69,13 @@ export function resolveOptions(options: GatewayOptions): GatewaySettings {
   const upstreams = list.map((entry) =>
     checked(typeof entry === 'string' ? { url: entry, profile } : { profile, ...entry }),
   )
-  if (upstreams.length === 0) throw wrong('upstream', 'at least one URL', 'none')
+  const [first] = upstreams
+  if (first === undefined) throw wrong('upstream', 'at least one URL', 'none')
   if (!HOLDS.includes(hold)) throw wrong('hold', `one of ${HOLDS.join(', ')}`, hold)
   if (!LOOPBACK.has(host) && (token === undefined || token === ''))
     throw wrong('token', `a token, since ${host} can be reached from other machines`, 'none')
   return {
-    upstreams,
+    upstreams: upstreams.map((one) => ({ ...one, passKey: one.passKey ?? isSameHost(one.url, first.url) })),
     port: options.port ?? 0,
     host,
     hold,

@@ -63,7 +63,10 @@ export class PassThrough {
 
   #ask(call: Call, upstream: Upstream, body: Buffer): Promise<Dispatcher.ResponseData> {
     const encoding = call.req.headers['accept-encoding']
-    const headers = upstreamHeaders(headersOf(call.req), upstream.headers)
+    const headers = upstreamHeaders(headersOf(call.req), {
+      headers: upstream.headers,
+      withoutKeys: upstream.passKey === false,
+    })
     // Nothing is read on the way, so that the client's own wish stands.
     if (typeof encoding === 'string') headers['accept-encoding'] = encoding
     return request(urlFor(call, upstream), {

@@ -164,6 +164,28 @@ test('the next upstream is asked when the first is spent, with its own key and m
   assert.equal(dead.requests.length, 3, 'the one in doubt is not asked while the other answers')
 })
 
+test('the client’s key does not go to an upstream of another name, unless it is told to', async (t) => {
+  const first = await startFakeModel([json(500, {})])
+  const other = await startFakeModel([answer('other')])
+  t.after(() => Promise.all([first.close(), other.close()]))
+  const otherUrl = other.url.replace('127.0.0.1', 'localhost')
+  for (const [passKey, seen] of [
+    [undefined, undefined],
+    [true, 'Bearer mine'],
+  ] as const) {
+    const gateway = await startGateway({
+      upstream: [first.url, { url: otherUrl, passKey }],
+      logger: false,
+      policy: { attemptsMax: 1 },
+      limits: { closeMs: 50 },
+    })
+    t.after(() => gateway.close())
+    await (await post(`${gateway.url}/chat/completions`, CHAT, { headers: { authorization: 'Bearer mine' } })).text()
+    assert.equal(other.requests.at(-1)?.headers['authorization'], seen)
+  }
+  assert.equal(first.requests[0]?.headers['authorization'], 'Bearer mine')
+})
+
 // ---- leaving, slowness, limits ----
 
 test('a client that leaves ends the upstream request at once', async (t) => {

@@ -28,7 +28,7 @@ export {
 } from './relay.ts'
 export { relayAnswer } from './relay-answer.ts'
 export { type ErrorAnswer, errorAnswer, errorBody } from './relay-error.ts'
-export { clientHeaders, upstreamHeaders } from './relay-request.ts'
+export { clientHeaders, isSameHost, upstreamHeaders } from './relay-request.ts'
 export { resilientFetch, type ResilientFetchOptions } from './resilient-fetch.ts'
 export { resolvePolicy } from './resolve-policy.ts'
 export { streamAnswer } from './stream-answer.ts'

@@ -14,7 +14,7 @@ export function upstreamRequest(request: RelayRequest, target: RelayTarget, kept
   return {
     method: request.method,
     url: request.search === '' ? url : url + (url.includes('?') ? `&${request.search.slice(1)}` : request.search),
-    headers: upstreamHeaders(request.headers, target.headers),
+    headers: upstreamHeaders(request.headers, target),
     body: bodyFor(request, target, kept),
   }
 }
@@ -36,15 +36,19 @@ const NOT_PASSED_ON = new Set([
   'accept-encoding',
 ])
 
+/** Where clients put their keys. */
+const KEYS = new Set(['authorization', 'x-api-key', 'api-key', 'x-goog-api-key', 'cookie'])
+
 export function upstreamHeaders(
   headers: Readonly<Record<string, string>>,
-  over: Readonly<Record<string, string>> = {},
+  target: Pick<RelayTarget, 'headers' | 'withoutKeys'>,
 ): Record<string, string> {
   const out: Record<string, string> = {}
-  for (const [name, value] of [...Object.entries(headers), ...Object.entries(over)]) {
+  for (const [name, value] of Object.entries(headers)) {
     const lower = name.toLowerCase()
-    if (!NOT_PASSED_ON.has(lower)) out[lower] = value
+    if (!NOT_PASSED_ON.has(lower) && !(target.withoutKeys === true && KEYS.has(lower))) out[lower] = value
   }
+  for (const [name, value] of Object.entries(target.headers ?? {})) out[name.toLowerCase()] = value
   out['accept-encoding'] = 'identity' // what we are to read and heal must not be compressed
   return out
 }
@@ -74,6 +78,11 @@ export function clientHeaders(headers: IncomingHttpHeaders): Record<string, stri
 export function modelOf(request: RelayRequest, target: RelayTarget): string {
   const { model } = request.json
   return target.model ?? (typeof model === 'string' ? model : '')
+}
+
+/** A key that was meant for one host is not shown to another. */
+export function isSameHost(url: string, other: string): boolean {
+  return URL.canParse(url) && URL.canParse(other) && new URL(url).hostname === new URL(other).hostname
 }
 
 export function profileOf(target: RelayTarget): ChosenProfile {

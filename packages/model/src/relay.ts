@@ -24,6 +24,8 @@ export type RelayTarget = {
   readonly profile?: ProfileName | undefined
   /** Laid over the request's: for example another key. */
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** The request's own keys are for somebody else: they do not go here. */
+  readonly withoutKeys?: boolean | undefined
   /** Asked for in place of the request's model. */
   readonly model?: string | undefined
 }

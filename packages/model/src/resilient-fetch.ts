@@ -8,6 +8,7 @@
 import type { ApiName } from './answer.ts'
 import type { RelayOptions, RelayRequest, RelaySink, RelayTarget } from './relay.ts'
 import { relayAnswer } from './relay-answer.ts'
+import { isSameHost } from './relay-request.ts'
 
 export type ResilientFetchOptions = Omit<RelayOptions, 'signal'> & {
   readonly profile?: RelayTarget['profile']
@@ -27,7 +28,11 @@ export function resilientFetch(options: ResilientFetchOptions = {}): typeof fetc
     const { promise, resolve, reject } = Promise.withResolvers<Response>()
     const sink = new ResponseSink(resolve, signal)
     signal?.addEventListener('abort', () => reject(reasonOf(signal)), { once: true }) // I1
-    void relayAnswer(request, [{ ...target, profile: options.profile }, ...(options.fallback ?? [])], sink, {
+    const fallback = (options.fallback ?? []).map((place) => ({
+      withoutKeys: !isSameHost(place.baseUrl, target.baseUrl),
+      ...place,
+    }))
+    void relayAnswer(request, [{ ...target, profile: options.profile }, ...fallback], sink, {
       ...options,
       signal: sink.signal,
     })
