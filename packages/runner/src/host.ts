@@ -19,6 +19,7 @@ export type RunnerHost = {
   readonly rules: WorkspaceRules
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly setsid: string
+  readonly sleep: string
   readonly retention: Retention
   readonly boxesMax: number
   readonly machine: { readonly cpus: number; readonly memoryMb: number }

@@ -163,6 +163,7 @@ async function readHost(
     rules: { allowed: (options.allowWorkspace ?? []).map((folder) => realpathSync(folder)), stateDir },
     environment,
     setsid: program('setsid'),
+    sleep: program('sleep'),
     retention: {
       ms: RUNNER_DEFAULTS.retentionMs,
       bytesPerBox: RUNNER_DEFAULTS.retentionBytesPerBox,

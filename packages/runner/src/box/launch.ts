@@ -101,6 +101,7 @@ export function launch(
       stdinPath: hasInput ? join(folder, EXEC_FILES.stdin) : '/dev/null',
       hasInput,
       mode: isSandbox ? 'sandbox' : 'plain',
+      sleep: host.sleep,
       command: isSandbox ? sandboxCommand(host, plan) : plainCommand(host, plan),
       cwd: isSandbox ? '/' : plan.cwd,
       environment: isSandbox ? { PATH: '/usr/bin:/bin' } : plan.environment,

@@ -5,7 +5,8 @@
  * I1  The claim is made by exclusive creation before anything is run. Who makes it first decides: a keeper that comes
  *     second runs nothing, and a restarted runner that comes first knows that nothing was run.
  * I2  Facts are lines in one file that was filled before (a full disk cannot lose them), in the order in which they happened.
- * I3  It stays after the end, holding the pipes, until the runner has read everything and ends its process group.
+ * I3  It stays after the end, holding the pipes, until the runner has read everything and ends its process group,
+ *     or until its folder is gone.
  * I4  Nothing that a caller sent is in its environment or its text: the sandbox gets its settings through a file.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -25,17 +26,20 @@ export const KEEPER_FDS = {
 export const KEEPER_MARK = 'BREAKFALL_KEEPER'
 
 /**
- * $1 claim file, $2 the file its input is read from, $3 `sandbox` or `plain`, then the command.
+ * $1 claim file, $2 the file its input is read from, $3 `sandbox` or `plain`, $4 the path of sleep
+ * (the command's PATH need not have one), then the command.
  * The shell's own words, such as "Killed" for a child that a signal ended, go to the status file: they are the proof.
  */
 export const KEEPER_SCRIPT = `set -C
 : >"$1" || exit 1
 set +C
+breakfall_claim=$1
 breakfall_in=$2
 breakfall_mode=$3
-shift 3
+breakfall_sleep=$4
+shift 4
 echo "keeper $$" >&2
-sleep 604800 </dev/null >&4 2>&4 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9<&- &
+"$breakfall_sleep" 604800 </dev/null >&4 2>&4 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9<&- &
 echo "holder $!" >&2
 exec 4>&-
 (
@@ -50,17 +54,18 @@ exec 4>&-
   fi
 )
 echo "exit $?" >&2
-exec sleep 604800
+while [ -e "$breakfall_claim" ] && "$breakfall_sleep" 10; do :; done
 `
 
 /** Without input there is nothing to hold open. */
-export const KEEPER_SCRIPT_NO_INPUT = KEEPER_SCRIPT.replace(/^sleep .*\n.*holder.*\n/m, '')
+export const KEEPER_SCRIPT_NO_INPUT = KEEPER_SCRIPT.replace(/^"\$breakfall_sleep" 604800.*\n.*holder.*\n/m, '')
 
 export type KeeperPlan = {
   readonly claim: string
   readonly stdinPath: string
   readonly hasInput: boolean
   readonly mode: 'sandbox' | 'plain'
+  readonly sleep: string
   readonly command: readonly string[]
   readonly cwd: string
   readonly environment: Readonly<Record<string, string>>
@@ -87,6 +92,7 @@ export function spawnKeeper(plan: KeeperPlan): ChildProcess {
       plan.claim,
       plan.stdinPath,
       plan.mode,
+      plan.sleep,
       ...plan.command,
     ],
     {

@@ -225,6 +225,25 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     assert.equal((await first.run('b1', 'echo still')).stdout, 'still\n')
   })
 
+  test('a keeper whose folder is gone ends by itself once its command is over', async (t) => {
+    const folder = temporaryFolder(t)
+    const first = await asProgram(t, join(folder, 'state'), ['--allow-isolation', 'process', '--isolation', 'process'])
+    await first.box({ id: 'b1' })
+    await first.call('POST', 'boxes/b1/exec', {
+      execId: 'e1',
+      shell: `echo up; while [ -e ${folder}/state ]; do sleep 0.02; done`,
+      env: { PATH: '/bin' },
+    })
+    for await (const event of first.client.execEvents('b1', 'e1')) if (event.type === 'stdout') break
+    await first.kill('SIGKILL')
+    assert.ok(marked(first.runnerId).length > 0)
+    rmSync(join(folder, 'state'), { recursive: true })
+    await until(
+      () => marked(first.runnerId),
+      (found) => found.length === 0,
+    )
+  })
+
   test('nothing of a finished exec stays but its record: no pipe, no process, no control group', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
