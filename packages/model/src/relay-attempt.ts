@@ -11,7 +11,6 @@ import {
   type Refusal,
   startAttempt,
 } from './attempt.ts'
-import { plainFrame } from './client-shape.ts'
 import type { ClientStream, FrameKind } from './client-stream.ts'
 import { createDecoder } from './decoder.ts'
 import { inBandError, inBandFault } from './in-band.ts'
@@ -42,8 +41,8 @@ export class RelayAttempt implements AttemptReader, PartHandler {
   /** True where the answer did not begin with what the client holds. */
   isMismatch = false
   refusal: Refusal | undefined
-  /** The frame in which the server told an error, as it came. */
-  errorFrame: string | undefined
+  /** The frame in which the server told an error. */
+  errorFrame: SseFrame | undefined
   readonly #with: RelayAttemptOptions
   readonly #decoder: AnswerDecoder
   readonly #startedAt: string
@@ -116,7 +115,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     try {
       this.#decoder.frame(frame)
     } catch (thrown) {
-      if (isFault(thrown) && this.#decoder.json !== undefined && !this.isMismatch) this.errorFrame = plainFrame(frame)
+      if (isFault(thrown) && this.#decoder.json !== undefined && !this.isMismatch) this.errorFrame = frame
       throw thrown
     }
     this.#pass(frame)

@@ -24,6 +24,12 @@ export function errorAnswer(api: ApiName, fault: FaultReport, refusal: Refusal |
   return { status, headers, body: refusal?.body ?? JSON.stringify(errorBody(api, fault)) }
 }
 
+/** An error that the server told with status 200, inside a stream or in its place: its own words, under the status they mean. */
+export function toldInBand(fault: FaultReport, body: string | Buffer): Refusal {
+  const headers = { 'content-type': 'application/json' }
+  return { status: FAULTS[fault.category].http, headers, body: Buffer.from(body) }
+}
+
 /** The end of a stream that cannot be healed. */
 export function errorFrames(api: ApiName, fault: FaultReport): string {
   const data = JSON.stringify(errorBody(api, fault))

@@ -8,12 +8,13 @@
 import { classify, type Fault, type FaultReport } from '@breakfall/faults'
 import type { FailedAction } from './answer.ts'
 import { sleep } from './clock.ts'
+import { plainFrame } from './client-shape.ts'
 import { ClientStream } from './client-stream.ts'
 import { KeptText } from './kept-text.ts'
 import { Ladder, type Rung } from './ladder.ts'
 import { PrefixGate } from './prefix-gate.ts'
 import { RelayAttempt } from './relay-attempt.ts'
-import { errorAnswer, errorFrames } from './relay-error.ts'
+import { DONE_FRAME, errorAnswer, errorFrames, toldInBand } from './relay-error.ts'
 import { profileOf, requiredIn } from './relay-request.ts'
 import type { RelayOutcome, RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
 
@@ -162,7 +163,8 @@ class StreamRelay {
       return { status: 200, fault, ledger, contentSent: client.contentSent }
     }
     client.stop()
-    const answer = errorAnswer(this.#request.api, fault, attempt?.refusal)
+    const told = attempt?.errorFrame && toldInBand(fault, attempt.errorFrame.data)
+    const answer = errorAnswer(this.#request.api, fault, attempt?.refusal ?? told)
     this.#sink.head(answer.status, answer.headers)
     this.#sink.write(answer.body)
     this.#sink.end()
@@ -173,7 +175,7 @@ class StreamRelay {
   #passedOn(attempt: RelayAttempt | undefined, fault: FaultReport): string | undefined {
     const isFinal = fault.class !== 'transient' && fault.class !== 'throttled'
     if (attempt?.errorFrame === undefined || !isFinal) return undefined
-    return attempt.errorFrame + (this.#request.api === 'openai-chat' ? 'data: [DONE]\n\n' : '')
+    return plainFrame(attempt.errorFrame) + (this.#request.api === 'openai-chat' ? DONE_FRAME : '')
   }
 
   /** The client has gone, or our own time is up. */

@@ -4,11 +4,12 @@ import { classify, Fault, type FaultReport } from '@breakfall/faults'
 import { type AttemptEnd, type AttemptReader, type ReadState, type Refusal, startAttempt } from './attempt.ts'
 import { sleep } from './clock.ts'
 import { createDecoder } from './decoder.ts'
+import { inBandError } from './in-band.ts'
 import { attemptUsage, recordOf } from './ledger.ts'
 import { type AnswerDecoder, partCounter } from './parts.ts'
 import { judge } from './proof.ts'
 import { refusalFault } from './refusal.ts'
-import { errorAnswer } from './relay-error.ts'
+import { errorAnswer, toldInBand } from './relay-error.ts'
 import { clientHeaders, modelOf, profileOf, requiredIn, upstreamRequest } from './relay-request.ts'
 import { relayLadder } from './relay-stream.ts'
 import type { RelayOutcome, RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
@@ -56,7 +57,7 @@ export async function relayWhole(
     ladder.record(recordOf({ ...facts, fault: rung.fault, action, delayMs }))
     onEvent({ type: 'attempt-failed', attempt, fault: rung.fault, action, delayMs, afterContent: false })
     if (action === 'stop' || action === 'park' || action === 'compact')
-      return refused(request, rung.fault, end.refusal, sink, ladder.ledger)
+      return refused(request, rung.fault, end.refusal ?? reader.told(rung.fault), sink, ladder.ledger)
     await sleep(delayMs, signal)
     ladder.climb(rung)
   }
@@ -70,6 +71,7 @@ class WholeReader implements AttemptReader {
   headers: IncomingHttpHeaders = {}
   body: Buffer = Buffer.alloc(0)
   progress = 0
+  #isError = false
   readonly prefersWhole = true
 
   constructor(request: RelayRequest) {
@@ -90,7 +92,14 @@ class WholeReader implements AttemptReader {
 
   whole(body: Buffer, contentType: string): void {
     this.body = body
-    this.decoder.whole(wholeJson(body, contentType))
+    const json = wholeJson(body, contentType)
+    this.#isError = inBandError(json) !== undefined
+    this.decoder.whole(json)
+  }
+
+  /** The error that came with status 200, where one did. */
+  told(fault: FaultReport): Refusal | undefined {
+    return this.#isError ? toldInBand(fault, this.body) : undefined
   }
 }
 

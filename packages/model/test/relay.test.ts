@@ -242,6 +242,18 @@ test('a genuine 4xx passes through untouched, once', async () => {
   assert.equal(got.requests.length, 1)
 })
 
+for (const stream of [true, false]) {
+  test(`an error told with status 200 ${stream ? 'in a stream' : 'in one piece'} keeps its own words, under the status they mean`, async () => {
+    const error = { message: 'too long', type: 'invalid_request_error', param: null, code: 'context_length_exceeded' }
+    const play: Play = stream ? [head(), role, frame({ error }), lastChunk] : json(200, { error })
+    const got = await relayed([play], { body: { stream } })
+    assert.equal(got.status, 413)
+    assert.deepEqual(JSON.parse(got.body), { error })
+    assert.equal(got.headers['x-breakfall-category'], 'model_context_overflow')
+    assert.equal(got.requests.length, 1)
+  })
+}
+
 test('retry-after is passed on with the refusal', async () => {
   const got = await relayed([json(429, { error: {} }, { 'retry-after': '3600' })])
   assert.equal(got.status, 429)
