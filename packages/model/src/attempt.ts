@@ -136,6 +136,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
       controller.abort(new Error('the attempt was over before its connection stood'))
       return
     }
+    if (this.#isHeld) controller.pause()
     this.#phase = 'headers'
     this.#watch.awaitHeaders()
   }

@@ -30,6 +30,11 @@ export class EventQueue<T> implements AsyncIterableIterator<T> {
     return this.#items[this.#items.length - 1]
   }
 
+  /** The consumer is behind: whoever begins to produce now begins by waiting. */
+  get isFull(): boolean {
+    return this.#isFull
+  }
+
   push(item: T): void {
     if (this.#isClosed) return
     const waiting = this.#waiting

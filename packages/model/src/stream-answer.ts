@@ -124,6 +124,7 @@ class AnswerRun {
       shown: (part) => this.#shown.push({ attempt, part }),
     })
     this.#current = current
+    if (this.events.isFull) current.pause()
     const result = await current.result
     this.#current = undefined
     if (result.phase === 'stream') this.events.push({ type: 'usage', attempt, usage: result.usage })

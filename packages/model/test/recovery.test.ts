@@ -427,6 +427,22 @@ test('comments, unknown fields, empty lines, CRLF and byte order marks are taken
   assert.equal(got.text, 'Hello')
 })
 
+test('an answer that comes one byte at a time is the same answer', async () => {
+  const frames = [
+    'data: {"choices":[{"index":0,"delta":{"content":"Grüß "}}]}\n\n',
+    ': ping\n\n',
+    'data: {"choices":[{"index":0,"delta":{"content":"dich 🥋"}}]}\r\n\r\n',
+    'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
+  ]
+  const single: Act[] = [...Buffer.from(frames.join(''))].map(
+    (byte) => (socket) =>
+      void socket.write(Buffer.concat([Buffer.from('1\r\n'), Buffer.from([byte]), Buffer.from('\r\n')])),
+  )
+  const got = await play([head(), ...single, lastChunk])
+  assert.equal(got.text, 'Grüß dich 🥋')
+  assert.equal(got.requests, 1)
+})
+
 test('a content filter ends the answer and is not asked for again', async () => {
   const got = await play([head(), role, text('How to'), finish('content_filter'), done, lastChunk], GOOD)
   assert.equal(got.fault?.fault.category, 'model_content_filtered')

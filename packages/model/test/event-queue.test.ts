@@ -1,0 +1,68 @@
+/** The queue between the client and its consumer. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { EventQueue } from '../src/event-queue.ts'
+
+function queue() {
+  const said: string[] = []
+  const events = new EventQueue<number>({
+    onFull: () => said.push('full'),
+    onRoom: () => said.push('room'),
+    onLeft: () => said.push('left'),
+  })
+  return { events, said }
+}
+
+test('every event is taken once and in order, however pushing and taking alternate', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 200 }), async (pushes) => {
+      const { events } = queue()
+      const taken: Promise<IteratorResult<number, undefined>>[] = []
+      let pushed = 0
+      for (const isPush of pushes) {
+        if (isPush) events.push(pushed++)
+        else if (taken.length <= pushed) taken.push(events.next())
+      }
+      events.close()
+      while (taken.length < pushed) taken.push(events.next())
+      const values = (await Promise.all(taken)).filter(({ done }) => done !== true).map(({ value }) => value)
+      assert.deepEqual(
+        values,
+        Array.from({ length: pushed }, (_, index) => index),
+      )
+    }),
+  )
+})
+
+test('the producer hears once that the consumer is behind, and once that there is room again', async () => {
+  const { events, said } = queue()
+  for (let index = 0; index < 3_000; index++) events.push(index)
+  assert.deepEqual(said, ['full'])
+  assert.equal(events.isFull, true)
+  for (let index = 0; index < 3_000; index++) await events.next()
+  assert.deepEqual(said, ['full', 'room'])
+  assert.equal(events.isFull, false)
+})
+
+test('a consumer that leaves is told to the producer once, and gets nothing more', async () => {
+  const { events, said } = queue()
+  events.push(1)
+  await events.return()
+  await events.return()
+  events.push(2)
+  assert.deepEqual(await events.next(), { done: true, value: undefined })
+  assert.deepEqual(said, ['left'])
+})
+
+test('what was pushed before the end can be taken after it, and whoever waits is let go', async () => {
+  const { events } = queue()
+  const waiting = queue()
+  const next = waiting.events.next()
+  waiting.events.close()
+  assert.deepEqual(await next, { done: true, value: undefined })
+  events.push(1)
+  events.close()
+  assert.deepEqual(await events.next(), { done: false, value: 1 })
+  assert.deepEqual(await events.next(), { done: true, value: undefined })
+})
