@@ -1,6 +1,6 @@
 /** The shapes of the contract as assertions: fault reports, problems, sessions, turns and every event. */
 import assert from 'node:assert/strict'
-import { type Event, isTerminal, type Json, type Reply } from './wire-daemon-kit.ts'
+import { type Event, isTerminal, type Json, type Reply } from './wire-daemon-client.ts'
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const CLASSES = ['transient', 'throttled', 'needs_action', 'invalid', 'cancelled', 'internal', 'unknown_outcome']

@@ -1,7 +1,8 @@
 /** Events over SSE and WebSocket: cursors, replay, resets, tokens, slow readers. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { type Event, eventually, LIMIT, present, Rig } from './wire-daemon-kit.ts'
+import { type Event, present } from './wire-daemon-client.ts'
+import { eventually, LIMIT, Rig } from './wire-daemon-kit.ts'
 import { ask, bash, cutAfter, refuse, say, sayWhen, stallAfter } from './wire-daemon-model.ts'
 import { isFault, isHistory, isSession } from './wire-daemon-shapes.ts'
 
