@@ -14,8 +14,10 @@ export type Call = {
   readonly search: string
   /** Whose error shape the client understands. */
   readonly api: ApiName
-  /** Aborted when the client is gone. */
+  /** Aborted when the client is gone, or by `stop`. */
   readonly signal: AbortSignal
+  /** Ends it for a reason of ours, which the client is told. */
+  readonly stop: (fault: Fault) => void
 }
 
 export function openCall(req: IncomingMessage, res: ServerResponse): Call {
@@ -34,6 +36,7 @@ export function openCall(req: IncomingMessage, res: ServerResponse): Call {
     search: query === '' ? '' : `?${query}`,
     api: /^\/v1\/messages(?:\/|$)/.test(path) ? 'anthropic-messages' : 'openai-chat',
     signal: gone.signal,
+    stop: (fault) => gone.abort(fault),
   }
 }
 

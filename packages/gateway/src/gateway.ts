@@ -54,6 +54,8 @@ const COME_BACK: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   shutting_down: { 'retry-after': '1', 'x-should-retry': 'true', connection: 'close' },
 }
 
+const LAST_WORDS_MS = 1_000 // for the error that ends a stream to reach its client
+
 class RunningGateway {
   readonly watch: Watch
   readonly #settings: GatewaySettings
@@ -62,7 +64,7 @@ class RunningGateway {
   readonly #passThrough: PassThrough
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
-  #underWay = 0
+  readonly #calls = new Set<Call>()
   #isClosing = false
 
   constructor(settings: GatewaySettings) {
@@ -70,7 +72,7 @@ class RunningGateway {
     this.#settings = settings
     this.#pool = new UpstreamPool(upstreams, now)
     this.watch = new Watch(now, () => this.#pool.health())
-    this.#metrics = new GatewayMetrics(this.#pool, () => this.#underWay)
+    this.#metrics = new GatewayMetrics(this.#pool, () => this.#calls.size)
     this.#passThrough = new PassThrough({ pool: this.#pool, policy, dice: settings.dice ?? (() => 0.5) })
     this.#server = createServer(
       { requestTimeout: 0, headersTimeout: 10_000, keepAliveTimeout: 65_000, maxHeaderSize: 64 * 1024 },
@@ -101,17 +103,21 @@ class RunningGateway {
       this.#server.close(() => resolve())
     })
     this.#server.closeIdleConnections()
-    const timer = setTimeout(() => {
-      for (const socket of this.#sockets) socket.destroy()
+    const stopping = setTimeout(() => {
+      for (const call of this.#calls) call.stop(new Fault('shutting_down'))
     }, this.#settings.limits.closeMs)
+    const closing = setTimeout(() => {
+      for (const socket of this.#sockets) socket.destroy()
+    }, this.#settings.limits.closeMs + LAST_WORDS_MS)
     await closed
-    clearTimeout(timer)
+    clearTimeout(stopping)
+    clearTimeout(closing)
     await this.#passThrough.close()
   }
 
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const call = openCall(req, res)
-    this.#underWay++
+    this.#calls.add(call)
     try {
       this.#admit(call)
       await this.#route(call)
@@ -124,7 +130,7 @@ class RunningGateway {
         'refused',
       )
     } finally {
-      this.#underWay--
+      this.#calls.delete(call)
       if (!req.complete) drain(req)
       // A connection that falls idle while we close would keep us open for its whole keep-alive time.
       if (this.#isClosing) onceClosed(res, () => this.#server.closeIdleConnections())
@@ -139,7 +145,7 @@ class RunningGateway {
     if (token !== undefined && !sameToken(typeof given === 'string' ? given : '', token))
       throw new Fault('unauthorized', { error: 'a valid token is needed in the header x-breakfall-token' })
     if (this.#isClosing) throw new Fault('shutting_down')
-    if (this.#underWay > limits.requestsMax)
+    if (this.#calls.size > limits.requestsMax)
       // I2
       throw new Fault('quota_exceeded', { facts: { limit: `${limits.requestsMax} requests at once` } })
   }

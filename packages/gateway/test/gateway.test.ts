@@ -378,6 +378,17 @@ test('closing lets answers under way end, refuses new ones, and is bounded', asy
   assert.equal(model.requests.length, 1)
 })
 
+test('a stream that is still under way when the time to close is up ends with an error, not with a cut', async (t) => {
+  const { gateway, model } = await stand(t, [[head(), role, text('Hel'), silence]], { limits: { closeMs: 30 } })
+  const res = await post(`${gateway.url}/chat/completions`, CHAT)
+  const closed = gateway.close()
+  const body = await res.text()
+  await closed
+  assert.match(body, /"code":"shutting_down"/)
+  assert.match(body, /data: \[DONE\]\n\n$/)
+  await model.untilAbandoned(1)
+})
+
 test('headers that cannot be sent on are left out', async (t) => {
   const odd = bytes(
     'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-odd: caf\u00e9\r\ntransfer-encoding: chunked\r\n\r\n',
