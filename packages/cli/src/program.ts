@@ -109,6 +109,10 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .option('--token-file <file>', 'where the tokens are; made where missing')
     .option('--allow-workspace <dir>', 'a folder that boxes may use as workspace (repeatable)', collect)
     .addOption(new Option('--allow-isolation <level>', 'allow commands without a sandbox').choices(['process']))
+    .option('--allow-host <name>', 'a host name under which it may be called (repeatable)', collect)
+    .addOption(
+      new Option('--isolation <level>', 'do without the sandbox even where it works').choices(['bwrap', 'process']),
+    )
     .option('--idle-exit-ms <ms>', 'end after so long without calls and execs')
 
   addPolicyFlags(

@@ -18,6 +18,8 @@ export async function runnerCommand({ out, options, stateDir: base }: Context): 
     host,
     allowWorkspace: (options['allowWorkspace'] as string[] | undefined) ?? [],
     allowIsolation: options['allowIsolation'] === 'process' ? ['process'] : [],
+    hosts: (options['allowHost'] as string[] | undefined) ?? [],
+    isolation: options['isolation'] as 'bwrap' | 'process' | undefined,
     idleExitMs: idle === undefined ? null : Number(idle),
     onIdle: () => process.exit(EXIT_CODES.finished),
     onTrouble: (line) => out.say(line),
