@@ -9,10 +9,10 @@ const POURED = 100_000
 const ROUNDS = 5
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
-const server = spawn(process.execPath, [here('stream-server.ts')], { stdio: ['ignore', 'pipe', 'inherit'] })
+const server = spawn(process.execPath, [here('programs/stream-server.ts')], { stdio: ['ignore', 'pipe', 'inherit'] })
 const [line] = (await once(server.stdout, 'data')) as [Buffer]
 const direct = `${line.toString().trim()}/v1`
-const gateway = fork(here('gateway-process.ts'), [direct])
+const gateway = fork(here('programs/gateway-process.ts'), [direct])
 const [{ url: through }] = (await once(gateway, 'message')) as [{ url: string }]
 
 type Sample = { readonly latenciesMs: number[]; readonly chunksPerSecond: number[]; readonly cpuMs: number[] }

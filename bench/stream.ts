@@ -7,10 +7,10 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { streamText } from 'ai'
 import OpenAI from 'openai'
 import { barPlot, compare, report, round, table } from './kit.ts'
-import { answerFrames } from './stream-server.ts'
+import { answerFrames } from './programs/stream-server.ts'
 
 const CHUNKS = 50_000
-const server = spawn(process.execPath, [fileURLToPath(new URL('stream-server.ts', import.meta.url))], {
+const server = spawn(process.execPath, [fileURLToPath(new URL('programs/stream-server.ts', import.meta.url))], {
   stdio: ['ignore', 'pipe', 'inherit'],
 })
 const [line] = (await once(server.stdout, 'data')) as [Buffer]
