@@ -30,30 +30,33 @@ test('small pieces become one event, pieces of different parts stay apart and in
   )
 })
 
-test('a piece past the size limit is written at once, and a small one by the clock', async (t) => {
+const settled = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+
+test('the first piece goes out at once, the next ones by the clock, a large one at once', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const written: string[] = []
-  const out = new Coalescer(async (drafts) => void written.push(...drafts.map((entry) => String(entry['text']))), {
-    ms: 25,
-    chars: 4,
-  })
-  await out.push(draft('p'), 'long enough', samePart('p'))
-  assert.deepEqual(written, ['long enough'])
-  await out.push(draft('p'), 'x', samePart('p'))
+  const write = async (drafts: readonly Draft[]) => void written.push(...drafts.map((entry) => String(entry['text'])))
+  const out = new Coalescer(write, { ms: 25, chars: 4 })
+  await out.push(draft('p'), 'a', samePart('p'))
+  await settled()
+  assert.deepEqual(written, ['a'])
+  await out.push(draft('p'), 'b', samePart('p'))
   t.mock.timers.tick(24)
-  await Promise.resolve()
-  assert.deepEqual(written, ['long enough'])
+  await settled()
+  assert.deepEqual(written, ['a'])
+  await out.push(draft('p'), 'c', samePart('p'))
   t.mock.timers.tick(1)
-  await new Promise((resolve) => setImmediate(resolve))
-  assert.deepEqual(written, ['long enough', 'x'])
+  await settled()
+  assert.deepEqual(written, ['a', 'bc'])
+  await out.push(draft('p'), 'long enough', samePart('p'))
+  assert.deepEqual(written, ['a', 'bc', 'long enough'])
+  out.drop()
 })
 
-test('a write that failed behind the scenes is told to the next one who writes', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] })
+test('a write that failed behind the scenes is told to the next one who writes', async () => {
   const out = new Coalescer(() => Promise.reject(new Fault('journal_full')), { ms: 25, chars: 100 })
   await out.push(draft('p'), 'x', samePart('p'))
-  t.mock.timers.tick(25)
-  await new Promise((resolve) => setImmediate(resolve))
+  await settled()
   await assert.rejects(out.push(draft('p'), 'y', samePart('p')), /no room/)
   await assert.rejects(out.flush(), /no room/)
 })

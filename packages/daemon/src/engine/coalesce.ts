@@ -1,6 +1,6 @@
 /**
- * Gathers small pieces of text into events: 25 ms or 4 KiB, whichever comes first. A commit for every token would cost an
- * fdatasync each; nobody reads faster than that anyway.
+ * Gathers small pieces of text into events: at most one in 25 ms, or 4 KiB, whichever comes first. A commit for every token
+ * would cost an fdatasync each; nobody reads faster than that anyway. The first piece after a silence does not wait.
  *
  * I1  Order is kept: a piece of another kind first flushes what is held.
  * I2  A failed write is told to whoever pushes or flushes next, once; nothing is dropped silently.
@@ -37,13 +37,11 @@ export class Coalescer {
     else this.#held.push({ draft, text }) // I1
     this.#chars += text.length
     if (this.#chars >= this.#limits.chars) await this.flush()
-    else this.#timer ??= setTimeout(() => this.#flushLater(), this.#limits.ms)
+    else if (this.#timer === undefined) this.#flushSoon()
   }
 
   /** Everything held, and after it the given events, in one append. */
   async flush(...then: readonly Draft[]): Promise<void> {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
     const drafts = [...this.#taken(), ...then]
     const before = this.#writing
     const writing = before.then(() => {
@@ -61,9 +59,16 @@ export class Coalescer {
     this.#taken()
   }
 
-  #flushLater(): void {
-    this.flush().catch((error: unknown) => {
-      this.#failed ??= { error } // I2
+  /** Now, and then not again before the time is over; by then more may have come. */
+  #flushSoon(): void {
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      if (this.#held.length > 0) this.#flushSoon()
+    }, this.#limits.ms)
+    setImmediate(() => {
+      this.flush().catch((error: unknown) => {
+        this.#failed ??= { error } // I2
+      })
     })
   }
 

@@ -71,6 +71,7 @@ export class GroupCommit {
       return written
     } catch (error) {
       rollBack(this.#db)
+      this.#journal.forgetHeads()
       throw error
     }
   }

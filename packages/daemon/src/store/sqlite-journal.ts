@@ -13,6 +13,8 @@ type Row = Record<string, unknown>
 export class SqliteJournal {
   readonly #db: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
+  /** Where each journal ends, so that an append needs no look. Ours to keep: nobody else writes here. */
+  readonly #heads = new Map<string, JournalHead>()
   /** Heads that changed in the open transaction, for the anchor; null where a session was deleted. */
   readonly changedHeads = new Map<string, Head | null>()
 
@@ -48,6 +50,7 @@ export class SqliteJournal {
   }
 
   deleteSession(id: string): boolean {
+    this.#heads.delete(id)
     const { changes } = this.#run('DELETE FROM sessions WHERE id=?', id)
     this.#run('DELETE FROM keys WHERE scope=?', id)
     if (Number(changes) > 0) this.changedHeads.set(id, null)
@@ -55,36 +58,34 @@ export class SqliteJournal {
   }
 
   claim(id: string): SessionRow | undefined {
+    this.#heads.delete(id)
     this.#run('UPDATE sessions SET epoch=epoch+1 WHERE id=?', id)
     return this.getSession(id)
   }
 
   claimUnfinished(): readonly SessionRow[] {
+    this.#heads.clear()
     this.#run("UPDATE sessions SET epoch=epoch+1 WHERE state<>'idle' AND quarantined IS NULL")
     return this.#all("SELECT * FROM sessions WHERE state<>'idle' AND quarantined IS NULL ORDER BY sid").map(sessionOf)
   }
 
   append(append: Append): void {
-    const row = this.#get('SELECT sid, epoch, last_seq, head_hash FROM sessions WHERE id=?', append.sessionId)
-    if (row === undefined) throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
-    const sid = row['sid'] as number
-    if (row['epoch'] !== append.epoch) {
-      throw new Fault('lease_lost', {
-        boundary: 'journal',
-        errorRaw: `epoch ${append.epoch}, now ${String(row['epoch'])}`,
-      })
+    const head = this.#headOf(append.sessionId)
+    if (head === undefined) throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
+    const { sid } = head
+    if (head.epoch !== append.epoch) {
+      throw new Fault('lease_lost', { boundary: 'journal', errorRaw: `epoch ${append.epoch}, now ${head.epoch}` })
     }
-    const lastSeq = row['last_seq'] as number
-    let hash = row['head_hash'] as Uint8Array
-    if (lastSeq !== append.after) {
+    let { hash } = head
+    if (head.lastSeq !== append.after) {
       if (append.events.length > 0 && this.#isRepeated(sid, append)) return
       throw new Fault('lease_lost', {
         boundary: 'journal',
-        errorRaw: `append after seq ${append.after}, but the journal is at ${lastSeq}`,
+        errorRaw: `append after seq ${append.after}, but the journal is at ${head.lastSeq}`,
       })
     }
     this.#refuseBad(append) // before anything is written: a refusal must leave nothing behind
-    let seq = lastSeq
+    let seq = head.lastSeq
     for (const event of append.events) {
       seq += 1
       hash = chainHash(hash, { seq, epoch: append.epoch, type: event.type, body: event.body })
@@ -99,16 +100,17 @@ export class SqliteJournal {
         hash,
       )
     }
-    this.#run('UPDATE sessions SET last_seq=?, head_hash=? WHERE sid=?', seq, hash, sid)
+    if (append.events.length > 0) {
+      this.#run('UPDATE sessions SET last_seq=?, head_hash=? WHERE sid=?', seq, hash, sid)
+      this.#heads.set(append.sessionId, { ...head, lastSeq: seq, hash })
+      this.changedHeads.set(append.sessionId, { seq, hash: Buffer.from(hash).toString('hex') })
+    }
     if (append.set !== undefined) {
       this.#run('UPDATE sessions SET state=?, turn_id=? WHERE sid=?', append.set.state, append.set.turnId, sid)
     }
     if (append.data !== undefined) this.#run('UPDATE sessions SET data=? WHERE sid=?', JSON.stringify(append.data), sid)
     for (const turn of append.turns ?? []) this.#putTurn(sid, turn)
     if (append.key !== undefined) this.#putKey(append.key)
-    if (append.events.length > 0) {
-      this.changedHeads.set(append.sessionId, { seq, hash: Buffer.from(hash).toString('hex') })
-    }
   }
 
   read(sessionId: string, after: number, limit: number, charsMax = Number.POSITIVE_INFINITY): readonly StoredEvent[] {
@@ -181,6 +183,28 @@ export class SqliteJournal {
     return problems
   }
 
+  /** After a transaction that was rolled back: what is remembered may never have been written. */
+  forgetHeads(): void {
+    this.#heads.clear()
+    this.changedHeads.clear()
+  }
+
+  #headOf(sessionId: string): JournalHead | undefined {
+    const known = this.#heads.get(sessionId)
+    if (known !== undefined) return known
+    const row = this.#get('SELECT sid, epoch, last_seq, head_hash FROM sessions WHERE id=?', sessionId)
+    if (row === undefined) return undefined
+    const head: JournalHead = {
+      sid: row['sid'] as number,
+      epoch: row['epoch'] as number,
+      lastSeq: row['last_seq'] as number,
+      hash: row['head_hash'] as Uint8Array,
+    }
+    if (this.#heads.size >= HEADS_MAX) this.#heads.clear()
+    this.#heads.set(sessionId, head)
+    return head
+  }
+
   /** Statements belong to one connection: after a failed transaction they stay usable, so they are kept. */
   #statement(sql: string): StatementSync {
     let statement = this.#statements.get(sql)
@@ -244,6 +268,10 @@ export class SqliteJournal {
 }
 
 // ---- details ----
+
+const HEADS_MAX = 10_000
+
+type JournalHead = { readonly sid: number; readonly epoch: number; readonly lastSeq: number; readonly hash: Uint8Array }
 
 type SqlValue = string | number | null | Uint8Array
 
