@@ -144,7 +144,7 @@ export class OpenAiChatDecoder implements AnswerDecoder {
   }
 
   #finish(): string {
-    const reason = this.#choices[0]?.finish ?? 'stop'
+    const reason = (this.#choices[0]?.finish ?? 'stop').toLowerCase() // Gemini's own names are in capitals
     return reason === 'function_call' ? 'tool_calls' : reason
   }
 

@@ -124,6 +124,7 @@ class StreamRelay {
     const action = isLost ? 'stop' : rung.action
     this.#ladder.record(attempt.record(rung.fault, action, rung.delayMs))
     this.#tell(rung, action)
+    if (isLost) return this.#end(attempt, this.#lost(attempt, rung.fault))
     if (action === 'stop' || action === 'park' || action === 'compact') return this.#end(attempt, rung.fault)
     this.#isResuming = action === 'resume'
     this.#lastFailure = { fault, how: action }

@@ -103,6 +103,7 @@ test('after content an answer that begins otherwise ends in an error and not in 
   assert.equal(got.text, 'Hello')
   assert.equal(got.error?.code, 'model_stream_interrupted')
   assert.equal(got.error?.type, 'server_error')
+  assert.match(got.error?.message ?? '', /could not be continued, so the stream ends here\.$/)
   assert.equal(got.frames.at(-1)?.data, '[DONE]')
   assert.equal(got.isEnded, true)
   assert.equal(got.requests.length, 2, 'a model that words it otherwise is not asked again and again')
