@@ -153,12 +153,16 @@ class StreamRelay {
     this.#client.flush()
   }
 
-  #end(attempt: RelayAttempt | undefined, last: FaultReport): RelayOutcome {
+  /** What broke is the news, not that the second try differed from the first. */
+  #lost(attempt: RelayAttempt, last: FaultReport): FaultReport {
+    const fault = attempt.isMismatch && this.#lastFailure !== undefined ? this.#lastFailure.fault.report : last
+    const error = `${fault.error} What had been passed on could not be continued, so the stream ends here.`
+    return { ...fault, error, stopped: 'not_retryable' }
+  }
+
+  #end(attempt: RelayAttempt | undefined, fault: FaultReport): RelayOutcome {
     const { ledger } = this.#ladder
     const client = this.#client
-    // What broke is the news, not that the second try differed from the first.
-    const fault =
-      attempt?.isMismatch === true && this.#lastFailure !== undefined ? this.#lastFailure.fault.report : last
     if (client.headSent) {
       client.finishWith(this.#passedOn(attempt, fault) ?? errorFrames(this.#request.api, fault))
       return { status: 200, fault, ledger, contentSent: client.contentSent }
