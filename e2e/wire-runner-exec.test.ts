@@ -316,6 +316,8 @@ for (const [what, body, field] of [
   ['a command as text', { command: 'true' }, 'command'],
   ['a NUL in an argument', { command: ['echo', 'a\0b'] }, 'command'],
   ['a NUL in the shell line', { shell: 'a\0b' }, 'shell'],
+  ['half a letter in an argument', { command: ['echo', '\ud800'] }, 'command'],
+  ['an empty folder', { shell: 'true', cwd: '' }, 'cwd'],
   ['a NUL in the folder', { shell: 'true', cwd: 'a\0b' }, 'cwd'],
   ['an environment name with =', { shell: 'true', env: { 'A=B': '' } }, 'env'],
   ['an empty environment name', { shell: 'true', env: { '': '' } }, 'env'],

@@ -7,6 +7,7 @@ import {
   type Block,
   BOXES,
   bytesOf,
+  commandOf,
   killIfThere,
   processesNaming,
   until,
@@ -83,7 +84,7 @@ test('an exec that ended while no runner lived has its output and its code', LIM
   })
   await readTo(stream.blocks, [], ({ event }) => event === 'stdout')
   await runner.end('SIGKILL')
-  await until(() => processesNaming(mark).length === 0)
+  await until(() => !processesNaming(mark).some((pid) => commandOf(pid) === mark))
   await runner.start()
   const record = await runner.wait(box, 'e')
   assert.equal(record.exit.cause, 'exited')

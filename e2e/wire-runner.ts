@@ -89,6 +89,7 @@ export class WireRunner implements AsyncDisposable {
       }),
     ])) as [string]
     this.listening = JSON.parse(line)
+    assert.equal(this.listening.event, 'listening', line)
     this.url = this.listening.url
   }
 
@@ -277,14 +278,17 @@ export function bytesOf(blocks: readonly Block[], type: 'stdout' | 'stderr'): Bu
 export function processesNaming(words: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-    .filter((pid) => {
-      try {
-        return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').includes(words)
-      } catch {
-        return false // It ended while we looked.
-      }
-    })
     .map(Number)
+    .filter((pid) => commandOf(pid).includes(words))
+}
+
+/** The command line of a process, with single spaces; empty once it is gone. */
+export function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trimEnd()
+  } catch {
+    return '' // It ended while we looked.
+  }
 }
 
 export function killIfThere(pid: number): void {
