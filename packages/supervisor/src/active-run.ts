@@ -27,6 +27,8 @@ export type RunEvents = {
   readonly onReady: () => void
   readonly onDiagnosis: (diagnosis: Diagnosis) => void
   readonly onProgress: (message: string) => void
+  /** It still lives, but we have decided to end it: a fatal line, a hang, a probe that fails. */
+  readonly onCondemned: (soFar: JudgedReport) => void
 }
 
 export type JudgedRun = {
@@ -122,9 +124,16 @@ export class ActiveRun {
       this.#endedBy = reason
       this.#endedDetail = detail
       this.#ended.abort() // I3
+      if (this.#endPhase !== 'stopping') this.#events.onCondemned(this.#soFar(this.#endPhase))
     }
     const asked = reason === 'stop' || reason === 'restart'
     await this.#child.end({ gentle: asked })
+  }
+
+  /** The report as far as it is known while the process still lives: it is being ended, and those who wait need not. */
+  #soFar(phase: Phase): JudgedReport {
+    const uptimeMs = this.#spec.clock.now() - this.#startedMs
+    return judge(this.#facts({ ...STILL_ALIVE, uptimeMs }, phase))
   }
 
   /** To the child's stdin. Rejects with a fault where the child does not take it. */
@@ -337,6 +346,17 @@ export class ActiveRun {
 }
 
 // ---- details ----
+
+const STILL_ALIVE: Omit<RunOutcome, 'uptimeMs'> = {
+  startFailure: null,
+  cause: undefined,
+  rawCode: null,
+  rawSignal: null,
+  forced: false,
+  abandoned: false,
+  survivors: [],
+  drainCut: false,
+}
 
 /**
  * Gives the memory of a chunk back at once. It has been copied and nobody else has seen it; left to the garbage collector,

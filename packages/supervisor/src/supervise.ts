@@ -17,7 +17,7 @@ import { type Dropped, EventStream } from './event-stream.ts'
 import { InFlight, type InFlightRequest, type RequestInit } from './in-flight.ts'
 import { noteEnd, noteStart } from './orphans.ts'
 import { preflight, type StartFailure } from './preflight.ts'
-import { type ExitReport, faultOf, judge, NO_FACTS, type RestartPlan, sentence } from './report.ts'
+import { type ExitReport, faultOf, type JudgedReport, judge, NO_FACTS, type RestartPlan, sentence } from './report.ts'
 import { type GiveUpReason, RestartPolicy } from './restart-policy.ts'
 import type { ChildEvent, ChildState, Supervised } from './supervised.ts'
 import { type Launch, type ResolvedSpec, resolveSpec, type SuperviseSpec } from './spec.ts'
@@ -37,6 +37,8 @@ class Supervisor implements Supervised {
   readonly #policy: RestartPolicy
   readonly #stream = new EventStream<ChildEvent>()
   readonly #inFlight = new InFlight(() => this.#onLoad())
+  /** Requests of this run that were told before its end, for the report. */
+  #told: readonly string[] = []
   #state: ChildState = { status: 'stopped', report: null }
   #report: ExitReport | null = null
   #run: ActiveRun | undefined
@@ -211,6 +213,7 @@ class Supervisor implements Supervised {
       onReady: () => this.#onReady(runId),
       onDiagnosis: (diagnosis) => this.#stream.emit({ type: 'diagnosis', at: this.#at(), runId, diagnosis }),
       onProgress: (message) => this.#stream.emit({ type: 'progress', at: this.#at(), runId, message }),
+      onCondemned: (report) => this.#tell(report),
     })
     this.#run = run
     const { leader } = run
@@ -252,7 +255,8 @@ class Supervisor implements Supervised {
 
   /** Makes the report final and tells those who depend on the child: requests first (I2), then waiters, then the world. */
   #conclude(judged: JudgedRun, plan: RestartPlan): { readonly report: ExitReport; readonly fault: Fault } {
-    const report: ExitReport = { ...judged.report, inFlight: this.#inFlight.ids, restart: plan }
+    const report: ExitReport = { ...judged.report, inFlight: [...this.#told, ...this.#inFlight.ids], restart: plan }
+    this.#told = []
     const fault = faultOf(report, { cause: judged.cause })
     this.#report = report
     this.#inFlight.failAll(({ id, sideEffects }) =>
@@ -261,6 +265,12 @@ class Supervisor implements Supervised {
     if (!report.expected) this.#settle((waiter) => waiter.reject(fault))
     this.#stream.emit({ type: 'exit', at: this.#at(), report })
     return { report, fault }
+  }
+
+  /** A child that we end ourselves may take the whole ladder to go. Its requests are told at once, with what is known by then. */
+  #tell(report: JudgedReport): void {
+    this.#told = this.#inFlight.ids
+    this.#inFlight.failAll(({ id, sideEffects }) => faultOf(report, { requestId: id, sideEffects }))
   }
 
   #finish(state: ChildState, fault: Fault): void {

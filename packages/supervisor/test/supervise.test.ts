@@ -173,8 +173,9 @@ describe('a child that lives on after its end', () => {
       const request = child.request({ id: 'q' })
       request.sent()
       const fault = await request.failed
-      assert.equal(child.report?.endedBy, 'fatal_signature')
-      assert.equal(child.report?.kind, 'killed_by_us')
+      assert.equal(child.report, null, 'told at once, while the process is still being ended')
+      const { report } = await untilState(child, 'failed')
+      assert.deepEqual([report.endedBy, report.kind, report.inFlight], ['fatal_signature', 'killed_by_us', ['q']])
       assert.ok(fault.report.diagnostics.some((entry) => entry.id === 'exo.ring_abort' && entry.count === 1))
       assert.ok(seen.some((entry) => entry.id === 'exo.ring_abort' && entry.fatal))
       assert.equal(fault.report.sideEffects, 'unknown')
@@ -196,7 +197,8 @@ describe('a child that lives on after its end', () => {
     assert.equal(child.pid, pid)
     const fault = await child.request({ id: 'silent' }).failed
     assert.equal(fault.category, 'process_hung')
-    assert.deepEqual([child.report?.kind, child.report?.endedBy], ['hung', 'no_progress'])
+    const { report } = await untilState(child, 'failed')
+    assert.deepEqual([report.kind, report.endedBy, report.inFlight], ['hung', 'no_progress', ['silent']])
     assert.match(fault.error, /made no progress on a request \(request silent\)/)
   })
 
