@@ -62,7 +62,7 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
     const { content, stop_reason, usage } = json as WholeAnswer
     if (!Array.isArray(content))
       throw new Fault('model_server_error', { phase: 'stream', facts: { detail: 'the answer has no content' } })
-    for (const [index, block] of (content as Block[]).entries()) {
+    for (const [index, block] of (content as unknown[]).filter(isBlock).entries()) {
       this.#start(index, { ...block, text: '', thinking: '', input: {} })
       this.#delta(index, wholeDelta(block))
     }
@@ -146,6 +146,8 @@ const FINISH: Readonly<Record<string, string>> = {
 const finishOf = (reason: string): string => (Object.hasOwn(FINISH, reason) ? (FINISH[reason] ?? reason) : reason)
 
 type Block = { type?: unknown; text?: unknown; thinking?: unknown; id?: unknown; name?: unknown; input?: unknown }
+const isBlock = (value: unknown): value is Block => typeof value === 'object' && value !== null
+
 type Delta = { text?: unknown; thinking?: unknown; partial_json?: unknown; stop_reason?: unknown }
 type UsageFrame = {
   input_tokens?: unknown

@@ -46,7 +46,8 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     const { choices, usage } = json
     if (Array.isArray(choices)) for (const choice of choices) if (isObject(choice)) this.#choice(choice, 'delta')
     if (isObject(usage)) this.#usage(usage)
-    else if (Array.isArray(choices) && choices.length === 1) this.#learn(frame.data, choices[0] as ChoiceFrame)
+    else if (Array.isArray(choices) && choices.length === 1 && isObject<ChoiceFrame>(choices[0]))
+      this.#learn(frame.data, choices[0])
   }
 
   whole(json: object): void {
@@ -111,9 +112,10 @@ export class OpenAiChatDecoder implements AnswerDecoder {
       const { type, text, thinking } = piece as { type?: unknown; text?: unknown; thinking?: unknown }
       if (type === 'text' && typeof text === 'string' && text !== '') this.#text(own, 'text', text)
       if (type !== 'thinking') continue
-      const thoughts = Array.isArray(thinking) ? thinking : [{ text: thinking }]
-      for (const thought of thoughts as { text?: unknown }[])
-        if (typeof thought.text === 'string' && thought.text !== '') this.#text(own, 'reasoning', thought.text)
+      for (const thought of (Array.isArray(thinking) ? thinking : [{ text: thinking }]) as unknown[]) {
+        const said = isObject<{ text?: unknown }>(thought) ? thought.text : undefined
+        if (typeof said === 'string' && said !== '') this.#text(own, 'reasoning', said)
+      }
     }
   }
 

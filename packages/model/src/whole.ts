@@ -17,9 +17,11 @@ export function wholeJson(body: Buffer, contentType: string): object {
 export function chatFrames(json: object): readonly SseFrame[] {
   const { id, created, model, choices, usage } = json as ChatCompletion
   const base = { id, object: 'chat.completion.chunk', created, model }
-  const deltas = (Array.isArray(choices) ? choices : []).map(({ index = 0, message, finish_reason }) => {
+  const deltas = objectsIn(choices).map(({ index = 0, message, finish_reason }) => {
     const calls = message?.tool_calls
-    const tool_calls = Array.isArray(calls) ? calls.map((call: object, at) => ({ index: at, ...call })) : undefined
+    const tool_calls = Array.isArray(calls)
+      ? objectsIn(calls as object[]).map((call, at) => ({ index: at, ...call }))
+      : undefined
     const delta = { ...message, ...(tool_calls === undefined ? {} : { tool_calls }) }
     return { ...base, choices: [{ index, delta, finish_reason: finish_reason ?? 'stop' }] }
   })
@@ -30,7 +32,7 @@ export function chatFrames(json: object): readonly SseFrame[] {
 /** A message as the events of a stream. */
 export function messageFrames(json: object): readonly SseFrame[] {
   const { content, stop_reason, stop_sequence = null, usage, ...message } = json as Message
-  const blocks = (Array.isArray(content) ? content : []).flatMap((block: ContentBlock, index) => [
+  const blocks = objectsIn(content).flatMap((block, index) => [
     { type: 'content_block_start', index, content_block: emptyBlock(block) },
     ...(blockDelta(block) === undefined ? [] : [{ type: 'content_block_delta', index, delta: blockDelta(block) }]),
     { type: 'content_block_stop', index },
@@ -55,6 +57,13 @@ type ChatCompletion = {
 }
 type ContentBlock = { type?: unknown; text?: unknown; thinking?: unknown; input?: unknown }
 type Message = { content?: ContentBlock[]; stop_reason?: unknown; stop_sequence?: unknown; usage?: unknown }
+
+/** What a server sends as a list may have anything in it. */
+function objectsIn<T extends object>(list: readonly T[] | undefined): readonly T[] {
+  return Array.isArray(list)
+    ? (list as unknown[]).filter((entry): entry is T => typeof entry === 'object' && entry !== null)
+    : []
+}
 
 function emptyBlock(block: ContentBlock): object {
   if (block.type === 'text') return { ...block, text: '' }
