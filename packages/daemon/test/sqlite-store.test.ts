@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
+import { SEQS_PER_SESSION } from '../src/store/sqlite-open.ts'
 import type { SqliteOptions } from '../src/store/sqlite-protocol.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
 import type { SessionRow, Store } from '../src/store/store.ts'
@@ -62,8 +63,14 @@ test('an event taken out of the middle, or off the end, is found', () =>
     const [middle, end] = [await claimed(store), await claimed(store)]
     for (const session of [middle, end]) await store.append(appendOf(session, 0, ['1', '2', '3']))
     await store.close()
-    edit(folder, `DELETE FROM events WHERE seq=2 AND sid=(SELECT sid FROM sessions WHERE id='${middle.id}')`)
-    edit(folder, `DELETE FROM events WHERE seq=3 AND sid=(SELECT sid FROM sessions WHERE id='${end.id}')`)
+    edit(
+      folder,
+      `DELETE FROM events WHERE key=2 + ${SEQS_PER_SESSION} * (SELECT sid FROM sessions WHERE id='${middle.id}')`,
+    )
+    edit(
+      folder,
+      `DELETE FROM events WHERE key=3 + ${SEQS_PER_SESSION} * (SELECT sid FROM sessions WHERE id='${end.id}')`,
+    )
     const again = await open()
     await assert.rejects(again.read(middle.id, 0, 10), /first bad event is 2/)
     await assert.rejects(again.read(end.id, 0, 10), /first bad event is 3/)

@@ -6,6 +6,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { Fault, type FaultReport } from '@breakfall/faults'
 import type { Head } from './anchor.ts'
 import { CHAIN_START, chainHash } from './chain.ts'
+import { SEQS_PER_SESSION } from './sqlite-open.ts'
 import type { Append, KeyRow, NewSession, SessionRow, StoredEvent, StoreProblem, TurnRow } from './store.ts'
 
 type Row = Record<string, unknown>
@@ -51,6 +52,8 @@ export class SqliteJournal {
 
   deleteSession(id: string): boolean {
     this.#heads.delete(id)
+    const sid = this.#get('SELECT sid FROM sessions WHERE id=?', id)?.['sid'] as number | undefined
+    if (sid !== undefined) this.#run('DELETE FROM events WHERE key>=? AND key<?', keyOf(sid, 0), keyOf(sid + 1, 0))
     const { changes } = this.#run('DELETE FROM sessions WHERE id=?', id)
     this.#run('DELETE FROM keys WHERE scope=?', id)
     if (Number(changes) > 0) this.changedHeads.set(id, null)
@@ -90,9 +93,8 @@ export class SqliteJournal {
       seq += 1
       hash = chainHash(hash, { seq, epoch: append.epoch, type: event.type, body: event.body })
       this.#run(
-        'INSERT INTO events(sid, seq, epoch, type, turn_id, body, hash) VALUES (?,?,?,?,?,?,?)',
-        sid,
-        seq,
+        'INSERT INTO events(key, epoch, type, turn_id, body, hash) VALUES (?,?,?,?,?,?)',
+        keyOf(sid, seq),
         append.epoch,
         event.type,
         event.turnId,
@@ -118,13 +120,13 @@ export class SqliteJournal {
     if (session === undefined) throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
     const sid = session['sid'] as number
     const last = session['last_seq'] as number
-    const before = after === 0 ? undefined : this.#get('SELECT hash FROM events WHERE sid=? AND seq=?', sid, after)
+    const before = after === 0 ? undefined : this.#get('SELECT hash FROM events WHERE key=?', keyOf(sid, after))
     let hash: Uint8Array = after === 0 ? CHAIN_START : ((before?.['hash'] as Uint8Array | undefined) ?? CHAIN_START)
     let seq = after
     let chars = 0
     const events: StoredEvent[] = []
-    const rows = this.#statement('SELECT * FROM events WHERE sid=? AND seq>? ORDER BY seq LIMIT ?')
-    for (const row of rows.iterate(sid, after, limit) as Iterable<Row>) {
+    const rows = this.#statement('SELECT * FROM events WHERE key>? AND key<? ORDER BY key LIMIT ?')
+    for (const row of rows.iterate(keyOf(sid, after), keyOf(sid + 1, 0), limit) as Iterable<Row>) {
       const event = eventOf(row)
       chars += event.body.length
       if (events.length > 0 && chars > charsMax) return events
@@ -174,7 +176,7 @@ export class SqliteJournal {
           what: `events after seq ${String(row['last_seq'])} are gone; the journal had reached ${head.seq}`,
         })
       } else {
-        const event = this.#get('SELECT hash FROM events WHERE sid=? AND seq=?', row['sid'] as number, head.seq)
+        const event = this.#get('SELECT hash FROM events WHERE key=?', keyOf(row['sid'] as number, head.seq))
         if (event === undefined || Buffer.from(event['hash'] as Uint8Array).toString('hex') !== head.hash) {
           problems.push({ sessionId, what: `event ${head.seq} is not the one that was written` })
         }
@@ -240,7 +242,7 @@ export class SqliteJournal {
   /** I2 of the store: is what stands there already exactly what is to be appended? */
   #isRepeated(sid: number, append: Append): boolean {
     return append.events.every((event, index) => {
-      const row = this.#get('SELECT epoch, body FROM events WHERE sid=? AND seq=?', sid, append.after + 1 + index)
+      const row = this.#get('SELECT epoch, body FROM events WHERE key=?', keyOf(sid, append.after + 1 + index))
       return row !== undefined && row['epoch'] === append.epoch && row['body'] === event.body
     })
   }
@@ -269,6 +271,8 @@ export class SqliteJournal {
 
 // ---- details ----
 
+const keyOf = (sid: number, seq: number): number => sid * SEQS_PER_SESSION + seq
+
 const HEADS_MAX = 10_000
 
 type JournalHead = { readonly sid: number; readonly epoch: number; readonly lastSeq: number; readonly hash: Uint8Array }
@@ -291,7 +295,7 @@ function sessionOf(row: Row): SessionRow {
 
 function eventOf(row: Row): StoredEvent {
   return {
-    seq: row['seq'] as number,
+    seq: (row['key'] as number) % SEQS_PER_SESSION,
     type: row['type'] as StoredEvent['type'],
     turnId: row['turn_id'] as string,
     body: row['body'] as string,
