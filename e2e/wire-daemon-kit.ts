@@ -26,7 +26,12 @@ export class Rig implements AsyncDisposable {
     options: { up?: boolean; args?: readonly string[]; env?: Record<string, string> } = {},
   ): Promise<Rig> {
     const rig = new Rig(await startScriptedModel())
-    if (options.up !== false) await rig.up(options.args, options.env)
+    try {
+      if (options.up !== false) await rig.up(options.args, options.env)
+    } catch (error) {
+      await rig[Symbol.asyncDispose]() // nobody holds it yet, and an open server would keep the test process alive
+      throw error
+    }
     return rig
   }
 

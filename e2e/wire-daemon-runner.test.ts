@@ -196,7 +196,7 @@ describe('a runner that has moved', { ...LIMIT, concurrency: 3 }, () => {
         box: { workspace: rig.place.folder },
       },
     )
-    const stranger = await rig.session(byProgress([ask([bash('true')]), say('done')]))
+    const stranger = await rig.session([ask([bash('true')]), say('done'), ask([bash('true')]), say('no')])
     assert.equal((await rig.wholeTurn(stranger.id)).last.type, 'turn-end')
     await first.stop()
     const other = await startRunner(rig, 'runner-b', { port: Number(new URL(first.url).port), tokenFile })
@@ -207,6 +207,8 @@ describe('a runner that has moved', { ...LIMIT, concurrency: 3 }, () => {
     assert.ok(['runner_unreachable', 'runner_identity_mismatch'].includes(last['category']), last['category'])
     assert.equal(last['sideEffects'], 'none')
     assert.equal(ledger(rig), '')
+    const again = await rig.wholeTurn(stranger.id)
+    assert.equal(again.last.type, 'turn-error', 'a session that has a box at the first runner stays with it')
     const token = present(readFileSync(tokenFile, 'utf8').trim().split(/\s/)[0])
     const boxes = await call(other.url, 'GET', '/v1/default/boxes', { token })
     assert.deepEqual(boxes.json, { boxes: [] }, 'nothing was made there')
