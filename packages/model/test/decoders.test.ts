@@ -103,7 +103,7 @@ for (const api of ['openai-chat', 'anthropic-messages'] as const) {
         const verdict = judge(decoder.state, api, PROFILES.generic, new Map([['text', ['a']]]))
         assert.equal(typeof verdict.complete, 'boolean')
       }),
-      { numRuns: 3_000 },
+      { numRuns: 1_000 },
     )
   })
 
@@ -120,7 +120,7 @@ for (const api of ['openai-chat', 'anthropic-messages'] as const) {
         const frames = api === 'openai-chat' ? chatFrames(body) : messageFrames(body)
         assert.ok(frames.length > 0)
       }),
-      { numRuns: 3_000 },
+      { numRuns: 1_000 },
     )
   })
 }
