@@ -58,7 +58,7 @@ describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
       .map((event) => String(event['text']))
       .join('')
     assert.ok(shown.startsWith('HEAD') && shown.trimEnd().endsWith('TAIL'))
-    assert.ok(shown.length > 400_000 && shown.length < 600_000, `${shown.length} characters of output in events`)
+    assert.ok(shown.length > 300_000 && shown.length < 600_000, `${shown.length} characters of output in events`)
     const told = JSON.stringify(rig.model.asked(model)[1]?.body.messages.find(({ role }) => role === 'tool'))
     assert.ok(told.includes('HEAD') && told.includes('TAIL'))
     assert.ok(told.length < 40_000, `${told.length} characters for the model`)
