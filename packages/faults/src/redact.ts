@@ -16,7 +16,7 @@ const INPUT_CHARS_MAX = 64 * 1024
 const CUT_CHARS_MAX = 8 * 1024
 
 export function redact(text: string): string {
-  let out = wellFormed(text.length > INPUT_CHARS_MAX ? cutBetweenWords(text) : text)
+  let out = wellFormed(lookedAt(text))
   for (const { pattern, by } of RULES) out = out.replace(pattern, by)
   return out
 }
@@ -25,7 +25,8 @@ export function redact(text: string): string {
 export function redactBounded(text: string, charsMax: number): string {
   const clean = redact(text)
   if (clean.length <= charsMax) return clean
-  const marker = ` …(${clean.length - charsMax} characters left out)… `
+  const unread = text.length - lookedAt(text).length
+  const marker = ` …(${clean.length + unread - charsMax} characters left out)… `
   const room = Math.max(0, charsMax - marker.length)
   const head = Math.ceil(room * 0.7)
   return wellFormed(clean.slice(0, head) + marker + clean.slice(clean.length - (room - head))).slice(0, charsMax)
@@ -38,6 +39,8 @@ export function redactStart(text: string, charsMax: number): string {
 }
 
 // ---- details ----
+
+const lookedAt = (text: string): string => (text.length > INPUT_CHARS_MAX ? cutBetweenWords(text) : text)
 
 type Rule = { readonly what: string; readonly pattern: RegExp; readonly by: string }
 
