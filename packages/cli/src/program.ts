@@ -127,6 +127,11 @@ export function buildProgram(done: (exitCode: number) => void): Command {
         new Option('--hold <what>', 'what is held back until it is whole').choices(['tools', 'answer', 'none']),
       )
       .option('--profile <profile>', 'what the upstream can do')
+      .option(
+        '--token-file <file>',
+        'wants this token in x-breakfall-token; needed for any address but loopback; made where missing',
+      )
+      .option('--allow-host <name>', 'a host name under which it may be called (repeatable)', collect)
       .option('--watch', 'show live streams, faults and recoveries'),
   )
 

@@ -1,6 +1,7 @@
 /** `breakfall gateway`: the gateway in this process, until it is asked to end, with a live view on request. */
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import { type GatewayOptions, startGateway } from '@breakfall/gateway'
+import { loadTokens } from '@breakfall/wire/node'
 import type { Context } from '../program.ts'
 import { watchLines } from '../render/gateway-watch.ts'
 import { listenFault } from '../start-trouble.ts'
@@ -16,6 +17,7 @@ export async function gatewayCommand({ options, loaded, out }: Context): Promise
     })
   const host = options['host'] as string
   const port = (options['port'] as number | undefined) ?? 0
+  const tokenFile = options['tokenFile'] as string | undefined
   const watching = options['watch'] === true && !out.json
   const gateway = await startGateway({
     upstream,
@@ -24,6 +26,8 @@ export async function gatewayCommand({ options, loaded, out }: Context): Promise
     hold: (options['hold'] ?? loaded.config.gateway?.hold) as GatewayOptions['hold'],
     profile: options['profile'] as GatewayOptions['profile'],
     policy: loaded.config.policy as GatewayOptions['policy'],
+    token: tokenFile === undefined ? undefined : loadTokens(tokenFile)[0]?.token,
+    hosts: (options['allowHost'] as readonly string[] | undefined) ?? [],
     ...(watching ? { logger: false as const } : {}),
   }).catch((error: unknown) => {
     throw listenFault(error, host, port)
