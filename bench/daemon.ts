@@ -205,9 +205,9 @@ report('daemon', {
         [`store, ${WRITERS} sessions`, round(durable.many), round(durable.ratio)],
       ],
     ),
-    `Goal: ${GOAL.ratio}× with ${WRITERS} sessions: ${verdict(durable.ratio >= GOAL.ratio)}.`,
+    `Goal: ${GOAL.ratio}× with ${WRITERS} sessions: ${verdict(durable.ratio >= GOAL.ratio)}. What one commit saves is a sync: the faster the disk syncs, the smaller the ratio can be, since the store is then bound by the processor (here ${round(1000 / durable.bare)} ms a sync).`,
     '## From the model to a reader over SSE',
-    `Each session streams a piece every ${DELTA_MS} ms. Pieces are gathered for up to 25 ms, committed, then sent. Model, daemon and readers share this one process.`,
+    `Each session streams a piece every ${DELTA_MS} ms. The first piece after a silence goes at once, more within 25 ms are gathered; each event is committed, then sent. Model, daemon and readers share this one process.`,
     table(
       ['sessions at once', 'p50 ms', 'p99 ms', 'pieces/s', 'memory MiB'],
       [single, some, many].map((row) => [
@@ -218,7 +218,7 @@ report('daemon', {
         round(row.rssMb),
       ]),
     ),
-    `Goal: p50 at most ${GOAL.latencyMs} ms with one session: ${verdict(single.p50 <= GOAL.latencyMs + 5)} (${round(single.p50)} ms, of which up to 25 ms are gathering).`,
+    `Goal: p50 at most ${GOAL.latencyMs} ms with one session: ${verdict(single.p50 <= GOAL.latencyMs)} (${round(single.p50)} ms).`,
     '## Recovery',
     `A daemon that starts with 1,000 unfinished turns has read their journals, checked every hash, and taken them over after ${round(recoveryMs)} ms. Goal: ${GOAL.recoveryMs} ms: ${verdict(recoveryMs <= GOAL.recoveryMs)}.`,
   ].join('\n\n'),
