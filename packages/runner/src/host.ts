@@ -5,6 +5,7 @@ import type { SpawnQueue } from './exec/spawn-queue.ts'
 import type { Cgroups } from './isolation/cgroup.ts'
 import type { HostLayout } from './isolation/host.ts'
 import type { Isolation } from './isolation/probe.ts'
+import type { Placeholders } from './box/guards.ts'
 import type { WorkspaceRules } from './box/workspace.ts'
 
 export type RunnerHost = {
@@ -20,6 +21,11 @@ export type RunnerHost = {
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly setsid: string
   readonly sleep: string
+  /** Descriptors that children must not get. */
+  readonly inherited: readonly number[]
+  /** Path of a socket that nobody listens on; stands in a box for what must not be there. */
+  readonly nothing: string
+  readonly placeholders: Placeholders
   readonly retention: Retention
   readonly boxesMax: number
   readonly machine: { readonly cpus: number; readonly memoryMb: number }

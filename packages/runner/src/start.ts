@@ -8,6 +8,7 @@ import { createService, loadTokens } from '@breakfall/wire/node'
 import { authorize } from './api/access.ts'
 import { runnerRoutes } from './api/handlers.ts'
 import { Boxes } from './box/boxes.ts'
+import { Placeholders } from './box/guards.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { RUNNER_DEFAULTS } from './defaults.ts'
 import { FifoPool } from './exec/fifo-pool.ts'
@@ -19,6 +20,8 @@ import { readHostLayout } from './isolation/host.ts'
 import { findProgram, type Isolation, probeIsolation, USUAL_FOLDERS } from './isolation/probe.ts'
 import { RunnerMetrics } from './metrics.ts'
 import { makeFolder } from './state/disk.ts'
+import { inheritedDescriptors } from './state/inherited.ts'
+import { makeNothing } from './state/nothing.ts'
 import { announce, type Identity, lockFolder, readIdentity, withdraw } from './state/identity.ts'
 
 export type RunnerOptions = {
@@ -164,6 +167,9 @@ async function readHost(
     environment,
     setsid: program('setsid'),
     sleep: program('sleep'),
+    inherited: inheritedDescriptors(),
+    nothing: await makeNothing(stateDir),
+    placeholders: new Placeholders(),
     retention: {
       ms: RUNNER_DEFAULTS.retentionMs,
       bytesPerBox: RUNNER_DEFAULTS.retentionBytesPerBox,

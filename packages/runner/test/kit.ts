@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { TestContext } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import type { Box, Exec, ExecEvent } from '@breakfall/wire'
 import { SseDecoder } from '@breakfall/wire'
 import { createRunnerClient, type RunnerClient } from '../src/client/index.ts'
@@ -77,7 +78,7 @@ export class TestRunner {
       },
       body: JSON.stringify(request),
     })
-    if (response.status !== 200) throw new Error(await response.text())
+    if (!response.ok) throw new Error(await response.text())
     const events = await readEvents(response)
     if (events.at(-1)?.type !== 'exit') throw new Error(`no exit event: ${JSON.stringify(events.at(-1))}`)
     return { events, stdout: bytesOf(events, 'stdout').toString(), stderr: bytesOf(events, 'stderr').toString() }
@@ -179,7 +180,7 @@ export async function asProgram(
   flags: readonly string[] = [],
   as: { uid?: number; gid?: number } = {},
 ): Promise<RunnerProgram> {
-  const main = new URL('../src/main.ts', import.meta.url).pathname
+  const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
   mkdirSync(stateDir, { recursive: true })
   if (as.uid !== undefined) chownSync(stateDir, as.uid, as.gid ?? as.uid)
   const child = spawn(

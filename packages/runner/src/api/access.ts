@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { Fault } from '@breakfall/faults'
 import { EPOCH_HEADER, ID_PATTERN, invalidRequest, RUNNER_HEADER } from '@breakfall/wire'
 import { bearerToken, findGrant, type TokenGrant } from '@breakfall/wire/node'
+import { cursorOf, keyOfCursor } from './cursor.ts'
 
 export function authorize(
   grants: readonly TokenGrant[],
@@ -60,9 +61,11 @@ export function page<T>(
   max: number,
 ): { readonly items: readonly T[]; readonly next?: string } {
   const limit = queryNumber(query, 'limit', { min: 1, max, byDefault: max })
-  const cursor = query.get('cursor')
-  const from = cursor === null ? 0 : items.findIndex((item) => keyOf(item) > cursor)
+  const after = keyOfCursor(query)
+  const from = after === undefined ? 0 : items.findIndex((item) => keyOf(item) > after)
   const rest = from === -1 ? [] : items.slice(from, from + limit)
   const last = rest.at(-1)
-  return last !== undefined && from + rest.length < items.length ? { items: rest, next: keyOf(last) } : { items: rest }
+  return last !== undefined && from + rest.length < items.length
+    ? { items: rest, next: cursorOf(keyOf(last)) }
+    : { items: rest }
 }

@@ -3,7 +3,7 @@ import { boxCreateSchema } from '@breakfall/wire'
 import { readJson } from '@breakfall/wire/node'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { epochOf, page } from './access.ts'
-import { type ApiContext, boxOf, boxToChange, refuseWhileClosing } from './context.ts'
+import { type ApiContext, boxOf, boxToChange, refuseFields, refuseWhileClosing } from './context.ts'
 import type { Handler } from './handlers.ts'
 
 type Names = 'createBox' | 'listBoxes' | 'getBox' | 'startBox' | 'stopBox' | 'removeBox'
@@ -25,12 +25,14 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
       return { status: 200, json: { boxes: items.map((box) => box.record), ...(next === undefined ? {} : { next }) } }
     },
     getBox: (call) => ({ status: 200, json: boxOf(context, call).record }),
-    startBox: (call) => {
+    startBox: async (call) => {
+      await refuseFields(call)
       const box = boxToChange(context, call)
       box.start()
       return { status: 200, json: box.record }
     },
     stopBox: async (call) => {
+      await refuseFields(call)
       const box = boxToChange(context, call)
       await box.stop()
       return { status: 200, json: box.record }

@@ -1,6 +1,7 @@
 /** What the handlers work with. */
 import { Fault } from '@breakfall/faults'
-import type { Call, TokenGrant } from '@breakfall/wire/node'
+import { body } from '@breakfall/wire'
+import { type Call, readJson, type TokenGrant } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import type { Boxes } from '../box/boxes.ts'
 import type { ExecView } from '../box/execs.ts'
@@ -34,6 +35,13 @@ export function boxToChange(context: ApiContext, call: RunnerCall): Box {
   box.admit(epoch)
   return box
 }
+
+/** For calls that take no fields: one that is sent is a mistake, and nothing is done. */
+export async function refuseFields(call: RunnerCall): Promise<void> {
+  await readJson(call.req, NO_FIELDS)
+}
+
+const NO_FIELDS = body({})
 
 export function execOf(box: Box, call: RunnerCall): ExecView {
   return box.execs.get(call.params['execId'] ?? '')

@@ -12,9 +12,10 @@ export async function streamEvents(
   res: ServerResponse,
   gone: AbortSignal,
   closing: AbortSignal,
+  status = 200,
 ): Promise<void> {
   const reader = new LogReader(exec.folder, exec.id, after)
-  const sse = new SseResponse(res)
+  const sse = new SseResponse(res, { status })
   const either = AbortSignal.any([gone, closing])
   try {
     while (sse.isOpen) {

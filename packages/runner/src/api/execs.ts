@@ -11,10 +11,10 @@ import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { Exec } from '../exec/exec.ts'
 import { STREAMS, type Stream } from '../exec/event-log.ts'
 import { page, queryNumber } from './access.ts'
-import { type ApiContext, boxOf, boxToChange, execOf, type RunnerCall } from './context.ts'
+import { type ApiContext, boxOf, boxToChange, execOf, refuseFields, type RunnerCall } from './context.ts'
 import { streamEvents } from './event-stream.ts'
 import type { Handler } from './handlers.ts'
-import { parseRange, rangeHeaders } from './ranges.ts'
+import { rangeHeaders, rangeOf } from './ranges.ts'
 
 type Names =
   | 'startExec'
@@ -35,7 +35,7 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
       const box = boxToChange(context, call) // the body took its time: the box may be gone by now
       const { exec, isNew } = await box.startExec(request)
       if (!wantsEvents(call)) return { status: isNew ? 201 : 200, json: exec.record() }
-      await streamEvents(exec, afterOf(call, exec), call.res, call.signal, context.closing)
+      await streamEvents(exec, afterOf(call, exec), call.res, call.signal, context.closing, isNew ? 201 : 200)
       return undefined
     },
     listExecs: (call) => {
@@ -63,6 +63,7 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
       return { status: 200, json: exec.record() }
     },
     killExec: async (call) => {
+      await refuseFields(call)
       const box = boxToChange(context, call)
       const exec = execOf(box, call)
       await box.execs.live.get(exec.id)?.endFor('killed')
@@ -98,7 +99,7 @@ async function sendOutput(call: RunnerCall, exec: ExecView): Promise<Answer> {
   const stream = streamOf(call)
   const record = exec.record()
   const size = stream === 'stdout' ? record.stdoutBytes : record.stderrBytes
-  const range = parseRange(call.req.headers.range, size)
+  const range = rangeOf(call, size)
   const { from, to } = range ?? { from: 0, to: size }
   const fd = size === 0 ? undefined : openSpool(join(exec.folder, stream), size)
   call.res.writeHead(range === undefined ? 200 : 206, rangeHeaders(range, size))

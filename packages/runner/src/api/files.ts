@@ -8,22 +8,26 @@ import type { Box } from '../box/box.ts'
 import { wrongState } from '../box/states.ts'
 import { isoTime } from '../clock.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { openSame } from '../box/workspace-identity.ts'
 import { listFiles } from '../files/list.ts'
 import { deleteFile, openFile, type Precondition, type WorkspaceAt, writeFile } from '../files/workspace-files.ts'
+import { openFolder } from '../files/walk.ts'
 import { queryNumber } from './access.ts'
+import { cursorOf, keyOfCursor } from './cursor.ts'
 import { type ApiContext, boxOf, boxToChange, type RunnerCall } from './context.ts'
 import type { Handler } from './handlers.ts'
-import { parseRange, rangeHeaders } from './ranges.ts'
+import { type ByteRange, rangeHeaders, rangeOf } from './ranges.ts'
 
 export function fileHandlers(
   context: ApiContext,
 ): Record<'readFile' | 'writeFile' | 'deleteFile' | 'listFiles', Handler> {
+  const { machineBootId } = context.host.clock
   return {
-    readFile: (call) => read(call, workspaceOf(boxOf(context, call))),
+    readFile: (call) => read(call, workspaceOf(boxOf(context, call), machineBootId)),
     writeFile: async (call) => {
       const box = changeable(boxToChange(context, call))
       const { etag, isNew } = await writeFile(
-        workspaceOf(box),
+        workspaceOf(box, machineBootId),
         pathOfCall(call),
         bounded(call),
         conditionOf(call),
@@ -33,7 +37,7 @@ export function fileHandlers(
     },
     deleteFile: async (call) => {
       const box = changeable(boxToChange(context, call))
-      await box.turn(() => deleteFile(workspaceOf(box), pathOfCall(call), conditionOf(call)))
+      await box.turn(() => deleteFile(workspaceOf(box, machineBootId), pathOfCall(call), conditionOf(call)))
       return { status: 204 }
     },
     listFiles: async (call) => {
@@ -43,17 +47,14 @@ export function fileHandlers(
         byDefault: RUNNER_DEFAULTS.pageMax,
       })
       const glob = call.query.get('glob') ?? '*'
-      if (glob === '' || glob.length > 1_000)
-        throw invalidRequest([
-          { field: 'glob', expected: 'a pattern of 1 to 1000 characters', got: `${glob.length} characters` },
-        ])
       const found = await listFiles(
-        workspaceOf(boxOf(context, call)),
+        workspaceOf(boxOf(context, call), machineBootId),
         glob,
-        call.query.get('cursor') ?? undefined,
+        keyOfCursor(call.query),
         limit,
       )
-      return { status: 200, json: found }
+      const next = found.next === undefined ? {} : { next: cursorOf(found.next) }
+      return { status: 200, json: { files: found.files, ...next } }
     },
   }
 }
@@ -69,10 +70,13 @@ function changeable(box: Box): Box {
   return box
 }
 
-function workspaceOf(box: Box): WorkspaceAt {
-  const { hostWorkspace, record, uid, gid } = box.stored
+function workspaceOf(box: Box, machineBootId: string): WorkspaceAt {
+  const { hostWorkspace, hostIdentity, record, uid, gid } = box.stored
   return {
-    root: hostWorkspace,
+    open: () =>
+      record.workspace.kind === 'private'
+        ? openFolder(hostWorkspace, [])
+        : openSame(hostWorkspace, hostIdentity, machineBootId),
     shown: record.workspace.path,
     kind: record.workspace.kind,
     owner: process.getuid?.() === 0 ? { uid, gid } : undefined,
@@ -81,9 +85,9 @@ function workspaceOf(box: Box): WorkspaceAt {
 
 async function read(call: RunnerCall, at: WorkspaceAt): Promise<Answer> {
   const file = openFile(at, pathOfCall(call))
-  let range: ReturnType<typeof parseRange>
+  let range: ByteRange | undefined
   try {
-    range = parseRange(call.req.headers.range, file.bytes)
+    range = rangeOf(call, file.bytes)
   } catch (error) {
     closeSync(file.fd)
     throw error

@@ -1,7 +1,18 @@
 /** Byte ranges: one range of `Range: bytes=…`, as RFC 9110 has it. */
 import { Fault } from '@breakfall/faults'
+import type { Call } from '@breakfall/wire/node'
 
 export type ByteRange = { readonly from: number; /** Not included. */ readonly to: number }
+
+/** The range that a call asks for. A 416 says how long the content is. */
+export function rangeOf(call: Pick<Call, 'req' | 'res'>, size: number): ByteRange | undefined {
+  try {
+    return parseRange(call.req.headers.range, size)
+  } catch (error) {
+    call.res.setHeader('content-range', `bytes */${size}`)
+    throw error
+  }
+}
 
 /** Undefined: all of it. Several ranges, or another unit, are answered with all of it, as the RFC allows. */
 export function parseRange(header: string | undefined, size: number): ByteRange | undefined {

@@ -5,7 +5,7 @@
  * I2  An exec is let in only while the box is running, checked again at the moment of reservation without a pause after it:
  *     a stop that comes later finds the exec and ends it; one that came earlier refuses it.
  */
-import { Fault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { Box as BoxRecord, BoxState, ExecRequest } from '@breakfall/wire'
 import { randomUUIDv7 } from 'node:crypto'
 import { join } from 'node:path'
@@ -13,6 +13,7 @@ import { isoTime } from '../clock.ts'
 import { Exec } from '../exec/exec.ts'
 import { EXEC_FILES, type ExecReservation, type FilledRequest, makeExecFolder } from '../exec/folder.ts'
 import { Reservations } from '../exec/reservations.ts'
+import type { OpenFolder } from '../files/walk.ts'
 import type { RunnerHost } from '../host.ts'
 import { checkRunnable } from '../isolation/lookup.ts'
 import { BoxExecs, type ExecView } from './execs.ts'
@@ -20,6 +21,7 @@ import { launch, type LaunchPlan, planLaunch } from './launch.ts'
 import { commandOfRequest, fillRequest, requestHash } from './request.ts'
 import { mayFollow, requireRunning, wrongState } from './states.ts'
 import { type BoxPaths, saveBox, type StoredBox } from './stored.ts'
+import { openSame } from './workspace-identity.ts'
 
 const STOP_GRACE_MS_MAX = 1_000 // who stops a box waits for it
 
@@ -158,8 +160,7 @@ export class Box {
     if (this.state === 'stopped' && this.record.autoStart) this.start()
     this.#checkRoom()
     const command = commandOfRequest(request)
-    const plan = planLaunch(this.#host, this.stored, this.paths, command, request)
-    checkRunnable(plan.view, plan)
+    const plan = this.#plan(command, request)
     const { clock, fifos } = this.#host
     const pipes = await fifos.hold(pipesOf(request).length)
     try {
@@ -181,6 +182,16 @@ export class Box {
     const exec = this.#make(reservation, plan, pipes)
     exec.start()
     return exec
+  }
+
+  #plan(command: readonly string[], request: FilledRequest): LaunchPlan {
+    try {
+      const plan = planLaunch(this.#host, this.stored, this.paths, command, request)
+      checkRunnable(plan.view, plan)
+      return plan
+    } catch (error) {
+      throw isFault(error) ? error.with({ boxId: this.id }) : error
+    }
   }
 
   #checkRoom(): void {
@@ -212,6 +223,10 @@ export class Box {
     const group =
       cgroups.holdsTrees || cgroups.has('memory') ? cgroups.execGroup(this.groupName, reservation.execId) : undefined
     const mark = `${runnerId}/${this.prefix}/${this.id}/${reservation.execId}`
+    const { hostWorkspace, hostIdentity } = this.stored
+    const open = (): OpenFolder => openSame(hostWorkspace, hostIdentity, clock.machineBootId)
+    const isGuarded = this.record.workspace.kind === 'host' && this.record.isolation.level === 'bwrap'
+    if (isGuarded) this.#host.placeholders.enter(hostWorkspace)
     const exec: Exec = new Exec({
       boxId: this.id,
       folder,
@@ -231,6 +246,9 @@ export class Box {
           joins: group?.joins ?? [],
           mark,
         })
+      },
+      onTreeEnd: () => {
+        if (isGuarded) this.#host.placeholders.leave(hostWorkspace, open)
       },
       onEnd: (_, end) => {
         this.execs.addFinished(reservation.execId, end, reservation.hash, false)

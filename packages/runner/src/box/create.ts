@@ -8,6 +8,7 @@ import type { RunnerHost } from '../host.ts'
 import type { Controller } from '../isolation/cgroup.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
 import { checkWorkspace } from './workspace.ts'
+import { identify } from './workspace-identity.ts'
 
 export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths: BoxPaths, epoch: number): StoredBox {
   const level = levelFor(host, create)
@@ -36,7 +37,8 @@ export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths
     autoStart: create.autoStart ?? false,
     lastTransition: { at, from: 'creating', to: 'creating' },
   }
-  return { record, env: create.env ?? {}, hostWorkspace, ...owner, epoch }
+  const hostIdentity = kind === 'host' ? identify(hostWorkspace, host.clock.machineBootId) : undefined
+  return { record, env: create.env ?? {}, hostWorkspace, hostIdentity, ...owner, epoch }
 }
 
 /** Stands for a box whose record cannot be read. */

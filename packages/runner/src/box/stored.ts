@@ -2,12 +2,15 @@
 import { chmodSync, chownSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Box as BoxRecord, boxSchema } from '@breakfall/wire'
+import type { FolderIdentity } from './workspace-identity.ts'
 import { makeFolder, readJsonFile, writeJsonDurably } from '../state/disk.ts'
 
 export type StoredBox = {
   record: BoxRecord
   readonly env: Readonly<Record<string, string>>
   readonly hostWorkspace: string
+  /** Which folder that was when the box was made; only for host workspaces. */
+  readonly hostIdentity?: FolderIdentity | undefined
   readonly uid: number
   readonly gid: number
   /** Highest owner's number that was seen; a lower one is refused. */

@@ -1,7 +1,7 @@
-/** Which host folder may be a workspace, and what in it stays read-only. */
-import { existsSync, lstatSync, realpathSync, statSync } from 'node:fs'
+/** Which host folder may be a workspace. */
+import { realpathSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { join, sep } from 'node:path'
+import { sep } from 'node:path'
 import { invalidRequest } from '@breakfall/wire'
 
 export type WorkspaceRules = {
@@ -37,29 +37,6 @@ export function checkWorkspace(path: string, rules: WorkspaceRules): string {
 export function isInside(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep)
 }
-
-/** Files by which a workspace could make the host run something: git's hooks and settings, and our own config. */
-export function protectedPaths(workspace: string): {
-  readonly readOnly: readonly string[]
-  readonly pinned: readonly string[]
-} {
-  const git = join(workspace, '.git')
-  const isFolder = lstatSync(git, { throwIfNoEntry: false })?.isDirectory() === true
-  const inside = isFolder ? PROTECTED_IN_GIT.map((name) => join(git, name)) : []
-  const readOnly = [...inside, join(workspace, 'breakfall.toml')].filter(
-    (path) => existsSync(path) && lstatSync(path).isSymbolicLink() === false,
-  )
-  return { readOnly, pinned: isFolder ? [git] : [] }
-}
-
-/** The same for the files API: `parts` of a path relative to the workspace. */
-export function isProtected(parts: readonly string[]): boolean {
-  const [first, second] = parts
-  if (parts.length === 1) return first === 'breakfall.toml' || first === '.git'
-  return first === '.git' && PROTECTED_IN_GIT.includes(second as (typeof PROTECTED_IN_GIT)[number])
-}
-
-const PROTECTED_IN_GIT = ['hooks', 'config'] as const
 
 function realOf(path: string): string {
   try {

@@ -30,3 +30,13 @@ export const killIncomplete = (reason: string): Diagnostic => ({
   evidence: [],
   count: 1,
 })
+
+export const workspaceChanged: Diagnostic = {
+  id: 'workspace_changed',
+  rank: 'cause',
+  message: 'the workspace became another folder while the command was being started, so it was not started',
+  advice: 'make a box on the folder that is there now',
+  retry: 'later',
+  evidence: [],
+  count: 1,
+}

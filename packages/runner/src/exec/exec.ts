@@ -326,6 +326,7 @@ export class Exec {
     const durationMs =
       this.#spawnedMonotonicMs === undefined ? 0 : this.setup.clock.monotonicMs() - this.#spawnedMonotonicMs
     if (claimed) await this.#endTree()
+    this.setup.onTreeEnd()
     if (claimed && this.#startedAtMs === null) this.#begin()
     for (const reader of this.#readers) {
       try {
@@ -365,9 +366,9 @@ export class Exec {
     }
     this.#keep(this.#end) // I1
     this.#log.close()
+    if (this.#tree.keeper !== undefined && !this.#isKeeperGone) sendSignal(-this.#tree.keeper, 'SIGKILL') // all is read
     this.#started?.()
     this.#waiters.notify()
-    if (this.#tree.keeper !== undefined && !this.#isKeeperGone) sendSignal(-this.#tree.keeper, 'SIGKILL') // all is read
     this.stdin.release()
     this.setup.group?.remove()
     removeWorkingFiles(this.folder)

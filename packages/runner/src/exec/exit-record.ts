@@ -8,6 +8,7 @@
 import { constants } from 'node:os'
 import type { Diagnostic } from '@breakfall/faults'
 import type { ExecCause, ExecExit, IsolationLevel } from '@breakfall/wire'
+import { workspaceChanged } from './diagnostics.ts'
 import type { KeeperStatus } from './status.ts'
 
 /** Why we ended it, where we did. */
@@ -37,7 +38,11 @@ export function exitRecord(facts: ExitFacts): ExecExit {
     stdoutBytes: facts.stdoutBytes,
     stderrBytes: facts.stderrBytes,
     truncated: facts.truncated,
-    diagnostics: [...facts.diagnostics, ...oomDiagnostic(facts, outcome.cause)].map((entry) => ({
+    diagnostics: [
+      ...facts.diagnostics,
+      ...(facts.status.refused ? [workspaceChanged] : []),
+      ...oomDiagnostic(facts, outcome.cause),
+    ].map((entry) => ({
       ...entry,
       evidence: [...entry.evidence],
     })),
@@ -69,7 +74,7 @@ const startedOf = (status: KeeperStatus): boolean | null => (status.pid === unde
 
 /** The keeper could not get as far as the command, or the sandbox ended without having started it. */
 function neverRan({ level, status }: ExitFacts): boolean {
-  if (status.pid === undefined) return true
+  if (status.pid === undefined || status.refused) return true
   return level === 'bwrap' && status.sandboxExit === undefined && status.exit === 1
 }
 

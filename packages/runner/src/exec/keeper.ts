@@ -17,7 +17,6 @@ export const KEEPER_FDS = {
   status: 2,
   stderr: 3,
   stdinHold: 4,
-  join: [5, 6, 7, 8],
   args: 9,
   sandboxStatus: 4,
 } as const
@@ -26,8 +25,8 @@ export const KEEPER_FDS = {
 export const KEEPER_MARK = 'BREAKFALL_KEEPER'
 
 /**
- * $1 claim file, $2 the file its input is read from, $3 `sandbox` or `plain`, $4 the path of sleep
- * (the command's PATH need not have one), then the command.
+ * $1 claim file, $2 the file its input is read from, $3 `sandbox`, `checked` or `plain`, $4 the path of sleep
+ * (the command's PATH need not have one), $5 how many control groups to join, their files, then the command.
  * The shell's own words, such as "Killed" for a child that a signal ended, go to the status file: they are the proof.
  */
 export const KEEPER_SCRIPT = `set -C
@@ -37,21 +36,26 @@ breakfall_claim=$1
 breakfall_in=$2
 breakfall_mode=$3
 breakfall_sleep=$4
-shift 4
+breakfall_joins=$5
+shift 5
 echo "keeper $$" >&2
-"$breakfall_sleep" 604800 </dev/null >&4 2>&4 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9<&- &
+"$breakfall_sleep" 604800 </dev/null >&4 2>&4 3>&- 4>&- 9<&- &
 echo "holder $!" >&2
 exec 4>&-
 (
-  echo 0 >&5 && echo 0 >&6 && echo 0 >&7 && echo 0 >&8 || exit 126
+  while [ "$breakfall_joins" -gt 0 ]; do
+    echo 0 >"$1" || exit 126
+    shift
+    breakfall_joins=$((breakfall_joins - 1))
+  done
   exec 0<"$breakfall_in" || exit 126
   read -r breakfall_pid breakfall_rest </proc/self/stat
   echo "pid $breakfall_pid" >&2
-  if [ "$breakfall_mode" = sandbox ]; then
-    exec "$@" 4>&2 2>&3 3>&- 5>&- 6>&- 7>&- 8>&-
-  else
-    exec "$@" 2>&3 3>&- 5>&- 6>&- 7>&- 8>&- 9<&-
-  fi
+  case $breakfall_mode in
+    sandbox) exec "$@" 4>&2 2>&3 3>&- ;;
+    checked) exec "$@" 4>&2 8>&2 2>&3 3>&- ;;
+    *) exec "$@" 2>&3 3>&- 9<&- ;;
+  esac
 )
 echo "exit $?" >&2
 while [ -e "$breakfall_claim" ] && "$breakfall_sleep" 10; do :; done
@@ -64,7 +68,9 @@ export type KeeperPlan = {
   readonly claim: string
   readonly stdinPath: string
   readonly hasInput: boolean
-  readonly mode: 'sandbox' | 'plain'
+  readonly mode: 'sandbox' | 'checked' | 'plain'
+  /** Files of control groups; the command's first process writes itself into each. */
+  readonly joins: readonly string[]
   readonly sleep: string
   readonly command: readonly string[]
   readonly cwd: string
@@ -75,14 +81,18 @@ export type KeeperPlan = {
     readonly stderr: number
     readonly status: number
     readonly stdinHold: number | 'ignore'
-    /** Exactly as many as there are descriptors for them. */
-    readonly joins: readonly number[]
     readonly args: number | 'ignore'
+    /** What children of this process would inherit, and what they get in its place. */
+    readonly covered: readonly number[]
+    readonly cover: number | 'ignore'
   }
 }
 
 export function spawnKeeper(plan: KeeperPlan): ChildProcess {
   const { fds } = plan
+  const stdio: (number | 'ignore' | undefined)[] = ['ignore', fds.stdout, fds.status, fds.stderr, fds.stdinHold]
+  stdio[KEEPER_FDS.args] = fds.args
+  for (const fd of fds.covered) stdio[fd] ??= fds.cover
   return spawn(
     '/bin/sh',
     [
@@ -93,13 +103,15 @@ export function spawnKeeper(plan: KeeperPlan): ChildProcess {
       plan.stdinPath,
       plan.mode,
       plan.sleep,
+      String(plan.joins.length),
+      ...plan.joins,
       ...plan.command,
     ],
     {
       cwd: plan.cwd,
       env: { ...plan.environment, [KEEPER_MARK]: plan.mark }, // I4: empty but for level process, where nothing is kept apart
       detached: true, // its own session: a signal to the runner's group does not reach it
-      stdio: ['ignore', fds.stdout, fds.status, fds.stderr, fds.stdinHold, ...fds.joins, fds.args],
+      stdio: Array.from(stdio, (entry) => entry ?? 'ignore'),
     },
   )
 }

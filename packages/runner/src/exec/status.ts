@@ -10,6 +10,8 @@ export type KeeperStatus = {
   /** Only there where the sandbox really started the command. */
   readonly sandboxExit: number | undefined
   readonly exit: number | undefined
+  /** The sandbox was not what was meant, and the command was not started in it. */
+  readonly refused: boolean
   /** What the shell said by itself: that a signal ended the command, or that something could not be done. */
   readonly words: readonly string[]
 }
@@ -23,6 +25,7 @@ export function parseStatus(text: string): KeeperStatus {
     sandboxPid: undefined,
     sandboxExit: undefined,
     exit: undefined,
+    refused: false,
     words,
   }
   const whole = text.slice(0, text.lastIndexOf('\n') + 1) // a line without its end is not said yet
@@ -30,6 +33,7 @@ export function parseStatus(text: string): KeeperStatus {
     if (line === '') continue
     const fact = /^(keeper|holder|pid|exit) (\d+)$/.exec(line)
     if (fact !== null) found[fact[1] as 'keeper'] = Number(fact[2])
+    else if (line === 'refused') found.refused = true
     else if (!takeJson(line, found)) words.push(line)
   }
   return found

@@ -1,10 +1,10 @@
 /** Files of a workspace by glob, walked by descriptor; links are listed, never followed. */
 import { lstatSync, readdirSync } from 'node:fs'
-import { matchesGlob } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isoTime } from '../clock.ts'
 import type { WorkspaceAt } from './workspace-files.ts'
-import { openFolder, pathFault, pathParts } from './walk.ts'
+import { type Glob, parseGlob } from './glob.ts'
+import { openFolder, type OpenFolder, pathFault, pathParts } from './walk.ts'
 
 export type FileEntry = {
   readonly path: string
@@ -13,6 +13,7 @@ export type FileEntry = {
   readonly modifiedAt: string
 }
 
+const ENTRIES_PER_TURN = 200
 const ENTRIES_MAX = 200_000 // looked at in one call: a workspace with more needs a narrower glob
 
 /** Sorted by path; those after `cursor`, at most `limit`. */
@@ -23,9 +24,11 @@ export async function listFiles(
   limit: number,
 ): Promise<{ readonly files: readonly FileEntry[]; readonly next?: string }> {
   const pattern = glob.startsWith(`${at.shown}/`) ? glob.slice(at.shown.length + 1) : glob
-  const base = fixedParts(pathParts(pattern, at.shown))
+  pathParts(pattern, at.shown) // a pattern must not lead out either
+  const parsed = parseGlob(pattern)
   const found: FileEntry[] = []
-  await walk({ at, pattern, found, seen: 0 }, base)
+  using root = at.open()
+  await walk({ root, glob: parsed, found, seen: 0 }, parsed.base)
   found.sort((a, b) => (a.path < b.path ? -1 : 1))
   const from = cursor === undefined ? 0 : found.findIndex((entry) => entry.path > cursor)
   const files = from === -1 ? [] : found.slice(from, from + limit)
@@ -35,23 +38,18 @@ export async function listFiles(
 
 // ---- details ----
 
-type Walk = { readonly at: WorkspaceAt; readonly pattern: string; readonly found: FileEntry[]; seen: number }
-
-/** The part before the first wildcard need not be searched. */
-function fixedParts(parts: readonly string[]): readonly string[] {
-  const wild = parts.findIndex((part) => /[*?[{!(]/.test(part))
-  return wild === -1 ? parts.slice(0, -1) : parts.slice(0, wild)
-}
+type Walk = { readonly root: OpenFolder; readonly glob: Glob; readonly found: FileEntry[]; seen: number }
 
 async function walk(state: Walk, parts: readonly string[]): Promise<void> {
   const deeper: (readonly string[])[] = []
   try {
-    using folder = openFolder(state.at.root, parts)
+    using folder = openFolder(state.root.itself, parts)
     for (const entry of readdirSync(folder.itself, { withFileTypes: true })) {
       if ((state.seen += 1) > ENTRIES_MAX) return
+      if (state.seen % ENTRIES_PER_TURN === 0) await nextTurn() // others are served meanwhile
       const path = [...parts, entry.name].join('/')
-      if (entry.isDirectory() && mayHold(state.pattern, parts.length + 1)) deeper.push([...parts, entry.name])
-      if (!matchesGlob(path, state.pattern)) continue
+      if (entry.isDirectory() && state.glob.mayHold(parts.length + 1)) deeper.push([...parts, entry.name])
+      if (!state.glob.matches(path)) continue
       const stat = lstatSync(folder.at(entry.name), { throwIfNoEntry: false })
       if (stat !== undefined)
         state.found.push({
@@ -69,10 +67,6 @@ async function walk(state: Walk, parts: readonly string[]): Promise<void> {
   await nextTurn()
   for (const next of deeper) await walk(state, next)
 }
-
-/** Whether something that deep can match: without `**` a pattern is as deep as it has parts. */
-const mayHold = (pattern: string, depth: number): boolean =>
-  pattern.includes('**') || pattern.includes('{') || pattern.split('/').length > depth
 
 function kindOf(entry: { isFile(): boolean; isDirectory(): boolean; isSymbolicLink(): boolean }): FileEntry['kind'] {
   return entry.isFile() ? 'file' : entry.isDirectory() ? 'folder' : entry.isSymbolicLink() ? 'link' : 'other'

@@ -44,9 +44,9 @@ export class OpenFolder {
   }
 }
 
-/** Opens the folder that `parts` lead to. With `make`, missing ones are made and given to that owner. */
-export function openFolder(root: string, parts: readonly string[], make?: Owner | 'ours'): OpenFolder {
-  let at = new OpenFolder(openSync(root, FOLDER))
+/** Opens the folder that `parts` lead to, and closes `root` where it was open. With `make`, missing ones are made and given to that owner. */
+export function openFolder(root: string | OpenFolder, parts: readonly string[], make?: Owner | 'ours'): OpenFolder {
+  let at = typeof root === 'string' ? new OpenFolder(openSync(root, FOLDER)) : root
   for (const part of parts) {
     using above = at
     at = stepInto(above, part, make)

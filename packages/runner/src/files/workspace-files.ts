@@ -21,12 +21,12 @@ import {
 } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { Fault } from '@breakfall/faults'
-import { isProtected } from '../box/workspace.ts'
-import { openFolder, type Owner, pathFault, pathParts } from './walk.ts'
+import { isGuarded } from '../box/guards.ts'
+import { openFolder, type OpenFolder, type Owner, pathFault, pathParts } from './walk.ts'
 
 export type WorkspaceAt = {
-  /** Real path on this machine. */
-  readonly root: string
+  /** Opens the folder itself; throws where it is gone or another one. Whoever calls closes it. */
+  readonly open: () => OpenFolder
   /** The path that the box knows it by. */
   readonly shown: string
   readonly kind: 'private' | 'host'
@@ -46,7 +46,7 @@ export type OpenedFile = {
 export function openFile(at: WorkspaceAt, path: string): OpenedFile {
   const { folder, name } = split(at, path)
   try {
-    using parent = openFolder(at.root, folder)
+    using parent = openFolder(at.open(), folder)
     const fd = openSync(parent.at(name), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK) // I3
     const stat = fstatSync(fd, { bigint: true })
     if (!stat.isFile()) {
@@ -67,10 +67,10 @@ export async function writeFile(
   turn: <T>(work: () => T) => Promise<T>,
 ): Promise<{ readonly etag: string; readonly isNew: boolean }> {
   const { folder, name } = split(at, path)
-  refuseProtected(at, [...folder, name], path)
+  refuseGuarded(at, [...folder, name], path)
   try {
     checkCondition(at, path, condition) // once before the body, so that a hopeless upload is refused early
-    using parent = openFolder(at.root, folder, at.owner ?? 'ours')
+    using parent = openFolder(at.open(), folder, at.owner ?? 'ours')
     const beside = `.breakfall-${randomUUID()}`
     try {
       const file = await open(
@@ -103,11 +103,11 @@ export async function writeFile(
 
 export function deleteFile(at: WorkspaceAt, path: string, condition: Precondition): void {
   const { folder, name } = split(at, path)
-  refuseProtected(at, [...folder, name], path)
+  refuseGuarded(at, [...folder, name], path)
   try {
     const stat = checkCondition(at, path, condition)
     if (stat === undefined) throw Object.assign(new Error('no such file'), { code: 'ENOENT' })
-    using parent = openFolder(at.root, folder)
+    using parent = openFolder(at.open(), folder)
     if (stat.isDirectory()) rmdirSync(parent.at(name))
     else unlinkSync(parent.at(name)) // a link is removed, not what it points to
   } catch (error) {
@@ -144,12 +144,12 @@ function notRegular(path: string): Fault {
   })
 }
 
-function refuseProtected(at: WorkspaceAt, parts: readonly string[], path: string): void {
-  if (at.kind === 'host' && isProtected(parts))
+function refuseGuarded(at: WorkspaceAt, parts: readonly string[], path: string): void {
+  if (at.kind === 'host' && isGuarded(parts))
     throw new Fault('forbidden', {
       boundary: 'box',
       error: `${path.slice(0, 200)} is read-only in a box: the machine outside would act on it`,
-      errorRaw: `protected path ${path.slice(0, 200)}`,
+      errorRaw: `guarded path ${path.slice(0, 200)}`,
     })
 }
 
@@ -166,7 +166,7 @@ function checkCondition(at: WorkspaceAt, path: string, condition: Precondition):
 function statAt(at: WorkspaceAt, path: string): BigIntStats | undefined {
   const { folder, name } = split(at, path)
   try {
-    using parent = openFolder(at.root, folder)
+    using parent = openFolder(at.open(), folder)
     const fd = openSync(parent.at(name), O_PATH | constants.O_NOFOLLOW)
     try {
       return fstatSync(fd, { bigint: true })

@@ -6,7 +6,7 @@ import { closeSync, constants, lstatSync, openSync, readlinkSync, readSync, type
 import { posix } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import type { SpawnFailure } from '@breakfall/wire'
-import { type BoxView, hostPathOf, isMountParent } from './view.ts'
+import { type BoxView, hostPathOf, isDevice, isOwnFolder } from './view.ts'
 
 export type Lookup = {
   readonly command: readonly string[]
@@ -17,7 +17,7 @@ export type Lookup = {
 
 /** Throws `spawn_failed` (422) with its reason. */
 export function checkRunnable(view: BoxView, lookup: Lookup): void {
-  checkFolder(view, lookup.cwd)
+  checkFolder(view, lookup)
   checkProgram(view, lookup)
   checkLength(lookup)
 }
@@ -25,6 +25,7 @@ export function checkRunnable(view: BoxView, lookup: Lookup): void {
 export type Found =
   | { readonly kind: 'found'; readonly path: string; readonly host: string; readonly stat: Stats }
   | { readonly kind: 'folder'; readonly path: string }
+  | { readonly kind: 'device'; readonly path: string }
   | { readonly kind: 'missing' }
 
 /** Follows links as the box would. Bounded like the kernel's own walk. */
@@ -58,11 +59,12 @@ const STEPS_MAX = 512
 const ARGUMENT_BYTES_MAX = 128 * 1024 // MAX_ARG_STRLEN of Linux, with its NUL
 const ALL_BYTES_MAX = 1536 * 1024 // under the quarter of an 8 MiB stack that the kernel allows, with room for our own
 
-function checkFolder(view: BoxView, cwd: string): void {
+function checkFolder(view: BoxView, { cwd, command }: Lookup): void {
   const found = lookUp(view, cwd)
-  if (found.kind === 'missing') throw failure('cwd_missing', cwd, `there is no folder ${cwd} in the box`)
-  if (found.kind === 'found' && !found.stat.isDirectory())
-    throw failure('cwd_not_directory', cwd, `${cwd} is not a folder`)
+  const name = command[0] ?? ''
+  if (found.kind === 'missing') throw failure('cwd_missing', name, `there is no folder ${cwd} in the box`)
+  if (found.kind === 'device' || (found.kind === 'found' && !found.stat.isDirectory()))
+    throw failure('cwd_not_directory', name, `${cwd} is not a folder`)
 }
 
 function checkProgram(view: BoxView, lookup: Lookup): void {
@@ -74,7 +76,7 @@ function checkProgram(view: BoxView, lookup: Lookup): void {
   for (const path of candidates) {
     const found = lookUp(view, path)
     if (found.kind === 'missing') continue
-    if (found.kind === 'folder' || !found.stat.isFile() || (found.stat.mode & 0o111) === 0) {
+    if (found.kind !== 'found' || !found.stat.isFile() || (found.stat.mode & 0o111) === 0) {
       refused ??= path
       continue
     }
@@ -117,7 +119,8 @@ function end(view: BoxView, path: string): Found {
   const host = hostPathOf(view, path)
   const stat = host === undefined ? undefined : statOf(host)
   if (host !== undefined && stat !== undefined) return { kind: 'found', path, host, stat }
-  return path === '/' || isMountParent(view, path) ? { kind: 'folder', path } : { kind: 'missing' }
+  if (isOwnFolder(view, path)) return { kind: 'folder', path }
+  return isDevice(view, path) ? { kind: 'device', path } : { kind: 'missing' }
 }
 
 function linkTarget(view: BoxView, path: string): string | undefined {

@@ -74,8 +74,10 @@ const PROBE_MS = 10_000
 function tryBwrap(bwrap: string, user: BoxUser, layout: HostLayout): Promise<string | null> {
   const mounts = layout.folders.map((path) => ({ at: path, host: path, mode: 'ro' as const }))
   const view = { mounts, links: layout.links, isHost: false }
-  const plan = { view, user, network: 'none' as const, cwd: '/', environment: { PATH: '/usr/bin:/bin' } }
-  const args = [...bwrapOptions(plan), '--', ...bwrapCommand(user, '/', ['/bin/sh', '-c', 'echo works'])]
+  const environment = { PATH: '/usr/bin:/bin' }
+  const entry = user.kind === 'setpriv' ? { workspace: '/', numbers: [] } : undefined
+  const plan = { view, user, network: 'none' as const, cwd: '/', environment, entry }
+  const args = [...bwrapOptions(plan), '--', ...bwrapCommand(plan, ['/bin/sh', '-c', 'echo works'])]
   return new Promise((resolve) => {
     execFile(bwrap, args, { timeout: PROBE_MS, env: {} }, (error, stdout, stderr) => {
       if (error === null && stdout === 'works\n') resolve(null)

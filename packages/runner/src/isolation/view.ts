@@ -22,10 +22,6 @@ export type BoxPlaces = {
   readonly home: string
   readonly passwd: string
   readonly group: string
-  /** Parts of a host workspace that must not change: host paths of what exists. */
-  readonly readOnly: readonly string[]
-  /** Folders that hold read-only parts; mounted onto themselves, so that they cannot be moved out of the way. */
-  readonly pinned: readonly string[]
 }
 
 export const BOX_HOME = '/home/box'
@@ -42,10 +38,19 @@ export function boxView(level: IsolationLevel, layout: HostLayout, places: BoxPl
     { at: BOX_HOME, host: places.home, mode: 'rw' },
     ...layout.homePath.map((path) => same(path, 'ro')),
     { at: places.workspace.at, host: places.workspace.host, mode: 'rw' },
-    ...places.pinned.map((path) => same(path, 'rw')),
-    ...places.readOnly.map((path) => same(path, 'ro')),
   ]
   return { mounts, links: layout.links, isHost: false }
+}
+
+/**
+ * The view with mounts inside the workspace. Their way there can be changed by whoever runs in it just now: one that
+ * landed on a system folder of the box instead is covered by that folder again.
+ */
+export function withGuards(view: BoxView, workspace: string, guards: readonly Mount[]): BoxView {
+  const system = view.mounts.filter(
+    ({ at, mode }) => mode === 'ro' && !workspace.startsWith(`${at}/`) && !at.startsWith(`${workspace}/`),
+  )
+  return guards.length === 0 ? view : { ...view, mounts: [...view.mounts, ...guards, ...system] }
 }
 
 /** The host path behind a path of the box, links not followed; undefined where the box has nothing there. */
@@ -61,10 +66,19 @@ export function hostPathOf(view: BoxView, path: string): string | undefined {
   return undefined
 }
 
-/** Folders that exist in the box because something is mounted below them. */
-export function isMountParent(view: BoxView, path: string): boolean {
+/** Folders that the box has of its own, or because something is mounted below them. */
+export function isOwnFolder(view: BoxView, path: string): boolean {
+  if (view.isHost) return false
   const below = path === '/' ? '/' : `${path}/`
-  return (
-    view.mounts.some((mount) => mount.at.startsWith(below)) || path === '/dev' || path === '/proc' || path === '/run'
-  )
+  return view.mounts.some((mount) => mount.at.startsWith(below)) || OWN.folders.has(path)
+}
+
+export function isDevice(view: BoxView, path: string): boolean {
+  return !view.isHost && OWN.devices.has(path)
+}
+
+/** What bubblewrap makes anew for each command: empty folders, and devices. */
+const OWN = {
+  folders: new Set(['/', '/dev', '/dev/pts', '/dev/shm', '/proc', '/run', '/var', '/var/tmp']),
+  devices: new Set(['/dev/null', '/dev/zero', '/dev/full', '/dev/random', '/dev/urandom', '/dev/tty', '/dev/ptmx']),
 }

@@ -11,9 +11,12 @@ export class SseResponse {
   readonly #res: ServerResponse
   readonly #heartbeat: NodeJS.Timeout
 
-  constructor(res: ServerResponse, options: { heartbeatMs?: number; headers?: Readonly<Record<string, string>> } = {}) {
+  constructor(
+    res: ServerResponse,
+    options: { heartbeatMs?: number; status?: number; headers?: Readonly<Record<string, string>> } = {},
+  ) {
     this.#res = res
-    res.writeHead(200, {
+    res.writeHead(options.status ?? 200, {
       'content-type': 'text/event-stream',
       'cache-control': 'no-cache, no-transform',
       'x-accel-buffering': 'no',

@@ -1,0 +1,65 @@
+/**
+ * Which folder a host workspace is: not its path, but the folder itself. A path can be made to lead elsewhere after the
+ * box was made, by anybody who may rename in it, another box included.
+ *
+ * I1  The way to it is walked name by name without following links, and the folder at its end is the one of the creation.
+ */
+import { fstatSync } from 'node:fs'
+import { Fault } from '@breakfall/faults'
+import { type OpenFolder, openFolder } from '../files/walk.ts'
+
+export type FolderIdentity = {
+  readonly dev: string
+  readonly ino: string
+  readonly bornNs: string
+  /** Device numbers may change when the machine starts anew; the other two do not. */
+  readonly machineBootId: string
+}
+
+/** Undefined where there is no folder, or a link on the way. */
+export function identify(path: string, machineBootId: string): FolderIdentity | undefined {
+  try {
+    using folder = openFolder('/', path.split('/').filter(Boolean))
+    return identityOf(folder.fd, machineBootId)
+  } catch {
+    return undefined // whoever asks says what that means
+  }
+}
+
+/** The open folder; throws where it is not the one that was meant. */
+export function openSame(path: string, meant: FolderIdentity | undefined, machineBootId: string): OpenFolder {
+  let folder: OpenFolder
+  try {
+    folder = openFolder('/', path.split('/').filter(Boolean)) // I1
+  } catch (cause) {
+    throw workspaceGone(path, 'is gone, or a link leads there now', cause)
+  }
+  if (meant !== undefined && isSame(meant, identityOf(folder.fd, machineBootId))) return folder
+  folder[Symbol.dispose]()
+  throw workspaceGone(path, 'is another folder now')
+}
+
+/** Device and inode as `stat -c %d:%i` writes them. */
+export function numbersOf(fd: number): string {
+  const { dev, ino } = fstatSync(fd, { bigint: true })
+  return `${dev}:${ino}`
+}
+
+// ---- details ----
+
+function identityOf(fd: number, machineBootId: string): FolderIdentity {
+  const { dev, ino, birthtimeNs } = fstatSync(fd, { bigint: true })
+  return { dev: String(dev), ino: String(ino), bornNs: String(birthtimeNs), machineBootId }
+}
+
+function isSame(a: FolderIdentity, b: FolderIdentity): boolean {
+  return a.ino === b.ino && a.bornNs === b.bornNs && (a.dev === b.dev || a.machineBootId !== b.machineBootId)
+}
+
+function workspaceGone(path: string, what: string, cause?: unknown): Fault {
+  return new Fault('file_not_found', {
+    cause,
+    error: `the workspace ${path} ${what}; make a box on the folder that is there now.`,
+    errorRaw: `workspace ${path} ${what}`,
+  })
+}

@@ -1,0 +1,158 @@
+/**
+ * Globs over paths, matched without backtracking: `*`, `?`, `[a-z]`, `**` between slashes and `{a,b}`. Whoever sends a
+ * pattern decides neither how long it takes nor how much memory it needs.
+ *
+ * I1  One name costs at most its length times the pattern's: a star that has to give way only ever moves forward.
+ * I2  A name that starts with a dot is matched by a pattern that says the dot, as in a shell.
+ */
+import { invalidRequest } from '@breakfall/wire'
+
+export type Glob = {
+  /** Folders that every match lies in: the parts before the first wildcard. */
+  readonly base: readonly string[]
+  matches(path: string): boolean
+  /** Whether something below a folder that deep can match. */
+  mayHold(depth: number): boolean
+}
+
+const PATTERN_CHARS_MAX = 1_000
+const ALTERNATIVES_MAX = 64
+
+export function parseGlob(pattern: string): Glob {
+  if (pattern === '' || pattern.length > PATTERN_CHARS_MAX)
+    throw refused(`a pattern of 1 to ${PATTERN_CHARS_MAX} characters`, `${pattern.length} characters`)
+  const globs = alternatives(pattern).map((one) =>
+    one
+      .split('/')
+      .filter((part) => part !== '' && part !== '.')
+      .map(parsePart),
+  )
+  const [first = []] = globs
+  const wild = first.findIndex((part) => part === ANY_DEPTH || part.some((piece) => piece.kind !== 'text'))
+  const fixed = globs.length > 1 ? [] : first.slice(0, wild === -1 ? -1 : wild)
+  return {
+    base: fixed.map((part) => (part as Part).map((piece) => (piece as { text: string }).text).join('')),
+    matches: (path) => {
+      const names = path.split('/')
+      return globs.some((parts) => matchesParts(parts, names))
+    },
+    mayHold: (depth) => globs.some((parts) => parts.includes(ANY_DEPTH) || parts.length > depth),
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+type Piece =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'one' }
+  | { readonly kind: 'star' }
+  | { readonly kind: 'set'; readonly not: boolean; readonly ranges: readonly (readonly [string, string])[] }
+type Part = readonly Piece[]
+
+const ANY_DEPTH = '**'
+
+const refused = (expected: string, got: string): Error => invalidRequest([{ field: 'glob', expected, got }])
+
+/** `{a,b}` written out; nested ones too. */
+function alternatives(pattern: string): readonly string[] {
+  const done: string[] = []
+  const open = [pattern]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const found = /\{([^{}]*,[^{}]*)\}/.exec(next)
+    if (found === null) done.push(next)
+    else
+      for (const choice of (found[1] as string).split(','))
+        open.push(next.slice(0, found.index) + choice + next.slice(found.index + found[0].length))
+    if (done.length + open.length > ALTERNATIVES_MAX)
+      throw refused(`a pattern with at most ${ALTERNATIVES_MAX} alternatives`, 'more')
+  }
+  return done
+}
+
+function parsePart(text: string): Part | typeof ANY_DEPTH {
+  if (text === ANY_DEPTH) return ANY_DEPTH
+  const pieces: Piece[] = []
+  for (let at = 0; at < text.length;) {
+    const letter = String.fromCodePoint(text.codePointAt(at) as number)
+    const set = letter === '[' ? /^\[([!^]?)(\]?[^\]]*)\]/u.exec(text.slice(at)) : null
+    if (set !== null) {
+      pieces.push({ kind: 'set', not: set[1] !== '', ranges: rangesOf(set[2] as string) })
+      at += set[0].length
+      continue
+    }
+    if (letter === '*') {
+      if (pieces.at(-1)?.kind !== 'star') pieces.push({ kind: 'star' })
+    } else pieces.push(letter === '?' ? { kind: 'one' } : { kind: 'text', text: letter })
+    at += letter.length
+  }
+  return pieces
+}
+
+function rangesOf(text: string): readonly (readonly [string, string])[] {
+  const letters = Array.from(text)
+  const ranges: (readonly [string, string])[] = []
+  for (let i = 0; i < letters.length; i += 1) {
+    const from = letters[i] as string
+    const isRange = letters[i + 1] === '-' && letters[i + 2] !== undefined
+    ranges.push([from, isRange ? (letters[i + 2] as string) : from])
+    if (isRange) i += 2
+  }
+  return ranges
+}
+
+/** Row by row: after part n, which numbers of names can have been used up. */
+function matchesParts(parts: readonly (Part | typeof ANY_DEPTH)[], names: readonly string[]): boolean {
+  let reached = new Set([0])
+  for (const [i, part] of parts.entries()) {
+    const next = new Set<number>()
+    for (const used of reached) {
+      if (part !== ANY_DEPTH) {
+        const name = names[used]
+        if (name !== undefined && matchesName(part, name)) next.add(used + 1)
+        continue
+      }
+      for (let to = used; to <= names.length && !next.has(to); to += 1) {
+        // At the end of a pattern it stands for something, not for the folder itself.
+        if (to > used || i < parts.length - 1) next.add(to)
+        if (names[to]?.startsWith('.') === true) break // I2
+      }
+    }
+    if (next.size === 0) return false
+    reached = next
+  }
+  return reached.has(names.length)
+}
+
+function matchesName(part: Part, name: string): boolean {
+  const first = part[0]
+  if (name.startsWith('.') && !(first?.kind === 'text' && first.text === '.')) return false // I2
+  const letters = Array.from(name)
+  let piece = 0
+  let at = 0
+  let star = -1
+  let from = 0
+  while (at < letters.length) {
+    const now = part[piece]
+    if (now?.kind === 'star') {
+      star = piece
+      from = at
+      piece += 1
+    } else if (now !== undefined && matchesLetter(now, letters[at] as string)) {
+      piece += 1
+      at += 1
+    } else if (star === -1) return false
+    else {
+      piece = star + 1 // I1: the last star takes one more; the ones before it never have to
+      from += 1
+      at = from
+    }
+  }
+  while (part[piece]?.kind === 'star') piece += 1
+  return piece === part.length
+}
+
+function matchesLetter(piece: Piece, letter: string): boolean {
+  if (piece.kind === 'text') return piece.text === letter
+  if (piece.kind === 'set') return piece.ranges.some(([from, to]) => from <= letter && letter <= to) !== piece.not
+  return piece.kind === 'one'
+}
