@@ -4,6 +4,7 @@ import { chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { Box, Exec, ExecEvent } from '@breakfall/wire'
@@ -179,18 +180,21 @@ export async function asProgram(
   stateDir: string,
   flags: readonly string[] = [],
   as: { uid?: number; gid?: number } = {},
+  inherits: Readonly<Record<number, number>> = {},
 ): Promise<RunnerProgram> {
   const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
   mkdirSync(stateDir, { recursive: true })
   if (as.uid !== undefined) chownSync(stateDir, as.uid, as.gid ?? as.uid)
+  const stdio: ('ignore' | 'pipe' | 'inherit' | number)[] = ['ignore', 'pipe', 'inherit']
+  for (const [at, fd] of Object.entries(inherits)) stdio[Number(at)] = fd
   const child = spawn(
     process.execPath,
     [main, '--json', '--state-dir', stateDir, '--token-file', join(stateDir, 'token'), ...flags],
-    { stdio: ['ignore', 'pipe', 'inherit'], cwd: '/', ...as },
+    { stdio: Array.from(stdio, (entry) => entry ?? 'ignore'), cwd: '/', ...as },
   )
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const line = await new Promise<string>((resolve, reject) => {
-    createInterface({ input: child.stdout }).once('line', resolve)
+    createInterface({ input: child.stdout as Readable }).once('line', resolve)
     child.once('exit', (code) => reject(new Error(`the runner ended with ${code}`)))
   })
   const { url, runnerId } = JSON.parse(line) as { url: string; runnerId: string }

@@ -1,0 +1,203 @@
+/** What a box cannot do to the host folder it works in, nor through it. */
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, test, type TestContext } from 'node:test'
+import { bwrapCommand } from '../../src/isolation/bwrap-args.ts'
+import { asProgram, inProcess, temporaryFolder, type TestRunner, until, withoutBwrap } from '../kit.ts'
+
+async function onProject(t: TestContext, files: Record<string, string | null>): Promise<[TestRunner, string]> {
+  const parent = temporaryFolder(t, 'workspace')
+  const project = join(parent, 'project')
+  mkdirSync(project)
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(join(project, text === null ? name : dirname(name)), { recursive: true })
+    if (text !== null) writeFileSync(join(project, name), text)
+  }
+  const runner = await inProcess(t, { allowWorkspace: [parent] })
+  await runner.box({ id: 'b1', workspace: project })
+  return [runner, project]
+}
+
+describe('a host folder', { skip: withoutBwrap }, async () => {
+  test('without breakfall.toml gets none from a box, shows nothing that git or cp trip over, and is left as it was', async (t) => {
+    const [runner, project] = await onProject(t, { 'a.txt': 'a' })
+    const script =
+      'echo evil > breakfall.toml; rm -f breakfall.toml; ln -sf a.txt breakfall.toml; mv a.txt breakfall.toml; test -S breakfall.toml && echo socket; cp -r . /tmp/copy && echo copied'
+    const { stdout } = await runner.run('b1', { shell: script })
+    assert.equal(stdout, 'socket\ncopied\n')
+    assert.deepEqual(readdirSync(project), ['a.txt'])
+  })
+
+  test('has its placeholder as long as one command of several runs, also over a kill -9 of the runner', async (t) => {
+    const parent = temporaryFolder(t, 'workspace')
+    const project = join(parent, 'project')
+    mkdirSync(project)
+    const flags = ['--allow-workspace', parent]
+    const stateDir = join(temporaryFolder(t), 'state')
+    const first = await asProgram(t, stateDir, flags)
+    await first.box({ id: 'b1', workspace: project })
+    await first.call('POST', 'boxes/b1/exec', { execId: 'long', shell: 'echo up; cat', stdin: 'pipe' })
+    for await (const event of first.client.execEvents('b1', 'long')) if (event.type === 'stdout') break
+    await first.run('b1', 'true')
+    assert.ok(existsSync(join(project, 'breakfall.toml')))
+    await first.kill('SIGKILL')
+    const second = await asProgram(t, stateDir, flags)
+    assert.ok(existsSync(join(project, 'breakfall.toml')))
+    await second.call('POST', 'boxes/b1/execs/long/kill')
+    assert.deepEqual(readdirSync(project), [])
+  })
+
+  test('with a .git folder has its hooks and settings guarded, there or not; a .git file too', async (t) => {
+    const attack =
+      'echo evil > .git; echo evil > .git/config; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; mv .git old; rm -rf .git/hooks .git/config'
+    const [young, folder] = await onProject(t, { '.git': null })
+    await young.run('b1', { shell: `${attack}; true` })
+    assert.deepEqual(readdirSync(join(folder, '.git')).toSorted(), ['config', 'hooks'])
+    assert.deepEqual(
+      [readFileSync(join(folder, '.git/config'), 'utf8'), readdirSync(join(folder, '.git/hooks'))],
+      ['', []],
+    )
+    const [worktree, other] = await onProject(t, { '.git': 'gitdir: elsewhere' })
+    await worktree.run('b1', { shell: `${attack}; true` })
+    assert.equal(readFileSync(join(other, '.git'), 'utf8'), 'gitdir: elsewhere')
+  })
+
+  test('takes no hooks through the files API, at any depth', async (t) => {
+    const [runner, project] = await onProject(t, { 'sub/.git': null })
+    for (const path of ['breakfall.toml', '.git', '.git/config', 'sub/.git/hooks/pre-commit', 'sub/.git/config'])
+      assert.equal((await runner.call('PUT', `boxes/b1/files/${path}`, 'x')).status, 403, path)
+    assert.equal((await runner.call('PUT', 'boxes/b1/files/sub/.git/HEAD', 'x')).status, 201)
+    assert.deepEqual(readdirSync(join(project, 'sub/.git')), ['HEAD'])
+  })
+
+  test('whose breakfall.toml is a link is not served, and says so', async (t) => {
+    const [runner, project] = await onProject(t, { 'real.toml': '' })
+    symlinkSync('real.toml', join(project, 'breakfall.toml'))
+    const { exec } = await runner.run('b1', 'rm breakfall.toml')
+    assert.deepEqual([exec.exit?.cause, exec.exit?.started], ['spawn_failed', false])
+    assert.match(exec.exit?.diagnostics[0]?.message ?? '', /breakfall\.toml/)
+    assert.ok(lstatSync(join(project, 'breakfall.toml')).isSymbolicLink())
+  })
+
+  for (const [what, swap] of [
+    ['a link', (place: string) => symlinkSync('/etc', place)],
+    ['another folder', (place: string) => mkdirSync(place)],
+    ['nothing', () => {}],
+  ] as const) {
+    test(`that became ${what} is refused: 422 for commands, 404 for files, each naming it`, async (t) => {
+      const [runner, project] = await onProject(t, {})
+      mkdirSync(`${project}-keeps-the-inode`) // so that the new one cannot have the old one's number
+      rmdirSync(project)
+      swap(project)
+      const started = await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', shell: 'ls -A' })
+      assert.deepEqual(
+        [started.status, started.json.category, started.json['reason'], started.json['boxId']],
+        [422, 'spawn_failed', 'cwd_missing', 'b1'],
+      )
+      assert.match(String(started.json['detail']), new RegExp(project))
+      assert.equal((await runner.call('GET', 'boxes/b1/execs/e1')).status, 404)
+      for (const [method, path] of [
+        ['GET', 'files'],
+        ['GET', 'files/passwd'],
+        ['PUT', 'files/x'],
+        ['DELETE', 'files/x'],
+      ] as const) {
+        const answer = await runner.call(method, `boxes/b1/${path}`, method === 'PUT' ? 'x' : undefined)
+        assert.deepEqual([answer.status, answer.json.category], [404, 'file_not_found'], `${method} ${path}`)
+        assert.match(String(answer.json['detail']), new RegExp(project))
+      }
+    })
+  }
+
+  test('that is swapped for a link again and again while commands start never shows what the link leads to', async (t) => {
+    const parent = temporaryFolder(t, 'workspace')
+    const secret = temporaryFolder(t, 'secret')
+    writeFileSync(join(secret, 'marker'), 'secret')
+    mkdirSync(join(parent, 'wide/narrow'), { recursive: true })
+    symlinkSync(secret, join(parent, 'wide/link'))
+    const runner = await inProcess(t, { allowWorkspace: [parent] })
+    await runner.box({ id: 'outer', workspace: join(parent, 'wide') })
+    await runner.box({ id: 'inner', workspace: join(parent, 'wide/narrow') })
+    await runner.call('POST', 'boxes/outer/exec', {
+      execId: 'swap',
+      shell: 'echo up; while :; do mv narrow aside; mv link narrow; mv narrow link; mv aside narrow; done',
+    })
+    for await (const event of runner.client.execEvents('outer', 'swap')) if (event.type === 'stdout') break
+    const seen = { ran: 0, refused: 0 }
+    for (let i = 0; i < 25; i += 1) {
+      const started = await runner.call('POST', 'boxes/inner/exec', { execId: `e${i}`, shell: 'ls -A; echo end' })
+      if (started.status !== 201) {
+        assert.equal(started.status, 422, started.text)
+        seen.refused += 1
+        continue
+      }
+      const { exit } = await runner.client.waitExec('inner', `e${i}`)
+      const output = (await runner.client.execOutput('inner', `e${i}`, 'stdout')).toString()
+      assert.ok(!output.includes('marker'), output)
+      if (exit?.started === true) assert.ok(output === '' || output.endsWith('end\n'), output)
+      else assert.equal(exit?.cause, 'spawn_failed')
+      seen[exit?.started === true ? 'ran' : 'refused'] += 1
+    }
+    t.diagnostic(JSON.stringify(seen))
+    await runner.call('POST', 'boxes/outer/execs/swap/kill')
+    assert.ok(seen.ran + seen.refused === 25)
+  })
+})
+
+describe('the shell at the entry of a sandbox', async () => {
+  const enter = async (numbers: string): Promise<{ code: number | null; out: string; status: string }> => {
+    const [program = '', ...args] = bwrapCommand(
+      {
+        user: { kind: 'userns', uid: 0, gid: 0, disableUserns: false },
+        cwd: '/tmp',
+        environment: { A: 'b c', PATH: '/usr/bin:/bin' },
+        entry: { workspace: '/', numbers: [{ name: '.', numbers }] },
+      },
+      ['sh', '-c', 'pwd; env | sort; test -e /proc/self/fd/8 && echo leaked'],
+    )
+    const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'ignore', ...ignored, 'pipe'], env: { EVIL: '1' } })
+    const read = async (index: number): Promise<string> =>
+      Buffer.concat(await Array.fromAsync(child.stdio[index] as AsyncIterable<Buffer>)).toString()
+    const [out, status] = await Promise.all([read(1), read(8)])
+    await until(
+      () => child.exitCode,
+      (code) => code !== null,
+    )
+    return { code: child.exitCode, out, status }
+  }
+  const ignored = ['ignore', 'ignore', 'ignore', 'ignore', 'ignore'] as const
+
+  test('starts the command in its folder, with its environment and no descriptor of ours, where the numbers are right', async () => {
+    const { dev, ino } = lstatSync('/', { bigint: true })
+    const { out, status } = await enter(`${dev}:${ino}`)
+    assert.equal(out, '/tmp\nA=b c\nPATH=/usr/bin:/bin\nPWD=/tmp\n')
+    assert.equal(status, '')
+  })
+
+  test('says refused and starts nothing where they are not', async () => {
+    assert.deepEqual(await enter('1:2'), { code: 126, out: '', status: 'refused\n' })
+  })
+})
+
+test('a descriptor that the runner inherited does not reach a box', { skip: withoutBwrap }, async (t) => {
+  const stateDir = join(temporaryFolder(t), 'state')
+  const secret = join(stateDir, '..', 'secret')
+  writeFileSync(secret, 'secret')
+  const runner = await asProgram(t, stateDir, ['--allow-isolation', 'process'], {}, { 40: openSync(secret, 'r') })
+  await runner.box({ id: 'b1' })
+  const { stdout } = await runner.run('b1', 'cat /proc/self/fd/40; ls -l /proc/self/fd')
+  assert.ok(!stdout.includes('secret'), stdout)
+  assert.match(stdout, /40 -> \/dev\/null/)
+})
