@@ -58,6 +58,10 @@ test('nothing is left for later, switched off, or focused', () => {
   assert.deepEqual(lines(/\b(?:test|it|describe)\.only\(|\bonly:\s*true/, everything), [])
 })
 
+test('no path is taken from a URL without decoding it: a checkout may stand in a folder with a space', () => {
+  assert.deepEqual(lines(/import\.meta\.url\)\.pathname/, everything), [])
+})
+
 test('every source file starts by saying what it is for', () => {
   const silent = product.filter(({ text }) => !/^(?:#!.*\n)?\s*\/\*\*/.test(text)).map(({ path }) => path)
   assert.deepEqual(silent, [])

@@ -151,6 +151,7 @@ function guarded(
   own: AbortSignal | undefined,
 ): ReadableStream<Uint8Array> {
   const reader = body.getReader()
+  let isCancelled = false
   return new ReadableStream<Uint8Array>({
     pull: async (controller) => {
       try {
@@ -163,10 +164,12 @@ function guarded(
         request.done()
         controller.close()
       } catch (error) {
+        if (isCancelled) return // nobody reads any more, and nobody needs to know why it broke
         controller.error(await verdict(supervised, error, request, address, own, 'stream')) // I1
       }
     },
     cancel: async (reason) => {
+      isCancelled = true
       request.done()
       await reader.cancel(reason)
     },

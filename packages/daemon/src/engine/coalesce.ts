@@ -65,6 +65,7 @@ export class Coalescer {
       this.#timer = undefined
       if (this.#held.length > 0) this.#flushSoon()
     }, this.#limits.ms)
+    this.#timer.unref() // it only spaces the flushes; what is held was flushed at once
     setImmediate(() => {
       this.flush().catch((error: unknown) => {
         this.#failed ??= { error } // I2
