@@ -99,6 +99,35 @@ test('a run survives its own daemon being killed, and nothing happens twice', LI
   }
 })
 
+test(
+  'a run in another folder works although the runner of a killed run, made for the first folder, is still there',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    await using other = new Place()
+    const model = await startRehearsalModel({ chunkDelayMs: 5 })
+    const env = { OPENAI_BASE_URL: model.url }
+    try {
+      const running = place.start(['run', 'count', '--json', '--model', 'rehearsal/steps-12', ...isolation], env)
+      await running.seen((line) => line['type'] === 'tool-result')
+      const { pid } = JSON.parse(readFileSync(join(place.stateDir, 'daemon.json'), 'utf8')) as { pid: number }
+      running.child.kill('SIGKILL')
+      process.kill(pid, 'SIGKILL')
+      await running.ended
+      const next = other.start(
+        ['run', 'say', '--json', '--model', 'rehearsal/steps-2', '--state-dir', place.stateDir, ...isolation],
+        env,
+      )
+      const { code, json, stderr } = await next.ended
+      assert.equal(code, 0, stderr)
+      assert.equal(result(json)['outcome'], 'finished')
+      assert.equal(readFileSync(join(other.folder, 'steps.log'), 'utf8').trim().split('\n').length, 2)
+    } finally {
+      await model.close()
+    }
+  },
+)
+
 test('Ctrl-C cancels the turn, reaches the process, and exits 130', LIMIT, async () => {
   await using place = new Place()
   const model = await scriptedModel([{ tool: 'bash', arguments: { command: 'echo started; sleep 600' } }])

@@ -38,7 +38,7 @@ export type Daemon = {
   readonly recovered: number
   /** Finds, adopts or starts the runner now. Undefined where it cannot be reached yet. */
   findRunner(): Promise<{ readonly url: string; readonly runnerId: string } | undefined>
-  /** Hands turns over, closes everything. `stopRunner` also ends the runner that this daemon started. */
+  /** Hands turns over, closes everything. `stopRunner` also ends the runner on this machine. */
   close(options?: { readonly stopRunner?: boolean }): Promise<void>
 }
 
@@ -95,7 +95,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       await service.close(Math.min(ANSWER_GRACE_MS, limits.shutdownMs))
       await parts.localModel?.stop()
       endpoint.close()
-      if (stopRunner) endpoint.stopStarted()
+      if (stopRunner) await endpoint.stopLocal()
       await store.close()
       rmSync(join(stateDir, 'daemon.json'), { force: true })
     }

@@ -4,7 +4,7 @@
  */
 import { createServer } from 'node:net'
 import { type Fault, type FaultCategory } from '@breakfall/faults'
-import { type ModelServer as Served, serveModel, toDiagnostic } from '@breakfall/supervisor'
+import { type ModelServer as Served, serveModel, sweepOrphans, toDiagnostic } from '@breakfall/supervisor'
 import type { ModelConfig } from './options.ts'
 import { within } from './engine/waiting.ts'
 
@@ -24,6 +24,7 @@ export async function startLocalModel(
   serve: NonNullable<ModelConfig['serve']>,
   options: { readonly stateDir: string; readonly now: () => number },
 ): Promise<LocalModel> {
+  sweepOrphans(options.stateDir) // a server of a daemon that was killed together with its reaper
   const [command = '', ...args] = serve.command
   const port = await freePort()
   const server = serveModel({

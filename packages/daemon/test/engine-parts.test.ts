@@ -88,6 +88,34 @@ test('a huge output is journalled as head and tail with the count of what lies b
   assert.match(rest[0]?.text ?? '', new RegExp(`${20 * line.length - head.length - tailBytes} bytes left out`))
 })
 
+test('the tail is as long as promised whatever the size of the pieces, and starts with a whole character', () => {
+  const tail = new OutputTail(OUTPUT_LIMITS.journalBytes)
+  const piece = 'ü'.repeat(30_001)
+  for (let n = 0; n < 30; n += 1) tail.take({ stream: 'stdout', text: piece })
+  const [marker, ...kept] = tail.rest()
+  const text = kept.map((entry) => entry.text).join('')
+  assert.ok(
+    Buffer.byteLength(text) > OUTPUT_LIMITS.journalBytes - 2 && Buffer.byteLength(text) <= OUTPUT_LIMITS.journalBytes,
+  )
+  assert.match(text, /^ü+$/)
+  assert.match(marker?.text ?? '', new RegExp(` ${30 * 60_002 - Buffer.byteLength(text)} bytes left out`))
+})
+
+test('the model is told of everything that it does not see, also of what the journal left out', () => {
+  const tail = new OutputTail(0)
+  const pieces = Array.from({ length: 40 }, () => 'x'.repeat(64 * 1024))
+  const head = pieces.map((text) => tail.take({ stream: 'stdout', text })).join('')
+  const told = forModel(
+    head +
+      tail
+        .rest()
+        .map(({ text }) => text)
+        .join(''),
+  )
+  const shown = told.replace(/\n\[… .* …\]\n/, '').length
+  assert.match(told, new RegExp(`\\[… ${40 * 64 * 1024 - shown} bytes left out …\\]`))
+})
+
 test('a small output is journalled whole, also when part of it was before a crash', () => {
   const tail = new OutputTail(10)
   assert.equal(tail.take({ stream: 'stderr', text: 'rest' }), 'rest')

@@ -89,8 +89,8 @@ async function soon<T>(found: Promise<T | undefined>): Promise<T | null> {
   return result ?? null
 }
 
-/** The runner of a run is ended with it. Should nobody be left to do that, it ends by itself a minute later. */
-const OWNED_RUNNER_IDLE_MS = 60_000
+/** The runner of a run is ended with it. Should nobody be left to do that, it ends by itself some minutes later. */
+const OWNED_RUNNER_IDLE_MS = 5 * 60_000
 
 function liveConfig(
   config: Config,

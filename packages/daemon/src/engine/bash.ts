@@ -32,7 +32,7 @@ export async function runBash(
   try {
     return await callRunner(ports, session, async (client, runnerId) => {
       for (;;) {
-        const execId = run === 1 ? call.execId : `${call.execId}.${run}`
+        const execId = execIdOf(call, run)
         const request: ExecRequest = { execId, shell: given.command, timeoutMs }
         try {
           await ensureBox(session, client, runnerId)
@@ -66,26 +66,31 @@ export async function runBash(
   }
 }
 
-/** Ends the exec of a call, and says what is known about it then. */
+/** Ends the exec of a call, under whichever of its ids it runs, and says what is known about it then. */
 export async function killBash(
   client: RunnerClient,
   boxId: string,
   call: Call,
   signal: AbortSignal,
 ): Promise<Exec | null> {
-  try {
-    await client.killExec(boxId, call.execId, { signal })
-    return await client.waitExec(boxId, call.execId, { signal })
-  } catch (thrown) {
-    const isNone = isFault(thrown) && (thrown.category === 'exec_not_found' || thrown.category === 'box_not_found')
-    if (isNone) return null
-    throw thrown
+  for (let run = RUNS_MAX; run >= 1; run--) {
+    const execId = execIdOf(call, run)
+    try {
+      await client.killExec(boxId, execId, { signal })
+      return await client.waitExec(boxId, execId, { signal })
+    } catch (thrown) {
+      const isNone = isFault(thrown) && (thrown.category === 'exec_not_found' || thrown.category === 'box_not_found')
+      if (!isNone) throw thrown
+    }
   }
+  return null
 }
 
 // ---- details, in the order they are used above ----
 
 const RUNS_MAX = 3
+
+const execIdOf = (call: Call, run: number): string => (run === 1 ? call.execId : `${call.execId}.${run}`)
 
 async function startExec(
   session: LiveSession,

@@ -32,12 +32,21 @@ export class OutputTail {
     this.#headLeft = 0
     this.#pieces.push(piece)
     this.#bytes += bytes
-    while (this.#bytes > OUTPUT_LIMITS.journalBytes && this.#pieces.length > 1) {
-      const gone = Buffer.byteLength(this.#pieces.shift()?.text ?? '')
-      this.#bytes -= gone
-      this.#omitted += gone
-    }
+    while (this.#bytes > OUTPUT_LIMITS.journalBytes) this.#dropOldest(this.#bytes - OUTPUT_LIMITS.journalBytes)
     return ''
+  }
+
+  /** Takes at least `bytes` off the oldest piece, or all of it where it is smaller; never half a character. */
+  #dropOldest(bytes: number): void {
+    const oldest = this.#pieces[0]
+    if (oldest === undefined) return
+    const text = Buffer.from(oldest.text)
+    let cut = Math.min(bytes, text.length)
+    while (cut < text.length && ((text[cut] ?? 0) & 0xc0) === 0x80) cut++
+    if (cut === text.length) this.#pieces.shift()
+    else this.#pieces[0] = { ...oldest, text: text.subarray(cut).toString() }
+    this.#bytes -= cut
+    this.#omitted += cut
   }
 
   /** What is journalled at the end: a marker with the count, where something was left out, and the tail. */
@@ -48,10 +57,15 @@ export class OutputTail {
   }
 }
 
-/** Head and tail of a text, with the count of what is left out between. */
+/** Head and tail of a journalled output. What is left out is counted, with what the journal itself had left out before. */
 export function forModel(text: string, charsEach: number = OUTPUT_LIMITS.modelChars): string {
   if (text.length <= charsEach * 2) return text
   const head = text.slice(0, charsEach).toWellFormed()
   const tail = text.slice(-charsEach).toWellFormed()
-  return `${head}\n[… ${text.length - charsEach * 2} characters left out …]\n${tail}`
+  const between = text.slice(charsEach, -charsEach)
+  const earlier = MARKER.exec(between)
+  const bytes = Buffer.byteLength(between) + (earlier === null ? 0 : Number(earlier[1]) - Buffer.byteLength(earlier[0]))
+  return `${head}\n[… ${bytes} bytes left out …]\n${tail}`
 }
+
+const MARKER = /\n\[… (\d+) bytes left out here; the runner keeps all of it …\]\n/

@@ -10,7 +10,15 @@ import { classify, Fault } from '@breakfall/faults'
 import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
 import { loadTokens } from '@breakfall/wire/node'
 import type { RunnerConfig } from '../options.ts'
-import { type LocalRunnerOptions, readRunnerFile, runnerTokenFile, startLocalRunner } from './local-runner.ts'
+import {
+  isGranted,
+  type LocalRunner,
+  type LocalRunnerOptions,
+  readRunnerFile,
+  runnerTokenFile,
+  startLocalRunner,
+  stopLocalRunner,
+} from './local-runner.ts'
 import { resolveUrl } from './resolver.ts'
 
 export type Place = { readonly url: string; readonly runnerId: string; readonly token: string }
@@ -27,7 +35,7 @@ export class RunnerEndpoint {
   #looking: Promise<Place> | undefined
   #clients = new Map<number, RunnerClient>()
   #isFirst = true
-  #startedPid: number | undefined
+  #local: LocalRunner | undefined
   #probedAt = Number.NEGATIVE_INFINITY
   #keepAlive: NodeJS.Timeout | undefined
 
@@ -38,11 +46,6 @@ export class RunnerEndpoint {
   /** Where it was when last seen. */
   get place(): Place | undefined {
     return this.#place
-  }
-
-  /** The process that this daemon started, if it did. */
-  get startedPid(): number | undefined {
-    return this.#startedPid
   }
 
   /** A client for the runner that the session belongs to; for any, where it has none yet. */
@@ -89,15 +92,10 @@ export class RunnerEndpoint {
     clearInterval(this.#keepAlive)
   }
 
-  /** Ends the runner that this daemon started, for an embedded daemon that goes away with its own session. */
-  stopStarted(): void {
-    if (this.#startedPid === undefined) return
-    try {
-      process.kill(this.#startedPid, 'SIGTERM')
-    } catch {
-      // It is gone already, which is what was wanted.
-    }
-    this.#startedPid = undefined
+  /** Ends the runner on this machine, for a daemon that goes away with its only session. No other daemon can use its folder. */
+  async stopLocal(): Promise<void> {
+    if (this.#local !== undefined) await stopLocalRunner(this.#options.stateDir, this.#local)
+    this.#local = undefined
   }
 
   /** Sessions of the same epoch share a client, and with it the connections. */
@@ -122,7 +120,7 @@ export class RunnerEndpoint {
     const config = await this.#options.config()
     const limit = AbortSignal.timeout(LOOK_MS)
     const url = await this.#remoteUrl(config, limit)
-    const place = url === undefined ? await this.#local(config) : await identified(url, tokenOf(config), limit)
+    const place = url === undefined ? await this.#onThisMachine(config) : await identified(url, tokenOf(config), limit)
     this.#isFirst = false
     this.#place = place
     if (url === undefined) this.#stayAlive(place)
@@ -150,16 +148,21 @@ export class RunnerEndpoint {
     return (await resolveUrl(config, signal)) ?? config.url
   }
 
-  async #local(config: RunnerConfig): Promise<Place> {
+  async #onThisMachine(config: RunnerConfig): Promise<Place> {
     const { stateDir } = this.#options
     const known = readRunnerFile(stateDir)
     if (known !== undefined) {
       const [grant] = loadTokens(config.tokenFile ?? runnerTokenFile(stateDir))
       const place = await adopted(known.url, grant?.token ?? '', known.runnerId)
-      if (place !== undefined) return place
+      if (place !== undefined && isGranted(stateDir, config)) {
+        this.#local = known
+        return place
+      }
+      // It was started for other folders: one with the right ones takes its place, and takes up what runs.
+      if (place !== undefined) await stopLocalRunner(stateDir, known)
     }
     const started = await startLocalRunner(this.#options, config)
-    this.#startedPid = started.pid
+    this.#local = started
     const [grant] = loadTokens(runnerTokenFile(stateDir))
     return { url: started.url, runnerId: started.runnerId, token: grant?.token ?? '' }
   }

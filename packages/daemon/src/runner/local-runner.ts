@@ -3,9 +3,10 @@
  * own that outlives us. Never a child to be reaped: a crash on either side must not take the other along.
  */
 import { spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { Fault } from '@breakfall/faults'
@@ -39,6 +40,34 @@ export function readRunnerFile(stateDir: string): LocalRunner | undefined {
   }
 }
 
+/** What a runner was allowed when it was started. It cannot be told more while it runs. */
+export type RunnerGrants = { readonly allowWorkspace: readonly string[]; readonly isolation: string | null }
+
+export const grantsOf = (config: RunnerConfig): RunnerGrants => ({
+  allowWorkspace: [...new Set(config.allowWorkspace ?? [])].sort(),
+  isolation: config.isolation ?? null,
+})
+
+/** Whether the runner that was started last on this folder may do all that the configuration asks for now. */
+export function isGranted(stateDir: string, config: RunnerConfig): boolean {
+  const wanted = grantsOf(config)
+  const { allowWorkspace, isolation } = readGrants(stateDir)
+  const isIsolated = wanted.isolation !== 'process' || isolation === 'process'
+  return isIsolated && wanted.allowWorkspace.every((folder) => allowWorkspace.includes(folder))
+}
+
+/** Ends the runner that its file names. What it started runs on beside it, and its successor takes that up again. */
+export async function stopLocalRunner(stateDir: string, runner: LocalRunner): Promise<void> {
+  for (let looks = 0; looks < STOP_LOOKS_MAX && readRunnerFile(stateDir)?.pid === runner.pid; looks++) {
+    try {
+      process.kill(runner.pid, looks === STOP_LOOKS_MAX / 2 ? 'SIGKILL' : looks === 0 ? 'SIGTERM' : 0)
+    } catch {
+      return // it is gone, which is what was wanted
+    }
+    await sleep(STOP_LOOK_MS)
+  }
+}
+
 /** Starts a runner and waits until it says where it listens. */
 export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConfig): Promise<LocalRunner> {
   const { stateDir } = options
@@ -49,8 +78,10 @@ export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConf
   const [program = process.execPath, ...before] = options.program ?? defaultProgram()
   const flags = ['--port', '0', '--json', '--token-file', tokenFile, '--state-dir', folder]
   flags.push('--idle-exit-ms', String(options.idleExitMs ?? IDLE_EXIT_MS))
-  for (const allowed of config.allowWorkspace ?? []) flags.push('--allow-workspace', allowed)
-  if (config.isolation === 'process') flags.push('--allow-isolation', 'process')
+  const grants = grantsOf(config)
+  writeFileSync(grantsFile(stateDir), JSON.stringify(grants), { mode: 0o600 })
+  for (const allowed of grants.allowWorkspace) flags.push('--allow-workspace', allowed)
+  if (grants.isolation === 'process') flags.push('--allow-isolation', 'process')
   const log = openSync(join(stateDir, 'runner.log'), 'a', 0o600)
   const child = spawn(program, [...before, ...flags], { detached: true, stdio: ['ignore', 'pipe', log] })
   closeSync(log)
@@ -82,6 +113,19 @@ export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConf
 }
 
 // ---- details ----
+
+const STOP_LOOK_MS = 50
+const STOP_LOOKS_MAX = 100 // five seconds: asked nicely for the first half
+
+const grantsFile = (stateDir: string): string => join(stateDir, 'runner.grants.json')
+
+function readGrants(stateDir: string): RunnerGrants {
+  try {
+    return JSON.parse(readFileSync(grantsFile(stateDir), 'utf8')) as RunnerGrants
+  } catch {
+    return { allowWorkspace: [], isolation: null } // nobody noted any: it was allowed nothing
+  }
+}
 
 /** Beside the client in the runner's package. */
 function defaultProgram(): readonly string[] {
