@@ -2,12 +2,16 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { Fault } from '@breakfall/faults'
+import type { RunnerClient } from '@breakfall/runner/client'
+import type { Exec } from '@breakfall/wire'
+import { killBash } from '../src/engine/bash.ts'
 import { Coalescer } from '../src/engine/coalesce.ts'
 import type { Draft } from '../src/engine/live-session.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
 import { lookDelayMs, resumeTime, wakeKind } from '../src/engine/wake.ts'
 import { Secrets } from '../src/secrets.ts'
+import type { Call } from '../src/turn/state.ts'
 
 const draft = (part: string): Draft => ({ type: 'text-delta', turnId: 't', part })
 const samePart = (part: string) => (held: Draft) => held['part'] === part
@@ -114,6 +118,23 @@ test('the model is told of everything that it does not see, also of what the jou
   )
   const shown = told.replace(/\n\[… .* …\]\n/, '').length
   assert.match(told, new RegExp(`\\[… ${40 * 64 * 1024 - shown} bytes left out …\\]`))
+})
+
+test('a cancel ends the exec under whichever of its ids it runs, the newest first', async () => {
+  const asked: string[] = []
+  const found = 'call.2'
+  const exec = (execId: string): Exec => ({ execId }) as Exec
+  const client = {
+    killExec: async (_boxId: string, execId: string) => {
+      asked.push(execId)
+      if (execId !== found) throw new Fault('exec_not_found')
+      return exec(execId)
+    },
+    waitExec: async (_boxId: string, execId: string) => exec(execId),
+  } as unknown as RunnerClient
+  const ended = await killBash(client, 'box', { execId: 'call' } as Call, AbortSignal.timeout(1_000))
+  assert.equal(ended?.execId, found)
+  assert.deepEqual(asked, ['call.3', 'call.2'])
 })
 
 test('a small output is journalled whole, also when part of it was before a crash', () => {

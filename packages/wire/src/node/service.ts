@@ -217,14 +217,18 @@ function listen(server: Server, port: number, host: string): Promise<{ url: stri
   })
 }
 
+const IDLE_SWEEP_MS = 20
+
 async function close(server: Server, sockets: ReadonlySet<Socket>, graceMs: number): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve())
   })
-  server.closeIdleConnections()
+  // A kept-alive connection counts as idle only a moment after its last answer, so one sweep would leave it to the grace.
+  const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS)
   const timer = setTimeout(() => {
     for (const socket of sockets) socket.destroy()
   }, graceMs)
   await closed
+  clearInterval(sweep)
   clearTimeout(timer)
 }
