@@ -24,13 +24,14 @@ export function* answerFrames(chunks: number, stamped = false): Iterable<string>
   yield '[DONE]'
 }
 
-/** `chunks` and the pause after each (none: 0, and then as fast as it goes) come with the request's query. */
+/** `chunks` and the pause after each (none: 0, and then as fast as it goes) come with the request's query, or first in its path: `/c400-p3/…`. */
 export async function startStreamServer(): Promise<string> {
   const server = createServer((req, res) => {
     req.resume()
-    const query = new URL(req.url ?? '/', 'http://x').searchParams
-    const chunks = Number(query.get('chunks') ?? 1_000)
-    const pauseMs = Number(query.get('pauseMs') ?? 0)
+    const { searchParams: query, pathname } = new URL(req.url ?? '/', 'http://x')
+    const inPath = /^\/c(\d+)-p(\d+)\//.exec(pathname)
+    const chunks = Number(inPath?.[1] ?? query.get('chunks') ?? 1_000)
+    const pauseMs = Number(inPath?.[2] ?? query.get('pauseMs') ?? 0)
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     void (async () => {
       let batch = ''
