@@ -49,7 +49,7 @@ export const agents: Player = {
       else if (event.data.type === 'response_done') texts.push(text)
     }
     await result.completed
-    if (result.error !== null && result.error !== undefined) throw result.error
+    if (result.error !== null && result.error !== undefined) throw new Error('the run failed', { cause: result.error })
     return { texts }
   },
 }
