@@ -325,7 +325,7 @@ export class Exec {
     const claimed = this.#isSpawned
     const durationMs =
       this.#spawnedMonotonicMs === undefined ? 0 : this.setup.clock.monotonicMs() - this.#spawnedMonotonicMs
-    if (claimed) await this.#endTree()
+    const left = claimed ? await this.#endTree() : []
     this.setup.onTreeEnd()
     if (claimed && this.#startedAtMs === null) this.#begin()
     for (const reader of this.#readers) {
@@ -341,10 +341,10 @@ export class Exec {
     } catch (error) {
       this.#diskRefused(error)
     }
-    this.#finish(claimed, durationMs)
+    this.#finish(claimed, durationMs, left)
   }
 
-  #finish(claimed: boolean, durationMs: number): void {
+  #finish(claimed: boolean, durationMs: number, left: readonly number[]): void {
     const facts = {
       level: this.setup.level,
       status: this.#status,
@@ -352,7 +352,7 @@ export class Exec {
       ended: this.#ended,
       oomKills: this.setup.group?.oomKills() ?? 0,
       durationMs,
-      survivors: claimed ? this.#tree.survivors() : [],
+      survivors: this.#tree.survivors(left),
       stdoutBytes: this.#log.bytes('stdout'),
       stderrBytes: this.#log.bytes('stderr'),
       truncated: this.#truncated,
@@ -384,12 +384,15 @@ export class Exec {
     }
   }
 
-  /** What an exec leaves running ends with it. */
-  async #endTree(): Promise<void> {
-    for (let waitedMs = 0; this.#tree.remaining().length > 0 && waitedMs < RUNNER_DEFAULTS.treeEndMs; waitedMs += 5) {
+  /** What an exec leaves running ends with it. Whatever is left even so is returned. */
+  async #endTree(): Promise<readonly number[]> {
+    let left = this.#tree.remaining()
+    for (let waitedMs = 0; left.length > 0 && waitedMs < RUNNER_DEFAULTS.treeEndMs; waitedMs += 5) {
       this.#tree.kill()
       await sleep(5)
+      left = this.#tree.remaining()
     }
+    return left
   }
 
   #detach(): void {

@@ -32,7 +32,8 @@ export function markedProcesses(mark: string, except: readonly number[]): readon
   const pids = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-  return pids.filter((pid) => !except.includes(pid) && hasMark(pid, mark))
+  const seen = (pid: number): boolean => read(`/proc/${pid}/environ`)?.includes(mark) === true // one look rules out nearly all
+  return pids.filter((pid) => !except.includes(pid) && seen(pid) && hasMark(pid, mark))
 }
 
 /** False where there is nobody to get it. */

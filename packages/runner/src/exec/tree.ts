@@ -75,10 +75,9 @@ export class ProcessTree {
     return [...found]
   }
 
-  survivors(): readonly { readonly pid: number; readonly command: string }[] {
-    return this.remaining()
-      .slice(0, SURVIVORS_MAX)
-      .map((pid) => ({ pid, command: commandOf(pid) }))
+  /** Names what `remaining` found. */
+  survivors(remaining: readonly number[]): readonly { readonly pid: number; readonly command: string }[] {
+    return remaining.slice(0, SURVIVORS_MAX).map((pid) => ({ pid, command: commandOf(pid) }))
   }
 
   #isLeaderThere(): boolean {

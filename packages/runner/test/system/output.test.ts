@@ -30,7 +30,7 @@ function assertOrder(events: readonly ExecEvent[]): void {
 describe('the output of an exec', { skip: withoutBwrap }, async () => {
   for (const [level, execs] of [
     ['bwrap', 100],
-    ['process', 400],
+    ['process', 200],
   ] as const) {
     // 4,000 of them are run by bench/runner.ts, which takes its time.
     test(`${execs} short execs, 20 at a time at level ${level}, lose nothing (seed: drain race)`, async (t) => {
