@@ -101,7 +101,13 @@ async function serve(options: RunnerOptions, stateDir: string, lock: { release()
   const sweeper = setInterval(() => sweepAll(boxes, host, trouble), RUNNER_DEFAULTS.sweepMs)
   sweeper.unref()
   const { runnerId, bootId, version } = identity
-  announce(stateDir, { url, runnerId, pid: process.pid, startTime: startTimeOf(process.pid), bootId, version })
+  try {
+    announce(stateDir, { url, runnerId, pid: process.pid, startTime: startTimeOf(process.pid), bootId, version })
+  } catch (error) {
+    // A full disk must not keep it from serving: removing a box is what makes room. Whoever started it knows the address.
+    withdraw(stateDir)
+    trouble('the address could not be written into the state folder', error)
+  }
 
   let closed: Promise<void> | undefined
   const close = (): Promise<void> => {

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { atEnd, inProcess, temporaryFolder, withoutBwrap, withoutRoot } from '../kit.ts'
+import { atEnd, inProcess, temporaryFolder, until, withoutBwrap, withoutRoot } from '../kit.ts'
 
 describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
   test('full in the middle of output: the exec ends, says why, keeps what was written; then 507, and all is well with room', async (t) => {
@@ -34,6 +34,30 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
     assert.equal((await runner.call('GET', '/v1/health')).status, 200)
     execFileSync('mount', ['-o', 'remount,size=16m', stateDir])
     assert.equal((await runner.run('b1', { execId: 'more', shell: 'echo again' })).stdout, 'again\n')
+  })
+
+  test('full at the start: the runner serves what it knows, and removing a box makes room', async (t) => {
+    const folder = temporaryFolder(t)
+    const stateDir = join(folder, 'state')
+    mkdirSync(stateDir)
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', stateDir])
+    atEnd(t, () => void execFileSync('umount', ['-l', stateDir]))
+    const tokenFile = join(folder, 'token')
+    const first = await inProcess(t, { stateDir, tokenFile })
+    await first.box({ id: 'b1' })
+    await first.box({ id: 'big' })
+    await first.run('big', { shell: 'head -c 50000000 /dev/zero' })
+    await first.close()
+    await fillUp(stateDir)
+    const told: string[] = []
+    const second = await inProcess(t, { stateDir, tokenFile, onTrouble: (line) => void told.push(line) })
+    assert.match(told.join('\n'), /ENOSPC/)
+    assert.equal((await second.call('DELETE', 'boxes/big')).status, 204)
+    await until(
+      async () => (await second.call('POST', 'boxes/b1/exec', { execId: 'e1', command: ['true'] })).status,
+      (status) => status === 201,
+    )
+    assert.equal((await second.client.waitExec('b1', 'e1')).exit?.code, 0)
   })
 
   test('a box whose record is damaged is neither gone nor running; others are as they were; it can be removed', async (t) => {
