@@ -5,7 +5,7 @@
  * I2  Nothing outside the checkout is touched, but for `apt` where the caller asks for it, as root, on Debian.
  * I3  What could not be done is said in one plain sentence; only what the caller cannot do without is an error.
  */
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join, relative } from 'node:path'
@@ -69,6 +69,24 @@ export function wantDebian(command, packageName) {
   return install() ? null : `apt-get could not install ${packageName}`
 }
 
+/** Runs the rest as a process that has the terminal: signals are its own business, and its exit code is ours. */
+export function become(node, args, cwd) {
+  const child = spawn(node, args, { stdio: 'inherit', cwd, env: environment() })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    // Ctrl-C reaches the child by itself; what is sent to us alone is passed on.
+    process.on(signal, () => signal !== 'SIGINT' && child.kill(signal))
+  }
+  child.on('error', (error) => {
+    say(`could not run ${node}: ${error.message}`)
+    process.exitCode = 1
+  })
+  child.on('exit', (code, signal) => {
+    process.exitCode = code ?? 128 + (SIGNAL_NUMBERS[signal] ?? 0)
+  })
+}
+
+const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGKILL: 9, SIGTERM: 15 }
+
 /** Runs a step to its end under the checkout's Node and returns its exit code. */
 export function step(command, args, options = {}) {
   const done = spawnSync(command, args, { stdio: 'inherit', cwd: root, env: environment(), ...options })
@@ -119,14 +137,13 @@ function withoutNpmSettings() {
 }
 
 function nodeFor() {
-  if (isWanted(process.versions.node)) return process.execPath
-  const home = join(modules, '.node', NODE_PINNED)
+  const home = join(root, '.node', NODE_PINNED) // not in node_modules, which `npm ci` empties under the Node that runs it
   const name = `node-${process.platform}-${process.arch}`
   const binary = join(home, 'node_modules', name, 'bin', 'node')
+  const isOurs = process.execPath === binary
+  if (isWanted(process.versions.node) && !isOurs) return process.execPath
   if (!existsSync(binary)) {
-    say(
-      `this is Node ${process.versions.node}; fetching Node ${NODE_PINNED} into node_modules (the system's stays as it is)`,
-    )
+    say(`this is Node ${process.versions.node}; fetching Node ${NODE_PINNED} into .node (the system's stays as it is)`)
     mkdirSync(home, { recursive: true })
     writeFileSync(join(home, 'package.json'), '{"private":true}\n')
     npm(

@@ -33,11 +33,12 @@ beforeEach(() => {
   // Stands in for npm: notes its arguments, makes the folder that `npm ci` would, and fails where told to.
   writeFileSync(
     join(checkout, 'npm.mjs'),
-    `import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
+    `import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
      import { join } from 'node:path'
      const args = process.argv.slice(2)
      appendFileSync(${JSON.stringify(join(checkout, 'calls'))}, JSON.stringify(args) + '\\n')
      if (process.env.NPM_FAILS) process.exit(7)
+     if (args[0] === 'ci') rmSync('node_modules', { recursive: true, force: true })
      mkdirSync('node_modules/.bin', { recursive: true })
      const prefix = args[args.indexOf('--prefix') + 1]
      if (args.includes('--prefix')) {
@@ -102,10 +103,22 @@ test('a start installs run-time packages only, and a test the rest; a start afte
 test('an old Node fetches its own Node 24, once, and links it by a path that survives moving the checkout', () => {
   const first = setUp(true, { node: '20.20.2' })
   assert.match(first.said, /this is Node 20\.20\.2; fetching Node 24/)
-  assert.match(first.node, /node_modules\/\.node\/24\.[\d.]+\/node_modules\/node-[a-z0-9]+-[a-z0-9]+\/bin\/node$/)
+  assert.match(first.node, /\/\.node\/24\.[\d.]+\/node_modules\/node-[a-z0-9]+-[a-z0-9]+\/bin\/node$/)
   assert.ok(!readlinkSync(join(checkout, 'node_modules/.bin/node')).startsWith('/'))
   setUp(true, { node: '20.20.2' })
   assert.equal(calls().length, 2)
+})
+
+test('a start and then a test on an old Node fetch it once: what npm ci empties does not hold it', () => {
+  const first = setUp(false, { node: '20.20.2' })
+  const second = setUp(true, { node: '20.20.2' })
+  assert.equal(second.node, first.node)
+  assert.ok(existsSync(second.node))
+  assert.ok(existsSync(join(checkout, 'node_modules/.bin/node')), 'npm scripts find it again')
+  assert.deepEqual(
+    calls().map(([command]) => command),
+    ['ci', 'install', 'ci'],
+  )
 })
 
 test('a Node that is new enough is used as it is', () => {
