@@ -64,18 +64,14 @@ test('the temporary folders of a box are folders to start in and to run from', L
   }
 })
 
-test('guarded files that are not there yet cannot be made in the box either', LIMIT, async (t) => {
+test('hooks and settings of git that are not there yet cannot be made in the box either', LIMIT, async (t) => {
   if (!needsSandbox(t)) return
   const project = folder('allowed/young')
   folder('allowed/young/.git')
   const box = await runner.box({ workspace: project })
-  for (const attack of [
-    'echo evil > breakfall.toml',
-    'mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit',
-    'echo evil > .git/config',
-  ])
+  for (const attack of ['mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit', 'echo evil > .git/config'])
     await runner.run(box, { shell: `(${attack}) 2>/dev/null` })
-  for (const path of ['breakfall.toml', '.git/hooks/pre-commit', '.git/config']) {
+  for (const path of ['.git/hooks/pre-commit', '.git/config']) {
     const there = existsSync(join(project, path)) ? readFileSync(join(project, path), 'utf8') : ''
     assert.equal(there, '', `${path} is on the host`)
   }

@@ -5,7 +5,6 @@ import type { SpawnQueue } from './exec/spawn-queue.ts'
 import type { Cgroups } from './isolation/cgroup.ts'
 import type { HostLayout } from './isolation/host.ts'
 import type { Isolation } from './isolation/probe.ts'
-import type { Placeholders } from './box/guards.ts'
 import type { WorkspaceRules } from './box/workspace.ts'
 
 export type RunnerHost = {
@@ -23,9 +22,6 @@ export type RunnerHost = {
   readonly sleep: string
   /** Descriptors that children must not get. */
   readonly inherited: readonly number[]
-  /** Path of a socket that nobody listens on; stands in a box for what must not be there. */
-  readonly nothing: string
-  readonly placeholders: Placeholders
   readonly retention: Retention
   readonly boxesMax: number
   readonly machine: { readonly cpus: number; readonly memoryMb: number }

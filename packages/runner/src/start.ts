@@ -8,7 +8,6 @@ import { createService, loadTokens } from '@breakfall/wire/node'
 import { authorize } from './api/access.ts'
 import { runnerRoutes } from './api/handlers.ts'
 import { Boxes } from './box/boxes.ts'
-import { Placeholders } from './box/guards.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { RUNNER_DEFAULTS } from './defaults.ts'
 import { FifoPool } from './exec/fifo-pool.ts'
@@ -21,7 +20,6 @@ import { findProgram, type Isolation, probeIsolation, USUAL_FOLDERS } from './is
 import { RunnerMetrics } from './metrics.ts'
 import { makeFolder } from './state/disk.ts'
 import { inheritedDescriptors } from './state/inherited.ts'
-import { makeNothing } from './state/nothing.ts'
 import { announce, type Identity, lockFolder, readIdentity, withdraw } from './state/identity.ts'
 
 export type RunnerOptions = {
@@ -174,8 +172,6 @@ async function readHost(
     setsid: program('setsid'),
     sleep: program('sleep'),
     inherited: inheritedDescriptors(),
-    nothing: await makeNothing(stateDir),
-    placeholders: new Placeholders(),
     retention: {
       ms: RUNNER_DEFAULTS.retentionMs,
       bytesPerBox: RUNNER_DEFAULTS.retentionBytesPerBox,

@@ -13,7 +13,6 @@ import { isoTime } from '../clock.ts'
 import { Exec } from '../exec/exec.ts'
 import { EXEC_FILES, type ExecReservation, type FilledRequest, makeExecFolder } from '../exec/folder.ts'
 import { Reservations } from '../exec/reservations.ts'
-import type { OpenFolder } from '../files/walk.ts'
 import type { RunnerHost } from '../host.ts'
 import { checkRunnable } from '../isolation/lookup.ts'
 import { BoxExecs, type ExecView } from './execs.ts'
@@ -21,7 +20,6 @@ import { launch, type LaunchPlan, planLaunch } from './launch.ts'
 import { commandOfRequest, fillRequest, requestHash } from './request.ts'
 import { mayFollow, requireRunning, wrongState } from './states.ts'
 import { type BoxPaths, saveBox, type StoredBox } from './stored.ts'
-import { openSame } from './workspace-identity.ts'
 
 const STOP_GRACE_MS_MAX = 1_000 // who stops a box waits for it
 
@@ -223,10 +221,6 @@ export class Box {
     const group =
       cgroups.holdsTrees || cgroups.has('memory') ? cgroups.execGroup(this.groupName, reservation.execId) : undefined
     const mark = `${runnerId}/${this.prefix}/${this.id}/${reservation.execId}`
-    const { hostWorkspace, hostIdentity } = this.stored
-    const open = (): OpenFolder => openSame(hostWorkspace, hostIdentity, clock.machineBootId)
-    const isGuarded = this.record.workspace.kind === 'host' && this.record.isolation.level === 'bwrap'
-    if (isGuarded) this.#host.placeholders.enter(hostWorkspace)
     const exec: Exec = new Exec({
       boxId: this.id,
       folder,
@@ -246,9 +240,6 @@ export class Box {
           joins: group?.joins ?? [],
           mark,
         })
-      },
-      onTreeEnd: () => {
-        if (isGuarded) this.#host.placeholders.leave(hostWorkspace, open)
       },
       onEnd: (_, end) => {
         this.execs.addFinished(reservation.execId, end, reservation.hash, false)

@@ -156,7 +156,7 @@ function sandboxPlan(host: RunnerHost, plan: LaunchPlan): BwrapPlan {
   const { hostWorkspace: workspace, hostIdentity, uid, gid } = box
   const folder = openSame(workspace, hostIdentity, host.clock.machineBootId)
   const owner = process.getuid?.() === 0 ? { uid, gid } : undefined
-  const { mounts, numbers } = guardWorkspace(folder, workspace, host.nothing, owner)
+  const { mounts, numbers } = guardWorkspace(folder, workspace, owner)
   return { view: withGuards(view, workspace, mounts), user, network, cwd, environment, entry: { workspace, numbers } }
 }
 

@@ -326,7 +326,6 @@ export class Exec {
     const durationMs =
       this.#spawnedMonotonicMs === undefined ? 0 : this.setup.clock.monotonicMs() - this.#spawnedMonotonicMs
     const left = claimed ? await this.#endTree() : []
-    this.setup.onTreeEnd()
     if (claimed && this.#startedAtMs === null) this.#begin()
     for (const reader of this.#readers) {
       try {

@@ -19,7 +19,5 @@ export type ExecSetup = {
   readonly queue: SpawnQueue
   /** Starts the keeper. Throws where no process can be made. */
   readonly spawn: () => ChildProcess
-  /** When nothing of it runs any more, before anybody is told. */
-  readonly onTreeEnd: () => void
   readonly onEnd: (exec: Exec, end: ExecEnd) => void
 }
