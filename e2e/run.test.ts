@@ -128,6 +128,80 @@ test(
   },
 )
 
+test('with a daemon up, runs in any folder of the user work, also two at once', LIMIT, async () => {
+  await using place = new Place()
+  await using other = new Place()
+  const model = await startRehearsalModel({ chunkDelayMs: 5 })
+  const env = { OPENAI_BASE_URL: model.url }
+  try {
+    const flags = ['--json', '--state-dir', place.stateDir]
+    const daemon = place.start(
+      ['up', ...flags, '--model', 'rehearsal/steps-4', ...(hasSandbox ? [] : ['--allow-isolation', 'process'])],
+      env,
+    )
+    await daemon.seen((line) => line['event'] === 'listening')
+    const both = await Promise.all([
+      place.run(['run', 'count', ...flags, ...isolation], env),
+      other.run(['run', 'count', ...flags, ...isolation], env),
+    ])
+    for (const { code, json, stderr } of both) {
+      assert.equal(code, 0, stderr)
+      assert.match(stderr, /using the daemon at/)
+      assert.equal(result(json)['outcome'], 'finished')
+    }
+    for (const { folder } of [place, other])
+      assert.equal(readFileSync(join(folder, 'steps.log'), 'utf8').trim().split('\n').length, 4)
+  } finally {
+    await model.close()
+  }
+})
+
+test('a run follows a daemon that was killed and came back at another port', LIMIT, async () => {
+  await using place = new Place()
+  const model = await startRehearsalModel({ chunkDelayMs: 5 })
+  const env = { OPENAI_BASE_URL: model.url }
+  try {
+    const up = [
+      'up',
+      '--json',
+      '--state-dir',
+      place.stateDir,
+      '--model',
+      'rehearsal/steps-8',
+      ...(hasSandbox ? [] : ['--allow-isolation', 'process']),
+    ]
+    const first = place.start(up, env)
+    await first.seen((line) => line['event'] === 'listening')
+    const running = place.start(['run', 'count', '--json', '--state-dir', place.stateDir, ...isolation], env)
+    await running.seen((line) => line['type'] === 'tool-result')
+    first.child.kill('SIGKILL')
+    await first.ended
+    await place.start(up, env).seen((line) => line['event'] === 'listening')
+    const { code, json, stderr } = await running.ended
+    assert.equal(code, 0, stderr)
+    assert.equal(result(json)['outcome'], 'finished')
+    assert.equal(readFileSync(join(place.folder, 'steps.log'), 'utf8').trim().split('\n').length, 8)
+  } finally {
+    await model.close()
+  }
+})
+
+test(
+  'a server that does not list its models needs a name, and that is said before anything is asked',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const door = await keyedDoor('http://127.0.0.1:9/v1', 'right')
+    const { code, stderr } = await place.run(['run', 'x'], {
+      OPENAI_BASE_URL: `${door.url}/v1`,
+      OPENAI_API_KEY: 'wrong',
+    })
+    assert.equal(code, 2)
+    assert.match(stderr, /does not list its models, so name one: --model NAME/)
+    door.close()
+  },
+)
+
 test('Ctrl-C cancels the turn, reaches the process, and exits 130', LIMIT, async () => {
   await using place = new Place()
   const model = await scriptedModel([{ tool: 'bash', arguments: { command: 'echo started; sleep 600' } }])

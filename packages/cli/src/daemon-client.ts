@@ -36,6 +36,10 @@ export class DaemonClient {
     return this.#address.url
   }
 
+  get address(): DaemonAddress {
+    return this.#address
+  }
+
   async health(): Promise<{ readonly status: string; readonly version?: string }> {
     return this.#call('GET', '/v1/health')
   }

@@ -1,23 +1,27 @@
 /**
- * What an error text, a log, an exit code or a fault report means. Pure: text in, one fault report out.
+ * What an error text, a log, an exit code, a category's name or a fault report means. Pure: text in, one fault report out.
  * Nothing recognised is `other` without diagnostics: a guess would be worse than none.
  */
 import {
   type Boundary,
   classify,
+  EXIT_CODES,
   Fault,
+  type FaultCategory,
   faultFrom,
   type FaultReport,
+  isFaultCategory,
   isFaultReport,
   type ResponseEvidence,
 } from '@breakfall/faults'
-import { diagnose, diagnoseExit, readExit, toDiagnostic } from '@breakfall/supervisor'
+import { describeExit, diagnose, diagnoseExit, readExit, toDiagnostic } from '@breakfall/supervisor'
 
 export type Explanation = {
   readonly report: FaultReport
   /** How it was recognised, for people. */
   readonly by:
     | 'a fault report'
+    | "a category's name"
     | "a provider's error"
     | 'known signatures'
     | 'an exit status'
@@ -29,6 +33,8 @@ export type Explanation = {
 export function explain(text: string, boundary: Boundary = 'model'): Explanation {
   const trimmed = text.trim()
   return (
+    fromCategory(trimmed) ??
+    fromBareNumber(trimmed) ??
     fromJson(trimmed, boundary) ??
     fromSignatures(trimmed) ??
     fromErrorCode(trimmed, boundary) ??
@@ -42,6 +48,21 @@ export function explain(text: string, boundary: Boundary = 'model'): Explanation
 }
 
 // ---- details, in the order they are used above ----
+
+/** A name of our table, alone or as we print it: `model_stream_stalled: no byte for 300 s`. */
+function fromCategory(text: string): Explanation | undefined {
+  const found = /^([a-z]+(?:_[a-z]+)*)(?:: *(\S.*))?$/.exec(text)
+  const [, category, raw] = found ?? []
+  if (!isFaultCategory(category)) return undefined
+  // A log line may well begin with one of the plain words among them, such as "forbidden: …".
+  if (raw !== undefined && !category.includes('_')) return undefined
+  return { report: new Fault(category, { errorRaw: raw }).report, by: "a category's name" }
+}
+
+/** Exit codes end at 255, so 429 alone is still an HTTP status. */
+function fromBareNumber(text: string): Explanation | undefined {
+  return /^\d{1,3}$/.test(text) && Number(text) <= 255 ? exitExplained(text, Number(text), null) : undefined
+}
 
 function fromJson(text: string, boundary: Boundary): Explanation | undefined {
   for (const value of jsonValues(text)) {
@@ -86,14 +107,30 @@ function fromSignatures(text: string): Explanation | undefined {
   const diagnostics = diagnose(text)
   const [first] = diagnostics
   if (first === undefined) return undefined
-  const error = `${first.message}${first.advice === '' ? '' : `; ${first.advice}`}`
   const report = new Fault('process_failed', {
-    error,
-    errorRaw: first.evidence[0] ?? text,
+    error: headline(first.message, first.advice),
+    errorRaw: matchingLine(first) ?? text,
     diagnostics,
     next: first.retry === 'never' ? 'never' : 'restart',
   }).report
   return { report, by: 'known signatures' }
+}
+
+/** The advice alone where it says again what the message says. */
+function headline(message: string, advice: string): string {
+  if (advice === '') return message
+  const [begin = ''] = advice.split(/[.;](?:\s|$)/)
+  const said = new Set(wordsOf(begin))
+  return wordsOf(message).every((word) => said.has(word)) ? advice : `${message}. ${advice}`
+}
+
+const FILLERS = new Set(['a', 'an', 'the', 'it', 'its', 'is', 'was', 'are', 'this', 'that', 'of'])
+const wordsOf = (text: string): readonly string[] =>
+  (text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).filter((word) => !FILLERS.has(word))
+
+/** Evidence holds the lines around it as well. */
+function matchingLine({ id, evidence }: FaultReport['diagnostics'][number]): string | undefined {
+  return evidence.find((line) => diagnose(line).some((found) => found.id === id)) ?? evidence[0]
 }
 
 function fromErrorCode(text: string, boundary: Boundary): Explanation | undefined {
@@ -124,13 +161,58 @@ function fromHttpStatus(text: string, boundary: Boundary): Explanation | undefin
 function fromExit(text: string): Explanation | undefined {
   const found = /\b(?:exit(?:ed)?(?: with)?(?: code| status)?|code)[:= ]+(\d{1,3})\b/i.exec(text)
   const signal = /\b(?:signal|killed by)[:= ]+(SIG[A-Z]+)\b/i.exec(text)?.[1]
-  const code = found?.[1] === undefined ? (/^\d{1,3}$/.test(text) ? Number(text) : null) : Number(found[1])
-  if (code === null && signal === undefined) return undefined
-  const diagnosis = diagnoseExit(readExit(signal === undefined ? code : null, signal?.toUpperCase() ?? null))
-  const diagnostics = diagnosis === undefined ? [] : [toDiagnostic(diagnosis)]
-  const error = diagnosis === undefined ? undefined : `${diagnosis.message}; ${diagnosis.advice}`
-  return { report: new Fault('process_failed', { error, errorRaw: text, diagnostics }).report, by: 'an exit status' }
+  if (found === null && signal === undefined) return undefined
+  return exitExplained(text, found === null ? null : Number(found[1]), signal?.toUpperCase() ?? null)
 }
+
+/** Read as a shell would report it: above 128 the code names the signal that ended the program. */
+function exitExplained(text: string, code: number | null, signal: string | null): Explanation {
+  const status = readExit(signal === null ? code : null, signal, 'sh')
+  const diagnosis = diagnoseExit(status, 'sh') ?? diagnoseExit(status)
+  const ours = signal === null ? OUR_EXITS.get(code) : undefined
+  const sentences = [
+    status.signal === null ? '' : `the program ${describeExit(status)}.`,
+    diagnosis?.advice.replace(/^Exit code \d+: /, '') ?? '',
+    ours === undefined ? '' : `From breakfall itself it means: ${ours.means}.`,
+  ].filter((sentence) => sentence !== '')
+  if (sentences.length === 0) sentences.push('the code alone does not tell why; the end of what it printed may.')
+  const report = new Fault(ours?.category ?? 'process_failed', {
+    error: (signal === null ? `exit code ${code}: ` : '') + sentences.join(' '),
+    errorRaw: text,
+    next: ours !== undefined || diagnosis?.retry === 'never' ? 'never' : undefined,
+    diagnostics: diagnosis === undefined ? [] : [toDiagnostic(diagnosis)],
+  }).report
+  return { report, by: 'an exit status' }
+}
+
+const OUR_EXITS: ReadonlyMap<number | null, { readonly means: string; readonly category: FaultCategory }> = new Map([
+  [EXIT_CODES.finished, { means: 'finished', category: 'other' }],
+  [EXIT_CODES.failed, { means: 'the turn failed, and trying again would not help', category: 'process_failed' }],
+  [EXIT_CODES.usage, { means: 'wrong usage or configuration; see --help', category: 'invalid_request' }],
+  [
+    EXIT_CODES.transient,
+    {
+      means: 'the turn is parked, or the trouble will pass; go on later with: breakfall run --continue',
+      category: 'process_failed',
+    },
+  ],
+  [
+    EXIT_CODES.credentials,
+    {
+      means: 'credentials are missing or were refused; set the key or the token, then go on',
+      category: 'process_failed',
+    },
+  ],
+  [
+    EXIT_CODES.budget,
+    { means: 'a budget was spent: tries, waiting, steps, a quota or a deadline', category: 'process_failed' },
+  ],
+  [
+    EXIT_CODES.unreachable,
+    { means: 'the daemon or the runner is not reachable; breakfall doctor tells why', category: 'daemon_unreachable' },
+  ],
+  [EXIT_CODES.cancelled, { means: 'somebody cancelled it', category: 'cancelled' }],
+])
 
 const lineWith = (text: string, part: string): string =>
   text

@@ -9,6 +9,8 @@ export type ModelChoice = {
   readonly profile: string | undefined
   /** A sentence for people. */
   readonly because: string
+  /** Nobody named the model, and the server did not list any. */
+  readonly isGuessed: boolean
 }
 
 /** Local servers by their usual ports. */
@@ -23,53 +25,46 @@ type Env = Readonly<Record<string, string | undefined>>
 export async function chooseModel(
   loaded: LoadedConfig,
   env: Env,
-  listModels: (baseUrl: string) => Promise<readonly string[] | undefined>,
+  listModels: (baseUrl: string, options?: ListOptions) => Promise<readonly string[] | undefined>,
 ): Promise<ModelChoice | undefined> {
   const { model } = loaded.config
+  const named = async (baseUrl: string, apiKey: string | undefined): Promise<{ name: string; isGuessed: boolean }> => {
+    const name = model?.name ?? (await listModels(baseUrl, { apiKey, timeoutMs: NAMED_MS }))?.[0]
+    return { name: name ?? 'default', isGuessed: name === undefined }
+  }
   if (model?.baseUrl !== undefined) {
     const api = model.api ?? (/anthropic\.com/.test(model.baseUrl) ? 'anthropic-messages' : 'openai-chat')
-    const name = model.name ?? (await listModels(model.baseUrl))?.[0] ?? 'default'
+    const apiKey = keyOf(model.apiKeyEnv, api, env)
+    const because = `configured (${loaded.origins.get('model.baseUrl') ?? 'config'})`
     return {
       baseUrl: model.baseUrl,
-      name,
+      ...(await named(model.baseUrl, apiKey)),
       api,
-      apiKey: keyOf(model.apiKeyEnv, api, env),
+      apiKey,
       profile: model.profile,
-      because: `configured (${loaded.origins.get('model.baseUrl') ?? 'config'})`,
+      because,
     }
   }
   const openAiUrl = env['OPENAI_BASE_URL']
+  const openAiKey = env['OPENAI_API_KEY']
   if (openAiUrl !== undefined && openAiUrl !== '') {
-    const name = model?.name ?? (await listModels(openAiUrl))?.[0] ?? 'default'
-    return {
-      baseUrl: openAiUrl,
-      name,
-      api: 'openai-chat',
-      apiKey: env['OPENAI_API_KEY'],
-      profile: model?.profile,
-      because: 'OPENAI_BASE_URL is set',
-    }
+    const place = { baseUrl: openAiUrl, api: 'openai-chat', apiKey: openAiKey, profile: model?.profile } as const
+    return { ...place, ...(await named(openAiUrl, openAiKey)), because: 'OPENAI_BASE_URL is set' }
   }
-  if (env['OPENAI_API_KEY']) {
-    return {
+  if (openAiKey) {
+    const place = {
       baseUrl: 'https://api.openai.com/v1',
-      name: model?.name ?? 'gpt-5',
       api: 'openai-chat',
-      apiKey: env['OPENAI_API_KEY'],
+      apiKey: openAiKey,
       profile: 'openai',
-      because: 'OPENAI_API_KEY is set',
-    }
+    } as const
+    return { ...place, name: model?.name ?? 'gpt-5', isGuessed: false, because: 'OPENAI_API_KEY is set' }
   }
-  if (env['ANTHROPIC_API_KEY']) {
+  const anthropicKey = env['ANTHROPIC_API_KEY']
+  if (anthropicKey) {
     const baseUrl = env['ANTHROPIC_BASE_URL'] ?? 'https://api.anthropic.com'
-    return {
-      baseUrl,
-      name: model?.name ?? 'claude-sonnet-5',
-      api: 'anthropic-messages',
-      apiKey: env['ANTHROPIC_API_KEY'],
-      profile: 'anthropic',
-      because: 'ANTHROPIC_API_KEY is set',
-    }
+    const place = { baseUrl, api: 'anthropic-messages', apiKey: anthropicKey, profile: 'anthropic' } as const
+    return { ...place, name: model?.name ?? 'claude-sonnet-5', isGuessed: false, because: 'ANTHROPIC_API_KEY is set' }
   }
   for (const server of LOCAL) {
     const models = await listModels(server.baseUrl)
@@ -81,16 +76,26 @@ export async function chooseModel(
       api: 'openai-chat',
       apiKey: undefined,
       profile: server.profile,
+      isGuessed: false,
       because: `${server.name} answers on its usual port`,
     }
   }
   return undefined
 }
 
-/** The names that `GET /models` lists, or undefined where nobody answers within `timeoutMs`. */
-export async function listModels(baseUrl: string, timeoutMs = 400): Promise<readonly string[] | undefined> {
+type ListOptions = { readonly apiKey?: string | undefined; readonly timeoutMs?: number | undefined }
+
+const LOCAL_MS = 400 // a server on this machine that is there answers at once
+const NAMED_MS = 5_000 // one that somebody named is worth waiting for
+
+/** The names that `GET /models` lists, or undefined where nobody answers in time. */
+export async function listModels(baseUrl: string, options: ListOptions = {}): Promise<readonly string[] | undefined> {
+  const { apiKey, timeoutMs = LOCAL_MS } = options
   try {
-    const response = await fetch(`${baseUrl.replace(/\/$/, '')}/models`, { signal: AbortSignal.timeout(timeoutMs) })
+    const response = await fetch(`${baseUrl.replace(/\/$/, '')}/models`, {
+      signal: AbortSignal.timeout(timeoutMs),
+      headers: apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` },
+    })
     if (!response.ok) return undefined
     const json = (await response.json()) as { data?: readonly { id?: unknown }[] }
     return (json.data ?? []).map((entry) => entry.id).filter((id): id is string => typeof id === 'string')

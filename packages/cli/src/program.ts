@@ -179,6 +179,10 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     return chaosCommand(context)
   })
     .option('--upstream <url>', 'the service to put it before')
+    .option(
+      '--rehearsal',
+      'put it before a scripted model of its own: rehearsal/mend, rehearsal/steps-N, rehearsal/echo',
+    )
     .option('--plan <plan>', 'which faults: "seed=7,rate=0.2,faults=reset+stall", or a JSON file')
     .option('--port <port>', 'the port, 0 for a free one', portNumber, 0)
     .option('--list', 'list the faults that a plan can name')

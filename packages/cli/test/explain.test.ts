@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { Fault, toProblem } from '@breakfall/faults'
+import { Fault, FAULT_CATEGORIES, FAULTS, friendly, toProblem } from '@breakfall/faults'
+import { explainCommand, linesOf } from '../src/commands/explain.ts'
 import { explain } from '../src/explain.ts'
+import { Output } from '../src/output.ts'
 
 type Sample = { readonly id: string; readonly sample?: string; readonly line?: string; readonly text?: string }
 const fixture = (name: string): readonly Sample[] =>
@@ -60,9 +62,59 @@ test('error codes and their texts, by the boundary that was named', () => {
 })
 
 test('an exit code says what it usually means', () => {
-  const { report, by } = explain('137')
-  assert.equal(by, 'an exit status')
-  assert.equal(report.category, 'process_failed')
+  for (const text of ['137', 'exit status 137', 'killed by SIGKILL']) {
+    const { report, by } = explain(text)
+    assert.equal(by, 'an exit status')
+    assert.equal(report.category, 'process_failed')
+    assert.match(report.error, /SIGKILL.*memory ran out/)
+    assert.equal(report.diagnostics[0]?.id, 'exit.killed')
+  }
+  assert.match(explain('127').report.error, /not found/)
+  assert.match(explain('77').report.error, /does not tell why/)
+})
+
+test('our own exit codes say what we mean by them', () => {
+  const meanings = { 3: /parked/, 4: /credentials/, 7: /budget/, 125: /daemon or the runner/, 130: /cancelled/ }
+  for (const [code, meaning] of Object.entries(meanings)) {
+    const { report } = explain(code)
+    assert.match(report.error, meaning)
+    assert.match(report.error, /breakfall/)
+  }
+  assert.equal(explain('429').report.category, 'model_rate_limited')
+})
+
+test('a category is explained by its own sentence, alone or as we print it', () => {
+  for (const category of FAULT_CATEGORIES) {
+    const { report } = explain(category)
+    assert.equal(report.category, category)
+    assert.equal(report.error, friendly(category))
+    assert.equal(report.class, FAULTS[category].class)
+    assert.equal(report.next, FAULTS[category].next)
+  }
+  const { report } = explain('model_stream_stalled: no byte for 300 s')
+  assert.equal(report.category, 'model_stream_stalled')
+  assert.equal(report.errorRaw, 'no byte for 300 s')
+})
+
+test('of a log the raw error is the line that matched, and the headline says it once', () => {
+  const line = 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB'
+  const { report } = explain(`starting\nloading weights\n${line}\nbye\n`)
+  assert.equal(report.errorRaw, line)
+  assert.equal(report.error.match(/out of memory/gi)?.length, 1)
+})
+
+test('people see whose exit code it is and where the page is, and no raw text that says nothing new', () => {
+  const shown = linesOf(explain('model_stream_stalled'), (_style, text) => text).join('\n')
+  assert.match(shown, /a breakfall command that fails so exits with 3/)
+  assert.doesNotMatch(shown, /^raw/m)
+  const page = /more: (.*)/.exec(shown)?.[1] ?? ''
+  assert.ok(readFileSync(page, 'utf8').includes('model_stream_stalled'))
+})
+
+test('nothing to explain is a mistake in usage', async () => {
+  const out = new Output({ json: true })
+  const daemon = (): never => assert.fail('no daemon is needed')
+  await assert.rejects(explainCommand({ given: ' ', boundary: 'model', daemon }, out), { category: 'invalid_request' })
 })
 
 test('nothing recognised is other, without diagnostics', () => {

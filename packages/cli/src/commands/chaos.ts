@@ -12,9 +12,12 @@ export async function chaosCommand({ options, out }: Context): Promise<number> {
     for (const line of chaos.FAULT_LINES) out.line(line)
     return EXIT_CODES.finished
   }
-  const upstream = options['upstream'] as string | undefined
+  const model = options['rehearsal'] === true ? await chaos.startRehearsalModel({ chunkDelayMs: 5 }) : undefined
+  const upstream = model?.url ?? (options['upstream'] as string | undefined)
   if (upstream === undefined)
-    throw new Fault('invalid_request', { error: 'say what to put the proxy before: --upstream http://127.0.0.1:8080' })
+    throw new Fault('invalid_request', {
+      error: 'say what to put the proxy before: --upstream http://127.0.0.1:8080, or --rehearsal for a scripted model',
+    })
   const plan = planOf(options['plan'] as string | undefined, chaos)
   const counts = new Map<string, number>()
   let requests = 0
@@ -40,6 +43,7 @@ export async function chaosCommand({ options, out }: Context): Promise<number> {
   }
   await untilAsked()
   await proxy.close()
+  await model?.close()
   closing(requests, counts, out)
   return EXIT_CODES.finished
 }

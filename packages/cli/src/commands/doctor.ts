@@ -188,7 +188,7 @@ async function checkModel(loaded: LoadedConfig, env: Env): Promise<Finding> {
     }
   const about = `${choice.name} at ${choice.baseUrl} (${choice.because})`
   if (choice.api === 'anthropic-messages') return { check: 'model', verdict: 'ok', found: about }
-  const models = await listModels(choice.baseUrl, 3_000)
+  const models = await listModels(choice.baseUrl, { apiKey: choice.apiKey, timeoutMs: 3_000 })
   if (models === undefined && choice.apiKey === undefined)
     return {
       check: 'model',

@@ -1,9 +1,10 @@
-/** `breakfall explain`: give it an error, a log, an exit code or a turn's id; it tells category, cause, evidence, what to do. */
+/** `breakfall explain`: give it an error, a log, an exit code, a category or a turn's id; it tells category, cause, evidence, what to do. */
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { type Boundary, EXIT_CODE_BY_CATEGORY, Fault, type FaultReport } from '@breakfall/faults'
+import { type Boundary, Fault, exitCodeOf, type FaultReport, isFaultCategory } from '@breakfall/faults'
 import type { DaemonClient } from '../daemon-client.ts'
-import { explain } from '../explain.ts'
+import { explain, type Explanation } from '../explain.ts'
 import type { Output } from '../output.ts'
+import { faultPage } from '../render/fault-page.ts'
 
 /** Enough for any error; of a longer log the end counts. */
 const INPUT_BYTES_MAX = 64 * 1024 * 1024
@@ -16,36 +17,60 @@ export type ExplainInput = {
 }
 
 export async function explainCommand(input: ExplainInput, out: Output): Promise<void> {
-  const report = await reportFor(input)
-  if (out.json) {
-    out.data(report)
-    return
-  }
-  print(report, out)
+  const explanation = await explanationFor(input)
+  if (out.json) out.data(explanation.report)
+  else for (const line of linesOf(explanation, out.style.bind(out))) out.line(line)
 }
 
-// ---- details ----
+/** For people. Pure but for the look whether the category's page is there. */
+export function linesOf({ report, by }: Explanation, style: Output['style']): readonly string[] {
+  const { category, error, errorRaw, phase } = report
+  const lines = [
+    style('bold', error),
+    '',
+    `category   ${category} (${report.class}, at the ${report.boundary}${phase === undefined ? '' : `, phase ${phase}`})`,
+    `what next  ${NEXT_WORDS[report.next]}`,
+  ]
+  // Of an exit code it is said above what it means; a second code beside it would only confuse.
+  if (by !== 'an exit status')
+    lines.push(`exit code  a breakfall command that fails so exits with ${exitCodeOf(report)}`)
+  if (errorRaw !== error) lines.push(`raw        ${errorRaw.split('\n').slice(0, 6).join('\n           ')}`)
+  for (const { id, rank, message, advice, evidence, count } of report.diagnostics) {
+    const times = count > 1 ? ` ×${count}` : ''
+    lines.push('', `${style(rank === 'cause' ? 'red' : 'yellow', rank)}  ${message}  ${style('dim', id + times)}`)
+    if (advice !== '' && !error.includes(advice)) lines.push(`  do        ${advice}`)
+    for (const line of evidence.slice(0, 3)) lines.push(style('dim', `  evidence  ${line.slice(0, 300)}`))
+  }
+  if (category !== 'other') lines.push(style('dim', `\nmore: ${faultPage(category)}`))
+  return lines
+}
 
-async function reportFor({ given, boundary, daemon }: ExplainInput): Promise<FaultReport> {
+// ---- details, in the order they are used above ----
+
+async function explanationFor({ given, boundary, daemon }: ExplainInput): Promise<Explanation> {
   if (given !== undefined && /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f-]{17}$/.test(given)) {
-    const turn = await (await daemon()).turn(given)
-    if (turn.fault !== null) return turn.fault as FaultReport
-    return new Fault('other', {
-      error: `turn ${given} is ${turn.state}; it has no fault to explain`,
-      errorRaw: turn.state,
-    }).report
+    return { report: await reportOfTurn(await daemon(), given), by: 'a fault report' }
   }
-  return explain(await textOf(given), boundary).report
+  const text = await textOf(given)
+  if (text.trim() === '') throw new Fault('invalid_request', { error: `nothing to explain; ${USAGE}` })
+  return explain(text, boundary)
 }
+
+async function reportOfTurn(daemon: DaemonClient, id: string): Promise<FaultReport> {
+  const turn = await daemon.turn(id)
+  if (turn.fault !== null) return turn.fault as FaultReport
+  if (turn.parked !== null && isFaultCategory(turn.parked.category)) return new Fault(turn.parked.category).report
+  const error = `turn ${id} is ${turn.state}; it has no fault to explain`
+  return new Fault('other', { error }).report
+}
+
+const USAGE =
+  'give an error text, an exit code, a category, a file or a turn, or pipe a log in: some-command 2>&1 | breakfall explain -'
 
 async function textOf(given: string | undefined): Promise<string> {
   if (given !== undefined && given !== '-')
     return existsSync(given) && statSync(given).isFile() ? endOfFile(given) : given
-  if (process.stdin.isTTY) {
-    throw new Fault('invalid_request', {
-      error: 'give an error text, a file, or pipe a log in: some-command 2>&1 | breakfall explain -',
-    })
-  }
+  if (process.stdin.isTTY) return ''
   const chunks: Buffer[] = []
   let length = 0
   for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
@@ -59,26 +84,6 @@ async function textOf(given: string | undefined): Promise<string> {
 function endOfFile(path: string): string {
   const bytes = readFileSync(path)
   return bytes.subarray(Math.max(0, bytes.length - INPUT_BYTES_MAX)).toString('utf8')
-}
-
-function print(report: FaultReport, out: Output): void {
-  out.line(out.style('bold', report.error))
-  out.line()
-  out.line(
-    `category   ${report.category} (${report.class}, at the ${report.boundary}${report.phase === undefined ? '' : `, phase ${report.phase}`})`,
-  )
-  out.line(`what next  ${NEXT_WORDS[report.next]}`)
-  out.line(`exit code  ${EXIT_CODE_BY_CATEGORY[report.category]}`)
-  out.line(`raw        ${report.errorRaw.split('\n').slice(0, 6).join('\n           ')}`)
-  for (const { id, rank, message, advice, evidence, count } of report.diagnostics) {
-    out.line()
-    out.line(
-      `${out.style(rank === 'cause' ? 'red' : 'yellow', rank)}  ${message}  ${out.style('dim', id + (count > 1 ? ` ×${count}` : ''))}`,
-    )
-    if (advice !== '') out.line(`  do        ${advice}`)
-    for (const line of evidence.slice(0, 3)) out.line(out.style('dim', `  evidence  ${line.slice(0, 300)}`))
-  }
-  if (report.category !== 'other') out.line(out.style('dim', `\nmore: docs/faults/${report.category}.md`))
 }
 
 const NEXT_WORDS: Readonly<Record<FaultReport['next'], string>> = {

@@ -2,12 +2,13 @@
 import { spawnSync } from 'node:child_process'
 import { Fault, type Policy } from '@breakfall/faults'
 import type { Session, SessionCreate } from '@breakfall/wire'
-import { DaemonClient } from '../daemon-client.ts'
+import { type DaemonAddress, DaemonClient } from '../daemon-client.ts'
 import { findDaemon } from '../locate-daemon.ts'
 import { chooseModel, listModels } from '../model-choice.ts'
 import { OwnDaemon } from '../own-daemon.ts'
 import type { Context } from '../program.ts'
 import { startRehearsal } from '../rehearsal.ts'
+import { grantWorkspace } from '../workspaces.ts'
 import { run } from './run.ts'
 
 type RunOptions = {
@@ -28,7 +29,8 @@ export async function runCommand(context: Context, words: readonly string[]): Pr
   const daemon = await findDaemon(context.stateDir, context.env)
   if (daemon !== undefined) {
     context.out.say(`using the daemon at ${daemon.url}`)
-    return drive(context, options, daemon, prompt, process.cwd(), undefined)
+    if (context.env['BREAKFALL_URL'] === undefined) grantWorkspace(context.stateDir, process.cwd())
+    return drive(context, options, daemon, prompt, () => daemonAgain(context, daemon))
   }
   const choice = await chooseModel(context.loaded, context.env, listModels)
   const serves = context.loaded.config.model?.serve !== undefined
@@ -39,9 +41,16 @@ export async function runCommand(context: Context, words: readonly string[]): Pr
     context.out.say(
       'For your prompt, set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, or see: breakfall config example\n',
     )
-    return rehearse(context, options, undefined)
+    const code = await rehearse(context, options, undefined)
+    context.out.say('\nThis was a rehearsal: your prompt was not sent to any model.')
+    return code
   }
-  if (choice !== undefined) context.out.say(`model: ${choice.name} at ${choice.baseUrl} (${choice.because})`)
+  if (choice?.isGuessed === true && !goesOn) {
+    throw new Fault('invalid_request', {
+      error: `the server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
+    })
+  }
+  if (choice !== undefined && !goesOn) context.out.say(`model: ${choice.name} at ${choice.baseUrl} (${choice.because})`)
   const env = {
     ...context.env,
     ...(choice === undefined ? {} : modelVariables(choice)),
@@ -49,7 +58,7 @@ export async function runCommand(context: Context, words: readonly string[]): Pr
   return withOwnDaemon(
     context,
     { args: ownArguments(context, options, process.cwd()), env, cwd: process.cwd() },
-    (own, client) => drive(context, options, client, prompt, process.cwd(), own),
+    (own, client) => drive(context, options, client, prompt, () => own.address()),
   )
 }
 
@@ -114,9 +123,9 @@ async function drive(
   options: RunOptions,
   client: DaemonClient,
   prompt: string | undefined,
-  folder: string,
-  own: OwnDaemon | undefined,
+  recover: () => Promise<DaemonAddress>,
 ): Promise<number> {
+  const folder = process.cwd()
   const waitMs = Number(options.parkWaitMs)
   if (!Number.isInteger(waitMs) || waitMs < 0)
     throw new Fault('invalid_request', {
@@ -125,7 +134,7 @@ async function drive(
   return run(
     {
       client,
-      recover: own === undefined ? undefined : () => own.address(),
+      recover,
       prompt,
       create: createFor(context, options, folder, prompt),
       session: await sessionFor(client, options, folder),
@@ -133,6 +142,12 @@ async function drive(
     },
     context.out,
   )
+}
+
+/** A daemon that was restarted may be at another port: its file says where. */
+async function daemonAgain(context: Context, last: DaemonClient): Promise<DaemonAddress> {
+  const found = await findDaemon(context.stateDir, context.env)
+  return (found ?? last).address
 }
 
 function createFor(context: Context, options: RunOptions, folder: string, prompt: string | undefined): SessionCreate {

@@ -1,6 +1,7 @@
 /** Looking at a daemon's sessions and turns, and steering them: sessions, show, cancel, resume, tail. */
-import { type Fault, isFault } from '@breakfall/faults'
-import { isTerminal, type SessionEvent, type Turn } from '@breakfall/wire'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Fault, isFault } from '@breakfall/faults'
+import { isTerminal, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { DaemonClient } from '../daemon-client.ts'
 import type { Output } from '../output.ts'
 import { paint } from '../render/paint.ts'
@@ -13,40 +14,68 @@ export async function listSessions(client: DaemonClient, out: Output): Promise<v
     out.data({ event: 'result', count: sessions.length })
     return
   }
-  if (sessions.length === 0) out.line('no sessions yet; start one with: breakfall run "PROMPT"')
-  for (const session of sessions) {
-    const state = out.style(
-      session.state === 'idle' ? 'dim' : session.state === 'parked' ? 'yellow' : 'green',
-      session.state.padEnd(6),
-    )
-    out.line(`${session.id}  ${state}  ${session.createdAt}  ${session.model}  ${session.title ?? ''}`)
+  if (sessions.length === 0) {
+    out.line('no sessions yet; start one with: breakfall run "PROMPT"')
+    return
   }
+  const parked = new Map<string, Turn>()
+  for (const { state, turnId } of sessions) {
+    const turn = state === 'parked' && turnId !== null ? await client.turn(turnId).catch(notFound) : undefined
+    if (turn !== undefined) parked.set(turn.sessionId, turn)
+  }
+  for (const line of sessionTable(sessions, parked, out.style.bind(out))) out.line(line)
+}
+
+/** A head line, a line per session, and under a parked one what it waits for. Pure. */
+export function sessionTable(
+  sessions: readonly Session[],
+  parked: ReadonlyMap<string, Turn>,
+  style: Output['style'],
+): readonly string[] {
+  const rows = sessions.map(({ id, state, turnId, model, title, ...rest }) => {
+    const folder = typeof rest['workspace'] === 'string' ? rest['workspace'] : '(private)'
+    return [id, state, turnId ?? '-', folder, model, title ?? '']
+  })
+  const widths = HEAD.map((word, column) => Math.max(word.length, ...rows.map((row) => row[column]?.length ?? 0)))
+  const padded = (row: readonly string[]): string =>
+    row.map((cell, column) => (column === HEAD.length - 1 ? cell : cell.padEnd(widths[column] ?? 0))).join('  ')
+  return [
+    style('dim', padded(HEAD)),
+    ...sessions.flatMap((session, index) => {
+      const line = padded(rows[index] ?? []).trimEnd()
+      const turn = parked.get(session.id)
+      const shown = session.state === 'idle' ? line : style(session.state === 'parked' ? 'yellow' : 'green', line)
+      return turn === undefined || turn.parked === null ? [shown] : [shown, `  ${waitsFor(turn.parked)}`]
+    }),
+  ]
 }
 
 /** A session or a turn, whichever has that id. */
 export async function show(client: DaemonClient, id: string, out: Output): Promise<void> {
   const session = await client.session(id).catch(notFound)
-  if (session !== undefined) {
-    if (out.json) out.data(session)
-    else
-      for (const [key, value] of Object.entries(session))
-        out.line(`${key.padEnd(10)} ${typeof value === 'string' ? value : JSON.stringify(value)}`)
-    return
-  }
-  showTurn(await client.turn(id), out)
+  if (session === undefined) return showTurn(await turnOf(client, id), out)
+  if (out.json) return out.data(session)
+  for (const line of sessionLines(session)) out.line(line)
+  if (session.turnId !== null) showTurn(await client.turn(session.turnId), out)
 }
 
-export async function cancel(
-  client: DaemonClient,
-  turnId: string,
-  reason: string | undefined,
-  out: Output,
-): Promise<void> {
-  showTurn(await client.cancel(turnId, reason), out)
+/** Its fields, without those that say nothing. Pure. */
+export function sessionLines(session: Session): readonly string[] {
+  return Object.entries(session)
+    .filter(([, value]) => value !== null && value !== '' && (typeof value !== 'object' || hasEntries(value)))
+    .map(([key, value]) => `${key.padEnd(10)} ${textOf(value)}`)
 }
 
-export async function resume(client: DaemonClient, turnId: string, out: Output): Promise<void> {
-  showTurn(await client.resume(turnId), out)
+export async function cancel(client: DaemonClient, id: string, reason: string | undefined, out: Output): Promise<void> {
+  const turn = await turnOf(client, id)
+  const asked = await client.cancel(turn.id, reason)
+  showTurn(await settled(client, asked, isOver), out, 'the cancel is accepted; it is still ending')
+}
+
+export async function resume(client: DaemonClient, id: string, out: Output): Promise<void> {
+  const turn = await turnOf(client, id)
+  const asked = await client.resume(turn.id)
+  showTurn(await settled(client, asked, ({ state }) => state !== 'parked'), out)
 }
 
 /** A session's events from `after` on. Ends with the session's last turn where `follow` is off. */
@@ -67,27 +96,70 @@ export async function tail(
   }
 }
 
-// ---- details ----
-
-function showTurn(turn: Turn, out: Output): void {
-  if (out.json) {
-    out.data(turn)
-    return
-  }
-  out.line(`turn ${turn.id}: ${turn.state}, ${turn.steps} steps, ${turn.attempts} attempts`)
-  if (turn.parked !== null)
-    out.line(
-      `  waits for ${turn.parked.category} since ${turn.parked.since}${turn.parked.resumeAt === null ? '' : `, until ${turn.parked.resumeAt}`}`,
-    )
-  if (turn.fault !== null) out.line(`  ${turn.fault.error}\n  ${turn.fault.category}: ${turn.fault.errorRaw}`)
-  if (turn.result !== null) out.line(turn.result.text)
+/** For people. `open` is said of a turn that has not ended. Pure. */
+export function turnLines(turn: Turn, open?: string): readonly string[] {
+  const lines = [`turn ${turn.id}: ${turn.state}, ${counted(turn.steps, 'step')}, ${counted(turn.attempts, 'attempt')}`]
+  if (open !== undefined && !isOver(turn)) lines.push(`  ${open}`)
+  if (turn.parked !== null) lines.push(`  ${waitsFor(turn.parked)}`)
+  if (turn.fault !== null) lines.push(`  ${turn.fault.error}`, `  ${turn.fault.category}: ${turn.fault.errorRaw}`)
+  if (turn.result !== null) lines.push(turn.result.text)
+  return lines
 }
+
+// ---- details, in the order they are used above ----
+
+const HEAD = ['SESSION', 'STATE', 'TURN', 'FOLDER', 'MODEL', 'TITLE'] as const
+
+function waitsFor({ category, since, resumeAt }: NonNullable<Turn['parked']>): string {
+  return `waits with ${category} since ${since}${resumeAt === null ? '' : `, until ${resumeAt}`}`
+}
+
+const hasEntries = (value: unknown): boolean => Object.keys(value ?? {}).length > 0
+
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return value
+  const isPlainList = Array.isArray(value) && value.every((entry) => typeof entry === 'string')
+  return isPlainList ? value.join(', ') : JSON.stringify(value)
+}
+
+/** The turn of that id, or the current one of the session of that id. */
+async function turnOf(client: DaemonClient, id: string): Promise<Turn> {
+  const turn = await client.turn(id).catch(notFound)
+  if (turn !== undefined) return turn
+  const session = await client.session(id).catch(notFound)
+  if (session === undefined) throw new Fault('not_found', { error: `no session or turn of that id: ${id}` })
+  if (session.turnId === null)
+    throw new Fault('not_found', { error: `session ${id} is idle: it has no turn that runs or waits` })
+  return client.turn(session.turnId)
+}
+
+const isOver = ({ state }: Turn): boolean => state === 'finished' || state === 'failed' || state === 'cancelled'
+
+const LOOKS_MAX = 20
+const LOOK_EVERY_MS = 50
+
+/** What became of it, if that is known within a second. */
+async function settled(client: DaemonClient, asked: Turn, isDone: (turn: Turn) => boolean): Promise<Turn> {
+  let turn = asked
+  for (let looks = 0; looks < LOOKS_MAX && !isDone(turn); looks++) {
+    await sleep(LOOK_EVERY_MS)
+    turn = await client.turn(turn.id)
+  }
+  return turn
+}
+
+function showTurn(turn: Turn, out: Output, open?: string): void {
+  if (out.json) out.data(turn)
+  else for (const line of turnLines(turn, open)) out.line(line)
+}
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 function separate(out: Output, event: SessionEvent): void {
   if (!out.json) out.line(out.style('dim', `── ${event.type} ${event.turnId}`))
 }
 
 function notFound(error: unknown): undefined {
-  if (isFault(error) && (error as Fault).category === 'not_found') return undefined
+  if (isFault(error) && error.category === 'not_found') return undefined
   throw error
 }

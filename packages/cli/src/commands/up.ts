@@ -12,6 +12,7 @@ import type { Context } from '../program.ts'
 import { listenFault, prepareStateDir } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
 import { untilIdle } from '../until-idle.ts'
+import { grantedWorkspaces } from '../workspaces.ts'
 
 export async function up(context: Context): Promise<number> {
   const { out, options, loaded, env } = context
@@ -23,10 +24,10 @@ export async function up(context: Context): Promise<number> {
   const stateDir = prepareStateDir(context.stateDir)
   const daemon = await startDaemon({
     stateDir,
-    ...liveConfig(loaded.config, choice, options, env),
+    ...liveConfig(loaded.config, choice, context),
     reload: async () => {
       const again = loadConfig({ env, folder: process.cwd(), flags: configFlags(options) })
-      return liveConfig(again.config, await choose(again), options, env)
+      return liveConfig(again.config, await choose(again), context)
     },
     port,
     host,
@@ -72,7 +73,8 @@ function chooser(env: Context['env']): (loaded: LoadedConfig) => Promise<ModelCh
   let choice: ModelChoice | undefined
   return async (loaded) => {
     const now = JSON.stringify(loaded.config.model ?? null)
-    if (choice === undefined || now !== settings) choice = await chooseModel(loaded, env, listModels)
+    if (choice === undefined || choice.isGuessed || now !== settings)
+      choice = await chooseModel(loaded, env, listModels)
     settings = now
     return choice
   }
@@ -95,8 +97,7 @@ const OWNED_RUNNER_IDLE_MS = 5 * 60_000
 function liveConfig(
   config: Config,
   choice: ModelChoice | undefined,
-  options: Context['options'],
-  env: Context['env'],
+  { options, env, stateDir }: Context,
 ): Pick<DaemonOptions, 'model' | 'runner'> & LiveConfig {
   const { model, runner } = config
   const serve = model?.serve
@@ -106,6 +107,7 @@ function liveConfig(
   const allowWorkspace = [
     ...(runner?.allowWorkspace ?? []),
     ...((options['allowWorkspace'] as readonly string[] | undefined) ?? []),
+    ...grantedWorkspaces(stateDir),
   ]
   const isolation = options['allowIsolation'] === 'process' ? 'process' : runner?.isolation
   return {

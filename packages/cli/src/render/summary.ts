@@ -1,49 +1,64 @@
 /** The last lines of a run: how it ended, what was survived, what changed, what you can do next. */
 import type { Session } from '@breakfall/wire'
 import type { RunResult } from '../commands/run.ts'
-import type { Piece, TurnView } from './turn-view.ts'
+import { faultPage } from './fault-page.ts'
+import type { Piece, Survived, TurnView } from './turn-view.ts'
 
 export function summary(result: RunResult, view: TurnView, session: Session): readonly Piece[] {
   const line = (tone: Piece['tone'], text: string): Piece => ({ kind: 'line', tone, text })
   const out: Piece[] = [line('plain', '')]
-  out.push(headline(result, view, line))
-  for (const { category, what, how, times } of counted(view)) {
+  const survived = survivedOf(result, view)
+  out.push(headline(result, view.steps, survived.length, line))
+  for (const { category, what, how, times } of counted(survived)) {
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
   }
   if (view.filesChanged.size > 0) out.push(line('dim', `  changed ${[...view.filesChanged].join(', ')}`))
   if (result.outcome === 'parked')
     out.push(
-      line('plain', `  the turn stays parked; take it up again with: breakfall run --continue (session ${session.id})`),
+      line('plain', `  it goes on later; take it up again with: breakfall run --continue (session ${session.id})`),
     )
   if (result.outcome === 'failed' && result.fault !== null)
-    out.push(line('plain', `  more: breakfall explain ${result.turnId}, docs/faults/${result.fault.category}.md`))
+    out.push(line('plain', `  more: breakfall explain ${result.turnId}, ${faultPage(result.fault.category)}`))
   return out
 }
 
 // ---- details ----
 
-function headline(result: RunResult, view: TurnView, line: (tone: Piece['tone'], text: string) => Piece): Piece {
-  const steps = `${view.steps} step${view.steps === 1 ? '' : 's'}`
-  const faults =
-    result.faultsSurvived === 0
-      ? 'no faults'
-      : `${result.faultsSurvived} fault${result.faultsSurvived === 1 ? '' : 's'} survived`
+/** What a turn ended or waits with was not survived, however often it was tried. */
+function survivedOf({ outcome, fault }: RunResult, view: TurnView): readonly Survived[] {
+  if (outcome !== 'parked' && outcome !== 'failed') return view.survived
+  const last = view.survived.findLastIndex(({ category }) => category !== fault?.category)
+  return view.survived.slice(0, last + 1)
+}
+
+function headline(
+  result: RunResult,
+  steps: number,
+  survived: number,
+  line: (tone: Piece['tone'], text: string) => Piece,
+): Piece {
+  const count = `${steps} step${steps === 1 ? '' : 's'}`
+  // A turn that was taken up again may end before it has told how far it is.
+  const within = steps === 0 ? '' : ` in ${count}`
+  const after = steps === 0 ? '' : ` after ${count}`
+  const times = result.outcome === 'finished' ? result.faultsSurvived : survived
+  const faults = times === 0 ? 'no faults' : `${times} fault${times === 1 ? '' : 's'} survived`
   switch (result.outcome) {
     case 'finished':
-      return line('good', `✓ finished in ${steps}, ${faults}`)
+      return line('good', `✓ finished${within}, ${faults}`)
     case 'failed':
-      return line('bad', `✗ failed after ${steps}, ${faults}`)
+      return line('bad', `✗ failed${after}${times === 0 ? '' : `, ${faults}`}`)
     case 'cancelled':
-      return line('warn', `■ cancelled after ${steps}`)
-    case 'parked':
-      return line('warn', `⏸ parked after ${steps}: ${result.fault?.error ?? 'it waits'}`)
+      return line('warn', `■ cancelled${after}`)
+    case 'parked': // the sentence was shown when it was parked
+      return line('warn', `⏸ still parked${after}${result.fault === null ? '' : ` (${result.fault.category})`}`)
   }
 }
 
 /** The same trouble several times is one line. */
-function counted(view: TurnView): readonly { category: string; what: string; how: string; times: number }[] {
-  const rows = new Map<string, { category: string; what: string; how: string; times: number }>()
-  for (const entry of view.survived) {
+function counted(survived: readonly Survived[]): readonly (Survived & { times: number })[] {
+  const rows = new Map<string, Survived & { times: number }>()
+  for (const entry of survived) {
     const key = `${entry.category} ${entry.how}`
     const row = rows.get(key)
     if (row === undefined) rows.set(key, { ...entry, times: 1 })

@@ -23,6 +23,7 @@ export class TurnView {
   #midLine = false
   #part = ''
   #outputLines = 0
+  /** 0 while no event has told. */
   steps = 0
 
   show(event: SessionEvent): readonly Piece[] {
@@ -64,6 +65,7 @@ export class TurnView {
         this.#note('taken_over', 'the daemon was restarted', 'picked up at the last safe point')
         return [this.#line('warn', '↻ the daemon was restarted; the turn goes on from the last safe point')]
       case 'turn-end':
+        this.steps = event.steps
         return this.#midLine ? [{ kind: 'text', tone: 'plain', text: '\n' }] : []
       case 'turn-error':
         return [this.#line('bad', `✗ ${event.error}`), this.#line('dim', `  ${event.category}: ${event.errorRaw}`)]

@@ -54,6 +54,7 @@ export class RunnerEndpoint {
     epoch: number,
     signal: AbortSignal,
   ): Promise<{ client: RunnerClient; place: Place }> {
+    if (!(await this.#isEnough())) this.forget()
     const place = this.#place ?? (await this.#found(signal))
     if (expect !== null && place.runnerId !== expect) {
       this.forget(place)
@@ -106,6 +107,12 @@ export class RunnerEndpoint {
       this.#clients.set(epoch, client)
     }
     return client
+  }
+
+  /** A folder may have been allowed since the runner on this machine was started; then it is replaced. */
+  async #isEnough(): Promise<boolean> {
+    if (this.#local === undefined || this.#place === undefined) return true
+    return isGranted(this.#options.stateDir, await this.#options.config())
   }
 
   #found(signal: AbortSignal): Promise<Place> {

@@ -53,7 +53,9 @@ export function isGranted(stateDir: string, config: RunnerConfig): boolean {
   const wanted = grantsOf(config)
   const { allowWorkspace, isolation } = readGrants(stateDir)
   const isIsolated = wanted.isolation !== 'process' || isolation === 'process'
-  return isIsolated && wanted.allowWorkspace.every((folder) => allowWorkspace.includes(folder))
+  return (
+    isIsolated && wanted.allowWorkspace.every((folder) => allowWorkspace.some((allowed) => isWithin(folder, allowed)))
+  )
 }
 
 /** Ends the runner that its file names. What it started runs on beside it, and its successor takes that up again. */
@@ -116,6 +118,8 @@ export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConf
 
 const STOP_LOOK_MS = 50
 const STOP_LOOKS_MAX = 100 // five seconds: asked nicely for the first half
+
+const isWithin = (folder: string, above: string): boolean => folder === above || folder.startsWith(`${above}/`)
 
 const grantsFile = (stateDir: string): string => join(stateDir, 'runner.grants.json')
 
