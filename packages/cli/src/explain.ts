@@ -173,7 +173,7 @@ function exitExplained(text: string, code: number | null, signal: string | null)
   const sentences = [
     status.signal === null ? '' : `the program ${describeExit(status)}.`,
     diagnosis?.advice.replace(/^Exit code \d+: /, '') ?? '',
-    ours === undefined ? '' : `From breakfall itself it means: ${ours.means}.`,
+    ours === undefined ? '' : `Breakfall means by it: ${ours.means}.`,
   ].filter((sentence) => sentence !== '')
   if (sentences.length === 0) sentences.push('the code alone does not tell why; the end of what it printed may.')
   const report = new Fault(ours?.category ?? 'process_failed', {

@@ -1,12 +1,13 @@
 /** Flags that several commands share, and how they become configuration. */
 import { type Command, InvalidArgumentError } from 'commander'
+import type { Policy } from '@breakfall/faults'
 import { POLICY_KEYS } from '@breakfall/wire'
 
 export type FlagValues = Readonly<Record<string, { value: unknown; flag: string }>>
 
 /** `livenessMs` as `--liveness-ms`, one flag per key of a policy. */
 export function addPolicyFlags(command: Command): Command {
-  for (const key of POLICY_KEYS) command.option(`${policyFlag(key)} <value>`, `policy: ${key}`)
+  for (const key of POLICY_KEYS) command.option(`${policyFlag(key)} <value>`, POLICY_WORDS[key])
   return command
 }
 
@@ -48,6 +49,22 @@ export function portNumber(text: string): number {
 export const collect = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]
 
 // ---- details ----
+
+const POLICY_WORDS: Readonly<Record<keyof Policy, string>> = {
+  attemptsMax: 'tries per step',
+  failuresMax: 'failures per turn',
+  waitMsMax: 'waiting between tries, per turn',
+  park: 'auto, or never: end a turn instead of letting it wait',
+  parkMsMax: 'longest time a turn may stay parked',
+  outcomeUnknown: 'tell the model, or stop, when nobody can know whether a command ran',
+  stepsMax: 'steps per turn',
+  deadlineMs: 'end a turn after so long',
+  backoffMs: 'first wait between tries; it doubles',
+  connectMs: 'time to connect to the model server',
+  headersMs: "time until the model's answer begins",
+  livenessMs: 'silence without any byte',
+  progressMs: 'signs of life, but no output',
+}
 
 const policyFlag = (key: string): string => `--${key.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
 

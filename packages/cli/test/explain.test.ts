@@ -78,7 +78,7 @@ test('our own exit codes say what we mean by them', () => {
   for (const [code, meaning] of Object.entries(meanings)) {
     const { report } = explain(code)
     assert.match(report.error, meaning)
-    assert.match(report.error, /breakfall/)
+    assert.match(report.error, /Breakfall means/)
   }
   assert.equal(explain('429').report.category, 'model_rate_limited')
 })

@@ -139,6 +139,7 @@ async function drive(
       create: createFor(context, options, folder, prompt),
       session: await sessionFor(client, options, folder),
       parkWaitMs: waitMs,
+      onSession: (session) => context.out.say(`session: ${session.id}, model ${session.model}`),
     },
     context.out,
   )

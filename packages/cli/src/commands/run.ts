@@ -23,6 +23,7 @@ export type RunInput = {
   /** Go on in this session instead of a new one. */
   readonly session: Session | undefined
   readonly parkWaitMs: number
+  readonly onSession?: ((session: Session) => void) | undefined
   /** Called with each event, before it is shown. */
   readonly onEvent?: ((event: SessionEvent) => void) | undefined
 }
@@ -37,6 +38,7 @@ export type RunResult = {
 
 export async function run(input: RunInput, out: Output): Promise<number> {
   const session = input.session ?? (await input.client.createSession(input.create))
+  input.onSession?.(session)
   const started = await startTurn(input, session)
   const view = new TurnView()
   using interrupt = onInterrupt(() => input.client.cancel(started.turnId, 'interrupted from the keyboard'), out)

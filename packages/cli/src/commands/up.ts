@@ -32,7 +32,7 @@ export async function up(context: Context): Promise<number> {
     port,
     host,
     policy: loaded.config.policy,
-    logLevel: env['BREAKFALL_LOG'] ?? (isOwned ? 'warn' : 'info'),
+    logLevel: env['BREAKFALL_LOG'] ?? (isOwned || !out.json ? 'warn' : 'info'),
     ...(isOwned ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS } : {}),
   }).catch((error: unknown) => {
     throw listenFault(error, host, port)
