@@ -1,28 +1,26 @@
 /**
- * One exec from its reservation to its end. The only place that writes its log.
+ * One exec from its reservation to its end.
  *
- * I1  Output is appended only from here, the end is written once, after the tree is over and the pipes are empty;
- *     so every byte is before `exit`, and whoever waits is told after it.
+ * I1  The end is written once, after the tree is over and the pipes are empty; so every byte is before `exit`, and
+ *     whoever waits is told after it.
  * I2  Why it was ended is decided by the first reason and kept on disk before the first signal.
  * I3  What was spawned is settled by its keeper's words, or by the keeper's certain death; never by a timer alone.
  */
 import type { ChildProcess } from 'node:child_process'
-import { type FSWatcher, readFileSync, watch, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { classify, type Diagnostic } from '@breakfall/faults'
 import type { Exec as ExecRecord } from '@breakfall/wire'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { killIncomplete, outputNotKept, spawnRefused } from './diagnostics.ts'
-import { EventLog, type Stream } from './event-log.ts'
 import { type EndReason, exitRecord } from './exit-record.ts'
-import { FifoReader } from './fifo-reader.ts'
 import { EXEC_FILES, type ExecEnd, removeWorkingFiles, writeEnd } from './folder.ts'
 import { climb } from './kill-ladder.ts'
+import { ExecOutput } from './output.ts'
 import { sendSignal } from './process-table.ts'
 import { execRecord } from './record.ts'
 import type { ExecSetup } from './setup.ts'
-import { type KeeperStatus, parseStatus } from './status.ts'
+import { StatusWatch } from './status-watch.ts'
 import { StdinPipe } from './stdin.ts'
 import { ProcessTree } from './tree.ts'
 import { Waiters } from './waiters.ts'
@@ -34,14 +32,11 @@ export class Exec {
   readonly folder: string
   readonly setup: ExecSetup
   readonly stdin: StdinPipe
-  readonly #log: EventLog
+  readonly #output: ExecOutput
+  readonly #keeper: StatusWatch
   readonly #tree: ProcessTree
-  readonly #readers: FifoReader[] = []
   readonly #waiters = new Waiters()
   readonly #diagnostics: Diagnostic[] = []
-  #status: KeeperStatus = parseStatus('')
-  #watcher: FSWatcher | undefined
-  #poll: NodeJS.Timeout | undefined
   #deadline: NodeJS.Timeout | undefined
   #started: (() => void) | undefined
   #startedAtMs: number | null = null
@@ -50,7 +45,6 @@ export class Exec {
   #isKeeperGone = false
   #isReleased = false
   #isSettling = false
-  #truncated = false
   #ended: EndReason | undefined
   #end: ExecEnd | undefined
 
@@ -58,7 +52,17 @@ export class Exec {
     this.id = setup.reservation.execId
     this.folder = setup.folder
     this.setup = setup
-    this.#log = new EventLog(setup.folder)
+    this.#output = new ExecOutput(setup.folder, setup.reservation.request, {
+      onBytes: () => {
+        if (this.#startedAtMs === null) this.#begin()
+      },
+      onChange: () => this.#waiters.notify(),
+      onFull: (reason) => {
+        if (reason !== undefined) this.#diagnostics.push(reason)
+        void this.endFor('output_limit')
+      },
+    })
+    this.#keeper = new StatusWatch(join(setup.folder, EXEC_FILES.status))
     this.#tree = new ProcessTree(setup.level, setup.group, setup.holdsTree, setup.mark)
     this.stdin = new StdinPipe(join(setup.folder, EXEC_FILES.stdin), setup.reservation.request.stdin === 'pipe')
   }
@@ -71,7 +75,7 @@ export class Exec {
 
   /** Events in the log, without the exit event. */
   get count(): number {
-    return this.#log.count
+    return this.#output.count
   }
 
   get end(): ExecEnd | undefined {
@@ -82,9 +86,9 @@ export class Exec {
     return execRecord(this.setup.boxId, this.setup.reservation, {
       state: this.isOver ? 'exited' : this.#startedAtMs === null ? 'starting' : 'running',
       startedAtMs: this.#startedAtMs,
-      stdoutBytes: this.#log.bytes('stdout'),
-      stderrBytes: this.#log.bytes('stderr'),
-      lastSeq: this.#log.count,
+      stdoutBytes: this.#output.bytes('stdout'),
+      stderrBytes: this.#output.bytes('stderr'),
+      lastSeq: this.#output.count,
       end: this.#end,
     })
   }
@@ -127,7 +131,7 @@ export class Exec {
     this.#ended = ended
     if (claimed) {
       this.#readStatus()
-      this.#openReaders() // what a survivor wrote may still be in the pipes
+      this.#output.open() // what a survivor wrote may still be in the pipes
     }
     await this.#settle()
   }
@@ -154,9 +158,8 @@ export class Exec {
     if (this.isOver) return
     this.#isReleased = true
     this.#detach()
-    for (const reader of this.#readers) reader.close()
     this.stdin.release()
-    this.#log.close()
+    this.#output.close()
   }
 
   // ---- details, in the order they are used above ----
@@ -165,7 +168,7 @@ export class Exec {
     let child: ChildProcess
     try {
       this.#spawnedMonotonicMs = this.setup.clock.monotonicMs()
-      this.#openReaders()
+      this.#output.open()
       child = this.setup.spawn()
     } catch (error) {
       this.#refused(error)
@@ -190,65 +193,20 @@ export class Exec {
   }
 
   #attach(): void {
-    if (this.#readers.length === 0) this.#openReaders()
+    this.#output.open()
     const remainingMs =
       this.setup.reservation.request.timeoutMs - (this.setup.clock.monotonicMs() - (this.#spawnedMonotonicMs ?? 0))
     this.#deadline = setTimeout(() => void this.endFor('timed_out'), Math.max(0, remainingMs))
-    try {
-      this.#watcher = watch(join(this.folder, EXEC_FILES.status), () => this.#look())
-      this.#watcher.on('error', () => this.#watcher?.close())
-    } catch {
-      // Out of inotify watches: the poll below sees the same, later.
-    }
-    this.#poll = setInterval(() => this.#look(), RUNNER_DEFAULTS.pollMs)
+    this.#keeper.start(() => this.#look())
     this.#look()
-  }
-
-  #openReaders(): void {
-    const { merge } = this.setup.reservation.request
-    for (const [stream, file] of [
-      ['stdout', EXEC_FILES.stdout],
-      ['stderr', EXEC_FILES.stderr],
-    ] as const) {
-      if (merge && stream === 'stderr') continue
-      this.#readers.push(new FifoReader(join(this.folder, file), (bytes) => this.#take(stream, bytes)))
-    }
-  }
-
-  #take(stream: Stream, bytes: Buffer): void {
-    if (this.isOver) return
-    if (this.#startedAtMs === null) this.#begin()
-    if (this.#truncated) return
-    const room = this.setup.reservation.request.outputBytesMax - this.#log.bytes('stdout') - this.#log.bytes('stderr')
-    try {
-      if (bytes.length > 0 && room > 0) this.#log.append(stream, bytes.length > room ? bytes.subarray(0, room) : bytes)
-    } catch (error) {
-      this.#diskRefused(error)
-    }
-    if (bytes.length > room) {
-      this.#truncated = true
-      void this.endFor('output_limit')
-    }
-    this.#waiters.notify()
-  }
-
-  #diskRefused(error: unknown): void {
-    const fault = classify(error, { boundary: 'runner' })
-    this.#truncated = true
-    this.#diagnostics.push(outputNotKept(fault.errorRaw))
-    void this.endFor('output_limit')
   }
 
   /** The start event, before any other; with the command's pid where it is known by now. */
   #begin(): void {
     this.#readStatus()
-    const pid = this.#status.sandboxPid ?? this.#status.pid ?? this.#status.keeper ?? this.#tree.keeper ?? 0
+    const { sandboxPid, pid, keeper } = this.#keeper.status
     this.#startedAtMs = this.setup.clock.now()
-    try {
-      this.#log.start(pid, this.#startedAtMs)
-    } catch (error) {
-      this.#diskRefused(error)
-    }
+    this.#output.start(sandboxPid ?? pid ?? keeper ?? this.#tree.keeper ?? 0, this.#startedAtMs)
     this.#started?.()
     this.#waiters.notify()
   }
@@ -257,24 +215,26 @@ export class Exec {
   #look(): void {
     if (this.#isSettling || this.#isReleased) return
     this.#readStatus()
-    const status = this.#status
-    const isRunning = this.#isLeaderKnown()
+    const { exit } = this.#keeper.status
+    const isRunning = this.#leader() !== undefined
     if (isRunning && this.#startedAtMs === null) this.#begin()
     if (isRunning) this.stdin.open()
-    if (status.exit !== undefined) void this.#settle()
+    if (exit !== undefined) void this.#settle()
     else if (!this.#tree.isKeeperThere()) this.#keeperGone()
   }
 
   #readStatus(): void {
-    try {
-      this.#status = parseStatus(readFileSync(join(this.folder, EXEC_FILES.status), 'latin1'))
-    } catch {
-      return // the folder is being removed; what was known is all there is to know
-    }
-    const leader = this.setup.level === 'bwrap' ? this.#status.sandboxPid : this.#status.pid
+    if (!this.#keeper.read()) return
+    const { holder } = this.#keeper.status
+    const leader = this.#leader()
     if (leader !== undefined) this.#tree.setLeader(leader)
-    this.#tree.holder = this.#status.holder
-    this.stdin.holder = this.#status.holder
+    this.#tree.holder = holder
+    this.stdin.holder = holder
+  }
+
+  #leader(): number | undefined {
+    const { sandboxPid, pid } = this.#keeper.status
+    return this.setup.level === 'bwrap' ? sandboxPid : pid
   }
 
   #keeperGone(): void {
@@ -295,7 +255,7 @@ export class Exec {
   async #climb(reason: EndReason, graceMs = this.setup.reservation.request.killGraceMs): Promise<void> {
     const isEnded = await climb({
       tree: this.#tree,
-      graceMs: this.#truncated ? 0 : graceMs, // nothing more of it is kept, so there is nothing to wait for
+      graceMs: this.#output.truncated ? 0 : graceMs, // nothing more of it is kept, so there is nothing to wait for
       look: () => this.#isReady(),
       over: async (ms) => {
         await this.over(AbortSignal.timeout(ms))
@@ -314,10 +274,6 @@ export class Exec {
     return this.#tree.isReady()
   }
 
-  #isLeaderKnown(): boolean {
-    return (this.setup.level === 'bwrap' ? this.#status.sandboxPid : this.#status.pid) !== undefined
-  }
-
   async #settle(): Promise<void> {
     if (this.#isSettling || this.#isReleased) return
     this.#isSettling = true
@@ -325,46 +281,34 @@ export class Exec {
     const claimed = this.#isSpawned
     const durationMs =
       this.#spawnedMonotonicMs === undefined ? 0 : this.setup.clock.monotonicMs() - this.#spawnedMonotonicMs
-    const left = claimed ? await this.#endTree() : []
+    const left = claimed ? await this.#tree.end(RUNNER_DEFAULTS.treeEndMs) : []
     if (claimed && this.#startedAtMs === null) this.#begin()
-    for (const reader of this.#readers) {
-      try {
-        reader.rest() // I1: nobody is left who could write
-      } catch (error) {
-        this.#diskRefused(error)
-      }
-      reader.close()
-    }
-    try {
-      this.#log.flush()
-    } catch (error) {
-      this.#diskRefused(error)
-    }
+    this.#output.drain() // I1: nobody is left who could write
     this.#finish(claimed, durationMs, left)
   }
 
   #finish(claimed: boolean, durationMs: number, left: readonly number[]): void {
     const facts = {
       level: this.setup.level,
-      status: this.#status,
+      status: this.#keeper.status,
       claimed,
       ended: this.#ended,
       oomKills: this.setup.group?.oomKills() ?? 0,
       durationMs,
       survivors: this.#tree.survivors(left),
-      stdoutBytes: this.#log.bytes('stdout'),
-      stderrBytes: this.#log.bytes('stderr'),
-      truncated: this.#truncated,
+      stdoutBytes: this.#output.bytes('stdout'),
+      stderrBytes: this.#output.bytes('stderr'),
+      truncated: this.#output.truncated,
       diagnostics: this.#diagnostics,
     }
     this.#end = {
       exit: exitRecord(facts),
       startedAtMs: this.#startedAtMs,
       endedAtMs: this.setup.clock.now(),
-      lastSeq: this.#log.count + 1,
+      lastSeq: this.#output.count + 1,
     }
     this.#keep(this.#end) // I1
-    this.#log.close()
+    this.#output.close()
     if (this.#tree.keeper !== undefined && !this.#isKeeperGone) sendSignal(-this.#tree.keeper, 'SIGKILL') // all is read
     this.#started?.()
     this.#waiters.notify()
@@ -383,20 +327,8 @@ export class Exec {
     }
   }
 
-  /** What an exec leaves running ends with it. Whatever is left even so is returned. */
-  async #endTree(): Promise<readonly number[]> {
-    let left = this.#tree.remaining()
-    for (let waitedMs = 0; left.length > 0 && waitedMs < RUNNER_DEFAULTS.treeEndMs; waitedMs += 5) {
-      this.#tree.kill()
-      await sleep(5)
-      left = this.#tree.remaining()
-    }
-    return left
-  }
-
   #detach(): void {
     clearTimeout(this.#deadline)
-    clearInterval(this.#poll)
-    this.#watcher?.close()
+    this.#keeper.stop()
   }
 }

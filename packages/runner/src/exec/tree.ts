@@ -4,11 +4,13 @@
  * I1  A pid is signalled only while it is proven to be the process that was meant (start time), or by its group's keeper.
  * I2  Graceful signals go to the inner process group: signalling the sandbox itself would end it without any grace.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { IsolationLevel } from '@breakfall/wire'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import { commandOf, hasChildren, markedProcesses, sendSignal, startTimeOf } from './process-table.ts'
 
 const SURVIVORS_MAX = 20
+const KILL_STEP_MS = 5
 
 export class ProcessTree {
   readonly #level: IsolationLevel
@@ -64,6 +66,17 @@ export class ProcessTree {
     if (this.#level === 'process') this.signal('SIGKILL')
     this.#group?.kill()
     for (const pid of this.#escaped()) sendSignal(pid, 'SIGKILL')
+  }
+
+  /** Kills until nothing of it lives, for so long at most. Whatever is left even so is returned. */
+  async end(withinMs: number): Promise<readonly number[]> {
+    let left = this.remaining()
+    for (let waitedMs = 0; left.length > 0 && waitedMs < withinMs; waitedMs += KILL_STEP_MS) {
+      this.kill()
+      await sleep(KILL_STEP_MS)
+      left = this.remaining()
+    }
+    return left
   }
 
   /** What still lives of it. In a sandbox nothing outlives its init. */
