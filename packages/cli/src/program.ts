@@ -143,11 +143,11 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     const [{ show }, client] = await withDaemon(context)
     await show(client, id, context.out)
   })
-  command('cancel <turn>', 'cancel a turn, in whatever phase it is', async (context, turn) => {
+  command('cancel <id>', 'cancel a turn, in whatever phase it is (its id, or its session)', async (context, turn) => {
     const [{ cancel }, client] = await withDaemon(context)
     await cancel(client, turn, context.options['reason'] as string | undefined, context.out)
   }).option('--reason <text>', 'why, for the record')
-  command('resume <turn>', 'wake a parked turn now', async (context, turn) => {
+  command('resume <id>', 'wake a parked turn now (its id, or its session)', async (context, turn) => {
     const [{ resume }, client] = await withDaemon(context)
     await resume(client, turn, context.out)
   })
@@ -161,18 +161,22 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .option('--after <cursor>', 'only what came after this event')
     .option('--no-follow', 'end with the last event there is')
 
-  command('explain [input]', 'say what an error, a log, an exit code or a turn means', async (context, input) => {
-    const { explainCommand } = await import('./commands/explain.ts')
-    const { needDaemon } = await import('./locate-daemon.ts')
-    await explainCommand(
-      {
-        given: input,
-        boundary: context.options['boundary'] as Boundary,
-        daemon: () => needDaemon(context.stateDir, context.env),
-      },
-      context.out,
-    )
-  }).addOption(new Option('--boundary <boundary>', 'where it happened').choices([...BOUNDARIES]).default('model'))
+  command(
+    'explain [input]',
+    'say what an error, a log, an exit code, a category or a turn means',
+    async (context, input) => {
+      const { explainCommand } = await import('./commands/explain.ts')
+      const { needDaemon } = await import('./locate-daemon.ts')
+      await explainCommand(
+        {
+          given: input,
+          boundary: context.options['boundary'] as Boundary,
+          daemon: () => needDaemon(context.stateDir, context.env),
+        },
+        context.out,
+      )
+    },
+  ).addOption(new Option('--boundary <boundary>', 'where it happened').choices([...BOUNDARIES]).default('model'))
 
   command('chaos', 'a fault proxy before any HTTP service: prove that your agent survives', async (context) => {
     const { chaosCommand } = await import('./commands/chaos.ts')

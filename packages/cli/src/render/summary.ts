@@ -18,7 +18,7 @@ export function summary(result: RunResult, view: TurnView, session: Session): re
       line('plain', `  it goes on later; take it up again with: breakfall run --continue (session ${session.id})`),
     )
   if (result.outcome === 'failed' && result.fault !== null)
-    out.push(line('plain', `  more: breakfall explain ${result.turnId}, ${faultPage(result.fault.category)}`))
+    out.push(line('plain', `  more: breakfall explain ${result.fault.category}, ${faultPage(result.fault.category)}`))
   return out
 }
 
