@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, test, type TestContext } from 'node:test'
-import { assertProblem, BOXES, type Json, processesNaming, until, WireRunner } from './wire-runner.ts'
+import { assertProblem, BOXES, type Json, processesRunning, until, WireRunner } from './wire-runner.ts'
 
 const LIMIT = { timeout: 30_000 }
 let runner: WireRunner
@@ -54,13 +54,13 @@ test(
     const [child, fork, session] = [sleepMark(), sleepMark(), sleepMark()]
     const shell = `${child} & (sh -c '${fork} &' &) ; setsid sh -c 'trap "" TERM HUP INT; ${session} >/dev/null 2>&1 </dev/null' & echo up; wait`
     await runner.post(`${place}/exec`, { execId: 'tree', shell, timeoutMs: 1500, killGraceMs: 100 })
-    await until(() => [child, fork, session].every((mark) => processesNaming(mark).length > 0))
+    await until(() => [child, fork, session].every((mark) => processesRunning(mark).length > 0))
     const { exit } = await runner.wait(box, 'tree')
     assert.equal(exit.cause, 'timed_out')
     assert.equal(exit.started, true)
     assert.ok(exit.durationMs >= 1500, `ended after ${exit.durationMs} ms`)
     assert.equal(await runner.output(box, 'tree'), 'up\n')
-    for (const mark of [child, fork, session]) assert.deepEqual(processesNaming(mark), [], mark)
+    for (const mark of [child, fork, session]) assert.deepEqual(processesRunning(mark), [], mark)
   },
 )
 
@@ -79,7 +79,7 @@ test('a program that ignores SIGTERM is killed when its grace is over', LIMIT, a
   assert.equal(await runner.output(box, execId), 'up\n')
   assert.equal(exit.cause, 'timed_out')
   assert.ok(exit.durationMs >= 700)
-  assert.deepEqual(processesNaming(mark), [])
+  assert.deepEqual(processesRunning(mark), [])
 })
 
 test('what an exec leaves in the background ends with it, and does not hold it up', LIMIT, async () => {
@@ -88,20 +88,20 @@ test('what an exec leaves in the background ends with it, and does not hold it u
   assert.equal(exit.cause, 'exited')
   assert.equal(exit.code, 0)
   assert.equal(await runner.output(box, execId), 'done\n')
-  for (const mark of [plain, session]) assert.deepEqual(processesNaming(mark), [])
+  for (const mark of [plain, session]) assert.deepEqual(processesRunning(mark), [])
   assert.ok(Array.isArray(exit.survivors))
 })
 
 test('kill ends an exec with cause killed, and may be said again at any time', LIMIT, async () => {
   const mark = sleepMark()
   await runner.post(`${place}/exec`, { execId: 'killed', shell: `setsid ${mark} & echo up; wait`, killGraceMs: 200 })
-  await until(() => processesNaming(mark).length > 0)
+  await until(() => processesRunning(mark).length > 0)
   const first = await runner.post(`${place}/execs/killed/kill`, {})
   assert.equal(first.status, 200)
   assert.equal(first.json.execId, 'killed')
   const record = await runner.wait(box, 'killed')
   assert.equal(record.exit.cause, 'killed')
-  assert.deepEqual(processesNaming(mark), [])
+  assert.deepEqual(processesRunning(mark), [])
   const again = await runner.ask('POST', `${place}/execs/killed/kill`)
   assert.equal(again.status, 200)
   assert.deepEqual(again.json, record)

@@ -7,9 +7,9 @@ import {
   type Block,
   BOXES,
   bytesOf,
-  commandOf,
   killIfThere,
   processesNaming,
+  processesRunning,
   until,
   WireRunner,
 } from './wire-runner.ts'
@@ -84,7 +84,7 @@ test('an exec that ended while no runner lived has its output and its code', LIM
   })
   await readTo(stream.blocks, [], ({ event }) => event === 'stdout')
   await runner.end('SIGKILL')
-  await until(() => !processesNaming(mark).some((pid) => commandOf(pid) === mark))
+  await until(() => processesRunning(mark).length === 0)
   await runner.start()
   const record = await runner.wait(box, 'e')
   assert.equal(record.exit.cause, 'exited')
@@ -124,7 +124,7 @@ test('a deadline that passed while no runner lived is kept at the restart', LIMI
   await runner.start()
   const { exit } = await runner.wait(box, 'e')
   assert.equal(exit.cause, 'timed_out')
-  assert.deepEqual(processesNaming(mark), [])
+  assert.deepEqual(processesRunning(mark), [])
 })
 
 test(

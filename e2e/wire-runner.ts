@@ -282,6 +282,14 @@ export function processesNaming(words: string): number[] {
     .filter((pid) => commandOf(pid).includes(words))
 }
 
+/**
+ * Processes that are this command. Whoever was told to start it names it too, and may take a moment more to go once
+ * the end is told.
+ */
+export function processesRunning(command: string): number[] {
+  return processesNaming(command).filter((pid) => commandOf(pid) === command)
+}
+
 /** The command line of a process, with single spaces; empty once it is gone. */
 export function commandOf(pid: number): string {
   try {
