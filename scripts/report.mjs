@@ -1,8 +1,10 @@
 /** Test reporter: failures in full, one line per slow file, and the closing counts. Thousands of passing lines help nobody. */
+import { writeFileSync } from 'node:fs'
 import { relative } from 'node:path'
 
 export default async function* report(source) {
   const skipped = []
+  const failedFiles = new Set()
   const counts = { passed: 0, failed: 0, skipped: 0 }
   for await (const { type, data } of source) {
     if (type === 'test:pass' && data.details?.type !== 'suite') {
@@ -14,6 +16,7 @@ export default async function* report(source) {
     if (type === 'test:fail') {
       if (data.details?.error?.failureType === 'subtestsFailed') continue
       counts.failed++
+      if (data.file) failedFiles.add(relative(process.cwd(), data.file))
       const where = data.file ? `${relative(process.cwd(), data.file)}${data.line ? `:${data.line}` : ''}` : ''
       yield `\n✗ ${data.name}  ${where}\n${indent(data.details?.error)}\n`
     }
@@ -21,6 +24,8 @@ export default async function* report(source) {
       if (process.env['BREAKFALL_TEST_OUTPUT']) yield data.message
     }
   }
+  const list = process.env['BREAKFALL_FAILED_FILES']
+  if (list) writeFileSync(list, [...failedFiles].join('\n'))
   for (const name of skipped) yield `skipped: ${name}\n`
   yield `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`
 }

@@ -54,8 +54,7 @@ export class RunnerEndpoint {
     epoch: number,
     signal: AbortSignal,
   ): Promise<{ client: RunnerClient; place: Place }> {
-    if (!(await this.#isEnough())) this.forget()
-    const place = this.#place ?? (await this.#found(signal))
+    const place = await this.#enough(signal)
     if (expect !== null && place.runnerId !== expect) {
       this.forget(place)
       throw new Fault('runner_identity_mismatch', {
@@ -109,10 +108,18 @@ export class RunnerEndpoint {
     return client
   }
 
-  /** A folder may have been allowed since the runner on this machine was started; then it is replaced. */
-  async #isEnough(): Promise<boolean> {
-    if (this.#local === undefined || this.#place === undefined) return true
-    return isGranted(this.#options.stateDir, await this.#options.config())
+  /**
+   * A folder may have been allowed since the runner on this machine was started, or while it was being looked for: then it is
+   * replaced. Each round knows all that was allowed before it, so the second one is enough for whoever asks.
+   */
+  async #enough(signal: AbortSignal): Promise<Place> {
+    for (let round = 1; ; round++) {
+      const place = this.#place ?? (await this.#found(signal))
+      const isLocal = this.#local !== undefined
+      if (!isLocal || round > ROUNDS_MAX || isGranted(this.#options.stateDir, await this.#options.config()))
+        return place
+      this.forget(place)
+    }
   }
 
   #found(signal: AbortSignal): Promise<Place> {
@@ -177,6 +184,7 @@ export class RunnerEndpoint {
 
 // ---- details ----
 
+const ROUNDS_MAX = 3
 const LOOK_MS = 25_000
 const PROBE_MS = 1_000 // a place that was found within that time needs no second look
 const KEEP_ALIVE_MS = 60_000 // a local runner ends by itself after ten minutes without a daemon
