@@ -63,8 +63,7 @@ const AGAIN_MAX = 4 // more than that is no bad luck
 
 const TEST_FLAGS = [
   '--test',
-  '--test-force-exit', // a handle that a failed test left open must not hold up the rest
-  '--test-timeout=240000',
+  '--test-timeout=240000', // of a file too: one that does not end is a failure, not a wait without an end
   '--test-reporter=./scripts/report.mjs',
   '--test-reporter-destination=stdout',
 ]
