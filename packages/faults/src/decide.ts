@@ -5,9 +5,11 @@
  * I1  What may have had an effect is never repeated.
  * I2  A wait that the other side asked for is never shortened; one too long to sleep through parks.
  * I3  Every answer names its reason, out of one closed list.
+ * I4  What lies with one place only is no reason to stop, or to wait long, while there is another model in the list.
  */
 import { LIMITS, type RetryPolicy } from './policy.ts'
 import type { FaultReport } from './report.ts'
+import type { Boundary, FaultCategory, FAULTS } from './table.ts'
 
 export type Situation = {
   /** Tries made at this step, the failed one included. */
@@ -74,6 +76,60 @@ export type Decision =
 export function decide(fault: FaultReport, situation: Situation, policy: RetryPolicy, now: number): Decision {
   if (fault.class === 'cancelled') return stop('cancelled')
   if (isPast(situation, now)) return stop('deadline_passed')
+  const here = decideHere(fault, situation, policy, now)
+  const isEnd = here.action === 'stop' || here.action === 'park'
+  return isEnd && mayAskElsewhere(fault, situation, policy) ? NEXT_MODEL : here // I4
+}
+
+type CategoryAt<B extends Boundary> = {
+  [C in FaultCategory]: (typeof FAULTS)[C]['boundary'] extends B ? C : never
+}[FaultCategory]
+
+/**
+ * Whether the next model of the list may do better. Total over what can go wrong with a model or with the child that
+ * serves one, so that a new row does not compile until it has decided.
+ */
+export const ELSEWHERE: Readonly<Record<CategoryAt<'model' | 'process'>, boolean>> = {
+  // It lies with one server, connection, account or name:
+  model_unreachable: true,
+  model_stream_interrupted: true,
+  model_stream_stalled: true,
+  model_stream_incomplete: true,
+  tool_call_truncated: true,
+  model_rate_limited: true,
+  model_quota_exhausted: true,
+  model_overloaded: true,
+  model_server_error: true,
+  model_auth_failed: true,
+  model_not_found: true,
+  model_endpoint_invalid: true,
+  network_down: true, // the way to one host is down; the next may be on this machine
+  process_failed: true,
+  process_start_failed: true,
+  process_hung: true,
+  crash_loop: true,
+  // It lies with the request, which is the same everywhere:
+  model_bad_request: false,
+  model_context_overflow: false, // the cure is to compact
+  model_content_filtered: false, // asking around until somebody answers is not ours to do
+}
+
+/** Full jitter: anywhere between nothing and the doubled ceiling, so that a crowd does not come back together. */
+export function backoffMs(attempt: number, policy: Pick<RetryPolicy, 'backoffMs'>, dice: number): number {
+  const ceiling = Math.min(LIMITS.backoffMsMax, policy.backoffMs * 2 ** Math.min(30, Math.max(0, attempt - 1)))
+  return Math.round(clamp01(dice) * ceiling)
+}
+
+/** When to look again whether a parked turn can go on: 5 s, 10 s, … 60 s, each spread by a fifth either way. */
+export function probeDelayMs(probe: number, dice: number): number {
+  const base = Math.min(LIMITS.probeMsMax, LIMITS.probeMsFirst * 2 ** Math.min(30, Math.max(0, probe)))
+  return Math.round(base * (0.8 + 0.4 * clamp01(dice)))
+}
+
+// ---- details, in the order they are used above ----
+
+/** As if there were no other model. */
+function decideHere(fault: FaultReport, situation: Situation, policy: RetryPolicy, now: number): Decision {
   switch (fault.next) {
     case 'never':
       return stop('not_retryable')
@@ -90,19 +146,13 @@ export function decide(fault: FaultReport, situation: Situation, policy: RetryPo
   }
 }
 
-/** Full jitter: anywhere between nothing and the doubled ceiling, so that a crowd does not come back together. */
-export function backoffMs(attempt: number, policy: Pick<RetryPolicy, 'backoffMs'>, dice: number): number {
-  const ceiling = Math.min(LIMITS.backoffMsMax, policy.backoffMs * 2 ** Math.min(30, Math.max(0, attempt - 1)))
-  return Math.round(clamp01(dice) * ceiling)
+function mayAskElsewhere(fault: FaultReport, situation: Situation, policy: RetryPolicy): boolean {
+  if ((situation.fallbacks ?? 0) <= 0 || situation.failures >= policy.failuresMax) return false
+  if (fault.sideEffects === 'unknown') return false // I1
+  return (ELSEWHERE as Partial<Record<FaultCategory, boolean>>)[fault.category] === true
 }
 
-/** When to look again whether a parked turn can go on: 5 s, 10 s, … 60 s, each spread by a fifth either way. */
-export function probeDelayMs(probe: number, dice: number): number {
-  const base = Math.min(LIMITS.probeMsMax, LIMITS.probeMsFirst * 2 ** Math.min(30, Math.max(0, probe)))
-  return Math.round(base * (0.8 + 0.4 * clamp01(dice)))
-}
-
-// ---- details, in the order they are used above ----
+const NEXT_MODEL: Decision = { action: 'fallback', delayMs: 0, because: 'next_model' }
 
 function compact(fault: FaultReport, situation: Situation): Decision {
   if (fault.sideEffects === 'unknown') return stop('side_effects_unknown') // I1
@@ -156,10 +206,8 @@ function parkFirst(fault: FaultReport, situation: Situation, policy: RetryPolicy
   return park(because, fault, situation, policy, now)
 }
 
-/** Tries are spent: another model, else parked where that may help, else the end. */
+/** Tries are spent: parked where that may help, else the end. */
 function spent(reason: Reason, fault: FaultReport, situation: Situation, policy: RetryPolicy, now: number): Decision {
-  if (reason === 'attempts_spent' && (situation.fallbacks ?? 0) > 0)
-    return { action: 'fallback', delayMs: 0, because: 'next_model' }
   const mayPark = fault.class === 'transient' || fault.class === 'throttled'
   return mayPark && parkingOn(situation, policy) ? park(reason, fault, situation, policy, now) : stop(reason)
 }

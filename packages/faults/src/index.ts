@@ -1,7 +1,16 @@
 /** The fault table, the classifier, and the one place that decides about trying again. No dependency; runs in a browser. */
 export { causeChain, describeCause, RAW_CHARS_MAX } from './cause.ts'
 export { classify, type ClassifyContext, type ResponseEvidence } from './classify.ts'
-export { backoffMs, decide, type Decision, probeDelayMs, type Reason, REASONS, type Situation } from './decide.ts'
+export {
+  backoffMs,
+  decide,
+  type Decision,
+  ELSEWHERE,
+  probeDelayMs,
+  type Reason,
+  REASONS,
+  type Situation,
+} from './decide.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, type ExitCode, exitCodeOf } from './exit-codes.ts'
 export { Fault, faultFrom, isFault, isFaultReport } from './fault.ts'
 export { duration, type Facts, friendly } from './messages.ts'

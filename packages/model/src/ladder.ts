@@ -5,15 +5,7 @@
  * I1  One budget: every failure and every wait is drawn from the one that was given in, and handed back.
  * I2  No attempt is hidden: each stands in the ledger.
  */
-import {
-  decide,
-  type Decision,
-  type Fault,
-  type FaultCategory,
-  type FaultReport,
-  type Policy,
-  type Reason,
-} from '@breakfall/faults'
+import { decide, type Decision, type Fault, type FaultReport, type Policy, type Reason } from '@breakfall/faults'
 import type { AttemptRecord, Budget, FailedAction } from './answer.ts'
 
 export type LadderOptions = {
@@ -76,7 +68,7 @@ export class Ladder {
     if (fault.class !== 'cancelled') this.#failures++ // I1
     const { policy, now } = this.#options
     const at = now()
-    const decision = this.#elsewhere(fault, decide(fault.report, this.#situation(), policy, at))
+    const decision = decide(fault.report, this.#situation(), policy, at)
     const rung = this.#rung(fault, decision, mayResume, at)
     this.#waitedMs += rung.delayMs // I1
     return rung
@@ -111,15 +103,6 @@ export class Ladder {
     }
   }
 
-  /** A fault that lies with one place only is no reason to stop while there is another. */
-  #elsewhere(fault: Fault, decision: Decision): Decision {
-    const isEnd = decision.action === 'stop' || decision.action === 'park'
-    const isSpent = decision.because === 'deadline_passed' || decision.because === 'failures_spent'
-    const mayHelp = ONE_PLACE.has(fault.category) && !isSpent
-    if (!isEnd || !mayHelp || this.#target + 1 >= this.#options.targets) return decision
-    return { action: 'fallback', delayMs: 0, because: 'next_model' }
-  }
-
   /** The sentence of a fault says what is done about it; the last one has to say that no more is. */
   #lastWords(fault: Fault, decision: Decision): string {
     const why = decision.action === 'stop' ? STOPPED[decision.because] : undefined
@@ -143,22 +126,6 @@ export class Ladder {
     return { action, delayMs, decision, fault: report }
   }
 }
-
-/** Faults of one server, account or model name, which another may not have. */
-const ONE_PLACE: ReadonlySet<FaultCategory> = new Set([
-  'model_unreachable',
-  'model_stream_interrupted',
-  'model_stream_stalled',
-  'model_stream_incomplete',
-  'tool_call_truncated',
-  'model_rate_limited',
-  'model_quota_exhausted',
-  'model_overloaded',
-  'model_server_error',
-  'model_auth_failed',
-  'model_not_found',
-  'model_endpoint_invalid',
-] satisfies FaultCategory[])
 
 const STOPPED: Partial<Readonly<Record<Reason, string>>> = {
   attempts_spent: 'all tries are spent',
