@@ -1,13 +1,17 @@
 /** The `breakfall` command as a person would run it, in folders of its own. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 const main = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url))
+
+/** Flags of `run` that make it work on this machine, with a sandbox or without. */
+export const hasSandbox = (process.env['PATH'] ?? '').split(':').some((folder) => existsSync(join(folder, 'bwrap')))
+export const isolation = hasSandbox ? [] : ['--isolation', 'process']
 
 export type Ended = {
   readonly code: number | null

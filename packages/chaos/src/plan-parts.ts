@@ -2,15 +2,16 @@
 import { type ChaosFault, FAULT_KIND_NAMES, isFaultKind, type Parameter, parametersOf } from './fault-kinds.ts'
 import { isToxicType, type Toxic, TOXIC_TYPES, TOXICS } from './toxics.ts'
 
-/** Records that a field is wrong. Returns undefined, so that it can stand where a value would. */
-export type Complain = (field: string, expected: string, got: unknown) => undefined
+/** Records that a field is wrong, with the names that it may have where it has one. Returns undefined, so that it can stand where a value would. */
+export type Complain = (field: string, expected: string, got: unknown, names?: readonly string[]) => undefined
 
 export function readFault(value: unknown, field: string, complain: Complain): ChaosFault | undefined {
   const given = typeof value === 'string' ? { kind: value } : value
   if (typeof given !== 'object' || given === null) return complain(field, 'the name of a fault, or {kind, …}', value)
   const { kind, ...settings } = given as Record<string, unknown>
   if (typeof kind !== 'string' || !isFaultKind(kind)) {
-    return complain(typeof value === 'string' ? field : `${field}.kind`, `one of ${FAULT_KIND_NAMES.join(', ')}`, kind)
+    const at = typeof value === 'string' ? field : `${field}.kind`
+    return complain(at, `one of ${FAULT_KIND_NAMES.join(', ')}`, kind, FAULT_KIND_NAMES)
   }
   const parameters = parametersOf(kind)
   const out: Record<string, string | number | boolean> = { kind }
@@ -33,7 +34,7 @@ export function readToxic(value: unknown, field: string, complain: Complain): To
   const { type, stream = 'downstream', toxicity = 1, attributes = {}, ...unknown } = value as Record<string, unknown>
   for (const key of Object.keys(unknown)) complain(`${field}.${key}`, 'no such field', unknown[key])
   if (typeof type !== 'string' || !isToxicType(type)) {
-    return complain(`${field}.type`, `one of ${TOXIC_TYPES.join(', ')}`, type)
+    return complain(`${field}.type`, `one of ${TOXIC_TYPES.join(', ')}`, type, TOXIC_TYPES)
   }
   if (stream !== 'downstream' && stream !== 'upstream') {
     return complain(`${field}.stream`, 'downstream or upstream', stream)

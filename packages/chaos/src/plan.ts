@@ -5,6 +5,7 @@
  * I2  A request that does not match `method` and `path` is neither hit nor counted.
  */
 import { Fault, type FieldError } from '@breakfall/faults'
+import { didYouMean } from '@breakfall/wire'
 import { throwDice } from './dice.ts'
 import { type ChaosFault, COMMON_FAULTS, type FaultKind, parametersOf } from './fault-kinds.ts'
 import { readFault, readToxic, type Complain } from './plan-parts.ts'
@@ -66,8 +67,9 @@ export function faultFor(plan: Plan, asked: Asked): ChaosFault | undefined {
 /** Reads a plan from JSON. Throws an `invalid_request` fault that names each wrong field. */
 export function readPlan(value: unknown): Plan {
   const errors: FieldError[] = []
-  const complain: Complain = (field, expected, got) => {
-    errors.push({ field, expected, got: got === undefined ? 'nothing' : (JSON.stringify(got) ?? typeof got) })
+  const complain: Complain = (field, expected, got, names = []) => {
+    const hint = typeof got === 'string' ? didYouMean(got, names) : ''
+    errors.push({ field, expected, got: got === undefined ? 'nothing' : (JSON.stringify(got) ?? typeof got) + hint })
     return undefined
   }
   const plan = planFrom(value, complain)
@@ -89,7 +91,8 @@ const DICE_EVENTS = 8 // where a setting is left to the dice, a stream is cut wi
 function planFrom(value: unknown, complain: Complain): Plan {
   const input = isRecord(value) ? value : (complain('the plan', 'an object', value) ?? {})
   for (const key of Object.keys(input)) {
-    if (!PLAN_KEYS.includes(key)) complain(key, `one of ${PLAN_KEYS.join(', ')}`, input[key])
+    if (!PLAN_KEYS.includes(key))
+      complain(key, `one of ${PLAN_KEYS.join(', ')}${didYouMean(key, PLAN_KEYS)}`, input[key])
   }
   const number = (key: string, fallback: number, expected: string, fits: (n: number) => boolean): number => {
     const given = input[key] ?? fallback

@@ -139,6 +139,23 @@ for (const [text, field, expected] of [
   })
 }
 
+test('a name with a slip in it is answered with the one that was meant', () => {
+  for (const [text, hint] of [
+    ['faults=resett', 'got "resett" (did you mean reset?)'],
+    ['at=2.1:staal', 'got "staal" (did you mean stall?)'],
+    ['toxics=latencyy', 'got "latencyy" (did you mean latency?)'],
+    ['sed=7', '(did you mean seed?)'],
+  ] as const)
+    assert.throws(
+      () => parsePlan(text),
+      (error: Error) => error.message.includes(hint),
+    )
+  assert.throws(
+    () => parsePlan('faults=nonsense'),
+    (error: Error) => !error.message.includes('did you mean'),
+  )
+})
+
 test('no text makes the parser fail in another way', () => {
   fc.assert(
     fc.property(fc.string(), (text) => {

@@ -4,7 +4,7 @@
  */
 import { randomUUIDv7 } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { classify, decide, Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
+import { classify, decide, type Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
 import {
   type Session,
   type SessionCreate,
@@ -192,8 +192,4 @@ async function bodyOf(response: Response): Promise<unknown> {
   } catch {
     return text // not JSON: kept as it is for the raw error
   }
-}
-
-export function unreachable(detail: string): Fault {
-  return new Fault('daemon_unreachable', { error: `${detail}; start one with "breakfall up"` })
 }

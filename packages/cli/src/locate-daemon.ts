@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
-import { DaemonClient, unreachable } from './daemon-client.ts'
+import { DaemonClient } from './daemon-client.ts'
+import type { JournalClient } from './journal-client.ts'
 import { version } from './version.ts'
 
 export type DaemonFile = {
@@ -16,9 +17,8 @@ type Env = Readonly<Record<string, string | undefined>>
 
 /** A client of the running daemon, or undefined where there is none. Another version or a wrong token is a fault of its own. */
 export async function findDaemon(stateDir: string, env: Env): Promise<DaemonClient | undefined> {
-  const named = env['BREAKFALL_URL']
-  if (named !== undefined)
-    return new DaemonClient({ url: named.replace(/\/$/, ''), token: env['BREAKFALL_TOKEN'] ?? '' })
+  const named = env['BREAKFALL_URL'] ?? ''
+  if (named !== '') return new DaemonClient({ url: daemonUrl(named), token: env['BREAKFALL_TOKEN'] ?? '' })
   const file = readDaemonFile(stateDir)
   if (file === undefined) return undefined
   const client = new DaemonClient({ url: file.url, token: readToken(file.tokenFile) })
@@ -36,10 +36,35 @@ export async function findDaemon(stateDir: string, env: Env): Promise<DaemonClie
   }
 }
 
-export async function needDaemon(stateDir: string, env: Env): Promise<DaemonClient> {
+function daemonUrl(named: string): string {
+  if (!/^https?:\/\/[^\s/]+\/?$/.test(named) || !URL.canParse(named))
+    throw new Fault('invalid_request', {
+      error: `BREAKFALL_URL must be a daemon's address such as http://127.0.0.1:4711, got ${named}`,
+    })
+  return named.replace(/\/$/, '')
+}
+
+/** `without` says what can be done where there is none. */
+export async function needDaemon(stateDir: string, env: Env, without?: string): Promise<DaemonClient> {
   const client = await findDaemon(stateDir, env)
-  if (client === undefined) throw unreachable(`no daemon answers for the state folder ${stateDir}`)
-  return client
+  if (client !== undefined) return client
+  const error = `no daemon answers for the state folder ${stateDir}; start one with "breakfall up"`
+  throw new Fault('daemon_unreachable', { error: without === undefined ? error : `${error}. ${without}` })
+}
+
+/** Where sessions can be looked at: the daemon, or the journal on disk where none answers. */
+export async function findViewer(
+  stateDir: string,
+  env: Env,
+  modelName: string,
+): Promise<{ viewer: DaemonClient } | { viewer: JournalClient; isOffline: true }> {
+  const viewer = await findDaemon(stateDir, env)
+  if (viewer !== undefined) return { viewer }
+  const [{ readJournal }, { JournalClient }] = await Promise.all([
+    import('@breakfall/daemon'),
+    import('./journal-client.ts'),
+  ])
+  return { viewer: new JournalClient(readJournal(stateDir, modelName)), isOffline: true }
 }
 
 export function readToken(file: string): string {

@@ -7,6 +7,8 @@ export class Output {
   readonly json: boolean
   readonly #stdout: NodeJS.WriteStream
   readonly #stderr: NodeJS.WriteStream
+  /** The style that running text was left in: what opened it, and what closes it. */
+  #running: { readonly style: Style; readonly close: string } | undefined
 
   constructor(options: { json: boolean; stdout?: NodeJS.WriteStream; stderr?: NodeJS.WriteStream }) {
     this.json = options.json
@@ -28,16 +30,36 @@ export class Output {
 
   /** Text for people, on stdout. */
   line(text = ''): void {
-    this.#stdout.write(text + '\n')
+    this.write(text + '\n')
   }
 
   /** Raw text without a line break, on stdout. */
   write(text: string): void {
+    this.rest()
     this.#stdout.write(text)
+  }
+
+  /** Text that comes in pieces: its style is opened with the first one and closed before anything else is written. */
+  flow(style: Style, text: string): void {
+    if (String(this.#running?.style) !== String(style)) {
+      this.rest()
+      const [open = '', close = ''] = this.style(style, '\0').split('\0')
+      this.#running = { style, close }
+      this.#stdout.write(open)
+    }
+    this.#stdout.write(text)
+  }
+
+  /** Closes the style that running text was left in. */
+  rest(): void {
+    const close = this.#running?.close ?? ''
+    this.#running = undefined
+    if (close !== '') this.#stdout.write(close)
   }
 
   /** Talk: what is going on, on stderr. */
   say(text: string): void {
+    this.rest()
     this.#stderr.write(text + '\n')
   }
 

@@ -3,12 +3,14 @@
  * This is the only place where the parts are wired together.
  */
 import { Command, CommanderError, Option } from 'commander'
-import { type Boundary, BOUNDARIES, EXIT_CODES, exitCodeOf, type Fault, faultFrom, isFault } from '@breakfall/faults'
+import { type Boundary, BOUNDARIES, EXIT_CODES, exitCodeOf, Fault, faultFrom, isFault } from '@breakfall/faults'
 import type * as Sessions from './commands/sessions.ts'
 import { completionScript, type Shell, SHELLS } from './completion.ts'
 import { loadConfig, type LoadedConfig } from './config/load.ts'
 import type { DaemonClient } from './daemon-client.ts'
 import { addModelFlags, addPolicyFlags, collect, configFlags, portNumber } from './flags.ts'
+import { helpOf, PROGRAM_HELP } from './help.ts'
+import type { Viewer } from './journal-client.ts'
 import { Output } from './output.ts'
 import { defaultStateDir } from './paths.ts'
 import { version } from './version.ts'
@@ -31,10 +33,10 @@ export async function main(argv: readonly string[]): Promise<number> {
   })
   const json = argv.includes('--json')
   try {
-    await program.parseAsync([...argv])
+    await program.parseAsync(hasKnownCommand(program, argv) ? [...argv] : argv.filter((word) => !isHelp(word)))
     return exitCode
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_CODES.finished : EXIT_CODES.usage
+    if (error instanceof CommanderError) return usageError(error, json)
     return tell(isFault(error) ? error : faultFrom(error), json)
   }
 }
@@ -46,18 +48,20 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .version(version)
     .exitOverride()
     .showHelpAfterError('(see --help)')
-    .addHelpText('after', EXAMPLES)
+    .addHelpText('after', PROGRAM_HELP)
 
   const command = (
     spec: string,
     about: string,
     act: (context: Context, ...args: string[]) => Promise<number | void> | number | void,
   ): Command => {
+    const [name = ''] = spec.split(' ')
     const made = program
       .command(spec)
       .description(about)
       .option('--json', 'machine-readable lines on stdout')
       .option('--state-dir <dir>', 'where sessions and journals are kept')
+      .addHelpText('after', helpOf(name))
     made.action(async (...given: unknown[]) => {
       const options = made.opts()
       const args = given.slice(0, -2) as string[]
@@ -135,13 +139,13 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       .option('--watch', 'show live streams, faults and recoveries'),
   )
 
-  command('sessions', 'list the sessions of the daemon', async (context) => {
-    const [{ listSessions }, client] = await withDaemon(context)
-    await listSessions(client, context.out)
+  command('sessions', 'list the sessions, with a daemon or without', async (context) => {
+    const [{ listSessions }, viewer] = await withViewer(context)
+    await listSessions(viewer, context.out)
   })
-  command('show <id>', 'show a session or a turn', async (context, id) => {
-    const [{ show }, client] = await withDaemon(context)
-    await show(client, id, context.out)
+  command('show <id>', 'show a session or a turn, with a daemon or without', async (context, id) => {
+    const [{ show }, viewer] = await withViewer(context)
+    await show(viewer, id, context.out)
   })
   command('cancel <id>', 'cancel a turn, in whatever phase it is (its id, or its session)', async (context, turn) => {
     const [{ cancel }, client] = await withDaemon(context)
@@ -152,10 +156,12 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     await resume(client, turn, context.out)
   })
   command('tail <session>', "show a session's events, then follow", async (context, session) => {
-    const [{ tail }, client] = await withDaemon(context)
+    const { after, follow } = context.options as { after?: string; follow: boolean }
+    const [{ tail }, client] = follow
+      ? await withDaemon(context, '--no-follow shows what there is')
+      : await withViewer(context)
     const stop = new AbortController()
     process.once('SIGINT', () => stop.abort())
-    const { after, follow } = context.options as { after?: string; follow: boolean }
     await tail(client, session, { ...(after === undefined ? {} : { after }), follow, signal: stop.signal }, context.out)
   })
     .option('--after <cursor>', 'only what came after this event')
@@ -166,12 +172,11 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     'say what an error, a log, an exit code, a category or a turn means',
     async (context, input) => {
       const { explainCommand } = await import('./commands/explain.ts')
-      const { needDaemon } = await import('./locate-daemon.ts')
       await explainCommand(
         {
           given: input,
           boundary: context.options['boundary'] as Boundary,
-          daemon: () => needDaemon(context.stateDir, context.env),
+          viewer: async () => (await withViewer(context))[1],
         },
         context.out,
       )
@@ -201,6 +206,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .command('completion')
     .description('print a completion script for your shell')
     .argument('<shell>', SHELLS.join(', '))
+    .addHelpText('after', helpOf('completion'))
     .action((shell: string) => {
       if (!(SHELLS as readonly string[]).includes(shell))
         program.error(`error: no completion for '${shell}'; there is one for ${SHELLS.join(', ')}`, { exitCode: 2 })
@@ -211,11 +217,33 @@ export function buildProgram(done: (exitCode: number) => void): Command {
 
 // ---- details, in the order they are used above ----
 
+const isHelp = (word: string): boolean => word === '--help' || word === '-h'
+
+/** Help about a command that does not exist would hide the mistake: without the flag, it is named. */
+function hasKnownCommand(program: Command, argv: readonly string[]): boolean {
+  let command: Command | undefined = program
+  for (const word of argv.slice(2).filter((given) => !given.startsWith('-'))) {
+    if (word === 'help' || command.commands.length === 0) return true
+    command = command.commands.find((child) => child.name() === word)
+    if (command === undefined) return false
+  }
+  return true
+}
+
+/** Commander has told people already; programs get their line. */
+function usageError(error: CommanderError, json: boolean): number {
+  if (error.exitCode === 0) return EXIT_CODES.finished
+  const fault = new Fault('invalid_request', { error: error.message.replace(/^error: /, '').split('\n')[0] })
+  if (json) process.stdout.write(JSON.stringify({ event: 'result', outcome: 'failed', fault: fault.report }) + '\n')
+  return EXIT_CODES.usage
+}
+
 function addConfigCommands(program: Command, done: (exitCode: number) => void): void {
   const config = program.command('config').description('show the configuration')
   const showing = config
     .command('show')
     .description('what is set')
+    .addHelpText('after', helpOf('config show'))
     .option('--origin', 'and where it was set')
     .option('--json', 'machine-readable lines on stdout')
     .action(async () => {
@@ -228,6 +256,7 @@ function addConfigCommands(program: Command, done: (exitCode: number) => void): 
   config
     .command('example')
     .description('a commented config file to start from')
+    .addHelpText('after', helpOf('config example'))
     .action(async () => {
       const { EXAMPLE_CONFIG } = await import('./commands/config.ts')
       process.stdout.write(EXAMPLE_CONFIG)
@@ -237,6 +266,7 @@ function addConfigCommands(program: Command, done: (exitCode: number) => void): 
     .description('run as a service')
     .command('print')
     .description('print a systemd unit for the daemon')
+    .addHelpText('after', helpOf('service print'))
     .action(async () => {
       const { systemdUnit } = await import('./commands/service.ts')
       const { mainFile } = await import('./program-file.ts')
@@ -265,9 +295,17 @@ function contextOf(options: Options): Context {
   }
 }
 
-async function withDaemon(context: Context): Promise<[typeof Sessions, DaemonClient]> {
+async function withDaemon(context: Context, without?: string): Promise<[typeof Sessions, DaemonClient]> {
   const [sessions, { needDaemon }] = await Promise.all([import('./commands/sessions.ts'), import('./locate-daemon.ts')])
-  return [sessions, await needDaemon(context.stateDir, context.env)]
+  return [sessions, await needDaemon(context.stateDir, context.env, without)]
+}
+
+async function withViewer(context: Context): Promise<[typeof Sessions, Viewer]> {
+  const [sessions, { findViewer }] = await Promise.all([import('./commands/sessions.ts'), import('./locate-daemon.ts')])
+  const found = await findViewer(context.stateDir, context.env, context.loaded.config.model?.name ?? 'default')
+  const { out } = context
+  if ('isOffline' in found) out.say(out.styleErr('dim', 'no daemon runs here: this is what the journal on disk says'))
+  return [sessions, found.viewer]
 }
 
 /** One report per failure: a sentence for people, a line for programs. */
@@ -280,17 +318,3 @@ function tell(fault: Fault, json: boolean): number {
     )
   return exitCodeOf(fault.report)
 }
-
-const EXAMPLES = `
-Examples:
-  breakfall run "make the failing test pass"     one turn in this folder, with your model
-  breakfall run --rehearsal                      see faults being survived, without a model
-  breakfall run --continue                       take up a parked turn again
-  breakfall gateway --upstream http://127.0.0.1:8080/v1
-  breakfall chaos --upstream http://127.0.0.1:8080 --plan "rate=0.2"
-  some-command 2>&1 | breakfall explain -
-
-Exit codes:
-  0 finished   1 failed   2 usage   3 parked or transient: try again later   4 credentials
-  7 budget   125 daemon or runner unreachable   130 cancelled
-`

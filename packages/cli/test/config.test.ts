@@ -55,9 +55,9 @@ test('later wins: file, folder, environment, flag; and each value says where it 
 test('an unknown key is an error that names file and line', () => {
   assert.equal(
     refusal({ user: '# mine\n[model]\nname = "x"\nbaseURL = "http://x"\n' }),
-    `${userFile}:4: unknown key model.baseURL`,
+    `${userFile}:4: unknown key model.baseURL (did you mean baseUrl?)`,
   )
-  assert.equal(refusal({ user: '[modle]\nname = "x"\n' }), `${userFile}:1: unknown key modle`)
+  assert.equal(refusal({ user: '[modle]\nname = "x"\n' }), `${userFile}:1: unknown key modle (did you mean model?)`)
 })
 
 test('a bad value is an error that names file, line, what was expected and what came', () => {
@@ -73,6 +73,18 @@ test('a bad value is an error that names file, line, what was expected and what 
     refusal({ user: '[[model.fallback]]\nname = "a"\n[[model.fallback]]\nurl = "b"\n' }),
     /:4: unknown key model\.fallback\.1\.url$/,
   )
+})
+
+test('a key with a slip in it is answered with the one that was meant, where it is near', () => {
+  assert.match(
+    refusal({ user: '[model]\nbase_url = "x"\n' }),
+    /unknown key model\.base_url \(did you mean baseUrl\?\)$/,
+  )
+  assert.match(
+    refusal({ user: '[[model.fallback]]\nprofil = "openai"\n' }),
+    /unknown key model\.fallback\.0\.profil \(did you mean profile\?\)$/,
+  )
+  assert.match(refusal({ user: '[policy]\nnonsense = 1\n' }), /unknown key policy\.nonsense$/)
 })
 
 test('broken TOML names the line', () => {
@@ -104,7 +116,7 @@ test('every key has a variable, an unknown BREAKFALL_ variable is a warning, a b
   )
   assert.deepEqual(loaded.config, { model: { name: '7' }, runner: { resolveCommand: ['find', 'runner'] } })
   assert.deepEqual(loaded.warnings.length, 1)
-  assert.match(loaded.warnings[0] ?? '', /BREAKFALL_MODEL_BASEURL/)
+  assert.match(loaded.warnings[0] ?? '', /BREAKFALL_MODEL_BASEURL .*did you mean BREAKFALL_MODEL_BASE_URL\?/)
   assert.match(
     refusal({}, { BREAKFALL_POLICY_ATTEMPTS_MAX: 'many' }),
     /^environment BREAKFALL_POLICY_ATTEMPTS_MAX: policy\.attemptsMax must be an integer/,

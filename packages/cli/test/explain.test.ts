@@ -113,8 +113,8 @@ test('people see whose exit code it is and where the page is, and no raw text th
 
 test('nothing to explain is a mistake in usage', async () => {
   const out = new Output({ json: true })
-  const daemon = (): never => assert.fail('no daemon is needed')
-  await assert.rejects(explainCommand({ given: ' ', boundary: 'model', daemon }, out), { category: 'invalid_request' })
+  const viewer = (): never => assert.fail('no daemon is needed')
+  await assert.rejects(explainCommand({ given: ' ', boundary: 'model', viewer }, out), { category: 'invalid_request' })
 })
 
 test('nothing recognised is other, without diagnostics', () => {

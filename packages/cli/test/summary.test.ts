@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Fault } from '@breakfall/faults'
-import type { Session } from '@breakfall/wire'
+import { Fault, type FaultCategory } from '@breakfall/faults'
+import type { Session, SessionEvent } from '@breakfall/wire'
 import type { RunResult } from '../src/commands/run.ts'
 import { summary } from '../src/render/summary.ts'
 import { TurnView } from '../src/render/turn-view.ts'
@@ -20,18 +20,43 @@ const said = (given: RunResult, view: TurnView): string =>
     .map(({ text }) => text)
     .join('\n')
 
-test('what a turn is parked with was not survived, what came before was; its sentence is not said again', () => {
-  const view = new TurnView()
-  view.steps = 2
-  view.survived.push({ category: 'model_stream_stalled', what: 'silence', how: 'asked again' })
-  for (let i = 0; i < 3; i++) view.survived.push({ category: fault.category, what: 'refused', how: 'asked again' })
+let seq = 0
+const shown = (view: TurnView, fields: object): void => {
+  view.show({ seq: ++seq, sessionId: 's', turnId: 't', at: '2026-11-15T12:00:00.000Z', ...fields } as SessionEvent)
+}
+const retry = (category: FaultCategory): object => ({
+  type: 'retry',
+  step: 1,
+  attempt: 1,
+  fault: new Fault(category, { errorRaw: 'x' }).report,
+  action: 'retry',
+  delayMs: 0,
+  nextAt: '2026-11-15T12:00:00.000Z',
+  max: 6,
+})
+
+test('a fault is survived once the turn has got on; what it is parked with or failed of was not', () => {
   for (const outcome of ['parked', 'failed'] as const) {
-    const text = said(result({ outcome, fault, faultsSurvived: 4 }), view)
+    const view = new TurnView()
+    shown(view, { type: 'step-start', step: 1 })
+    shown(view, retry('model_stream_stalled'))
+    shown(view, { type: 'step-start', step: 2 })
+    for (let i = 0; i < 3; i++) shown(view, retry(fault.category))
+    const text = said(result({ outcome, fault, faultsSurvived: view.survived.length }), view)
+    assert.equal(view.survived.length, 1)
     assert.match(text, /survived model_stream_stalled/)
     assert.doesNotMatch(text, /survived model_unreachable/)
     assert.ok(!text.includes(fault.error))
+    assert.match(text, outcome === 'parked' ? /still parked after 2 steps/ : /failed after 2 steps, 1 fault survived/)
   }
-  assert.match(said(result({ outcome: 'parked', fault }), view), /still parked after 2 steps \(model_unreachable\)/)
+})
+
+test('the same fault in an earlier step was survived, although the turn is parked with it now', () => {
+  const view = new TurnView()
+  shown(view, retry(fault.category))
+  shown(view, { type: 'tool-call', step: 1, callId: 'c', tool: 'bash', arguments: {}, execId: 'e' })
+  shown(view, retry(fault.category))
+  assert.equal(view.survived.length, 1)
 })
 
 test('steps are counted where they are known', () => {

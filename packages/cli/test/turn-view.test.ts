@@ -46,6 +46,8 @@ test('a retry names the fault, what is done about it, when, and which try it was
     max: 6,
   })
   assert.equal(shown, '⚡ model_stream_interrupted: read ECONNRESET → asked again in 420 ms (1/6)\n')
+  assert.deepEqual(view.survived, [])
+  words(view, { type: 'step-start', step: 2 })
   assert.deepEqual(view.survived, [
     { category: 'model_stream_interrupted', what: 'read ECONNRESET', how: 'asked again' },
   ])

@@ -13,6 +13,7 @@ export {
   type RunnerConfig,
 } from './options.ts'
 export { type LocalRunner, readRunnerFile, runnerTokenFile } from './runner/local-runner.ts'
+export { type JournalReader, readJournal } from './store/sqlite-reader.ts'
 export { openSqliteStore } from './store/sqlite-store.ts'
 export type { Store } from './store/store.ts'
 export { DEFAULT_SYSTEM_PROMPT } from './system-prompt.ts'

@@ -1,8 +1,9 @@
 /** `breakfall explain`: give it an error, a log, an exit code, a category or a turn's id; it tells category, cause, evidence, what to do. */
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { type Boundary, Fault, exitCodeOf, type FaultReport, isFaultCategory } from '@breakfall/faults'
-import type { DaemonClient } from '../daemon-client.ts'
+import { type Boundary, exitCodeOf, Fault, type FaultReport, isFault, isFaultCategory } from '@breakfall/faults'
+import type { Turn } from '@breakfall/wire'
 import { explain, type Explanation } from '../explain.ts'
+import type { Viewer } from '../journal-client.ts'
 import type { Output } from '../output.ts'
 import { faultPage } from '../render/fault-page.ts'
 
@@ -13,7 +14,8 @@ export type ExplainInput = {
   /** A file, `-`, an id of a turn, or the text itself. */
   readonly given: string | undefined
   readonly boundary: Boundary
-  readonly daemon: () => Promise<DaemonClient>
+  /** Where turns are looked up. */
+  readonly viewer: () => Promise<Viewer>
 }
 
 export async function explainCommand(input: ExplainInput, out: Output): Promise<void> {
@@ -47,21 +49,35 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
 
 // ---- details, in the order they are used above ----
 
-async function explanationFor({ given, boundary, daemon }: ExplainInput): Promise<Explanation> {
+async function explanationFor({ given, boundary, viewer }: ExplainInput): Promise<Explanation> {
   if (given !== undefined && /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f-]{17}$/.test(given)) {
-    return { report: await reportOfTurn(await daemon(), given), by: 'a fault report' }
+    return { report: await reportOfTurn(await viewer(), given), by: 'a fault report' }
   }
   const text = await textOf(given)
   if (text.trim() === '') throw new Fault('invalid_request', { error: `nothing to explain; ${USAGE}` })
   return explain(text, boundary)
 }
 
-async function reportOfTurn(daemon: DaemonClient, id: string): Promise<FaultReport> {
-  const turn = await daemon.turn(id)
+async function reportOfTurn(viewer: Viewer, id: string): Promise<FaultReport> {
+  const turn = await turnOrLastOf(viewer, id)
   if (turn.fault !== null) return turn.fault as FaultReport
   if (turn.parked !== null && isFaultCategory(turn.parked.category)) return new Fault(turn.parked.category).report
-  const error = `turn ${id} is ${turn.state}; it has no fault to explain`
+  const error = `turn ${turn.id} is ${turn.state}; it has no fault to explain`
   return new Fault('other', { error }).report
+}
+
+/** A session's id stands for its last turn. */
+async function turnOrLastOf(viewer: Viewer, id: string): Promise<Turn> {
+  const { lastTurnId } = await import('./sessions.ts')
+  try {
+    return await viewer.turn(id)
+  } catch (error) {
+    if (!isFault(error) || error.category !== 'not_found') throw error
+    const turnId = await lastTurnId(viewer, await viewer.session(id))
+    if (turnId === undefined)
+      throw new Fault('not_found', { error: `session ${id} has no turn to explain`, cause: error })
+    return viewer.turn(turnId)
+  }
 }
 
 const USAGE =

@@ -25,26 +25,26 @@ export async function runCommand(context: Context, words: readonly string[]): Pr
   const options = context.options as unknown as RunOptions
   const prompt = words.length === 0 ? undefined : words.join(' ')
   const goesOn = options.continue === true || options.session !== undefined
-  if (options.rehearsal === true || (prompt === undefined && !goesOn)) return rehearse(context, options, prompt)
+  refuseContradictions(context, options, prompt, goesOn)
+  if (options.rehearsal === true) return rehearse(context, options, prompt)
+  if (prompt === undefined && !goesOn) {
+    context.out.say('no prompt was given, so this is a rehearsal: a scripted model on a task of its own')
+    return rehearse(context, options, undefined)
+  }
   const daemon = await findDaemon(context.stateDir, context.env)
   if (daemon !== undefined) {
+    const server = (['baseUrl', 'api', 'profile'] as const).find((key) => context.options[key] !== undefined)
+    if (server !== undefined)
+      throw new Fault('invalid_request', {
+        error: `the daemon at ${daemon.url} has a model server of its own, which ${MODEL_FLAGS[server]} cannot change; leave it out, or use another --state-dir`,
+      })
     context.out.say(`using the daemon at ${daemon.url}`)
-    if (context.env['BREAKFALL_URL'] === undefined) grantWorkspace(context.stateDir, process.cwd())
+    if (!context.env['BREAKFALL_URL']) grantWorkspace(context.stateDir, process.cwd())
     return drive(context, options, daemon, prompt, () => daemonAgain(context, daemon))
   }
   const choice = await chooseModel(context.loaded, context.env, listModels)
   const serves = context.loaded.config.model?.serve !== undefined
-  if (choice === undefined && !serves && !goesOn) {
-    context.out.say(
-      'no model is configured and none answers on this machine, so this is a rehearsal: a scripted model on a task of its own.',
-    )
-    context.out.say(
-      'For your prompt, set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, or see: breakfall config example\n',
-    )
-    const code = await rehearse(context, options, undefined)
-    context.out.say('\nThis was a rehearsal: your prompt was not sent to any model.')
-    return code
-  }
+  if (choice === undefined && !serves && !goesOn) return rehearseInstead(context, options)
   if (choice?.isGuessed === true && !goesOn) {
     throw new Fault('invalid_request', {
       error: `the server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
@@ -64,7 +64,55 @@ export async function runCommand(context: Context, words: readonly string[]): Pr
 
 // ---- details, in the order they are used above ----
 
-async function rehearse(context: Context, options: RunOptions, prompt: string | undefined): Promise<number> {
+const MODEL_FLAGS = { model: '--model', baseUrl: '--base-url', api: '--api', profile: '--profile' } as const
+
+/** Whoever names a model must not get a rehearsal, and whoever names faults must get one. */
+function refuseContradictions(
+  context: Context,
+  options: RunOptions,
+  prompt: string | undefined,
+  goesOn: boolean,
+): void {
+  const named = Object.entries(MODEL_FLAGS).find(([key]) => context.options[key] !== undefined)?.[1]
+  const wrong = (error: string): never => {
+    throw new Fault('invalid_request', { error })
+  }
+  if (options.rehearsal === true && named !== undefined)
+    wrong(`${named} and --rehearsal do not go together: a rehearsal has a scripted model of its own`)
+  if (options.rehearsal === true && goesOn)
+    wrong('a rehearsal is a session of its own: leave --continue and --session out')
+  if (prompt === undefined && !goesOn && options.rehearsal !== true && named !== undefined)
+    wrong(`${named} needs a prompt: breakfall run ${named} … "PROMPT"`)
+  if (options.faults !== undefined && options.rehearsal !== true && (prompt !== undefined || goesOn))
+    wrong('--faults is for rehearsals: add --rehearsal. Before a model of yours put "breakfall chaos"')
+}
+
+/** Nothing was named and nothing was found: it is said, before and after, that the prompt is not done. */
+async function rehearseInstead(context: Context, options: RunOptions): Promise<number> {
+  const { out, loaded } = context
+  const [named] = [...loaded.origins].filter(([key]) => key.startsWith('model.'))
+  if (named !== undefined)
+    throw new Fault('invalid_request', {
+      error: `${named[0]} is set (${named[1]}), but no model server: none is configured and none answers on this machine. ${HOW_TO_SET}`,
+    })
+  const warning = 'warning: NO MODEL DID YOUR PROMPT. None is configured and none answers on this machine'
+  out.say(out.styleErr('yellow', `${warning}, so this is a rehearsal:`))
+  out.say(`a scripted model on a task of its own, in a scratch folder. ${HOW_TO_SET}\n`)
+  const code = await rehearse(context, options, undefined, { promptSent: false })
+  out.say(out.styleErr('yellow', `\n${warning}.`))
+  out.say(HOW_TO_SET)
+  return code
+}
+
+const HOW_TO_SET =
+  'Set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, start Ollama or llama-server, or see: breakfall config example'
+
+async function rehearse(
+  context: Context,
+  options: RunOptions,
+  prompt: string | undefined,
+  about: Readonly<Record<string, unknown>> = {},
+): Promise<number> {
   const isolation = options.isolation ?? (hasBwrap() ? 'bwrap' : 'process')
   if (isolation === 'process')
     context.out.say(
@@ -93,6 +141,7 @@ async function rehearse(context: Context, options: RunOptions, prompt: string | 
             session: undefined,
             parkWaitMs: Number(options.parkWaitMs),
             onEvent: (event) => rehearsal.onEvent(event),
+            about: { rehearsal: true, ...about },
           },
           context.out,
         ),

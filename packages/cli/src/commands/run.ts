@@ -26,6 +26,8 @@ export type RunInput = {
   readonly onSession?: ((session: Session) => void) | undefined
   /** Called with each event, before it is shown. */
   readonly onEvent?: ((event: SessionEvent) => void) | undefined
+  /** What else the result line says. */
+  readonly about?: Readonly<Record<string, unknown>> | undefined
 }
 
 export type RunResult = {
@@ -43,7 +45,7 @@ export async function run(input: RunInput, out: Output): Promise<number> {
   const view = new TurnView()
   using interrupt = onInterrupt(() => input.client.cancel(started.turnId, 'interrupted from the keyboard'), out)
   const result = await follow(input, session, started, view, out, interrupt)
-  if (out.json) out.data({ event: 'result', sessionId: session.id, ...result })
+  if (out.json) out.data({ event: 'result', sessionId: session.id, ...result, ...input.about })
   else for (const line of summary(result, view, session)) paint(out, [line])
   return exitCodeFor(result)
 }
@@ -73,6 +75,7 @@ function onInterrupt(cancel: () => Promise<unknown>, out: Output): Interrupt {
   let times = 0
   const handler = (): void => {
     if (++times > 1) {
+      out.rest()
       left.abort(new Fault('cancelled', { facts: { name: 'user' } }))
       process.exit(EXIT_CODES.cancelled)
     }
@@ -101,14 +104,13 @@ async function follow(
   const { turnId, after } = started
   const parked = new ParkTimer(input.parkWaitMs)
   const signal = AbortSignal.any([interrupt.signal, parked.signal])
-  let survived = 0
   try {
     for await (const event of input.client.events(session.id, { after, signal, recover: input.recover })) {
       input.onEvent?.(event)
       if (out.json) out.data(event)
-      else if (event.turnId === turnId) paint(out, view.show(event))
       if (event.turnId !== turnId) continue
-      if (event.type === 'retry') survived++
+      const pieces = view.show(event)
+      if (!out.json) paint(out, pieces)
       if (event.type === 'parked') parked.start(event)
       else if (event.type !== 'turn-queued') parked.stop()
       if (event.type === 'turn-end')
@@ -120,7 +122,7 @@ async function follow(
           turnId,
           text: '',
           fault: report as unknown as FaultReport,
-          faultsSurvived: survived,
+          faultsSurvived: view.survived.length,
         }
       }
     }
@@ -128,7 +130,7 @@ async function follow(
     parked.stop()
   }
   const fault = (parked.event?.fault ?? null) as FaultReport | null
-  return { outcome: 'parked', turnId, text: '', fault, faultsSurvived: survived } // I1
+  return { outcome: 'parked', turnId, text: '', fault, faultsSurvived: view.survived.length } // I1
 }
 
 /** Waits on a parked turn for a while, then gives up waiting: the turn itself stays parked and goes on later. */

@@ -1,13 +1,14 @@
-/** Looking at a daemon's sessions and turns, and steering them: sessions, show, cancel, resume, tail. */
+/** Looking at sessions and turns, with a daemon or without, and steering them, with one: sessions, show, tail, cancel, resume. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault, isFault } from '@breakfall/faults'
-import { isTerminal, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
+import { isTerminal, parseCursor, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { DaemonClient } from '../daemon-client.ts'
+import type { Viewer } from '../journal-client.ts'
 import type { Output } from '../output.ts'
 import { paint } from '../render/paint.ts'
 import { TurnView } from '../render/turn-view.ts'
 
-export async function listSessions(client: DaemonClient, out: Output): Promise<void> {
+export async function listSessions(client: Viewer, out: Output): Promise<void> {
   const sessions = await client.sessions()
   if (out.json) {
     for (const session of sessions) out.data(session)
@@ -34,7 +35,7 @@ export function sessionTable(
 ): readonly string[] {
   const rows = sessions.map(({ id, state, turnId, model, title, ...rest }) => {
     const folder = typeof rest['workspace'] === 'string' ? rest['workspace'] : '(private)'
-    return [id, state, turnId ?? '-', folder, model, title ?? '']
+    return [id, isHalted(state, rest) ? `${state}, no daemon` : state, turnId ?? '-', folder, model, title ?? '']
   })
   const widths = HEAD.map((word, column) => Math.max(word.length, ...rows.map((row) => row[column]?.length ?? 0)))
   const padded = (row: readonly string[]): string =>
@@ -51,12 +52,23 @@ export function sessionTable(
 }
 
 /** A session or a turn, whichever has that id. */
-export async function show(client: DaemonClient, id: string, out: Output): Promise<void> {
+export async function show(client: Viewer, id: string, out: Output): Promise<void> {
   const session = await client.session(id).catch(notFound)
   if (session === undefined) return showTurn(await turnOf(client, id), out)
   if (out.json) return out.data(session)
   for (const line of sessionLines(session)) out.line(line)
-  if (session.turnId !== null) showTurn(await client.turn(session.turnId), out)
+  const turnId = await lastTurnId(client, session)
+  if (turnId !== undefined) showTurn(await client.turn(turnId), out)
+}
+
+/** The turn that runs or waits, else the one that ended last. */
+export async function lastTurnId(client: Viewer, session: Session): Promise<string | undefined> {
+  if (session.turnId !== null) return session.turnId
+  if (session.lastSeq === 0 || session['quarantined'] != null) return undefined
+  using reading = stopAfterUse()
+  for await (const { turnId } of client.events(session.id, { after: session.lastSeq - 1, signal: reading.signal }))
+    return turnId
+  return undefined
 }
 
 /** Its fields, without those that say nothing. Pure. */
@@ -80,13 +92,16 @@ export async function resume(client: DaemonClient, id: string, out: Output): Pro
 
 /** A session's events from `after` on. Ends with the session's last turn where `follow` is off. */
 export async function tail(
-  client: DaemonClient,
+  client: Viewer,
   sessionId: string,
   options: { after?: string; follow: boolean; signal: AbortSignal },
   out: Output,
 ): Promise<void> {
+  const cursor = parseCursor(options.after)
+  if (cursor === undefined)
+    throw new Fault('invalid_request', { error: `--after takes an event's seq or its cursor, got ${options.after}` })
   const { lastSeq } = await client.session(sessionId)
-  if (!options.follow && lastSeq === 0) return
+  if (!options.follow && cursor.seq >= lastSeq) return
   const view = new TurnView()
   for await (const event of client.events(sessionId, { after: options.after ?? 0, signal: options.signal })) {
     if (out.json) out.data(event)
@@ -99,6 +114,7 @@ export async function tail(
 /** For people. `open` is said of a turn that has not ended. Pure. */
 export function turnLines(turn: Turn, open?: string): readonly string[] {
   const lines = [`turn ${turn.id}: ${turn.state}, ${counted(turn.steps, 'step')}, ${counted(turn.attempts, 'attempt')}`]
+  if (isHalted(turn.state, turn)) lines.push('  but no daemon runs it; it goes on with the next one: breakfall up')
   if (open !== undefined && !isOver(turn)) lines.push(`  ${open}`)
   if (turn.parked !== null) lines.push(`  ${waitsFor(turn.parked)}`)
   if (turn.fault !== null) lines.push(`  ${turn.fault.error}`, `  ${turn.fault.category}: ${turn.fault.errorRaw}`)
@@ -108,7 +124,18 @@ export function turnLines(turn: Turn, open?: string): readonly string[] {
 
 // ---- details, in the order they are used above ----
 
+function stopAfterUse(): Disposable & { readonly signal: AbortSignal } {
+  const stop = new AbortController()
+  return { signal: stop.signal, [Symbol.dispose]: () => stop.abort() }
+}
+
 const HEAD = ['SESSION', 'STATE', 'TURN', 'FOLDER', 'MODEL', 'TITLE'] as const
+
+/** Said to be under way in the journal, where nobody runs. */
+const isHalted = (state: string, record: Readonly<Record<string, unknown>>): boolean =>
+  record['live'] === false && UNDER_WAY.has(state)
+
+const UNDER_WAY: ReadonlySet<string> = new Set(['busy', 'queued', 'running', 'retrying'])
 
 function waitsFor({ category, since, resumeAt }: NonNullable<Turn['parked']>): string {
   return `waits with ${category} since ${since}${resumeAt === null ? '' : `, until ${resumeAt}`}`
@@ -123,7 +150,7 @@ function textOf(value: unknown): string {
 }
 
 /** The turn of that id, or the current one of the session of that id. */
-async function turnOf(client: DaemonClient, id: string): Promise<Turn> {
+async function turnOf(client: Viewer, id: string): Promise<Turn> {
   const turn = await client.turn(id).catch(notFound)
   if (turn !== undefined) return turn
   const session = await client.session(id).catch(notFound)

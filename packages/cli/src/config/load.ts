@@ -7,11 +7,11 @@
  */
 import { readFileSync } from 'node:fs'
 import { Fault, type FieldError, isFault } from '@breakfall/faults'
-import { parseRequest } from '@breakfall/wire'
+import { didYouMean, parseRequest } from '@breakfall/wire'
 import { parse as parseToml, TomlError } from 'smol-toml'
 import { folderConfigFile, userConfigFile } from '../paths.ts'
 import { lineOfKey } from './lines.ts'
-import { type Config, configSchema, isHarmless, variables } from './schema.ts'
+import { type Config, configSchema, isHarmless, keysBeside, variables } from './schema.ts'
 
 export type Origin = string // 'flag --x', 'environment BREAKFALL_X', 'PATH:LINE'
 
@@ -113,7 +113,9 @@ function fromEnvironment(env: ConfigInput['env']): {
     if (!name.startsWith('BREAKFALL_') || value === undefined || OWN_VARIABLES.has(name)) continue
     const path = known.get(name)
     if (path === undefined)
-      warnings.push(`the environment variable ${name} is not one that Breakfall knows; it is ignored`)
+      warnings.push(
+        `the environment variable ${name} is not one that Breakfall knows${didYouMean(name, known.keys())}; it is ignored`,
+      )
     else values.push({ path, value: valueOf(value, path), name })
   }
   return { values, warnings }
@@ -160,9 +162,10 @@ function checked(values: Record<string, unknown>, origins: ReadonlyMap<string, O
 
 function placed(fault: Fault, place: (path: readonly string[]) => string): Fault {
   const sentence = (error: FieldError): string => {
-    const where = place(error.field.split('.'))
+    const path = error.field.split('.')
+    const where = place(path)
     return error.expected.startsWith('no field')
-      ? `${where}: unknown key ${error.field}`
+      ? `${where}: unknown key ${error.field}${didYouMean(path.at(-1) ?? '', keysBeside(path))}`
       : `${where}: ${error.field} must be ${error.expected}, got ${error.got}`
   }
   return configFault((fault.report.errors ?? []).map(sentence).join('\n'), fault, fault.report.errors)

@@ -80,3 +80,17 @@ export function variables(): ReadonlyMap<string, readonly [section: string, key:
   }
   return out
 }
+
+/** The keys that there are beside the last one of a path: `['model', 'fallback', '0', 'url']` has those of a model. */
+export function keysBeside(path: readonly string[]): readonly string[] {
+  let schema: unknown = configSchema
+  for (const key of path.slice(0, -1)) {
+    schema = unwrapped(schema)
+    if (schema instanceof z.ZodArray) schema = schema.element
+    else schema = schema instanceof z.ZodObject ? (schema.shape as Record<string, unknown>)[key] : undefined
+  }
+  const table = unwrapped(schema)
+  return table instanceof z.ZodObject ? Object.keys(table.shape) : []
+}
+
+const unwrapped = (schema: unknown): unknown => (schema instanceof z.ZodOptional ? schema.unwrap() : schema)

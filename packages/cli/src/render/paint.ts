@@ -16,11 +16,14 @@ export function paint(out: Output, pieces: readonly Piece[]): void {
   for (const { kind, tone, text } of pieces) {
     const style = STYLES[tone]
     const clean = withoutControls(text)
+    if (kind === 'text') {
+      if (style === undefined) out.write(clean)
+      else out.flow(style, clean)
+      continue
+    }
     const words = clean.replace(/^\n+/, '')
     out.write(clean.slice(0, clean.length - words.length)) // colour belongs to words, not to line breaks
-    const painted = style === undefined || words === '' ? words : out.style(style, words)
-    if (kind === 'text') out.write(painted)
-    else out.line(painted)
+    out.line(style === undefined || words === '' ? words : out.style(style, words))
   }
 }
 

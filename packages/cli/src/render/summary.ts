@@ -7,9 +7,8 @@ import type { Piece, Survived, TurnView } from './turn-view.ts'
 export function summary(result: RunResult, view: TurnView, session: Session): readonly Piece[] {
   const line = (tone: Piece['tone'], text: string): Piece => ({ kind: 'line', tone, text })
   const out: Piece[] = [line('plain', '')]
-  const survived = survivedOf(result, view)
-  out.push(headline(result, view.steps, survived.length, line))
-  for (const { category, what, how, times } of counted(survived)) {
+  out.push(headline(result, view.steps, line))
+  for (const { category, what, how, times } of counted(view.survived)) {
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
   }
   if (view.filesChanged.size > 0) out.push(line('dim', `  changed ${[...view.filesChanged].join(', ')}`))
@@ -24,24 +23,12 @@ export function summary(result: RunResult, view: TurnView, session: Session): re
 
 // ---- details ----
 
-/** What a turn ended or waits with was not survived, however often it was tried. */
-function survivedOf({ outcome, fault }: RunResult, view: TurnView): readonly Survived[] {
-  if (outcome !== 'parked' && outcome !== 'failed') return view.survived
-  const last = view.survived.findLastIndex(({ category }) => category !== fault?.category)
-  return view.survived.slice(0, last + 1)
-}
-
-function headline(
-  result: RunResult,
-  steps: number,
-  survived: number,
-  line: (tone: Piece['tone'], text: string) => Piece,
-): Piece {
+function headline(result: RunResult, steps: number, line: (tone: Piece['tone'], text: string) => Piece): Piece {
   const count = `${steps} step${steps === 1 ? '' : 's'}`
   // A turn that was taken up again may end before it has told how far it is.
   const within = steps === 0 ? '' : ` in ${count}`
   const after = steps === 0 ? '' : ` after ${count}`
-  const times = result.outcome === 'finished' ? result.faultsSurvived : survived
+  const times = result.faultsSurvived
   const faults = times === 0 ? 'no faults' : `${times} fault${times === 1 ? '' : 's'} survived`
   switch (result.outcome) {
     case 'finished':

@@ -2,6 +2,7 @@
  * A turn's events as text for people. Pure: an event in, pieces of text out; the view holds only what it has shown.
  *
  * I1  What was shown and is void is said to be void; the answer is never shown twice without that.
+ * I2  A fault is survived when the turn has got on after it; what it ended or waits with was not, however often it was tried.
  */
 import { duration, type FaultReport } from '@breakfall/faults'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
@@ -20,6 +21,7 @@ const OUTPUT_LINES_MAX = 12
 export class TurnView {
   readonly survived: Survived[] = []
   readonly filesChanged = new Set<string>()
+  #open: Survived[] = [] // I2: not known yet
   #midLine = false
   #part = ''
   #outputLines = 0
@@ -33,6 +35,7 @@ export class TurnView {
       case 'turn-start':
         return []
       case 'step-start':
+        this.#gotOn()
         this.steps = event.step
         return []
       case 'text-delta':
@@ -65,6 +68,7 @@ export class TurnView {
         this.#note('taken_over', 'the daemon was restarted', 'picked up at the last safe point')
         return [this.#line('warn', '↻ the daemon was restarted; the turn goes on from the last safe point')]
       case 'turn-end':
+        this.#gotOn()
         this.steps = event.steps
         return this.#midLine ? [{ kind: 'text', tone: 'plain', text: '\n' }] : []
       case 'turn-error':
@@ -81,6 +85,7 @@ export class TurnView {
   }
 
   #toolCall(event: SessionEventOf<'tool-call'>): readonly Piece[] {
+    this.#gotOn()
     this.#outputLines = 0
     const { path } = event.arguments
     if ((event.tool === 'write' || event.tool === 'edit') && typeof path === 'string') this.filesChanged.add(path)
@@ -96,6 +101,7 @@ export class TurnView {
   }
 
   #toolResult(event: SessionEventOf<'tool-result'>): readonly Piece[] {
+    this.#gotOn()
     const code = event.exit?.code
     switch (event.outcome) {
       case 'ok':
@@ -122,7 +128,12 @@ export class TurnView {
   }
 
   #note(category: string, what: string, how: string): void {
-    this.survived.push({ category, what, how })
+    this.#open.push({ category, what, how })
+  }
+
+  /** I2 */
+  #gotOn(): void {
+    this.survived.push(...this.#open.splice(0))
   }
 
   #line(tone: Piece['tone'], text: string): Piece {

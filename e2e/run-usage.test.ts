@@ -1,0 +1,95 @@
+/** What `breakfall` says to mistakes, and that nobody who named a model gets a rehearsal. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Place } from './breakfall.ts'
+
+const LIMIT = { timeout: 120_000 }
+
+test('help about a command that does not exist names the mistake', LIMIT, async () => {
+  await using place = new Place()
+  for (const args of [
+    ['nonsense', '--help'],
+    ['--help', 'nonsense'],
+    ['config', 'nonsense', '--help'],
+  ]) {
+    const { code, stderr } = await place.run(args)
+    assert.equal(code, 2, args.join(' '))
+    assert.match(stderr, /unknown command 'nonsense'/)
+  }
+  for (const args of [['--help'], ['run', '--help'], ['config', 'show', '--help'], ['run', '--help', 'nonsense']])
+    assert.equal((await place.run(args)).code, 0, args.join(' '))
+})
+
+test('every command has examples in its help', LIMIT, async () => {
+  await using place = new Place()
+  const { lines } = await place.run(['--help'])
+  const listed = lines
+    .slice(lines.indexOf('Commands:') + 1, lines.indexOf('Examples:'))
+    .flatMap((line) => /^ {2}([a-z]+) /.exec(line)?.[1] ?? [])
+    .filter((name) => !['config', 'service', 'help'].includes(name))
+  const commands = [...listed.map((name) => [name]), ['config', 'show'], ['config', 'example'], ['service', 'print']]
+  assert.ok(commands.length >= 16, commands.join(' '))
+  for (const command of commands) {
+    const help = (await place.run([...command, '--help'])).lines.join('\n')
+    assert.match(help, new RegExp(`Examples:\n.*breakfall ${command.join(' ')}`), command.join(' '))
+  }
+})
+
+test('a mistake in usage is a result line, too', LIMIT, async () => {
+  await using place = new Place()
+  for (const args of [['nonsense'], ['run', '--no-such-flag'], ['show'], ['run', 'x', '--liveness-ms', 'soon']]) {
+    const { code, json } = await place.run([...args, '--json'])
+    assert.equal(code, 2)
+    const { event, outcome, fault } = json.at(-1) as { event: string; outcome: string; fault: { category: string } }
+    assert.deepEqual([event, outcome, fault.category], ['result', 'failed', 'invalid_request'])
+  }
+})
+
+test(
+  'a prompt without any model is a rehearsal that says before, after and in its result that nobody did it',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const { code, json, stderr } = await place.run([
+      'run',
+      'mend my program',
+      '--json',
+      '--faults',
+      'none',
+      '--rehearsal',
+    ])
+    assert.equal(code, 0, stderr)
+    assert.equal(json.at(-1)?.['rehearsal'], true)
+    const other = await place.run(['run', 'mend my program', '--json'])
+    assert.equal(other.code, 0, other.stderr)
+    assert.deepEqual([other.json.at(-1)?.['rehearsal'], other.json.at(-1)?.['promptSent']], [true, false])
+    assert.equal(other.stderr.match(/warning: NO MODEL DID YOUR PROMPT/g)?.length, 2)
+    assert.match(other.stderr, /Set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY/)
+  },
+)
+
+test('whoever names a model never gets a rehearsal', LIMIT, async () => {
+  await using place = new Place()
+  await using cloned = new Place({ 'breakfall.toml': '[model]\nname = "qwen3"\n' })
+  const refused = async (
+    at: Place,
+    args: readonly string[],
+    env: Record<string, string>,
+    says: RegExp,
+  ): Promise<void> => {
+    const { code, stderr, json } = await at.run(['run', '--json', ...args], env)
+    assert.equal(code, 2, `${args.join(' ')} ${stderr}`)
+    const { fault } = json.at(-1) as { fault: { error: string } }
+    assert.match(fault.error, says)
+  }
+  await refused(place, ['x', '--model', 'qwen3'], {}, /model\.name is set \(flag --model\), but no model server/)
+  await refused(place, ['x', '--api', 'openai-chat'], {}, /model\.api is set \(flag --api\)/)
+  await refused(place, ['x', '--profile', 'vllm'], {}, /model\.profile is set/)
+  await refused(place, ['x'], { BREAKFALL_MODEL_NAME: 'qwen3' }, /environment BREAKFALL_MODEL_NAME/)
+  await refused(cloned, ['x'], {}, /model\.name is set \(.*breakfall\.toml:2\)/)
+  await refused(place, ['x', '--base-url', 'http://127.0.0.1:9/v1'], {}, /name one: --model NAME/)
+  await refused(place, ['--model', 'qwen3'], {}, /--model needs a prompt/)
+  await refused(place, ['--base-url', 'http://127.0.0.1:9/v1'], {}, /--base-url needs a prompt/)
+  await refused(place, ['--rehearsal', '--model', 'qwen3'], {}, /--model and --rehearsal do not go together/)
+  await refused(place, ['x', '--faults', 'rate=1'], {}, /--faults is for rehearsals/)
+})

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict'
+import { PassThrough } from 'node:stream'
+import { test } from 'node:test'
+import { Output } from '../src/output.ts'
+import { paint } from '../src/render/paint.ts'
+import type { Piece } from '../src/render/turn-view.ts'
+
+/** Both streams are one terminal, as for a person; colours are on or off as told. */
+function terminal(hasColours: boolean): { out: Output; shown: () => string } {
+  const stream = Object.assign(new PassThrough(), {
+    isTTY: hasColours,
+    getColorDepth: () => (hasColours ? 8 : 1),
+    hasColors: () => hasColours,
+  }) as unknown as NodeJS.WriteStream
+  let text = ''
+  stream.on('data', (chunk: Buffer) => (text += chunk.toString()))
+  return { out: new Output({ json: false, stdout: stream, stderr: stream }), shown: () => text }
+}
+
+delete process.env['NO_COLOR'] // what the person who runs the tests likes is no part of them
+delete process.env['FORCE_COLOR']
+
+const text = (tone: Piece['tone'], words: string): Piece => ({ kind: 'text', tone, text: words })
+
+test('text that comes in pieces opens its style once and closes it once, before anything else', () => {
+  const { out, shown } = terminal(true)
+  for (const words of ['I ', 'think ', 'so']) paint(out, [text('dim', words)])
+  paint(out, [text('plain', '\nyes'), { kind: 'line', tone: 'good', text: '\ndone' }])
+  assert.equal(shown(), '\x1b[2mI think so\x1b[22m\nyes\n\x1b[32mdone\x1b[39m\n')
+})
+
+test('talk on the same terminal does not inherit the style of the text that it interrupts', () => {
+  const { out, shown } = terminal(true)
+  paint(out, [text('dim', 'thinking')])
+  out.say('cancelling')
+  out.rest()
+  assert.equal(shown(), '\x1b[2mthinking\x1b[22mcancelling\n')
+})
+
+test('without colours there is not one escape sequence', () => {
+  const { out, shown } = terminal(false)
+  paint(out, [text('dim', 'a'), text('dim', 'b'), { kind: 'line', tone: 'bad', text: 'c' }])
+  assert.equal(shown(), 'abc\n')
+})

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { randomUUIDv7 } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test, type TestContext } from 'node:test'
+import { Fault } from '@breakfall/faults'
+import type { Turn } from '@breakfall/wire'
+import { readJournal } from '../src/store/sqlite-reader.ts'
+import { openSqliteStore } from '../src/store/sqlite-store.ts'
+import type { SessionRow, Store } from '../src/store/store.ts'
+
+function stateDir(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'breakfall-reader-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+async function newSession(store: Store): Promise<SessionRow> {
+  const data = { title: null, model: null, box: {}, tools: [], policy: {}, runnerId: null, boxMade: false }
+  const id = randomUUIDv7()
+  await store.createSession({ id, journal: randomUUIDv7(), createdAt: '2026-11-15T12:00:00.000Z', data })
+  const row = await store.claim(id)
+  assert.ok(row !== undefined)
+  return row
+}
+
+const runningTurn = (id: string, sessionId: string): Turn =>
+  ({ id, sessionId, state: 'running', endedAt: null }) as Turn
+
+test('a journal is read beside its owner, which goes on writing, and more than a page of it', async (t) => {
+  const folder = stateDir(t)
+  const store = await openSqliteStore(join(folder, 'journal'))
+  const { id, epoch } = await newSession(store)
+  using reader = readJournal(folder, 'default')
+  assert.ok(reader !== undefined)
+  const seqs = Array.from({ length: 1_201 }, (_, i) => i + 1)
+  const events = seqs.map((seq) => ({ seq, type: 'text-delta', turnId: 't', body: JSON.stringify({ seq }) }) as const)
+  await store.append({ sessionId: id, epoch, after: 0, events, set: { state: 'busy', turnId: 't' } })
+  assert.deepEqual(
+    [...reader.sessions()].map(({ state, model }) => [state, model]),
+    [['busy', 'default']],
+  )
+  assert.deepEqual(
+    [...reader.events(id, 0)].map(({ seq }) => seq),
+    seqs,
+  )
+  assert.deepEqual(
+    [...reader.events(id, 1_200)].map(({ seq }) => seq),
+    [1_201],
+  )
+  await store.close()
+  assert.equal(reader.session(id)?.lastSeq, 1_201)
+  assert.equal(reader.session('x'), undefined)
+  assert.equal(reader.turn('x'), undefined)
+})
+
+test('a damaged session looks as it does over the API: idle, its turn failed with the damage', async (t) => {
+  const folder = stateDir(t)
+  const store = await openSqliteStore(join(folder, 'journal'))
+  const { id, epoch } = await newSession(store)
+  const turn = { turnId: 't', sessionId: id, view: runningTurn('t', id), cancel: null }
+  const event = { seq: 1, type: 'turn-start', turnId: 't', body: '{}' } as const
+  await store.append({
+    sessionId: id,
+    epoch,
+    after: 0,
+    events: [event],
+    set: { state: 'busy', turnId: 't' },
+    turns: [turn],
+  })
+  await store.quarantine(id, new Fault('journal_corrupt').report)
+  await store.close()
+  using reader = readJournal(folder, 'default')
+  assert.deepEqual([reader?.session(id)?.state, reader?.session(id)?.turnId], ['idle', null])
+  assert.deepEqual([reader?.turn('t')?.state, reader?.turn('t')?.fault?.category], ['failed', 'journal_corrupt'])
+})
+
+test('no journal is nothing to read; one of another version, or one that is none, is said to be so', async (t) => {
+  const folder = stateDir(t)
+  assert.equal(readJournal(folder, 'default'), undefined)
+  await (await openSqliteStore(join(folder, 'journal'))).close()
+  const db = new DatabaseSync(join(folder, 'journal', 'journal.db'))
+  db.exec('PRAGMA user_version=99')
+  db.close()
+  assert.throws(() => readJournal(folder, 'default'), { category: 'journal_corrupt' })
+  writeFileSync(join(folder, 'journal', 'journal.db'), 'not a database, but long enough to be taken for one'.repeat(50))
+  assert.throws(() => readJournal(folder, 'default'), { category: 'journal_corrupt' })
+})
