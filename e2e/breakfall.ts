@@ -13,6 +13,20 @@ const main = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.ur
 export const hasSandbox = (process.env['PATH'] ?? '').split(':').some((folder) => existsSync(join(folder, 'bwrap')))
 export const isolation = hasSandbox ? [] : ['--isolation', 'process']
 
+/** `script` gives a program a terminal of its own. */
+export const hasTerminals = existsSync('/usr/bin/script')
+
+/** A program at a terminal, with a person before it. */
+export type AtTerminal = {
+  readonly child: ChildProcess
+  readonly code: Promise<number | null>
+  /** Everything that was shown so far, escape sequences included. */
+  text(): string
+  /** The first match in what is shown, as soon as there is one. */
+  shown(pattern: RegExp): Promise<RegExpExecArray>
+  press(keys: string): void
+}
+
 export type Ended = {
   readonly code: number | null
   readonly lines: readonly string[]
@@ -42,17 +56,56 @@ export class Place implements AsyncDisposable {
     }
   }
 
+  #environment(env: Readonly<Record<string, string>>): Record<string, string> {
+    return {
+      PATH: process.env['PATH'] ?? '',
+      HOME: this.home,
+      XDG_CONFIG_HOME: join(this.home, 'config'),
+      XDG_STATE_HOME: join(this.home, 'state'),
+      ...env,
+    }
+  }
+
+  startInTerminal(args: readonly string[], env: Readonly<Record<string, string>> = {}): AtTerminal {
+    const command = [process.execPath, main, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
+    const child = spawn('/usr/bin/script', ['-qfec', `exec ${command}`, '/dev/null'], {
+      cwd: this.folder,
+      stdio: ['pipe', 'pipe', 'inherit'],
+      env: this.#environment({ TERM: 'xterm-256color', SHELL: '/bin/sh', ...env }),
+    })
+    this.#running.push(child)
+    let text = ''
+    const looking = new Set<() => void>()
+    child.stdout.on('data', (chunk: Buffer) => {
+      text += chunk.toString()
+      for (const look of looking) look()
+    })
+    const code = once(child, 'close').then(([ended]) => ended as number | null)
+    return {
+      child,
+      code,
+      text: () => text,
+      press: (keys) => void child.stdin.write(keys),
+      shown: (pattern) =>
+        new Promise((resolve, reject) => {
+          const look = (): void => {
+            const found = pattern.exec(text)
+            if (found === null) return
+            looking.delete(look)
+            resolve(found)
+          }
+          looking.add(look)
+          look()
+          void code.then(() => reject(new Error(`it ended without showing ${String(pattern)}:\n${text}`)))
+        }),
+    }
+  }
+
   start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
     const child = spawn(process.execPath, [main, ...args], {
       cwd: this.folder,
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: {
-        PATH: process.env['PATH'] ?? '',
-        HOME: this.home,
-        XDG_CONFIG_HOME: join(this.home, 'config'),
-        XDG_STATE_HOME: join(this.home, 'state'),
-        ...env,
-      },
+      env: this.#environment(env),
     })
     this.#running.push(child)
     const lines: string[] = []

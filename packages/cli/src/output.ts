@@ -67,6 +67,11 @@ export class Output {
     return this.#stdout.isTTY === true && !this.json
   }
 
+  /** Whether a person reads what is said on stderr as it comes. */
+  get isTalkTerminal(): boolean {
+    return this.#stderr.isTTY === true
+  }
+
   get columns(): number {
     return this.#stdout.columns ?? 100
   }

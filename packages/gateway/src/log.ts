@@ -2,6 +2,32 @@
 import type { RelayOutcome } from '@breakfall/model'
 import { destination, type Logger, pino } from 'pino'
 
+/** Who is told of each request: a logger, or whoever shows it to a person. */
+export type GatewayLog = {
+  info(entry: GatewayLogEntry, text: string): void
+  warn(entry: GatewayLogEntry, text: string): void
+}
+
+/** What there is to say about one request. */
+export type GatewayLogEntry = {
+  readonly requestId: string
+  readonly path: string
+  readonly status: number
+  readonly method?: string | undefined
+  readonly model?: string | undefined
+  readonly stream?: boolean | undefined
+  readonly ms?: number | undefined
+  readonly firstByteMs?: number | undefined
+  readonly bytes?: number | undefined
+  readonly attempts?: number | undefined
+  /** Categories, one for each attempt that failed. */
+  readonly faults?: readonly string[] | undefined
+  readonly upstream?: string | undefined
+  readonly category?: string | undefined
+  readonly errorRaw?: string | undefined
+  readonly contentSent?: boolean | undefined
+}
+
 /** Synchronous, so that no line is lost when the process ends. */
 export function stderrLogger(): Logger {
   return pino({ base: { name: 'breakfall-gateway' } }, destination({ fd: 2, sync: true }))
@@ -18,11 +44,11 @@ export type RequestLine = {
   readonly bytes: number
 }
 
-export function logAnswer(logger: Logger | undefined, line: RequestLine, outcome: RelayOutcome): void {
+export function logAnswer(logger: GatewayLog | undefined, line: RequestLine, outcome: RelayOutcome): void {
   if (logger === undefined) return
   const { status, fault, ledger, contentSent } = outcome
   const last = ledger.at(-1)
-  const entry = {
+  const entry: GatewayLogEntry = {
     ...line,
     status,
     attempts: ledger.length,

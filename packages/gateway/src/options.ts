@@ -1,9 +1,8 @@
 /** What a gateway is started with. Resolved once, at the door; inside, nothing is optional. */
 import { Fault, type Policy } from '@breakfall/faults'
 import { type Hold, HOLDS, isProfileName, isSameHost, type ProfileName, resolvePolicy } from '@breakfall/model'
-import type { Logger } from 'pino'
 import { systemNow } from './clock.ts'
-import { stderrLogger } from './log.ts'
+import { type GatewayLog, stderrLogger } from './log.ts'
 
 export type Upstream = {
   /** Up to and including the version: `http://127.0.0.1:9000/v1`. */
@@ -31,8 +30,8 @@ export type GatewayOptions = {
   /** Names in `Host` besides loopback and the bound address. */
   readonly hosts?: readonly string[] | undefined
   readonly limits?: Partial<GatewayLimits> | undefined
-  /** False for none. Left out: lines of JSON on stderr. */
-  readonly logger?: Logger | false | undefined
+  /** Told of each request. False for nobody. Left out: lines of JSON on stderr. */
+  readonly logger?: GatewayLog | false | undefined
   readonly now?: (() => number) | undefined
   readonly dice?: (() => number) | undefined
 }
@@ -57,7 +56,7 @@ export type GatewaySettings = {
   readonly token: string | undefined
   readonly hosts: readonly string[]
   readonly limits: GatewayLimits
-  readonly logger: Logger | undefined
+  readonly logger: GatewayLog | undefined
   readonly now: () => number
   readonly dice: (() => number) | undefined
 }

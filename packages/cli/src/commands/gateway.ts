@@ -1,8 +1,9 @@
 /** `breakfall gateway`: the gateway in this process, until it is asked to end, with a live view on request. */
 import { EXIT_CODES, Fault } from '@breakfall/faults'
-import { type GatewayOptions, startGateway } from '@breakfall/gateway'
+import { type GatewayLog, type GatewayOptions, startGateway } from '@breakfall/gateway'
 import { loadTokens } from '@breakfall/wire/node'
 import type { Context } from '../program.ts'
+import { type GatewayLine, noteLine, requestLine, totalsLine } from '../render/gateway-lines.ts'
 import { watchLines } from '../render/gateway-watch.ts'
 import { listenFault } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
@@ -19,6 +20,7 @@ export async function gatewayCommand({ options, loaded, out }: Context): Promise
   const port = (options['port'] as number | undefined) ?? 0
   const tokenFile = options['tokenFile'] as string | undefined
   const watching = options['watch'] === true && !out.json
+  const telling = !watching && !out.json && out.isTalkTerminal
   const gateway = await startGateway({
     upstream,
     port,
@@ -28,7 +30,7 @@ export async function gatewayCommand({ options, loaded, out }: Context): Promise
     policy: loaded.config.policy as GatewayOptions['policy'],
     token: tokenFile === undefined ? undefined : loadTokens(tokenFile)[0]?.token,
     hosts: (options['allowHost'] as readonly string[] | undefined) ?? [],
-    ...(watching ? { logger: false as const } : {}),
+    ...(watching ? { logger: false as const } : telling ? { logger: personLog(out) } : {}),
   }).catch((error: unknown) => {
     throw listenFault(error, host, port)
   })
@@ -37,15 +39,33 @@ export async function gatewayCommand({ options, loaded, out }: Context): Promise
     out.line(`${gateway.url}  →  ${upstream.join(', then ')}`)
     out.line(out.style('dim', 'give your agent the first URL as its base URL; stop with Ctrl-C'))
   }
+  if (telling) gateway.watch.subscribe((note) => say(out, note === undefined ? undefined : noteLine(note)))
   const stopWatching = watching ? startWatching(() => watchLines(gateway.stats(), out.columns), out) : () => undefined
   await untilAsked()
   stopWatching()
   await gateway.close()
-  if (out.json) out.data({ event: 'result', ...gateway.stats().totals })
+  const { totals } = gateway.stats()
+  if (out.json) out.data({ event: 'result', ...totals })
+  else if (telling) out.line(totalsLine(totals))
   return EXIT_CODES.finished
 }
 
 // ---- details ----
+
+/** At a terminal: a line per request for people, in place of a line of JSON. */
+function personLog(out: Context['out']): GatewayLog {
+  const now = (): string => new Date().toISOString()
+  return {
+    info: (entry, text) => say(out, requestLine(entry, text, false, now())),
+    warn: (entry, text) => say(out, requestLine(entry, text, true, now())),
+  }
+}
+
+const STYLES = { good: 'green', warn: 'yellow', bad: 'red', dim: 'dim' } as const
+
+function say(out: Context['out'], line: GatewayLine | undefined): void {
+  if (line !== undefined) out.say(out.styleErr(STYLES[line.tone], line.text))
+}
 
 const REDRAW_MS = 250
 

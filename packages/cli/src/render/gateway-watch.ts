@@ -1,5 +1,6 @@
 /** What the gateway is doing, as lines of text. Pure: a snapshot in, lines out. */
 import type { GatewaySnapshot, LiveStream } from '@breakfall/gateway'
+import { totalsLine } from './gateway-lines.ts'
 import { withoutControls } from './paint.ts'
 
 const LIVE_MAX = 12
@@ -9,7 +10,7 @@ export function watchLines(snapshot: GatewaySnapshot, columns: number): readonly
   const { totals, live, recent, upstreams } = snapshot
   const lines = [
     '',
-    `${totals.requests} requests, ${totals.attempts} attempts, ${totals.faults} faults, ${totals.healed} healed, ${totals.lost} lost`,
+    totalsLine(totals),
     ...upstreams.map(
       ({ url, isHealthy, failuresInARow, lastFault }) =>
         `${isHealthy ? '●' : '○'} ${url}${isHealthy ? '' : `  ${failuresInARow} failures in a row, last ${lastFault ?? 'unknown'}`}`,

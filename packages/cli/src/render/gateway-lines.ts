@@ -1,0 +1,51 @@
+/** What happens at the gateway, a line each, for a person at a terminal. Pure: what happened in, one line out. */
+import { duration } from '@breakfall/faults'
+import type { GatewayLogEntry, GatewayTotals, WatchNote } from '@breakfall/gateway'
+import { withoutControls } from './paint.ts'
+
+export type GatewayLine = { readonly tone: 'good' | 'warn' | 'bad' | 'dim'; readonly text: string }
+
+/** One request, when it is over. */
+export function requestLine(entry: GatewayLogEntry, text: string, isWarning: boolean, at: string): GatewayLine {
+  const { method = '', path, status, model, ms, attempts = 1, faults = [], category, errorRaw } = entry
+  const isHealed = faults.length > 0 && category === undefined
+  const parts = [
+    `${method} ${path}`.trim(),
+    ...(model === undefined ? [] : [model]),
+    String(status),
+    ...(ms === undefined ? [] : [duration(ms)]),
+    ...(attempts > 1 ? [`${attempts} attempts`] : []),
+    ...(isHealed ? [`survived ${counted(faults)}`] : []),
+    ...(category === undefined ? [] : [`${text}: ${category}${errorRaw === undefined ? '' : ` (${errorRaw})`}`]),
+  ]
+  const mark = isWarning ? '✗' : category === undefined ? '✓' : '■' // ended by the client: neither
+  return {
+    tone: isWarning ? 'bad' : isHealed ? 'good' : 'dim',
+    text: line(at, mark, entry.requestId, parts.join('  ')),
+  }
+}
+
+/** An attempt that failed and what is done about it. The rest is told when the request is over. */
+export function noteLine({ kind, at, requestId, category, text }: WatchNote): GatewayLine | undefined {
+  return kind === 'fault' ? { tone: 'warn', text: line(at, '⚡', requestId, `${category ?? ''}: ${text}`) } : undefined
+}
+
+export const totalsLine = ({ requests, attempts, faults, healed, lost }: GatewayTotals): string =>
+  `${number(requests, 'request')}, ${number(attempts, 'attempt')}, ${number(faults, 'fault')}, ${healed} healed, ${lost} lost`
+
+// ---- details ----
+
+const number = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
+
+const CHARS_MAX = 300
+
+const line = (at: string, mark: string, requestId: string, words: string): string =>
+  withoutControls(`${at.slice(11, 19)} ${mark} ${requestId.slice(-6)}  ${words}`)
+    .replaceAll('\n', ' ')
+    .slice(0, CHARS_MAX)
+
+function counted(categories: readonly string[]): string {
+  const counts = new Map<string, number>()
+  for (const category of categories) counts.set(category, (counts.get(category) ?? 0) + 1)
+  return [...counts].map(([category, times]) => (times === 1 ? category : `${category} ×${times}`)).join(', ')
+}
