@@ -1,13 +1,16 @@
 /** The `breakfall` command as a person would run it, in folders of its own. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
+import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 
 const main = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url))
+/** The command as it is installed, which runs on any Node. */
+export const LAUNCHER = fileURLToPath(new URL('../packages/cli/bin/breakfall.mjs', import.meta.url))
 
 /** Flags of `run` that make it work on this machine, with a sandbox or without. */
 export const hasSandbox = (process.env['PATH'] ?? '').split(':').some((folder) => existsSync(join(folder, 'bwrap')))
@@ -47,8 +50,10 @@ export class Place implements AsyncDisposable {
   readonly folder = join(this.home, 'work')
   readonly stateDir = join(this.home, 'state', 'breakfall')
   readonly #running: ChildProcess[] = []
+  readonly #program: string
 
-  constructor(files: Readonly<Record<string, string>> = {}) {
+  constructor(files: Readonly<Record<string, string>> = {}, program = main) {
+    this.#program = program
     mkdirSync(this.folder)
     for (const [path, content] of Object.entries(files)) {
       mkdirSync(dirname(join(this.folder, path)), { recursive: true })
@@ -67,7 +72,9 @@ export class Place implements AsyncDisposable {
   }
 
   startInTerminal(args: readonly string[], env: Readonly<Record<string, string>> = {}): AtTerminal {
-    const command = [process.execPath, main, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
+    const command = [process.execPath, this.#program, ...args]
+      .map((word) => `'${word.replaceAll("'", "'\\''")}'`)
+      .join(' ')
     const child = spawn('/usr/bin/script', ['-qfec', `exec ${command}`, '/dev/null'], {
       cwd: this.folder,
       stdio: ['pipe', 'pipe', 'inherit'],
@@ -101,13 +108,14 @@ export class Place implements AsyncDisposable {
     }
   }
 
-  start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
-    const child = spawn(process.execPath, [main, ...args], {
+  start(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string): Running {
+    const child = spawn(process.execPath, [this.#program, ...args], {
       cwd: this.folder,
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
       env: this.#environment(env),
-    })
+    }) as ChildProcessByStdio<Writable | null, Readable, Readable>
     this.#running.push(child)
+    child.stdin?.end(input)
     const lines: string[] = []
     const waiting: {
       fits: (line: Record<string, unknown>) => boolean
@@ -149,8 +157,8 @@ export class Place implements AsyncDisposable {
     }
   }
 
-  run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
-    return this.start(args, env).ended
+  run(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string): Promise<Ended> {
+    return this.start(args, env, input).ended
   }
 
   /** Processes on this machine whose command line or working folder names this place. */

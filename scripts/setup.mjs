@@ -7,7 +7,17 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { delimiter, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -71,10 +81,15 @@ export function wantDebian(command, packageName) {
 
 /** Runs the rest as a process that has the terminal: signals are its own business, and its exit code is ours. */
 export function become(node, args, cwd) {
+  if (process.execve) {
+    // Node 22.15 and up: this very process goes on as the program, with its id, its terminal and every signal.
+    process.chdir(cwd)
+    process.execve(node, [node, ...args], environment())
+  }
   const child = spawn(node, args, { stdio: 'inherit', cwd, env: environment() })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-    // Ctrl-C reaches the child by itself; what is sent to us alone is passed on.
-    process.on(signal, () => signal !== 'SIGINT' && child.kill(signal))
+    // A terminal's Ctrl-C reaches the child by itself, and twice would mean "at once"; what is sent to us alone is passed on.
+    process.on(signal, () => (signal === 'SIGINT' && hasTerminal()) || child.kill(signal))
   }
   child.on('error', (error) => {
     say(`could not run ${node}: ${error.message}`)
@@ -102,6 +117,16 @@ export function say(line) {
 }
 
 // ---- details, in the order they are used above ----
+
+/** Whether a terminal stands behind this process, whatever its standard streams are. */
+function hasTerminal() {
+  try {
+    closeSync(openSync('/dev/tty', 'r'))
+    return true
+  } catch {
+    return false // a service, a container, a test: nobody presses Ctrl-C
+  }
+}
 
 function readStamp() {
   try {
