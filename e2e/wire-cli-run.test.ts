@@ -1,11 +1,10 @@
 /** `breakfall run --json`: the session's events, one result, and the exit code of each ending. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { isolation } from './breakfall.ts'
-import { checked, Desk, endedWith, filesWith, LIMIT, modeOf, ofType, whole } from './wire-cli-kit.ts'
+import { checked, Desk, endedWith, filesWith, LIMIT, modeOf, NOBODY, ofType, whole } from './wire-cli-kit.ts'
 import { eventually, sleeps } from './wire-daemon-kit.ts'
 import { ask, bash, byProgress, cutAfter, refuse, say, stallAfter } from './wire-daemon-model.ts'
 import { isHistory } from './wire-daemon-shapes.ts'
@@ -126,9 +125,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
 
   test('a runner that does not answer is 125, parked or failed', async () => {
     await using desk = await Desk.start(byProgress([ask([bash('echo ran >> ledger')]), say('never said')]))
-    desk.config(
-      `[runner]\nurl = "http://127.0.0.1:${await freePort()}"\ntokenFile = "${desk.write('token', 'T'.repeat(40), 0o600)}"\n`,
-    )
+    desk.config(`[runner]\nurl = "${NOBODY}"\ntokenFile = "${desk.write('token', 'T'.repeat(40), 0o600)}"\n`)
     const run = await desk.run(['--park', 'never', 'go'])
     endedWith(run, 125, 'failed', 'runner_unreachable')
     assert.match(run.result.fault.error, /^the tool runner is not reachable yet/)
@@ -181,7 +178,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(text.includes('\u001b'), false, 'no colours where nobody wants them')
   })
 
-  test('the daemon's token and the runner's are in files of mode 600 and nowhere else', async () => {
+  test('tokens of daemon and runner are in files of mode 600 and nowhere else', async () => {
     await using desk = await Desk.start([say('done')])
     const run = await desk.run()
     endedWith(run, 0, 'finished')
@@ -195,12 +192,3 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     }
   })
 })
-
-/** A port that nobody listens on, at least just now. */
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
