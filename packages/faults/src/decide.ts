@@ -208,9 +208,12 @@ function parkFirst(fault: FaultReport, situation: Situation, policy: RetryPolicy
 
 /** Tries are spent: parked where that may help, else the end. */
 function spent(reason: Reason, fault: FaultReport, situation: Situation, policy: RetryPolicy, now: number): Decision {
-  const mayPark = fault.class === 'transient' || fault.class === 'throttled'
+  const mayPark = (fault.class === 'transient' || fault.class === 'throttled') && !TIMELESS.has(fault.category)
   return mayPark && parkingOn(situation, policy) ? park(reason, fault, situation, policy, now) : stop(reason)
 }
+
+/** Time mends none of these: a model that gets a call wrong in every try gets it wrong in an hour, too. */
+const TIMELESS: ReadonlySet<FaultCategory> = new Set(['tool_call_truncated'] satisfies FaultCategory[])
 
 function park(because: Reason, fault: FaultReport, situation: Situation, policy: RetryPolicy, now: number): Decision {
   if (!parkingOn(situation, policy)) return stop(because === 'needs_action' ? 'parking_off' : because)

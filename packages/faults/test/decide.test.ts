@@ -40,6 +40,12 @@ const CASES: readonly Case[] = [
     decision: { action: 'retry', delayMs: 250, because: 'transient' },
   },
   {
+    says: 'a model that gets a call wrong in every try is not waited for',
+    category: 'tool_call_truncated',
+    situation: { attempt: 6 },
+    decision: stop('attempts_spent'),
+  },
+  {
     says: 'the wait doubles',
     category: 'model_unreachable',
     situation: { attempt: 4 },

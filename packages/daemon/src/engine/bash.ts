@@ -116,7 +116,9 @@ async function follow(session: LiveSession, client: RunnerClient, call: Call, ex
   const draft = (stream: Piece['stream'], execSeq: number) =>
     ({ type: 'tool-output', turnId, callId: call.callId, stream, execSeq }) as const
   try {
-    const events = client.execEvents(session.boxId, execId, { after: known.execSeq, signal: session.signal }) // I3
+    // A break is told in the journal and mended by `callRunner`, not behind its back.
+    const from = { after: known.execSeq, reconnect: false, signal: session.signal }
+    const events = client.execEvents(session.boxId, execId, from) // I3
     for await (const event of events as AsyncIterable<ExecEvent | { type: 'fault'; fault: Fault }>) {
       if (event.type === 'fault') throw event.fault
       if (event.type === 'exit') {

@@ -23,6 +23,7 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
   let resolves = 0
   let firstFailedAt: number | undefined
   for (;;) {
+    const before = { seq: session.row.lastSeq, at: ports.now() }
     try {
       const { client, place } = await ports.runner.connect(session.data.runnerId, session.row.epoch, signal)
       try {
@@ -37,6 +38,11 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
       const turn = session.fold.turn
       if (fault.report.next !== 'resolve' || turn === null) throw fault // I1
       const now = ports.now()
+      if (session.row.lastSeq > before.seq || now - before.at >= LIMITS.resolveMsMax) {
+        // It was there, and something came of it or it stayed for a while: this is another loss, not the same one going on.
+        resolves = 0
+        firstFailedAt = undefined
+      }
       firstFailedAt ??= now
       const harmless = fault.with({ sideEffects: 'none' }) // I3
       const decision = decideResolve(

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LIMITS } from '@breakfall/faults'
+import { createRunnerClient } from '@breakfall/runner/client'
 import { readRunnerFile } from '../../src/index.ts'
 import { assembled, assertNoGap, types } from '../support/api.ts'
 import { crashDaemon, spawnDaemon } from '../support/daemon-process.ts'
@@ -52,6 +53,37 @@ test('a runner killed in the middle of a command is started again, and the comma
   const output = events.flatMap((event) => (event.type === 'tool-output' ? [event.text] : [])).join('')
   assert.equal(output, 'begun\nended\n')
   assert.equal(readFileSync(join(workspace, 'ledger'), 'utf8'), 'begun\n')
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  const retry = events.find((event) => event.type === 'retry')
+  assert.equal(retry?.fault.phase, 'stream', 'the loss itself is told, not only that nobody answered afterwards')
+  assert.deepEqual([retry?.action, retry?.attempt, retry?.delayMs], ['resolve', 1, 0])
+})
+
+test('a command that loses its runner more often than one look-up may fail goes on, as long as something comes of it', async (t) => {
+  const losses = LIMITS.resolvesMax + 2
+  const lines = Array.from({ length: losses }, (_, n) => `echo ${n}; while [ ! -e go${n} ]; do sleep 0.02; done`)
+  let runner = await testRunner(t)
+  const token = readFileSync(runner.config.tokenFile ?? '', 'utf8').trim()
+  const { api } = await rig(t, slow(lines.join('; ')), { runner: runner.config })
+  const { id } = await api.session({ policy: { backoffMs: 100, failuresMax: 1_000 } })
+  const turnId = await api.prompt(id, 'go')
+  let seen = 0
+  const seenNext = async (type: string): Promise<void> => {
+    seen = (await api.events(id, (event) => event.type === type, seen)).at(-1)?.seq ?? seen
+  }
+  for (let n = 0; n < losses; n += 1) {
+    await seenNext('tool-output')
+    await runner.stop()
+    await seenNext('retry')
+    runner = await runner.again(runner.port)
+    const client = createRunnerClient({ url: runner.url, token })
+    await client.writeFile(id, `go${n}`, Buffer.from(''))
+    await client.close()
+  }
+  const events = await api.ended(id, turnId)
+  assert.ok(!types(events).includes('parked'), types(events).join(' '))
+  const output = events.flatMap((event) => (event.type === 'tool-output' ? [event.text] : [])).join('')
+  assert.equal(output, Array.from({ length: losses }, (_, n) => `${n}\n`).join(''))
   assert.equal(events.at(-1)?.type, 'turn-end')
 })
 

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { POLICY_DEFAULTS } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
 import { assertNoGap, types } from '../support/api.ts'
 import { inOrder, type Script } from '../support/scripted-model.ts'
@@ -174,4 +175,16 @@ test('a local model server that crashes fails the attempt with its cause, is res
     (retry?.fault.diagnostics ?? []).some((diagnostic) => /memory/i.test(diagnostic.message)),
     JSON.stringify(retry?.fault),
   )
+})
+
+test('a model that leaves out what a tool needs in every try ends the turn, and does not make it wait for a day', async (t) => {
+  const { api, model } = await rig(t, () => ({ calls: [{ id: 'c1', tool: 'bash', arguments: {} }] }))
+  const session = await api.session()
+  const events = await api.ended(session.id, await api.prompt(session.id, 'go'))
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-error')
+  assert.deepEqual([end.category, end.stopped], ['tool_call_truncated', 'attempts_spent'])
+  assert.ok(!types(events).includes('parked') && !types(events).includes('tool-call'))
+  assert.equal(model.asked.length, POLICY_DEFAULTS.attemptsMax)
+  assert.equal((await api.call<Session>('GET', `/v1/sessions/${session.id}`)).json.state, 'idle')
 })

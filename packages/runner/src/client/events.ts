@@ -15,6 +15,8 @@ export type ExecStreamEvent = ExecEvent | { readonly type: 'fault'; readonly fau
 
 export type EventSourceOptions = {
   readonly after: number
+  /** False: one connection; its end is the stream's, for callers that make the next one themselves. */
+  readonly reconnect: boolean
   readonly signal: AbortSignal | undefined
   readonly open: (after: number) => Promise<RunnerAnswer>
   readonly failed: (error: unknown) => Fault
@@ -44,7 +46,7 @@ export async function* followEvents(options: EventSourceOptions): AsyncGenerator
       failures += 1
       const fault = verdict(error, options)
       const isSpent = failures >= LIMITS.resolvesMax || performance.now() - quietSinceMs > LIMITS.resolveMsMax
-      if (!isPassing(fault) || isSpent) {
+      if (!options.reconnect || !isPassing(fault) || isSpent) {
         yield { type: 'fault', fault } // I1
         return
       }

@@ -51,11 +51,11 @@ export type RunnerClient = {
   startExec(boxId: string, request: ExecRequest, o?: Cancellable): Promise<Exec>
   getExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
   listExecs(boxId: string, o?: Cancellable): Promise<Exec[]>
-  /** Reconnects and resumes by itself; the last event is `exit` or `fault`, exactly one. */
+  /** Reconnects and resumes by itself, unless told not to; the last event is `exit` or `fault`, exactly one. */
   execEvents(
     boxId: string,
     execId: string,
-    o?: Cancellable & { readonly after?: number | undefined },
+    o?: Cancellable & { readonly after?: number | undefined; readonly reconnect?: boolean | undefined },
   ): AsyncIterable<ExecStreamEvent>
   /** Bytes of one stream, from `from` up to, not including, `to`. */
   execOutput(
@@ -144,6 +144,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     execEvents: (id, execId, o = {}) =>
       followEvents({
         after: o.after ?? 0,
+        reconnect: o.reconnect ?? true,
         signal: o.signal,
         open: (after) =>
           http.send('execEvents', { ...exec(id, execId, o), query: { after }, bodyMs: EVENTS_SILENCE_MS }),
