@@ -17,11 +17,19 @@ export class Output {
     for (const stream of [this.#stdout, this.#stderr]) {
       stream.on('error', (error: NodeJS.ErrnoException) => {
         if (error.code !== 'EPIPE') throw error
+        if (stream !== this.#stdout || this.#outlivesReader) return
         process.exitCode ??= 0
-        if (stream === this.#stdout) process.exit()
+        process.exit()
       })
     }
   }
+
+  /** What runs here has to be brought to its end, also where nobody reads along any more. */
+  outlivesItsReader(): void {
+    this.#outlivesReader = true
+  }
+
+  #outlivesReader = false
 
   /** One JSON object, one line. */
   data(value: unknown): void {

@@ -4,12 +4,13 @@
  *
  * The faults: the model's stream is cut, later it falls silent, and the runner moves to another port in between.
  */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { startTcpProxy as StartTcpProxy } from '@breakfall/chaos'
+import { Fault } from '@breakfall/faults'
 import type { SessionEvent } from '@breakfall/wire'
 import { type RunnerProcess, startRunnerProcess } from './runner-process.ts'
 
@@ -34,22 +35,29 @@ export async function startRehearsal(options: {
   isolation: 'bwrap' | 'process' | undefined
 }): Promise<Rehearsal> {
   const chaos = await import('@breakfall/chaos')
-  const scratch = mkdtempSync(join(tmpdir(), 'breakfall-rehearsal-'))
+  const plan = options.plan === undefined ? chaos.readPlan(DEFAULT_PLAN) : chaos.parsePlan(options.plan)
+  await using started = new AsyncDisposableStack() // whatever stands when a later part fails is put away
+  const scratch = makeScratch()
+  started.defer(() => rmSync(scratch, { recursive: true, force: true }))
   const folder = join(scratch, 'project')
   const stateDir = join(scratch, 'state')
   for (const [path, content] of Object.entries(chaos.REHEARSAL_PROJECT)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true })
     writeFileSync(join(folder, path), content)
   }
-  const model = await chaos.startRehearsalModel({ chunkDelayMs: 8 })
-  const plan = options.plan === undefined ? chaos.readPlan(DEFAULT_PLAN) : chaos.parsePlan(options.plan)
-  const proxy = await chaos.startFaultProxy({ upstream: new URL(model.url).origin, plan })
   const runner = await startRunnerProcess({
     stateDir: join(stateDir, 'runner'),
     allowWorkspace: [folder],
     isolation: options.isolation,
   })
+  started.defer(() => runner.stop())
+  const model = await chaos.startRehearsalModel({ chunkDelayMs: 8 })
+  started.defer(() => model.close())
+  const proxy = await chaos.startFaultProxy({ upstream: new URL(model.url).origin, plan })
+  started.defer(() => proxy.close())
   const moving = await startMovingDoor(runner, chaos.startTcpProxy)
+  started.defer(() => moving.close())
+  const parts = started.move()
   const faultsOn = options.plan === undefined
   return {
     folder,
@@ -69,15 +77,39 @@ export async function startRehearsal(options: {
     onEvent: (event) => {
       if (faultsOn && event.type === 'tool-result') void moving.moveOnce()
     },
-    close: async () => {
-      await Promise.allSettled([moving.close(), proxy.close(), model.close()])
-      await runner.stop()
-      rmSync(scratch, { recursive: true, force: true })
-    },
+    close: () => parts.disposeAsync(),
   }
 }
 
 // ---- details ----
+
+const SCRATCH = 'breakfall-rehearsal-'
+const STALE_MS = 24 * 60 * 60_000 // no rehearsal is that long
+
+function makeScratch(): string {
+  try {
+    sweepScratch()
+    return mkdtempSync(join(tmpdir(), SCRATCH))
+  } catch (cause) {
+    throw new Fault('invalid_request', {
+      error: `no scratch folder can be made in ${tmpdir()}; set TMPDIR to a folder that this user may write to`,
+      cause,
+    })
+  }
+}
+
+/** Removes what rehearsals that were killed have left behind. */
+function sweepScratch(): void {
+  for (const name of readdirSync(tmpdir()).filter((entry) => entry.startsWith(SCRATCH))) {
+    const folder = join(tmpdir(), name)
+    const age = Date.now() - (statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Date.now())
+    try {
+      if (age > STALE_MS) rmSync(folder, { recursive: true, force: true })
+    } catch {
+      // another user's, or in use after all: it is only litter
+    }
+  }
+}
 
 const DEFAULT_PLAN = {
   at: [

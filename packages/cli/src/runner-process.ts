@@ -14,6 +14,7 @@ export type RunnerProcess = {
 }
 
 const START_MS_MAX = 30_000
+const IDLE_EXIT_MS = 120_000 // should nobody be left to stop it
 
 export async function startRunnerProcess(options: {
   stateDir: string
@@ -22,6 +23,7 @@ export async function startRunnerProcess(options: {
 }): Promise<RunnerProcess> {
   const tokenFile = join(options.stateDir, 'token')
   const args = ['runner', '--json', '--port', '0', '--state-dir', options.stateDir, '--token-file', tokenFile]
+  args.push('--idle-exit-ms', String(IDLE_EXIT_MS))
   for (const folder of options.allowWorkspace) args.push('--allow-workspace', folder)
   if (options.isolation === 'process') args.push('--allow-isolation', 'process')
   const child = spawn(process.execPath, [...startArguments(), ...args], {

@@ -1,9 +1,11 @@
 /** `breakfall chaos`: the fault proxy for people's own agents, with a live table of what it injected. */
 import { existsSync, readFileSync } from 'node:fs'
+import type * as Chaos from '@breakfall/chaos'
 import type { Injection, Plan, ProxyEvent } from '@breakfall/chaos'
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { Output } from '../output.ts'
 import type { Context } from '../program.ts'
+import { listenFault } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
 
 export async function chaosCommand({ options, out }: Context): Promise<number> {
@@ -12,24 +14,32 @@ export async function chaosCommand({ options, out }: Context): Promise<number> {
     for (const line of chaos.FAULT_LINES) out.line(line)
     return EXIT_CODES.finished
   }
-  const model = options['rehearsal'] === true ? await chaos.startRehearsalModel({ chunkDelayMs: 5 }) : undefined
-  const upstream = model?.url ?? (options['upstream'] as string | undefined)
-  if (upstream === undefined)
+  const plan = planOf(options['plan'] as string | undefined, chaos)
+  const isRehearsal = options['rehearsal'] === true
+  const named = options['upstream'] as string | undefined
+  if (isRehearsal === (named !== undefined))
     throw new Fault('invalid_request', {
       error: 'say what to put the proxy before: --upstream http://127.0.0.1:8080, or --rehearsal for a scripted model',
     })
-  const plan = planOf(options['plan'] as string | undefined, chaos)
+  await using started = new AsyncDisposableStack() // put away in reverse, also where a later part fails
+  const upstream = named ?? (await rehearsalModel(chaos, started))
   const counts = new Map<string, number>()
   let requests = 0
-  const proxy = await chaos.startFaultProxy({
-    upstream,
-    plan,
-    port: options['port'] as number,
-    onEvent: (event) => {
-      if (event.type === 'request') requests++
-      show(event, counts, out)
-    },
-  })
+  const port = options['port'] as number
+  const proxy = await chaos
+    .startFaultProxy({
+      upstream,
+      plan,
+      port,
+      onEvent: (event) => {
+        if (event.type === 'request') requests++
+        show(event, counts, out)
+      },
+    })
+    .catch((error: unknown) => {
+      throw listenFault(error, '127.0.0.1', port)
+    })
+  started.defer(() => proxy.close())
   if (out.json) out.data({ event: 'listening', url: proxy.url })
   else {
     out.line(`${proxy.url}  →  ${upstream}`)
@@ -42,20 +52,29 @@ export async function chaosCommand({ options, out }: Context): Promise<number> {
     out.line(out.style('bold', row('time', 'request', 'try', 'fault', 'after')))
   }
   await untilAsked()
-  await proxy.close()
-  await model?.close()
+  await started.disposeAsync()
   closing(requests, counts, out)
   return EXIT_CODES.finished
 }
 
 // ---- details ----
 
+async function rehearsalModel(chaos: typeof Chaos, started: AsyncDisposableStack): Promise<string> {
+  const model = await chaos.startRehearsalModel({ chunkDelayMs: 5 })
+  started.defer(() => model.close())
+  return model.url
+}
+
 function planOf(
   text: string | undefined,
   chaos: { readPlan(value: unknown): Plan; parsePlan(text: string): Plan },
 ): Plan {
   if (text === undefined) return chaos.parsePlan('rate=0.2')
-  if (!existsSync(text)) return chaos.parsePlan(text)
+  if (!existsSync(text)) {
+    if (/^[^={]*(?:\/|\.json$)/.test(text))
+      throw new Fault('invalid_request', { error: `there is no plan file ${text}` })
+    return chaos.parsePlan(text)
+  }
   try {
     return chaos.readPlan(JSON.parse(readFileSync(text, 'utf8')))
   } catch (cause) {

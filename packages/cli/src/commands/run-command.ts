@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { Fault, type Policy } from '@breakfall/faults'
 import type { Session, SessionCreate } from '@breakfall/wire'
 import { type DaemonAddress, DaemonClient } from '../daemon-client.ts'
+import { Interrupt } from '../interrupt.ts'
 import { findDaemon } from '../locate-daemon.ts'
 import { chooseModel, listModels } from '../model-choice.ts'
 import { OwnDaemon } from '../own-daemon.ts'
@@ -21,7 +22,17 @@ type RunOptions = {
   readonly parkWaitMs: string
 }
 
-export async function runCommand(context: Context, words: readonly string[]): Promise<number> {
+export async function runCommand(given: Context, words: readonly string[]): Promise<number> {
+  given.out.outlivesItsReader()
+  using interrupt = new Interrupt(given.out)
+  return await chosenRun({ ...given, interrupt }, words)
+}
+
+// ---- details, in the order they are used above ----
+
+type RunContext = Context & { readonly interrupt: Interrupt }
+
+async function chosenRun(context: RunContext, words: readonly string[]): Promise<number> {
   const options = context.options as unknown as RunOptions
   const prompt = words.length === 0 ? undefined : words.join(' ')
   const goesOn = options.continue === true || options.session !== undefined
@@ -62,13 +73,11 @@ export async function runCommand(context: Context, words: readonly string[]): Pr
   )
 }
 
-// ---- details, in the order they are used above ----
-
 const MODEL_FLAGS = { model: '--model', baseUrl: '--base-url', api: '--api', profile: '--profile' } as const
 
 /** Whoever names a model must not get a rehearsal, and whoever names faults must get one. */
 function refuseContradictions(
-  context: Context,
+  context: RunContext,
   options: RunOptions,
   prompt: string | undefined,
   goesOn: boolean,
@@ -88,7 +97,7 @@ function refuseContradictions(
 }
 
 /** Nothing was named and nothing was found: it is said, before and after, that the prompt is not done. */
-async function rehearseInstead(context: Context, options: RunOptions): Promise<number> {
+async function rehearseInstead(context: RunContext, options: RunOptions): Promise<number> {
   const { out, loaded } = context
   const [named] = [...loaded.origins].filter(([key]) => key.startsWith('model.'))
   if (named !== undefined)
@@ -108,7 +117,7 @@ const HOW_TO_SET =
   'Set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, start Ollama or llama-server, or see: breakfall config example'
 
 async function rehearse(
-  context: Context,
+  context: RunContext,
   options: RunOptions,
   prompt: string | undefined,
   about: Readonly<Record<string, unknown>> = {},
@@ -127,6 +136,7 @@ async function rehearse(
     `model: ${rehearsal.modelName}, scripted; ${options.faults === undefined ? 'a stream cut, a stall and a moved runner are injected' : `faults: ${options.faults}`}`,
   )
   try {
+    context.interrupt.throwIfAsked()
     const env = { ...withoutBreakfall(context.env), ...rehearsal.env }
     return await withOwnDaemon(
       context,
@@ -140,6 +150,7 @@ async function rehearse(
             create: { title: 'rehearsal', box: { workspace: rehearsal.folder, isolation: { min: isolation } } },
             session: undefined,
             parkWaitMs: Number(options.parkWaitMs),
+            interrupt: context.interrupt,
             onEvent: (event) => rehearsal.onEvent(event),
             about: { rehearsal: true, ...about },
           },
@@ -152,7 +163,7 @@ async function rehearse(
 }
 
 async function withOwnDaemon(
-  context: Context,
+  context: RunContext,
   options: { args: readonly string[]; env: Context['env']; cwd: string },
   act: (own: OwnDaemon, client: DaemonClient) => Promise<number>,
 ): Promise<number> {
@@ -168,7 +179,7 @@ async function withOwnDaemon(
 }
 
 async function drive(
-  context: Context,
+  context: RunContext,
   options: RunOptions,
   client: DaemonClient,
   prompt: string | undefined,
@@ -188,6 +199,7 @@ async function drive(
       create: createFor(context, options, folder, prompt),
       session: await sessionFor(client, options, folder),
       parkWaitMs: waitMs,
+      interrupt: context.interrupt,
       onSession: (session) => context.out.say(`session: ${session.id}, model ${session.model}`),
     },
     context.out,
@@ -200,7 +212,12 @@ async function daemonAgain(context: Context, last: DaemonClient): Promise<Daemon
   return (found ?? last).address
 }
 
-function createFor(context: Context, options: RunOptions, folder: string, prompt: string | undefined): SessionCreate {
+function createFor(
+  context: RunContext,
+  options: RunOptions,
+  folder: string,
+  prompt: string | undefined,
+): SessionCreate {
   const { limits, policy } = context.loaded.config
   const level = options.isolation ?? context.loaded.config.runner?.isolation
   return {
@@ -227,7 +244,7 @@ async function sessionFor(client: DaemonClient, options: RunOptions, folder: str
   return last
 }
 
-function ownArguments(context: Context, options: RunOptions, folder: string): readonly string[] {
+function ownArguments(context: RunContext, options: RunOptions, folder: string): readonly string[] {
   const level = options.isolation ?? context.loaded.config.runner?.isolation
   return [
     '--state-dir',

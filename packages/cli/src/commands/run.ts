@@ -6,9 +6,11 @@
  * I3  A lost daemon is looked for, and where it was our own, started again; the turn goes on in it.
  */
 import { randomUUIDv7 } from 'node:crypto'
-import { EXIT_CODES, exitCodeOf, Fault, type FaultReport, faultFrom } from '@breakfall/faults'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { EXIT_CODES, exitCodeOf, Fault, type FaultReport, isFault } from '@breakfall/faults'
 import { type Session, type SessionCreate, type SessionEvent, type SessionEventOf } from '@breakfall/wire'
 import type { DaemonAddress, DaemonClient } from '../daemon-client.ts'
+import type { Interrupt } from '../interrupt.ts'
 import type { Output } from '../output.ts'
 import { paint } from '../render/paint.ts'
 import { summary } from '../render/summary.ts'
@@ -23,6 +25,7 @@ export type RunInput = {
   /** Go on in this session instead of a new one. */
   readonly session: Session | undefined
   readonly parkWaitMs: number
+  readonly interrupt: Interrupt
   readonly onSession?: ((session: Session) => void) | undefined
   /** Called with each event, before it is shown. */
   readonly onEvent?: ((event: SessionEvent) => void) | undefined
@@ -39,12 +42,13 @@ export type RunResult = {
 }
 
 export async function run(input: RunInput, out: Output): Promise<number> {
+  input.interrupt.throwIfAsked()
   const session = input.session ?? (await input.client.createSession(input.create))
   input.onSession?.(session)
   const started = await startTurn(input, session)
   const view = new TurnView()
-  using interrupt = onInterrupt(() => input.client.cancel(started.turnId, 'interrupted from the keyboard'), out)
-  const result = await follow(input, session, started, view, out, interrupt)
+  input.interrupt.reaches(() => cancelSurely(input.client, started.turnId)) // I2
+  const result = await follow(input, session, started, view, out)
   if (out.json) out.data({ event: 'result', sessionId: session.id, ...result, ...input.about })
   else for (const line of summary(result, view, session)) paint(out, [line])
   return exitCodeFor(result)
@@ -67,29 +71,19 @@ async function startTurn(input: RunInput, session: Session): Promise<{ turnId: s
   return { turnId: turn.id, after: session.lastSeq }
 }
 
-type Interrupt = Disposable & { readonly signal: AbortSignal }
+const CANCEL_TRIES_MAX = 40
+const CANCEL_EVERY_MS = 250
 
-/** I2 */
-function onInterrupt(cancel: () => Promise<unknown>, out: Output): Interrupt {
-  const left = new AbortController()
-  let times = 0
-  const handler = (): void => {
-    if (++times > 1) {
-      out.rest()
-      left.abort(new Fault('cancelled', { facts: { name: 'user' } }))
-      process.exit(EXIT_CODES.cancelled)
+/** A daemon that is away just now comes back, or is started again, while the events are followed: then it is told. */
+async function cancelSurely(client: DaemonClient, turnId: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await client.cancel(turnId, 'interrupted from the keyboard')
+      return
+    } catch (error) {
+      if (!isFault(error) || error.category !== 'daemon_unreachable' || tries >= CANCEL_TRIES_MAX) throw error
+      await sleep(CANCEL_EVERY_MS, undefined, { ref: false })
     }
-    out.say(out.styleErr('yellow', '\ncancelling… (again to leave at once)'))
-    cancel().catch((error: unknown) => out.say(`the cancel did not reach the daemon: ${faultFrom(error).error}`))
-  }
-  process.on('SIGINT', handler)
-  process.on('SIGTERM', handler)
-  return {
-    signal: left.signal,
-    [Symbol.dispose]: () => {
-      process.off('SIGINT', handler)
-      process.off('SIGTERM', handler)
-    },
   }
 }
 
@@ -99,11 +93,10 @@ async function follow(
   started: { turnId: string; after: number },
   view: TurnView,
   out: Output,
-  interrupt: Interrupt,
 ): Promise<RunResult> {
   const { turnId, after } = started
   const parked = new ParkTimer(input.parkWaitMs)
-  const signal = AbortSignal.any([interrupt.signal, parked.signal])
+  const { signal } = parked
   try {
     for await (const event of input.client.events(session.id, { after, signal, recover: input.recover })) {
       input.onEvent?.(event)
