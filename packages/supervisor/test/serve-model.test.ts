@@ -26,7 +26,7 @@ describe('a model server', () => {
   })
 
   it('that crashes fails the streams in flight with the cause, and is started again', async () => {
-    await using model = server()
+    await using model = server('well', { fatalMs: 60_000 }) // it ends by itself, however long its core dump takes
     await model.start()
     const pid = model.supervised.pid
     const response = await model.fetch('/stream')

@@ -7,7 +7,9 @@ import { supervise } from '../../src/index.ts'
 import { eventually } from '../child-fixture.ts'
 
 const CYCLES = 500
-const MIB = 1024 * 1024
+const PARTS = 5
+const WARM_UP = 50
+const KEPT_BYTES_MAX = 512 // a cycle; one kept report is ten times that
 
 const counts = (): { fds: number; handles: number } => ({
   fds: readdirSync('/proc/self/fd').length,
@@ -17,11 +19,24 @@ const counts = (): { fds: number; handles: number } => ({
 v8.setFlagsFromString('--expose-gc')
 const collectGarbage = vm.runInNewContext('gc') as () => void
 
-/** What is reachable, not what the allocator has kept for later. */
-function memoryInUse(): number {
-  collectGarbage()
-  const { heapUsed, external } = process.memoryUsage()
-  return heapUsed + external
+/**
+ * What is reachable. One collection is not enough: the memory of dead buffers is counted off by a thread of its own, and on
+ * a busy machine that has been seen to be 25 MB late. Compiled code is left out: V8 goes on optimising for thousands of cycles.
+ */
+async function memoryInUse(): Promise<number> {
+  let least = Infinity
+  for (let unchanged = 0; unchanged < 5;) {
+    collectGarbage()
+    await new Promise((resolve) => setImmediate(resolve))
+    const objects = v8
+      .getHeapSpaceStatistics()
+      .filter((space) => !/code|trusted/.test(space.space_name))
+      .reduce((sum, space) => sum + space.space_used_size, 0)
+    const now = objects + process.memoryUsage().external
+    unchanged = now < least ? 0 : unchanged + 1
+    least = Math.min(least, now)
+  }
+  return least
 }
 
 it(`${CYCLES} crashes and restarts leave descriptors, timers, listeners and memory flat`, async (t) => {
@@ -45,24 +60,28 @@ it(`${CYCLES} crashes and restarts leave descriptors, timers, listeners and memo
     faults += 1
   }
   await child.start()
-  for (let warm = 0; warm < 50; warm += 1) await cycle()
+  for (let warm = 0; warm < WARM_UP; warm += 1) await cycle()
   await child.ready()
-  const before = { ...counts(), memory: memoryInUse() }
-  for (let count = 0; count < CYCLES; count += 1) await cycle()
-  await child.ready()
-  assert.equal(faults, CYCLES + 50)
+  const before = counts()
+  const memory = [await memoryInUse()]
+  for (let count = 1; count <= CYCLES; count += 1) {
+    await cycle()
+    if (count % (CYCLES / PARTS) !== 0) continue
+    await child.ready()
+    memory.push(await memoryInUse())
+  }
+  assert.equal(faults, WARM_UP + CYCLES)
   // The pipes of the last run close in their own time.
   await eventually(() => counts().fds <= before.fds, `as few descriptors as the ${before.fds} before`)
   await eventually(() => counts().handles <= before.handles, `as few handles as the ${before.handles} before`)
-  const growth = memoryInUse() - before.memory
-  assert.ok(growth < 8 * MIB, `memory grew by ${Math.round(growth / 1024)} KiB`)
+  // What is kept for each cycle is kept in every part; a table that grew once, or a source text that V8 let go, shows in one.
+  const growths = memory.slice(1).map((now, part) => now - (memory[part] ?? 0))
+  const kept = (growths.toSorted((a, b) => a - b)[Math.floor(PARTS / 2)] ?? 0) / (CYCLES / PARTS)
+  assert.ok(kept < KEPT_BYTES_MAX, `${Math.round(kept)} bytes are kept for each cycle`)
   assert.deepEqual(warnings, [], 'no listener leak was reported')
   await child.stop()
   process.off('warning', onWarning)
-  const left = process.getActiveResourcesInfo()
-  assert.deepEqual(
-    left.filter((name) => name === 'Timeout'),
-    [],
-  )
-  assert.equal(left.filter((name) => name === 'ProcessWrap').length, 1, 'only the reaper stays')
+  const left = (name: string): number => process.getActiveResourcesInfo().filter((active) => active === name).length
+  assert.equal(left('Timeout'), 0)
+  await eventually(() => left('ProcessWrap') === 0, 'the end of the last process') // the reaper does not hold us up
 })
