@@ -6,11 +6,12 @@
  * I2  Diagnostics come from stderr only, and they are read to the end (drained) before the report is made.
  * I3  All timers end with the run.
  */
-import { Fault } from '@breakfall/faults'
 import type { ChannelMessage, TerminationError } from './channel.ts'
+import { writeInput } from './child-input.ts'
 import { ChildRun, type RunOutcome } from './child-run.ts'
 import { pause } from './clock.ts'
 import { collectDiagnostics, type Diagnosis, type DiagnosticCollector } from './diagnostics.ts'
+import { callHook } from './hooks.ts'
 import type { InFlight } from './in-flight.ts'
 import { type Line, LineSplitter } from './lines.ts'
 import { oomKills } from './oom.ts'
@@ -138,26 +139,8 @@ export class ActiveRun {
 
   /** To the child's stdin. Rejects with a fault where the child does not take it. */
   async write(data: string | Uint8Array): Promise<void> {
-    const { stdin } = this.#child
-    const { limits, clock, name } = this.#spec
-    const refuse = (category: 'process_failed' | 'process_hung', detail: string): Fault =>
-      new Fault(category, { facts: { name, detail }, phase: this.#phase() })
-    if (stdin === null || !stdin.writable) throw refuse('process_failed', 'its input is closed')
-    if (stdin.writableLength + Buffer.byteLength(data) > limits.stdinBytesMax) {
-      throw refuse('process_hung', `it has not read ${stdin.writableLength} bytes of its input yet`)
-    }
-    const taken = Promise.withResolvers<Error | null | undefined>()
-    const cancel = clock.after(limits.stdinStallMs, () => {
-      taken.reject(refuse('process_hung', 'it has stopped reading its input'))
-      void this.end('stdin_stalled')
-    })
-    stdin.write(data, taken.resolve)
-    try {
-      const error = await taken.promise
-      if (error != null) throw new Fault('process_failed', { cause: error, facts: { name, detail: 'its input broke' } })
-    } finally {
-      cancel()
-    }
+    const input = { spec: this.#spec, stdin: this.#child.stdin, phase: this.#phase() }
+    await writeInput(data, { ...input, onStalled: () => void this.end('stdin_stalled') })
   }
 
   #phase(): Phase {
@@ -170,7 +153,7 @@ export class ActiveRun {
 
   #onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void {
     this.#lastSignMs = this.#spec.clock.now()
-    if (stream === 'stdout') this.#spec.onStdout?.(chunk)
+    if (stream === 'stdout') callHook(() => this.#spec.onStdout?.(chunk))
     this.#splitters[stream].push(chunk)
     if (stream === 'stderr') this.#schedulePeek()
     if (stream === 'stderr' || this.#spec.onStdout === undefined) release(chunk)
@@ -179,7 +162,7 @@ export class ActiveRun {
   #onLine(stream: 'stdout' | 'stderr', line: Line): void {
     this.#tails[stream].push(line)
     if (stream === 'stderr') this.#collector.line(line.text) // I2
-    this.#spec.onLine?.(line.text, stream)
+    callHook(() => this.#spec.onLine?.(line.text, stream))
     const { pattern, stream: wanted } = this.#ready.kind === 'line' ? this.#ready : { pattern: undefined, stream }
     if (pattern !== undefined && (wanted ?? stream) === stream && line.text.search(pattern) !== -1) this.#becomeReady()
   }

@@ -21,6 +21,24 @@ export const systemClock: Clock = {
   dice: () => Math.random(),
 }
 
+const PIECES = 8
+
+/**
+ * Calls back once `ms` have been lived through, in pieces. A process that was stopped, or a laptop that slept, finds one piece
+ * of its limits gone when it goes on, and not all of them before it has read a single byte.
+ */
+export function afterAwake(clock: Clock, ms: number, then: () => void): () => void {
+  let left = PIECES
+  const piece = (): (() => void) =>
+    clock.after(Math.ceil(ms / PIECES), () => {
+      left -= 1
+      if (left === 0) then()
+      else cancel = piece()
+    })
+  let cancel = piece()
+  return () => cancel()
+}
+
 /** Resolves after `ms`, or at once when the signal fires: who waits asks afterwards what happened. */
 export async function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted === true) return
@@ -33,4 +51,17 @@ export async function pause(clock: Clock, ms: number, signal?: AbortSignal): Pro
     const cancel = clock.after(ms, finish)
     signal?.addEventListener('abort', finish, { once: true })
   })
+}
+
+/** Undefined if the signal came first; whatever comes later is nobody's. */
+export async function unlessAborted<T>(wanted: T | Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  if (signal.aborted) return undefined
+  const { promise, resolve } = Promise.withResolvers<undefined>()
+  const onAbort = (): void => resolve(undefined)
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    return await Promise.race([wanted, promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
 }

@@ -1,9 +1,10 @@
 /**
  * What happens to a child, told to any number of listeners, as calls or as an async stream.
  *
- * I1  A listener that throws hurts nobody but itself: its error is thrown again outside of us.
+ * I1  A listener that throws hurts nobody but itself.
  * I2  A slow reader costs QUEUE_MAX events and no more; what it missed is told as a number.
  */
+import { callHook } from './hooks.ts'
 
 export type Dropped = { readonly type: 'dropped'; readonly count: number }
 
@@ -19,13 +20,7 @@ export class EventStream<Event> {
   emit(event: Event): void {
     const now = Array.from(this.#listeners) // who is added by a listener hears the next event
     for (const listener of now) {
-      try {
-        listener(event)
-      } catch (error) {
-        queueMicrotask(() => {
-          throw error // I1
-        })
-      }
+      callHook(() => listener(event)) // I1
     }
   }
 
@@ -58,7 +53,7 @@ export class EventStream<Event> {
     }
     if (over) off()
     else signal?.addEventListener('abort', finish, { once: true })
-    const next = async (): Promise<IteratorResult<Event | Dropped, undefined>> => {
+    const step = async (): Promise<IteratorResult<Event | Dropped, undefined>> => {
       for (;;) {
         if (dropped > 0) {
           const count = dropped
@@ -72,6 +67,12 @@ export class EventStream<Event> {
           wake = resolve
         })
       }
+    }
+    let last: Promise<unknown> = Promise.resolve()
+    const next = async (): Promise<IteratorResult<Event | Dropped, undefined>> => {
+      const mine = last.then(step) // whoever asks for several at once gets them one after the other
+      last = mine
+      return mine
     }
     const iterator: AsyncIterableIterator<Event | Dropped> = {
       next,

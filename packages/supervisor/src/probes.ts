@@ -1,7 +1,7 @@
 /** Asks a child whether it serves: by HTTP, by TCP, or by a function of the caller. Never throws; every question has a limit. */
 import http from 'node:http'
 import net from 'node:net'
-import type { Clock } from './clock.ts'
+import { type Clock, unlessAborted } from './clock.ts'
 import { listensOn } from './listeners.ts'
 import type { Leader } from './process-table.ts'
 import type { Alive, Ready } from './spec.ts'
@@ -41,7 +41,7 @@ async function answerOf(question: Question, prove: boolean, leader: Leader, sign
   switch (question.kind) {
     case 'probe':
       return answer(
-        (await withLimit(question.probe({ pid: leader.pid, signal }), signal)) === true,
+        (await unlessAborted(question.probe({ pid: leader.pid, signal }), signal)) === true,
         'its probe says no',
       )
     case 'tcp':
@@ -60,17 +60,6 @@ async function answerOf(question: Question, prove: boolean, leader: Leader, sign
 }
 
 const answer = (ok: boolean, why: string): Answer => ({ ok, why: ok ? '' : why })
-
-async function withLimit<T>(value: Promise<T> | T, signal: AbortSignal): Promise<T | undefined> {
-  const { promise, resolve } = Promise.withResolvers<undefined>()
-  const onAbort = (): void => resolve(undefined)
-  signal.addEventListener('abort', onAbort, { once: true })
-  try {
-    return await Promise.race([value, promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
-}
 
 /** A fresh connection each time, closed at once: kept ones would hold descriptors and hide that nobody accepts any more. */
 async function statusOf(url: URL, signal: AbortSignal): Promise<Answer> {

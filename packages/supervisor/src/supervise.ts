@@ -12,8 +12,9 @@
 import { randomUUID } from 'node:crypto'
 import { describeCause, Fault } from '@breakfall/faults'
 import { ActiveRun, type JudgedRun } from './active-run.ts'
-import { pause } from './clock.ts'
+import { pause, unlessAborted } from './clock.ts'
 import { type Dropped, EventStream } from './event-stream.ts'
+import { callHook } from './hooks.ts'
 import { InFlight, type InFlightRequest, type RequestInit } from './in-flight.ts'
 import { noteEnd, noteStart } from './orphans.ts'
 import { preflight, type StartFailure } from './preflight.ts'
@@ -161,6 +162,7 @@ class Supervisor implements Supervised {
 
   #begin(): void {
     this.#wish = 'run'
+    this.#wake = new AbortController()
     this.#policy.reset()
     this.#loop = this.#live()
   }
@@ -169,7 +171,7 @@ class Supervisor implements Supervised {
     try {
       while (await this.#once()) this.#wake = new AbortController()
     } catch (bug) {
-      // A hook of the caller threw, or we are wrong ourselves. The child must not run on without an owner.
+      // We are wrong ourselves. The child must not run on without an owner.
       await this.#run?.end('stop')
       this.#run = undefined
       this.#inFlight.failAll(({ id, sideEffects }) => new Fault('other', { cause: bug, requestId: id, sideEffects }))
@@ -182,17 +184,10 @@ class Supervisor implements Supervised {
     const runId = randomUUID()
     this.#set({ status: 'starting', runId, attempt: this.#policy.inARow + 1 })
     const judged = await this.#runOnce(runId)
-    if (this.#wished() === 'restart') {
-      if (judged !== undefined) this.#conclude(judged, NO_PLAN)
-      this.#wish = 'run'
-      return true
-    }
-    if (this.#wished() === 'stop' || judged === undefined || judged.report.expected) {
-      if (judged !== undefined) this.#conclude(judged, NO_PLAN)
-      this.#finish({ status: 'stopped', report: this.#report }, this.#notRunning())
-      return false
-    }
-    return this.#recover(judged)
+    if (judged !== undefined && this.#wished() === 'run' && !judged.report.expected) return this.#recover(judged)
+    if (judged !== undefined) this.#conclude(judged, NO_PLAN)
+    if (judged?.report.expected === true && this.#wished() === 'run') this.#wish = 'stop' // a oneshot that has done its work
+    return this.#obey(this.#report)
   }
 
   /** Undefined if nobody wants the start any more before there is a process. */
@@ -200,7 +195,8 @@ class Supervisor implements Supervised {
     const spec = this.#spec
     let launch: Launch
     try {
-      launch = (await spec.launch?.({ runId, attempt: this.#policy.inARow + 1 })) ?? {}
+      const asked = spec.launch?.({ runId, attempt: this.#policy.inARow + 1 })
+      launch = (await unlessAborted(asked, this.#wake.signal)) ?? {}
     } catch (error) {
       return this.#unstarted(runId, { reason: 'other', detail: describeCause(error) }, error)
     }
@@ -231,10 +227,11 @@ class Supervisor implements Supervised {
       readyForMs: judged.readyForMs,
       now: clock.now(),
       dice: clock.dice(),
-      override: this.#spec.mayRestart?.(judged.report),
+      override: callHook(() => this.#spec.mayRestart?.(judged.report)),
     })
     const { report, fault } = this.#conclude(judged, plan)
     this.#set({ status: 'failed', report, fault })
+    if (this.#wished() !== 'run') return this.#obey(report)
     if (plan.decision !== 'restart') {
       const reason = plan.because as GiveUpReason
       const final = reason === 'crash_loop' ? crashLoop(report, fault) : fault
@@ -245,8 +242,13 @@ class Supervisor implements Supervised {
     const until = new Date(clock.epoch() + delayMs).toISOString()
     this.#set({ status: 'backoff', until, attempt: plan.attempt, report })
     await pause(clock, delayMs, this.#wake.signal)
+    return this.#obey(report)
+  }
+
+  /** What was wished meanwhile (I3). True if another run follows. */
+  #obey(report: ExitReport | null): boolean {
     if (this.#wished() === 'stop') {
-      this.#finish({ status: 'stopped', report }, this.#notRunning())
+      this.#finish({ status: 'stopped', report }, this.#notRunning('stopped'))
       return false
     }
     this.#wish = 'run'
@@ -262,7 +264,9 @@ class Supervisor implements Supervised {
     this.#inFlight.failAll(({ id, sideEffects }) =>
       faultOf(report, { cause: judged.cause, requestId: id, sideEffects }),
     )
-    if (!report.expected) this.#settle((waiter) => waiter.reject(fault))
+    // Who waits now has waited for this start, unless it had come to be ready: then it is the next that they mean.
+    const isTheirs = !report.expected && judged.readyForMs === 0 && this.#wished() !== 'restart'
+    if (isTheirs) this.#settle((waiter) => waiter.reject(fault))
     this.#stream.emit({ type: 'exit', at: this.#at(), report })
     return { report, fault }
   }
@@ -275,8 +279,8 @@ class Supervisor implements Supervised {
 
   #finish(state: ChildState, fault: Fault): void {
     this.#loop = undefined
+    this.#settle((waiter) => waiter.reject(fault)) // before others hear of it, and wish for something new
     this.#set(state)
-    this.#settle((waiter) => waiter.reject(fault))
   }
 
   #unstarted(runId: string, failure: StartFailure, cause: unknown): JudgedRun {
@@ -296,8 +300,8 @@ class Supervisor implements Supervised {
   }
 
   #onReady(runId: string): void {
+    this.#settle((waiter) => waiter.resolve()) // before others hear of it, and wish for something new
     this.#set({ status: 'ready', runId, pid: this.pid ?? 0 })
-    this.#settle((waiter) => waiter.resolve())
   }
 
   #onLoad(): void {
@@ -332,8 +336,7 @@ class Supervisor implements Supervised {
     return this.#wish
   }
 
-  #notRunning(): Fault {
-    const { status } = this.#state
+  #notRunning(status: ChildState['status'] = this.#state.status): Fault {
     const fails = status === 'ready' || status === 'busy' // it has gone or is being ended, and the report is being made
     const comes = status === 'starting' || status === 'backoff' || fails
     const error = comes

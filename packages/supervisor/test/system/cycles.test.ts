@@ -47,6 +47,7 @@ it(`${CYCLES} crashes and restarts leave descriptors, timers, listeners and memo
     ready: { kind: 'line', pattern: /^up$/ },
     limits: { backoffMs: 0, failuresMax: 1_000_000 },
   })
+  t.after(async () => child.stop()) // also where an assertion fails
   let faults = 0
   const warnings: string[] = []
   const onWarning = (warning: Error): number => warnings.push(warning.message)
