@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Daemon, type DaemonOptions, openSqliteStore, startDaemon, type Store } from '@breakfall/daemon'
+import type { AttemptRecord } from '@breakfall/model'
 import { barPlot, quantile, report, round, table } from './kit.ts'
 
 const ROUNDS = 9
@@ -85,21 +86,35 @@ async function durability(): Promise<{ bare: number; one: number; many: number; 
 const DELTAS = 60
 const DELTA_MS = 33
 
+const RECORD: AttemptRecord = {
+  attempt: 1,
+  model: '',
+  baseUrl: '',
+  startedAt: '',
+  durationMs: 0,
+  phase: 'stream',
+  bytes: 0,
+  resumed: false,
+  fault: null,
+  action: null,
+  delayMs: 0,
+  usage: { inputTokens: known, outputTokens: known },
+}
+
 /** A model that says when it said it. */
-const talking: NonNullable<DaemonOptions['streamAnswer']> = async function* () {
+const talking: NonNullable<DaemonOptions['tryAnswer']> = async function* () {
   for (let n = 0; n < DELTAS; n += 1) {
     await sleep(DELTA_MS)
     yield { type: 'text-delta', attempt: 1, part: 'p1', text: `${performance.now()} ` }
   }
-  const usage = { inputTokens: known, outputTokens: known }
-  yield { type: 'done', finish: 'stop', proven: true, usage, ledger: [], budget: { failures: 0, waitedMs: 0 } }
+  yield { type: 'done', finish: 'stop', proven: true, record: RECORD }
 }
 
-function start(name: string, streamAnswer: NonNullable<DaemonOptions['streamAnswer']>): Promise<Daemon> {
+function start(name: string, tryAnswer: NonNullable<DaemonOptions['tryAnswer']>): Promise<Daemon> {
   return startDaemon({
     stateDir: join(folder, name),
     model: { baseUrl: 'http://127.0.0.1:9', name: 'bench' },
-    streamAnswer,
+    tryAnswer,
     logLevel: 'silent',
   })
 }

@@ -5,7 +5,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
-import { streamAnswer } from '@breakfall/model'
+import { tryAnswer } from '@breakfall/model'
 import { bearerToken, createService, findGrant, loadTokens } from '@breakfall/wire/node'
 import { type Logger, pino } from 'pino'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
@@ -170,7 +170,7 @@ async function assemble(
       const { model } = await config.read()
       return localModel === undefined ? model : { ...model, baseUrl: localModel.baseUrl }
     },
-    streamAnswer: options.streamAnswer ?? streamAnswer,
+    tryAnswer: options.tryAnswer ?? tryAnswer,
     explainModelFault: async (fault) => (await localModel?.explain(fault)) ?? fault,
     modelReady: async (signal) => localModel?.ready(signal),
     fingerprint: () => config.fingerprint(),

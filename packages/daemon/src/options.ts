@@ -1,6 +1,6 @@
 /** What a daemon is started with. Resolved once at the door; inside, nothing is optional. */
 import { type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
-import type { AnswerEvent, AnswerOptions, AnswerRequest, ApiName, ProfileName } from '@breakfall/model'
+import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '@breakfall/model'
 import type { IsolationLevel, PolicyInput } from '@breakfall/wire'
 import { DEFAULT_SYSTEM_PROMPT } from './system-prompt.ts'
 
@@ -54,7 +54,7 @@ export type DaemonOptions = {
   readonly now?: (() => number) | undefined
   readonly dice?: (() => number) | undefined
   /** For tests: stands in for the model client. */
-  readonly streamAnswer?: ((request: AnswerRequest, options: AnswerOptions) => AsyncIterable<AnswerEvent>) | undefined
+  readonly tryAnswer?: ((request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>) | undefined
   /** For tests: called at named points, and may kill the process there. */
   readonly failpoint?: ((name: string) => void) | undefined
   /** For tests of a full disk: pages that the journal may grow to. */

@@ -91,6 +91,45 @@ test('a parked turn stays parked, and resuming gives the step its tries back but
   )
 })
 
+test('the next model of the list has its own tries, and the turn stays with it from step to step', () => {
+  const moved = fold(start, step, retry('retry'), retry('fallback', 0, { attempt: 2 }))
+  assert.deepEqual([moved.turn?.target, moved.turn?.attemptsSpent, moved.turn?.budget.failures], [1, 0, 2])
+  assert.deepEqual(asked(moved), { do: 'answer', step: 1, attempt: 3 })
+  const later = fold(start, step, retry('fallback', 0), call('a'), result('a'), { type: 'step-start', step: 2 })
+  assert.deepEqual([later.turn?.target, later.turn?.attempt], [1, 0])
+})
+
+test('a turn that was parked begins again with the first model; one that was handed over stays where it was', () => {
+  const moved = [start, step, retry('fallback', 0), retry('retry', 0, { attempt: 2 })]
+  const after = (category: 'runner_unreachable' | 'shutting_down') =>
+    fold(...moved, { type: 'parked', fault: fault(category), resumeAt: null }, { type: 'resumed', because: 'signal' })
+  assert.deepEqual([after('runner_unreachable').turn?.target, after('runner_unreachable').turn?.attemptsSpent], [0, 0])
+  assert.deepEqual([after('shutting_down').turn?.target, after('shutting_down').turn?.attemptsSpent], [1, 1])
+})
+
+test('text that is to be continued is kept over a crash; what came after it and broke off is not', () => {
+  const kept = [start, step, delta(1, 'half '), retry('resume')]
+  assert.deepEqual(asked(fold(...kept)), { do: 'answer', step: 1, attempt: 2 })
+  const broken = asked(fold(...kept, delta(2, 'an ans')))
+  assert.ok(broken.do === 'discard')
+  assert.deepEqual(
+    broken.parts.map(({ attempt, text }) => [attempt, text]),
+    [[2, 'an ans']],
+  )
+  const twice = fold(...kept, delta(2, 'an '), retry('resume', 0, { attempt: 2 }))
+  assert.deepEqual(asked(twice), { do: 'answer', step: 1, attempt: 3 })
+  assert.deepEqual(
+    twice.turn?.parts.map(({ text }) => text),
+    ['half ', 'an '],
+  )
+})
+
+test('a server that would not continue is not asked to again in that step', () => {
+  const refused = [start, step, retry('retry', 0, { prefillRefused: true })]
+  assert.equal(fold(...refused).turn?.prefillRefused, true)
+  assert.equal(fold(...refused, { type: 'step-start', step: 2 }).turn?.prefillRefused, false)
+})
+
 test('handing a turn over at shutdown costs no park', () => {
   const state = fold(
     start,

@@ -1,8 +1,11 @@
-/** One attempt at an answer: reads the stream, shows its parts as they grow, and judges what came of it. */
+/**
+ * One attempt at an answer: reads the stream, shows its parts as they grow, judges what came of it, and knows whether what
+ * was shown can be continued. What follows from that is decided by whoever asked for it.
+ */
 import { randomUUID } from 'node:crypto'
 import { classify, Fault, type FaultReport, type Policy } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import type { AnswerEvent, AttemptPhase, AttemptRecord, FailedAction, Usage } from './answer.ts'
+import type { AttemptRecord, FailedAction, ProgressEvent, Usage } from './answer.ts'
 import { type Attempt, type AttemptEnd, type AttemptReader, type ReadState, startAttempt } from './attempt.ts'
 import { monotonicMs } from './clock.ts'
 import { createDecoder } from './decoder.ts'
@@ -24,23 +27,31 @@ export type AnswerAttemptOptions = {
   readonly signal: AbortSignal
   readonly now: () => number
   readonly nextPartId: () => string
-  readonly emit: (event: AnswerEvent) => void
-  readonly emitText: (type: 'text-delta' | 'reasoning-delta', part: string, text: string) => void
+  readonly events: ProgressQueue
   /** A part was shown for the first time. */
-  readonly shown: (part: string) => void
+  readonly shown?: ((part: string) => void) | undefined
 }
 
-export type AttemptResult = { readonly phase: AttemptPhase; readonly verdict: Verdict; readonly usage: Usage }
+export type ProgressQueue = {
+  push(event: ProgressEvent): void
+  /** The event that was pushed last, where nobody has taken it yet. */
+  readonly last: unknown
+  readonly isFull: boolean
+}
+
+export type AttemptResult =
+  | { readonly complete: true; readonly finish: string; readonly proven: boolean }
+  /** `mayResume`: what was shown so far can be continued. `prefillRefused`: not by this server, which was asked to. */
+  | { readonly complete: false; readonly fault: Fault; readonly mayResume: boolean; readonly prefillRefused: boolean }
 
 const DRAFT_MS = 1_000 // between two drafts of one call
+const DELTA_CHARS_MAX = 4_096
 
 export class AnswerAttempt implements AttemptReader, PartHandler {
   readonly target: Target
   readonly result: Promise<AttemptResult>
   /** True where it went on from kept text. */
   readonly resumed: boolean
-  /** True where the continuation did not begin where the kept text ends. */
-  isMismatch = false
   /** The text that was shown, without an echo of what came before. */
   shownText = ''
   readonly #options: AnswerAttemptOptions
@@ -49,8 +60,11 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   readonly #startedAt: string
   #running: Attempt | undefined
   #end: AttemptEnd | undefined
-  #result: AttemptResult | undefined
+  #usage: Usage = NO_USAGE
+  /** True where the continuation did not begin where the kept text ends. */
+  #isMismatch = false
   #lastShown: TextPart | undefined
+  #lastDelta: TextDelta | undefined
   readonly #drafts = new Map<string, number>()
 
   constructor(options: AnswerAttemptOptions) {
@@ -61,7 +75,10 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     this.#gate = kept.gate(target.profile.prefillEcho)
     this.#startedAt = new Date(options.now()).toISOString()
     this.#decoder = createDecoder(target.api, this, options.nextPartId)
+    const { model, baseUrl } = target.request
+    options.events.push({ type: 'attempt-start', attempt: options.attempt, model, baseUrl })
     this.result = this.#run()
+    if (options.events.isFull) this.pause()
   }
 
   get state(): AnswerState {
@@ -98,24 +115,24 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     const fresh = this.#gate.isOpen ? text : this.#gate.push(part.kind, text)
     if (fresh === undefined) throw this.#mismatch()
     if (fresh === '') return
-    const { emitText, shown } = this.#options
     if (this.#lastShown !== part) {
       this.#lastShown = part
-      shown(part.id)
+      this.#lastDelta = undefined
+      this.#options.shown?.(part.id)
     }
     if (part.kind === 'text') this.shownText += fresh
-    emitText(part.kind === 'text' ? 'text-delta' : 'reasoning-delta', part.id, fresh)
+    this.#emitText(part, fresh)
   }
 
   tool(part: ToolPart): void {
     if (!this.#gate.isOpen) this.#closeGate()
-    const { attempt, emit, shown } = this.#options
+    const { attempt, events, shown } = this.#options
     const now = monotonicMs()
     const last = this.#drafts.get(part.id)
-    if (last === undefined) shown(part.id)
+    if (last === undefined) shown?.(part.id)
     else if (now - last < DRAFT_MS) return
     this.#drafts.set(part.id, now)
-    emit({
+    events.push({
       type: 'tool-draft',
       attempt,
       part: part.id,
@@ -126,18 +143,6 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
 
   // ---- what came of it ----
 
-  released(): readonly AnswerEvent[] {
-    const verdict = this.#result?.verdict
-    if (verdict?.complete !== true) return []
-    const { attempt } = this.#options
-    const used = new Set<string>()
-    return verdict.calls.map(({ part, arguments: args }) => {
-      const callId = part.callId === '' || used.has(part.callId) ? `call_${randomUUID()}` : part.callId
-      used.add(callId)
-      return { type: 'tool-call', attempt, part: part.id, callId, tool: part.tool, arguments: args }
-    })
-  }
-
   record(fault: FaultReport | null, action: FailedAction | null, delayMs: number): AttemptRecord {
     const { attempt, target } = this.#options
     return recordOf({
@@ -147,25 +152,66 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
       startedAt: this.#startedAt,
       end: this.#end,
       resumed: this.resumed,
-      usage: this.#result?.usage ?? NO_USAGE,
+      usage: this.#usage,
       fault,
       action,
       delayMs,
     })
   }
 
+  /** Text that came in one read of the socket is one event: a consumer that is behind gets fewer and longer ones. */
+  #emitText(part: TextPart, text: string): void {
+    const { attempt, events } = this.#options
+    const held = this.#lastDelta
+    if (held !== undefined && events.last === held && held.text.length < DELTA_CHARS_MAX) {
+      held.text += text
+      return
+    }
+    const type = part.kind === 'text' ? 'text-delta' : 'reasoning-delta'
+    const delta: TextDelta = { type, attempt, part: part.id, text }
+    this.#lastDelta = delta
+    events.push(delta)
+  }
+
   async #run(): Promise<AttemptResult> {
+    const { attempt, events } = this.#options
+    const verdict = await this.#verdict()
+    this.#usage = attemptUsage(this.#end, this.state)
+    if (phaseOf(this.#end) === 'stream') events.push({ type: 'usage', attempt, usage: this.#usage })
+    if (!verdict.complete) return this.#failed(verdict.fault)
+    this.#release(verdict.calls)
+    return { complete: true, finish: verdict.finish, proven: verdict.proven }
+  }
+
+  async #verdict(): Promise<Verdict> {
     const { kept, policy, signal, target } = this.#options
-    let verdict: Verdict
     try {
       this.#running = startAttempt(attemptRequest(target, kept.prefill), this, policy, signal)
       this.#end = await this.#running.end
-      verdict = this.#judge(this.#end)
+      return this.#judge(this.#end)
     } catch (thrown) {
-      verdict = { complete: false, fault: classify(thrown, { boundary: 'model', phase: 'connect', signal }) }
+      return { complete: false, fault: classify(thrown, { boundary: 'model', phase: 'connect', signal }) }
     }
-    this.#result = { phase: phaseOf(this.#end), verdict, usage: attemptUsage(this.#end, this.state) }
-    return this.#result
+  }
+
+  #failed(cause: Fault): AttemptResult {
+    const { kept, target } = this.#options
+    const prefillRefused = this.resumed && (cause.category === 'model_bad_request' || this.#isMismatch)
+    if (prefillRefused) kept.refuse()
+    // The server takes no unfinished message, or did not go on from it: that rung is void, the one below is not.
+    const fault = prefillRefused && cause.report.next === 'never' ? cause.with({ next: 'retry' }) : cause
+    const mayResume = kept.mayResume(target, this.state.parts, this.shownText)
+    return { complete: false, fault, mayResume, prefillRefused }
+  }
+
+  #release(calls: Extract<Verdict, { complete: true }>['calls']): void {
+    const { attempt, events } = this.#options
+    const used = new Set<string>()
+    for (const { part, arguments: args } of calls) {
+      const callId = part.callId === '' || used.has(part.callId) ? `call_${randomUUID()}` : part.callId
+      used.add(callId)
+      events.push({ type: 'tool-call', attempt, part: part.id, callId, tool: part.tool, arguments: args })
+    }
   }
 
   #judge(end: AttemptEnd): Verdict {
@@ -197,10 +243,12 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   }
 
   #mismatch(): Fault {
-    this.isMismatch = true
+    this.#isMismatch = true
     return new Fault('model_stream_interrupted', {
       phase: 'stream',
       errorRaw: 'the server did not go on where the unfinished text ends',
     })
   }
 }
+
+type TextDelta = Extract<ProgressEvent, { type: 'text-delta' | 'reasoning-delta' }>

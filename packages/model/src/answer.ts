@@ -141,3 +141,29 @@ export type AnswerEvent =
       readonly ledger: readonly AttemptRecord[]
       readonly budget: Budget
     }
+
+/** What an attempt tells while it goes on. */
+export type ProgressEvent = Extract<
+  AnswerEvent,
+  { type: 'attempt-start' | 'text-delta' | 'reasoning-delta' | 'tool-draft' | 'tool-call' | 'usage' }
+>
+
+export type TryOptions = Pick<AnswerOptions, 'signal' | 'policy' | 'now' | 'deadlineAt'> & {
+  /** Its number among the tries at this answer. */
+  readonly attempt?: number | undefined
+  /** What earlier tries have shown and nobody has taken back: this one goes on after it. Only where `canContinue`. */
+  readonly kept?: string | undefined
+}
+
+export type TryEvent =
+  | ProgressEvent
+  | { readonly type: 'done'; readonly finish: string; readonly proven: boolean; readonly record: AttemptRecord }
+  | {
+      readonly type: 'failed'
+      readonly fault: FaultReport
+      /** What was shown, with what was kept before it, can be continued by another try at the same place. */
+      readonly mayResume: boolean
+      /** The server was asked to go on after what was kept, and would not: it must be asked from the start. */
+      readonly prefillRefused: boolean
+      readonly record: AttemptRecord
+    }

@@ -12,6 +12,8 @@ export type {
   Fallback,
   ToolCallMessage,
   ToolSpec,
+  TryEvent,
+  TryOptions,
   Usage,
 } from './answer.ts'
 export { isProfileName, type Profile, PROFILE_NAMES, type ProfileName, PROFILES } from './profiles.ts'
@@ -32,4 +34,5 @@ export { clientHeaders, isSameHost, upstreamHeaders } from './relay-request.ts'
 export { resilientFetch, type ResilientFetchOptions } from './resilient-fetch.ts'
 export { resolvePolicy } from './resolve-policy.ts'
 export { streamAnswer } from './stream-answer.ts'
-export { joinUrl } from './target.ts'
+export { canContinue, joinUrl, placesOf } from './target.ts'
+export { tryAnswer } from './try-answer.ts'

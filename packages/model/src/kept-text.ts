@@ -5,11 +5,15 @@
  * I2  Only where the profile knows a way and somebody named that profile; a server that refuses is not asked twice.
  */
 import { PrefixGate, type Segment } from './prefix-gate.ts'
-import type { Target } from './target.ts'
+import { type Target, takesPrefill } from './target.ts'
 
 export class KeptText {
-  #text = ''
+  #text: string
   #isRefused = false
+
+  constructor(text = '') {
+    this.#text = text
+  }
 
   /** The text to go on from, without the white space at its end, which servers refuse or tokenize otherwise. */
   get prefill(): string {
@@ -18,8 +22,7 @@ export class KeptText {
 
   /** `kinds` is all that was read or shown of the answer, `shown` the text that would be kept. */
   mayResume(target: Pick<Target, 'api' | 'profile'>, kinds: readonly { kind: string }[], shown: string): boolean {
-    const { profile, api } = target
-    if (this.#isRefused || !profile.named || profile.prefill === 'none' || api !== 'openai-chat') return false // I2
+    if (this.#isRefused || !takesPrefill(target)) return false // I2
     if (kinds.some(({ kind }) => kind !== 'text')) return false // I1
     return (this.#text + shown).trim() !== ''
   }

@@ -26,8 +26,6 @@ export function streamAnswer(request: AnswerRequest, options: AnswerOptions = {}
 
 // ---- details ----
 
-const DELTA_CHARS_MAX = 4_096
-
 const NO_BUDGET_USED: Budget = { failures: 0, waitedMs: 0 }
 
 class AnswerRun {
@@ -108,51 +106,31 @@ class AnswerRun {
   /** One try. Undefined where the answer is there, else what to do about the failure. */
   async #attempt(): Promise<Rung | undefined> {
     const { attempt } = this.#ladder
-    const target = this.#targets[this.#ladder.target] as Target
-    const { model, baseUrl } = target.request
-    this.events.push({ type: 'attempt-start', attempt, model, baseUrl })
     const current = new AnswerAttempt({
       attempt,
-      target,
+      target: this.#targets[this.#ladder.target] as Target,
       kept: this.#kept,
       policy: this.#policy,
       signal: this.#lifetime.signal,
       now: this.#now,
       nextPartId: this.#nextPartId,
-      emit: (event) => this.events.push(event),
-      emitText: (kind, part, text) => this.#emitText(kind, attempt, part, text),
+      events: this.events,
       shown: (part) => this.#shown.push({ attempt, part }),
     })
     this.#current = current
-    if (this.events.isFull) current.pause()
     const result = await current.result
     this.#current = undefined
-    if (result.phase === 'stream') this.events.push({ type: 'usage', attempt, usage: result.usage })
-    if (result.verdict.complete) {
-      this.#ladder.record(current.record(null, null, 0))
-      for (const call of current.released()) this.events.push(call) // I3
-      const { finish, proven } = result.verdict
-      const { ledger, budget } = this.#ladder
-      this.events.push({ type: 'done', finish, proven, usage: totalUsage(ledger), ledger, budget })
-      return undefined
-    }
-    return this.#failed(current, result.verdict.fault)
+    if (!result.complete) return this.#failed(current, result.fault, result.mayResume)
+    this.#ladder.record(current.record(null, null, 0))
+    const { finish, proven } = result
+    const { ledger, budget } = this.#ladder
+    this.events.push({ type: 'done', finish, proven, usage: totalUsage(ledger), ledger, budget })
+    return undefined
   }
 
-  /** Text that came in one read of the socket is one event: a consumer that is behind gets fewer and longer ones. */
-  #emitText(type: 'text-delta' | 'reasoning-delta', attempt: number, part: string, text: string): void {
-    const { last } = this.events
-    if (last?.type === type && last.part === part && last.text.length < DELTA_CHARS_MAX) last.text += text
-    else this.events.push({ type, attempt, part, text })
-  }
-
-  #failed(current: AnswerAttempt, cause: Fault): Rung {
+  #failed(current: AnswerAttempt, fault: Fault, mayResume: boolean): Rung {
     const { attempt } = this.#ladder
-    const isVoidResume = current.resumed && (cause.category === 'model_bad_request' || current.isMismatch)
-    if (isVoidResume) this.#kept.refuse()
-    // The server takes no unfinished message, or did not go on from it: that rung is void, the one below is not.
-    const fault = isVoidResume && cause.report.next === 'never' ? cause.with({ next: 'retry' }) : cause
-    const rung = this.#ladder.fail(fault, this.#kept.mayResume(current.target, current.state.parts, current.shownText))
+    const rung = this.#ladder.fail(fault, mayResume)
     if (rung.action === 'resume') this.#kept.take(current.shownText)
     else this.#discard(rung.fault)
     this.#ladder.record(current.record(rung.fault, rung.action, rung.delayMs))

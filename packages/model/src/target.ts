@@ -18,15 +18,30 @@ export function targetsOf(request: AnswerRequest, fallback: readonly Fallback[])
     const merged: AnswerRequest = { ...request, ...over }
     // A key is for one place: another address does not get it unless it is given there as well.
     const elsewhere = over.baseUrl !== undefined && over.baseUrl !== request.baseUrl
-    const own = elsewhere ? { ...merged, apiKey: over.apiKey, headers: over.headers, profile: over.profile } : merged
-    const profile = chooseProfile(own.profile, own.baseUrl)
-    return {
-      request: own,
-      api: own.api ?? (profile.name === 'anthropic' ? 'anthropic-messages' : 'openai-chat'),
-      profile,
-    }
+    return targetOf(
+      elsewhere ? { ...merged, apiKey: over.apiKey, headers: over.headers, profile: over.profile } : merged,
+    )
   })
 }
+
+/** The request as it is made at each place: to the one it names, then to each fallback. */
+export function placesOf(request: AnswerRequest, fallback: readonly Fallback[]): readonly AnswerRequest[] {
+  return targetsOf(request, fallback).map((target) => target.request)
+}
+
+/** Whether a text that broke off can be continued there. */
+export function canContinue(request: AnswerRequest): boolean {
+  return takesPrefill(targetOf(request))
+}
+
+export function targetOf(request: AnswerRequest): Target {
+  const profile = chooseProfile(request.profile, request.baseUrl)
+  return { request, api: request.api ?? (profile.name === 'anthropic' ? 'anthropic-messages' : 'openai-chat'), profile }
+}
+
+/** Prefill is for servers that know a way and that somebody vouches for. */
+export const takesPrefill = ({ api, profile }: Pick<Target, 'api' | 'profile'>): boolean =>
+  profile.named && profile.prefill !== 'none' && api === 'openai-chat'
 
 /** The HTTP request; with `kept`, one that asks to go on after that text. */
 export function attemptRequest(target: Target, kept: string): AttemptRequest {

@@ -1,14 +1,13 @@
 /**
- * Gets one answer from the model and journals it as it comes.
+ * Makes one try at an answer and journals it as it comes.
  *
  * I1  Tool calls are journalled together and only after the answer is proven whole: a crash before that leaves none.
- * I2  A try that failed is in the journal before the next one begins: the model client makes one try at a time, and the
- *     engine waits as the journal says. Only where the client can do more than try again (continue kept text, ask the next
- *     model of a list) it goes on by itself, and the journal follows.
- * I3  Only `decide` says what a final fault means; here it is asked with the whole turn's budget.
+ * I2  A try that failed is in the journal, with what follows from it, before that begins: the same question again, a
+ *     continuation of kept text, the next model of the list. A daemon that takes the turn over goes on exactly there.
+ * I3  Only `decide` says what follows; it is asked with the whole turn's budget.
  */
-import { decide, faultFrom, type FaultReport, type Policy } from '@breakfall/faults'
-import { type AnswerEvent, type AnswerOptions, type AnswerRequest, PROFILES } from '@breakfall/model'
+import { decide, type Decision, Fault, faultFrom, type FaultReport, isFault } from '@breakfall/faults'
+import { type AnswerRequest, canContinue, type Fallback, placesOf, type TryEvent, type Usage } from '@breakfall/model'
 import type { ModelConfig } from '../options.ts'
 import { resultsToDrop, toMessages } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
@@ -23,15 +22,25 @@ import { toolSpecs } from './tools.ts'
 
 const DRAFT_EVERY_MS = 1_000
 
-type EventOf<T extends AnswerEvent['type']> = Extract<AnswerEvent, { type: T }>
+type EventOf<T extends TryEvent['type']> = Extract<TryEvent, { type: T }>
+type Failure = Pick<EventOf<'failed'>, 'fault' | 'mayResume' | 'prefillRefused'> & { readonly usage?: Usage }
 
 export async function performAnswer(ports: Ports, session: LiveSession, attempt: number): Promise<void> {
+  const { signal, policy } = session
   const turn = session.fold.turn as TurnFold
-  await ports.modelReady(session.signal)
   const model = await ports.model()
-  const answer = new Answer(ports, session, turn, { attempt, isOneTry: isOneTry(model) })
+  const places = placesOf(requestOf(ports, session, model), fallbacksOf(model))
+  const target = Math.min(turn.target, places.length - 1) // the list may have become shorter since
+  const request = places[target] as AnswerRequest
+  const isFirst = target === 0
+  const answer = new Answer(ports, session, { attempt, isFirst, fallbacks: places.length - 1 - target })
+  const kept = textOf(turn)
+  if (kept !== '' && !canContinue(request)) return answer.takeBack()
+  const down = isFirst ? await notServed(ports, signal) : undefined
+  if (down !== undefined) return answer.failed({ fault: down.report, mayResume: false, prefillRefused: false })
+  const options = { attempt, kept, policy, signal, now: ports.now, deadlineAt: deadlineAt(turn, policy) }
   try {
-    for await (const event of ports.streamAnswer(...requestOf(ports, session, turn, model, attempt))) {
+    for await (const event of ports.tryAnswer(request, options)) {
       ports.failpoint(`answer:${event.type}`)
       await answer.take(event)
     }
@@ -42,19 +51,8 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
 
 // ---- details, in the order they are used above ----
 
-const isOneTry = ({ fallback = [], profile }: ModelConfig): boolean =>
-  fallback.length === 0 && (profile === undefined || PROFILES[profile].prefill === 'none')
-
-function requestOf(
-  ports: Ports,
-  session: LiveSession,
-  turn: TurnFold,
-  model: ModelConfig,
-  attempt: number,
-): [AnswerRequest, AnswerOptions] {
-  const { baseUrl, name, api, apiKey, profile, fallback = [] } = model
-  const { policy } = session
-  const request: AnswerRequest = {
+function requestOf(ports: Ports, session: LiveSession, { baseUrl, name, api, apiKey, profile }: ModelConfig) {
+  return {
     baseUrl,
     model: session.data.model ?? name,
     messages: toMessages(session.fold, ports.systemPrompt),
@@ -63,50 +61,49 @@ function requestOf(
     apiKey,
     profile,
   }
-  const options: AnswerOptions = {
-    signal: session.signal,
-    policy: { ...policy, attemptsMax: isOneTry(model) ? attempt : lastAttempt(turn, policy, attempt) },
-    fallback: fallback.map(({ name: other, ...rest }) => (other === undefined ? rest : { ...rest, model: other })),
-    budget: { failures: turn.budget.failures, waitedMs: turn.budget.waitedMs },
-    canPark: true,
-    now: ports.now,
-    dice: ports.dice,
-    deadlineAt: deadlineAt(turn, policy),
-    firstAttempt: attempt,
-    compacted: turn.budget.compacted,
-  }
-  return [request, options]
 }
 
-/** Numbers of attempts go on after a crash, so that no part's name is used twice; the tries that are left do not change. */
-const lastAttempt = (turn: TurnFold, policy: Policy, attempt: number): number =>
-  attempt - 1 - turn.attemptsSpent + policy.attemptsMax
+const fallbacksOf = ({ fallback = [] }: ModelConfig): readonly Fallback[] =>
+  fallback.map(({ name, ...rest }) => (name === undefined ? rest : { ...rest, model: name }))
+
+/** Why the model server that we run ourselves cannot be asked: it was given up, so that asking again is no use. */
+async function notServed(ports: Ports, signal: AbortSignal): Promise<Fault | undefined> {
+  try {
+    await ports.modelReady(signal)
+    return undefined
+  } catch (thrown) {
+    if (signal.aborted || !isFault(thrown)) throw thrown
+    return thrown.with({ next: 'never' })
+  }
+}
 
 class Answer {
   readonly #ports: Ports
   readonly #session: LiveSession
   readonly #turn: TurnFold
+  readonly #attempt: number
+  /** The first model of the list is the one that we may run ourselves. */
+  readonly #isFirst: boolean
+  /** How many models are left in the list after this one. */
+  readonly #fallbacks: number
   readonly #out: Coalescer
-  readonly #shown = new Set<string>()
   readonly #calls: EventOf<'tool-call'>[] = []
   #draftedAt = Number.NEGATIVE_INFINITY
-  readonly #attempt: number
-  readonly #isOneTry: boolean
-  #usage: unknown
 
-  constructor(ports: Ports, session: LiveSession, turn: TurnFold, how: { attempt: number; isOneTry: boolean }) {
-    this.#attempt = how.attempt
-    this.#isOneTry = how.isOneTry
+  constructor(ports: Ports, session: LiveSession, what: { attempt: number; isFirst: boolean; fallbacks: number }) {
     this.#ports = ports
     this.#session = session
-    this.#turn = turn
+    this.#turn = session.fold.turn as TurnFold
+    this.#attempt = what.attempt
+    this.#isFirst = what.isFirst
+    this.#fallbacks = what.fallbacks
     this.#out = new Coalescer((drafts) => session.append(...drafts))
   }
 
-  async take(event: AnswerEvent): Promise<void> {
+  async take(event: TryEvent): Promise<void> {
     switch (event.type) {
       case 'attempt-start':
-        this.#calls.length = 0
+      case 'usage':
         return
       case 'text-delta':
       case 'reasoning-delta':
@@ -116,18 +113,43 @@ class Answer {
       case 'tool-call':
         this.#calls.push(event)
         return
-      case 'part-discarded':
-        return this.#discarded(event)
-      case 'attempt-failed':
-        return this.#failed(event)
-      case 'usage':
-        this.#usage = event.usage
-        return
       case 'done':
         return this.#done(event)
-      case 'fault':
-        return this.#gaveUp(event.fault)
+      case 'failed':
+        return this.failed({ ...event, usage: event.record.usage })
     }
+  }
+
+  /** The try came to nothing. What that means for the turn is decided with the turn's whole budget. */
+  async failed({ fault: report, mayResume, prefillRefused, usage }: Failure): Promise<void> {
+    await this.#out.flush()
+    if (this.#session.signal.aborted) return // whoever stopped it says how it ends, and what was said stays said
+    const turn = this.#session.fold.turn as TurnFold
+    const plain = await this.#told(report)
+    const now = this.#ports.now()
+    const decision = this.#decided(plain, turn, now)
+    const action = actionOf(decision, mayResume && !turn.prefillRefused)
+    const delayMs = 'delayMs' in decision ? decision.delayMs : 0
+    const nextAt = 'delayMs' in decision ? new Date(now + delayMs).toISOString() : null
+    const max = this.#attempt - 1 - turn.attemptsSpent + this.#session.policy.attemptsMax
+    const fault = { ...plain, retry: { attempt: this.#attempt, max, nextAt } }
+    const drafts = action === 'resume' ? [] : this.#discards(turn, fault)
+    if (decision.action === 'park' || decision.action === 'stop') {
+      await this.#out.flush(...drafts)
+      throw new GivenUp(fault, decision)
+    }
+    const compacted = decision.action === 'compact' ? resultsToDrop(this.#session.fold) : undefined
+    const facts = { attempt: this.#attempt, fault, action, delayMs, nextAt, max, usage, compacted }
+    await this.#out.flush(...drafts, this.#draft('retry', prefillRefused ? { ...facts, prefillRefused } : facts)) // I2
+  }
+
+  /** The model that was to go on after kept text cannot, as the configuration is now: it is asked from the start. */
+  async takeBack(): Promise<void> {
+    const because = new Fault('model_stream_interrupted', {
+      turnId: this.#turn.id,
+      error: 'the model that is configured now cannot continue an answer that broke off; it is asked for all of it.',
+    }).report
+    await this.#session.append(...this.#discards(this.#turn, because))
   }
 
   drop(): void {
@@ -135,9 +157,8 @@ class Answer {
   }
 
   async #delta({ type, attempt, part, text }: EventOf<'text-delta'> | EventOf<'reasoning-delta'>): Promise<void> {
-    this.#shown.add(`${attempt} ${part}`)
     const draft = this.#draft(type, { attempt, part })
-    const isSame = (held: Draft): boolean => held.type === type && held['part'] === part && held['attempt'] === attempt
+    const isSame = (held: Draft): boolean => held.type === type && held['part'] === part
     await this.#out.push(draft, text, isSame)
   }
 
@@ -148,24 +169,7 @@ class Answer {
     await this.#out.flush(this.#draft('tool-draft', { attempt, part, tool, argumentsBytes }))
   }
 
-  async #discarded({ attempt, part, because }: EventOf<'part-discarded'>): Promise<void> {
-    if (!this.#shown.delete(`${attempt} ${part}`)) return // nobody has seen anything of it
-    // Stopped on purpose: what was said stays said. A daemon that takes the turn up again discards it then.
-    if (this.#session.signal.aborted) return this.#out.flush()
-    await this.#out.flush(this.#draft('part-discarded', { attempt, part, because: await this.#told(because) }))
-  }
-
-  /** The model client goes on by itself. */
-  async #failed({ attempt, fault, action, delayMs, max }: EventOf<'attempt-failed'>): Promise<void> {
-    if (action === 'stop' || action === 'park' || action === 'compact') return // the final fault says the rest
-    if (this.#session.signal.aborted) return
-    const nextAt = new Date(this.#ports.now() + delayMs).toISOString()
-    await this.#out.flush(
-      this.#draft('retry', { attempt, fault: await this.#told(fault), action, delayMs, nextAt, max }),
-    )
-  }
-
-  async #done({ usage, proven, finish }: EventOf<'done'>): Promise<void> {
+  async #done({ record: { usage }, proven, finish }: EventOf<'done'>): Promise<void> {
     await this.#out.flush()
     if (this.#calls.length > 0) return this.#called(usage)
     const turn = this.#session.fold.turn as TurnFold
@@ -193,16 +197,11 @@ class Answer {
     await this.#session.append(...drafts) // I1
   }
 
-  /** The model client has come to its end. What that means for the turn is decided with the turn's whole budget. */
-  async #gaveUp(report: FaultReport): Promise<void> {
-    await this.#out.flush()
-    if (this.#session.signal.aborted) return // whoever stopped it says how it ends
-    const { stopped: _stopped, retry: _retry, ...plain } = await this.#told(report)
-    const turn = this.#session.fold.turn as TurnFold
+  #decided(fault: FaultReport, turn: TurnFold, now: number): Decision {
     const { policy } = this.#session
     const { failures, waitedMs, parks, parkedMs, compacted } = turn.budget
     const situation = {
-      attempt: this.#isOneTry ? turn.attemptsSpent + 1 : policy.attemptsMax,
+      attempt: turn.attemptsSpent + 1,
       failures: failures + 1,
       waitedMs,
       dice: this.#ports.dice(),
@@ -210,31 +209,17 @@ class Answer {
       parks,
       parkedMs,
       compacted,
+      fallbacks: this.#fallbacks,
       deadlineAt: deadlineAt(turn, policy),
     }
-    const now = this.#ports.now()
-    const max = lastAttempt(this.#turn, policy, this.#attempt)
-    const decision = decide(plain, situation, policy, now) // I3
-    const delayMs = 'delayMs' in decision ? decision.delayMs : 0
-    const nextAt = 'delayMs' in decision ? new Date(now + delayMs).toISOString() : null
-    const fault = { ...plain, retry: { attempt: this.#attempt, max, nextAt } }
-    if (decision.action === 'compact') return this.#compact(fault)
-    if (decision.action === 'park' || decision.action === 'stop') throw new GivenUp(fault, decision)
-    const usage = this.#usage === undefined ? {} : { usage: this.#usage }
-    await this.#session.append(
-      this.#draft('retry', { attempt: this.#attempt, fault, action: 'retry', delayMs, nextAt, max, ...usage }), // I2
-    )
+    const decision = decide(fault, situation, policy, now) // I3
+    const isFutile = decision.action === 'compact' && resultsToDrop(this.#session.fold).length === 0
+    return isFutile ? { action: 'stop', because: 'already_compacted' } : decision
   }
 
-  async #compact(fault: FaultReport): Promise<void> {
-    const compacted = resultsToDrop(this.#session.fold)
-    if (compacted.length === 0) throw new GivenUp(fault, { action: 'stop', because: 'already_compacted' })
-    const attempt = Math.max(1, (this.#session.fold.turn as TurnFold).attempt)
-    const nextAt = new Date(this.#ports.now()).toISOString()
-    const max = this.#session.policy.attemptsMax
-    await this.#session.append(
-      this.#draft('retry', { attempt, fault, action: 'retry', delayMs: 0, nextAt, max, compacted }),
-    )
+  /** Everything that is shown of the answer, kept text too, is taken back. */
+  #discards({ parts }: TurnFold, because: FaultReport): readonly Draft[] {
+    return parts.map(({ attempt, part }) => this.#draft('part-discarded', { attempt, part, because }))
   }
 
   #draft(type: Draft['type'], fields: Readonly<Record<string, unknown>>): Draft {
@@ -242,8 +227,26 @@ class Answer {
   }
 
   async #told(report: FaultReport): Promise<FaultReport> {
-    const fault = await this.#ports.explainModelFault(faultFrom(report))
-    return fault.with({ turnId: this.#turn.id }).report
+    const fault = faultFrom(report)
+    const explained = this.#isFirst ? await this.#ports.explainModelFault(fault) : fault
+    return explained.with({ turnId: this.#turn.id }).report
+  }
+}
+
+/** What the journal says of it. Where what was shown can be continued, to try again is to go on after it. */
+function actionOf({ action }: Decision, mayResume: boolean): 'retry' | 'resume' | 'fallback' | undefined {
+  switch (action) {
+    case 'retry':
+    case 'restart':
+    case 'resolve':
+      return mayResume ? 'resume' : 'retry'
+    case 'fallback':
+      return 'fallback'
+    case 'compact':
+      return 'retry'
+    case 'park':
+    case 'stop':
+      return undefined
   }
 }
 

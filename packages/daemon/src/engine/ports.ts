@@ -1,6 +1,6 @@
 /** Everything that the engine needs from outside, injected, so that a test can stand in for any of it. */
 import type { Fault, Policy } from '@breakfall/faults'
-import type { AnswerEvent, AnswerOptions, AnswerRequest } from '@breakfall/model'
+import type { AnswerRequest, TryEvent, TryOptions } from '@breakfall/model'
 import type { PolicyInput, SessionEvent } from '@breakfall/wire'
 import type { Logger } from 'pino'
 import type { DaemonLimits, ModelConfig } from '../options.ts'
@@ -15,7 +15,8 @@ export type Ports = {
   readonly modelName: () => string
   /** The model's configuration as it is now: read again for every answer. */
   readonly model: () => Promise<ModelConfig>
-  readonly streamAnswer: (request: AnswerRequest, options: AnswerOptions) => AsyncIterable<AnswerEvent>
+  /** One try at an answer: what follows is ours to decide. */
+  readonly tryAnswer: (request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>
   /** What is known about why a local model server failed, where one is supervised. */
   readonly explainModelFault: (fault: Fault) => Promise<Fault>
   /** Resolves when a supervised model server can be asked, at once where there is none. */

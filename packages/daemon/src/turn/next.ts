@@ -20,8 +20,9 @@ export function next(state: SessionFold, situation: Situation): Command {
   if (turn.takeovers >= LIMITS.restartsMax) return { do: 'fail', why: 'crash_loop', open }
   if (turn.retryAt !== null && turn.retryAt > situation.now) return { do: 'pause', until: turn.retryAt }
   if (turn.isAnswering) {
-    // Whatever is shown of an answer that nobody is producing any more is void.
-    if (turn.parts.length > 0) return { do: 'discard', parts: turn.parts }
+    // Whatever is shown of an answer that nobody is producing any more is void, but for what the next try goes on after.
+    const parts = turn.parts.filter((part) => part.attempt > turn.keptAttempt)
+    if (parts.length > 0) return { do: 'discard', parts }
     return { do: 'answer', step: turn.step, attempt: turn.attempt + 1 }
   }
   const [call] = open

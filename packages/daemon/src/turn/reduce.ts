@@ -64,6 +64,9 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
     isAnswering: false,
     attempt: 0,
     attemptsSpent: 0,
+    target: 0,
+    keptAttempt: 0,
+    prefillRefused: false,
     parts: [],
     calls: [],
     parked: null,
@@ -89,6 +92,8 @@ function stepStarted(turn: TurnFold, step: number): TurnFold {
     isAnswering: true,
     attempt: 0,
     attemptsSpent: 0,
+    keptAttempt: 0,
+    prefillRefused: false,
     parts: [],
     calls: [],
     retryAt: null,
@@ -166,10 +171,14 @@ function resulted(state: SessionFold, turn: TurnFold, event: SessionEventOf<'too
 
 function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retry'>): SessionFold {
   const isAnswer = event.action !== 'resolve'
+  const isElsewhere = event.action === 'fallback'
   const next: TurnFold = {
     ...turn,
     attempt: isAnswer ? Math.max(turn.attempt, event.attempt) : turn.attempt,
-    attemptsSpent: turn.attemptsSpent + (isAnswer ? 1 : 0),
+    attemptsSpent: isElsewhere ? 0 : turn.attemptsSpent + (isAnswer ? 1 : 0),
+    target: turn.target + (isElsewhere ? 1 : 0),
+    keptAttempt: event.action === 'resume' ? event.attempt : turn.keptAttempt,
+    prefillRefused: turn.prefillRefused || event['prefillRefused'] === true,
     attempts: turn.attempts + (isAnswer ? 1 : 0),
     retryAt: Date.parse(event.nextAt),
     faultsSurvived: turn.faultsSurvived + 1,
@@ -208,12 +217,14 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
   }
 }
 
+/** What was waited for is there: the step has its tries again, from the first model. A hand-over was no wait for anything. */
 function resumed(turn: TurnFold, event: SessionEventOf<'resumed'>): TurnFold {
   const waited = turn.parked === null ? 0 : Math.max(0, Date.parse(event.at) - Date.parse(turn.parked.since))
+  const isFresh = turn.parked !== null && !isHandOver(turn.parked.fault.category)
   return {
     ...turn,
     parked: null,
-    attemptsSpent: 0,
+    ...(isFresh ? { attemptsSpent: 0, target: 0 } : {}),
     budget: { ...turn.budget, parkedMs: turn.budget.parkedMs + waited },
   }
 }

@@ -36,8 +36,14 @@ export type TurnFold = {
   readonly isAnswering: boolean
   /** The highest attempt of this step that anybody has seen a part of, or seen fail. */
   readonly attempt: number
-  /** Tries of this step that failed since it began, or since the turn was last parked. */
+  /** Tries of this step that failed since it began, since another model is asked, or since the turn was last parked. */
   readonly attemptsSpent: number
+  /** Which model of the list is asked, from 0. Whoever had to go on to the next stays with it until the turn parks or ends. */
+  readonly target: number
+  /** What the attempts up to this one have shown is kept: the next one goes on after it. */
+  readonly keptAttempt: number
+  /** The model would not go on after kept text: in this step it is not asked to again. */
+  readonly prefillRefused: boolean
   /** What the current step's answer has shown so far and not taken back. */
   readonly parts: readonly Part[]
   /** The current step's tool calls, in order. */

@@ -41,19 +41,15 @@ test('a damaged session is set aside with the evidence, and the others go on', a
 
 test('a bug while a turn is worked on ends in a terminal event and a free session; other turns go on', async (t) => {
   const { api } = await rig(t, () => ({}), {
-    async *streamAnswer(request) {
+    async *tryAnswer(request) {
       if (request.messages.at(-1)?.content === 'poison')
         throw new TypeError("Cannot read properties of undefined (reading 'x')")
       yield { type: 'text-delta', attempt: 1, part: 'p1', text: 'fine' }
       const none = { value: 0, quality: 'known' } as const
-      yield {
-        type: 'done',
-        finish: 'stop',
-        proven: true,
-        usage: { inputTokens: none, outputTokens: none },
-        ledger: [],
-        budget: { failures: 0, waitedMs: 0 },
-      }
+      const record = { attempt: 1, model: '', baseUrl: '', startedAt: '', durationMs: 0, phase: 'stream' } as const
+      const rest = { bytes: 4, resumed: false, fault: null, action: null, delayMs: 0 } as const
+      const usage = { inputTokens: none, outputTokens: none }
+      yield { type: 'done', finish: 'stop', proven: true, record: { ...record, ...rest, usage } }
     },
   })
   const [bad, good] = [await api.session(), await api.session()]

@@ -1,0 +1,69 @@
+/**
+ * One try at an answer, for a caller that decides itself what follows and keeps its own account of it, as the daemon does
+ * in its journal.
+ *
+ * I1  It never throws after it starts, and its last event is `done` or `failed`, exactly one of them.
+ * I2  Nothing is decided, waited for or taken back here: what was shown stays until the caller says otherwise.
+ * I3  A tool call is released only whole and proven, just before `done`.
+ */
+import assert from 'node:assert/strict'
+import { classify } from '@breakfall/faults'
+import type { AnswerRequest, TryEvent, TryOptions } from './answer.ts'
+import { AnswerAttempt, type AttemptResult } from './answer-attempt.ts'
+import { systemNow } from './clock.ts'
+import { EventQueue } from './event-queue.ts'
+import { KeptText } from './kept-text.ts'
+import { Lifetime } from './lifetime.ts'
+import { partCounter } from './parts.ts'
+import { resolvePolicy } from './resolve-policy.ts'
+import { takesPrefill, targetOf } from './target.ts'
+
+export function tryAnswer(request: AnswerRequest, options: TryOptions = {}): AsyncIterable<TryEvent> {
+  const { kept = '' } = options
+  assert(kept === '' || takesPrefill(targetOf(request)), 'kept text was given for a place that cannot continue it')
+  return { [Symbol.asyncIterator]: () => begin(request, options) }
+}
+
+// ---- details ----
+
+function begin(request: AnswerRequest, options: TryOptions): EventQueue<TryEvent> {
+  const now = options.now ?? systemNow
+  const lifetime = new Lifetime(options.signal, options.deadlineAt ?? null, now)
+  const events: EventQueue<TryEvent> = new EventQueue<TryEvent>({
+    onFull: () => attempt.pause(),
+    onRoom: () => attempt.resume(),
+    onLeft: () => lifetime.end(),
+  })
+  const attempt = new AnswerAttempt({
+    attempt: options.attempt ?? 1,
+    target: targetOf(request),
+    kept: new KeptText(options.kept),
+    policy: resolvePolicy(options.policy),
+    signal: lifetime.signal,
+    now,
+    nextPartId: partCounter(),
+    events,
+  })
+  void finish(attempt, events).finally(() => lifetime.dispose())
+  return events
+}
+
+async function finish(attempt: AnswerAttempt, events: EventQueue<TryEvent>): Promise<void> {
+  const result = await attempt.result.catch((bug: unknown) => failedBy(bug)) // I1
+  if (result.complete) {
+    const { finish: reason, proven } = result
+    events.push({ type: 'done', finish: reason, proven, record: attempt.record(null, null, 0) })
+  } else {
+    const { fault, mayResume, prefillRefused } = result
+    const record = attempt.record(fault.report, null, 0)
+    events.push({ type: 'failed', fault: fault.report, mayResume, prefillRefused, record })
+  }
+  events.close()
+}
+
+const failedBy = (bug: unknown): AttemptResult => ({
+  complete: false,
+  fault: classify(bug, { boundary: 'daemon' }),
+  mayResume: false,
+  prefillRefused: false,
+})

@@ -1,0 +1,141 @@
+/** One try, for a caller that decides itself: nothing is tried again, waited for or taken back. */
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import { type AnswerRequest, canContinue, placesOf, tryAnswer, type TryEvent, type TryOptions } from '../src/index.ts'
+import { TOOLS } from './collect.ts'
+import { answer, head, json, type Play, role, rst, silence, startFakeModel, text, toolAnswer } from './fake-model.ts'
+
+type Ended = Extract<TryEvent, { type: 'done' | 'failed' }>
+
+async function tried(t: TestContext, plays: readonly Play[], more: Partial<AnswerRequest> = {}, options?: TryOptions) {
+  const model = await startFakeModel(plays)
+  t.after(() => model.close())
+  const events: TryEvent[] = []
+  const request = {
+    baseUrl: model.url,
+    model: 'fake-1',
+    messages: [{ role: 'user', content: 'hi' }],
+    tools: TOOLS,
+  } as const
+  for await (const event of tryAnswer({ ...request, ...more }, options)) events.push(event)
+  const ends = events.filter((event): event is Ended => event.type === 'done' || event.type === 'failed')
+  assert.deepEqual(ends, events.slice(-1), 'exactly one end, and it is the last')
+  const said = events.map((event) => (event.type === 'text-delta' ? event.text : '')).join('')
+  return { events, said, end: ends[0], requests: model.requests }
+}
+
+test('a whole answer ends in done, with its calls just before it and its record', async (t) => {
+  const got = await tried(t, [toolAnswer('bash', '{"command":"ls"}', [text('Let me look.')])], {}, { attempt: 3 })
+  assert.ok(got.end?.type === 'done')
+  assert.deepEqual([got.end.finish, got.end.proven], ['tool_calls', true])
+  const call = got.events.at(-2)
+  assert.ok(call?.type === 'tool-call')
+  assert.deepEqual([call.attempt, call.arguments], [3, { command: 'ls' }])
+  const { record } = got.end
+  assert.deepEqual([record.attempt, record.phase, record.fault], [3, 'stream', null])
+  assert.deepEqual(record.usage.outputTokens, { value: 7, quality: 'known' })
+})
+
+for (const [what, play, category] of [
+  ['a refusal that would be tried again', json(503, {}, { 'retry-after': '1' }), 'model_overloaded'],
+  ['a refusal that would not', json(400, { error: { message: 'no' } }), 'model_bad_request'],
+  ['a break in mid-text', [head(), role, text('Hel'), rst], 'model_stream_interrupted'],
+] as const) {
+  test(`${what} is told as it is, and nobody asks again`, async (t) => {
+    const got = await tried(t, [play, answer('never asked for')])
+    assert.ok(got.end?.type === 'failed')
+    assert.equal(got.end.fault.category, category)
+    assert.equal(got.end.fault.retry, undefined, 'what follows is not ours to say')
+    assert.equal(got.end.record.fault?.category, category)
+    assert.equal(got.end.mayResume, false)
+    assert.equal(got.requests.length, 1)
+    assert.equal(got.events[0]?.type, 'attempt-start')
+  })
+}
+
+test('a text that broke off can be continued by another try, and that one by a third', async (t) => {
+  const profile = 'llama-cpp'
+  const first = await tried(t, [[head(), role, text('Hello \n'), rst]], { profile })
+  assert.ok(first.end?.type === 'failed' && first.end.mayResume)
+  const second = await tried(t, [[head(), role, text(' \nwor'), rst]], { profile }, { attempt: 2, kept: first.said })
+  assert.ok(second.end?.type === 'failed' && second.end.mayResume)
+  assert.equal(second.said, 'wor')
+  const kept = first.said + second.said
+  const third = await tried(t, [answer('ld')], { profile }, { attempt: 3, kept })
+  assert.ok(third.end?.type === 'done' && third.end.record.resumed)
+  assert.equal(kept + third.said, 'Hello \nworld')
+  const { messages } = third.requests[0]?.body as { messages: object[] }
+  assert.deepEqual(messages.at(-1), { role: 'assistant', content: 'Hello \nwor' })
+})
+
+for (const [what, play] of [
+  ['refuses to go on', json(400, { error: { message: 'This model does not support assistant message prefill.' } })],
+  ['goes on from somewhere else', answer('\nworld')],
+] as const) {
+  test(`a server that ${what} is said to, and may be asked from the start`, async (t) => {
+    const got = await tried(t, [play], { profile: 'vllm' }, { kept: 'Hello ' })
+    assert.ok(got.end?.type === 'failed')
+    assert.deepEqual([got.end.prefillRefused, got.end.mayResume, got.end.fault.next], [true, false, 'retry'])
+    assert.equal(got.said, '')
+  })
+}
+
+test('a try that fails before it says anything leaves what was kept to be continued', async (t) => {
+  const got = await tried(t, [json(503, {})], { profile: 'vllm' }, { kept: 'Hello' })
+  assert.ok(got.end?.type === 'failed')
+  assert.deepEqual([got.end.prefillRefused, got.end.mayResume], [false, true])
+})
+
+test('kept text for a place that cannot continue it is a mistake of the caller, told at the door', () => {
+  const request: AnswerRequest = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', messages: [] }
+  assert.throws(() => tryAnswer(request, { kept: 'Hello' }), /cannot continue/)
+  assert.deepEqual(
+    [undefined, 'openai', 'vllm'].map((profile) => canContinue({ ...request, profile } as AnswerRequest)),
+    [false, false, true],
+  )
+})
+
+test('a cancel ends it at once, before and in the middle of it', async (t) => {
+  const before = await tried(t, [answer('never')], {}, { signal: AbortSignal.abort() })
+  assert.ok(before.end?.type === 'failed' && before.end.fault.category === 'cancelled')
+  assert.equal(before.requests.length, 0)
+  const model = await startFakeModel([[head(), role, text('Hel'), silence]])
+  t.after(() => model.close())
+  const stop = new AbortController()
+  const request = { baseUrl: model.url, model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
+  const seen: TryEvent[] = []
+  for await (const event of tryAnswer(request, { signal: stop.signal })) {
+    seen.push(event)
+    if (event.type === 'text-delta') stop.abort()
+  }
+  const end = seen.at(-1)
+  assert.ok(end?.type === 'failed' && end.fault.category === 'cancelled')
+  await model.untilAbandoned(1)
+})
+
+test('a deadline ends it too, and is not taken for a cancel', async (t) => {
+  const got = await tried(t, [[head(), role, silence]], {}, { now: () => 1_000, deadlineAt: 900 })
+  assert.ok(got.end?.type === 'failed' && got.end.fault.category === 'deadline_exceeded')
+})
+
+test('who leaves the loop lets go of the connection', async (t) => {
+  const model = await startFakeModel([[head(), role, text('Hel'), silence]])
+  t.after(() => model.close())
+  for await (const event of tryAnswer({ baseUrl: model.url, model: 'm', messages: [] })) {
+    if (event.type === 'text-delta') break
+  }
+  await model.untilAbandoned(1)
+})
+
+test('the places of a list are the request laid over by each, and a key does not travel to another address', () => {
+  const first: AnswerRequest = { baseUrl: 'http://a/v1', model: 'm', messages: [], apiKey: 'key-of-a', profile: 'vllm' }
+  const places = placesOf(first, [{ model: 'n' }, { baseUrl: 'http://b/v1' }])
+  assert.deepEqual(
+    places.map(({ baseUrl, model, apiKey, profile }) => [baseUrl, model, apiKey, profile]),
+    [
+      ['http://a/v1', 'm', 'key-of-a', 'vllm'],
+      ['http://a/v1', 'n', 'key-of-a', 'vllm'],
+      ['http://b/v1', 'm', undefined, undefined],
+    ],
+  )
+})
