@@ -64,7 +64,7 @@ test('a text that broke off can be continued by another try, and that one by a t
   const third = await tried(t, [answer('ld')], { profile }, { attempt: 3, kept })
   assert.ok(third.end?.type === 'done' && third.end.record.resumed)
   assert.equal(kept + third.said, 'Hello \nworld')
-  const { messages } = third.requests[0]?.body as { messages: object[] }
+  const messages = third.requests[0]?.body['messages'] as object[]
   assert.deepEqual(messages.at(-1), { role: 'assistant', content: 'Hello \nwor' })
 })
 

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
-import { Api, assembled, assertNoGap, types } from '../support/api.ts'
+import { type Api, assembled, assertNoGap, types } from '../support/api.ts'
 import { spawnDaemon } from '../support/daemon-process.ts'
 import { type Asked, inOrder, type ScriptedAnswer, startScriptedModel } from '../support/scripted-model.ts'
 import { afterwards, QUICK, rig, tempFolder } from '../support/setup.ts'
@@ -64,13 +64,13 @@ for (const { says, places, profile, actions: expected } of SETTINGS) {
   test(`a failed try is in the journal before the next request leaves: ${says}`, async (t) => {
     let requests = 0
     const seen: [requests: number, journalled: number][] = []
-    let watched: { api: Api; id: string } | undefined
+    const watched = Promise.withResolvers<{ api: Api; id: string }>()
     /** Looks into the journal at the moment of a request; the answer waits for it. */
     const look = async (): Promise<void> => {
       const n = requests++
-      assert.ok(watched !== undefined)
-      const { json } = await watched.api.call<{ lastSeq: number }>('GET', `/v1/sessions/${watched.id}`)
-      const events = await watched.api.events(watched.id, (event) => event.seq === json.lastSeq)
+      const { api, id } = await watched.promise
+      const { json } = await api.call<{ lastSeq: number }>('GET', `/v1/sessions/${id}`)
+      const events = await api.events(id, (event) => event.seq === json.lastSeq)
       seen.push([n, retries(events).length])
     }
     const servers = await Promise.all(
@@ -89,7 +89,7 @@ for (const { says, places, profile, actions: expected } of SETTINGS) {
       policy: { attemptsMax: places.length === 1 ? 6 : 3, backoffMs: 1 },
     })
     const { id } = await api.session()
-    watched = { api, id }
+    watched.resolve({ api, id })
     const events = await api.ended(id, await api.prompt(id, 'go'))
     const end = events.at(-1)
     assert.ok(end?.type === 'turn-end', JSON.stringify(end))
