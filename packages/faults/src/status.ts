@@ -115,7 +115,8 @@ function modelStatus(status: number): FaultCategory {
   if (status === 503 || status === 529) return 'model_overloaded'
   if (status >= 500) return 'model_server_error'
   if (status >= 400) return 'model_bad_request'
-  return 'model_server_error' // 1xx to 3xx where an answer was due
+  if (status >= 300) return 'model_endpoint_invalid' // it is elsewhere; a key does not follow, and the same place says the same again
+  return 'model_server_error' // 1xx where an answer was due
 }
 
 /** Overflow told in prose only. Each row: who says it, and what it looks like. */

@@ -16,7 +16,8 @@ const classified = (boundary: Boundary, status: number, body?: unknown): FaultCa
   classify(undefined, { boundary, response: { status, body } }).category
 
 const MODEL_STATUSES: readonly [number, FaultCategory][] = [
-  [302, 'model_server_error'],
+  [302, 'model_endpoint_invalid'],
+  [307, 'model_endpoint_invalid'],
   [400, 'model_bad_request'],
   [401, 'model_auth_failed'],
   [402, 'model_quota_exhausted'],

@@ -73,9 +73,19 @@ class RunningGateway {
     this.#pool = new UpstreamPool(upstreams, now)
     this.watch = new Watch(now, () => this.#pool.health())
     this.#metrics = new GatewayMetrics(this.#pool, () => this.#calls.size)
-    this.#passThrough = new PassThrough({ pool: this.#pool, policy, dice: settings.dice ?? (() => 0.5) })
+    this.#passThrough = new PassThrough({
+      pool: this.#pool,
+      policy,
+      dice: settings.dice ?? (() => 0.5),
+      clientStuckMs: settings.limits.clientStuckMs,
+    })
     this.#server = createServer(
-      { requestTimeout: 0, headersTimeout: 10_000, keepAliveTimeout: 65_000, maxHeaderSize: 64 * 1024 },
+      {
+        requestTimeout: settings.limits.requestMs,
+        headersTimeout: 10_000,
+        keepAliveTimeout: 65_000,
+        maxHeaderSize: 64 * 1024,
+      },
       (req, res) => void this.#answer(req, res),
     )
     this.#server.on('connection', (socket) => {

@@ -33,19 +33,7 @@ export class HttpSink implements RelaySink {
   }
 
   drained(): Promise<void> {
-    const res = this.#res
-    if (this.#isGone || !res.writableNeedDrain) return Promise.resolve()
-    return new Promise((resolve) => {
-      const done = (): void => {
-        clearTimeout(timer)
-        res.off('drain', done)
-        res.off('close', done)
-        resolve()
-      }
-      const timer = setTimeout(() => res.destroy(), this.#options.clientStuckMs)
-      res.on('drain', done)
-      res.on('close', done)
-    })
+    return this.#isGone ? Promise.resolve() : drained(this.#res, this.#options.clientStuckMs)
   }
 
   end(): void {
@@ -55,6 +43,22 @@ export class HttpSink implements RelaySink {
   get #isGone(): boolean {
     return this.#res.destroyed || this.#res.writableEnded
   }
+}
+
+/** When the client has caught up or left. One that takes nothing for too long is made to leave. */
+export function drained(res: ServerResponse, clientStuckMs: number): Promise<void> {
+  if (res.destroyed || !res.writableNeedDrain) return Promise.resolve()
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer)
+      res.off('drain', done)
+      res.off('close', done)
+      resolve()
+    }
+    const timer = setTimeout(() => res.destroy(), clientStuckMs)
+    res.on('drain', done)
+    res.on('close', done)
+  })
 }
 
 /** What an upstream sends may not be what Node sends on: such a header is left out, not a reason to fail. */

@@ -38,6 +38,7 @@ export type GatewayOptions = {
 
 export const GATEWAY_LIMITS = {
   bodyBytesMax: 64 * 1024 * 1024, // a long conversation with images in it
+  requestMs: 300_000, // for a whole request to arrive: 64 MiB at 2 Mbit/s
   requestsMax: 1_024, // under way at once; each holds a connection either side
   holdBytesMax: 16 * 1024 * 1024, // of one answer
   pingMs: 15_000, // until the head goes out without content, and between pings

@@ -11,13 +11,14 @@ import { clientHeaders, upstreamHeaders } from '@breakfall/model'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
 import type { UpstreamPool } from './health.ts'
-import { REQUEST_ID, sendable } from './http-sink.ts'
+import { drained, REQUEST_ID, sendable } from './http-sink.ts'
 import type { Upstream } from './options.ts'
 
 export type PassThroughOptions = {
   readonly pool: UpstreamPool
   readonly policy: Policy
   readonly dice: () => number
+  readonly clientStuckMs: number
 }
 
 export class PassThrough {
@@ -44,7 +45,7 @@ export class PassThrough {
       try {
         const answer = await this.#ask(call, upstream, body)
         pool.answered(upstream.url)
-        return await forward(call, answer)
+        return await forward(call, answer, this.#options.clientStuckMs)
       } catch (thrown) {
         const fault = classify(thrown, { boundary: 'model', signal: call.signal, address: new URL(upstream.url).host })
         if (call.signal.aborted) return 499
@@ -83,6 +84,7 @@ export class PassThrough {
 
 /** The same path under the upstream's base, and never outside it. */
 function urlFor(call: Call, upstream: Upstream): URL {
+  if (climbs(call.path)) throw new Fault('not_found', { facts: { name: 'route outside /v1' } })
   const url = new URL(upstream.url)
   const base = url.pathname.replace(/\/+$/, '')
   url.pathname = base + call.path.slice('/v1'.length)
@@ -92,14 +94,23 @@ function urlFor(call: Call, upstream: Upstream): URL {
   return url
 }
 
-async function forward(call: Call, answer: Dispatcher.ResponseData): Promise<number> {
+/** `..%2f` is one segment to us and two to a server that decodes first. */
+function climbs(path: string): boolean {
+  try {
+    return decodeURIComponent(path).split(/[/\\]/).includes('..')
+  } catch {
+    return false // not an escape that anybody can decode: passed on as it is
+  }
+}
+
+async function forward(call: Call, answer: Dispatcher.ResponseData, clientStuckMs: number): Promise<number> {
   const { res, requestId } = call
   const { statusCode, body } = answer
   res.writeHead(statusCode, { ...sendable(passedBack(answer.headers)), [REQUEST_ID]: requestId })
   res.flushHeaders()
   try {
     for await (const chunk of body as AsyncIterable<Buffer>) {
-      if (!res.write(chunk)) await drained(call)
+      if (!res.write(chunk)) await drained(res, clientStuckMs)
     }
     res.end()
   } catch (thrown) {
@@ -113,13 +124,6 @@ async function forward(call: Call, answer: Dispatcher.ResponseData): Promise<num
 function passedBack(headers: IncomingHttpHeaders): Record<string, string> {
   const length = headers['content-length']
   return { ...clientHeaders(headers), ...(length === undefined ? {} : { 'content-length': length }) }
-}
-
-function drained({ res, signal }: Call): Promise<void> {
-  return new Promise((resolve) => {
-    res.once('drain', resolve)
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }
 
 function mayRepeat(call: Call, fault: Fault): boolean {

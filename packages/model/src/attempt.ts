@@ -254,14 +254,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     this.#watch.progress()
     if (this.#bytes <= bytesMax) return
     if (this.#kind === 'refusal') this.#finishRefusal()
-    else
-      this.#fail(
-        new Fault('payload_too_large', {
-          boundary: 'model',
-          phase: 'stream',
-          facts: { limit: `an answer of at most ${bytesMax} bytes` },
-        }),
-      )
+    else this.#fail(tooLong(`its answer is longer than ${bytesMax} bytes`))
   }
 
   #stalled(clock: StallClock, afterMs: number): void {
@@ -281,7 +274,8 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   }
 
   #classify(thrown: unknown): Fault {
-    if (isFault(thrown) && !this.#signal.aborted) return thrown
+    if (isFault(thrown) && !this.#signal.aborted)
+      return thrown.category === 'payload_too_large' ? tooLong(thrown.error, thrown) : thrown
     return classify(thrown, {
       boundary: 'model',
       phase: this.#phase,
@@ -333,6 +327,10 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     else setTimeout(abort, ATTEMPT_LIMITS.drainMs).unref()
   }
 }
+
+/** What the server sends too much of is its failure: the client's own request was not too large. */
+const tooLong = (detail: string, cause?: Fault): Fault =>
+  new Fault('model_server_error', { phase: 'stream', facts: { detail }, errorRaw: detail, cause })
 
 function addressOf(url: string): string | undefined {
   return URL.canParse(url) ? new URL(url).host : undefined

@@ -19,7 +19,8 @@ export class EventQueue<T> implements AsyncIterableIterator<T> {
   #head = 0
   #isClosed = false
   #isFull = false
-  #waiting: ((result: IteratorResult<T, undefined>) => void) | undefined
+  /** Who asked before there was anything, in order. */
+  readonly #waiting: ((result: IteratorResult<T, undefined>) => void)[] = []
 
   constructor(listener: QueueListener) {
     this.#listener = listener
@@ -37,9 +38,8 @@ export class EventQueue<T> implements AsyncIterableIterator<T> {
 
   push(item: T): void {
     if (this.#isClosed) return
-    const waiting = this.#waiting
+    const waiting = this.#waiting.shift()
     if (waiting !== undefined) {
-      this.#waiting = undefined
       waiting({ done: false, value: item })
       return
     }
@@ -52,15 +52,14 @@ export class EventQueue<T> implements AsyncIterableIterator<T> {
   /** No more will come. What is queued can still be taken. */
   close(): void {
     this.#isClosed = true
-    this.#waiting?.({ done: true, value: undefined })
-    this.#waiting = undefined
+    for (const waiting of this.#waiting.splice(0)) waiting({ done: true, value: undefined })
   }
 
   next(): Promise<IteratorResult<T, undefined>> {
     if (this.#head < this.#items.length) return Promise.resolve({ done: false, value: this.#take() })
     if (this.#isClosed) return Promise.resolve({ done: true, value: undefined })
     return new Promise((resolve) => {
-      this.#waiting = resolve
+      this.#waiting.push(resolve)
     })
   }
 

@@ -2,6 +2,7 @@
  * What has been read of one answer: its parts, in order, and what the protocol said about the end. Decoders fill it,
  * `proof.ts` judges it.
  */
+import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 
 /** Reads one answer in one protocol. */
@@ -15,7 +16,8 @@ export type AnswerDecoder = {
   whole(json: object): void
 }
 
-export type TextPart = { readonly kind: 'text' | 'reasoning'; readonly id: string; text: string }
+/** Its text is handed on as it comes and not kept: an answer may be longer than our memory. */
+export type TextPart = { readonly kind: 'text' | 'reasoning'; readonly id: string; chars: number }
 
 export type ToolPart = {
   readonly kind: 'tool'
@@ -27,6 +29,9 @@ export type ToolPart = {
 }
 
 export type Part = TextPart | ToolPart
+
+/** Kept until the call is proven. Past any file that a model has written; a server that goes on for ever stops here. */
+export const ARGUMENTS_CHARS_MAX = 16 * 1024 * 1024
 
 export type TokenCounts = { readonly input: number | undefined; readonly output: number | undefined }
 
@@ -55,13 +60,13 @@ export class AnswerState {
   }
 
   openText(kind: 'text' | 'reasoning'): TextPart {
-    const part: TextPart = { kind, id: this.#nextPartId(), text: '' }
+    const part: TextPart = { kind, id: this.#nextPartId(), chars: 0 }
     this.parts.push(part)
     return part
   }
 
   growText(part: TextPart, text: string): void {
-    part.text += text
+    part.chars += text.length
     this.progress++
     this.#handler.text(part, text)
   }
@@ -73,6 +78,11 @@ export class AnswerState {
   }
 
   growTool(part: ToolPart, json: string): void {
+    if (part.arguments.length + json.length > ARGUMENTS_CHARS_MAX)
+      throw new Fault('model_server_error', {
+        phase: 'stream',
+        facts: { detail: `the arguments of one tool call are longer than ${ARGUMENTS_CHARS_MAX} characters` },
+      })
     part.arguments += json
     this.progress++
     this.#handler.tool(part)

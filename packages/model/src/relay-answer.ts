@@ -30,29 +30,43 @@ export async function relayAnswer(
   sink: RelaySink,
   options: RelayOptions = {},
 ): Promise<RelayOutcome> {
+  const guarded = new GuardedSink(sink)
+  try {
+    return await relay(request, targets, guarded, options)
+  } catch (thrown) {
+    const fault = classify(thrown, { boundary: 'model', signal: options.signal }).report
+    const answer = errorAnswer(request.api, fault, undefined)
+    if (guarded.headSent) guarded.write(errorFrames(request.api, fault)) // I2
+    else {
+      guarded.head(answer.status, answer.headers)
+      guarded.write(answer.body)
+    }
+    guarded.end()
+    return { status: answer.status, fault, ledger: [], contentSent: false }
+  }
+}
+
+// ---- details ----
+
+async function relay(
+  request: RelayRequest,
+  targets: readonly RelayTarget[],
+  sink: RelaySink,
+  options: RelayOptions,
+): Promise<RelayOutcome> {
   const now = options.now ?? systemNow
   const policy = resolvePolicy(options.policy)
   const deadlineAt = policy.deadlineMs === null ? null : now() + policy.deadlineMs
   const lifetime = new Lifetime(options.signal, deadlineAt, now)
   const resolved = resolve(options, policy, lifetime.signal, deadlineAt)
-  const guarded = new GuardedSink(sink)
   try {
     return request.json['stream'] === true
-      ? await relayStream(request, targets, guarded, resolved)
-      : await relayWhole(request, targets, guarded, resolved)
-  } catch (bug) {
-    const fault = classify(bug, { boundary: 'model', signal: resolved.signal }).report
-    const answer = errorAnswer(request.api, fault, undefined)
-    if (guarded.headSent) guarded.write(errorFrames(request.api, fault)) // I2
-    else guarded.head(answer.status, answer.headers)
-    guarded.end()
-    return { status: answer.status, fault, ledger: [], contentSent: false }
+      ? await relayStream(request, targets, sink, resolved)
+      : await relayWhole(request, targets, sink, resolved)
   } finally {
     lifetime.dispose()
   }
 }
-
-// ---- details ----
 
 /** Remembers whether the head went out, so that even a mistake of ours has its answer. */
 class GuardedSink implements RelaySink {

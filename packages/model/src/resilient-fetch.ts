@@ -9,6 +9,7 @@ import type { ApiName } from './answer.ts'
 import type { RelayOptions, RelayRequest, RelaySink, RelayTarget } from './relay.ts'
 import { relayAnswer } from './relay-answer.ts'
 import { isSameHost } from './relay-request.ts'
+import { resolvePolicy } from './resolve-policy.ts'
 
 export type ResilientFetchOptions = Omit<RelayOptions, 'signal'> & {
   readonly profile?: RelayTarget['profile']
@@ -18,24 +19,32 @@ export type ResilientFetchOptions = Omit<RelayOptions, 'signal'> & {
   readonly fetch?: typeof fetch | undefined
 }
 
+/** Throws `invalid_request` for a policy that makes no sense. */
 export function resilientFetch(options: ResilientFetchOptions = {}): typeof fetch {
   const plain = options.fetch ?? fetch
+  const policy = resolvePolicy(options.policy)
   return async (input, init) => {
-    const call = await healable(input, init)
-    if (call === undefined) return plain(input, init)
-    const { request, target, signal } = call
+    const asked = await read(input, init)
+    if (!('request' in asked)) return plain(...asked)
+    const { request, target, signal } = asked
     signal?.throwIfAborted() // I1
     const { promise, resolve, reject } = Promise.withResolvers<Response>()
-    const sink = new ResponseSink(resolve, signal)
-    signal?.addEventListener('abort', () => reject(reasonOf(signal)), { once: true }) // I1
+    const sink = new ResponseSink(resolve)
+    const onAbort = (): void => {
+      const reason = reasonOf(signal)
+      reject(reason)
+      sink.fail(reason)
+    }
+    signal?.addEventListener('abort', onAbort) // I1
     const fallback = (options.fallback ?? []).map((place) => ({
       withoutKeys: !isSameHost(place.baseUrl, target.baseUrl),
       ...place,
     }))
     void relayAnswer(request, [{ ...target, profile: options.profile }, ...fallback], sink, {
       ...options,
+      policy,
       signal: sink.signal,
-    })
+    }).finally(() => signal?.removeEventListener('abort', onAbort)) // a signal may outlive a thousand calls
     return promise
   }
 }
@@ -48,36 +57,36 @@ type HealableCall = {
   readonly signal: AbortSignal | undefined
 }
 
+type FetchArguments = Parameters<typeof fetch>
+
 const ROUTES: readonly (readonly [suffix: string, api: ApiName])[] = [
   ['/chat/completions', 'openai-chat'],
   ['/messages', 'anthropic-messages'],
 ]
 
-async function healable(
-  input: Parameters<typeof fetch>[0],
-  init: RequestInit | undefined,
-): Promise<HealableCall | undefined> {
-  const url = new URL(typeof input === 'string' || input instanceof URL ? input : input.url)
-  const route = ROUTES.find(([suffix]) => url.pathname.endsWith(suffix))
-  if (route === undefined) return undefined
-  const [suffix, api] = route
-  // A body that is a stream can be read once only: whoever sends one gets the plain fetch.
-  if (input instanceof Request || !isReadable(init?.body) || init?.method?.toUpperCase() !== 'POST') return undefined
-  const body = Buffer.from(await new Response(init.body).arrayBuffer())
+/** The call, where it is one that can be healed; else what the plain fetch is to be called with. */
+async function read(...asked: FetchArguments): Promise<HealableCall | FetchArguments> {
+  const [input, init] = asked
+  const address = input instanceof Request ? input.url : String(input)
+  const url = URL.canParse(address) ? new URL(address) : undefined
+  const route = ROUTES.find(([suffix]) => url?.pathname.endsWith(suffix) === true)
+  const method = init?.method ?? (input instanceof Request ? input.method : 'GET')
+  if (url === undefined || route === undefined || method.toUpperCase() !== 'POST') return asked
+  // The platform's own rules say what a request is made of; its body is read from a copy, so that it can still be sent.
+  const request = new Request(input, { ...init, method: 'POST' })
+  const body = Buffer.from(await request.clone().arrayBuffer())
   const json = parsed(body)
-  if (json === undefined) return undefined
+  if (json === undefined) return [request]
+  const [suffix, api] = route
   const { search } = url
   url.search = ''
   url.pathname = url.pathname.slice(0, -suffix.length)
   return {
-    request: { api, method: 'POST', search, headers: Object.fromEntries(new Headers(init.headers)), body, json },
+    request: { api, method: 'POST', search, headers: Object.fromEntries(request.headers), body, json },
     target: { baseUrl: url.href },
-    signal: init.signal ?? undefined,
+    signal: init?.signal ?? (input instanceof Request ? input.signal : undefined),
   }
 }
-
-const isReadable = (body: unknown): body is string | Uint8Array<ArrayBuffer> | ArrayBuffer =>
-  typeof body === 'string' || body instanceof Uint8Array || body instanceof ArrayBuffer
 
 function parsed(body: Buffer): Record<string, unknown> | undefined {
   try {
@@ -90,8 +99,8 @@ function parsed(body: Buffer): Record<string, unknown> | undefined {
   }
 }
 
-const reasonOf = (signal: AbortSignal): Error =>
-  signal.reason instanceof Error ? signal.reason : new DOMException('This operation was aborted', 'AbortError')
+const reasonOf = (signal: AbortSignal | undefined): Error =>
+  signal?.reason instanceof Error ? signal.reason : new DOMException('This operation was aborted', 'AbortError')
 
 /** The answer as a `Response` whose body is read at the reader's pace. */
 class ResponseSink implements RelaySink {
@@ -100,17 +109,15 @@ class ResponseSink implements RelaySink {
   #body: ReadableStreamDefaultController<Uint8Array> | undefined
   #room: (() => void) | undefined
 
-  constructor(resolve: (response: Response) => void, outer: AbortSignal | undefined) {
+  constructor(resolve: (response: Response) => void) {
     this.#resolve = resolve
-    outer?.addEventListener(
-      'abort',
-      () => {
-        this.#gone.abort(outer.reason)
-        this.#body?.error(reasonOf(outer))
-        this.#body = undefined
-      },
-      { once: true },
-    )
+  }
+
+  /** The caller has given up. */
+  fail(reason: Error): void {
+    this.#gone.abort(reason)
+    this.#body?.error(reason)
+    this.#body = undefined
   }
 
   /** Aborted when the reader is gone, or the caller has given up. */
@@ -125,7 +132,10 @@ class ResponseSink implements RelaySink {
           this.#body = controller
         },
         pull: () => this.#room?.(),
-        cancel: (reason) => this.#gone.abort(reason),
+        cancel: (reason) => {
+          this.#body = undefined
+          this.#gone.abort(reason)
+        },
       },
       { highWaterMark: 64 * 1024, size: (chunk) => chunk.byteLength },
     )

@@ -5,7 +5,15 @@
  * I2  Who appends the deltas and drops the discarded parts holds exactly the answer after `done`, and nothing after `fault`.
  * I3  A tool call is released only whole and proven, just before `done`.
  */
-import { classify, type Decision, type Fault, type FaultReport, isFault, type Policy } from '@breakfall/faults'
+import {
+  classify,
+  type Decision,
+  type Fault,
+  type FaultReport,
+  isFault,
+  type Policy,
+  POLICY_DEFAULTS,
+} from '@breakfall/faults'
 import type { AnswerEvent, AnswerOptions, AnswerRequest, Budget } from './answer.ts'
 import { AnswerAttempt } from './answer-attempt.ts'
 import { sleep, systemDice, systemNow } from './clock.ts'
@@ -40,9 +48,11 @@ class AnswerRun {
   /** Parts shown and not taken back. */
   #shown: { readonly attempt: number; readonly part: string }[] = []
   #current: AnswerAttempt | undefined
+  /** Why nothing is asked at all. */
+  #refused: Fault | undefined
 
   constructor(request: AnswerRequest, options: AnswerOptions) {
-    this.#policy = resolvePolicy(options.policy)
+    this.#policy = this.#resolved(options)
     this.#now = options.now ?? systemNow
     this.#targets = targetsOf(request, options.fallback ?? [])
     const deadlineAt = options.deadlineAt ?? null
@@ -66,8 +76,19 @@ class AnswerRun {
     void this.#run()
   }
 
+  /** Options that make no sense are an event like any other failure: the caller's loop has begun. */
+  #resolved({ policy }: AnswerOptions): Policy {
+    try {
+      return resolvePolicy(policy)
+    } catch (thrown) {
+      this.#refused = classify(thrown, { boundary: 'client' })
+      return POLICY_DEFAULTS
+    }
+  }
+
   async #run(): Promise<void> {
     try {
+      if (this.#refused !== undefined) throw this.#refused
       while (!this.#isEnded()) {
         const rung = await this.#attempt()
         if (rung === undefined || !(await this.#goOn(rung))) break

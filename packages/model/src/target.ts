@@ -1,4 +1,5 @@
 /** Where an answer is asked for: the request with one place of the fallback list laid over it, and how to call it. */
+import { Fault } from '@breakfall/faults'
 import type { AnswerRequest, ApiName, Fallback } from './answer.ts'
 import { anthropicBody } from './anthropic-request.ts'
 import type { AttemptRequest } from './attempt.ts'
@@ -47,7 +48,6 @@ export const takesPrefill = ({ api, profile }: Pick<Target, 'api' | 'profile'>):
 export function attemptRequest(target: Target, kept: string): AttemptRequest {
   const { request, api, profile } = target
   const isOpenAi = api === 'openai-chat'
-  const body = isOpenAi ? openAiBody(request, profile, kept) : anthropicBody(request, kept)
   return {
     method: 'POST',
     url: joinUrl(request.baseUrl, isOpenAi ? 'chat/completions' : 'messages'),
@@ -59,7 +59,7 @@ export function attemptRequest(target: Target, kept: string): AttemptRequest {
       ...(isOpenAi ? openAiAuth(request.apiKey) : anthropicAuth(request.apiKey)),
       ...lowerCased(request.headers),
     },
-    body: JSON.stringify(body),
+    body: written(() => (isOpenAi ? openAiBody(request, profile, kept) : anthropicBody(request, kept))),
   }
 }
 
@@ -70,9 +70,14 @@ export function joinUrl(baseUrl: string, path: string): string {
   return url.href
 }
 
+/** Of the tools that are well formed; the server judges the others. */
 export function requiredParameters(request: AnswerRequest): RequiredParameters {
+  const tools: readonly unknown[] = Array.isArray(request.tools) ? request.tools : []
   return new Map(
-    (request.tools ?? []).map(({ function: { name, parameters } }) => [name, requiredOf(parameters)] as const),
+    tools
+      .map((tool) => (tool as AnswerTool | null)?.function)
+      .filter((tool) => tool !== undefined)
+      .map(({ name, parameters }) => [name, requiredOf(parameters)] as const),
   )
 }
 
@@ -83,6 +88,18 @@ export function requiredOf(schema: unknown): readonly string[] {
 }
 
 // ---- details ----
+
+type AnswerTool = NonNullable<AnswerRequest['tools']>[number]
+
+/** The body as JSON. What cannot be written (a circle, messages that are no list) is the caller's mistake, and said so. */
+function written(build: () => object): string {
+  try {
+    return JSON.stringify(build())
+  } catch (cause) {
+    const [detail] = (cause instanceof Error ? cause.message : String(cause)).split('\n')
+    throw new Fault('invalid_request', { phase: 'connect', facts: { name: 'the request to the model', detail }, cause })
+  }
+}
 
 const openAiAuth = (key: string | undefined): Record<string, string> =>
   key === undefined ? {} : { authorization: `Bearer ${key}` }

@@ -36,7 +36,7 @@ const CHARS_PER_TOKEN = 4 // English and code, over the usual tokenizers; marked
 
 function estimated(state: AnswerState): Tokens {
   let chars = 0
-  for (const part of state.parts) chars += part.kind === 'tool' ? part.arguments.length : part.text.length
+  for (const part of state.parts) chars += part.kind === 'tool' ? part.arguments.length : part.chars
   return chars === 0 ? UNKNOWN : { value: Math.ceil(chars / CHARS_PER_TOKEN), quality: 'estimated' }
 }
 

@@ -99,7 +99,7 @@ for (const api of ['openai-chat', 'anthropic-messages'] as const) {
           }
         }
         for (const part of decoder.state.parts)
-          assert.equal(typeof (part.kind === 'tool' ? part.tool : part.text), 'string')
+          assert.equal(typeof (part.kind === 'tool' ? part.tool : part.id), 'string')
         const verdict = judge(decoder.state, api, PROFILES.generic, new Map([['text', ['a']]]))
         assert.equal(typeof verdict.complete, 'boolean')
       }),
