@@ -174,6 +174,7 @@ async function assemble(
     explainModelFault: async (fault) => (await localModel?.explain(fault)) ?? fault,
     modelReady: async (signal) => localModel?.ready(signal),
     fingerprint: () => config.fingerprint(),
+    lastFingerprint: () => config.lastFingerprint,
     scrub: (text) => secrets.scrub(text),
     systemPrompt: systemPromptOf(options),
     isClosing: () => isClosing,

@@ -39,10 +39,15 @@ export class ConfigReader {
 
   /** Changes whenever a setting, a key or the content of a token file does. Says nothing about what they are. */
   async fingerprint(): Promise<string> {
-    const config = await this.read()
-    const { tokenFile } = config.runner
+    await this.read()
+    return this.lastFingerprint
+  }
+
+  /** The same of what was last read, which is what the last calls were made with. */
+  get lastFingerprint(): string {
+    const { tokenFile } = this.#last.runner
     const tokens = tokenFile === undefined ? '' : contentOf(tokenFile)
-    return createHash('sha256').update(JSON.stringify(config)).update(tokens).digest('hex')
+    return createHash('sha256').update(JSON.stringify(this.#last)).update(tokens).digest('hex')
   }
 
   #learn(): void {

@@ -199,7 +199,7 @@ test('what a parked turn waits for follows from its fault', () => {
       ['runner_auth_failed', 'config'],
       ['journal_full', 'journal'],
       ['model_overloaded', 'time'],
-      ['model_quota_exhausted', 'time'],
+      ['model_quota_exhausted', 'config'],
       ['shutting_down', 'restart'],
     ],
   )

@@ -18,7 +18,9 @@ export function encodeSse(frame: SseFrame): string {
   let out = ''
   if (frame.event !== undefined) out += `event: ${oneLine(frame.event)}\n`
   if (frame.id !== undefined) out += `id: ${oneLine(frame.id)}\n`
-  for (const line of frame.data.split(/\r\n|\r|\n/)) out += `data: ${line}\n`
+  const { data } = frame
+  if (!data.includes('\n') && !data.includes('\r')) return `${out}data: ${data}\n\n` // as all JSON is
+  for (const line of data.split(/\r\n|\r|\n/)) out += `data: ${line}\n`
   return out + '\n'
 }
 

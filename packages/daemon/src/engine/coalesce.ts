@@ -1,15 +1,17 @@
 /**
  * Gathers small pieces of text into events: at most one in 25 ms, or 4 KiB, whichever comes first. A commit for every token
- * would cost an fdatasync each; nobody reads faster than that anyway. The first piece after a silence does not wait.
+ * would cost an fdatasync each; nobody reads faster than that anyway. The first piece after a silence does not wait. What comes
+ * while a write is under way joins the next one: the busier the daemon, the fewer and larger its writes.
  *
- * I1  Order is kept: a piece of another kind first flushes what is held.
- * I2  A failed write is told to whoever pushes or flushes next, once; nothing is dropped silently.
+ * I1  Order is kept: a piece is only ever joined to the last one that is held.
+ * I2  A failed write is told to whoever pushes or flushes from then on; nothing is dropped silently.
  */
 import type { Draft } from './live-session.ts'
 
 export const COALESCE_DEFAULTS = { ms: 25, chars: 4 * 1024 } as const
 
-type Held = { readonly draft: Draft; text: string }
+/** Text that may still grow, or null for an event that is whole. */
+type Held = { readonly draft: Draft; readonly text: string | null }
 
 export class Coalescer {
   readonly #write: (drafts: readonly Draft[]) => Promise<unknown>
@@ -32,8 +34,8 @@ export class Coalescer {
   async push(draft: Draft, text: string, isSame: (held: Draft) => boolean): Promise<void> {
     this.#throwFailure()
     const last = this.#held.at(-1)
-    if (last !== undefined && isSame(last.draft))
-      this.#held[this.#held.length - 1] = { draft: { ...draft }, text: last.text + text }
+    if (last !== undefined && last.text !== null && isSame(last.draft))
+      this.#held[this.#held.length - 1] = { draft, text: last.text + text }
     else this.#held.push({ draft, text }) // I1
     this.#chars += text.length
     if (this.#chars >= this.#limits.chars) await this.flush()
@@ -42,13 +44,15 @@ export class Coalescer {
 
   /** Everything held, and after it the given events, in one append. */
   async flush(...then: readonly Draft[]): Promise<void> {
-    const drafts = [...this.#taken(), ...then]
-    const before = this.#writing
-    const writing = before.then(() => {
+    for (const draft of then) this.#held.push({ draft, text: null })
+    const writing = this.#writing.then(() => {
       this.#throwFailure()
+      const drafts = this.#taken()
       return drafts.length === 0 ? undefined : this.#write(drafts)
     })
-    this.#writing = writing.catch(() => undefined) // the error goes to this caller; the next flush waits for the end only
+    this.#writing = writing.catch((error: unknown) => {
+      this.#failed ??= { error } // I2: this write may have carried what a later flush was called for
+    })
     await writing
   }
 
@@ -67,14 +71,12 @@ export class Coalescer {
     }, this.#limits.ms)
     this.#timer.unref() // it only spaces the flushes; what is held was flushed at once
     setImmediate(() => {
-      this.flush().catch((error: unknown) => {
-        this.#failed ??= { error } // I2
-      })
+      this.flush().catch(() => undefined) // I2: kept, and told to whoever comes next
     })
   }
 
   #taken(): Draft[] {
-    const drafts = this.#held.map(({ draft, text }) => ({ ...draft, text }))
+    const drafts = this.#held.map(({ draft, text }) => (text === null ? draft : { ...draft, text }))
     this.#held = []
     this.#chars = 0
     return drafts

@@ -4,6 +4,8 @@
  * I1  A parked turn resumes once: whoever finds it ready appends `resumed` on the state that still says parked.
  * I2  Waiting costs nothing but a timer, and looks get rarer: five hundred parked turns are no storm.
  * I3  Longer than the policy allows it does not wait: it ends, with the category that parked it.
+ * I4  A turn that waits for another configuration is woken by one that came while nobody looked, too: what it was parked
+ *     under is stored with it.
  */
 import { statfs } from 'node:fs/promises'
 import { Fault, type FaultReport, isFault } from '@breakfall/faults'
@@ -27,12 +29,10 @@ export async function parkTurn(
 ): Promise<void> {
   const turn = session.fold.turn as TurnFold
   const at = resumeTime(fault, asked, turn.budget.parks, ports.dice(), ports.now())
-  await session.append({
-    type: 'parked',
-    turnId: turn.id,
-    fault: { ...fault, turnId: turn.id },
-    resumeAt: at === null ? null : new Date(at).toISOString(),
-  })
+  const resumeAt = at === null ? null : new Date(at).toISOString()
+  const drafts = [{ type: 'parked', turnId: turn.id, fault: { ...fault, turnId: turn.id }, resumeAt }] as const
+  const data = wakeKind(fault) === 'config' ? { ...session.data, parkedUnder: ports.lastFingerprint() } : undefined // I4
+  await session.transact(() => ({ drafts, data }))
   ports.log.warn({ sessionId: session.id, turnId: turn.id, category: fault.category }, 'turn parked')
 }
 
@@ -51,7 +51,7 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
   const resumeAt = parked.resumeAt === null ? null : Date.parse(parked.resumeAt)
   const spentAt = Date.parse(parked.since) + session.policy.parkMsMax - turn.budget.parkedMs
   const deadline = deadlineAt(turn, session.policy) ?? Number.POSITIVE_INFINITY
-  const before = kind === 'config' ? await ports.fingerprint() : ''
+  const before = session.data.parkedUnder ?? ports.lastFingerprint()
   for (let look = 0; ; look += 1) {
     const lookAt =
       kind === 'time' || kind === 'restart' ? Number.POSITIVE_INFINITY : ports.now() + nextLook(ports, look)

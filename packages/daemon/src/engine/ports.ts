@@ -26,6 +26,8 @@ export type Ports = {
   readonly scrub: (text: string) => string
   /** Changes whenever the configuration or a token does. */
   readonly fingerprint: () => Promise<string>
+  /** The fingerprint of what was last read, and used. */
+  readonly lastFingerprint: () => string
   readonly stateDir: string
   readonly limits: DaemonLimits
   readonly systemPrompt: string

@@ -18,7 +18,6 @@ export function wakeKind(fault: FaultReport): WakeKind {
   if (fault.category === 'journal_full') return 'journal'
   if (fault.next === 'resolve' || fault.phase === 'resolve') return 'runner'
   if (fault.category === 'network_down' || fault.category === 'model_unreachable') return 'model'
-  if (fault.category === 'model_quota_exhausted') return 'time'
   return fault.class === 'needs_action' ? 'config' : 'time'
 }
 
@@ -35,8 +34,8 @@ export function resumeTime(
   now: number,
 ): number | null {
   if (asked !== null) return asked
-  if (wakeKind(fault) !== 'time') return null
-  const isQuota = fault.category === 'model_quota_exhausted'
+  const isQuota = fault.category === 'model_quota_exhausted' // resets by itself, or somebody pays, or sets another key
+  if (!isQuota && wakeKind(fault) !== 'time') return null
   const base = isQuota ? QUOTA_MS : Math.min(AGAIN_MS_MAX, AGAIN_MS * 2 ** Math.min(20, parks))
   return now + Math.round(base * (1 + 0.2 * dice)) // spread, so that a crowd does not come back together
 }

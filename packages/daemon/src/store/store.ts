@@ -44,6 +44,8 @@ export type SessionData = {
   readonly runnerId: string | null
   /** True once the box is known to have existed. */
   readonly boxMade: boolean
+  /** The configuration that a turn was parked under, for one that waits for another. A fingerprint; never leaves the store. */
+  readonly parkedUnder?: string | undefined
 }
 
 export type NewSession = {

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { DaemonOptions } from '../../src/index.ts'
 import { Api } from './api.ts'
@@ -36,6 +37,18 @@ export async function crashDaemon(options: Partial<DaemonOptions>, crashAt: stri
   })
   const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
   return signal ?? code ?? 'nothing'
+}
+
+/** Starts a daemon and kills it after that time, wherever it has got to by then. */
+export async function killStarting(options: Partial<DaemonOptions>, ms: number): Promise<void> {
+  const child = spawn(process.execPath, [PROGRAM, JSON.stringify(options)], {
+    env,
+    stdio: ['pipe', 'ignore', 'inherit'],
+  })
+  const ended = once(child, 'exit')
+  await sleep(ms)
+  child.kill('SIGKILL')
+  await ended
 }
 
 export async function spawnDaemon(options: Partial<DaemonOptions>): Promise<DaemonProcess> {

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { LIMITS } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
 import { readRunnerFile } from '../../src/index.ts'
-import { assembled, assertNoGap, types } from '../support/api.ts'
+import { types } from '../support/api.ts'
 import { crashDaemon, spawnDaemon } from '../support/daemon-process.ts'
 import { testRunner } from '../support/runner.ts'
 import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
@@ -130,48 +129,6 @@ test('a daemon that dies again and again on one turn gives it up honestly, and t
   if (turnId !== '') assert.equal((await last.api.turn(turnId)).state, 'failed')
   await last.api.prompt(id, 'another')
 })
-
-test(
-  'killed at random times, again and again, a turn of many steps ends with every effect once',
-  { timeout: 60_000 },
-  async (t) => {
-    const steps = 12
-    const script: Script = (asked) => {
-      const done = asked.messages.filter((message) => message.role === 'tool').length
-      if (done === steps) return { text: 'all done', pauseMs: 5 }
-      return {
-        text: `step ${done} `,
-        pauseMs: 15,
-        pieceChars: 2,
-        calls: [{ id: `c${done}`, tool: 'bash', arguments: { command: `echo ${done} >> ledger` } }],
-      }
-    }
-    const { options, workspace } = await optionsFor(t, script)
-    let daemon = await spawnDaemon(options)
-    afterwards(t, () => daemon.kill('SIGKILL'))
-    const { id } = await daemon.api.session({ box: { workspace } })
-    const turnId = await daemon.api.prompt(id, 'go')
-    // Each life gets some way, since a daemon that never does is a crash loop; where exactly it dies differs in every run.
-    let seen = 0
-    for (const ms of [0, 41, 133, 68]) {
-      const lived = await daemon.api.events(id, (event) => event.type === 'tool-result', seen)
-      seen = lived.at(-1)?.seq ?? seen
-      await sleep(ms)
-      daemon.kill('SIGKILL')
-      await daemon.ended
-      daemon = await spawnDaemon(options)
-    }
-    const events = await daemon.api.ended(id, turnId)
-    assertNoGap(events)
-    assert.equal(events.at(-1)?.type, 'turn-end', JSON.stringify(events.at(-1)))
-    assert.equal(
-      readFileSync(join(workspace, 'ledger'), 'utf8'),
-      Array.from({ length: steps }, (_, n) => `${n}\n`).join(''),
-    )
-    const texts = [...assembled(events).values()]
-    assert.deepEqual(texts, [...Array.from({ length: steps }, (_, n) => `step ${n} `), 'all done'])
-  },
-)
 
 test('SIGTERM hands a running turn over, exits quickly, and the next daemon goes on', async (t) => {
   const { options, workspace } = await optionsFor(t, slow('echo x >> ledger; sleep 1'))

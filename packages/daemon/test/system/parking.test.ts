@@ -69,6 +69,93 @@ test('refused credentials park the turn until the configuration changes', async 
   assert.equal(events.find((event) => event.type === 'resumed')?.because, 'signal')
 })
 
+test('a key that was set while no daemon ran is noticed by the next one', async (t) => {
+  const script: Script = (asked) =>
+    asked.authorization === 'Bearer the-right-key' ? { text: 'thanks' } : { status: 401 }
+  const first = await rig(t, script)
+  const { id } = await first.api.session()
+  const turnId = await first.api.prompt(id, 'go')
+  await first.api.events(id, (event) => event.type === 'parked')
+  const second = await first.restart()
+  assert.equal((await second.api.turn(turnId)).state, 'parked', 'a restart alone changes nothing')
+  const { api } = await second.restart({
+    model: { baseUrl: first.model.baseUrl, name: 'scripted', apiKey: 'the-right-key' },
+  })
+  const events = await api.ended(id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.deepEqual(
+    events.flatMap((event) => (event.type === 'resumed' ? [event.because] : [])),
+    ['signal'],
+  )
+})
+
+const noCredit = {
+  status: 429,
+  body: {
+    error: { code: 'insufficient_quota', type: 'insufficient_quota', message: 'You exceeded your current quota.' },
+  },
+} as const
+
+test('a used-up quota parks the turn at once for an hour; a person who has paid resumes it', async (t) => {
+  const now = Date.parse('2026-11-15T12:00:00Z')
+  const { api, model } = await rig(t, refusing(1, noCredit), { now: () => now, dice: () => 0 })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
+  assert.ok(parked?.type === 'parked')
+  assert.deepEqual(
+    [parked.fault.category, parked.resumeAt],
+    ['model_quota_exhausted', new Date(now + 3_600_000).toISOString()],
+  )
+  assert.equal(model.asked.length, 1, 'a quota is not tried again at once')
+  assert.equal((await api.call('POST', `/v1/turns/${turnId}/resume`)).status, 202)
+  const events = await api.ended(id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.deepEqual(
+    events.flatMap((event) => (event.type === 'resumed' ? [event.because] : [])),
+    ['person'],
+  )
+  assert.equal(model.asked.length, 2)
+})
+
+test('a used-up quota is over, too, when another key is set', async (t) => {
+  const script: Script = (asked) => (asked.authorization === 'Bearer a-paid-account' ? { text: 'thank you' } : noCredit)
+  const model = await startScriptedModel(script)
+  afterwards(t, () => model.close())
+  let config: ModelConfig = { baseUrl: model.baseUrl, name: 'scripted', apiKey: 'an-empty-account' }
+  const { api } = await rig(t, script, { model: config, reload: () => ({ model: config, runner: {} }) })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
+  assert.ok(parked?.type === 'parked' && parked.fault.category === 'model_quota_exhausted')
+  config = { ...config, apiKey: 'a-paid-account' }
+  const events = await api.ended(id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.equal(events.find((event) => event.type === 'resumed')?.because, 'signal')
+})
+
+test('without a network the turn waits for it, and goes on when the model can be reached', async (t) => {
+  // The kernel itself refuses TCP to a group address: no route, as on a machine without a network.
+  const model = await startScriptedModel(() => ({ text: 'back again' }))
+  afterwards(t, () => model.close())
+  let config: ModelConfig = { baseUrl: 'http://224.0.0.1:9/v1', name: 'far' }
+  const { api } = await rig(t, () => ({}), { model: config, reload: () => ({ model: config, runner: {} }) })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
+  assert.ok(parked?.type === 'parked', JSON.stringify(parked))
+  assert.deepEqual([parked.fault.category, parked.resumeAt], ['network_down', null])
+  assert.match(parked.fault.errorRaw, /ENETUNREACH/)
+  assert.equal((await api.turn(turnId)).state, 'parked')
+  config = { ...config, baseUrl: model.baseUrl }
+  const events = await api.ended(id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.deepEqual(
+    events.flatMap((event) => (event.type === 'resumed' ? [event.because] : [])),
+    ['signal'],
+  )
+})
+
 test("the runner's refused token parks the turn until the token file is right", async (t) => {
   const runner = await testRunner(t)
   const tokenFile = join(tempFolder(t), 'token')

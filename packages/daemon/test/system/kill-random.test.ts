@@ -1,0 +1,96 @@
+/**
+ * A daemon killed at moments that nobody chose: while it starts and takes over, while a model talks, while a command runs.
+ * `SEED=… node --test …` repeats the moments of a run (as far as a machine repeats itself).
+ */
+import assert from 'node:assert/strict'
+import { randomInt } from 'node:crypto'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isTerminal } from '@breakfall/wire'
+import { assembled, assertNoGap, types } from '../support/api.ts'
+import { killStarting, spawnDaemon } from '../support/daemon-process.ts'
+import { type Script, startScriptedModel } from '../support/scripted-model.ts'
+import { afterwards, QUICK, stopRunner, tempFolder } from '../support/setup.ts'
+
+const ROUNDS = 5 // two kills each
+const STEPS = 16
+const SAID = 'and that was all of it'
+
+/** Each step says something slowly, then runs a command that leaves a mark, works for a moment, and leaves another. */
+const script: Script = ({ messages }) => {
+  const step = messages.filter((message) => message.role === 'tool').length
+  if (step === STEPS) return { text: SAID, pauseMs: 5 }
+  const command = `echo begin ${step} >> ledger; echo out ${step}; sleep 0.05; echo end ${step} >> ledger`
+  return {
+    text: `this is step ${step}`,
+    pauseMs: 10,
+    pieceChars: 3,
+    calls: [{ id: `c${step}`, tool: 'bash', arguments: { command } }],
+  }
+}
+
+test('killed at random moments, again and again, a turn of many steps ends once with every effect once', async (t) => {
+  const seed = Number(process.env['SEED'] ?? randomInt(2 ** 32))
+  t.diagnostic(`SEED=${seed}`)
+  const dice = diceOf(seed)
+  const folder = tempFolder(t)
+  const model = await startScriptedModel(script)
+  afterwards(t, () => model.close())
+  const [stateDir, workspace] = [join(folder, 'state'), join(folder, 'work')]
+  mkdirSync(workspace)
+  afterwards(t, () => stopRunner(stateDir))
+  const options = {
+    stateDir,
+    model: { baseUrl: model.baseUrl, name: 'scripted' },
+    runner: { allowWorkspace: [workspace] },
+    policy: { backoffMs: 1 },
+    limits: QUICK,
+  }
+  let daemon = await spawnDaemon(options)
+  afterwards(t, () => daemon.kill('SIGKILL'))
+  const { id } = await daemon.api.session({ box: { workspace } })
+  const turnId = await daemon.api.prompt(id, 'go')
+  let seen = 0
+  for (let round = 0; round < ROUNDS; round += 1) {
+    // Each round gets somewhere first: five lives in a row that do not are a crash loop, which is another test's.
+    const lived = await daemon.api.events(id, (event) => event.type === 'tool-result' || isTerminal(event), seen)
+    seen = lived.at(-1)?.seq ?? seen
+    await sleep(dice() * 250)
+    daemon.kill('SIGKILL')
+    await daemon.ended
+    await killStarting(options, dice() * 900)
+    daemon = await spawnDaemon(options)
+  }
+  const events = await daemon.api.ended(id, turnId)
+  const context = `SEED=${seed}: ${types(events).join(' ')}`
+  assertNoGap(events)
+  assert.deepEqual(types(events.filter(isTerminal)), ['turn-end'], context)
+  assert.ok(types(events).includes('taken-over'), context)
+  const marks = Array.from({ length: STEPS }, (_, n) => `begin ${n}\nend ${n}\n`).join('')
+  assert.equal(readFileSync(join(workspace, 'ledger'), 'utf8'), marks, context)
+  const output = events.flatMap((event) => (event.type === 'tool-output' ? [event.text] : [])).join('')
+  assert.equal(output, Array.from({ length: STEPS }, (_, n) => `out ${n}\n`).join(''), context)
+  const texts = [...Array.from({ length: STEPS }, (_, n) => `this is step ${n}`), SAID]
+  assert.deepEqual([...assembled(events).values()], texts, context)
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-end' && end.text === SAID, context)
+  // Nothing is left to do, and the journal reads the same from the next life.
+  daemon.kill('SIGKILL')
+  await daemon.ended
+  daemon = await spawnDaemon(options)
+  assert.equal(daemon.recovered, 0)
+  assert.deepEqual(await daemon.api.ended(id, turnId), events)
+})
+
+/** A small generator of numbers from 0 to 1 (mulberry32). */
+function diceOf(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
