@@ -1,26 +1,24 @@
 /**
- * One run under watch: the process, what it prints, whether it is ready, whether it is alive, whether it gets on. It ends a
- * process that does not, and hands in one judged report. It decides nothing about what comes after.
+ * One run: the process, what it prints, what its vigil finds. It ends a process that is of no more use, and hands in one
+ * judged report. It decides nothing about what comes after.
  *
- * I1  Started, ready and alive are three questions with three clocks: a slow start is no dead child.
- * I2  Diagnostics come from stderr only, and they are read to the end (drained) before the report is made.
- * I3  All timers end with the run.
+ * I1  Diagnostics come from stderr only, and they are read to the end (drained) before the report is made.
+ * I2  All timers end with the run.
  */
 import type { ChannelMessage, TerminationError } from './channel.ts'
 import { writeInput } from './child-input.ts'
 import { ChildRun, type RunOutcome } from './child-run.ts'
-import { pause } from './clock.ts'
 import { collectDiagnostics, type Diagnosis, type DiagnosticCollector } from './diagnostics.ts'
 import { callHook } from './hooks.ts'
 import type { InFlight } from './in-flight.ts'
 import { type Line, LineSplitter } from './lines.ts'
-import { oomKills } from './oom.ts'
-import { ask, PROBE_DEFAULTS } from './probes.ts'
+import { OomWatch } from './oom.ts'
 import type { Leader } from './process-table.ts'
 import { makeRedactor, type Redactor } from './redactor.ts'
 import { type EndReason, type JudgedReport, judge, NO_FACTS, type Phase } from './report.ts'
-import type { Alive, Launch, Ready, ResolvedSpec } from './spec.ts'
+import type { Launch, Ready, ResolvedSpec } from './spec.ts'
 import { Tail } from './tail.ts'
+import { Vigil } from './vigil.ts'
 
 export type RunIds = { readonly childId: string; readonly runId: string }
 
@@ -38,7 +36,6 @@ export type JudgedRun = {
   readonly cause: unknown
 }
 
-const HANG_TICKS = 8 // silence is measured in eighths of the limit
 const PEEK_MS = 500 // how long an unfinished line may lie before it is looked at
 
 export class ActiveRun {
@@ -48,7 +45,6 @@ export class ActiveRun {
   readonly #events: RunEvents
   readonly #inFlight: InFlight
   readonly #ready: Ready
-  readonly #alive: Alive | undefined
   readonly #redactor: Redactor
   readonly #collector: DiagnosticCollector
   readonly #tails = { stdout: new Tail(), stderr: new Tail() }
@@ -57,15 +53,13 @@ export class ActiveRun {
   readonly #child: ChildRun
   readonly #startedMs: number
   readonly #startedAt: string
-  readonly #oomBefore = oomKills()
-  #readyAtMs: number | undefined
-  #lastSignMs: number
+  readonly #oom = new OomWatch()
+  readonly #vigil: Vigil
   #endedBy: EndReason | null = null
   #endedDetail: string | null = null
   #endPhase: Phase | undefined
   #terminationError: TerminationError | null = null
   #peekScheduled = false
-  #lastAnswer: string | null = null
 
   constructor(spec: ResolvedSpec, launch: Launch, ids: RunIds, inFlight: InFlight, events: RunEvents) {
     const { clock } = spec
@@ -74,9 +68,7 @@ export class ActiveRun {
     this.#events = events
     this.#inFlight = inFlight
     this.#ready = launch.ready ?? spec.ready
-    this.#alive = launch.alive ?? spec.alive
     this.#startedMs = clock.now()
-    this.#lastSignMs = this.#startedMs
     this.#startedAt = new Date(clock.epoch()).toISOString()
     const given = { ...spec.env, ...launch.env }
     this.#redactor = makeRedactor(given)
@@ -94,8 +86,20 @@ export class ActiveRun {
       args: launch.args ?? spec.args,
       env: spec.inheritEnv ? { ...process.env, ...given } : given,
     }
+    this.#vigil = new Vigil({
+      spec,
+      ready: this.#ready,
+      alive: launch.alive ?? spec.alive,
+      inFlight,
+      leader: () => (this.#child.alive ? this.#child.leader : undefined),
+      ended: this.#ended.signal,
+      onReady: events.onReady,
+      onFound: (reason, detail) => void this.end(reason, detail),
+      onTick: () => this.#oom.look(this.leader?.pid),
+    })
+    this.#oom.look(undefined)
     this.#child = new ChildRun(spec, command, {
-      onSpawn: () => queueMicrotask(() => this.#watch()),
+      onSpawn: () => queueMicrotask(() => this.#vigil.begin()),
       onOutput: (stream, chunk) => this.#onOutput(stream, chunk),
       onMessage: (message) => this.#onMessage(message),
       onStdoutClosed: () => {
@@ -103,7 +107,7 @@ export class ActiveRun {
       },
       onExit: () => {
         this.#endPhase ??= this.#phase()
-        this.#ended.abort() // I3
+        this.#ended.abort() // I2
       },
     })
     this.over = this.#judged()
@@ -124,7 +128,7 @@ export class ActiveRun {
       this.#endPhase = reason === 'stop' || reason === 'restart' ? 'stopping' : this.#phase()
       this.#endedBy = reason
       this.#endedDetail = detail
-      this.#ended.abort() // I3
+      this.#ended.abort() // I2
       if (this.#endPhase !== 'stopping') this.#events.onCondemned(this.#soFar(this.#endPhase))
     }
     const asked = reason === 'stop' || reason === 'restart'
@@ -145,14 +149,14 @@ export class ActiveRun {
 
   #phase(): Phase {
     if (this.#child.leader === undefined) return 'spawn'
-    if (this.#readyAtMs === undefined) return 'starting'
+    if (this.#vigil.readyAtMs === undefined) return 'starting'
     return this.#inFlight.size > 0 ? 'busy' : 'ready'
   }
 
   // ---- what it prints ----
 
   #onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void {
-    this.#lastSignMs = this.#spec.clock.now()
+    this.#vigil.sign()
     if (stream === 'stdout') callHook(() => this.#spec.onStdout?.(chunk))
     this.#splitters[stream].push(chunk)
     if (stream === 'stderr') this.#schedulePeek()
@@ -161,23 +165,23 @@ export class ActiveRun {
 
   #onLine(stream: 'stdout' | 'stderr', line: Line): void {
     this.#tails[stream].push(line)
-    if (stream === 'stderr') this.#collector.line(line.text) // I2
+    if (stream === 'stderr') this.#collector.line(line.text) // I1
     callHook(() => this.#spec.onLine?.(line.text, stream))
     const { pattern, stream: wanted } = this.#ready.kind === 'line' ? this.#ready : { pattern: undefined, stream }
-    if (pattern !== undefined && (wanted ?? stream) === stream && line.text.search(pattern) !== -1) this.#becomeReady()
+    if (pattern !== undefined && (wanted ?? stream) === stream && line.text.search(pattern) !== -1) this.#vigil.serves()
   }
 
   #onDiagnosis(diagnosis: Diagnosis): void {
     this.#events.onDiagnosis(diagnosis)
     if (!diagnosis.fatal || !this.#child.alive) return
-    this.#later(this.#spec.limits.fatalMs, () => void this.end('fatal_signature', diagnosis.message))
+    this.#vigil.later(this.#spec.limits.fatalMs, () => void this.end('fatal_signature', diagnosis.message))
   }
 
   /** A program that hangs in the middle of a line never ends it. */
   #schedulePeek(): void {
     if (this.#peekScheduled || this.#splitters.stderr.peek() === undefined) return
     this.#peekScheduled = true
-    this.#later(PEEK_MS, () => {
+    this.#vigil.later(PEEK_MS, () => {
       this.#peekScheduled = false
       const unfinished = this.#splitters.stderr.peek()
       if (unfinished !== undefined) this.#collector.peek(unfinished.text)
@@ -185,10 +189,10 @@ export class ActiveRun {
   }
 
   #onMessage(message: ChannelMessage): void {
-    this.#lastSignMs = this.#spec.clock.now()
+    this.#vigil.sign()
     switch (message.type) {
       case 'ready':
-        if (this.#ready.kind === 'notify') this.#becomeReady()
+        if (this.#ready.kind === 'notify') this.#vigil.serves()
         return
       case 'progress':
         this.#events.onProgress(this.#redactor(message.message))
@@ -201,94 +205,14 @@ export class ActiveRun {
     }
   }
 
-  // ---- whether it serves (I1) ----
-
-  #watch(): void {
-    if (this.#ended.signal.aborted || !this.#child.alive) return
-    if (this.#ready.kind === 'spawned') {
-      this.#becomeReady()
-      return
-    }
-    this.#watchStart(this.#spec.limits.startMsMax)
-    if (this.#ready.kind === 'http' || this.#ready.kind === 'tcp' || this.#ready.kind === 'probe') {
-      void this.#askUntilReady(this.#ready)
-    }
-  }
-
-  #watchStart(ms: number): void {
-    this.#later(ms, () => {
-      if (this.#readyAtMs !== undefined) return
-      const { limits, clock } = this.#spec
-      const silent = clock.now() - this.#lastSignMs
-      const total = clock.now() - this.#startedMs
-      if (silent >= limits.startMsMax || total >= limits.startTotalMsMax) void this.end('start_limit', this.#lastAnswer)
-      else this.#watchStart(Math.max(1, Math.min(limits.startMsMax - silent, limits.startTotalMsMax - total)))
-    })
-  }
-
-  async #askUntilReady(question: Extract<Ready, { kind: 'http' | 'tcp' | 'probe' }>): Promise<void> {
-    const { signal } = this.#ended
-    const prove = question.kind !== 'probe' && question.prove !== false
-    while (!signal.aborted && this.#readyAtMs === undefined) {
-      const { leader } = this
-      if (leader === undefined) return
-      const answer = await ask(question, prove, { leader, signal, clock: this.#spec.clock })
-      if (signal.aborted) return
-      if (answer.ok) return this.#becomeReady()
-      this.#lastAnswer = answer.why
-      await pause(this.#spec.clock, question.everyMs ?? PROBE_DEFAULTS.readyEveryMs, signal)
-    }
-  }
-
-  #becomeReady(): void {
-    if (this.#readyAtMs !== undefined || this.#ended.signal.aborted || !this.#child.alive) return
-    this.#readyAtMs = this.#spec.clock.now()
-    this.#events.onReady()
-    this.#watchProgress()
-    if (this.#alive !== undefined) void this.#askWhetherAlive(this.#alive)
-  }
-
-  async #askWhetherAlive(question: Alive): Promise<void> {
-    const { signal } = this.#ended
-    const failuresMax = question.failuresMax ?? PROBE_DEFAULTS.failuresMax
-    for (let failures = 0; failures < failuresMax;) {
-      await pause(this.#spec.clock, question.everyMs ?? PROBE_DEFAULTS.aliveEveryMs, signal)
-      const { leader } = this
-      if (signal.aborted || leader === undefined) return
-      const answer = await ask(question, false, { leader, signal, clock: this.#spec.clock })
-      if (signal.aborted) return
-      failures = answer.ok ? 0 : failures + 1
-      this.#lastAnswer = answer.why
-    }
-    await this.end('unhealthy', this.#lastAnswer)
-  }
-
-  #watchProgress(): void {
-    this.#later(Math.max(1, Math.floor(this.#spec.limits.hungMs / HANG_TICKS)), () => {
-      const silent = this.#inFlight.tick(HANG_TICKS)
-      if (silent !== undefined) void this.end('no_progress', `request ${silent}`)
-      else this.#watchProgress()
-    })
-  }
-
-  /** I3 */
-  #later(ms: number, then: () => void): void {
-    const { signal } = this.#ended
-    if (signal.aborted) return
-    const cancel = this.#spec.clock.after(ms, () => {
-      signal.removeEventListener('abort', cancel)
-      then()
-    })
-    signal.addEventListener('abort', cancel, { once: true })
-  }
-
   // ---- how it ended ----
 
   async #judged(): Promise<JudgedRun> {
     const outcome = await this.#child.over
-    const readyForMs = this.#readyAtMs === undefined ? 0 : this.#startedMs + outcome.uptimeMs - this.#readyAtMs
+    const { readyAtMs } = this.#vigil
+    const readyForMs = readyAtMs === undefined ? 0 : this.#startedMs + outcome.uptimeMs - readyAtMs
     const phase = this.#endPhase ?? this.#phase()
-    this.#ended.abort() // I3
+    this.#ended.abort() // I2
     this.#splitters.stdout.end()
     this.#splitters.stderr.end()
     return { report: judge(this.#facts(outcome, phase)), readyForMs: Math.max(0, readyForMs), cause: outcome.cause }
@@ -308,7 +232,7 @@ export class ActiveRun {
       startReason: startFailure?.reason ?? null,
       startDetail: startFailure?.detail ?? null,
       oneshot: this.#spec.oneshot,
-      oomKills: Math.max(0, oomKills() - this.#oomBefore),
+      oomKills: this.#oom.kills(),
       endedBy: this.#endedBy,
       endedDetail: this.#endedDetail,
       forced,

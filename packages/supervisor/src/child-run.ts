@@ -217,7 +217,7 @@ export class ChildRun {
   /** Reads on until the pipes end or the limit is over, then lets go of them. True if the limit cut it. */
   async #drain(child: ChildProcess): Promise<boolean> {
     const { clock, limits } = this.#spec
-    const outputs = [child.stdout, child.stderr].filter((stream) => stream !== null)
+    const outputs = [child.stdout, child.stderr].filter((stream) => stream != null) // none at all without descriptors
     const channel = channelOf(child)
     const drained = await within(clock, limits.drainMs, Promise.all(outputs.map(ended)))
     // Last words are in the pipe before the exit; a grandchild that merely inherited it is not waited for.

@@ -24,6 +24,8 @@ export type InFlightRequest = Disposable & {
   readonly sent: () => void
   /** A sign of life of this request. */
   readonly progress: () => void
+  /** Nobody waits for the child now, such as while its answer is being read slowly. Its silence counts again from the next `progress`. */
+  readonly hold: () => void
   /** It is over, well or not, and the child has nothing more to do with it. */
   readonly done: () => void
 }
@@ -48,7 +50,7 @@ export class InFlight {
 
   open(init: RequestInit): InFlightRequest {
     const id = this.#freeId(init.id)
-    const entry: Entry = { id, pure: init.pure === true, sent: false, silentTicks: 0, ...settleable() }
+    const entry: Entry = { id, pure: init.pure === true, sent: false, isHeld: false, silentTicks: 0, ...settleable() }
     const done = (): void => {
       if (this.#open.get(id) !== entry) return // I1
       this.#open.delete(id)
@@ -66,6 +68,10 @@ export class InFlight {
       },
       progress: () => {
         entry.silentTicks = 0
+        entry.isHeld = false
+      },
+      hold: () => {
+        entry.isHeld = true
       },
       done,
       [Symbol.dispose]: done,
@@ -86,6 +92,7 @@ export class InFlight {
   /** One tick of silence for each. Returns the first that has been silent for too many. */
   tick(ticksMax: number): string | undefined {
     for (const entry of this.#open.values()) {
+      if (entry.isHeld) continue
       entry.silentTicks += 1 // I3
       if (entry.silentTicks >= ticksMax) return entry.id
     }
@@ -106,6 +113,7 @@ type Entry = {
   readonly failed: Promise<Fault>
   readonly fail: (fault: Fault) => void
   sent: boolean
+  isHeld: boolean
   silentTicks: number
 }
 

@@ -24,7 +24,8 @@ export {
   type RestartPlan,
 } from './report.ts'
 export { type GiveUpReason } from './restart-policy.ts'
-export { type ModelServer, type ModelServerSpec, serveModel } from './serve-model.ts'
+export { type ModelServerSpec } from './model-spec.ts'
+export { type ModelServer, serveModel } from './serve-model.ts'
 export { RETRY_VERDICTS, type RetryVerdict, type Signature, SIGNATURES } from './signature-table.ts'
 export {
   type Alive,

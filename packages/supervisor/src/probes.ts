@@ -2,11 +2,16 @@
 import http from 'node:http'
 import net from 'node:net'
 import { type Clock, unlessAborted } from './clock.ts'
-import { listensOn } from './listeners.ts'
+import { listensOn, type Place } from './listeners.ts'
 import type { Leader } from './process-table.ts'
 import type { Alive, Ready } from './spec.ts'
 
-export type Answer = { readonly ok: boolean; readonly why: string }
+export type Answer = {
+  readonly ok: boolean
+  readonly why: string
+  /** Not yet ready, but it was the child that said so: it lives. */
+  readonly isSign: boolean
+}
 
 type Question = Extract<Ready, { kind: 'http' | 'tcp' | 'probe' }> | Alive
 
@@ -45,41 +50,49 @@ async function answerOf(question: Question, prove: boolean, leader: Leader, sign
         'its probe says no',
       )
     case 'tcp':
-      return proven(await connects(question.host ?? '127.0.0.1', question.port, signal), question.port)
-    case 'http': {
-      const url = new URL(question.url)
-      return proven(await statusOf(url, signal), Number(url.port === '' ? 80 : url.port))
-    }
+      return proven(await connects(question.host ?? '127.0.0.1', question.port, signal))
+    case 'http':
+      return proven(await statusOf(new URL(question.url), signal))
   }
 
-  async function proven(first: Answer, port: number): Promise<Answer> {
-    if (!first.ok || !prove) return first
-    const owner = await listensOn(leader, port)
-    return answer(owner === 'ours' || owner === 'unknown', `port ${port} is answered by another process`)
+  async function proven({ place, ...said }: Heard): Promise<Answer> {
+    if (place === undefined || !prove) return said
+    const owner = await listensOn(leader, place)
+    if (owner === 'ours') return { ...said, isSign: true }
+    return owner === 'unknown' ? said : answer(false, `port ${place.port} is answered by another process`)
   }
 }
 
-const answer = (ok: boolean, why: string): Answer => ({ ok, why: ok ? '' : why })
+/** An answer, and where it came from where there was somebody. */
+type Heard = Answer & { readonly place?: Place }
+
+const answer = (ok: boolean, why: string): Answer => ({ ok, why: ok ? '' : why, isSign: false })
+
+function placeOf(socket: net.Socket): { readonly place?: Place } {
+  const { remoteAddress: address, remotePort: port } = socket
+  return address === undefined || port === undefined ? {} : { place: { address, port } }
+}
 
 /** A fresh connection each time, closed at once: kept ones would hold descriptors and hide that nobody accepts any more. */
-async function statusOf(url: URL, signal: AbortSignal): Promise<Answer> {
-  return new Promise<Answer>((resolve) => {
+async function statusOf(url: URL, signal: AbortSignal): Promise<Heard> {
+  return new Promise<Heard>((resolve) => {
     const request = http.get(url, { agent: false, signal, headers: { connection: 'close' } }, (response) => {
       const status = response.statusCode ?? 0
+      const place = placeOf(response.socket)
       response.on('error', () => resolve(answer(false, 'its answer broke off')))
       response.resume()
       response.destroy()
-      resolve(answer(status >= 200 && status < 300, `${url.pathname} answers ${status}`))
+      resolve({ ...answer(status >= 200 && status < 300, `${url.pathname} answers ${status}`), ...place })
     })
     request.on('error', (error) => resolve(answer(false, error.message)))
   })
 }
 
-async function connects(host: string, port: number, signal: AbortSignal): Promise<Answer> {
-  return new Promise<Answer>((resolve) => {
+async function connects(host: string, port: number, signal: AbortSignal): Promise<Heard> {
+  return new Promise<Heard>((resolve) => {
     const socket = net.connect({ host, port, signal })
     socket.once('connect', () => {
-      resolve(answer(true, ''))
+      resolve({ ...answer(true, ''), ...placeOf(socket) })
       socket.destroy()
     })
     socket.on('error', (error) => resolve(answer(false, error.message)))

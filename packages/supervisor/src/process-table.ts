@@ -47,13 +47,16 @@ export function readProcess(pid: number): ProcessEntry | undefined {
 
 /** Everything alive that belongs to this run, the leader included. Empty where there is no /proc. */
 export function familyOf(leader: Leader): readonly ProcessEntry[] {
-  if (!HAS_PROC || leader.startTime === undefined) return []
-  const { startTime } = leader
+  if (!HAS_PROC) return []
+  const { startTime = NEVER } = leader // we could not look when it started: then only its marker tells
   const alive = livingProcesses().filter((entry) => entry.startTime >= startTime && entry.pid !== process.pid)
   const reused = alive.some((entry) => entry.pid === leader.pid && entry.startTime !== startTime)
   const family = new Set<number>()
   for (const entry of alive) {
-    const near = !reused && (entry.pid === leader.pid || entry.group === leader.pid || entry.session === leader.pid)
+    const near =
+      !reused &&
+      startTime !== NEVER &&
+      (entry.pid === leader.pid || entry.group === leader.pid || entry.session === leader.pid)
     if (near || hasMark(entry.pid, RUN_MARK, leader.runId)) family.add(entry.pid) // I1
   }
   // Children without the marker (`env -i`) hang below one that is ours. Parents are older, so a few passes reach all.
@@ -95,7 +98,7 @@ export function signalGroup(leader: Leader, signal: NodeJS.Signals): boolean {
 export function livingProcesses(): readonly ProcessEntry[] {
   if (!HAS_PROC) return []
   const entries: ProcessEntry[] = []
-  for (const name of readdirSync('/proc')) {
+  for (const name of namesIn('/proc')) {
     const pid = Number(name)
     if (!Number.isInteger(pid)) continue
     const entry = readProcess(pid)
@@ -105,6 +108,16 @@ export function livingProcesses(): readonly ProcessEntry[] {
 }
 
 // ---- details ----
+
+const NEVER = -1 // older than all, and nobody's
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return [] // no descriptor left to look with: what cannot be seen is not ours (I2)
+  }
+}
 
 function sendSignal(target: number, signal: NodeJS.Signals): boolean {
   try {

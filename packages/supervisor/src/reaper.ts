@@ -12,21 +12,24 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import type { Socket } from 'node:net'
+import { systemClock } from './clock.ts'
 import type { Leader } from './process-table.ts'
 
 /** What all children of this process carry under `SUPERVISOR_MARK`. */
 export const SUPERVISOR_ID: string = randomUUID()
 
-const RESPAWNS_MAX = 5 // somebody who kills our reaper again and again wants it dead
+const RESPAWN_MS = 1_000 // one that ends sooner meets a full machine, or somebody who wants it dead: no hurry then
 
 export class Reaper {
   readonly #watched = new Map<number, Leader>()
   #process: ChildProcess | undefined
-  #respawns = 0
+  #startedMs = 0
 
   /** Call before the first child starts: there must be no moment without a reaper. */
   ensure(): void {
-    if (this.#process !== undefined || this.#respawns > RESPAWNS_MAX) return
+    if (this.#process !== undefined) return
+    this.#startedMs = systemClock.now()
     const child = spawn('/bin/sh', ['-c', SCRIPT, 'breakfall-reaper', SUPERVISOR_ID], {
       detached: true, // I3
       cwd: '/',
@@ -34,11 +37,11 @@ export class Reaper {
       stdio: ['pipe', 'ignore', 'ignore'],
     })
     this.#process = child
-    child.on('error', () => this.#lost(child)) // no /bin/sh: then the groups and the pipes are all there is
+    child.on('error', () => this.#lost(child)) // no room, or no /bin/sh: until there is, the pipes are all there is
     child.on('exit', () => this.#lost(child))
     child.stdin?.on('error', () => this.#lost(child))
     child.unref() // I4
-    if (child.stdin !== null && 'unref' in child.stdin) (child.stdin as unknown as { unref: () => void }).unref() // I4
+    ;(child.stdin as Partial<Socket> | null | undefined)?.unref?.() // I4; a spawn that found no descriptor has no stdin
     for (const leader of this.#watched.values()) this.#tell('add', leader)
   }
 
@@ -64,8 +67,11 @@ export class Reaper {
   #lost(child: ChildProcess): void {
     if (this.#process !== child) return
     this.#process = undefined
-    this.#respawns += 1
-    if (this.#watched.size > 0) this.ensure()
+    const again = (): void => {
+      if (this.#watched.size > 0) this.ensure()
+    }
+    if (systemClock.now() - this.#startedMs >= RESPAWN_MS) again()
+    else setTimeout(again, RESPAWN_MS).unref() // I4
   }
 }
 

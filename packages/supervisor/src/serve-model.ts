@@ -14,24 +14,10 @@ import { classify, Fault } from '@breakfall/faults'
 import { pause, systemClock } from './clock.ts'
 import type { InFlightRequest } from './in-flight.ts'
 import type { JudgedReport } from './report.ts'
-import type { Launch, SuperviseSpec } from './spec.ts'
+import { type ModelServerSpec, resolveModelSpec } from './model-spec.ts'
+import type { Launch } from './spec.ts'
 import { supervise } from './supervise.ts'
 import type { Supervised } from './supervised.ts'
-
-export type ModelServerSpec = Omit<SuperviseSpec, 'args' | 'env' | 'ready' | 'alive' | 'launch' | 'oneshot'> & {
-  /** `port` is free at that moment, and another one for each run. */
-  readonly args: (run: { readonly port: number; readonly host: string }) => readonly string[]
-  readonly env?:
-    | SuperviseSpec['env']
-    | ((run: { readonly port: number; readonly host: string }) => Record<string, string>)
-  /** Answers 2xx once the model is loaded. */
-  readonly healthPath?: string
-  readonly host?: string
-  /** A port that must be this one; free ports are chosen where it is missing. */
-  readonly port?: number
-  /** Asks the health path again and again once it is ready. Off by default: a busy server may answer it late. */
-  readonly watchHealth?: boolean
-}
 
 export type ModelServer = AsyncDisposable & {
   readonly supervised: Supervised
@@ -60,11 +46,7 @@ class Server implements ModelServer {
   #url: string | null = null
 
   constructor(input: ModelServerSpec) {
-    const { args, env, healthPath = '/health', host = '127.0.0.1', port: fixed, watchHealth, ...rest } = input
-    if (typeof args !== 'function') {
-      const errors = [{ field: 'args', expected: 'a function of { port, host }', got: typeof args }]
-      throw new Fault('invalid_request', { error: 'args must be a function of { port, host }', errors })
-    }
+    const { args, env, healthPath, host, port: fixed, watchHealth, ...rest } = resolveModelSpec(input)
     const launch = async (): Promise<Launch> => {
       const port = fixed ?? (await freePort(host))
       const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
@@ -74,7 +56,7 @@ class Server implements ModelServer {
       return {
         args: args(run),
         ready: health,
-        ...(watchHealth === true ? { alive: health } : {}),
+        ...(watchHealth ? { alive: health } : {}),
         ...(typeof env === 'function' ? { env: env(run) } : {}),
       }
     }
@@ -118,6 +100,10 @@ class Server implements ModelServer {
   }
 
   async fetch(path: string, init: globalThis.RequestInit = {}): Promise<Response> {
+    if (typeof path !== 'string' || !path.startsWith('/')) {
+      // Behind the port, any other text would be a part of the host: `@evil.example/`.
+      throw new Fault('invalid_request', { error: `the path must begin with "/", got ${JSON.stringify(path)}` })
+    }
     const request = this.supervised.request({ pure: true }) // I2
     const address = `${this.#url}${path}`
     const own = init.signal ?? undefined
@@ -155,8 +141,9 @@ function guarded(
   return new ReadableStream<Uint8Array>({
     pull: async (controller) => {
       try {
+        request.progress() // from here on it is the server that is waited for
         const { done, value } = await reader.read()
-        request.progress()
+        request.hold()
         if (!done) {
           controller.enqueue(value)
           return

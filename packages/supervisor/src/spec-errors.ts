@@ -108,16 +108,17 @@ const isEnv = (value: unknown): boolean =>
 const optional = (value: unknown, test: (value: unknown) => boolean): boolean => value === undefined || test(value)
 const oneOf = (value: unknown, list: readonly string[]): boolean =>
   value === undefined || list.includes(value as string)
-const isPort = (value: unknown): boolean => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 65_535
+export const isPort = (value: unknown): boolean =>
+  Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 65_535
 
 function isHttpUrl(value: unknown): boolean {
   return typeof value === 'string' && URL.canParse(value) && new URL(value).protocol === 'http:'
 }
 
 /** What came, short, and never the value of a variable: an environment may hold secrets. */
-function shown(value: unknown): string {
-  if (value === undefined) return 'nothing'
+export function shown(value: unknown): string {
+  if (value === undefined || value === null) return value === null ? 'null' : 'nothing'
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 80))
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object'
+  if (typeof value === 'object') return Array.isArray(value) ? 'an array' : 'an object'
   return typeof value === 'number' || typeof value === 'boolean' ? `${value}` : `a ${typeof value}`
 }

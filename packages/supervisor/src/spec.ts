@@ -1,6 +1,6 @@
 /** What to run and how to judge it. Bad specs are refused at the door, with every wrong field named. */
 import path from 'node:path'
-import { Fault } from '@breakfall/faults'
+import { Fault, type FieldError } from '@breakfall/faults'
 import { type Clock, systemClock } from './clock.ts'
 import type { JudgedReport } from './report.ts'
 import { specErrors } from './spec-errors.ts'
@@ -104,10 +104,7 @@ type OptionalField = 'launch' | 'alive' | 'onStdout' | 'onLine' | 'mayRestart' |
 
 export function resolveSpec(input: SuperviseSpec): ResolvedSpec {
   const errors = specErrors(input, Object.keys(SUPERVISOR_DEFAULTS))
-  if (errors.length > 0) {
-    const said = errors.map((error) => `${error.field} must be ${error.expected}, got ${error.got}`).join('; ')
-    throw new Fault('invalid_request', { error: `the process cannot be supervised: ${said}`, errors })
-  }
+  if (errors.length > 0) refuse(errors)
   return {
     ...input,
     name: input.name ?? path.basename(input.command),
@@ -123,4 +120,9 @@ export function resolveSpec(input: SuperviseSpec): ResolvedSpec {
     limits: { ...SUPERVISOR_DEFAULTS, ...input.limits },
     clock: input.clock ?? systemClock,
   }
+}
+
+export function refuse(errors: readonly FieldError[]): never {
+  const said = errors.map((error) => `${error.field} must be ${error.expected}, got ${error.got}`).join('; ')
+  throw new Fault('invalid_request', { error: `the process cannot be supervised: ${said}`, errors })
 }

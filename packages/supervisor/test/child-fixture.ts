@@ -49,10 +49,12 @@ export async function eventually(holds: () => boolean, what: string, limitMs = 1
   }
 }
 
-/** A clock that stands still until it is told. */
-export function handClock(): Clock & { readonly advance: (ms: number) => void } {
+/** A clock that stands still until it is told. `advance` lives through the time; `jump` finds that it has passed, as after a sleep. */
+export function handClock(): Clock & { readonly advance: (ms: number) => void; readonly jump: (ms: number) => void } {
   let now = 0
   const timers = new Set<{ readonly at: number; readonly call: () => void }>()
+  const nextBy = (until: number): { readonly at: number; readonly call: () => void } | undefined =>
+    [...timers].filter((timer) => timer.at <= until).toSorted((a, b) => a.at - b.at)[0]
   return {
     now: () => now,
     epoch: () => now,
@@ -63,10 +65,18 @@ export function handClock(): Clock & { readonly advance: (ms: number) => void } 
       return () => timers.delete(timer)
     },
     advance: (ms) => {
+      const until = now + ms
+      for (let timer = nextBy(until); timer !== undefined; timer = nextBy(until)) {
+        timers.delete(timer)
+        now = Math.max(now, timer.at)
+        timer.call()
+      }
+      now = until
+    },
+    jump: (ms) => {
       now += ms
       for (const timer of Array.from(timers)) {
-        if (timer.at > now || !timers.delete(timer)) continue
-        timer.call()
+        if (timer.at <= now && timers.delete(timer)) timer.call()
       }
     },
   }

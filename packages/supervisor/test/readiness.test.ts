@@ -2,16 +2,16 @@ import assert from 'node:assert/strict'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
-import { supervise } from '../src/index.ts'
+import { supervise, type SuperviseSpec } from '../src/index.ts'
 import { faultBy, handClock, program, QUICK, untilState } from './child-fixture.ts'
 
 const LISTENER = 'require("node:net").createServer().listen(+process.argv[1], "127.0.0.1")'
 
-async function foreignServer(): Promise<{ port: number; asked: () => number; close: () => void }> {
+async function foreignServer(status = 200): Promise<{ port: number; asked: () => number; close: () => void }> {
   let asked = 0
   const server = http.createServer((_, response) => {
     asked += 1
-    response.end('I am somebody else')
+    response.writeHead(status).end('I am somebody else')
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -44,6 +44,72 @@ describe('readiness', () => {
     })
     await child.start()
     assert.equal(child.state.status, 'ready')
+  })
+
+  it('is not given by another process at the same port of another address', async () => {
+    const other = await foreignServer()
+    const ready = { kind: 'http', url: `http://127.0.0.1:${other.port}/`, everyMs: 10 } as const
+    const limits = { ...QUICK, startMsMax: 1_000, failuresMax: 1 }
+    const listener =
+      'require("node:http").createServer((_, r) => r.end()).listen(+process.argv[1], "::1", () => console.log("up"))'
+    let isUp = false
+    const onLine = (): void => {
+      isUp = true
+    }
+    const args = ['-e', listener, `${other.port}`]
+    const child = supervise({ command: process.execPath, args, ready, stdin: 'ignore', limits, onLine })
+    const fault = await faultBy(child.start())
+    assert.ok(isUp, 'ours listens on ::1 with the same number')
+    assert.match(fault.error, /is answered by another process/)
+    other.close()
+  })
+
+  for (const address of ['0.0.0.0', '::']) {
+    it(`is given by our process when it listens on ${address}`, async () => {
+      const other = await foreignServer()
+      other.close()
+      const ready = { kind: 'tcp', port: other.port, everyMs: 10 } as const
+      const args = ['-e', `require("node:net").createServer().listen(${other.port}, "${address}")`]
+      await using child = supervise({ command: process.execPath, args, ready, limits: QUICK })
+      await child.start()
+      assert.equal(child.state.status, 'ready')
+    })
+  }
+
+  it('is waited for as long as our process answers that it is not ready yet, but not for another that does', async () => {
+    const script =
+      'require("node:http").createServer((_, r) => r.writeHead(503).end()).listen(+process.argv[1], "127.0.0.1")'
+    const other = await foreignServer(503)
+    const free = await foreignServer()
+    free.close()
+    const spec = (port: number): SuperviseSpec => ({
+      command: process.execPath,
+      args: ['-e', port === other.port ? 'setInterval(() => {}, 1000)' : script, `${port}`],
+      ready: { kind: 'http', url: `http://127.0.0.1:${port}/`, everyMs: 10 },
+      limits: { ...QUICK, startMsMax: 1_000, startTotalMsMax: port === other.port ? 600_000 : 2_500, failuresMax: 1 },
+    })
+    const waits = supervise(spec(free.port))
+    const fault = await faultBy(waits.start())
+    assert.ok((waits.report?.uptimeMs ?? 0) >= 2_500, 'up to the total limit')
+    assert.match(fault.error, /answers 503/)
+    const pretends = supervise(spec(other.port))
+    await faultBy(pretends.start())
+    assert.ok((pretends.report?.uptimeMs ?? 0) < 600_000)
+    other.close()
+  })
+
+  it('is not given up on because we slept ourselves', async () => {
+    const clock = handClock()
+    await using child = supervise({
+      command: program('loads-slowly.sh'),
+      ready: { kind: 'line', pattern: /^ready$/ },
+      onLine: () => clock.jump(100_000),
+      stdin: 'ignore',
+      limits: { startMsMax: 400, startTotalMsMax: 1_000 },
+      clock,
+    })
+    await child.start()
+    assert.equal(child.report, null, 'it was not started twice')
   })
 
   it('is waited for beyond the limit as long as the child shows progress', async () => {

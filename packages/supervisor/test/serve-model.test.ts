@@ -49,6 +49,26 @@ describe('a model server', () => {
     assert.equal(await (await model.fetch('/whole')).text(), 'all of it')
   })
 
+  it('is not called hung because somebody reads its answer slowly', async () => {
+    await using model = server('well', { hungMs: 1_000 })
+    await model.start()
+    const response = await model.fetch('/flood')
+    const reader = response.body?.getReader()
+    await reader?.read()
+    await new Promise((resolve) => setTimeout(resolve, 2_000)) // twice the limit without a look at it
+    assert.equal(model.supervised.state.status, 'busy')
+    assert.equal(model.supervised.report, null)
+    await reader?.cancel()
+  })
+
+  it('that falls silent in the middle of an answer is', async () => {
+    await using model = server('well', { hungMs: 800, failuresMax: 1 })
+    await model.start()
+    const response = await model.fetch('/stream')
+    const fault = await faultBy(response.text())
+    assert.equal(fault.category, 'process_hung')
+  })
+
   it('that only drops a connection is not blamed for a crash', async () => {
     await using model = server()
     await model.start()
@@ -110,7 +130,37 @@ describe('a model server', () => {
     assert.equal((await untilState(model.supervised, 'given_up')).reason, 'needs_change')
   })
 
+  it('is asked for paths only: no text can lead to another host', async () => {
+    await using model = server()
+    await model.start()
+    for (const path of ['whole', '@127.0.0.1:9/', '.evil.example/', '']) {
+      assert.match((await faultBy(model.fetch(path))).error, /^the path must begin with "\/"/, path)
+    }
+    assert.equal(model.supervised.state.status, 'ready', 'no request is left in flight')
+  })
+
   it('with a bad spec is refused with the field named', () => {
+    const bad: readonly [Record<string, unknown> | null | undefined, RegExp][] = [
+      [undefined, /spec must be an object/],
+      [null, /spec must be an object/],
+      [{ port: NaN }, /port must be a port from 1 to 65535, got NaN/],
+      [{ port: 99_999 }, /port must be/],
+      [{ host: '' }, /host must be/],
+      [{ host: 'a/b' }, /host must be/],
+      [{ healthPath: 'health' }, /healthPath must be a path that begins with "\/"/],
+      [{ env: 5 }, /env must be/],
+      [{ watchHealth: 'yes' }, /watchHealth must be true or false/],
+      [{ ready: { kind: 'spawned' } }, /ready must be left out/],
+      [{ launch: () => ({}) }, /launch must be left out/],
+    ]
+    for (const [more, said] of bad) {
+      const spec = more == null ? more : { command: 'x', args: () => [], ...more }
+      assert.throws(
+        () => serveModel(spec as never),
+        (error) => isFault(error) && said.test(error.error),
+        String(said),
+      )
+    }
     assert.throws(() => serveModel({ command: 'x', args: [] as never }), /args must be a function/)
     assert.throws(() => serveModel({ command: '', args: () => [] }), /command must be a program/)
   })

@@ -18,6 +18,9 @@ const server = http.createServer((request, response) => {
     case '/stream':
       response.write('data: one\n\n')
       return
+    case '/flood':
+      setInterval(() => response.write('data: '.repeat(100_000)), 1)
+      return
     case '/drops':
       response.write('data: one\n\n', () => response.destroy())
       return
