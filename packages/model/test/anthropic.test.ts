@@ -1,8 +1,8 @@
 /** Anthropic's messages: the same rules, in its own events. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AnswerRequest } from '../src/index.ts'
-import { ask } from './collect.ts'
+import type { AnswerOptions, AnswerRequest } from '../src/index.ts'
+import { play as playScript } from './play.ts'
 import {
   blockJson,
   blockStart,
@@ -11,6 +11,7 @@ import {
   blockThought,
   errorEvent,
   fin,
+  forever,
   frame,
   head,
   json,
@@ -23,22 +24,14 @@ import {
   type Play,
   rst,
   silence,
-  startFakeModel,
   textBlock,
   toolMessage,
 } from './fake-model.ts'
 
 const GOOD = message('Hello', ' world')
 
-async function play(plays: readonly Play[], request: Partial<AnswerRequest> = {}) {
-  const model = await startFakeModel(plays)
-  try {
-    const got = await ask(model.url, { api: 'anthropic-messages', ...request })
-    return { ...got, requests: model.requests }
-  } finally {
-    await model.close()
-  }
-}
+const play = (plays: readonly Play[], request: Partial<AnswerRequest> = {}, options: AnswerOptions = {}) =>
+  playScript(plays, { api: 'anthropic-messages', ...request }, options)
 
 test('a message comes as deltas, with usage', async () => {
   const got = await play([GOOD], { apiKey: 'sk-ant-key' })
@@ -164,6 +157,30 @@ for (const [what, broken, category] of [
     'model_overloaded',
   ],
   ['given nonsense', [head(), messageStart, frame('{oops'), silence], 'model_stream_interrupted'],
+  ['reset before its headers', [rst], 'model_stream_interrupted'],
+  [
+    'reset after a whole tool_use and before its end',
+    [...toolMessage('bash', '{"command":"rm"}').slice(0, -3), rst],
+    'model_stream_interrupted',
+  ],
+  [
+    'with a tool_use by name only',
+    [
+      head(),
+      messageStart,
+      blockStart(0, { type: 'tool_use', id: 't', name: 'bash', input: {} }),
+      blockStop(0),
+      messageDelta('tool_use'),
+      messageStop,
+      lastChunk,
+    ],
+    'tool_call_truncated',
+  ],
+  [
+    'told to slow down',
+    json(429, { type: 'error', error: { type: 'rate_limit_error', message: 'slow' } }),
+    'model_rate_limited',
+  ],
 ] as const) {
   test(`a message ${what} is ${category} and asked for again`, async () => {
     const got = await play([broken, GOOD])
@@ -216,4 +233,33 @@ test('a whole message although a stream was asked for is understood', async () =
   const got = await play([json(200, body)])
   assert.equal(got.text, 'Hello')
   assert.deepEqual(got.calls[0]?.arguments, { command: 'ls' })
+})
+
+for (const [what, acts, category] of [
+  ['a bad request', [head(), messageStart, errorEvent('invalid_request_error', 'no')], 'model_bad_request'],
+  ['a refused key', [head(), messageStart, errorEvent('authentication_error', 'no')], 'model_auth_failed'],
+  ['a spent credit', [head(), messageStart, errorEvent('billing_error', 'no')], 'model_quota_exhausted'],
+] as const) {
+  test(`${what} told inside the stream is ${category} and not asked for again`, async () => {
+    const got = await play([[...acts, lastChunk], GOOD])
+    assert.equal(got.fault?.fault.category, category)
+    assert.equal(got.requests.length, 1)
+  })
+}
+
+test('silence is ended by the liveness clock, pings without output by the progress clock', async () => {
+  const begun: Play = [head(), messageStart, textBlock(0), blockText(0, 'Hel')]
+  const silent = await play([[...begun, silence], GOOD], {}, { policy: { livenessMs: 80 } })
+  assert.deepEqual([silent.text, silent.failed[0]?.fault.reason], ['Hello world', 'liveness'])
+  const pinging = [...begun, forever(ping, 15)]
+  const stuck = await play([pinging, GOOD], {}, { policy: { livenessMs: 5_000, progressMs: 150 } })
+  assert.deepEqual([stuck.text, stuck.failed[0]?.fault.reason], ['Hello world', 'progress'])
+})
+
+test('a cancel in the middle of a message is the end of it', async () => {
+  const stop = new AbortController()
+  const cancel = (): void => stop.abort()
+  const begun: Play = [head(), messageStart, textBlock(0), blockText(0, 'Hel'), cancel, silence]
+  const got = await play([begun, GOOD], {}, { signal: stop.signal })
+  assert.deepEqual([got.fault?.fault.category, got.requests.length], ['cancelled', 1])
 })

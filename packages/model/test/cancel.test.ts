@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
-import { streamAnswer } from '../src/index.ts'
+import { type AnswerEvent, streamAnswer } from '../src/index.ts'
 import { ask, QUICK } from './collect.ts'
 import {
   type Act,
@@ -18,6 +18,7 @@ import {
   silence,
   startFakeModel,
   text,
+  thought,
 } from './fake-model.ts'
 
 const REQUEST = { model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
@@ -37,6 +38,7 @@ async function cancelled(play: (cancel: Act) => Play, reason?: unknown) {
 for (const [phase, play] of [
   ['while it waits for headers', (cancel: Act) => [cancel, silence]],
   ['after the headers', (cancel: Act) => [head(), cancel, silence]],
+  ['in the middle of reasoning', (cancel: Act) => [head(), role, thought('hm'), cancel, silence]],
   ['in the middle of text', (cancel: Act) => [head(), role, text('Hel'), cancel, silence]],
   ['after the finish reason', (cancel: Act) => [head(), role, text('Hel'), finish('stop'), pause(20), cancel, silence]],
   ['in the middle of a tool call', (cancel: Act) => [head(), role, callStart('c', 'bash', '{"c'), cancel, silence]],
@@ -65,6 +67,20 @@ test('a cancel during backoff ends at once', async (t) => {
   }
   assert.deepEqual(types, ['attempt-start', 'attempt-failed', 'fault'])
   assert.equal(model.requests.length, 1)
+})
+
+test('a cancel while it connects ends at once', async (t) => {
+  const model = await startFakeModel([answer('never heard')])
+  t.after(() => model.close())
+  const controller = new AbortController()
+  const seen: AnswerEvent[] = []
+  for await (const event of streamAnswer({ baseUrl: model.url, ...REQUEST }, { signal: controller.signal })) {
+    seen.push(event)
+    if (event.type === 'attempt-start') controller.abort() // no socket can be open yet: nobody has waited for one
+  }
+  const end = seen.at(-1)
+  assert.ok(end?.type === 'fault' && end.fault.category === 'cancelled')
+  assert.deepEqual([end.ledger.length, end.ledger[0]?.phase, model.requests.length], [1, 'connect', 0])
 })
 
 test('a call that was cancelled before it began asks nobody', async (t) => {

@@ -4,8 +4,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { type AnswerOptions, streamAnswer } from '../src/index.ts'
-import { ask } from './collect.ts'
+import { streamAnswer } from '../src/index.ts'
+import { play } from './play.ts'
 import {
   answer,
   finish,
@@ -13,7 +13,6 @@ import {
   head,
   lastChunk,
   pause,
-  type Play,
   raw,
   role,
   silence,
@@ -24,17 +23,8 @@ import {
 
 const GOOD = answer('Hello')
 
-async function play(plays: readonly Play[], policy: AnswerOptions['policy']) {
-  const model = await startFakeModel(plays)
-  try {
-    return { ...(await ask(model.url, {}, { policy })), requests: model.requests.length }
-  } finally {
-    await model.close()
-  }
-}
-
 test('a server that accepts and never answers is given up after the header clock', async () => {
-  const got = await play([[silence], GOOD], { headersMs: 60 })
+  const got = await play([[silence], GOOD], {}, { policy: { headersMs: 60 } })
   assert.equal(got.text, 'Hello')
   assert.equal(got.failed[0]?.fault.category, 'model_stream_stalled')
   assert.equal(got.failed[0]?.fault.phase, 'headers')
@@ -42,7 +32,7 @@ test('a server that accepts and never answers is given up after the header clock
 })
 
 test('silence in the middle is ended by the liveness clock and asked for again', async () => {
-  const got = await play([[head(), role, text('Hel'), silence], GOOD], { livenessMs: 80 })
+  const got = await play([[head(), role, text('Hel'), silence], GOOD], {}, { policy: { livenessMs: 80 } })
   assert.equal(got.text, 'Hello')
   assert.equal(got.failed[0]?.fault.category, 'model_stream_stalled')
   assert.equal(got.failed[0]?.fault.reason, 'liveness')
@@ -50,30 +40,42 @@ test('silence in the middle is ended by the liveness clock and asked for again',
 
 test('pings without output are ended by the progress clock', async () => {
   const pings = forever(raw(': OPENROUTER PROCESSING\n\n'), 20)
-  const got = await play([[head(), role, text('Hel'), pings], GOOD], { livenessMs: 5_000, progressMs: 150 })
+  const got = await play(
+    [[head(), role, text('Hel'), pings], GOOD],
+    {},
+    { policy: { livenessMs: 5_000, progressMs: 150 } },
+  )
   assert.equal(got.text, 'Hello')
   assert.equal(got.failed[0]?.fault.reason, 'progress')
 })
 
 test('pings keep a thinking model alive for longer than the liveness clock allows silence', async () => {
   const pings = Array.from({ length: 30 }, () => [raw(': ping\n\n'), pause(25)]).flat()
-  const got = await play([[head(), role, ...pings, text('Hello'), finish('stop'), lastChunk]], { livenessMs: 500 })
+  const got = await play(
+    [[head(), role, ...pings, text('Hello'), finish('stop'), lastChunk]],
+    {},
+    { policy: { livenessMs: 500 } },
+  )
   assert.equal(got.text, 'Hello')
-  assert.equal(got.requests, 1)
+  assert.equal(got.requests.length, 1)
 })
 
 test('reasoning is progress', async () => {
   const thoughts = Array.from({ length: 30 }, () => [thought('.'), pause(25)]).flat()
-  const got = await play([[head(), role, ...thoughts, text('Hello'), finish('stop'), lastChunk]], { progressMs: 500 })
+  const got = await play(
+    [[head(), role, ...thoughts, text('Hello'), finish('stop'), lastChunk]],
+    {},
+    { policy: { progressMs: 500 } },
+  )
   assert.equal(got.reasoning, '.'.repeat(30))
-  assert.equal(got.requests, 1)
+  assert.equal(got.requests.length, 1)
 })
 
 test('a server that stalls every time ends in model_stream_stalled, with the clock named', async () => {
-  const got = await play([[head(), silence]], { livenessMs: 40, attemptsMax: 2 })
+  const got = await play([[head(), silence]], {}, { policy: { livenessMs: 40, attemptsMax: 2 } })
   assert.equal(got.fault?.fault.category, 'model_stream_stalled')
   assert.match(got.fault?.fault.errorRaw ?? '', /liveness clock/)
-  assert.equal(got.requests, 2)
+  assert.equal(got.requests.length, 2)
 })
 
 test('a consumer that is slow does not make the model look stalled, and holds it back', async (t) => {

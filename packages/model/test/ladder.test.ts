@@ -1,8 +1,9 @@
 /** The rungs: keep, continue, ask again, the next model, the end; and the one budget that all of them draw on. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ChatMessage, ProfileName } from '../src/index.ts'
+import { type ChatMessage, PROFILE_NAMES, type ProfileName, PROFILES } from '../src/index.ts'
 import { ask } from './collect.ts'
+import { play } from './play.ts'
 import {
   answer,
   type FakeRequest,
@@ -25,20 +26,44 @@ const messagesOf = (request: FakeRequest | undefined): (ChatMessage & { prefix?:
 const lastMessage = (request: FakeRequest | undefined): ChatMessage & { prefix?: boolean } =>
   messagesOf(request).at(-1) as ChatMessage
 
-async function play(plays: readonly Play[], profile: ProfileName | undefined) {
-  const model = await startFakeModel(plays)
-  try {
-    const got = await ask(model.url, profile === undefined ? {} : { profile })
-    return { ...got, requests: model.requests }
-  } finally {
-    await model.close()
-  }
-}
+const playAs = (plays: readonly Play[], profile: ProfileName | undefined) => play(plays, { profile })
 
 // ---- continue by prefill ----
 
+/** How each server is asked to go on; null where it is not. Written out: what is sent is what servers code against. */
+const CONTINUES: Readonly<Record<ProfileName, object | null>> = {
+  generic: null,
+  openai: null,
+  anthropic: null,
+  vllm: { continue_final_message: true, add_generation_prompt: false },
+  sglang: { continue_final_message: true, add_generation_prompt: false },
+  'llama-cpp': {},
+  ollama: {},
+  deepseek: { prefix: true },
+  mistral: { prefix: true },
+  openrouter: null,
+}
+
+for (const profile of PROFILE_NAMES) {
+  const way = CONTINUES[profile]
+  test(`${profile}: a text that broke off is ${way === null ? 'asked for again' : 'continued its way'}`, async () => {
+    const half: Play = [head(), role, text('Hello wo'), rst]
+    const request = { profile, api: 'openai-chat' } as const
+    const got = await play([half, way === null ? answer('Hello world') : answer('rld')], request)
+    assert.equal(got.text, 'Hello world')
+    assert.equal(got.failed[0]?.action, way === null ? 'retry' : 'resume')
+    assert.equal(PROFILES[profile].prefill === 'none', way === null)
+    const { messages, model, stream, stream_options, tools, ...flags } = got.requests[1]?.body ?? {}
+    assert.ok(model !== undefined && stream === true && tools !== undefined)
+    assert.equal(stream_options !== undefined, PROFILES[profile].usageOption)
+    const { role: who, content, ...mark } = (messages as Record<string, unknown>[]).at(-1) ?? {}
+    assert.deepEqual([who, content], way === null ? ['user', 'hi'] : ['assistant', 'Hello wo'])
+    assert.deepEqual({ ...flags, ...mark }, way ?? {})
+  })
+}
+
 test('text that broke off is continued where the server is known to do that, and nothing is discarded', async () => {
-  const got = await play([[head(), role, text('Hello wo'), rst], answer('rld', '!')], 'llama-cpp')
+  const got = await playAs([[head(), role, text('Hello wo'), rst], answer('rld', '!')], 'llama-cpp')
   assert.equal(got.text, 'Hello world!')
   assert.equal(got.failed[0]?.action, 'resume')
   assert.equal(got.types.includes('part-discarded'), false)
@@ -47,7 +72,7 @@ test('text that broke off is continued where the server is known to do that, and
 })
 
 test('a continuation that breaks off again is continued again', async () => {
-  const got = await play(
+  const got = await playAs(
     [[head(), role, text('a'), rst], [head(), role, text('b'), fin], [head(), text('c'), lastChunk], answer('d')],
     'vllm',
   )
@@ -58,30 +83,30 @@ test('a continuation that breaks off again is continued again', async () => {
 })
 
 test('servers that want a flag on the unfinished message get it', async () => {
-  const got = await play([[head(), role, text('a'), rst], answer('b')], 'deepseek')
+  const got = await playAs([[head(), role, text('a'), rst], answer('b')], 'deepseek')
   assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'a', prefix: true })
 })
 
 test('white space at the end of the kept text is not sent, and comes back once', async () => {
-  const got = await play([[head(), role, text('Hello \n'), rst], answer(' \n', 'world')], 'llama-cpp')
+  const got = await playAs([[head(), role, text('Hello \n'), rst], answer(' \n', 'world')], 'llama-cpp')
   assert.equal(got.text, 'Hello \nworld')
   assert.equal(lastMessage(got.requests[1]).content, 'Hello')
 })
 
 test('a continuation that does not begin where the text ends is thrown away and everything is asked for again', async () => {
-  const got = await play([[head(), role, text('Hello '), rst], answer('\nworld'), answer('Hi')], 'llama-cpp')
+  const got = await playAs([[head(), role, text('Hello '), rst], answer('\nworld'), answer('Hi')], 'llama-cpp')
   assert.equal(got.text, 'Hi')
   assert.equal(got.failed.length, 2)
 })
 
 test('a server that repeats the unfinished text before it goes on is understood', async () => {
-  const got = await play([[head(), role, text('Hello '), rst], answer('Hel', 'lo wor', 'ld')], 'mistral')
+  const got = await playAs([[head(), role, text('Hello '), rst], answer('Hel', 'lo wor', 'ld')], 'mistral')
   assert.equal(got.text, 'Hello world')
 })
 
 test('a server that refuses to continue is asked from the start', async () => {
   const refused = json(400, { error: { message: 'This model does not support assistant message prefill.' } })
-  const got = await play([[head(), role, text('Hel'), rst], refused, answer('Hello')], 'llama-cpp')
+  const got = await playAs([[head(), role, text('Hel'), rst], refused, answer('Hello')], 'llama-cpp')
   assert.equal(got.text, 'Hello')
   assert.equal(got.failed[1]?.action, 'retry')
   assert.equal(messagesOf(got.requests[2]).length, 1)
@@ -93,7 +118,7 @@ for (const [what, profile, half] of [
   ['after reasoning', 'llama-cpp', [thought('hm'), text('Hel')]],
 ] as const) {
   test(`nothing is continued ${what}: it is discarded and asked for again`, async () => {
-    const got = await play([[head(), role, ...half, rst], answer('Hello')], profile)
+    const got = await playAs([[head(), role, ...half, rst], answer('Hello')], profile)
     assert.equal(got.text, 'Hello')
     assert.equal(got.failed[0]?.action, 'retry')
     assert.equal(messagesOf(got.requests[1]).length, 1)
@@ -102,14 +127,14 @@ for (const [what, profile, half] of [
 
 test('nothing is continued inside a tool call', async () => {
   const broken: Play = [...toolAnswer('bash', '{"command":"ls"}', [text('Let me')]).slice(0, 5), rst]
-  const got = await play([broken, toolAnswer('bash', '{"command":"ls"}')], 'vllm')
+  const got = await playAs([broken, toolAnswer('bash', '{"command":"ls"}')], 'vllm')
   assert.equal(got.text, '')
   assert.equal(got.calls.length, 1)
   assert.equal(got.failed[0]?.action, 'retry')
 })
 
 test('a continuation may end at once', async () => {
-  const got = await play(
+  const got = await playAs(
     [
       [head(), role, text('Hello'), rst],
       [head(), finish('stop'), lastChunk],

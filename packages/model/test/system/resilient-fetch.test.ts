@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
-import { generateText, streamText } from 'ai'
+import { generateText, jsonSchema, streamText, type Tool, tool } from 'ai'
 import OpenAI from 'openai'
 import { resilientFetch, type ResilientFetchOptions } from '../../src/index.ts'
 import {
@@ -28,6 +28,7 @@ import {
   text,
   textBlock,
   toolAnswer,
+  toolMessage,
 } from '../fake-model.ts'
 import { TOOLS } from '../collect.ts'
 
@@ -161,8 +162,69 @@ test('the ai package gets an answer in one piece after a reset', async (t) => {
   assert.equal((await generateText({ model: compatible(model.url), prompt: 'hi', maxRetries: 0 })).text, 'ok')
 })
 
+test('the ai package sees a silent cut as an error', async (t) => {
+  const model = await started(t, [[head(), role, text('Hel'), lastChunk], answer('Howdy')])
+  const errors: unknown[] = []
+  const result = streamText({
+    model: compatible(model.url),
+    prompt: 'hi',
+    maxRetries: 0,
+    onError: ({ error }) => void errors.push(error),
+  })
+  let held = ''
+  for await (const part of result.fullStream) if (part.type === 'text-delta') held += part.text
+  assert.equal(held, 'Hel')
+  assert.equal(errors.length, 1)
+  assert.match(String(errors[0]), /complete/)
+})
+
+test('the ai package goes by the status alone: without retries of its own, tries are not multiplied', async (t) => {
+  const model = await started(t, [json(500, { error: { message: 'boom' } })])
+  const ask = generateText({ model: compatible(model.url), prompt: 'hi', maxRetries: 0 })
+  await assert.rejects(ask, { statusCode: 500 })
+  assert.equal(model.requests.length, 3)
+})
+
+test('a genuine 4xx reaches the ai package untouched, once', async (t) => {
+  const model = await started(t, [json(400, { error: { message: 'bad', type: 'invalid_request_error', code: 'own' } })])
+  await assert.rejects(generateText({ model: compatible(model.url), prompt: 'hi' }), { statusCode: 400 })
+  assert.equal(model.requests.length, 1)
+})
+
+test('an abort of the ai package reaches the server', async (t) => {
+  const model = await started(t, [[head(), role, text('Hel'), silence]])
+  const stop = new AbortController()
+  const slow = createOpenAICompatible({ name: 'fake', baseURL: model.url, fetch: resilientFetch() }).chatModel('fake-1')
+  const result = streamText({ model: slow, prompt: 'hi', abortSignal: stop.signal })
+  for await (const part of result.fullStream) if (part.type === 'text-delta') stop.abort()
+  await model.untilAbandoned(1)
+  assert.equal(model.requests.length, 1)
+})
+
+test('a tool call of the ai package is whole when it arrives', async (t) => {
+  const model = await started(t, [
+    [head(), role, callStart('c', 'bash', '{"comm'), rst],
+    toolAnswer('bash', '{"command":"ls"}'),
+  ])
+  const bash = tool({ inputSchema: jsonSchema(TOOLS[0].function.parameters as never) }) as Tool
+  const result = streamText({ model: compatible(model.url), prompt: 'hi', tools: { bash }, maxRetries: 0 })
+  const calls = await result.toolCalls
+  assert.deepEqual(
+    calls.map(({ input }) => input),
+    [{ command: 'ls' }],
+  )
+})
+
 for (const [what, broken] of [
   ['a reset', [rst]],
+  ['a close', [fin]],
+  ['a close after the headers', [head(), fin]],
+  ['a clean early end', [head(), messageStart, lastChunk]],
+  ['a server that never answers', [silence]],
+  ['status 500', json(500, {})],
+  ['status 429', json(429, {}, { 'retry-after-ms': '1' })],
+  ['a malformed line', [head(), messageStart, frame('{oops'), silence]],
+  ['a cut tool_use', [...toolMessage('bash', '{"command":"ls"}').slice(0, 5), rst]],
   ['a break after message_start', [head(), messageStart, rst]],
   ['an overloaded error', [head(), messageStart, errorEvent('overloaded_error', 'x'), lastChunk]],
   ['status 529', json(529, { type: 'error', error: { type: 'overloaded_error', message: 'x' } })],
@@ -204,4 +266,56 @@ test('a tool call of the openai package is whole when it arrives', async (t) => 
   const final = await stream.finalChatCompletion()
   const [call] = final.choices[0]?.message.tool_calls ?? []
   assert.deepEqual(call?.type === 'function' ? call.function.arguments : undefined, '{"command":"ls"}')
+})
+
+const MESSAGE = { model: 'm', max_tokens: 9, messages: [...MESSAGES] }
+
+test('the anthropic package gets an answer in one piece after faults', async (t) => {
+  const content = [{ type: 'text', text: 'Hello' }]
+  const whole = { id: 'm', type: 'message', role: 'assistant', model: 'm', content, stop_reason: 'end_turn', usage: {} }
+  const model = await started(t, [[rst], json(503, {}), json(200, whole)])
+  const got = await anthropic(model.url).messages.create(MESSAGE)
+  assert.deepEqual(
+    got.content.map((block) => (block.type === 'text' ? block.text : block.type)),
+    ['Hello'],
+  )
+})
+
+test('the anthropic package does not multiply tries that were made already', async (t) => {
+  const model = await started(t, [json(529, { type: 'error', error: { type: 'overloaded_error', message: 'x' } })])
+  await assert.rejects(anthropic(model.url).messages.create({ ...MESSAGE, stream: true }), { status: 529 })
+  assert.equal(model.requests.length, 3)
+})
+
+test('a genuine 4xx reaches the anthropic package untouched, once', async (t) => {
+  const model = await started(t, [
+    json(400, { type: 'error', error: { type: 'invalid_request_error', message: 'own' } }),
+  ])
+  await assert.rejects(anthropic(model.url).messages.create({ ...MESSAGE, stream: true }), {
+    status: 400,
+    message: /own/,
+  })
+  assert.equal(model.requests.length, 1)
+})
+
+test('an abort of the anthropic package reaches the server', async (t) => {
+  const model = await started(t, [[head(), messageStart, textBlock(0), blockText(0, 'Hel'), silence]])
+  const client = new Anthropic({ baseURL: model.url.replace(/\/v1$/, ''), apiKey: 'k', fetch: resilientFetch() })
+  const stream = client.messages.stream(MESSAGE)
+  stream.on('text', () => stream.abort())
+  await assert.rejects(stream.finalMessage(), Anthropic.APIUserAbortError)
+  await model.untilAbandoned(1)
+  assert.equal(model.requests.length, 1)
+})
+
+test('a tool call of the anthropic package is whole when it arrives', async (t) => {
+  const model = await started(t, [
+    [...toolMessage('bash', '{"command":"ls"}').slice(0, 5), rst],
+    toolMessage('bash', '{"command":"ls"}'),
+  ])
+  const final = await anthropic(model.url).messages.stream(MESSAGE).finalMessage()
+  assert.deepEqual(
+    final.content.map((block) => (block.type === 'tool_use' ? block.input : block.type)),
+    [{ command: 'ls' }],
+  )
 })

@@ -1,0 +1,149 @@
+/** What proves that an answer is complete, by the protocol and by the profile of its server. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { PROFILE_NAMES, type ProfileName } from '../src/index.ts'
+import { ask } from './collect.ts'
+import { GOOD, GOOD_CALL, play } from './play.ts'
+import {
+  type Act,
+  answer,
+  callStart,
+  done,
+  fin,
+  finish,
+  forever,
+  head,
+  lastChunk,
+  type Play,
+  raw,
+  role,
+  rst,
+  silence,
+  startFakeModel,
+  text,
+  usage,
+} from './fake-model.ts'
+
+// ---- whole, but not over ----
+
+const ENDS: readonly (readonly [string, Act])[] = [
+  ['reset', rst],
+  ['closed', fin],
+  ['ended cleanly', lastChunk],
+]
+
+test('whole tool calls in an answer that broke before its end are not released, but asked for again', async () => {
+  const got = await play([[head(), role, callStart('c0', 'bash', '{"command":"rm -rf build"}'), rst], GOOD_CALL])
+  assert.deepEqual(
+    got.calls.map(({ arguments: args }) => args),
+    [{ command: 'ls' }],
+  )
+  assert.equal(got.failed.length, 1)
+})
+
+for (const [how, end] of [...ENDS, ['silent', silence]] as const) {
+  test(`a stream ${how} after its finish reason has said everything and is kept`, async () => {
+    const got = await play([[head(), role, text('Hello'), finish('stop'), end]])
+    assert.equal(got.text, 'Hello')
+    assert.equal(got.done?.proven, true)
+    assert.equal(got.requests.length, 1)
+    assert.equal(got.done?.usage.outputTokens.quality, 'estimated')
+    assert.deepEqual(got.done?.usage.inputTokens, { value: null, quality: 'unknown' })
+  })
+}
+
+test('pings after the finish reason do not hold the answer open', async () => {
+  const got = await play([[head(), role, text('Hello'), finish('stop'), forever(raw(': ping\n\n'), 100)]])
+  assert.equal(got.text, 'Hello')
+})
+
+test('usage that comes after the finish reason is counted', async () => {
+  const got = await play([[head(), role, text('Hello'), finish('stop'), usage(3, 4), lastChunk]])
+  assert.deepEqual(got.done?.usage.outputTokens, { value: 4, quality: 'known' })
+})
+
+// ---- proof by profile ----
+
+const DONE_ONLY: Play = [head(), role, text('Hello'), done, lastChunk]
+
+test('[DONE] without a finish reason is an answer for a generic server, and is marked unproven', async (t) => {
+  const model = await startFakeModel([DONE_ONLY])
+  t.after(() => model.close())
+  const got = await ask(model.url, { profile: 'generic' })
+  assert.equal(got.text, 'Hello')
+  assert.equal(got.done?.proven, false)
+})
+
+test('[DONE] without a finish reason is not an answer from OpenAI, which always gives one', async (t) => {
+  const model = await startFakeModel([DONE_ONLY, GOOD])
+  t.after(() => model.close())
+  const got = await ask(model.url, { profile: 'openai' })
+  assert.equal(got.text, 'Hello world')
+  assert.equal(got.failed[0]?.fault.category, 'model_stream_incomplete')
+})
+
+test('whole calls before [DONE] are released although no finish reason came', async (t) => {
+  const call = [head(), role, callStart('c1', 'bash', '{"command":"ls"}'), done, lastChunk]
+  const model = await startFakeModel([call])
+  t.after(() => model.close())
+  const got = await ask(model.url, { profile: 'generic' })
+  assert.deepEqual(
+    got.calls.map(({ arguments: args }) => args),
+    [{ command: 'ls' }],
+  )
+  assert.equal(got.done?.proven, true)
+})
+
+test('a server that never says that it has finished needs a lenient profile, and is marked unproven there', async (t) => {
+  const bare: Play = [head(), role, text('Hello'), lastChunk]
+  const model = await startFakeModel([bare])
+  t.after(() => model.close())
+  const lenient = await ask(model.url, { profile: 'ollama' })
+  assert.equal(lenient.text, 'Hello')
+  assert.equal(lenient.done?.proven, false)
+  const strict = await ask(model.url, { profile: 'vllm' }, { policy: { attemptsMax: 2 } })
+  assert.equal(strict.fault?.fault.category, 'model_stream_incomplete')
+})
+
+test('a lenient profile does not release calls from an answer that just ended', async (t) => {
+  const bare: Play = [head(), role, callStart('c1', 'bash', '{"command":"ls"}'), lastChunk]
+  const model = await startFakeModel([bare, GOOD_CALL])
+  t.after(() => model.close())
+  const got = await ask(model.url, { profile: 'ollama' })
+  assert.equal(got.failed[0]?.fault.category, 'model_stream_incomplete')
+  assert.equal(got.calls.length, 1)
+})
+
+/** [DONE] without a finish reason, and a clean end without either, as each server means them. */
+const ENDS_MEAN: Readonly<Record<ProfileName, readonly [done: 'taken' | 'refused', end: 'taken' | 'refused']>> = {
+  generic: ['taken', 'refused'],
+  openai: ['refused', 'refused'],
+  anthropic: ['refused', 'refused'],
+  vllm: ['refused', 'refused'],
+  sglang: ['refused', 'refused'],
+  'llama-cpp': ['refused', 'refused'],
+  ollama: ['taken', 'taken'],
+  deepseek: ['refused', 'refused'],
+  mistral: ['refused', 'refused'],
+  openrouter: ['taken', 'refused'],
+}
+
+for (const profile of PROFILE_NAMES) {
+  const [marker, end] = ENDS_MEAN[profile]
+  for (const [what, acts, means] of [
+    ['[DONE] without a finish reason', [done, lastChunk], marker],
+    ['a clean end without anything', [lastChunk], end],
+  ] as const) {
+    test(`${profile}: ${what} is ${means}`, async () => {
+      const bare: Play = [head(), role, text('Hello world'), ...acts]
+      const got = await play([bare, answer('Howdy')], { profile, api: 'openai-chat' }, { policy: { attemptsMax: 2 } })
+      if (means === 'taken') {
+        assert.deepEqual([got.text, got.done?.proven, got.requests.length], ['Hello world', false, 1])
+        return
+      }
+      assert.equal(got.failed[0]?.fault.category, 'model_stream_incomplete')
+      const kept = got.failed[0]?.action === 'resume' ? 'Hello world' : ''
+      assert.deepEqual([got.text, got.done?.proven], [`${kept}Howdy`, true])
+    })
+  }
+}

@@ -1,0 +1,77 @@
+/** A call is released whole, parsed and proven, or not at all. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ask } from './collect.ts'
+import { GOOD_CALL, play } from './play.ts'
+import { type Act, callMore, callStart, done, finish, head, lastChunk, role, startFakeModel } from './fake-model.ts'
+
+const CUT_CALLS: readonly (readonly [string, readonly Act[], string])[] = [
+  ['cut arguments', [callStart('c', 'bash', '{"command":"rm -r'), finish('tool_calls')], 'tool_calls'],
+  ['arguments cut by the length limit', [callStart('c', 'bash', '{"command":"rm'), finish('length')], 'length'],
+  ['a missing required parameter', [callStart('c', 'bash', '{"cmd":"ls"}'), finish('tool_calls')], 'tool_calls'],
+  ['arguments that are no object', [callStart('c', 'bash', '"ls"'), finish('tool_calls')], 'tool_calls'],
+  ['no name', [callStart('c', '', '{"command":"ls"}'), finish('tool_calls')], 'tool_calls'],
+  [
+    'one whole and one cut call',
+    [callStart('a', 'now', '{}'), callStart('b', 'bash', '{"c', 1), finish('stop')],
+    'stop',
+  ],
+  ['a finish reason for calls and none there', [finish('tool_calls')], 'tool_calls'],
+]
+
+for (const [what, acts] of CUT_CALLS) {
+  test(`an answer with ${what} is asked for again and never run`, async () => {
+    const got = await play([[head(), role, ...acts, done, lastChunk], GOOD_CALL])
+    assert.equal(got.failed[0]?.fault.category, 'tool_call_truncated')
+    assert.deepEqual(
+      got.calls.map(({ arguments: args }) => args),
+      [{ command: 'ls' }],
+    )
+  })
+}
+
+test('a call that stays cut ends in tool_call_truncated, after all tries', async (t) => {
+  const model = await startFakeModel([
+    [head(), role, callStart('c', 'bash', '{"com'), finish('tool_calls'), done, lastChunk],
+  ])
+  t.after(() => model.close())
+  const got = await ask(model.url, {}, { policy: { attemptsMax: 3 } })
+  assert.equal(got.fault?.fault.category, 'tool_call_truncated')
+  assert.equal(model.requests.length, 3)
+})
+
+test('a tool without required parameters may be called with no arguments at all', async () => {
+  const got = await play([[head(), role, callStart('c', 'now'), finish('tool_calls'), done, lastChunk]])
+  assert.deepEqual(
+    got.calls.map(({ arguments: args }) => args),
+    [{}],
+  )
+})
+
+test('parallel calls keep their order, and calls that share an index are told apart by id', async () => {
+  const same = [callStart('a', 'bash', '{"command":"1"}'), callStart('b', 'bash', '{"command":"2"}')]
+  const woven = [
+    callStart('a', 'bash', '{"comm', 0),
+    callStart('b', 'bash', '{"comma', 1),
+    callMore('and":"1"}', 0),
+    callMore('nd":"2"}', 1),
+  ]
+  for (const acts of [same, woven]) {
+    const got = await play([[head(), role, ...acts, finish('tool_calls'), done, lastChunk]])
+    assert.deepEqual(
+      got.calls.map(({ callId, arguments: args }) => [callId, args['command']]),
+      [
+        ['a', '1'],
+        ['b', '2'],
+      ],
+    )
+  }
+})
+
+test('calls without an id, or with the same one twice, get ids of their own', async () => {
+  const acts = [callStart('', 'now', '{}', 0), callStart('x', 'now', '{}', 1), callStart('x', 'now', '{}', 2)]
+  const got = await play([[head(), role, ...acts, finish('tool_calls'), done, lastChunk]])
+  const ids = got.calls.map(({ callId }) => callId)
+  assert.equal(new Set(ids).size, 3)
+  assert.equal(ids.includes(''), false)
+})
