@@ -71,7 +71,8 @@ export class ActiveRun {
     this.#startedMs = clock.now()
     this.#startedAt = new Date(clock.epoch()).toISOString()
     const given = { ...spec.env, ...launch.env }
-    this.#redactor = makeRedactor(given)
+    const env = spec.inheritEnv ? { ...process.env, ...given } : given
+    this.#redactor = makeRedactor({ given, inherited: spec.inheritEnv ? process.env : {} })
     this.#collector = collectDiagnostics({
       redactor: this.#redactor,
       now: clock.now,
@@ -84,7 +85,7 @@ export class ActiveRun {
     const command = {
       runId: ids.runId,
       args: launch.args ?? spec.args,
-      env: spec.inheritEnv ? { ...process.env, ...given } : given,
+      env,
     }
     this.#vigil = new Vigil({
       spec,
@@ -200,7 +201,7 @@ export class ActiveRun {
       case 'termination-error': {
         const { name, message: said, stack } = message.error
         const lines = stack === null ? null : this.#redactor(stack)
-        this.#terminationError = { name, message: this.#redactor(said), stack: lines }
+        this.#terminationError = { name: this.#redactor(name), message: this.#redactor(said), stack: lines }
       }
     }
   }

@@ -22,7 +22,7 @@ export function sweepOrphans(stateDir: string): readonly Swept[] {
       rmSync(file, { force: true }) // unreadable, or from before the last boot: nobody of it can be alive
       continue
     }
-    if (readProcess(note.owner.pid)?.startTime === note.owner.startTime) continue // I2
+    if (isAlive(note.owner)) continue // I2
     for (const entry of livingProcesses()) {
       const listed = note.children.some((child) => child.pid === entry.pid && child.startTime === entry.startTime)
       if (!listed && !hasMark(entry.pid, SUPERVISOR_MARK, note.supervisorId)) continue // I1
@@ -69,6 +69,15 @@ function writeNote(stateDir: string, leaders: readonly Leader[]): void {
     renameSync(`${file}.new`, file)
   } catch {
     // The reaper is still there; the note is the second net only.
+    removeLeftover(`${file}.new`)
+  }
+}
+
+function removeLeftover(file: string): void {
+  try {
+    rmSync(file, { force: true })
+  } catch {
+    // The folder is none, or not ours: then nothing was left there.
   }
 }
 
@@ -94,13 +103,22 @@ function notesIn(stateDir: string): readonly string[] {
 
 function readNote(file: string): Note | undefined {
   try {
-    const note = JSON.parse(readFileSync(file, 'utf8')) as Partial<Note>
-    const whole =
-      typeof note.supervisorId === 'string' && note.supervisorId.length >= 16 && Array.isArray(note.children)
-    return whole && typeof note.owner?.pid === 'number' ? (note as Note) : undefined
+    const note = JSON.parse(readFileSync(file, 'utf8')) as Partial<Note> | null
+    if (typeof note?.supervisorId !== 'string' || note.supervisorId.length < 16) return undefined
+    if (!isIdentity(note.owner) || !Array.isArray(note.children)) return undefined
+    return { ...(note as Note), children: note.children.filter(isIdentity) }
   } catch {
     return undefined // cut short by a crash or not ours; it is removed
   }
+}
+
+const isIdentity = (value: unknown): value is Identity =>
+  typeof value === 'object' && value !== null && Number.isInteger((value as Partial<Identity>).pid)
+
+/** Where its start time could not be noted, its pid has to do: it errs towards leaving things alone. */
+function isAlive(owner: Identity): boolean {
+  const now = readProcess(owner.pid)
+  return now !== undefined && (owner.startTime == null || owner.startTime === now.startTime)
 }
 
 function bootId(): string {

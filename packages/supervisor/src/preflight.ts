@@ -4,6 +4,7 @@
  *
  * I1  Undefined means only "no reason found": the start itself may still fail, and `startFailure` reads that error.
  */
+import { describeCause } from '@breakfall/faults'
 import { constants } from 'node:fs'
 import { access, open, readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
@@ -15,6 +16,7 @@ export const START_REASONS = [
   'wrong_architecture',
   'cwd_missing',
   'cwd_not_directory',
+  'cwd_forbidden',
   'argument_too_long',
   'resources',
   'other',
@@ -52,24 +54,32 @@ export function startFailure(error: unknown, command: string): StartFailure {
       return { reason: 'wrong_architecture', detail: `${command} is for another kind of computer, or damaged` }
     case 'E2BIG':
       return { reason: 'argument_too_long', detail: 'its arguments and environment are longer than the system allows' }
-    case 'EAGAIN':
-    case 'ENOMEM':
-    case 'EMFILE':
-    case 'ENFILE':
-      return { reason: 'resources', detail: `this machine has no room for another process (${code})` }
     default:
+      if (RESOURCES.has(code)) {
+        return { reason: 'resources', detail: `this machine has no room for another process (${code})` }
+      }
       return { reason: 'other', detail: error instanceof Error ? error.message : String(error) }
   }
 }
 
+/** The same for an error of the caller's hook that comes before the start. */
+export function hookFailure(error: unknown): StartFailure {
+  const isResources = RESOURCES.has((error as NodeJS.ErrnoException | undefined)?.code ?? '')
+  return { reason: isResources ? 'resources' : 'other', detail: describeCause(error) }
+}
+
 // ---- details, in the order they are used above ----
+
+const RESOURCES: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE']) // a crowded machine empties again
 
 async function folderFailure(cwd: string): Promise<StartFailure | undefined> {
   try {
-    if ((await stat(cwd)).isDirectory()) return undefined
-    return { reason: 'cwd_not_directory', detail: `${cwd} is not a folder` }
+    if (!(await stat(cwd)).isDirectory()) return { reason: 'cwd_not_directory', detail: `${cwd} is not a folder` }
+    await access(cwd, constants.X_OK)
+    return undefined
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
+    if (code === 'EACCES') return { reason: 'cwd_forbidden', detail: `${cwd} may not be entered` }
     if (code === 'ENOTDIR') return { reason: 'cwd_not_directory', detail: `${cwd} is not a folder` }
     return { reason: 'cwd_missing', detail: `there is no folder ${cwd}` }
   }
@@ -152,9 +162,11 @@ const MACHINES: Readonly<Record<string, readonly number[]>> = {
 function isForeign(head: Buffer): boolean {
   const magic = head.subarray(0, 4).toString('latin1')
   if (magic === '\x7fELF') {
-    if (process.platform !== 'linux' || head.length < 20) return true
-    const machine = head[5] === 2 ? head.readUInt16BE(18) : head.readUInt16LE(18)
-    return MACHINES[process.arch]?.includes(machine) === false
+    if (process.platform !== 'linux' || head.length < 64) return true
+    const isBig = head[5] === 2
+    const word = (at: number): number => (isBig ? head.readUInt16BE(at) : head.readUInt16LE(at))
+    const segments = word(head[4] === 2 ? 56 : 44) // none: then the kernel does not run it, and `sh` would try
+    return segments === 0 || MACHINES[process.arch]?.includes(word(18)) === false
   }
   const isMachO = ['\xcf\xfa\xed\xfe', '\xce\xfa\xed\xfe', '\xca\xfe\xba\xbe', '\xfe\xed\xfa\xcf'].includes(magic)
   if (isMachO) return process.platform !== 'darwin'

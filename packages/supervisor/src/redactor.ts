@@ -1,13 +1,22 @@
 /**
- * Takes secrets out of what a child printed. Beside the shapes that `redact` knows: the values that we gave the child
- * ourselves under names that sound secret, and private keys that are printed over many lines.
+ * Takes secrets out of what a child printed. Beside the shapes that `redact` knows: the values that the child was given, or
+ * has inherited from us, under names that sound secret, and private keys that are printed over many lines.
  */
 import { redact } from '@breakfall/faults'
 
 export type Redactor = (text: string) => string
 
-export function makeRedactor(env: Readonly<Record<string, string>> = {}): Redactor {
-  const secrets = secretsOf(env)
+export type Environments = {
+  /** What the spec names. */
+  readonly given?: Readonly<Record<string, string>>
+  /** What came with our own environment. */
+  readonly inherited?: Readonly<Record<string, string | undefined>>
+}
+
+export function makeRedactor({ given = {}, inherited = {} }: Environments = {}): Redactor {
+  const secrets = [...secretsOf(given, isSecret), ...secretsOf(inherited, isInheritedSecret)].toSorted(
+    (a, b) => b.length - a.length, // the longest first: one secret may contain another
+  )
   return (text) => {
     let out = text
     for (const secret of secrets) out = out.replaceAll(secret, GONE)
@@ -40,9 +49,16 @@ const KEY_LINES_MAX = 120 // an RSA key of 16,384 bits has about as many
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|DSN|PRIVATE/i
 const SECRET_CHARS_MIN = 6 // shorter values ("1", "true") would blacken innocent text
 
-function secretsOf(env: Readonly<Record<string, string>>): readonly string[] {
-  return Object.entries(env)
-    .filter(([name, value]) => SECRET_NAME.test(name) && value.length >= SECRET_CHARS_MIN)
-    .map(([, value]) => value)
-    .toSorted((a, b) => b.length - a.length) // the longest first: one secret may contain another
+const isSecret = (value: string): boolean => value.length >= SECRET_CHARS_MIN
+
+/** Nobody chose these names for us: SSH_AUTH_SOCK, TOKENIZERS_PARALLELISM and paths are no secrets. */
+const isInheritedSecret = (value: string): boolean => isSecret(value) && !/^[/~.]|^(?:disabled|enabled)$/i.test(value)
+
+function secretsOf(
+  env: Readonly<Record<string, string | undefined>>,
+  holds: (value: string) => boolean,
+): readonly string[] {
+  return Object.entries(env).flatMap(([name, value]) =>
+    value !== undefined && SECRET_NAME.test(name) && holds(value) ? [value] : [],
+  )
 }

@@ -199,6 +199,7 @@ const START_ADVICE: Readonly<Record<StartReason, string>> = {
   wrong_architecture: 'Install the build for this computer.',
   cwd_missing: 'Create the folder, or correct the path.',
   cwd_not_directory: 'Give a folder to start it in.',
+  cwd_forbidden: 'Allow it to be entered (chmod +x), or give another folder.',
   argument_too_long: 'Pass long values by a file instead.',
   resources: 'End other processes or raise the limits, then start it again.',
   other: 'Correct that, then start it again.',
@@ -267,7 +268,7 @@ function planned(plan: RestartPlan | undefined): string {
   if (plan === undefined || plan.decision === 'none') return ''
   if (plan.decision === 'restart') return ` It is started again in ${duration(plan.delayMs ?? 0)}.`
   return plan.because === 'crash_loop'
-    ? ` It failed ${plan.windowCount} times in a short time, so it is not started again by itself.`
+    ? ` It failed ${plan.windowCount === 1 ? 'once' : `${plan.windowCount} times in a short time`}, so it is not started again by itself.`
     : ' It is not started again until that is mended.'
 }
 

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { Fault, type FieldError } from '@breakfall/faults'
 import { type Clock, systemClock } from './clock.ts'
 import type { JudgedReport } from './report.ts'
-import { specErrors } from './spec-errors.ts'
+import { launchErrors, specErrors } from './spec-errors.ts'
 
 /** Proof that the child can serve. Where a port is asked, it must be *our* process that listens there. */
 export type Ready =
@@ -108,9 +108,9 @@ export function resolveSpec(input: SuperviseSpec): ResolvedSpec {
   return {
     ...input,
     name: input.name ?? path.basename(input.command),
-    args: input.args ?? [],
+    args: [...(input.args ?? [])],
     cwd: path.resolve(input.cwd ?? '.'),
-    env: input.env ?? {},
+    env: { ...input.env },
     inheritEnv: input.inheritEnv ?? true,
     ready: input.ready ?? { kind: 'spawned' },
     oneshot: input.oneshot ?? false,
@@ -123,6 +123,15 @@ export function resolveSpec(input: SuperviseSpec): ResolvedSpec {
 }
 
 export function refuse(errors: readonly FieldError[]): never {
-  const said = errors.map((error) => `${error.field} must be ${error.expected}, got ${error.got}`).join('; ')
-  throw new Fault('invalid_request', { error: `the process cannot be supervised: ${said}`, errors })
+  throw new Fault('invalid_request', { error: `the process cannot be supervised: ${listed(errors)}`, errors })
 }
+
+/** What the caller's hook gave for this run. Throws where it is not what was asked for. */
+export function checkedLaunch(launched: unknown): Launch {
+  const errors = launchErrors(launched)
+  if (errors.length > 0) throw new Fault('invalid_request', { error: listed(errors), errors })
+  return (launched ?? {}) as Launch
+}
+
+const listed = (errors: readonly FieldError[]): string =>
+  errors.map((error) => `${error.field} must be ${error.expected}, got ${error.got}`).join('; ')

@@ -10,18 +10,18 @@
  * I4  Whether to try again is `decide`'s, through RestartPolicy.
  */
 import { randomUUID } from 'node:crypto'
-import { describeCause, Fault } from '@breakfall/faults'
+import { Fault } from '@breakfall/faults'
 import { ActiveRun, type JudgedRun } from './active-run.ts'
 import { pause, unlessAborted } from './clock.ts'
 import { type Dropped, EventStream } from './event-stream.ts'
 import { callHook } from './hooks.ts'
 import { InFlight, type InFlightRequest, type RequestInit } from './in-flight.ts'
 import { noteEnd, noteStart } from './orphans.ts'
-import { preflight, type StartFailure } from './preflight.ts'
+import { hookFailure, preflight, type StartFailure } from './preflight.ts'
 import { type ExitReport, faultOf, type JudgedReport, judge, NO_FACTS, type RestartPlan, sentence } from './report.ts'
 import { type GiveUpReason, RestartPolicy } from './restart-policy.ts'
 import type { ChildEvent, ChildState, Supervised } from './supervised.ts'
-import { type Launch, type ResolvedSpec, resolveSpec, type SuperviseSpec } from './spec.ts'
+import { checkedLaunch, type Launch, type ResolvedSpec, resolveSpec, type SuperviseSpec } from './spec.ts'
 
 /** Refuses a bad spec at once, with the field named. Starts nothing yet. */
 export function supervise(spec: SuperviseSpec): Supervised {
@@ -196,9 +196,9 @@ class Supervisor implements Supervised {
     let launch: Launch
     try {
       const asked = spec.launch?.({ runId, attempt: this.#policy.inARow + 1 })
-      launch = (await unlessAborted(asked, this.#wake.signal)) ?? {}
+      launch = checkedLaunch(await unlessAborted(asked, this.#wake.signal))
     } catch (error) {
-      return this.#unstarted(runId, { reason: 'other', detail: describeCause(error) }, error)
+      return this.#unstarted(runId, hookFailure(error), error)
     }
     const given = { ...spec.env, ...launch.env }
     const env = spec.inheritEnv ? { ...process.env, ...given } : given

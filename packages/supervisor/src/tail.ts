@@ -2,6 +2,7 @@
  * Keeps the first and the last lines of a stream: the first say how it started, the last how it ended.
  *
  * I1  Bounded in lines and in characters, whatever comes.
+ * I2  In the order of their coming, and every byte is kept or counted.
  */
 import type { Line } from './lines.ts'
 import { keyBlockFilter, type Redactor } from './redactor.ts'
@@ -15,7 +16,7 @@ export const TAIL_LIMITS = {
 export class Tail {
   readonly #withoutKeys = keyBlockFilter()
   readonly #first: string[] = []
-  readonly #last: string[] = []
+  readonly #last: Kept[] = []
   #next = 0 // where the ring of last lines is written next
   #chars = 0
   #lines = 0
@@ -25,7 +26,8 @@ export class Tail {
     const text = this.#withoutKeys(line.text)
     this.#lines += 1
     this.#droppedBytes += line.droppedBytes
-    if (this.#first.length < TAIL_LIMITS.firstLinesMax && this.#chars + text.length <= TAIL_LIMITS.charsMax / 4) {
+    const isFull = this.#first.length === TAIL_LIMITS.firstLinesMax || this.#last.length > 0 // I2
+    if (!isFull && this.#chars + text.length <= TAIL_LIMITS.charsMax / 4) {
       this.#first.push(text)
       this.#chars += text.length
       return
@@ -46,23 +48,32 @@ export class Tail {
   text(redactor: Redactor): readonly string[] {
     const last = [...this.#last.slice(this.#next), ...this.#last.slice(0, this.#next)]
     const left = this.#lines - this.#first.length - last.length
-    return [...this.#first, ...(left > 0 ? [`… ${left} lines left out …`] : []), ...last].map(redactor)
+    return [...this.#first, ...(left > 0 ? [`… ${left} lines left out …`] : []), ...last.map(({ text }) => text)].map(
+      redactor,
+    )
   }
 
   #replaceOldest(text: string): void {
-    const kept = text.length > LAST_LINE_CHARS_MAX ? cut(text) : text // I1
+    const fresh = text.length > LAST_LINE_CHARS_MAX ? cut(text) : { text, bytes: Buffer.byteLength(text) } // I1
+    this.#droppedBytes += Buffer.byteLength(text) - fresh.bytes // I2
     if (this.#last.length < TAIL_LIMITS.lastLinesMax) {
-      this.#last.push(kept)
+      this.#last.push(fresh)
       return
     }
-    this.#droppedBytes += Buffer.byteLength(this.#last[this.#next] ?? '')
-    this.#last[this.#next] = kept
+    this.#droppedBytes += this.#last[this.#next]?.bytes ?? 0 // I2
+    this.#last[this.#next] = fresh
     this.#next = (this.#next + 1) % TAIL_LIMITS.lastLinesMax
   }
 }
 
 // ---- details ----
 
+/** A line, and how many bytes of the child's own are in it. */
+type Kept = { readonly text: string; readonly bytes: number }
+
 const LAST_LINE_CHARS_MAX = Math.floor((TAIL_LIMITS.charsMax * 3) / 4 / TAIL_LIMITS.lastLinesMax)
 
-const cut = (text: string): string => `${text.slice(0, LAST_LINE_CHARS_MAX - 300)} … ${text.slice(-296)}`
+function cut(text: string): Kept {
+  const [head, tail] = [text.slice(0, LAST_LINE_CHARS_MAX - 300), text.slice(-296)]
+  return { text: `${head} … ${tail}`, bytes: Buffer.byteLength(head) + Buffer.byteLength(tail) }
+}

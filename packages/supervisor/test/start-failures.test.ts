@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import { after, before, describe, it } from 'node:test'
-import { type ChildEvent, supervise, type SuperviseSpec } from '../src/index.ts'
+import { type ChildEvent, type Launch, supervise, type SuperviseSpec } from '../src/index.ts'
 import { faultBy, program } from './child-fixture.ts'
 
 let folder = ''
@@ -74,6 +76,27 @@ const CASES: readonly [string, () => SuperviseSpec, string, RegExp][] = [
     'wrong_architecture',
     /another kind of computer/,
   ],
+  [
+    'a binary that was cut off',
+    () => ({ command: file('cutoff', elf({ x64: 62, arm64: 183, arm: 40, s390x: 22 }[process.arch as string] ?? 0)) }),
+    'wrong_architecture',
+    /damaged/,
+  ],
+  ...(
+    [
+      ['args', { args: 'x' }, /launch\(\)\.args must be an array/],
+      ['one arg', { args: ['a', 5] }, /launch\(\)\.args\[1\] must be/],
+      ['env', { env: 5 }, /launch\(\)\.env must be/],
+      ['ready', { ready: { kind: 'magic' } }, /launch\(\)\.ready\.kind must be/],
+      ['field', { arguments: [] }, /launch\(\)\.arguments must be/],
+      ['kind of answer', 5, /launch\(\) must be an object/],
+    ] as const
+  ).map(([what, launched, said]): [string, () => SuperviseSpec, string, RegExp] => [
+    `a launch hook that gives a wrong ${what}`,
+    () => ({ command: 'true', launch: () => launched as Launch }),
+    'other',
+    said,
+  ]),
   ['a damaged binary', () => ({ command: file('cut', '\x7fELF\x02') }), 'wrong_architecture', /damaged/],
   [
     'arguments that are too long',
@@ -123,6 +146,38 @@ describe('a start that cannot work', () => {
     assert.equal(child.state.status, 'ready')
     await child.stop()
   })
+
+  it('because a hook found no descriptor is tried again', async () => {
+    let calls = 0
+    await using child = supervise({
+      command: program('prints-up-and-stays.sh'),
+      limits: { backoffMs: 1 },
+      launch: () => {
+        calls += 1
+        if (calls === 1) throw Object.assign(new Error('too many open files'), { code: 'EMFILE' })
+        return {}
+      },
+    })
+    const fault = await faultBy(child.start())
+    assert.deepEqual([fault.report.reason, fault.report.next], ['resources', 'restart'])
+    await child.ready()
+  })
+
+  it(
+    'because of a folder that may not be entered says so',
+    { skip: process.getuid?.() === 0 ? false : 'is run as root only' },
+    async () => {
+      const closed = path.join(folder, 'closed')
+      mkdirSync(path.join(closed, 'inner'), { recursive: true })
+      chmodSync(folder, 0o755)
+      chmodSync(closed, 0o700)
+      for (const cwd of [closed, path.join(closed, 'inner')]) {
+        const options = { uid: 65_534, gid: 65_534, cwd: '/' }
+        const { stdout } = await promisify(execFile)(process.execPath, [program('tries-a-folder.ts'), cwd], options)
+        assert.deepEqual(JSON.parse(stdout), ['cwd_forbidden', `${cwd} may not be entered`])
+      }
+    },
+  )
 
   it('also where a hook of the caller fails before it', async () => {
     const child = supervise({

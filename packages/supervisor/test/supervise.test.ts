@@ -149,6 +149,24 @@ describe('a child that fails', () => {
     }
   })
 
+  it('tells no secret that it has inherited, nor one in the name of its last words', async (t) => {
+    process.env['SERVICE_API_KEY'] = 'correct-horse-battery'
+    t.after(() => delete process.env['SERVICE_API_KEY'])
+    const words = `{"type":"termination-error","name":"$SERVICE_API_KEY","message":"no"}`
+    await using child = supervise({
+      command: 'sh',
+      args: [
+        '-c',
+        `echo "key $SERVICE_API_KEY" >&2; printf '%s' '${words}' | sed "s/[$]SERVICE_API_KEY/$SERVICE_API_KEY/" >&3; exit 1`,
+      ],
+      limits: { ...QUICK, failuresMax: 1 },
+    })
+    await child.start()
+    const { report } = await untilState(child, 'given_up')
+    assert.deepEqual(report.stderrTail, ['key [redacted]'])
+    assert.equal(report.terminationError?.name, '[redacted]')
+  })
+
   it('may still be explained by a grandchild after it has gone', async () => {
     await using child = supervise({
       command: program('prints-late.sh'),

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Tail } from '../src/tail.ts'
+
+const asIs = (text: string): string => text
+const LEFT_OUT = /lines left out/
+
+describe('the tail of a stream', () => {
+  it('keeps its lines in their order, also where long ones filled its head early', () => {
+    const tail = new Tail()
+    const lines = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(20_000))
+    for (const text of [...lines, 'last']) tail.push({ text, droppedBytes: 0 })
+    assert.equal(
+      tail
+        .text(asIs)
+        .map((line) => line[0])
+        .join(''),
+      'abcdl',
+    )
+  })
+
+  it('keeps or counts every byte, those cut out of a long line too', () => {
+    for (const [count, length] of [
+      [300, 5_000],
+      [200, 1_536],
+      [500, 1_600],
+      [3, 20_000],
+    ] as const) {
+      const tail = new Tail()
+      for (let line = 0; line < count; line += 1) tail.push({ text: 'é'.repeat(length / 2), droppedBytes: 0 })
+      const lines = tail.text(asIs).filter((line) => !LEFT_OUT.test(line))
+      const kept = lines.reduce((sum, line) => sum + Buffer.byteLength(line.replace(' … ', '')), 0)
+      assert.equal(kept + tail.droppedBytes, count * length)
+    }
+  })
+})
