@@ -1,11 +1,12 @@
-/** The relay: what a client of either API holds after each fault, under each way of holding back. */
+/** The relay: what a client holds after each fault, before content and after it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { GOOD } from './play.ts'
+import { relayed } from './relayed.ts'
 import {
   type Act,
   answer,
   bytes,
-  callMore,
   callStart,
   done,
   fin,
@@ -14,19 +15,15 @@ import {
   head,
   json,
   lastChunk,
-  pause,
   type Play,
   role,
   rst,
   silence,
-  startFakeModel,
   text,
   thought,
-  toolAnswer,
 } from './fake-model.ts'
-import { relayed } from './relayed.ts'
 
-const GOOD = answer('Hello', ' world')
+// ---- before content ----
 
 test('a proper answer passes through frame by frame, with the headers of its server', async () => {
   const play: Play = [head(200, { 'x-request-id': 'req_7', 'openai-processing-ms': '12' }), ...GOOD.slice(1)]
@@ -173,202 +170,6 @@ test('a filtered answer is passed on as the server gave it, once', async () => {
   assert.equal(got.text, 'How')
   assert.equal(got.requests.length, 1)
   assert.match(got.body, /content_filter/)
-})
-
-// ---- tool calls ----
-
-const CALL = toolAnswer('bash', '{"command":"ls"}', [text('Let me')])
-const CALL_CUT: Play = [head(), role, text('Let me'), callStart('c1', 'bash'), callMore('{"comma'), rst]
-
-test('a tool call goes out when it is whole, after the text that came before it', async () => {
-  const got = await relayed([CALL])
-  assert.equal(got.text, 'Let me')
-  assert.deepEqual(got.calls, ['{"command":"ls"}'])
-})
-
-test('with hold tools, a call that broke off after text is healed from an identical beginning', async () => {
-  const got = await relayed([CALL_CUT, CALL])
-  assert.equal(got.text, 'Let me')
-  assert.deepEqual(got.calls, ['{"command":"ls"}'])
-  assert.equal(got.error, undefined)
-})
-
-test('with hold tools, nothing of a call that stays cut goes out', async () => {
-  const got = await relayed([CALL_CUT], { policy: { attemptsMax: 2 } })
-  assert.deepEqual(got.calls, [])
-  assert.equal(got.error?.code, 'model_stream_interrupted')
-  const cut: Play = [head(), role, callStart('c', 'bash', '{"com'), finish('length'), done, lastChunk]
-  const length = await relayed([cut], { policy: { attemptsMax: 2 } })
-  assert.equal(length.status, 502)
-  assert.equal(length.headers['x-breakfall-category'], 'tool_call_truncated')
-})
-
-test('with hold answer, every break heals and nothing is sent before the answer is whole', async () => {
-  const script = [[head(), role, text('Howdy'), rst], CALL_CUT, [head(), role, text('Hey'), lastChunk], GOOD]
-  const got = await relayed(script, { hold: 'answer' })
-  assert.equal(got.text, 'Hello world')
-  assert.equal(got.error, undefined)
-})
-
-test('with hold answer, an answer past the limit goes out as it comes', async () => {
-  const got = await relayed([answer('a'.repeat(600), 'b'.repeat(600), 'c')], { hold: 'answer', holdBytesMax: 1_000 })
-  assert.equal(got.text.length, 1_201)
-})
-
-test('with hold none, a call that broke off after it began ends in an error', async () => {
-  const got = await relayed([CALL_CUT, CALL], { hold: 'none' })
-  assert.equal(got.error?.code, 'model_stream_interrupted')
-  assert.equal(got.requests.length, 1)
-})
-
-// ---- tries spent, and refusals ----
-
-test("when tries are spent the client gets the server's own status and body, and is told not to try", async () => {
-  const body = { error: { message: 'boom', type: 'server_error', own: true } }
-  const got = await relayed([json(500, body, { 'x-request-id': 'req_1' })], { policy: { attemptsMax: 3 } })
-  assert.equal(got.status, 500)
-  assert.deepEqual(JSON.parse(got.body), body)
-  assert.equal(got.headers['x-should-retry'], 'false')
-  assert.equal(got.headers['x-breakfall-category'], 'model_server_error')
-  assert.equal(got.headers['x-request-id'], 'req_1')
-  assert.equal(got.requests.length, 3)
-})
-
-test('a genuine 4xx passes through untouched, once', async () => {
-  const body = { error: { message: 'bad', type: 'invalid_request_error' } }
-  const got = await relayed([json(400, body)])
-  assert.equal(got.status, 400)
-  assert.deepEqual(JSON.parse(got.body), body)
-  assert.equal(got.headers['x-should-retry'], undefined)
-  assert.equal(got.requests.length, 1)
-})
-
-for (const stream of [true, false]) {
-  test(`an error told with status 200 ${stream ? 'in a stream' : 'in one piece'} keeps its own words, under the status they mean`, async () => {
-    const error = { message: 'too long', type: 'invalid_request_error', param: null, code: 'context_length_exceeded' }
-    const play: Play = stream ? [head(), role, frame({ error }), lastChunk] : json(200, { error })
-    const got = await relayed([play], { body: { stream } })
-    assert.equal(got.status, 413)
-    assert.deepEqual(JSON.parse(got.body), { error })
-    assert.equal(got.headers['x-breakfall-category'], 'model_context_overflow')
-    assert.equal(got.requests.length, 1)
-  })
-}
-
-test('retry-after is passed on with the refusal', async () => {
-  const got = await relayed([json(429, { error: {} }, { 'retry-after': '3600' })])
-  assert.equal(got.status, 429)
-  assert.equal(got.headers['retry-after'], '3600')
-  assert.equal(got.headers['x-should-retry'], 'false')
-  assert.equal(got.requests.length, 1)
-})
-
-for (const [what, play, status, category] of [
-  ['nobody answers', [rst], 502, 'model_stream_interrupted'],
-  ['it only stalls', [silence], 504, 'model_stream_stalled'],
-] as const) {
-  test(`where ${what}, the client gets ${status} in the shape of its API`, async () => {
-    const got = await relayed([play], { policy: { attemptsMax: 2, headersMs: 40 } })
-    assert.equal(got.status, status)
-    const { error } = JSON.parse(got.body) as { error: { code: string; type: string; param: null } }
-    assert.deepEqual([error.code, error.type, error.param], [category, 'server_error', null])
-    assert.equal(got.headers['x-should-retry'], 'false')
-  })
-}
-
-test('a target that cannot be called at all is told, not thrown', async () => {
-  const got = await relayed([GOOD], { fallback: [] })
-  assert.equal(got.status, 200)
-  const { relayAnswer } = await import('../src/index.ts')
-  const request = { api: 'openai-chat', method: 'POST', search: '', headers: {}, body: Buffer.from('{}') } as const
-  for (const stream of [true, false]) {
-    let status = 0
-    const sink = {
-      head: (code: number) => (status = code),
-      write: () => true,
-      drained: () => Promise.resolve(),
-      end: () => undefined,
-    }
-    await relayAnswer({ ...request, json: { stream } }, [{ baseUrl: 'nonsense' }], sink)
-    assert.equal(status, 502)
-  }
-})
-
-test('a fallback is asked when the tries of the first are spent', async (t) => {
-  const spare = await startFakeModel([answer('spare')])
-  t.after(() => spare.close())
-  const fallback = [{ baseUrl: spare.url, model: 'spare-1', headers: { authorization: 'Bearer spare-key' } }]
-  const got = await relayed([json(503, {})], { policy: { attemptsMax: 2 }, fallback })
-  assert.equal(got.text, 'spare')
-  assert.equal(spare.requests[0]?.body['model'], 'spare-1')
-  assert.equal(spare.requests[0]?.headers['authorization'], 'Bearer spare-key')
-})
-
-// ---- the head and pings ----
-
-test('while it tries, the head goes out after the ping time, with pings, and retries are told in comments', async () => {
-  const slow: Play = [pause(150), ...json(500, {})]
-  const got = await relayed([slow, GOOD], { pingMs: 50 })
-  assert.equal(got.status, 200)
-  assert.equal(got.text, 'Hello world')
-  assert.ok(got.comments.includes('ping'))
-  assert.ok(got.comments.some((comment) => /^breakfall retry 2\/6 model_server_error in \d+ ms$/.test(comment)))
-})
-
-test('what fails after the head went out is told inside the stream', async () => {
-  const slow: Play = [pause(150), ...json(400, { error: { message: 'bad' } })]
-  const got = await relayed([slow], { pingMs: 50 })
-  assert.equal(got.status, 200)
-  assert.equal(got.error?.code, 'model_bad_request')
-})
-
-// ---- answers in one piece ----
-
-const WHOLE = {
-  id: 'x',
-  choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
-}
-
-test('an answer in one piece is passed on as it came, after faults that nobody saw', async () => {
-  const cut: Play = [
-    head(200, { 'content-type': 'application/json', 'transfer-encoding': '', 'content-length': '500' }),
-    rst,
-  ]
-  const got = await relayed([[rst], json(500, {}), cut, json(200, WHOLE, { 'x-request-id': 'r' })], {
-    body: { stream: false },
-  })
-  assert.equal(got.status, 200)
-  assert.deepEqual(JSON.parse(got.body), WHOLE)
-  assert.equal(got.headers['x-request-id'], 'r')
-  assert.equal(got.requests.length, 4)
-})
-
-test('a cut tool call in an answer in one piece is asked for again', async () => {
-  const call = (args: string): object => ({
-    choices: [
-      {
-        index: 0,
-        message: { tool_calls: [{ id: 'c', function: { name: 'bash', arguments: args } }] },
-        finish_reason: 'length',
-      },
-    ],
-  })
-  const got = await relayed([json(200, call('{"comm')), json(200, call('{"command":"ls"}'))], {
-    body: { stream: false },
-  })
-  assert.match(got.body, /command/)
-  assert.equal(got.requests.length, 2)
-})
-
-test('a server that answers a stream in one piece is turned into a stream', async () => {
-  const got = await relayed([json(200, WHOLE)])
-  assert.equal(got.text, 'Hello')
-  assert.equal(got.frames.at(-1)?.data, '[DONE]')
-})
-
-test('an answer in one piece may call itself something else than JSON', async () => {
-  const got = await relayed([json(200, WHOLE, { 'content-type': 'text/plain' })], { body: { stream: false } })
-  assert.deepEqual(JSON.parse(got.body), WHOLE)
 })
 
 // ---- rarer things ----

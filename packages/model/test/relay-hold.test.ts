@@ -1,0 +1,63 @@
+/** What the relay holds back: tool calls until they are proven, the whole answer, or nothing. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { GOOD } from './play.ts'
+import { relayed } from './relayed.ts'
+import {
+  answer,
+  callMore,
+  callStart,
+  done,
+  finish,
+  head,
+  lastChunk,
+  type Play,
+  role,
+  rst,
+  text,
+  toolAnswer,
+} from './fake-model.ts'
+
+const CALL = toolAnswer('bash', '{"command":"ls"}', [text('Let me')])
+const CALL_CUT: Play = [head(), role, text('Let me'), callStart('c1', 'bash'), callMore('{"comma'), rst]
+
+test('a tool call goes out when it is whole, after the text that came before it', async () => {
+  const got = await relayed([CALL])
+  assert.equal(got.text, 'Let me')
+  assert.deepEqual(got.calls, ['{"command":"ls"}'])
+})
+
+test('with hold tools, a call that broke off after text is healed from an identical beginning', async () => {
+  const got = await relayed([CALL_CUT, CALL])
+  assert.equal(got.text, 'Let me')
+  assert.deepEqual(got.calls, ['{"command":"ls"}'])
+  assert.equal(got.error, undefined)
+})
+
+test('with hold tools, nothing of a call that stays cut goes out', async () => {
+  const got = await relayed([CALL_CUT], { policy: { attemptsMax: 2 } })
+  assert.deepEqual(got.calls, [])
+  assert.equal(got.error?.code, 'model_stream_interrupted')
+  const cut: Play = [head(), role, callStart('c', 'bash', '{"com'), finish('length'), done, lastChunk]
+  const length = await relayed([cut], { policy: { attemptsMax: 2 } })
+  assert.equal(length.status, 502)
+  assert.equal(length.headers['x-breakfall-category'], 'tool_call_truncated')
+})
+
+test('with hold answer, every break heals and nothing is sent before the answer is whole', async () => {
+  const script = [[head(), role, text('Howdy'), rst], CALL_CUT, [head(), role, text('Hey'), lastChunk], GOOD]
+  const got = await relayed(script, { hold: 'answer' })
+  assert.equal(got.text, 'Hello world')
+  assert.equal(got.error, undefined)
+})
+
+test('with hold answer, an answer past the limit goes out as it comes', async () => {
+  const got = await relayed([answer('a'.repeat(600), 'b'.repeat(600), 'c')], { hold: 'answer', holdBytesMax: 1_000 })
+  assert.equal(got.text.length, 1_201)
+})
+
+test('with hold none, a call that broke off after it began ends in an error', async () => {
+  const got = await relayed([CALL_CUT, CALL], { hold: 'none' })
+  assert.equal(got.error?.code, 'model_stream_interrupted')
+  assert.equal(got.requests.length, 1)
+})

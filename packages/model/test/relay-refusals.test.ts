@@ -1,0 +1,119 @@
+/** What the client of the relay is told when it cannot be healed, and while it is being tried. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { GOOD } from './play.ts'
+import { relayed } from './relayed.ts'
+import {
+  answer,
+  frame,
+  head,
+  json,
+  lastChunk,
+  pause,
+  type Play,
+  role,
+  rst,
+  silence,
+  startFakeModel,
+} from './fake-model.ts'
+
+// ---- tries spent, and refusals ----
+
+test("when tries are spent the client gets the server's own status and body, and is told not to try", async () => {
+  const body = { error: { message: 'boom', type: 'server_error', own: true } }
+  const got = await relayed([json(500, body, { 'x-request-id': 'req_1' })], { policy: { attemptsMax: 3 } })
+  assert.equal(got.status, 500)
+  assert.deepEqual(JSON.parse(got.body), body)
+  assert.equal(got.headers['x-should-retry'], 'false')
+  assert.equal(got.headers['x-breakfall-category'], 'model_server_error')
+  assert.equal(got.headers['x-request-id'], 'req_1')
+  assert.equal(got.requests.length, 3)
+})
+
+test('a genuine 4xx passes through untouched, once', async () => {
+  const body = { error: { message: 'bad', type: 'invalid_request_error' } }
+  const got = await relayed([json(400, body)])
+  assert.equal(got.status, 400)
+  assert.deepEqual(JSON.parse(got.body), body)
+  assert.equal(got.headers['x-should-retry'], undefined)
+  assert.equal(got.requests.length, 1)
+})
+
+for (const stream of [true, false]) {
+  test(`an error told with status 200 ${stream ? 'in a stream' : 'in one piece'} keeps its own words, under the status they mean`, async () => {
+    const error = { message: 'too long', type: 'invalid_request_error', param: null, code: 'context_length_exceeded' }
+    const play: Play = stream ? [head(), role, frame({ error }), lastChunk] : json(200, { error })
+    const got = await relayed([play], { body: { stream } })
+    assert.equal(got.status, 413)
+    assert.deepEqual(JSON.parse(got.body), { error })
+    assert.equal(got.headers['x-breakfall-category'], 'model_context_overflow')
+    assert.equal(got.requests.length, 1)
+  })
+}
+
+test('retry-after is passed on with the refusal', async () => {
+  const got = await relayed([json(429, { error: {} }, { 'retry-after': '3600' })])
+  assert.equal(got.status, 429)
+  assert.equal(got.headers['retry-after'], '3600')
+  assert.equal(got.headers['x-should-retry'], 'false')
+  assert.equal(got.requests.length, 1)
+})
+
+for (const [what, play, status, category] of [
+  ['nobody answers', [rst], 502, 'model_stream_interrupted'],
+  ['it only stalls', [silence], 504, 'model_stream_stalled'],
+] as const) {
+  test(`where ${what}, the client gets ${status} in the shape of its API`, async () => {
+    const got = await relayed([play], { policy: { attemptsMax: 2, headersMs: 40 } })
+    assert.equal(got.status, status)
+    const { error } = JSON.parse(got.body) as { error: { code: string; type: string; param: null } }
+    assert.deepEqual([error.code, error.type, error.param], [category, 'server_error', null])
+    assert.equal(got.headers['x-should-retry'], 'false')
+  })
+}
+
+test('a target that cannot be called at all is told, not thrown', async () => {
+  const got = await relayed([GOOD], { fallback: [] })
+  assert.equal(got.status, 200)
+  const { relayAnswer } = await import('../src/index.ts')
+  const request = { api: 'openai-chat', method: 'POST', search: '', headers: {}, body: Buffer.from('{}') } as const
+  for (const stream of [true, false]) {
+    let status = 0
+    const sink = {
+      head: (code: number) => (status = code),
+      write: () => true,
+      drained: () => Promise.resolve(),
+      end: () => undefined,
+    }
+    await relayAnswer({ ...request, json: { stream } }, [{ baseUrl: 'nonsense' }], sink)
+    assert.equal(status, 502)
+  }
+})
+
+test('a fallback is asked when the tries of the first are spent', async (t) => {
+  const spare = await startFakeModel([answer('spare')])
+  t.after(() => spare.close())
+  const fallback = [{ baseUrl: spare.url, model: 'spare-1', headers: { authorization: 'Bearer spare-key' } }]
+  const got = await relayed([json(503, {})], { policy: { attemptsMax: 2 }, fallback })
+  assert.equal(got.text, 'spare')
+  assert.equal(spare.requests[0]?.body['model'], 'spare-1')
+  assert.equal(spare.requests[0]?.headers['authorization'], 'Bearer spare-key')
+})
+
+// ---- the head and pings ----
+
+test('while it tries, the head goes out after the ping time, with pings, and retries are told in comments', async () => {
+  const slow: Play = [pause(150), ...json(500, {})]
+  const got = await relayed([slow, GOOD], { pingMs: 50 })
+  assert.equal(got.status, 200)
+  assert.equal(got.text, 'Hello world')
+  assert.ok(got.comments.includes('ping'))
+  assert.ok(got.comments.some((comment) => /^breakfall retry 2\/6 model_server_error in \d+ ms$/.test(comment)))
+})
+
+test('what fails after the head went out is told inside the stream', async () => {
+  const slow: Play = [pause(150), ...json(400, { error: { message: 'bad' } })]
+  const got = await relayed([slow], { pingMs: 50 })
+  assert.equal(got.status, 200)
+  assert.equal(got.error?.code, 'model_bad_request')
+})
