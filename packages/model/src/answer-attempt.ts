@@ -14,7 +14,7 @@ import type { AnswerDecoder, AnswerState, PartHandler, TextPart, ToolPart } from
 import type { PrefixGate } from './prefix-gate.ts'
 import { judge, type Verdict } from './proof.ts'
 import { refusalFault } from './refusal.ts'
-import { attemptRequest, requiredParameters, type Target } from './target.ts'
+import { attemptRequest, requiredParameters, takesPrefill, type Target } from './target.ts'
 import { attemptUsage, phaseOf, recordOf } from './ledger.ts'
 import { NO_USAGE } from './usage.ts'
 import { wholeJson } from './whole.ts'
@@ -52,12 +52,13 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   readonly result: Promise<AttemptResult>
   /** True where it went on from kept text. */
   readonly resumed: boolean
-  /** The text that was shown, without an echo of what came before. */
+  /** The text that was shown, without an echo of what came before. Kept only where it can be continued: answers may be long. */
   shownText = ''
   readonly #options: AnswerAttemptOptions
   readonly #decoder: AnswerDecoder
   readonly #gate: PrefixGate
   readonly #startedAt: string
+  readonly #keepsText: boolean
   #running: Attempt | undefined
   #end: AttemptEnd | undefined
   #usage: Usage = NO_USAGE
@@ -72,6 +73,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     this.#options = options
     this.target = target
     this.resumed = kept.prefill !== ''
+    this.#keepsText = takesPrefill(target)
     this.#gate = kept.gate(target.profile.prefillEcho)
     this.#startedAt = new Date(options.now()).toISOString()
     this.#decoder = createDecoder(target.api, this, options.nextPartId)
@@ -120,7 +122,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
       this.#lastDelta = undefined
       this.#options.shown?.(part.id)
     }
-    if (part.kind === 'text') this.shownText += fresh
+    if (part.kind === 'text' && this.#keepsText) this.shownText += fresh
     this.#emitText(part, fresh)
   }
 

@@ -7,7 +7,7 @@
  * I3  A tool call is released only whole and proven, just before `done`.
  */
 import assert from 'node:assert/strict'
-import { classify } from '@breakfall/faults'
+import { classify, type Policy } from '@breakfall/faults'
 import type { AnswerRequest, TryEvent, TryOptions } from './answer.ts'
 import { AnswerAttempt, type AttemptResult } from './answer-attempt.ts'
 import { systemNow } from './clock.ts'
@@ -21,12 +21,13 @@ import { takesPrefill, targetOf } from './target.ts'
 export function tryAnswer(request: AnswerRequest, options: TryOptions = {}): AsyncIterable<TryEvent> {
   const { kept = '' } = options
   assert(kept === '' || takesPrefill(targetOf(request)), 'kept text was given for a place that cannot continue it')
-  return { [Symbol.asyncIterator]: () => begin(request, options) }
+  const policy = resolvePolicy(options.policy)
+  return { [Symbol.asyncIterator]: () => begin(request, { ...options, policy }) }
 }
 
 // ---- details ----
 
-function begin(request: AnswerRequest, options: TryOptions): EventQueue<TryEvent> {
+function begin(request: AnswerRequest, options: TryOptions & { readonly policy: Policy }): EventQueue<TryEvent> {
   const now = options.now ?? systemNow
   const lifetime = new Lifetime(options.signal, options.deadlineAt ?? null, now)
   const events: EventQueue<TryEvent> = new EventQueue<TryEvent>({
@@ -38,7 +39,7 @@ function begin(request: AnswerRequest, options: TryOptions): EventQueue<TryEvent
     attempt: options.attempt ?? 1,
     target: targetOf(request),
     kept: new KeptText(options.kept),
-    policy: resolvePolicy(options.policy),
+    policy: options.policy,
     signal: lifetime.signal,
     now,
     nextPartId: partCounter(),

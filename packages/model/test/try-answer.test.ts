@@ -86,9 +86,10 @@ test('a try that fails before it says anything leaves what was kept to be contin
   assert.deepEqual([got.end.prefillRefused, got.end.mayResume], [false, true])
 })
 
-test('kept text for a place that cannot continue it is a mistake of the caller, told at the door', () => {
+test('what makes no sense is a mistake of the caller, told at the door', () => {
   const request: AnswerRequest = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', messages: [] }
   assert.throws(() => tryAnswer(request, { kept: 'Hello' }), /cannot continue/)
+  assert.throws(() => tryAnswer(request, { policy: { livenessMs: NaN } }), { category: 'invalid_request' })
   assert.deepEqual(
     [undefined, 'openai', 'vllm'].map((profile) => canContinue({ ...request, profile } as AnswerRequest)),
     [false, false, true],
