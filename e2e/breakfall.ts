@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 
-const main = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url))
+export const main = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url))
 /** The command as it is installed, which runs on any Node. */
 export const LAUNCHER = fileURLToPath(new URL('../packages/cli/bin/breakfall.mjs', import.meta.url))
 

@@ -14,7 +14,12 @@ import {
   type Turn,
 } from '@breakfall/wire'
 
-export type DaemonAddress = { readonly url: string; readonly token: string }
+export type DaemonAddress = {
+  readonly url: string
+  readonly token: string
+  /** Where the token came from, for whoever has to mend it. */
+  readonly tokenFrom?: string | undefined
+}
 
 export type Receipt = { readonly turnId: string; readonly seq: number }
 
@@ -38,10 +43,6 @@ export class DaemonClient {
 
   get address(): DaemonAddress {
     return this.#address
-  }
-
-  async health(): Promise<{ readonly status: string; readonly version?: string }> {
-    return this.#call('GET', '/v1/health')
   }
 
   createSession(create: SessionCreate): Promise<Session> {
@@ -172,11 +173,12 @@ export class DaemonClient {
       throw classify(thrown, { boundary: 'daemon', address: url, signal })
     }
     if (response.ok) return response
-    throw classify(undefined, {
+    const fault = classify(undefined, {
       boundary: 'daemon',
       address: url,
       response: { status: response.status, headers: response.headers, body: await bodyOf(response) },
     })
+    throw response.status === 401 ? fault.with({ error: refused(this.#address) }) : fault
   }
 }
 
@@ -184,6 +186,9 @@ export class DaemonClient {
 
 /** About half a minute of tries, which a restart by a service manager fits into. */
 const RECONNECT = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 } as const
+
+const refused = ({ url, tokenFrom = 'its token file' }: DaemonAddress): string =>
+  `the daemon at ${url} does not accept the token from ${tokenFrom}; it has another one since it started: restart it, or give the right one`
 
 async function bodyOf(response: Response): Promise<unknown> {
   const text = await response.text()

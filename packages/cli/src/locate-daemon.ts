@@ -1,7 +1,7 @@
 /** Finds the daemon that `daemon.json` in the state folder names, if it answers. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Fault, isFault } from '@breakfall/faults'
+import { Fault } from '@breakfall/faults'
 import { DaemonClient } from './daemon-client.ts'
 import type { JournalClient } from './journal-client.ts'
 import { version } from './version.ts'
@@ -18,23 +18,49 @@ type Env = Readonly<Record<string, string | undefined>>
 /** A client of the running daemon, or undefined where there is none. Another version or a wrong token is a fault of its own. */
 export async function findDaemon(stateDir: string, env: Env): Promise<DaemonClient | undefined> {
   const named = env['BREAKFALL_URL'] ?? ''
-  if (named !== '') return new DaemonClient({ url: daemonUrl(named), token: env['BREAKFALL_TOKEN'] ?? '' })
+  if (named !== '') return namedDaemon(daemonUrl(named), env)
   const file = readDaemonFile(stateDir)
-  if (file === undefined) return undefined
-  const client = new DaemonClient({ url: file.url, token: readToken(file.tokenFile) })
-  try {
-    const health = await client.health()
-    if (health.version !== undefined && health.version !== version) {
-      throw new Fault('invalid_request', {
-        error: `the daemon at ${file.url} is version ${health.version}, this is ${version}; restart it with this version: kill ${file.pid} and run "breakfall up"`,
-      })
-    }
-    return client
-  } catch (error) {
-    if (isFault(error) && error.category === 'daemon_unreachable') return undefined // a stale file: whoever wrote it is gone
-    throw error
-  }
+  const found = file === undefined ? undefined : await healthAt(file.url)
+  // Refused, or answered by somebody else who has that port now: a stale file, whoever wrote it is gone.
+  if (file === undefined || found === undefined || found === 'a stranger') return undefined
+  if (found.version !== version)
+    throw otherVersion(file.url, found.version, `restart it with this version: kill ${file.pid} and run "breakfall up"`)
+  return clientOf(file.url, readToken(file.tokenFile), file.tokenFile)
 }
+
+async function namedDaemon(url: string, env: Env): Promise<DaemonClient> {
+  const found = await healthAt(url)
+  if (found === undefined) throw new Fault('daemon_unreachable', { facts: { address: url } })
+  if (found === 'a stranger')
+    throw new Fault('daemon_unreachable', { error: `what answers at ${url} is not a daemon; check BREAKFALL_URL` })
+  if (found.version !== version) throw otherVersion(url, found.version, 'use the same version on both sides')
+  return clientOf(url, env['BREAKFALL_TOKEN'] ?? '', 'BREAKFALL_TOKEN')
+}
+
+const HEALTH_MS_MAX = 5_000
+
+/** Who is there: a daemon, somebody else, or nobody. Asked without the token, since it may be anybody. */
+async function healthAt(url: string): Promise<{ readonly version: string } | 'a stranger' | undefined> {
+  let response: Response
+  try {
+    response = await fetch(`${url}/v1/health`, { signal: AbortSignal.timeout(HEALTH_MS_MAX) })
+  } catch (cause) {
+    const isSilent = cause instanceof Error && cause.name === 'TimeoutError'
+    if (!isSilent) return undefined
+    throw new Fault('daemon_unreachable', {
+      error: `the daemon at ${url} does not answer within ${HEALTH_MS_MAX / 1000} s; it may hang: stop it and start it again`,
+      cause,
+    })
+  }
+  const body = (await response.json().catch(() => undefined)) as { status?: unknown; version?: unknown } | undefined
+  return response.ok && typeof body?.version === 'string' ? { version: body.version } : 'a stranger'
+}
+
+const otherVersion = (url: string, theirs: string, advice: string): Fault =>
+  new Fault('invalid_request', { error: `the daemon at ${url} is version ${theirs}, this is ${version}; ${advice}` })
+
+const clientOf = (url: string, token: string, tokenFrom: string): DaemonClient =>
+  new DaemonClient({ url, token, tokenFrom })
 
 function daemonUrl(named: string): string {
   if (!/^https?:\/\/[^\s/]+\/?$/.test(named) || !URL.canParse(named))

@@ -1,5 +1,5 @@
 /** Where things are kept: the XDG folders, each overridable by its variable. */
-import { homedir } from 'node:os'
+import { userInfo } from 'node:os'
 import { join } from 'node:path'
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -7,8 +7,11 @@ type Env = Readonly<Record<string, string | undefined>>
 const base = (env: Env, name: string, ...fallback: string[]): string => {
   const value = env[name]
   // The specification: a relative path in these variables is to be ignored.
-  return value !== undefined && value.startsWith('/') ? value : join(env['HOME'] ?? homedir(), ...fallback)
+  return value !== undefined && value.startsWith('/') ? value : join(home(env), ...fallback)
 }
+
+/** A relative HOME would make a cloned folder's files the user's own. */
+const home = ({ HOME = '' }: Env): string => (HOME.startsWith('/') ? HOME : userInfo().homedir)
 
 export const userConfigFile = (env: Env): string =>
   join(base(env, 'XDG_CONFIG_HOME', '.config'), 'breakfall', 'config.toml')

@@ -14,6 +14,7 @@ import type { Viewer } from './journal-client.ts'
 import { Output } from './output.ts'
 import { defaultStateDir } from './paths.ts'
 import { version } from './version.ts'
+import { currentFolder } from './work-folder.ts'
 
 type Options = Readonly<Record<string, unknown>>
 
@@ -284,7 +285,7 @@ function addConfigCommands(program: Command, done: (exitCode: number) => void): 
 
 function contextOf(options: Options): Context {
   const out = new Output({ json: options['json'] === true })
-  const loaded = loadConfig({ env: process.env, folder: process.cwd(), flags: configFlags(options) })
+  const loaded = loadConfig({ env: process.env, folder: currentFolder(), flags: configFlags(options) })
   for (const warning of loaded.warnings) out.say(out.styleErr('yellow', `warning: ${warning}`))
   return {
     out,

@@ -76,9 +76,13 @@ test("a tool's output is cut after a dozen lines, and its exit code is shown whe
   )
 })
 
-test('files that a turn wrote are listed', () => {
+test('files that a turn wrote are listed, those that it could not write are not', () => {
   const view = new TurnView()
   words(view, { type: 'tool-call', step: 1, callId: 'c', tool: 'edit', arguments: { path: 'a.ts' }, execId: 'e' })
+  words(view, { type: 'tool-call', step: 1, callId: 'd', tool: 'write', arguments: { path: 'b.ts' }, execId: 'e' })
+  words(view, { type: 'tool-result', callId: 'd', outcome: 'failed', text: 'permission denied' })
+  assert.deepEqual([...view.filesChanged], [])
+  words(view, { type: 'tool-result', callId: 'c', outcome: 'ok', text: '' })
   assert.deepEqual([...view.filesChanged], ['a.ts'])
 })
 

@@ -53,7 +53,7 @@ export type DaemonOptions = {
   readonly runnerIdleExitMs?: number | undefined
   readonly now?: (() => number) | undefined
   readonly dice?: (() => number) | undefined
-  /** For tests: stands in for the model client. */
+  /** Stands in for the model client. */
   readonly tryAnswer?: ((request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>) | undefined
   /** For tests: called at named points, and may kill the process there. */
   readonly failpoint?: ((name: string) => void) | undefined

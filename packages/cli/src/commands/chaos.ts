@@ -21,6 +21,7 @@ export async function chaosCommand({ options, out }: Context): Promise<number> {
     throw new Fault('invalid_request', {
       error: 'say what to put the proxy before: --upstream http://127.0.0.1:8080, or --rehearsal for a scripted model',
     })
+  const asked = untilAsked()
   await using started = new AsyncDisposableStack() // put away in reverse, also where a later part fails
   const upstream = named ?? (await rehearsalModel(chaos, started))
   const counts = new Map<string, number>()
@@ -51,7 +52,7 @@ export async function chaosCommand({ options, out }: Context): Promise<number> {
     )
     out.line(out.style('bold', row('time', 'request', 'try', 'fault', 'after')))
   }
-  await untilAsked()
+  await asked
   await started.disposeAsync()
   closing(requests, counts, out)
   return EXIT_CODES.finished

@@ -162,6 +162,7 @@ async function checkPort(port: number | undefined): Promise<Finding> {
 async function checkDaemon(stateDir: string, env: Env): Promise<Finding> {
   try {
     const client = await findDaemon(stateDir, env)
+    await client?.sessions() // its health needs no token, this does
     return {
       check: 'daemon',
       verdict: 'ok',

@@ -21,6 +21,7 @@ export async function gatewayCommand({ options, loaded, out }: Context): Promise
   const tokenFile = options['tokenFile'] as string | undefined
   const watching = options['watch'] === true && !out.json
   const telling = !watching && !out.json && out.isTalkTerminal
+  const asked = untilAsked()
   const gateway = await startGateway({
     upstream,
     port,
@@ -41,7 +42,7 @@ export async function gatewayCommand({ options, loaded, out }: Context): Promise
   }
   if (telling) gateway.watch.subscribe((note) => say(out, note === undefined ? undefined : noteLine(note)))
   const stopWatching = watching ? startWatching(() => watchLines(gateway.stats(), out.columns), out) : () => undefined
-  await untilAsked()
+  await asked
   stopWatching()
   await gateway.close()
   const { totals } = gateway.stats()

@@ -9,6 +9,7 @@ import { chooseModel, listModels } from '../model-choice.ts'
 import { OwnDaemon } from '../own-daemon.ts'
 import type { Context } from '../program.ts'
 import { startRehearsal } from '../rehearsal.ts'
+import { isWritable, refuseWide } from '../work-folder.ts'
 import { grantWorkspace } from '../workspaces.ts'
 import { run } from './run.ts'
 
@@ -42,6 +43,14 @@ async function chosenRun(context: RunContext, words: readonly string[]): Promise
     context.out.say('no prompt was given, so this is a rehearsal: a scripted model on a task of its own')
     return rehearse(context, options, undefined)
   }
+  if (!context.env['BREAKFALL_URL'] && options.session === undefined) refuseWide(process.cwd(), context.stateDir)
+  if (!isWritable(process.cwd()))
+    context.out.say(
+      context.out.styleErr(
+        'yellow',
+        'warning: this folder is read-only for you: the turn can look, but change nothing',
+      ),
+    )
   const daemon = await findDaemon(context.stateDir, context.env)
   if (daemon !== undefined) {
     const server = (['baseUrl', 'api', 'profile'] as const).find((key) => context.options[key] !== undefined)

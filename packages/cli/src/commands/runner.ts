@@ -7,6 +7,7 @@ import { listenFault, prepareStateDir } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
 
 export async function runnerCommand({ out, options, stateDir: base }: Context): Promise<number> {
+  const asked = untilAsked()
   const stateDir = prepareStateDir((options['stateDir'] as string | undefined) ?? join(base, 'runner'))
   const host = options['host'] as string
   const port = options['port'] as number
@@ -40,7 +41,7 @@ export async function runnerCommand({ out, options, stateDir: base }: Context): 
     out.line(`level   ${runner.isolation.level}`)
     out.line(`token   ${runner.tokenFile}`)
   }
-  await untilAsked()
+  await asked
   await runner.close()
   return EXIT_CODES.finished
 }

@@ -1,12 +1,13 @@
 /** `breakfall up`: the daemon, with a runner on this machine or the one that the configuration names. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { EXIT_CODES, Fault } from '@breakfall/faults'
+import { EXIT_CODES, Fault, type FaultReport, isFault } from '@breakfall/faults'
 import { type DaemonOptions, type LiveConfig, startDaemon } from '@breakfall/daemon'
+import { type AnswerRequest, tryAnswer, type TryEvent, type TryOptions } from '@breakfall/model'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import { DaemonClient } from '../daemon-client.ts'
 import { configFlags } from '../flags.ts'
-import { readToken } from '../locate-daemon.ts'
+import { findDaemon, readToken } from '../locate-daemon.ts'
 import { chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
 import type { Context } from '../program.ts'
 import { listenFault, prepareStateDir } from '../start-trouble.ts'
@@ -16,6 +17,7 @@ import { grantedWorkspaces } from '../workspaces.ts'
 
 export async function up(context: Context): Promise<number> {
   const { out, options, loaded, env } = context
+  const asked = untilAsked()
   const choose = chooser(env)
   const choice = await choose(loaded)
   const isOwned = options['untilIdle'] === true
@@ -32,12 +34,13 @@ export async function up(context: Context): Promise<number> {
     port,
     host,
     policy: loaded.config.policy,
+    tryAnswer: sayingWhereNoModelIs,
     logLevel: env['BREAKFALL_LOG'] ?? (isOwned || !out.json ? 'warn' : 'info'),
     ...(isOwned ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS } : {}),
-  }).catch((error: unknown) => {
-    throw listenFault(error, host, port)
+  }).catch(async (error: unknown) => {
+    throw await takenFault(error, context, listenFault(error, host, port))
   })
-  const runner = await soon(daemon.findRunner())
+  const runner = await soon(daemon.findRunner(), asked)
   if (out.json)
     out.data({
       event: 'listening',
@@ -56,16 +59,23 @@ export async function up(context: Context): Promise<number> {
     out.line(out.style('dim', 'stop with Ctrl-C; turns go on at the next start'))
   }
   if (isOwned)
-    await Promise.race([
-      untilAsked(),
-      untilIdle(new DaemonClient({ url: daemon.url, token: readToken(daemon.tokenFile) })),
-    ])
-  else await untilAsked()
+    await Promise.race([asked, untilIdle(new DaemonClient({ url: daemon.url, token: readToken(daemon.tokenFile) }))])
+  else await asked
   await daemon.close({ stopRunner: isOwned })
   return EXIT_CODES.finished
 }
 
 // ---- details ----
+
+/** Of a second daemon it is said where the first one is. */
+async function takenFault(error: unknown, { stateDir, env }: Context, otherwise: unknown): Promise<unknown> {
+  if (!isFault(error) || error.category !== 'lease_lost') return otherwise
+  const other = await findDaemon(stateDir, env).catch(() => undefined) // what is wrong with it is not the question here
+  const where = other === undefined ? 'and does not answer yet' : `at ${other.url}`
+  return error.with({
+    error: `a daemon runs for the state folder ${stateDir} already, ${where}; use that one, stop it, or choose another --state-dir`,
+  })
+}
 
 /** Chooses anew only where the model's settings have changed: this is asked before every answer. */
 function chooser(env: Context['env']): (loaded: LoadedConfig) => Promise<ModelChoice | undefined> {
@@ -83,10 +93,10 @@ function chooser(env: Context['env']): (loaded: LoadedConfig) => Promise<ModelCh
 const RUNNER_MS_MAX = 8_000
 
 /** The runner where it is found in time. A daemon without one serves all the same: it is looked for when a tool needs it. */
-async function soon<T>(found: Promise<T | undefined>): Promise<T | null> {
+async function soon<T>(found: Promise<T | undefined>, asked: Promise<unknown>): Promise<T | null> {
   const waiting = new AbortController()
   const tooLong = sleep(RUNNER_MS_MAX, undefined, { signal: waiting.signal }).catch(() => undefined) // found first
-  const result = await Promise.race([found, tooLong])
+  const result = await Promise.race([found, tooLong, asked.then(() => undefined)])
   waiting.abort()
   return result ?? null
 }
@@ -139,5 +149,17 @@ function liveConfig(
   }
 }
 
-/** Where nothing is configured every request fails at once, saying so; the discard port is never served. */
-const NO_MODEL = 'http://127.0.0.1:9/v1'
+const NO_MODEL = 'none:'
+
+/** Where nothing is configured a turn ends at once and says so; the next prompt finds what was set meanwhile. */
+async function* sayingWhereNoModelIs(request: AnswerRequest, options: TryOptions): AsyncGenerator<TryEvent> {
+  for await (const event of tryAnswer(request, options))
+    yield event.type === 'failed' && request.baseUrl === NO_MODEL ? { ...event, fault: noModel() } : event
+}
+
+const noModel = (): FaultReport =>
+  new Fault('model_endpoint_invalid', {
+    error:
+      'no model is configured for this daemon; set [model] baseUrl in your config.toml, or start the daemon with OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, then ask again',
+    errorRaw: 'no model is configured',
+  }).report

@@ -22,6 +22,7 @@ export class TurnView {
   readonly survived: Survived[] = []
   readonly filesChanged = new Set<string>()
   #open: Survived[] = [] // I2: not known yet
+  readonly #writes = new Map<string, string>()
   #midLine = false
   #part = ''
   #outputLines = 0
@@ -88,7 +89,8 @@ export class TurnView {
     this.#gotOn()
     this.#outputLines = 0
     const { path } = event.arguments
-    if ((event.tool === 'write' || event.tool === 'edit') && typeof path === 'string') this.filesChanged.add(path)
+    if ((event.tool === 'write' || event.tool === 'edit') && typeof path === 'string')
+      this.#writes.set(event.callId, path)
     return [this.#line('head', `● ${event.tool} ${summaryOf(event.arguments)}`)]
   }
 
@@ -103,6 +105,8 @@ export class TurnView {
   #toolResult(event: SessionEventOf<'tool-result'>): readonly Piece[] {
     this.#gotOn()
     const code = event.exit?.code
+    const written = this.#writes.get(event.callId)
+    if (written !== undefined && event.outcome === 'ok') this.filesChanged.add(written)
     switch (event.outcome) {
       case 'ok':
         return []

@@ -71,6 +71,12 @@ export function pathFault(error: unknown, path: string): Fault {
       error: `${path.slice(0, 200)} is a folder; list it with ?glob=`,
       errors: [{ field: 'path', expected: 'a file', got: 'a folder' }],
     })
+  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS')
+    return new Fault('forbidden', {
+      boundary: 'box',
+      cause: error,
+      error: `${path.slice(0, 200)} may not be used so (${code === 'EROFS' ? 'the file system is read-only' : 'permission denied'}); nothing was changed`,
+    })
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new Fault('journal_full', {
       boundary: 'box',

@@ -1,0 +1,192 @@
+/** What can stand in the way of a daemon or a run: each has its own sentence and its own exit code. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { main, Place } from './breakfall.ts'
+
+const LIMIT = { timeout: 60_000 }
+const SERVER = ['--model', 'any', '--base-url', 'http://127.0.0.1:9/v1']
+
+test('a second daemon says where the first one is', LIMIT, async () => {
+  await using place = new Place()
+  const first = await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
+  const second = await place.run(['up'])
+  assert.equal(second.code, 1)
+  assert.match(
+    second.stderr,
+    new RegExp(`a daemon runs for the state folder .* already, at ${String(first['url'])}; use that one`),
+  )
+})
+
+test('a daemon that is asked to end while it looks for its runner ends in order', LIMIT, async () => {
+  await using place = new Place()
+  const up = place.start(['up', '--json'], { BREAKFALL_LOG: 'info' })
+  await said(up.child, '"msg":"listening"')
+  up.child.kill('SIGTERM')
+  assert.equal((await up.ended).code, 0)
+  assert.throws(() => readFileSync(join(place.stateDir, 'daemon.json')), { code: 'ENOENT' })
+})
+
+test(
+  'a prompt to a daemon without a model ends at once and says so, and the next one finds what was set meanwhile',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
+    const { code, json } = await place.run(['run', 'x', '--json'])
+    assert.equal(code, 1)
+    const { fault } = json.at(-1) as { fault: { category: string; error: string } }
+    assert.equal(fault.category, 'model_endpoint_invalid')
+    assert.match(fault.error, /^no model is configured for this daemon; set/)
+    mkdirSync(join(place.home, 'config', 'breakfall'), { recursive: true })
+    writeFileSync(
+      join(place.home, 'config', 'breakfall', 'config.toml'),
+      '[model]\nbaseUrl = "http://127.0.0.1:9/v1"\nname = "a"\n',
+    )
+    const again = await place.run(['run', 'x', '--json', '--attempts-max', '1', '--park', 'never'])
+    assert.equal((again.json.at(-1) as { fault: { category: string } }).fault.category, 'model_unreachable')
+  },
+)
+
+test('flags that name a model server are refused where the daemon has its own', LIMIT, async () => {
+  await using place = new Place()
+  await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
+  const { code, stderr } = await place.run(['run', 'x', ...SERVER])
+  assert.equal(code, 2)
+  assert.match(stderr, /has a model server of its own, which --base-url cannot change/)
+})
+
+test('a token that the daemon does not accept exits 4, names the file, and is found by the doctor', LIMIT, async () => {
+  await using place = new Place()
+  const { tokenFile, url } = await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
+  writeFileSync(String(tokenFile), 'another\n')
+  for (const args of [['sessions'], ['run', 'x']]) {
+    const { code, stderr } = await place.run(args)
+    assert.equal(code, 4, stderr)
+    assert.ok(stderr.includes(`does not accept the token from ${String(tokenFile)}`), stderr)
+  }
+  const doctor = await place.run(['doctor', '--json'])
+  assert.equal(doctor.code, 1)
+  assert.ok(doctor.json.some(({ check, verdict }) => check === 'daemon' && verdict === 'bad'))
+  const named = await place.run(['sessions'], { BREAKFALL_URL: String(url), BREAKFALL_TOKEN: 'wrong' })
+  assert.equal(named.code, 4)
+  assert.match(named.stderr, /the token from BREAKFALL_TOKEN/)
+})
+
+test('a daemon of another version exits 2 and says how to restart it; its token is not sent to it', LIMIT, async () => {
+  await using place = new Place()
+  await using other = await answering({ status: 'ok', version: '9.9.9' })
+  writeDaemonFile(place, other.url)
+  for (const args of [['sessions'], ['run', 'x', '--model', 'a'], ['show', 'x']]) {
+    const { code, stderr } = await place.run(args)
+    assert.equal(code, 2, stderr)
+    assert.match(stderr, /is version 9\.9\.9, this is .*; restart it with this version: kill 4711 and run/)
+  }
+  const named = await place.run(['sessions'], { BREAKFALL_URL: other.url })
+  assert.equal(named.code, 2)
+  assert.match(named.stderr, /use the same version on both sides/)
+  assert.deepEqual(other.tokens, [])
+})
+
+test('a stale file is no daemon, also where somebody else has its port now, who gets no token', LIMIT, async () => {
+  await using place = new Place()
+  await using stranger = await answering({ hello: 'world' })
+  writeDaemonFile(place, stranger.url)
+  const { code, stderr } = await place.run(['sessions'])
+  assert.equal(code, 0)
+  assert.match(stderr, /no daemon runs here/)
+  assert.deepEqual(stranger.tokens, [])
+  const named = await place.run(['sessions'], { BREAKFALL_URL: stranger.url })
+  assert.equal(named.code, 125)
+  assert.match(named.stderr, /is not a daemon; check BREAKFALL_URL/)
+})
+
+test('a state folder that cannot be one exits 2 and says why', LIMIT, async () => {
+  await using place = new Place()
+  writeFileSync(join(place.home, 'file'), '')
+  for (const folder of [join(place.home, 'file'), join(place.home, 'file', 'x'), '/proc/breakfall'])
+    for (const args of [['up'], ['run', 'x', ...SERVER], ['runner']]) {
+      const { code, stderr } = await place.run([...args, '--state-dir', folder])
+      assert.equal(code, 2, `${args.join(' ')} ${folder}`)
+      assert.match(stderr, /the state folder .* cannot be used: .*; choose another with --state-dir/)
+    }
+})
+
+test('a folder that cannot be worked in is refused before any model is asked', LIMIT, async () => {
+  await using place = new Place()
+  const env = { HOME: place.folder }
+  const home = await place.run(['run', 'x', ...SERVER], env)
+  assert.equal(home.code, 2)
+  assert.match(home.stderr, /which is your home folder; go to the folder of a project/)
+  const above = await place.run(['run', 'x', ...SERVER], { HOME: join(place.folder, 'me') })
+  assert.match(above.stderr, /which holds your home folder/)
+  const gone = join(place.folder, 'gone')
+  mkdirSync(gone)
+  const shell = spawnSync('/bin/sh', ['-c', 'rmdir "$0" && exec "$1" "$2" run x', gone, process.execPath, main], {
+    cwd: gone,
+    encoding: 'utf8',
+  })
+  assert.equal(shell.status, 2, shell.stderr)
+  assert.match(shell.stderr, /the current folder does not exist any more/)
+})
+
+test(
+  'a folder that cannot be written is said to be so',
+  { ...LIMIT, skip: process.getuid?.() === 0 && 'root may write anywhere' },
+  async () => {
+    await using place = new Place()
+    chmodSync(place.folder, 0o555)
+    const { stderr } = await place.run(['run', 'x', ...SERVER, '--attempts-max', '1', '--park-wait-ms', '0'])
+    assert.match(stderr, /this folder is read-only for you/)
+    chmodSync(place.folder, 0o755)
+  },
+)
+
+test("without an absolute HOME a cloned folder's files do not become the user's own", LIMIT, async () => {
+  await using place = new Place({ '.config/breakfall/config.toml': '[model]\nbaseUrl = "http://evil.example/v1"\n' })
+  for (const HOME of ['', '.']) {
+    const { code, lines } = await place.run(['config', 'show'], { HOME, XDG_CONFIG_HOME: '' })
+    assert.equal(code, 0)
+    assert.ok(!lines.join('\n').includes('evil'), lines.join('\n'))
+  }
+})
+
+// ---- details ----
+
+function writeDaemonFile(place: Place, url: string): void {
+  mkdirSync(place.stateDir, { recursive: true })
+  const tokenFile = join(place.stateDir, 'daemon.token')
+  writeFileSync(tokenFile, 'secret\n', { mode: 0o600 })
+  writeFileSync(join(place.stateDir, 'daemon.json'), JSON.stringify({ url, pid: 4711, tokenFile }))
+}
+
+async function said(child: { stderr: NodeJS.ReadableStream | null }, words: string): Promise<void> {
+  let text = ''
+  await new Promise<void>((resolve) => {
+    child.stderr?.on('data', (chunk: Buffer) => {
+      if ((text += chunk.toString()).includes(words)) resolve()
+    })
+  })
+}
+
+/** Gives everybody the same JSON, and remembers who sent a token. */
+async function answering(body: object): Promise<AsyncDisposable & { url: string; tokens: string[] }> {
+  const tokens: string[] = []
+  const server = createServer((req, res) => {
+    if (req.headers.authorization !== undefined) tokens.push(req.headers.authorization)
+    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    tokens,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}

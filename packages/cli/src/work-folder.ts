@@ -1,0 +1,42 @@
+/** The folder that a run works in: whether it can be one, said before anything is asked of a model. */
+import { accessSync, constants } from 'node:fs'
+import { homedir } from 'node:os'
+import { Fault } from '@breakfall/faults'
+
+/** The current folder. It may have been removed under our feet. */
+export function currentFolder(): string {
+  try {
+    return process.cwd()
+  } catch (cause) {
+    throw new Fault('invalid_request', {
+      error: 'the current folder does not exist any more; go to another one',
+      cause,
+    })
+  }
+}
+
+/** Refuses what the runner would refuse for every tool. */
+export function refuseWide(folder: string, stateDir: string): void {
+  for (const [inside, what] of [
+    [homedir(), 'your home folder; go to the folder of a project'],
+    [stateDir, "Breakfall's state folder; choose another with --state-dir"],
+  ] as const) {
+    if (!isIn(inside, folder)) continue
+    const is = inside === folder ? 'is' : 'holds'
+    throw new Fault('invalid_request', {
+      error: `a run cannot work in ${folder}, which ${is} ${what}`,
+    })
+  }
+}
+
+export function isWritable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK)
+    return true
+  } catch {
+    return false // whatever the reason: nothing can be changed there
+  }
+}
+
+const isIn = (path: string, folder: string): boolean =>
+  path === folder || path.startsWith(folder.endsWith('/') ? folder : `${folder}/`)
