@@ -52,7 +52,8 @@ async function healthAt(url: string): Promise<{ readonly version: string } | 'a 
       cause,
     })
   }
-  const body = (await response.json().catch(() => undefined)) as { status?: unknown; version?: unknown } | undefined
+  const noJson = (): undefined => undefined // a page, say: somebody else's
+  const body = (await response.json().catch(noJson)) as { status?: unknown; version?: unknown } | undefined
   return response.ok && typeof body?.version === 'string' ? { version: body.version } : 'a stranger'
 }
 
