@@ -67,8 +67,6 @@ export type AnswerOptions = {
   readonly dice?: (() => number) | undefined
   /** Epoch milliseconds at which everything must be over. */
   readonly deadlineAt?: number | null | undefined
-  /** Number of the first attempt, where earlier ones were made before a restart. */
-  readonly firstAttempt?: number | undefined
   /** True where the conversation was compacted already, so that a second overflow ends it. */
   readonly compacted?: boolean | undefined
 }

@@ -16,7 +16,6 @@ export type LadderOptions = {
   readonly canPark: boolean
   readonly compacted: boolean
   readonly deadlineAt: number | null
-  readonly firstAttempt: number
   readonly now: () => number
   readonly dice: () => number
 }
@@ -32,7 +31,7 @@ export type Rung = {
 export class Ladder {
   readonly ledger: AttemptRecord[] = []
   readonly #options: LadderOptions
-  #attempt: number
+  #attempt = 1
   #attemptsBefore = 0
   #target = 0
   #failures: number
@@ -40,7 +39,6 @@ export class Ladder {
 
   constructor(options: LadderOptions) {
     this.#options = options
-    this.#attempt = options.firstAttempt
     this.#failures = options.budget.failures
     this.#waitedMs = options.budget.waitedMs
   }
@@ -107,7 +105,7 @@ export class Ladder {
   #lastWords(fault: Fault, decision: Decision): string {
     const why = decision.action === 'stop' ? STOPPED[decision.because] : undefined
     if (why === undefined) return fault.error
-    const tries = this.#attempt - this.#options.firstAttempt + 1
+    const tries = this.#attempt
     return `${fault.error.replace(/[.\s]*$/, '.')} Breakfall tried ${tries === 1 ? 'once' : `${tries} times`} and stopped: ${why}.`
   }
 

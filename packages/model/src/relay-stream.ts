@@ -41,7 +41,6 @@ export function relayLadder(targets: readonly RelayTarget[], options: ResolvedRe
     canPark: false,
     compacted: true,
     deadlineAt: options.deadlineAt,
-    firstAttempt: 1,
     now,
     dice,
   })

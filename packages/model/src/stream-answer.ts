@@ -64,7 +64,6 @@ class AnswerRun {
       canPark: options.canPark ?? false,
       compacted: options.compacted ?? false,
       deadlineAt,
-      firstAttempt: options.firstAttempt ?? 1,
       now: this.#now,
       dice: options.dice ?? systemDice,
     })

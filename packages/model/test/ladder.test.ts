@@ -236,16 +236,6 @@ test('a budget that others have spent ends it', async (t) => {
   assert.equal(waited.fault?.fault.stopped, 'wait_spent')
 })
 
-test('attempts made before a restart count', async (t) => {
-  const model = await startFakeModel([json(500, {})])
-  t.after(() => model.close())
-  const got = await ask(model.url, {}, { firstAttempt: 5 })
-  assert.deepEqual(
-    got.fault?.ledger.map(({ attempt }) => attempt),
-    [5, 6],
-  )
-})
-
 test('spent tries park where somebody can park, and end where nobody can', async (t) => {
   const model = await startFakeModel([json(500, {})])
   t.after(() => model.close())
