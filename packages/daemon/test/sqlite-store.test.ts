@@ -142,6 +142,22 @@ test('a full disk refuses appends by name, keeps what was acknowledged, and take
     assert.equal(statSync(join(folder, 'reserve')).size, 64 * 1024)
   }))
 
+test('an append that finds no room takes none of those with it that came together with it', () =>
+  inFolder(async (_, open) => {
+    const small = await open({ pagesMax: 40 })
+    const sessions = await Promise.all(Array.from({ length: 9 }, () => claimed(small)))
+    const huge = JSON.stringify('x'.repeat(1_000_000))
+    const settled = await Promise.allSettled(
+      sessions.map((session, n) => small.append(appendOf(session, 0, [n === 4 ? huge : '"small"']))),
+    )
+    assert.deepEqual(
+      settled.flatMap(({ status }, n) => (status === 'rejected' ? [n] : [])),
+      [4],
+    )
+    for (const [n, { id }] of sessions.entries())
+      assert.equal((await small.read(id, 0, 10)).length, n === 4 ? 0 : 1, `session ${n}`)
+  }))
+
 test('a journal of a newer version is refused with a sentence', () =>
   inFolder(async (folder, open) => {
     await (await open()).close()

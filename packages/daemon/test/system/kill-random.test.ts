@@ -8,7 +8,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isTerminal } from '@breakfall/wire'
+import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { assembled, assertNoGap, types } from '../support/api.ts'
 import { killStarting, spawnDaemon } from '../support/daemon-process.ts'
 import { type Script, startScriptedModel } from '../support/scripted-model.ts'
@@ -52,11 +52,11 @@ test('killed at random moments, again and again, a turn of many steps ends once 
   afterwards(t, () => daemon.kill('SIGKILL'))
   const { id } = await daemon.api.session({ box: { workspace } })
   const turnId = await daemon.api.prompt(id, 'go')
-  let seen = 0
+  const heard: SessionEvent[] = []
   for (let round = 0; round < ROUNDS; round += 1) {
     // Each round gets somewhere first: five lives in a row that do not are a crash loop, which is another test's.
-    const lived = await daemon.api.events(id, (event) => event.type === 'tool-result' || isTerminal(event), seen)
-    seen = lived.at(-1)?.seq ?? seen
+    const isMark = (event: SessionEvent): boolean => event.type === 'tool-result' || isTerminal(event)
+    heard.push(...(await daemon.api.events(id, isMark, heard.length)))
     await sleep(dice() * 250)
     daemon.kill('SIGKILL')
     await daemon.ended
@@ -66,6 +66,7 @@ test('killed at random moments, again and again, a turn of many steps ends once 
   const events = await daemon.api.ended(id, turnId)
   const context = `SEED=${seed}: ${types(events).join(' ')}`
   assertNoGap(events)
+  assert.deepEqual(events.slice(0, heard.length), heard, 'what any reader ever heard is in the journal, as it heard it')
   assert.deepEqual(types(events.filter(isTerminal)), ['turn-end'], context)
   assert.ok(types(events).includes('taken-over'), context)
   const marks = Array.from({ length: STEPS }, (_, n) => `begin ${n}\nend ${n}\n`).join('')

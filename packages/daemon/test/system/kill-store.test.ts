@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, statSync, truncateSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { test, type TestContext } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { openSqliteStore, type Store } from '../../src/index.ts'
+import { afterwards, tempFolder } from '../support/setup.ts'
+
+const PROGRAM = fileURLToPath(new URL('../programs/appends-until-killed.ts', import.meta.url))
+
+/** The last seq of each session that was acknowledged before the kill. */
+async function acknowledged(folder: string, lines: number): Promise<Map<string, number>> {
+  const child = spawn(process.execPath, [PROGRAM, folder], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const ended = once(child, 'exit')
+  const last = new Map<string, number>()
+  let count = 0
+  for await (const line of createInterface({ input: child.stdout })) {
+    const [id = '', seq] = line.split(' ')
+    last.set(id, Number(seq))
+    count += 1
+    if (count === lines) child.kill('SIGKILL') // what it said until then is still read
+  }
+  await ended
+  return last
+}
+
+async function opened(t: TestContext, folder: string): Promise<Store> {
+  const store = await openSqliteStore(folder)
+  afterwards(t, () => store.close())
+  return store
+}
+
+test('whatever was acknowledged before a kill is there after it, and checks out', async (t) => {
+  for (const lines of [1, 57, 800]) {
+    const folder = join(tempFolder(t), 'journal')
+    const last = await acknowledged(folder, lines)
+    const store = await opened(t, folder)
+    assert.deepEqual(store.problems, [])
+    for (const [id, seq] of last) {
+      const events = await store.read(id, 0, 100_000)
+      assert.ok(events.length >= seq, `${events.length} of ${seq} are there`)
+      assert.deepEqual(
+        events.map(({ body }) => body),
+        events.map((_, n) => JSON.stringify({ seq: n + 1 })),
+      )
+    }
+  }
+})
+
+test('commits that a torn log has lost are named by session and seq, and what is left still reads', async (t) => {
+  const folder = join(tempFolder(t), 'journal')
+  const last = await acknowledged(folder, 200)
+  const log = join(folder, 'journal.db-wal')
+  assert.ok(readdirSync(folder).includes('journal.db-wal'))
+  truncateSync(log, Math.floor(statSync(log).size / 2))
+  const store = await opened(t, folder)
+  assert.ok(store.problems.length > 0)
+  for (const { sessionId, what } of store.problems) {
+    assert.ok(sessionId !== null && last.has(sessionId))
+    assert.match(what, /events after seq \d+ are gone; the journal had reached \d+|the session is gone/)
+    const row = await store.getSession(sessionId)
+    if (row !== undefined) assert.equal((await store.read(sessionId, 0, 100_000)).length, row.lastSeq)
+  }
+})
