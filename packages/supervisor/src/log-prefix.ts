@@ -25,6 +25,7 @@ export function stripLogPrefix(line: string): Stripped {
     if (match === null || match[0].length === 0 || match[0].length === text.length) break
     level ??= match.groups?.['level']?.toLowerCase()
     text = text.slice(match[0].length).trimStart() // I1
+    if (match.groups?.['quote'] !== undefined && text.endsWith('"')) text = text.slice(0, -1)
   }
   return { text, level }
 }
@@ -51,7 +52,9 @@ const PREFIXES: readonly RegExp[] = [
   /^\[?\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?: ?[AP]M)?\]?\s+/, // 12:07:13.402
   new RegExp(String.raw`^\[ \d{2}:\d{2}:\d{2}\.\d+[AP]M \| ${LEVEL}\s*\]\s*`), // [ 05:21:08.2314AM | WARNING ]
   new RegExp(String.raw`^[\w.]{1,60} - ${LEVEL} - `), // mcp.server - INFO -
-  new RegExp(String.raw`^${LEVEL}(?::|\s+|$)\s*`), // ERROR:    and  ERROR
+  new RegExp(String.raw`^${LEVEL} \(\d+\): `), // pino-pretty: [12:00:00.123] ERROR (4711):
+  new RegExp(String.raw`^${LEVEL}:[A-Za-z_][\w.]{0,60}:`), // Python's default: ERROR:root:
+  new RegExp(String.raw`^${LEVEL}(?: - |:|\s+|$)\s*`), // ERROR:    and  ERROR  and  ERROR -
   new RegExp(String.raw`^[[(<]${LEVEL}\s*[\])>]:?\s*`, 'i'), // [error]
   /^\d{2}-\d{2} \d{2}:\d{2}:\d{2}(?:\.\d+)? (?:\[[\w./:-]+\]|[\w./-]+:\d+\])\s*/, // 09-28 15:47:24 [core.py:718]
   /^\[[\w./-]+\.(?:py|go|cpp|cc|rs|ts|js):\d+\]\s*/, // [core_client.py:564]
@@ -63,7 +66,10 @@ const PREFIXES: readonly RegExp[] = [
   /^(?:\[\d+\]\s+)?\d+\.\d{2}\.\d{3}\.\d{3} (?<level>[A-Z]) /, // [37723] 52.17.402.129 W
   /^[IWEF]\d{4} \d{2}:\d{2}:\d{2}\.\d+\s+\d+ [\w.-]+:\d+\] /, // glog: E1115 12:00:00.000000  123 a.cc:1]
   /^[A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} [\w.-]+ [\w./@-]+(?:\[\d+\])?: /, // syslog: Nov 15 12:00:00 host app[1]:
-  /^time=\S+ level=(?<level>\w+) (?:source=\S+ )?msg="?/, // Go's slog
+  /^(?:(?:time|ts)=\S+ )?level=(?<level>\w+) (?:(?:time|ts|source|caller)=\S+ ){0,3}msg=(?<quote>")?/, // Go's slog, logrus
+  /^(?<level>trace|debug|info|warn|error|fatal|panic)\t(?:[\w./-]+\.go:\d+\t)?/, // zap: 2026-…Z\terror\tserver/main.go:12\t
+  /^(?:[a-z_]\w*(?:::\w+)*: )?[\w./-]+\.rs:\d+: /, // tracing: text_generation_router: router/src/main.rs:12:
+  /^[\w.-]+ [\w./@-]+\[\d+\]: /, // what a time stamp leaves of a journal: host app[12]:
   /^[A-Za-z0-9][\w.-]{0,62}\s*\| /, // compose: vllm-1  |
   /^[a-z][\w.-]*-\d+: /, // a replica: worker-1:
   /^<\d{1,3}>/, // a syslog priority

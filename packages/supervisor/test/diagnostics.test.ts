@@ -31,6 +31,16 @@ const PREFIXES = [
   'E1115 12:00:00.000000  123 server.cc:77] ',
   'Nov 15 12:00:00 host app[12]: ',
   'time=2026-11-15T12:00:00Z level=ERROR source=server.go:113 msg="',
+  'time="2026-11-15T12:00:00Z" level=error msg="',
+  'level=error ts=2026-11-15T12:00:00.000Z caller=main.go:12 msg="',
+  '2026-11-15T12:00:00.000Z\terror\tserver/main.go:12\t',
+  '2026-11-15T12:00:00.123456Z ERROR text_generation_router: router/src/main.rs:12: ',
+  '2026-11-15 12:00:00,123 - ERROR - ',
+  '2026-11-15T12:00:00+0000 host app[12]: ',
+  '[12:00:00.123] ERROR (4711): ',
+  'ERROR:root:',
+  'ERROR:vllm.engine:',
+  'ERROR | ',
   '[server stderr] ',
   '[error] ',
   'ERROR: ',
@@ -62,7 +72,7 @@ describe('the signatures', () => {
       for (const { id, sample } of SAMPLES.filter((row) => row.sample !== '')) {
         const text = sample
           .split('\n')
-          .map((line) => prefix + line)
+          .map((line) => prefix + line + (prefix.endsWith('msg="') ? '"' : ''))
           .join('\n')
         assert.deepEqual(
           diagnose(text).map((found) => `${found.id} ×${found.count}`),
