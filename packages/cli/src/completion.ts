@@ -4,7 +4,16 @@ import type { Command } from 'commander'
 export const SHELLS = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof SHELLS)[number]
 
-type Node = { readonly path: readonly string[]; readonly words: readonly { word: string; about: string }[] }
+type Word = { readonly word: string; readonly about: string }
+type Flag = Word & { readonly takesValue: boolean; readonly choices: readonly string[] }
+type Node = {
+  /** `config show`; empty for the program itself. */
+  readonly path: string
+  readonly children: readonly Word[]
+  readonly flags: readonly Flag[]
+  /** What its argument may be. */
+  readonly choices: readonly string[]
+}
 
 export function completionScript(shell: Shell, program: Command): string {
   const nodes = walk(program, [])
@@ -12,36 +21,46 @@ export function completionScript(shell: Shell, program: Command): string {
     case 'bash':
       return bash(nodes)
     case 'zsh':
-      return `#compdef breakfall\nautoload -U +X bashcompinit && bashcompinit\n${bash(nodes)}`
+      return zsh(nodes)
     case 'fish':
       return fish(nodes)
   }
 }
 
-// ---- details ----
+// ---- details, in the order they are used above ----
 
 function walk(command: Command, path: readonly string[]): readonly Node[] {
   const visible = command.commands.filter((child) => !(child as unknown as { _hidden?: boolean })._hidden)
-  const words = [
-    ...visible.map((child) => ({ word: child.name(), about: child.description() })),
-    ...command.options
-      .filter((option) => option.long !== undefined && !option.hidden)
-      .map((option) => ({ word: option.long ?? '', about: option.description })),
-  ]
-  return [{ path, words }, ...visible.flatMap((child) => walk(child, [...path, child.name()]))]
+  const flags = command.options
+    .filter((option) => option.long !== undefined && !option.hidden)
+    .map((option) => ({
+      word: option.long ?? '',
+      about: option.description,
+      takesValue: option.required || option.optional,
+      choices: option.argChoices ?? [],
+    }))
+  const node = {
+    path: path.join(' '),
+    children: visible.map((child) => ({ word: child.name(), about: child.description() })),
+    flags: [...flags, { word: '--help', about: 'display help for command', takesValue: false, choices: [] }],
+    choices: command.registeredArguments[0]?.argChoices ?? [],
+  }
+  return [node, ...visible.flatMap((child) => walk(child, [...path, child.name()]))]
 }
 
+/** `at` becomes the longest known command; words after it are its arguments, whatever they are. */
 function bash(nodes: readonly Node[]): string {
-  const cases = nodes.map(
-    ({ path, words }) => `    '${path.join(' ')}') words='${words.map(({ word }) => word).join(' ')} --help' ;;`,
-  )
   return `_breakfall() {
-  local words='' path='' word
+  local at='' next word words=''
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-    case "$word" in -*) ;; *) path="\${path:+$path }$word" ;; esac
+    next="\${at:+$at }$word"
+    case "$next" in ${pathsPattern(nodes)}) at="$next" ;; esac
   done
-  case "$path" in
-${cases.join('\n')}
+  case "$at \${COMP_WORDS[COMP_CWORD-1]}" in
+${valueCases(nodes, (choices) => `words='${choices.join(' ')}'`)}
+    *) case "$at" in
+${nodes.map((node) => `      '${node.path}') words='${wordsOf(node).join(' ')}' ;;`).join('\n')}
+    esac ;;
   esac
   COMPREPLY=( $(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}") )
 }
@@ -49,17 +68,77 @@ complete -o default -F _breakfall breakfall
 `
 }
 
+function zsh(nodes: readonly Node[]): string {
+  const described = (node: Node): string =>
+    [
+      ...[...node.children, ...node.flags].map(({ word, about }) => quoted(`${word}:${about}`)),
+      ...node.choices.map(quoted),
+    ].join(' ')
+  return `#compdef breakfall
+_breakfall() {
+  local at='' next word
+  local -a found
+  for word in "\${(@)words[2,CURRENT-1]}"; do
+    next="\${at:+$at }$word"
+    case "$next" in ${pathsPattern(nodes)}) at="$next" ;; esac
+  done
+  case "$at \${words[CURRENT-1]}" in
+${valueCases(nodes, (choices) => (choices.length === 0 ? '_files; return' : `compadd -- ${choices.join(' ')}; return`))}
+  esac
+  case "$at" in
+${nodes.map((node) => `    '${node.path}') found=(${described(node)}) ;;`).join('\n')}
+  esac
+  _describe breakfall found || _files
+}
+if [ "$funcstack[1]" = _breakfall ]; then _breakfall "$@"; else compdef _breakfall breakfall; fi
+`
+}
+
 function fish(nodes: readonly Node[]): string {
-  const quote = (text: string): string => `'${text.replace(/['\\]/g, (c) => `\\${c}`)}'`
   return (
     nodes
-      .flatMap(({ path, words }) => {
-        const when = path.length === 0 ? '__fish_use_subcommand' : `__fish_seen_subcommand_from ${path.at(-1)}`
-        return words.map(({ word, about }) => {
-          const what = word.startsWith('--') ? `-l ${word.slice(2)}` : `-f -a ${word}`
-          return `complete -c breakfall -n ${quote(when)} ${what} -d ${quote(about)}`
-        })
+      .flatMap((node) => {
+        const start = `complete -c breakfall -n ${quoted(fishCondition(node))}`
+        return [
+          ...node.children.map(({ word, about }) => `${start} -f -a ${word} -d ${quoted(about)}`),
+          ...node.choices.map((choice) => `${start} -f -a ${choice}`),
+          ...node.flags.map(({ word, about, takesValue, choices }) => {
+            const value = choices.length > 0 ? ` -x -a ${quoted(choices.join(' '))}` : takesValue ? ' -r' : ''
+            return `${start} -l ${word.slice(2)}${value} -d ${quoted(about)}`
+          }),
+        ]
       })
       .join('\n') + '\n'
   )
 }
+
+const pathsPattern = (nodes: readonly Node[]): string =>
+  nodes
+    .filter(({ path }) => path !== '')
+    .map(({ path }) => `'${path}'`)
+    .join('|')
+
+/** After a flag that takes a value: its choices, or nothing of ours. */
+function valueCases(nodes: readonly Node[], act: (choices: readonly string[]) => string): string {
+  return nodes
+    .flatMap(({ path, flags }) => flags.filter(({ takesValue }) => takesValue).map((flag) => ({ path, ...flag })))
+    .map(({ path, word, choices }) => `    '${path} ${word}') ${act(choices)} ;;`)
+    .join('\n')
+}
+
+const wordsOf = ({ children, flags, choices }: Node): readonly string[] => [
+  ...[...children, ...flags].map(({ word }) => word),
+  ...choices,
+]
+
+/** The commands of its path were seen, none of its own were, and a name that is there twice belongs to the right parent. */
+function fishCondition({ path, children }: Node): string {
+  const parts = path === '' ? [] : path.split(' ')
+  if (parts.length === 0) return '__fish_use_subcommand'
+  const seen = parts.map((part) => `__fish_seen_subcommand_from ${part}`)
+  if (children.length > 0) seen.push(`not __fish_seen_subcommand_from ${children.map(({ word }) => word).join(' ')}`)
+  if (parts.length === 1 && parts[0] === 'show') seen.push('not __fish_seen_subcommand_from config')
+  return seen.join('; and ')
+}
+
+const quoted = (text: string): string => `'${text.replace(/['\\]/g, (c) => (c === "'" ? `'\\''` : c))}'`

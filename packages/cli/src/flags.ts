@@ -1,7 +1,8 @@
 /** Flags that several commands share, and how they become configuration. */
-import { type Command, InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Policy } from '@breakfall/faults'
 import { POLICY_KEYS } from '@breakfall/wire'
+import { MODEL_APIS, MODEL_PROFILES } from './config/schema.ts'
 
 export type FlagValues = Readonly<Record<string, { value: unknown; flag: string }>>
 
@@ -15,8 +16,8 @@ export function addModelFlags(command: Command): Command {
   return command
     .option('--model <name>', "the model's name")
     .option('--base-url <url>', "the model server's base URL")
-    .option('--api <api>', 'openai-chat or anthropic-messages')
-    .option('--profile <profile>', 'what the model server can do')
+    .addOption(new Option('--api <api>', "the model server's protocol").choices(MODEL_APIS))
+    .addOption(new Option('--profile <profile>', 'what the model server can do').choices(MODEL_PROFILES))
 }
 
 /** Flags by the configuration key that they set. */

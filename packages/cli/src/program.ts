@@ -2,7 +2,7 @@
  * The tree of commands. Each command loads what it needs when it runs, so that `--help` and `explain` start at once.
  * This is the only place where the parts are wired together.
  */
-import { Command, CommanderError, Option } from 'commander'
+import { Argument, Command, CommanderError, Option } from 'commander'
 import { type Boundary, BOUNDARIES, EXIT_CODES, exitCodeOf, Fault, faultFrom, isFault } from '@breakfall/faults'
 import type * as Sessions from './commands/sessions.ts'
 import { completionScript, type Shell, SHELLS } from './completion.ts'
@@ -203,16 +203,13 @@ export function buildProgram(done: (exitCode: number) => void): Command {
   })
 
   addConfigCommands(program, done)
-  program
+  const completing = program
     .command('completion')
     .description('print a completion script for your shell')
-    .argument('<shell>', SHELLS.join(', '))
+    .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
+    .option('--json', 'machine-readable lines on stdout')
     .addHelpText('after', helpOf('completion'))
-    .action((shell: string) => {
-      if (!(SHELLS as readonly string[]).includes(shell))
-        program.error(`error: no completion for '${shell}'; there is one for ${SHELLS.join(', ')}`, { exitCode: 2 })
-      process.stdout.write(completionScript(shell as Shell, program))
-    })
+    .action((shell: Shell) => printText(completionScript(shell, program), completing.opts()))
   return program
 }
 
@@ -254,33 +251,38 @@ function addConfigCommands(program: Command, done: (exitCode: number) => void): 
       showConfig(context.loaded, { origin: origin === true }, context.out)
       done(EXIT_CODES.finished)
     })
-  config
+  const example = config
     .command('example')
     .description('a commented config file to start from')
+    .option('--json', 'machine-readable lines on stdout')
     .addHelpText('after', helpOf('config example'))
     .action(async () => {
       const { EXAMPLE_CONFIG } = await import('./commands/config.ts')
-      process.stdout.write(EXAMPLE_CONFIG)
+      printText(EXAMPLE_CONFIG, example.opts())
     })
-  program
+  const printing = program
     .command('service')
     .description('run as a service')
     .command('print')
     .description('print a systemd unit for the daemon')
+    .option('--json', 'machine-readable lines on stdout')
+    .option('--state-dir <dir>', 'where the daemon is to keep sessions and journals')
+    .option('--port <port>', 'the port that it is to take', portNumber)
     .addHelpText('after', helpOf('service print'))
     .action(async () => {
       const { systemdUnit } = await import('./commands/service.ts')
       const { mainFile } = await import('./program-file.ts')
-      const { loaded } = contextOf({})
-      process.stdout.write(
-        systemdUnit({
-          node: process.execPath,
-          main: mainFile,
-          stateDir: loaded.config.daemon?.stateDir,
-          port: loaded.config.daemon?.port,
-        }),
-      )
+      const { daemon } = contextOf(printing.opts()).loaded.config
+      const unit = { node: process.execPath, main: mainFile, stateDir: daemon?.stateDir, port: daemon?.port }
+      printText(systemdUnit(unit), printing.opts())
     })
+}
+
+/** A text to be kept in a file; for programs inside a result line. */
+function printText(text: string, options: Options): void {
+  const out = new Output({ json: options['json'] === true })
+  if (out.json) out.data({ event: 'result', text })
+  else out.write(text)
 }
 
 function contextOf(options: Options): Context {

@@ -11,7 +11,12 @@ import { untilAsked } from '../until-asked.ts'
 export async function chaosCommand({ options, out }: Context): Promise<number> {
   const chaos = await import('@breakfall/chaos')
   if (options['list'] === true) {
-    for (const line of chaos.FAULT_LINES) out.line(line)
+    for (const line of chaos.FAULT_LINES) {
+      const [fault = '', does = ''] = line.split('  ')
+      if (out.json) out.data({ fault, does })
+      else out.line(line)
+    }
+    if (out.json) out.data({ event: 'result', count: chaos.FAULT_LINES.length })
     return EXIT_CODES.finished
   }
   const plan = planOf(options['plan'] as string | undefined, chaos)
