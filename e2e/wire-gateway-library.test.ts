@@ -1,16 +1,13 @@
-/** The model library as the contract has it: events that end exactly once whatever goes in, and a fetch that is one. */
+/** The model library as the contract has it: events that end exactly once, whatever goes in. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { resilientFetch, streamAnswer } from '@breakfall/model'
+import { streamAnswer } from '@breakfall/model'
 import {
   answer,
-  assembledChat,
   callMore,
   callStart,
-  choice,
   DONE,
   finish,
-  framesIn,
   type Json,
   message,
   role,
@@ -19,21 +16,7 @@ import {
   toolBlock,
 } from './wire-gateway-frames.ts'
 import { LIMIT } from './wire-gateway-kit.ts'
-import {
-  both,
-  bytes,
-  chunks,
-  cut,
-  half,
-  type Play,
-  reset,
-  silence,
-  stall,
-  status,
-  stream,
-  streamHead,
-  Upstream,
-} from './wire-gateway-upstream.ts'
+import { cut, half, type Play, reset, silence, stall, status, stream, Upstream } from './wire-gateway-upstream.ts'
 
 let upstream: Upstream
 before(async () => {
@@ -267,119 +250,5 @@ describe('streamAnswer over breaks', { ...LIMIT, concurrency: true }, () => {
     const { last, calls } = await events(ask({ ...request(call('{}'), call('{"a":null}')), tools }))
     assert.equal(last.type, 'done', JSON.stringify(last))
     assert.deepEqual(calls[0].arguments, { a: null })
-  })
-})
-
-describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
-  const healing = resilientFetch({ policy } as Json)
-  const body = (name: string, more: object = {}): string =>
-    JSON.stringify({ model: name, stream: true, messages: user, ...more })
-  const chat = (): string => `${upstream.url}/chat/completions`
-  const forms: Record<string, (name: string) => Parameters<typeof fetch>> = {
-    'a string and options': (name) => [chat(), { method: 'POST', body: body(name) }],
-    'a URL': (name) => [new URL(chat()), { method: 'POST', body: body(name) }],
-    'a Request': (name) => [new Request(chat(), { method: 'POST', body: body(name) })],
-    'a Request and options over it': (name) => [
-      new Request(chat(), { method: 'POST', body: 'old' }),
-      { body: body(name) },
-    ],
-    'a Blob as body': (name) => [chat(), { method: 'POST', body: new Blob([body(name)]) }],
-    'bytes as body': (name) => [chat(), { method: 'POST', body: new TextEncoder().encode(body(name)) }],
-    'an ArrayBuffer as body': (name) => [chat(), { method: 'POST', body: new TextEncoder().encode(body(name)).buffer }],
-    'a stream as body': (name) => [
-      chat(),
-      { method: 'POST', body: new Blob([body(name)]).stream(), duplex: 'half' } as RequestInit,
-    ],
-    'the method in small letters': (name) => [chat(), { method: 'post', body: body(name) }],
-  }
-  for (const [what, make] of Object.entries(forms))
-    test(`${what}: healed`, async () => {
-      const name = upstream.plays(reset, cut(role()), stream(...answer('All of it.')))
-      const response = await healing(...make(name))
-      assert.equal(response.status, 200)
-      assert.equal(assembledChat(framesIn(await response.text()).frames).content, 'All of it.')
-      assert.equal(upstream.seen(name).length, 3)
-      assert.equal(upstream.seen(name)[2]?.body.toString(), body(name))
-    })
-  test('a response is one: url, ok, headers, clone, body used once', async () => {
-    const name = upstream.plays(both(streamHead({ 'x-odd': 'kept' }), chunks(...answer('hi')), bytes('0\r\n\r\n')))
-    const response = await healing(chat(), { method: 'POST', body: body(name) })
-    assert.ok(response instanceof Response && response.ok)
-    assert.equal(response.headers.get('x-odd'), 'kept')
-    const twin = response.clone()
-    assert.equal(await twin.text(), await response.text())
-    assert.equal(response.bodyUsed, true)
-    await assert.rejects(response.text(), TypeError)
-  })
-  test('an abort rejects with an AbortError, before and in the middle', async () => {
-    await assert.rejects(healing(chat(), { method: 'POST', body: body('x'), signal: AbortSignal.abort() }), {
-      name: 'AbortError',
-    })
-    for (const play of [silence, stall(role(), text('One'))]) {
-      const control = new AbortController()
-      const name = upstream.plays(play)
-      void upstream.arrived(name).then(() => setTimeout(() => control.abort(), 30))
-      await assert.rejects(
-        async () => {
-          const response = await resilientFetch({ policy: { ...policy, livenessMs: 60_000 } } as Json)(chat(), {
-            method: 'POST',
-            body: body(name),
-            signal: control.signal,
-          })
-          await response.text()
-        },
-        { name: 'AbortError' },
-      )
-      await upstream.seen(name)[0]?.gone
-    }
-  })
-  test('a signal inside a Request counts', async () => {
-    const control = new AbortController()
-    const name = upstream.plays(silence)
-    void upstream.arrived(name).then(() => control.abort())
-    await assert.rejects(healing(new Request(chat(), { method: 'POST', body: body(name), signal: control.signal })), {
-      name: 'AbortError',
-    })
-  })
-  test('a reader that cancels ends the upstream request', async () => {
-    const name = upstream.plays(stall(role(), text('One')))
-    const response = await resilientFetch({ policy: { ...policy, livenessMs: 60_000 } } as Json)(chat(), {
-      method: 'POST',
-      body: body(name),
-    })
-    await response.body?.cancel()
-    await upstream.seen(name)[0]?.gone
-  })
-  test('what is no model call is a plain fetch: once, as it is', async () => {
-    const name = upstream.plays(status(503, 'plain'), status(200, 'again'))
-    const response = await healing(`${upstream.url}/files/${name}`)
-    assert.deepEqual([response.status, await response.text(), upstream.seen(name).length], [503, 'plain', 1])
-    const form = new FormData()
-    form.append('file', new Blob(['x']), 'a.txt')
-    const upload = upstream.plays(status(200, { ok: true }))
-    assert.deepEqual(await (await healing(`${upstream.url}/files/${upload}`, { method: 'POST', body: form })).json(), {
-      ok: true,
-    })
-    assert.match(String(upstream.seen(upload)[0]?.headers['content-type']), /^multipart\/form-data; boundary=/)
-    await assert.rejects(healing('http://127.0.0.1:1/elsewhere'), TypeError)
-    await assert.rejects(healing('not a url'), TypeError)
-    assert.equal(await (await healing('data:text/plain,hi')).text(), 'hi')
-  })
-  test('a chat call with a body that is a form, or none, or not JSON, is passed on', async () => {
-    const name = upstream.plays(status(400, 'no'), status(400, 'no'))
-    assert.equal((await healing(`${chat()}?${name}`, { method: 'POST', body: 'not json' })).status, 400)
-    assert.equal((await healing(`${chat()}?${name}`, { method: 'POST' })).status, 400)
-  })
-  test('spent tries are a status that no SDK tries again', async () => {
-    const name = upstream.plays(reset, reset, reset)
-    const response = await healing(chat(), { method: 'POST', body: body(name) })
-    assert.equal(response.status, 502)
-    assert.equal(response.headers.get('x-should-retry'), 'false')
-    const error = (await response.json()) as Json
-    assert.equal(error.error.code, response.headers.get('x-breakfall-category'))
-  })
-  test('a choice of nothing but null content crosses', async () => {
-    const name = upstream.plays(stream(choice({ role: 'assistant', content: null }), finish(), DONE))
-    assert.equal((await healing(chat(), { method: 'POST', body: body(name) })).status, 200)
   })
 })

@@ -106,7 +106,12 @@ function climbs(path: string): boolean {
 async function forward(call: Call, answer: Dispatcher.ResponseData, clientStuckMs: number): Promise<number> {
   const { res, requestId } = call
   const { statusCode, body } = answer
-  res.writeHead(statusCode, { ...sendable(passedBack(answer.headers)), [REQUEST_ID]: requestId })
+  const cookies = answer.headers['set-cookie']
+  res.writeHead(statusCode, {
+    ...sendable(passedBack(answer.headers)),
+    ...(Array.isArray(cookies) ? { 'set-cookie': cookies } : {}), // the one header that must not be joined
+    [REQUEST_ID]: requestId,
+  })
   res.flushHeaders()
   try {
     for await (const chunk of body as AsyncIterable<Buffer>) {

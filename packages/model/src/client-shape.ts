@@ -40,7 +40,7 @@ type ChatChunk = {
   id?: unknown
   model?: unknown
   created?: unknown
-  choices?: { index?: unknown; delta?: Record<string, unknown> }[]
+  choices?: { index?: unknown; delta?: Record<string, unknown>; logprobs?: unknown }[]
 }
 
 class OpenAiShape implements ClientShape {
@@ -63,7 +63,8 @@ class OpenAiShape implements ClientShape {
     if (frame.data === '[DONE]') this.#isEnded = true
     if (json === undefined) return plainFrame(frame)
     const chunk = json as ChatChunk
-    if (Array.isArray(chunk.choices) && chunk.choices.length > 1) this.canHeal = false
+    if (Array.isArray(chunk.choices) && (chunk.choices.length > 1 || saysMore(chunk.choices[0]?.delta)))
+      this.canHeal = false
     if (this.#identity === undefined) {
       const { id, model, created } = chunk
       this.#identity = { id, model, created }
@@ -82,19 +83,31 @@ class OpenAiShape implements ClientShape {
   }
 }
 
-/** The chunk with only what is new of its text. */
+const TEXT_KEYS: readonly string[] = ['content', 'reasoning', 'reasoning_content', 'refusal']
+/** Compared with another attempt, held until the answer is whole, or the same in each attempt. */
+const KNOWN_KEYS: ReadonlySet<string> = new Set([...TEXT_KEYS, 'role', 'tool_calls', 'function_call'])
+
+const isSaid = (value: unknown): boolean =>
+  value !== undefined && value !== null && value !== '' && !(Array.isArray(value) && value.length === 0)
+
+/** A frame without text that says something else (annotations, audio): what nobody can compare must not come twice. */
+function saysMore(delta: Record<string, unknown> | undefined): boolean {
+  if (typeof delta !== 'object' || delta === null || TEXT_KEYS.some((key) => isSaid(delta[key]))) return false
+  return Object.entries(delta).some(([key, value]) => !KNOWN_KEYS.has(key) && isSaid(value))
+}
+
+/** The chunk with only what is new of its text, and without what belongs to all of it. */
 function withFresh(chunk: ChatChunk, fresh: ReadonlyMap<SegmentKind, string>): ChatChunk {
   const [first, ...rest] = chunk.choices ?? []
   if (first === undefined) return chunk
   const delta: Record<string, unknown> = { ...first.delta }
   const reasoningKey = 'reasoning' in delta ? 'reasoning' : 'reasoning_content'
-  delete delta['reasoning']
-  delete delta['reasoning_content']
-  delete delta['content']
-  delete delta['role']
+  const textKey = isSaid(delta['refusal']) ? 'refusal' : 'content'
+  for (const key of [...TEXT_KEYS, 'role', 'reasoning_details']) delete delta[key]
   if (fresh.has('reasoning')) delta[reasoningKey] = fresh.get('reasoning')
-  if (fresh.has('text')) delta['content'] = fresh.get('text')
-  return { ...chunk, choices: [{ ...first, delta }, ...rest] }
+  if (fresh.has('text')) delta[textKey] = fresh.get('text')
+  const choice = 'logprobs' in first ? { ...first, delta, logprobs: null } : { ...first, delta }
+  return { ...chunk, choices: [choice, ...rest] }
 }
 
 // ---- Anthropic's messages ----
@@ -116,6 +129,7 @@ class AnthropicShape implements ClientShape {
   #last = -1
   #lastType: unknown
   #isOpen = false
+  #isSigned = false
   /** Of this attempt: blocks that were skipped, and the client's number of each block. */
   #skipped = new Map<number, Block>()
   #numbers = new Map<number, number>()
@@ -162,17 +176,24 @@ class AnthropicShape implements ClientShape {
     this.#last = number
     this.#lastType = type
     this.#isOpen = true
+    this.#isSigned = false
     return this.#numbered(frame, event, number)
   }
 
   #delta(frame: SseFrame, event: MessageEvent, fresh: Fresh): string {
-    if (!this.#healing) return plainFrame(frame)
+    const kind = event.delta?.['type']
+    const isSignature = kind === 'signature_delta'
+    if (!COMPARED_DELTAS.has(kind)) this.canHeal = false
+    if (!this.#healing) {
+      this.#isSigned ||= isSignature
+      return plainFrame(frame)
+    }
     const upstream = Number(event.index)
     let number = this.#numbers.get(upstream) ?? this.#adopt(upstream)
     const delta = fresh === undefined ? event.delta : freshDelta(event.delta ?? {}, fresh)
     let start = ''
     if (number !== this.#last || !this.#isOpen) {
-      if (fresh === undefined && event.delta?.['type'] === 'signature_delta') return ''
+      if (fresh === undefined && isSignature) return ''
       // The client's block is closed and this one goes on: what is new goes into a block of its own.
       const content_block = emptied(this.#skipped.get(upstream) ?? { type: 'text' })
       number = this.#last + 1
@@ -180,8 +201,11 @@ class AnthropicShape implements ClientShape {
       this.#last = number
       this.#lastType = content_block.type
       this.#isOpen = true
+      this.#isSigned = false
       start = this.#event({ type: 'content_block_start', index: number, content_block })
     }
+    if (isSignature && this.#isSigned) return '' // the same thoughts have one signature, whichever it is
+    this.#isSigned ||= isSignature
     return start + this.#event({ ...event, index: number, delta })
   }
 
@@ -209,6 +233,14 @@ class AnthropicShape implements ClientShape {
     return plainFrame({ event: String(event.type as string), data: JSON.stringify(event) })
   }
 }
+
+/** Text and thoughts are compared with another attempt, a signature goes with them, a call is held until it is whole. */
+const COMPARED_DELTAS: ReadonlySet<unknown> = new Set([
+  'text_delta',
+  'thinking_delta',
+  'signature_delta',
+  'input_json_delta',
+])
 
 function freshDelta(delta: Record<string, unknown>, fresh: ReadonlyMap<SegmentKind, string>): Record<string, unknown> {
   if (fresh.has('text')) return { ...delta, text: fresh.get('text') }

@@ -37,6 +37,9 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     }
     if (frame.data === '[DONE]') {
       state.ended = true
+      // Servers have been seen to give one choice where more were asked for: those that came are the answer.
+      if (this.#choices.length > 0 && this.#choices.every(({ finish }) => finish !== null))
+        state.finish = this.#finish()
       return
     }
     const json = parseFrame(frame.data, state.finish !== null)

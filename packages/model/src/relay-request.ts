@@ -44,9 +44,12 @@ export function upstreamHeaders(
   target: Pick<RelayTarget, 'headers' | 'withoutKeys'>,
 ): Record<string, string> {
   const out: Record<string, string> = {}
+  // What a client names in `connection` is about that connection, as well.
+  const named = new Set((headers['connection'] ?? '').toLowerCase().split(/[\s,]+/))
   for (const [name, value] of Object.entries(headers)) {
     const lower = name.toLowerCase()
-    if (!NOT_PASSED_ON.has(lower) && !(target.withoutKeys === true && KEYS.has(lower))) out[lower] = value
+    if (!NOT_PASSED_ON.has(lower) && !named.has(lower) && !(target.withoutKeys === true && KEYS.has(lower)))
+      out[lower] = value
   }
   for (const [name, value] of Object.entries(target.headers ?? {})) out[name.toLowerCase()] = value
   out['accept-encoding'] = 'identity' // what we are to read and heal must not be compressed

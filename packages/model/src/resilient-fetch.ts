@@ -44,7 +44,9 @@ export function resilientFetch(options: ResilientFetchOptions = {}): typeof fetc
       ...options,
       policy,
       signal: sink.signal,
-    }).finally(() => signal?.removeEventListener('abort', onAbort)) // a signal may outlive a thousand calls
+    })
+      .catch(reject) // never by its word; a caller that waits for ever would be worse
+      .finally(() => signal?.removeEventListener('abort', onAbort)) // a signal may outlive a thousand calls
     return promise
   }
 }
@@ -73,10 +75,11 @@ async function read(...asked: FetchArguments): Promise<HealableCall | FetchArgum
   const method = init?.method ?? (input instanceof Request ? input.method : 'GET')
   if (url === undefined || route === undefined || method.toUpperCase() !== 'POST') return asked
   // The platform's own rules say what a request is made of; its body is read from a copy, so that it can still be sent.
-  const request = new Request(input, { ...init, method: 'POST' })
+  const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
+  const request = new Request(input, { ...init, method: 'POST', signal: null })
   const body = Buffer.from(await request.clone().arrayBuffer())
   const json = parsed(body)
-  if (json === undefined) return [request]
+  if (json === undefined) return [request, { signal: signal ?? null }]
   const [suffix, api] = route
   const { search } = url
   url.search = ''
@@ -84,7 +87,7 @@ async function read(...asked: FetchArguments): Promise<HealableCall | FetchArgum
   return {
     request: { api, method: 'POST', search, headers: Object.fromEntries(request.headers), body, json },
     target: { baseUrl: url.href },
-    signal: init?.signal ?? (input instanceof Request ? input.signal : undefined),
+    signal,
   }
 }
 
@@ -101,6 +104,19 @@ function parsed(body: Buffer): Record<string, unknown> | undefined {
 
 const reasonOf = (signal: AbortSignal | undefined): Error =>
   signal?.reason instanceof Error ? signal.reason : new DOMException('This operation was aborted', 'AbortError')
+
+/** What a server sends may not be what `Headers` takes: such a header is left out, not a reason to fail. */
+function readable(headers: Readonly<Record<string, string>>): Headers {
+  const out = new Headers()
+  for (const [name, value] of Object.entries(headers)) {
+    try {
+      out.append(name, value)
+    } catch {
+      continue // not readable for any client of `fetch` either
+    }
+  }
+  return out
+}
 
 /** The answer as a `Response` whose body is read at the reader's pace. */
 class ResponseSink implements RelaySink {
@@ -140,7 +156,8 @@ class ResponseSink implements RelaySink {
       { highWaterMark: 64 * 1024, size: (chunk) => chunk.byteLength },
     )
     const hasNoBody = status === 204 || status === 205 || status === 304
-    this.#resolve(new Response(hasNoBody ? null : body, { status, headers }))
+    const known = status >= 200 && status <= 599 ? status : 502 // a Response takes no other, and servers send them
+    this.#resolve(new Response(hasNoBody ? null : body, { status: known, headers: readable(headers) }))
   }
 
   write(chunk: string | Buffer): boolean {
