@@ -82,7 +82,7 @@ function jsonValues(text: string): readonly unknown[] {
     text,
     ...text
       .split('\n')
-      .map((line) => line.replace(/^\s*(?:data:\s*)?/, ''))
+      .map((line) => line.replace(/^\s*(?:data:\s*|\w*Error:\s*(?:\d{3}\s+)?)?/, '')) // as in SSE, or as SDKs throw it
       .reverse()
       .slice(0, 2000),
   ]
@@ -107,11 +107,13 @@ function fromSignatures(text: string): Explanation | undefined {
   const diagnostics = diagnose(text)
   const [first] = diagnostics
   if (first === undefined) return undefined
-  const report = new Fault('process_failed', {
+  // A warning that a server lives on with is worth knowing, but it is not why anything failed.
+  const category = diagnostics.every(({ rank }) => rank === 'hint') ? 'other' : 'process_failed'
+  const report = new Fault(category, {
     error: headline(first.message, first.advice),
     errorRaw: matchingLine(first) ?? text,
     diagnostics,
-    next: first.retry === 'never' ? 'never' : 'restart',
+    next: category === 'other' || first.retry === 'never' ? 'never' : 'restart',
   }).report
   return { report, by: 'known signatures' }
 }
@@ -144,11 +146,24 @@ function fromErrorCode(text: string, boundary: Boundary): Explanation | undefine
     const fault = classify(line.trim(), { boundary })
     if (fault.category !== 'other') return { report: fault.report, by: 'an error code' }
   }
+  return boundary === 'model' ? fromProviderWords(text) : undefined
+}
+
+/** A provider's sentence without the JSON around it, where its words alone are known. */
+function fromProviderWords(text: string): Explanation | undefined {
+  for (const line of text.split('\n').slice(0, 2000)) {
+    const body = { error: { message: line.trim() } }
+    const fault = classify(undefined, { boundary: 'model', now: 0, response: { status: 400, body } })
+    if (fault.category === 'model_context_overflow') return { report: fault.report, by: "a provider's error" }
+  }
   return undefined
 }
 
 function fromHttpStatus(text: string, boundary: Boundary): Explanation | undefined {
-  const found = /(?:^|\bHTTP\/[\d.]+ |\bHTTP |\bstatus(?: code)?[:= ]+)([45]\d\d)\b/m.exec(text)
+  // At the start of a line it needs what stands behind a status: "429 files changed" is none.
+  const found =
+    /(?:\bHTTP\/[\d.]+ |\bHTTP |\bstatus(?: code)?[:= ]+)([45]\d\d)\b/.exec(text) ??
+    /^(?:\w*Error: )?([45]\d\d)(?=$|:| status code| [A-Z{])/m.exec(text)
   if (found === null) return undefined
   const report = classify(undefined, {
     boundary,
@@ -158,9 +173,24 @@ function fromHttpStatus(text: string, boundary: Boundary): Explanation | undefin
   return { report, by: 'an HTTP status' }
 }
 
+/** What a shell says of a child that a signal ended. */
+const SHELL_WORDS: Readonly<Record<string, string>> = {
+  Killed: 'SIGKILL',
+  'Segmentation fault': 'SIGSEGV',
+  Aborted: 'SIGABRT',
+  'Bus error': 'SIGBUS',
+  'Illegal instruction': 'SIGILL',
+  'Floating point exception': 'SIGFPE',
+}
+const SHELL_LINE = new RegExp(
+  `^(?:\\S+: line \\d+: +\\d+ )?(${Object.keys(SHELL_WORDS).join('|')})(?: \\(core dumped\\))?(?:$| {2,})`,
+  'm',
+)
+
 function fromExit(text: string): Explanation | undefined {
   const found = /\b(?:exit(?:ed)?(?: with)?(?: code| status)?|code)[:= ]+(\d{1,3})\b/i.exec(text)
-  const signal = /\b(?:signal|killed by)[:= ]+(SIG[A-Z]+)\b/i.exec(text)?.[1]
+  const signal =
+    /\b(?:signal|killed by)[:= ]+(SIG[A-Z]+)\b/i.exec(text)?.[1] ?? SHELL_WORDS[SHELL_LINE.exec(text)?.[1] ?? '']
   if (found === null && signal === undefined) return undefined
   return exitExplained(text, found === null ? null : Number(found[1]), signal?.toUpperCase() ?? null)
 }

@@ -124,3 +124,53 @@ test('nothing recognised is other, without diagnostics', () => {
     assert.deepEqual(report.diagnostics, [])
   }
 })
+
+test('a number at the start of a line is a status only where it stands like one', () => {
+  for (const text of ['429 files changed', '500 tests passed', '404 lines, 3 errors'])
+    assert.equal(explain(text).report.category, 'other', text)
+  for (const text of [
+    '429 Too Many Requests',
+    '429 status code (no body)',
+    'RateLimitError: 429 You sent too many',
+    '429',
+  ])
+    assert.equal(explain(text).report.category, 'model_rate_limited', text)
+})
+
+test('an error as an SDK throws it, with the status and the JSON behind it', () => {
+  const body = '{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
+  assert.equal(explain(`Error: 529 ${body}`).report.category, 'model_overloaded')
+  assert.equal(explain(`APIError: ${body}`).report.category, 'model_overloaded')
+})
+
+test('what a shell says of a child that a signal ended', () => {
+  for (const text of [
+    'Killed',
+    'bash: line 1:  1234 Killed                  ./train',
+    'Segmentation fault (core dumped)',
+  ])
+    assert.equal(explain(text).report.category, 'process_failed', text)
+  assert.equal(explain('Killed 3 bugs today').by, 'nothing known')
+})
+
+test('a warning that a server lives on with is told as a hint, not as a failure', () => {
+  const { report } = explain(
+    'update_slots : failed to find free space in the KV cache, retrying with smaller n_batch = 256',
+  )
+  assert.equal(report.category, 'other')
+  assert.deepEqual(
+    report.diagnostics.map(({ id, rank }) => [id, rank]),
+    [['llamacpp.kv_retry', 'hint']],
+  )
+})
+
+test("a provider's sentence about a conversation that is too long, without its JSON", () => {
+  assert.equal(explain("This model's maximum context length is 8192 tokens").report.category, 'model_context_overflow')
+})
+
+test('a file that is not there is said to be missing, not taken for an unknown error', async () => {
+  const out = new Output({ json: true })
+  const viewer = (): never => assert.fail('no daemon is needed')
+  for (const given of ['no-such.log', './no/such', '/no/such/file'])
+    await assert.rejects(explainCommand({ given, boundary: 'model', viewer }, out), /there is no file/)
+})

@@ -55,8 +55,14 @@ async function explanationFor({ given, boundary, viewer }: ExplainInput): Promis
   }
   const text = await textOf(given)
   if (text.trim() === '') throw new Fault('invalid_request', { error: `nothing to explain; ${USAGE}` })
-  return explain(text, boundary)
+  const explanation = explain(text, boundary)
+  if (given !== undefined && explanation.by === 'nothing known' && isLikePath(given))
+    throw new Fault('invalid_request', { error: `there is no file ${given} to explain; ${USAGE}` })
+  return explanation
 }
+
+const isLikePath = (given: string): boolean =>
+  /^[^\s"'{}]*(?:\/|\.(?:log|txt|json|out|err))$|^\.{0,2}\/\S+$/.test(given)
 
 async function reportOfTurn(viewer: Viewer, id: string): Promise<FaultReport> {
   const turn = await turnOrLastOf(viewer, id)
@@ -73,9 +79,13 @@ async function turnOrLastOf(viewer: Viewer, id: string): Promise<Turn> {
     return await viewer.turn(id)
   } catch (error) {
     if (!isFault(error) || error.category !== 'not_found') throw error
-    const turnId = await lastTurnId(viewer, await viewer.session(id))
+    const session = (await viewer.sessions()).find((entry) => entry.id === id)
+    const turnId = session === undefined ? undefined : await lastTurnId(viewer, session)
     if (turnId === undefined)
-      throw new Fault('not_found', { error: `session ${id} has no turn to explain`, cause: error })
+      throw new Fault('not_found', {
+        error: `there is no turn ${id}, and no session of that id with a turn`,
+        cause: error,
+      })
     return viewer.turn(turnId)
   }
 }
