@@ -19,17 +19,16 @@ import type { Leader } from './process-table.ts'
 /** What all children of this process carry under `SUPERVISOR_MARK`. */
 export const SUPERVISOR_ID: string = randomUUID()
 
-const RESPAWN_MS = 1_000 // one that ends sooner meets a full machine, or somebody who wants it dead: no hurry then
+const RESPAWN_MS = 1_000 // a second loss sooner than that is a full machine, or somebody who wants it dead: no hurry then
 
 export class Reaper {
   readonly #watched = new Map<number, Leader>()
   #process: ChildProcess | undefined
-  #startedMs = 0
+  #lostMs = -Infinity
 
   /** Call before the first child starts: there must be no moment without a reaper. */
   ensure(): void {
     if (this.#process !== undefined) return
-    this.#startedMs = systemClock.now()
     const child = spawn('/bin/sh', ['-c', SCRIPT, 'breakfall-reaper', SUPERVISOR_ID], {
       detached: true, // I3
       cwd: '/',
@@ -70,7 +69,9 @@ export class Reaper {
     const again = (): void => {
       if (this.#watched.size > 0) this.ensure()
     }
-    if (systemClock.now() - this.#startedMs >= RESPAWN_MS) again()
+    const isFirst = systemClock.now() - this.#lostMs >= RESPAWN_MS
+    this.#lostMs = systemClock.now()
+    if (isFirst) again()
     else setTimeout(again, RESPAWN_MS).unref() // I4
   }
 }
