@@ -113,7 +113,7 @@ export class ChildRun {
           ...command.env,
           [SUPERVISOR_MARK]: SUPERVISOR_ID,
           [RUN_MARK]: command.runId,
-          ...(spec.channel === 'fd3' ? { [CHANNEL_ENV]: '3' } : {}),
+          [CHANNEL_ENV]: spec.channel === 'fd3' ? '3' : undefined, // ours, if we have one, is not the child's
         },
         detached: true, // a group and session of its own, for the ladder and against Ctrl-C
         stdio: stdioOf(spec),

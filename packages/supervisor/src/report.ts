@@ -234,7 +234,8 @@ function happened(report: JudgedReport): string {
   const during = PHASE_WORDS[report.phase]
   if (report.endedBy !== null) {
     const detail = report.endedDetail === null ? '' : ` (${report.endedDetail})`
-    return `${ENDED_WORDS[report.endedBy]}${detail} and was ended${report.forced ? ' by force' : ''}${after}`
+    const ended = report.expected ? '' : ' and was ended'
+    return `${ENDED_WORDS[report.endedBy]}${detail}${ended}${report.forced ? ' by force' : ''}${after}`
   }
   return `${describeExit(report)}${during}${after}`
 }

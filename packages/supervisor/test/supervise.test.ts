@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Fault } from '@breakfall/faults'
-import { type ChildEvent, type Diagnosis, supervise } from '../src/index.ts'
+import { CHANNEL_ENV, type ChildEvent, type Diagnosis, supervise } from '../src/index.ts'
 import { eventually, faultBy, isAlive, program, QUICK, untilState } from './child-fixture.ts'
 
 const UP = { kind: 'line', pattern: /^up$/ } as const
@@ -103,6 +103,15 @@ describe('a child that fails', () => {
     assert.deepEqual(progress, ['loading 6 of 48'])
     assert.match(fault.error, /RangeError: layer 7 is out of range/)
     assert.deepEqual([child.report?.code, child.report?.phase], [1, 'starting'])
+  })
+
+  it('without a private line is not told of the one that its supervisor has itself', async (t) => {
+    process.env[CHANNEL_ENV] = '3'
+    t.after(() => delete process.env[CHANNEL_ENV])
+    const args = ['-c', `echo "line: $${CHANNEL_ENV}"; exit 1`]
+    await using child = supervise({ command: 'sh', args, channel: 'none', limits: { ...QUICK, failuresMax: 1 } })
+    await child.start()
+    assert.deepEqual((await untilState(child, 'given_up')).report.stdoutTail, ['line: '])
   })
 
   it('tells its last words by IPC too', async () => {
@@ -304,6 +313,16 @@ describe('wishes', () => {
     assert.notEqual(child.pid, first)
     assert.equal(isAlive(first ?? 0), false)
     await child.stop()
+  })
+
+  it('a request that a stop cuts off is cancelled, in plain words', async () => {
+    await using child = supervise({ command: program('prints-up-and-stays.sh'), ready: UP, limits: QUICK })
+    await child.start()
+    const request = child.request()
+    await child.stop()
+    const fault = await request.failed
+    assert.equal(fault.category, 'cancelled')
+    assert.match(fault.error, /^prints-up-and-stays\.sh was stopped on request after [\d.]+ m?s\.$/)
   })
 
   it('a restart on request is no failure and has no backoff', async () => {
