@@ -7,6 +7,8 @@ export const RUNNER_DEFAULTS = {
   pids: 256,
   pidsPerExec: 8, // bwrap needs two of its own; a box that may run many execs gets pids for them
   spawnsMax: 8, // commands being started at once: more would only make all of them, and health, slower
+  keeperIdleMs: 60_000, // an agent that thinks longer than that does not notice the 25 ms of a new one
+  keepersIdleMax: 32, // waiting in one box; each is a shell of a few hundred KiB
   waitMs: 60_000,
   waitMsMax: 3_600_000,
   filePutBytesMax: 64 * 1024 * 1024,

@@ -9,6 +9,7 @@ import type { WorkspaceRules } from './box/workspace.ts'
 
 export type RunnerHost = {
   readonly runnerId: string
+  readonly bootId: string
   readonly stateDir: string
   readonly clock: Clock
   readonly isolation: Isolation
@@ -18,6 +19,8 @@ export type RunnerHost = {
   readonly queue: SpawnQueue
   readonly rules: WorkspaceRules
   readonly environment: Readonly<Record<string, string | undefined>>
+  /** Numbers the keepers of this process. */
+  readonly serial: { next: number }
   readonly setsid: string
   readonly sleep: string
   /** Descriptors that children must not get. */

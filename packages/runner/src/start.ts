@@ -117,6 +117,7 @@ async function serve(options: RunnerOptions, stateDir: string, lock: { release()
       await service.close(RUNNER_DEFAULTS.shutdownGraceMs)
       for (const box of boxes.all()) {
         for (const exec of box.execs.live.values()) exec.release()
+        await box.keepers.close()
         box.reservations.close()
       }
       host.cgroups.closeAll() // those with execs in them stay, and are found again
@@ -160,6 +161,8 @@ async function readHost(
   }
   return {
     runnerId: identity.runnerId,
+    bootId: identity.bootId,
+    serial: { next: 0 },
     stateDir,
     clock: options.clock ?? systemClock(),
     isolation,

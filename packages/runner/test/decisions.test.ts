@@ -29,7 +29,7 @@ const facts = (status: string, more: Partial<ExitFacts> = {}): ExitFacts => ({
   ...more,
 })
 
-const RAN = 'keeper 10\npid 11\n{ "child-pid": 12 }\n'
+const RAN = 'keeper 10 k1 5\npid 11\n{ "child-pid": 12 }\n'
 
 describe('how an exec ended', () => {
   const rows: readonly [
@@ -45,12 +45,12 @@ describe('how an exec ended', () => {
     ],
     [
       'a signal, proven by the shell',
-      facts('keeper 1\npid 2\nKilled\nexit 137\n', { level: 'process' }),
+      facts('keeper 1 k1 5\npid 2\nKilled\nexit 137\n', { level: 'process' }),
       { cause: 'signaled', started: true, code: null, signal: 'SIGKILL' },
     ],
     [
       'a high code is no signal without proof',
-      facts('keeper 1\npid 2\nexit 137\n', { level: 'process' }),
+      facts('keeper 1 k1 5\npid 2\nexit 137\n', { level: 'process' }),
       { cause: 'exited', started: true, code: 137, guess: 'SIGKILL' },
     ],
     [
@@ -71,7 +71,7 @@ describe('how an exec ended', () => {
     ['the sandbox could not start it', facts(`${RAN}exit 1\n`), { cause: 'spawn_failed', started: false, code: null }],
     [
       'the keeper could not get there',
-      facts('keeper 1\nexit 126\n'),
+      facts('keeper 1 k1 5\nexit 126\n'),
       { cause: 'spawn_failed', started: false, code: null },
     ],
     [
@@ -80,7 +80,7 @@ describe('how an exec ended', () => {
       { cause: 'exited', started: true, code: 1 },
     ],
     ['the keeper is gone', facts(RAN), { cause: 'runner_lost', started: true, code: null }],
-    ['the keeper is gone early', facts('keeper 1\n'), { cause: 'runner_lost', started: null, code: null }],
+    ['the keeper is gone early', facts('keeper 1 k1 5\n'), { cause: 'runner_lost', started: null, code: null }],
     ['never claimed', facts('', { claimed: false }), { cause: 'runner_lost', started: false, code: null }],
     [
       'stopped in the queue',

@@ -1,6 +1,6 @@
 /** What the runner's tests share: a runner on a fresh folder, in this process or as a program, and raw HTTP to it. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -235,4 +235,36 @@ export async function until<T>(look: () => Promise<T> | T, holds: (value: T) => 
       throw new Error(`it did not come to hold: ${JSON.stringify(value)?.slice(0, 500)}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
+}
+
+/** Processes that carry a runner's mark: its keepers, and at level process what they started. */
+export function keepersOf(runnerId: string): readonly number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`BREAKFALL_KEEPER=${runnerId}/`)
+      } catch {
+        return false // gone meanwhile
+      }
+    })
+}
+
+/** Control groups below a runner's own, wherever this process's groups are mounted. */
+export function groupsOf(runnerId: string): readonly string[] {
+  return readFileSync('/proc/self/cgroup', 'utf8')
+    .trim()
+    .split('\n')
+    .flatMap((line) => {
+      const [, controllers = '', path = ''] = line.split(':')
+      const mounts = controllers === '' ? ['unified', ''] : [controllers]
+      return mounts.map((mount) => join('/sys/fs/cgroup', mount, path, `breakfall-${runnerId}`))
+    })
+    .filter((root) => existsSync(root))
+    .flatMap((root) =>
+      readdirSync(root, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isDirectory())
+        .map((entry) => join(entry.parentPath, entry.name)),
+    )
 }

@@ -16,7 +16,8 @@ import { Reservations } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host.ts'
 import { checkRunnable } from '../isolation/lookup.ts'
 import { BoxExecs, type ExecView } from './execs.ts'
-import { launch, type LaunchPlan, planLaunch } from './launch.ts'
+import { Keepers } from './keepers.ts'
+import { type LaunchPlan, planLaunch, prepareJob } from './launch.ts'
 import { commandOfRequest, fillRequest, requestHash } from './request.ts'
 import { mayFollow, requireRunning, wrongState } from './states.ts'
 import { type BoxPaths, saveBox, type StoredBox } from './stored.ts'
@@ -27,6 +28,7 @@ export class Box {
   readonly prefix: string
   readonly paths: BoxPaths
   readonly execs: BoxExecs
+  readonly keepers: Keepers
   readonly reservations: Reservations
   readonly stored: StoredBox
   readonly #host: RunnerHost
@@ -40,6 +42,11 @@ export class Box {
     this.paths = paths
     this.stored = stored
     this.execs = new BoxExecs(paths.execs, stored.record.id)
+    this.keepers = new Keepers(host, {
+      groupName: this.groupName,
+      execs: paths.execs,
+      pids: () => this.record.limits.pids,
+    })
     this.reservations = new Reservations(paths.reservations)
   }
 
@@ -110,7 +117,8 @@ export class Box {
         exec.endFor('box_stopped', Math.min(STOP_GRACE_MS_MAX, exec.setup.reservation.request.killGraceMs)),
       ),
     )
-    this.#host.cgroups.closeBox(this.groupName)
+    await this.keepers.close()
+    await this.#host.cgroups.closeBox(this.groupName)
     this.moveTo('stopped')
   }
 
@@ -218,29 +226,25 @@ export class Box {
   openExec(reservation: ExecReservation, plan?: LaunchPlan): Exec {
     const folder = this.execs.folderOf(reservation.execId)
     const { cgroups, clock, queue, runnerId } = this.#host
-    const group =
-      cgroups.holdsTrees || cgroups.has('memory') ? cgroups.execGroup(this.groupName, reservation.execId) : undefined
     const mark = `${runnerId}/${this.prefix}/${this.id}/${reservation.execId}`
     const exec: Exec = new Exec({
       boxId: this.id,
       folder,
       reservation,
       level: this.record.isolation.level,
-      group,
       holdsTree: cgroups.holdsTrees,
       mark,
       clock,
       queue,
-      spawn: () => {
+      spawn: (atMs, onGone) => {
         if (plan === undefined) throw new Error('an exec of an earlier runner is never started again')
-        return launch(this.#host, plan, {
-          folder,
-          request: reservation.request,
-          stdin: exec.stdin,
-          joins: group?.joins ?? [],
-          mark,
-        })
+        const { execId, request } = reservation
+        const job = prepareJob(this.#host, plan, { folder, request, mark })
+        exec.stdin.prepare()
+        return this.keepers.run({ execId, atMs, ...job }, onGone)
       },
+      giveBack: (keeper, isClean) => this.keepers.giveBack(keeper, isClean),
+      groupOf: (keeper) => cgroups.execGroup(this.groupName, keeper),
       onEnd: (_, end) => {
         this.execs.addFinished(reservation.execId, end, reservation.hash, false)
         this.#host.onExecEnd(end.exit.cause, end.exit.durationMs, end.exit.stdoutBytes + end.exit.stderrBytes)

@@ -96,6 +96,17 @@ export class Boxes {
         }
       }
     }
+    this.#sweepGroups()
+  }
+
+  /** Control groups of an earlier process in which nothing runs that a box here knows of. */
+  #sweepGroups(): void {
+    const used = new Set<string>()
+    for (const box of this.all()) {
+      if (box.state === 'running' || box.state === 'stopping') used.add(box.groupName)
+      for (const exec of box.execs.live.values()) used.add(`${box.groupName}/${exec.keeperName}`)
+    }
+    this.#host.cgroups.sweep((box, keeper) => used.has(keeper === undefined ? box : `${box}/${keeper}`))
   }
 
   /** Nobody knows what ran in it: it takes no commands, is not "not found", and can be removed. */

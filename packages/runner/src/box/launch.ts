@@ -1,13 +1,11 @@
-/** From a box and a request to a running keeper: what the command sees, as whom it runs, and which descriptors it gets. */
-import type { ChildProcess } from 'node:child_process'
-import { openSync, writeFileSync } from 'node:fs'
+/** From a box and a request to a job for a keeper: what the command sees, as whom it runs, and what is read for it. */
+import { writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import type { Network } from '@breakfall/wire'
-import { closeAll, openFifo } from '../exec/fifo-reader.ts'
 import { EXEC_FILES, type FilledRequest } from '../exec/folder.ts'
-import { KEEPER_FDS, KEEPER_MARK, spawnKeeper } from '../exec/keeper.ts'
-import type { StdinPipe } from '../exec/stdin.ts'
+import { type Job, KEEPER_FDS, launchText } from '../exec/keeper.ts'
+import { KEEPER_MARK } from '../exec/process-table.ts'
 import type { RunnerHost } from '../host.ts'
 import {
   type BoxUser,
@@ -91,60 +89,26 @@ function userOf(host: RunnerHost, box: StoredBox): BoxUser | null {
   return { kind: 'userns', uid: box.uid, gid: box.gid, disableUserns: isolation.disableUserns }
 }
 
-/** Opens what the keeper needs, starts it, and closes our copies. */
-export function launch(
+/** Writes what the keeper will read, and says which job it is. */
+export function prepareJob(
   host: RunnerHost,
   plan: LaunchPlan,
-  exec: {
-    readonly folder: string
-    readonly request: FilledRequest
-    readonly stdin: StdinPipe
-    readonly joins: readonly string[]
-    readonly mark: string
-  },
-): ChildProcess {
+  exec: { readonly folder: string; readonly request: FilledRequest; readonly mark: string },
+): Omit<Job, 'execId' | 'atMs'> {
   const { folder, request } = exec
-  const isSandbox = !plan.view.isHost
-  const sandbox = isSandbox ? sandboxPlan(host, plan) : undefined
-  const opened: (number | 'ignore')[] = []
-  const open = <T extends number | 'ignore'>(fd: T): T => {
-    opened.push(fd)
-    return fd
+  const sandbox = plan.view.isHost ? undefined : sandboxPlan(host, plan)
+  const write = (name: string, text: string): void => writeFileSync(join(folder, name), text, { mode: 0o600 })
+  if (sandbox === undefined) {
+    write(EXEC_FILES.launch, launchText(plan.cwd, plainCommand(host, plan, exec.mark)))
+  } else {
+    const options = bwrapOptions(sandbox).map((option) => `${option}\0`)
+    write(EXEC_FILES.args, options.join(''))
+    write(EXEC_FILES.launch, launchText(undefined, sandboxCommand(host, sandbox, plan.command)))
   }
-  try {
-    const hasInput = request.stdin === 'pipe'
-    if (sandbox !== undefined)
-      writeFileSync(
-        join(folder, EXEC_FILES.args),
-        bwrapOptions(sandbox)
-          .map((option) => `${option}\0`)
-          .join(''),
-        { mode: 0o600 },
-      )
-    return spawnKeeper({
-      claim: join(folder, EXEC_FILES.claim),
-      stdinPath: hasInput ? join(folder, EXEC_FILES.stdin) : '/dev/null',
-      hasInput,
-      mode: sandbox === undefined ? 'plain' : sandbox.entry === undefined ? 'sandbox' : 'checked',
-      sleep: host.sleep,
-      joins: exec.joins,
-      command:
-        sandbox === undefined ? plainCommand(host, plan, exec.mark) : sandboxCommand(host, sandbox, plan.command),
-      cwd: isSandbox ? '/' : plan.cwd,
-      environment: isSandbox || plan.user !== null ? { PATH: '/usr/bin:/bin' } : plan.environment,
-      mark: exec.mark,
-      fds: {
-        stdout: open(openFifo(join(folder, EXEC_FILES.stdout))),
-        stderr: open(openFifo(join(folder, request.merge ? EXEC_FILES.stdout : EXEC_FILES.stderr))),
-        status: open(openSync(join(folder, EXEC_FILES.status), 'r+')),
-        stdinHold: open(hasInput ? exec.stdin.prepare() : 'ignore'),
-        covered: host.inherited,
-        cover: open(host.inherited.length === 0 ? 'ignore' : openSync('/dev/null', 'r+')),
-        args: open(isSandbox ? openSync(join(folder, EXEC_FILES.args), 'r') : 'ignore'),
-      },
-    })
-  } finally {
-    closeAll(opened)
+  return {
+    mode: sandbox === undefined ? 'plain' : sandbox.entry === undefined ? 'sandbox' : 'checked',
+    stdin: request.stdin === 'pipe' ? EXEC_FILES.stdin : undefined,
+    stderr: request.merge ? EXEC_FILES.stdout : EXEC_FILES.stderr,
   }
 }
 
@@ -172,9 +136,9 @@ function sandboxCommand(host: RunnerHost, plan: BwrapPlan, command: readonly str
   ]
 }
 
-/** As another user the environment comes in last: until then root runs, and a caller's LD_PRELOAD would be root's. */
+/** The environment comes in last: until then root may run, and a caller's LD_PRELOAD would be root's. */
 function plainCommand(host: RunnerHost, plan: LaunchPlan, mark: string): readonly string[] {
-  if (plan.user?.kind !== 'setpriv') return [host.setsid, ...plan.command]
   const environment = { ...plan.environment, [KEEPER_MARK]: mark }
-  return [host.setsid, ...setprivArgs(plan.user), ...withEnvironment(environment, plan.command)]
+  const user = plan.user?.kind === 'setpriv' ? setprivArgs(plan.user) : []
+  return [host.setsid, ...user, ...withEnvironment(environment, plan.command)]
 }

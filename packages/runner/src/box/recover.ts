@@ -19,11 +19,12 @@ import {
   removeWorkingFiles,
   writeEnd,
 } from '../exec/folder.ts'
-import { hasMark, startTimeOf } from '../exec/process-table.ts'
-import { parseStatus } from '../exec/status.ts'
+import { hasMark } from '../exec/process-table.ts'
+import { type KeeperStatus, parseStatus } from '../exec/status.ts'
 import type { RunnerHost } from '../host.ts'
 import { removeTree } from '../state/disk.ts'
 import type { Box } from './box.ts'
+import { keeperMark } from './keepers.ts'
 import { fillRequest } from './request.ts'
 
 export async function recoverBox(host: RunnerHost, box: Box): Promise<void> {
@@ -56,7 +57,6 @@ async function recoverExec(host: RunnerHost, box: Box, execId: string): Promise<
     box.execs.addFinished(execId, end, reservation.hash, isDropped(folder, end.exit))
     return
   }
-  const status = parseStatus(readText(join(folder, EXEC_FILES.status)))
   const startedAtMs = startedAt(folder)
   const ended = (readText(join(folder, 'ended')) || undefined) as EndReason | undefined
   const exec = box.openExec(reservation)
@@ -65,34 +65,22 @@ async function recoverExec(host: RunnerHost, box: Box, execId: string): Promise<
     await exec.close(false, null, ended) // no keeper had begun, and now none can
     return
   }
-  const keeper = await keeperOf(status.keeper, exec.setup.mark, folder, isThisBoot)
+  const keeper = isThisBoot ? await keeperOf(host, box, folder) : undefined
   if (keeper === undefined) await exec.close(true, startedAtMs, ended)
-  else exec.adopt(keeper, ageMs(keeper), startedAtMs, ended)
+  else exec.adopt(keeper, startedAtMs, ended)
 }
 
-/** A keeper that has its claim writes its pid in the next instant; a little patience tells "not yet" from "gone". */
-async function keeperOf(
-  pid: number | undefined,
-  mark: string,
-  folder: string,
-  isThisBoot: boolean,
-): Promise<number | undefined> {
-  if (!isThisBoot) return undefined
-  for (let tries = 0; pid === undefined && tries < 50; tries += 1) {
+/** A keeper that has its claim says who it is in the next instant; a little patience tells "not yet" from "gone". */
+async function keeperOf(host: RunnerHost, box: Box, folder: string): Promise<number | undefined> {
+  const look = (): KeeperStatus => parseStatus(readText(join(folder, EXEC_FILES.status)))
+  let { keeper, name } = look()
+  for (let tries = 0; keeper === undefined && tries < 50; tries += 1) {
     await new Promise((resolve) => setTimeout(resolve, 10))
-    pid = parseStatus(readText(join(folder, EXEC_FILES.status))).keeper
+    ;({ keeper, name } = look())
   }
-  return pid !== undefined && hasMark(pid, mark) ? pid : undefined
+  if (keeper === undefined || name === undefined) return undefined
+  return hasMark(keeper, keeperMark(host.runnerId, box.groupName, name)) ? keeper : undefined
 }
-
-/** How long a process has lived, by the machine's own clock. */
-function ageMs(pid: number): number {
-  const uptimeMs = Number(readText('/proc/uptime').split(' ')[0]) * 1000
-  const ticks = startTimeOf(pid) ?? 0
-  return Math.max(0, uptimeMs - (ticks / TICKS_PER_SECOND) * 1000)
-}
-
-const TICKS_PER_SECOND = 100 // USER_HZ, the same on every Linux that Node runs on
 
 function startedAt(folder: string): number | null {
   const record = parseRecord(readFileSync(join(folder, EXEC_FILES.index)).subarray(0, RECORD_BYTES))

@@ -6,15 +6,16 @@
  * I2  Why it was ended is decided by the first reason and kept on disk before the first signal.
  * I3  What was spawned is settled by its keeper's words, or by the keeper's certain death; never by a timer alone.
  */
-import type { ChildProcess } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, type Diagnostic } from '@breakfall/faults'
 import type { Exec as ExecRecord } from '@breakfall/wire'
+import type { ExecGroup } from '../isolation/cgroup.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { killIncomplete, outputNotKept, spawnRefused } from './diagnostics.ts'
 import { type EndReason, exitRecord } from './exit-record.ts'
 import { EXEC_FILES, type ExecEnd, removeWorkingFiles, writeEnd } from './folder.ts'
+import type { Keeper } from './keeper.ts'
 import { climb } from './kill-ladder.ts'
 import { ExecOutput } from './output.ts'
 import { sendSignal } from './process-table.ts'
@@ -33,7 +34,7 @@ export class Exec {
   readonly setup: ExecSetup
   readonly stdin: StdinPipe
   readonly #output: ExecOutput
-  readonly #keeper: StatusWatch
+  readonly #watch: StatusWatch
   readonly #tree: ProcessTree
   readonly #waiters = new Waiters()
   readonly #diagnostics: Diagnostic[] = []
@@ -41,7 +42,11 @@ export class Exec {
   #started: (() => void) | undefined
   #startedAtMs: number | null = null
   #spawnedMonotonicMs: number | undefined
+  /** Undefined for an exec of an earlier runner: that keeper answers to nobody. */
+  #keeper: Keeper | undefined
+  #group: ExecGroup | undefined
   #isSpawned = false
+  #isSecondTry = false
   #isKeeperGone = false
   #isReleased = false
   #isSettling = false
@@ -62,8 +67,8 @@ export class Exec {
         void this.endFor('output_limit')
       },
     })
-    this.#keeper = new StatusWatch(join(setup.folder, EXEC_FILES.status))
-    this.#tree = new ProcessTree(setup.level, setup.group, setup.holdsTree, setup.mark)
+    this.#watch = new StatusWatch(join(setup.folder, EXEC_FILES.status))
+    this.#tree = new ProcessTree(setup.level, setup.holdsTree, setup.mark)
     this.stdin = new StdinPipe(join(setup.folder, EXEC_FILES.stdin), setup.reservation.request.stdin === 'pipe')
   }
 
@@ -80,6 +85,11 @@ export class Exec {
 
   get end(): ExecEnd | undefined {
     return this.#end
+  }
+
+  /** As its status file names it; undefined where no keeper has taken it yet. */
+  get keeperName(): string | undefined {
+    return this.#watch.status.name
   }
 
   record(): ExecRecord {
@@ -113,11 +123,12 @@ export class Exec {
   }
 
   /** Takes up an exec of an earlier runner whose keeper still lives. */
-  adopt(keeper: number, ageMs: number, startedAtMs: number | null, ended: EndReason | undefined): void {
+  adopt(keeper: number, startedAtMs: number | null, ended: EndReason | undefined): void {
     this.#isSpawned = true
     this.#tree.setKeeper(keeper)
+    this.#readStatus()
     this.#startedAtMs = startedAtMs
-    this.#spawnedMonotonicMs = this.setup.clock.monotonicMs() - ageMs
+    this.#spawnedMonotonicMs = this.#watch.status.atMs
     this.#ended = ended
     this.#attach()
     if (ended !== undefined) void this.#climb(ended)
@@ -158,6 +169,7 @@ export class Exec {
     if (this.isOver) return
     this.#isReleased = true
     this.#detach()
+    this.#keeper?.leave()
     this.stdin.release()
     this.#output.close()
   }
@@ -165,22 +177,24 @@ export class Exec {
   // ---- details, in the order they are used above ----
 
   #spawn(): void {
-    let child: ChildProcess
     try {
       this.#spawnedMonotonicMs = this.setup.clock.monotonicMs()
       this.#output.open()
-      child = this.setup.spawn()
+      this.#keeper = this.setup.spawn(this.#spawnedMonotonicMs, (why) => this.#keeperGone(why))
     } catch (error) {
       this.#refused(error)
       return
     }
     this.#isSpawned = true
-    child.once('error', (error) => this.#refused(error))
-    if (child.pid === undefined) return
-    this.#tree.setKeeper(child.pid)
-    child.once('exit', () => this.#keeperGone())
-    child.unref()
+    this.#setGroup(this.#keeper.group)
+    if (this.#keeper.pid === undefined) return // that it could not be made is told in a moment
+    this.#tree.setKeeper(this.#keeper.pid)
     this.#attach()
+  }
+
+  #setGroup(group: ExecGroup | undefined): void {
+    this.#group = group
+    this.#tree.setGroup(group)
   }
 
   #refused(error: unknown): void {
@@ -197,14 +211,14 @@ export class Exec {
     const remainingMs =
       this.setup.reservation.request.timeoutMs - (this.setup.clock.monotonicMs() - (this.#spawnedMonotonicMs ?? 0))
     this.#deadline = setTimeout(() => void this.endFor('timed_out'), Math.max(0, remainingMs))
-    this.#keeper.start(() => this.#look())
+    this.#watch.start(() => this.#look())
     this.#look()
   }
 
   /** The start event, before any other; with the command's pid where it is known by now. */
   #begin(): void {
     this.#readStatus()
-    const { sandboxPid, pid, keeper } = this.#keeper.status
+    const { sandboxPid, pid, keeper } = this.#watch.status
     this.#startedAtMs = this.setup.clock.now()
     this.#output.start(sandboxPid ?? pid ?? keeper ?? this.#tree.keeper ?? 0, this.#startedAtMs)
     this.#started?.()
@@ -215,17 +229,19 @@ export class Exec {
   #look(): void {
     if (this.#isSettling || this.#isReleased) return
     this.#readStatus()
-    const { exit } = this.#keeper.status
+    const { exit } = this.#watch.status
     const isRunning = this.#leader() !== undefined
     if (isRunning && this.#startedAtMs === null) this.#begin()
     if (isRunning) this.stdin.open()
     if (exit !== undefined) void this.#settle()
-    else if (!this.#tree.isKeeperThere()) this.#keeperGone()
+    else if (this.#keeper === undefined && !this.#tree.isKeeperThere()) this.#keeperGone()
   }
 
   #readStatus(): void {
-    if (!this.#keeper.read()) return
-    const { holder } = this.#keeper.status
+    if (!this.#watch.read()) return
+    const { holder, name } = this.#watch.status
+    if (this.#keeper === undefined && this.#group === undefined && name !== undefined)
+      this.#setGroup(this.setup.groupOf(name))
     const leader = this.#leader()
     if (leader !== undefined) this.#tree.setLeader(leader)
     this.#tree.holder = holder
@@ -233,15 +249,26 @@ export class Exec {
   }
 
   #leader(): number | undefined {
-    const { sandboxPid, pid } = this.#keeper.status
+    const { sandboxPid, pid } = this.#watch.status
     return this.setup.level === 'bwrap' ? sandboxPid : pid
   }
 
-  #keeperGone(): void {
-    if (this.#isKeeperGone || this.#isSettling) return
-    this.#isKeeperGone = true
+  /** With `why` it ended by itself, which it does only before it ran anything: no room, no process to be had. */
+  #keeperGone(why?: string): void {
+    if (this.#isKeeperGone || this.#isSettling || this.#isReleased) return
     this.#readStatus()
-    void this.#settle() // I3
+    const isClaimed = this.#keeper === undefined || existsSync(join(this.folder, EXEC_FILES.claim))
+    if (!isClaimed && this.#ended === undefined && !this.#isSecondTry) {
+      // One that waited was killed meanwhile. It never took this job, and cannot any more: another one gets it.
+      this.#isSecondTry = true
+      this.#detach()
+      this.#spawn()
+    } else if (!isClaimed || (why !== undefined && this.#watch.status.pid === undefined)) {
+      this.#refused(new Error(why ?? 'the keeper was killed before it began'))
+    } else {
+      this.#isKeeperGone = true
+      void this.#settle() // I3
+    }
   }
 
   #note(reason: EndReason): void {
@@ -264,9 +291,10 @@ export class Exec {
       monotonicMs: this.setup.clock.monotonicMs,
     })
     if (isEnded) return
-    if (this.#tree.keeper !== undefined) sendSignal(-this.#tree.keeper, 'SIGKILL')
+    this.#killKeeper()
     this.#diagnostics.push(killIncomplete(reason))
-    this.#keeperGone()
+    this.#isKeeperGone = true
+    void this.#settle()
   }
 
   #isReady(): boolean {
@@ -290,10 +318,10 @@ export class Exec {
   #finish(claimed: boolean, durationMs: number, left: readonly number[]): void {
     const facts = {
       level: this.setup.level,
-      status: this.#keeper.status,
+      status: this.#watch.status,
       claimed,
       ended: this.#ended,
-      oomKills: this.setup.group?.oomKills() ?? 0,
+      oomKills: this.#group?.oomKills() ?? 0,
       durationMs,
       survivors: this.#tree.survivors(left),
       stdoutBytes: this.#output.bytes('stdout'),
@@ -309,11 +337,10 @@ export class Exec {
     }
     this.#keep(this.#end) // I1
     this.#output.close()
-    if (this.#tree.keeper !== undefined && !this.#isKeeperGone) sendSignal(-this.#tree.keeper, 'SIGKILL') // all is read
+    this.#dismiss(facts.oomKills === 0 && left.length === 0)
     this.#started?.()
     this.#waiters.notify()
     this.stdin.release()
-    this.setup.group?.remove()
     removeWorkingFiles(this.folder)
     this.setup.onEnd(this, this.#end)
   }
@@ -327,8 +354,25 @@ export class Exec {
     }
   }
 
+  /** All is read. A keeper that ran a command to its end, and holds nothing for it, may run the next. */
+  #dismiss(isClean: boolean): void {
+    const { exit, holder } = this.#watch.status
+    if (this.#keeper !== undefined) {
+      this.setup.giveBack(this.#keeper, isClean && exit !== undefined && holder === undefined)
+      return
+    }
+    this.#killKeeper()
+    this.#group?.kill([])
+    this.#group?.remove()
+  }
+
+  #killKeeper(): void {
+    if (this.#keeper !== undefined) this.#keeper.kill()
+    else if (this.#tree.isKeeperThere()) sendSignal(-(this.#tree.keeper as number), 'SIGKILL')
+  }
+
   #detach(): void {
     clearTimeout(this.#deadline)
-    this.#keeper.stop()
+    this.#watch.stop()
   }
 }

@@ -38,7 +38,7 @@ export class FifoReader {
 
   /** Everything that is in the pipe now, at once. Bounded: a survivor that goes on writing is not listened to for ever. */
   rest(): void {
-    if (this.#closed) return
+    if (this.#closed || this.#socket.destroyed) return // all who could write are gone, and it was read to its end
     this.#socket.pause()
     const buffer = Buffer.allocUnsafe(SHARED.length)
     for (let taken = 0, length = 0; taken < REST_BYTES_MAX; taken += length) {

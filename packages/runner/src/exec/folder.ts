@@ -45,6 +45,7 @@ export const EXEC_FILES = {
   stdin: 'in.fifo',
   stdout: 'out.fifo',
   stderr: 'err.fifo',
+  launch: 'launch',
   args: 'sandbox',
 } as const
 
@@ -55,6 +56,7 @@ const WORKING = [
   EXEC_FILES.stdin,
   EXEC_FILES.stdout,
   EXEC_FILES.stderr,
+  EXEC_FILES.launch,
   EXEC_FILES.args,
 ]
 

@@ -1,6 +1,8 @@
 /** Processes as /proc shows them. A pid alone is nobody: it is paired with the start time or the mark in its environment. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { KEEPER_MARK } from './keeper.ts'
+
+/** Names a keeper, and at level process what it started, in its environment, where it stays visible. */
+export const KEEPER_MARK = 'BREAKFALL_KEEPER'
 
 /** In clock ticks since the machine started; undefined where there is no such process. Zombies count as gone. */
 export function startTimeOf(pid: number): number | undefined {

@@ -1,9 +1,9 @@
 /** What an exec is given by its box. */
-import type { ChildProcess } from 'node:child_process'
 import type { IsolationLevel } from '@breakfall/wire'
 import type { Clock } from '../clock.ts'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import type { Exec } from './exec.ts'
+import type { Keeper, OnGone } from './keeper.ts'
 import type { ExecEnd, ExecReservation } from './folder.ts'
 import type { SpawnQueue } from './spawn-queue.ts'
 
@@ -12,12 +12,15 @@ export type ExecSetup = {
   readonly folder: string
   readonly reservation: ExecReservation
   readonly level: IsolationLevel
-  readonly group: ExecGroup | undefined
   readonly holdsTree: boolean
   readonly mark: string
   readonly clock: Clock
   readonly queue: SpawnQueue
-  /** Starts the keeper. Throws where no process can be made. */
-  readonly spawn: () => ChildProcess
+  /** Gives it to a keeper, at this time of the monotonic clock. Throws where no process can be made. */
+  readonly spawn: (atMs: number, onGone: OnGone) => Keeper
+  /** Takes the keeper back, to be used again where nothing of this exec is left with it. */
+  readonly giveBack: (keeper: Keeper, isClean: boolean) => void
+  /** The control group of a keeper of an earlier runner. */
+  readonly groupOf: (keeper: string) => ExecGroup | undefined
   readonly onEnd: (exec: Exec, end: ExecEnd) => void
 }

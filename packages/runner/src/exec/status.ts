@@ -2,6 +2,10 @@
 
 export type KeeperStatus = {
   readonly keeper: number | undefined
+  /** Of the keeper, and of its control group. */
+  readonly name: string | undefined
+  /** When the job was given, by the machine's monotonic clock. */
+  readonly atMs: number | undefined
   readonly holder: number | undefined
   /** The process that became the command, or the sandbox around it. */
   readonly pid: number | undefined
@@ -20,6 +24,8 @@ export function parseStatus(text: string): KeeperStatus {
   const words: string[] = []
   const found: { -readonly [K in keyof KeeperStatus]: KeeperStatus[K] } = {
     keeper: undefined,
+    name: undefined,
+    atMs: undefined,
     holder: undefined,
     pid: undefined,
     sandboxPid: undefined,
@@ -31,8 +37,10 @@ export function parseStatus(text: string): KeeperStatus {
   const whole = text.slice(0, text.lastIndexOf('\n') + 1) // a line without its end is not said yet
   for (const line of whole.replaceAll('\0', '').split('\n')) {
     if (line === '') continue
-    const fact = /^(keeper|holder|pid|exit) (\d+)$/.exec(line)
-    if (fact !== null) found[fact[1] as 'keeper'] = Number(fact[2])
+    const keeper = /^keeper (\d+) (\S+) (\d+)$/.exec(line)
+    const fact = /^(holder|pid|exit) (\d+)$/.exec(line)
+    if (keeper !== null) Object.assign(found, { keeper: Number(keeper[1]), name: keeper[2], atMs: Number(keeper[3]) })
+    else if (fact !== null) found[fact[1] as 'exit'] = Number(fact[2])
     else if (line === 'refused') found.refused = true
     else if (!takeJson(line, found)) words.push(line)
   }

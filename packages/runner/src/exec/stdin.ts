@@ -24,10 +24,9 @@ export class StdinPipe {
     this.#isPipe = isPipe
   }
 
-  /** Before the spawn: an end for the holder. */
-  prepare(): number {
-    this.#both = openFifo(this.#path)
-    return openWriteEnd(this.#path)
+  /** Before the start: whoever opens one end must find the other. */
+  prepare(): void {
+    if (this.#isPipe) this.#both ??= openFifo(this.#path)
   }
 
   /** The command has opened its end by now. */

@@ -14,16 +14,15 @@ const KILL_STEP_MS = 5
 
 export class ProcessTree {
   readonly #level: IsolationLevel
-  readonly #group: ExecGroup | undefined
+  #group: ExecGroup | undefined
   readonly #holdsTree: boolean
   readonly #mark: string
   #leader: { readonly pid: number; readonly startTime: number } | undefined
   #keeper: { readonly pid: number; readonly startTime: number | undefined } | undefined
   holder: number | undefined
 
-  constructor(level: IsolationLevel, group: ExecGroup | undefined, holdsTree: boolean, mark: string) {
+  constructor(level: IsolationLevel, holdsTree: boolean, mark: string) {
     this.#level = level
-    this.#group = group
     this.#holdsTree = holdsTree
     this.#mark = mark
   }
@@ -34,6 +33,11 @@ export class ProcessTree {
 
   setKeeper(pid: number): void {
     this.#keeper = { pid, startTime: startTimeOf(pid) }
+  }
+
+  /** The control group that both the keeper and the command are in. */
+  setGroup(group: ExecGroup | undefined): void {
+    this.#group = group
   }
 
   isKeeperThere(): boolean {
@@ -60,11 +64,11 @@ export class ProcessTree {
     return sendSignal(-this.#leader.pid, signal)
   }
 
-  /** SIGKILL to everything that belongs to it. */
-  kill(): void {
+  /** SIGKILL to everything that belongs to it; to the keeper, who tells how it ended, only where that is said. */
+  kill(withKeeper = false): void {
     if (this.#isLeaderThere()) sendSignal((this.#leader as { pid: number }).pid, 'SIGKILL') // I1; a sandbox dies with its init
     if (this.#level === 'process') this.signal('SIGKILL')
-    this.#group?.kill()
+    this.#group?.kill(withKeeper ? [] : this.#own())
     for (const pid of this.#escaped()) sendSignal(pid, 'SIGKILL')
   }
 
@@ -72,7 +76,7 @@ export class ProcessTree {
   async end(withinMs: number): Promise<readonly number[]> {
     let left = this.remaining()
     for (let waitedMs = 0; left.length > 0 && waitedMs < withinMs; waitedMs += KILL_STEP_MS) {
-      this.kill()
+      this.kill(waitedMs > withinMs / 4) // what outruns this only a kill of the whole group stops
       await sleep(KILL_STEP_MS)
       left = this.remaining()
     }
@@ -84,13 +88,17 @@ export class ProcessTree {
     const found = new Set<number>(this.#group?.processes() ?? [])
     if (this.#isLeaderThere()) found.add((this.#leader as { pid: number }).pid)
     for (const pid of this.#escaped()) found.add(pid)
-    for (const own of [this.keeper, this.holder]) if (own !== undefined) found.delete(own)
+    for (const own of this.#own()) found.delete(own)
     return [...found]
   }
 
   /** Names what `remaining` found. */
   survivors(remaining: readonly number[]): readonly { readonly pid: number; readonly command: string }[] {
     return remaining.slice(0, SURVIVORS_MAX).map((pid) => ({ pid, command: commandOf(pid) }))
+  }
+
+  #own(): readonly number[] {
+    return [this.keeper, this.holder].filter((pid) => pid !== undefined)
   }
 
   #isLeaderThere(): boolean {
@@ -100,6 +108,6 @@ export class ProcessTree {
   /** Without control groups the mark in their environment is the only trace of processes that left their group. */
   #escaped(): readonly number[] {
     if (this.#level === 'bwrap' || this.#holdsTree) return []
-    return markedProcesses(this.#mark, [this.keeper ?? 0, this.holder ?? 0, process.pid])
+    return markedProcesses(this.#mark, [...this.#own(), process.pid])
   }
 }

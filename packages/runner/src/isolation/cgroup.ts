@@ -1,12 +1,14 @@
 /**
- * Control groups, version 1 and 2, where this machine lets us: limits for a box, one group per exec to end all of it and
- * to learn of an OOM kill. Where a controller cannot be used it is absent here and the box says so.
+ * Control groups, version 1 and 2, where this machine lets us: limits for a box, one group per keeper to end all of an exec
+ * and to learn of an OOM kill. Where a controller cannot be used it is absent here and the box says so.
  *
  * I1  Nothing is assumed from a version or a mount: a controller counts only after a group was made and took a limit.
- * I2  Names follow from box and exec, so a restarted runner finds the groups of the one before it.
+ * I2  Names follow from box and keeper, so a restarted runner finds the groups of the one before it. A keeper's name is
+ *     never used again, a box's is.
  */
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 export type Controller = 'memory' | 'pids' | 'cpu'
 export type BoxLimits = { readonly memoryMb: number | null; readonly pids: number | null; readonly cpus: number | null }
@@ -15,10 +17,11 @@ export type ExecGroup = {
   /** Files into which the first process writes `0` to join. */
   readonly joins: readonly string[]
   processes(): readonly number[]
-  /** SIGKILL to all of it, escapees included. */
-  kill(): void
-  /** Processes of this exec that the kernel killed for memory. */
+  /** SIGKILL to all of it, escapees included, but for those that are spared. */
+  kill(spare: readonly number[]): void
+  /** Processes in it that the kernel killed for memory. */
   oomKills(): number
+  /** As soon as nothing is left in it. */
   remove(): void
 }
 
@@ -59,37 +62,61 @@ export class Cgroups {
     }
   }
 
-  closeBox(box: string): void {
-    for (const root of this.#folders()) {
-      for (const name of subgroups(join(root.folder, box))) removeGroup(join(root.folder, box, name))
-      removeGroup(join(root.folder, box))
+  /** How many processes a box may have, ours in it included. */
+  limitPids(box: string, pids: number): void {
+    const root = this.#roots.get('pids')
+    if (root !== undefined) writeIfThere(join(root.folder, box, 'pids.max'), String(pids))
+  }
+
+  /** Removes the groups of a box, in which nothing runs any more; what was killed just now may take a moment to be gone. */
+  async closeBox(box: string): Promise<void> {
+    for (let tries = 0; tries < REMOVE_TRIES; tries += 1) {
+      const left = this.#folders().filter(({ folder }) => !removeWithin(join(folder, box)))
+      if (left.length === 0) return
+      await sleep(REMOVE_STEP_MS)
     }
   }
 
   /** Removes the runner's own groups, where nothing is left in them. */
   closeAll(): void {
-    for (const root of this.#folders()) {
-      for (const box of subgroups(root.folder)) {
-        for (const exec of subgroups(join(root.folder, box))) removeGroup(join(root.folder, box, exec))
-        removeGroup(join(root.folder, box))
-      }
-      removeGroup(root.folder)
+    for (const { folder } of this.#folders()) {
+      for (const box of subgroups(folder)) removeWithin(join(folder, box))
+      removeGroup(folder)
     }
   }
 
-  execGroup(box: string, exec: string): ExecGroup {
-    const per = this.#perExec().map((root) => join(root.folder, box, exec))
+  /**
+   * What an earlier runner left: ends and removes every group but those in use. All that is here was started by a runner
+   * on this state folder, so what no exec owns is nobody's.
+   */
+  sweep(isUsed: (box: string, keeper?: string) => boolean): void {
+    for (const { folder } of this.#folders()) {
+      for (const box of subgroups(folder)) {
+        for (const keeper of subgroups(join(folder, box))) {
+          if (isUsed(box, keeper)) continue
+          killGroup(join(folder, box, keeper), [])
+          removeSoon(join(folder, box, keeper))
+        }
+        if (!isUsed(box)) removeGroup(join(folder, box))
+      }
+    }
+  }
+
+  /** Undefined where there are no control groups for us. */
+  execGroup(box: string, keeper: string): ExecGroup | undefined {
+    if (this.#roots.size === 0) return undefined
+    const per = this.#perExec().map((root) => join(root.folder, box, keeper))
     for (const folder of per) mkdirSync(folder, { recursive: true })
     const boxOnly = this.#folders().filter((root) => !this.#perExec().includes(root))
     const tree = this.#roots.get('tree')
-    const treeFolder = tree === undefined ? undefined : join(tree.folder, box, exec)
+    const treeFolder = tree === undefined ? undefined : join(tree.folder, box, keeper)
     const memory = this.#roots.get('memory')
     return {
       joins: [...per, ...boxOnly.map((root) => join(root.folder, box))].map((folder) => join(folder, 'cgroup.procs')),
       processes: () => (treeFolder === undefined ? [] : processesOf(treeFolder)),
-      kill: () => treeFolder !== undefined && killGroup(treeFolder),
-      oomKills: () => (memory === undefined ? 0 : oomKillsOf(join(memory.folder, box, exec))),
-      remove: () => per.forEach(removeGroup),
+      kill: (spare) => treeFolder !== undefined && killGroup(treeFolder, spare),
+      oomKills: () => (memory === undefined ? 0 : oomKillsOf(join(memory.folder, box, keeper))),
+      remove: () => per.forEach((folder) => removeSoon(folder)),
     }
   }
 
@@ -157,16 +184,23 @@ export function processesOf(folder: string): readonly number[] {
   }
 }
 
-function killGroup(folder: string): void {
+function killGroup(folder: string, spare: readonly number[]): void {
+  if (spare.length === 0 && killAtOnce(folder)) return
+  // One by one then, until none is left to fork.
+  for (let round = 0; round < 10; round += 1) {
+    const pids = processesOf(folder).filter((pid) => !spare.includes(pid))
+    if (pids.length === 0) return
+    for (const pid of pids) killQuietly(pid)
+  }
+}
+
+/** False where the kernel cannot: version 1, and before 5.14. */
+function killAtOnce(folder: string): boolean {
   try {
     writeFileSync(join(folder, 'cgroup.kill'), '1', { flag: 'r+' })
+    return true
   } catch {
-    // Version 1 and kernels before 5.14 have no such file: one by one then, until none is left to fork.
-    for (let round = 0; round < 10; round += 1) {
-      const pids = processesOf(folder)
-      if (pids.length === 0) return
-      for (const pid of pids) killQuietly(pid)
-    }
+    return false // no such file, or the group is gone
   }
 }
 
@@ -190,12 +224,28 @@ function oomKillsOf(folder: string): number {
   return 0
 }
 
-function removeGroup(folder: string): void {
+const REMOVE_TRIES = 100
+const REMOVE_STEP_MS = 5
+
+/** False where it is still in use. */
+function removeGroup(folder: string): boolean {
   try {
     rmdirSync(folder)
-  } catch {
-    // Still in use, or never there: the sweep at the next start of the box takes it, and an empty group costs nothing.
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' // an empty group that stays costs nothing; the next start sweeps it
   }
+}
+
+/** A group and those in it. */
+function removeWithin(folder: string): boolean {
+  for (const name of subgroups(folder)) removeGroup(join(folder, name))
+  return removeGroup(folder)
+}
+
+/** For names that are never used again (I2). */
+function removeSoon(folder: string, tries = REMOVE_TRIES): void {
+  if (!removeGroup(folder) && tries > 0) setTimeout(() => removeSoon(folder, tries - 1), REMOVE_STEP_MS).unref()
 }
 
 function subgroups(folder: string): readonly string[] {

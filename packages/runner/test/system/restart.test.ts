@@ -7,7 +7,7 @@ import { describe, test } from 'node:test'
 import type { ExecEvent } from '@breakfall/wire'
 import { systemClock } from '../../src/clock.ts'
 import { startTimeOf } from '../../src/exec/process-table.ts'
-import { asProgram, bytesOf, inProcess, temporaryFolder, until, withoutBwrap } from '../kit.ts'
+import { asProgram, bytesOf, groupsOf, inProcess, keepersOf, temporaryFolder, until, withoutBwrap } from '../kit.ts'
 
 for (const level of ['bwrap', 'process'] as const) {
   const flags = level === 'process' ? ['--allow-isolation', 'process', '--isolation', 'process'] : []
@@ -79,7 +79,7 @@ for (const level of ['bwrap', 'process'] as const) {
         if (event.type === 'stdout') break
       }
       const status = readFileSync(join(stateDir, 'boxes/default/b1/execs/e1/status'), 'latin1')
-      const keeper = Number(/^keeper (\d+)$/m.exec(status)?.[1])
+      const keeper = Number(/^keeper (\d+) /m.exec(status)?.[1])
       await first.kill('SIGKILL')
       process.kill(keeper, 'SIGKILL')
       const second = await asProgram(t, stateDir, flags)
@@ -236,10 +236,10 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     })
     for await (const event of first.client.execEvents('b1', 'e1')) if (event.type === 'stdout') break
     await first.kill('SIGKILL')
-    assert.ok(marked(first.runnerId).length > 0)
+    assert.ok(keepersOf(first.runnerId).length > 0)
     rmSync(join(folder, 'state'), { recursive: true })
     await until(
-      () => marked(first.runnerId),
+      () => keepersOf(first.runnerId),
       (found) => found.length === 0,
     )
   })
@@ -254,22 +254,9 @@ describe('restarts', { skip: withoutBwrap }, async () => {
       'request.json',
       'stdout',
     ])
-    await until(
-      () => marked(runner.runnerId),
-      (found) => found.length === 0,
-    )
+    assert.equal(keepersOf(runner.runnerId).length, 1) // the keeper, which waits for the next one
+    await runner.call('POST', 'boxes/b1/stop')
+    assert.deepEqual(keepersOf(runner.runnerId), [])
+    assert.deepEqual(groupsOf(runner.runnerId), [])
   })
 })
-
-/** Processes that carry this runner's mark. */
-function marked(runnerId: string): readonly string[] {
-  return readdirSync('/proc').filter((pid) => {
-    try {
-      return (
-        /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`BREAKFALL_KEEPER=${runnerId}/`)
-      )
-    } catch {
-      return false // gone meanwhile
-    }
-  })
-}

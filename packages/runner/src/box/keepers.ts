@@ -1,0 +1,129 @@
+/**
+ * The keepers of one box: those that wait for their next exec, the latest first. One that nobody needed for a while ends.
+ *
+ * I1  A keeper is used again only when it alone is left in its control groups, so an exec never inherits from another.
+ * I2  The limit of processes is the caller's: what is ours in the box's group is added to it.
+ */
+import { openSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { closeAll } from '../exec/fifo-reader.ts'
+import { type Job, Keeper, type OnGone } from '../exec/keeper.ts'
+import type { RunnerHost } from '../host.ts'
+
+type Idle = { readonly keeper: Keeper; readonly timer: NodeJS.Timeout }
+
+export class Keepers {
+  readonly #host: RunnerHost
+  readonly #box: { readonly groupName: string; readonly execs: string; readonly pids: () => number | null }
+  readonly #idle: Idle[] = []
+  readonly #all = new Set<Keeper>()
+  readonly #ending = new Set<Keeper>()
+  #ownPids = 0
+
+  constructor(host: RunnerHost, box: { groupName: string; execs: string; pids: () => number | null }) {
+    this.#host = host
+    this.#box = box
+  }
+
+  /** Gives the job to one that waits, or to a new one. Throws where no process can be made. */
+  run(job: Job, onGone: OnGone): Keeper {
+    const idle = this.#idle.pop()
+    if (idle !== undefined) clearTimeout(idle.timer)
+    const keeper = idle?.keeper ?? this.#make()
+    keeper.run(job, onGone)
+    this.#limitPids()
+    return keeper
+  }
+
+  /** After its exec. */
+  giveBack(keeper: Keeper, isClean: boolean): void {
+    const isFull = this.#idle.length >= RUNNER_DEFAULTS.keepersIdleMax
+    if (keeper.isGone || !isClean || isFull || !this.#isAlone(keeper)) {
+      this.#discard(keeper)
+      return
+    }
+    keeper.done()
+    const timer = setTimeout(() => this.#expire(keeper), RUNNER_DEFAULTS.keeperIdleMs)
+    timer.unref()
+    this.#idle.push({ keeper, timer })
+  }
+
+  /** Ends those that wait; resolves when they are gone, and their groups with them. */
+  async close(): Promise<void> {
+    for (const { keeper, timer } of this.#idle.splice(0)) {
+      clearTimeout(timer)
+      this.#discard(keeper)
+    }
+    const over = new AbortController()
+    const gone = Promise.all([...this.#ending].map((keeper) => keeper.gone))
+    const late = sleep(RUNNER_DEFAULTS.treeEndMs, undefined, { signal: over.signal }).catch(inTime)
+    await Promise.race([gone, late])
+    over.abort()
+  }
+
+  // ---- details, in the order they are used above ----
+
+  #discard(keeper: Keeper): void {
+    this.#ending.add(keeper)
+    keeper.kill()
+    keeper.group?.kill([])
+  }
+
+  #make(): Keeper {
+    const { cgroups, runnerId, bootId, sleep, inherited } = this.#host
+    const name = `${bootId.slice(-12)}-${(this.#host.serial.next += 1)}`
+    const cover = inherited.length === 0 ? 'ignore' : openSync('/dev/null', 'r+')
+    try {
+      const keeper = new Keeper({
+        execs: this.#box.execs,
+        name,
+        mark: keeperMark(runnerId, this.#box.groupName, name),
+        sleep,
+        group: cgroups.execGroup(this.#box.groupName, name),
+        covered: inherited,
+        cover,
+      })
+      this.#all.add(keeper)
+      void keeper.gone.then(() => this.#forget(keeper))
+      return keeper
+    } finally {
+      closeAll([cover])
+    }
+  }
+
+  #forget(keeper: Keeper): void {
+    const at = this.#idle.findIndex((entry) => entry.keeper === keeper)
+    if (at !== -1) clearTimeout(this.#idle.splice(at, 1)[0]?.timer)
+    keeper.group?.remove()
+    this.#all.delete(keeper)
+    this.#ending.delete(keeper)
+    this.#limitPids()
+  }
+
+  #expire(keeper: Keeper): void {
+    const at = this.#idle.findIndex((entry) => entry.keeper === keeper)
+    if (at !== -1) this.#idle.splice(at, 1)
+    this.#discard(keeper)
+  }
+
+  #isAlone(keeper: Keeper): boolean {
+    return keeper.group === undefined || keeper.group.processes().every((pid) => pid === keeper.pid) // I1
+  }
+
+  #limitPids(): void {
+    const pids = this.#box.pids()
+    if (pids === null) return
+    const own = [...this.#all].reduce((sum, keeper) => sum + keeper.processes, 0)
+    if (own === this.#ownPids) return
+    this.#ownPids = own
+    this.#host.cgroups.limitPids(this.#box.groupName, pids + own) // I2
+  }
+}
+
+const inTime = (): void => {
+  // The wait was ended, since all were gone before it was over.
+}
+
+export const keeperMark = (runnerId: string, groupName: string, name: string): string =>
+  `${runnerId}/${groupName}/${name}`

@@ -1,0 +1,176 @@
+/** Keepers serve one exec after another: nothing passes from one to the next, and none outlives what it is for. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import {
+  asProgram,
+  groupsOf,
+  inProcess,
+  keepersOf,
+  temporaryFolder,
+  type TestRunner,
+  until,
+  withoutBwrap,
+  withoutRoot,
+} from '../kit.ts'
+
+const PROCESS = { allowIsolation: ['process'], isolation: 'process' } as const
+const PROCESS_FLAGS = ['--allow-isolation', 'process', '--isolation', 'process']
+
+/** Starts it and waits for its first output. */
+async function startAndSee(runner: TestRunner, execId: string, shell: string): Promise<number> {
+  await runner.call('POST', 'boxes/b1/exec', { execId, shell })
+  let pid = 0
+  for await (const event of runner.client.execEvents('b1', execId)) {
+    if (event.type === 'start') pid = event.pid
+    if (event.type === 'stdout') break
+  }
+  return pid
+}
+
+const keeperOf = (runner: TestRunner, execId: string): number => {
+  const status = readFileSync(join(runner.stateDir, `boxes/default/b1/execs/${execId}/status`), 'latin1')
+  return Number(/^keeper (\d+) /m.exec(status)?.[1])
+}
+
+for (const level of ['bwrap', 'process'] as const) {
+  describe(`keepers at level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
+    test('one keeper serves execs that follow each other, and ends with the box', async (t) => {
+      const runner = await inProcess(t, { ...PROCESS, isolation: level })
+      await runner.box({ id: 'b1' })
+      const served = new Set<number>()
+      for (let i = 0; i < 5; i += 1) {
+        const code = (await runner.run('b1', `exit ${i}`)).exec.exit?.code
+        assert.equal(code, i)
+        for (const pid of keepersOf(runner.runnerId)) served.add(pid)
+      }
+      assert.equal(served.size, 1)
+      await runner.call('POST', 'boxes/b1/stop')
+      assert.deepEqual([keepersOf(runner.runnerId), groupsOf(runner.runnerId)], [[], []])
+    })
+
+    test('a keeper that is killed while it waits is replaced, and the exec runs, once', async (t) => {
+      const runner = await inProcess(t, { ...PROCESS, isolation: level })
+      await runner.box({ id: 'b1' })
+      for (let i = 0; i < 5; i += 1) {
+        await runner.run('b1', 'true')
+        for (const pid of keepersOf(runner.runnerId)) process.kill(pid, 'SIGKILL')
+        const { exec } = await runner.run('b1', `echo ${i} >> ran`)
+        assert.deepEqual([exec.exit?.cause, exec.exit?.code], ['exited', 0], JSON.stringify(exec))
+      }
+      assert.equal((await runner.run('b1', 'cat ran')).stdout, '0\n1\n2\n3\n4\n')
+    })
+
+    test('what an exec leaves behind is ended with it, and is not in the groups of the next', async (t) => {
+      const runner = await inProcess(t, { ...PROCESS, isolation: level })
+      await runner.box({ id: 'b1' })
+      for (let i = 0; i < 3; i += 1) {
+        const { exec } = await runner.run(
+          'b1',
+          '(setsid sleep 7790 >/dev/null 2>&1 &) ; sleep 7790 >/dev/null 2>&1 & echo over',
+        )
+        assert.deepEqual([exec.exit?.cause, exec.exit?.survivors], ['exited', []])
+      }
+      await startAndSee(runner, 'e1', 'echo up; exec sleep 7791')
+      const inGroups = groupsOf(runner.runnerId)
+        .flatMap((group) => readFileSync(join(group, 'cgroup.procs'), 'utf8').split('\n'))
+        .filter(Boolean)
+        .map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'))
+      assert.deepEqual(
+        inGroups.filter((line) => line.includes('7790')),
+        [],
+      )
+    })
+
+    test('kill -9 of the runner ends the keepers that wait, and the next start sweeps the control groups', async (t) => {
+      const stateDir = join(temporaryFolder(t), 'state')
+      const flags = level === 'process' ? PROCESS_FLAGS : []
+      const first = await asProgram(t, stateDir, flags)
+      await first.box({ id: 'b1' })
+      await first.box({ id: 'b2' })
+      await first.run('b1', 'true')
+      await first.run('b2', 'true')
+      await startAndSee(first, 'e1', 'echo up; while [ ! -e go ]; do sleep 0.02; done; exit 7')
+      await first.kill('SIGKILL')
+      await until(
+        () =>
+          keepersOf(first.runnerId).filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('keeper')),
+        (found) => found.length === 1, // the one with the exec
+      )
+      const second = await asProgram(t, stateDir, flags)
+      await second.call('PUT', 'boxes/b1/files/go', '')
+      const { exit } = await second.client.waitExec('b1', 'e1')
+      assert.deepEqual([exit?.cause, exit?.code], ['exited', 7])
+      await until(
+        () => groupsOf(first.runnerId).filter((group) => !/default\.b[12]$/.test(group)),
+        (left) => left.length === 0,
+      )
+    })
+  })
+}
+
+describe('keepers', async () => {
+  test('a command at level process that kills its keeper is runner_lost, started, without a code; the next one runs', async (t) => {
+    const runner = await inProcess(t, PROCESS)
+    await runner.box({ id: 'b1' })
+    const pid = await startAndSee(
+      runner,
+      'e1',
+      'echo up; while [ ! -e go ]; do sleep 0.02; done; kill -9 $PPID; exec sleep 1000',
+    )
+    assert.ok(pid > 0 && keeperOf(runner, 'e1') > 0)
+    await runner.call('PUT', 'boxes/b1/files/go', '')
+    const { exit } = await runner.client.waitExec('b1', 'e1')
+    assert.deepEqual([exit?.cause, exit?.code, exit?.started, exit?.survivors], ['runner_lost', null, true, []])
+    assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
+  })
+
+  test('a command at level process gets exactly its words and its environment', async (t) => {
+    const runner = await inProcess(t, PROCESS)
+    await runner.box({ id: 'b1' })
+    const odd = Array.from({ length: 0x2_ff }, (_, i) => String.fromCodePoint(i + 1)).join('')
+    const words = [odd, '', ' ', "'", "'\\''", '"$(id)"', '`id`', '-n', '--', '\n', '\\', '*', '🥋', '$PATH']
+    const env = { OPTIND: 'x', IFS: ' ', PPID: '1', ODD: odd, EMPTY: '', breakfall_id: 'mine' }
+    const script = 'process.stdout.write(JSON.stringify([process.argv.slice(1), process.env]))'
+    const { stdout, stderr } = await runner.run('b1', {
+      command: [process.execPath, '-e', script, '--', ...words],
+      env,
+    })
+    assert.equal(stderr, '')
+    const [gotWords, gotEnv] = JSON.parse(stdout) as [string[], Record<string, string>]
+    assert.deepEqual(gotWords, words)
+    for (const [name, value] of Object.entries(env)) assert.equal(gotEnv[name], value, name)
+    const others = Object.keys(gotEnv).filter((name) => !(name in env) && !/^(LC_|LANG|TZ)/.test(name))
+    assert.deepEqual(others.toSorted(), [
+      'BREAKFALL_KEEPER',
+      'HOME',
+      'LOGNAME',
+      'PATH',
+      'PWD',
+      'SHELL',
+      'TERM',
+      'TMPDIR',
+      'USER',
+    ])
+  })
+
+  test(
+    'a command for which the box has no process left is spawn_failed, and nothing ran',
+    { skip: withoutRoot },
+    async (t) => {
+      const runner = await inProcess(t, PROCESS)
+      await runner.box({ id: 'b1', limits: { pids: 4 } })
+      await startAndSee(runner, 'full', 'sleep 1000 & sleep 1000 & sleep 1000 & echo up; wait')
+      const { exec } = await runner.run('b1', 'echo ran > ran')
+      const { cause, started, code, diagnostics } = exec.exit ?? {}
+      assert.deepEqual([cause, started, code], ['spawn_failed', false, null], JSON.stringify(exec))
+      assert.deepEqual(
+        diagnostics?.map(({ id }) => id),
+        ['spawn_refused'],
+      )
+      await runner.call('POST', 'boxes/b1/execs/full/kill')
+      assert.equal((await runner.run('b1', 'ls')).stdout, '')
+    },
+  )
+})
