@@ -116,6 +116,18 @@ test('a state folder that cannot be one exits 2 and says why', LIMIT, async () =
     }
 })
 
+test('a folder that is to be allowed but is not there exits 2 and is named', LIMIT, async () => {
+  await using place = new Place()
+  for (const command of ['up', 'runner']) {
+    const { code, stderr } = await place.run([command, '--allow-workspace', 'no such folder'])
+    assert.equal(code, 2, stderr)
+    assert.ok(
+      stderr.includes(`--allow-workspace names ${join(place.folder, 'no such folder')}, but there is no such folder`),
+      stderr,
+    )
+  }
+})
+
 test('a folder that cannot be worked in is refused before any model is asked', LIMIT, async () => {
   await using place = new Place()
   const env = { HOME: place.folder }

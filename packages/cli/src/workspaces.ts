@@ -3,7 +3,8 @@
  * the state folder, and the daemon on this machine lets its runner use it. Callers of the API cannot add to the list.
  */
 import { appendFileSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
+import { Fault } from '@breakfall/faults'
 
 const fileIn = (stateDir: string): string => join(stateDir, 'workspaces')
 
@@ -21,6 +22,18 @@ export function grantedWorkspaces(stateDir: string): readonly string[] {
     return [] // nothing was granted yet
   }
   return [...new Set(text.split('\n'))].filter((folder) => folder !== '' && isFolder(folder))
+}
+
+/** Folders that somebody names to be allowed, as absolute paths. A missing one is a slip, and is said before anything starts. */
+export function allowedFolders(named: readonly string[] | undefined, where: string): readonly string[] {
+  return (named ?? []).map((folder) => {
+    const path = resolve(folder)
+    if (!isFolder(path))
+      throw new Fault('invalid_request', {
+        error: `${where} names ${path}, but there is no such folder; make it first`,
+      })
+    return path
+  })
 }
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Context } from '../program.ts'
 import { listenFault, prepareStateDir } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
+import { allowedFolders } from '../workspaces.ts'
 
 export async function runnerCommand({ out, options, stateDir: base }: Context): Promise<number> {
   const asked = untilAsked()
@@ -17,7 +18,7 @@ export async function runnerCommand({ out, options, stateDir: base }: Context): 
     tokenFile: (options['tokenFile'] as string | undefined) ?? join(stateDir, 'token'),
     port,
     host,
-    allowWorkspace: (options['allowWorkspace'] as string[] | undefined) ?? [],
+    allowWorkspace: allowedFolders(options['allowWorkspace'] as string[] | undefined, '--allow-workspace'),
     allowIsolation: options['allowIsolation'] === 'process' ? ['process'] : [],
     hosts: (options['allowHost'] as string[] | undefined) ?? [],
     isolation: options['isolation'] as 'bwrap' | 'process' | undefined,

@@ -13,7 +13,7 @@ import type { Context } from '../program.ts'
 import { listenFault, prepareStateDir } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
 import { untilIdle } from '../until-idle.ts'
-import { grantedWorkspaces } from '../workspaces.ts'
+import { allowedFolders, grantedWorkspaces } from '../workspaces.ts'
 
 export async function up(context: Context): Promise<number> {
   const { out, options, loaded, env } = context
@@ -115,8 +115,8 @@ function liveConfig(
     throw new Fault('invalid_request', { error: 'no model is configured; see "breakfall config example"' })
   }
   const allowWorkspace = [
-    ...(runner?.allowWorkspace ?? []),
-    ...((options['allowWorkspace'] as readonly string[] | undefined) ?? []),
+    ...allowedFolders(runner?.allowWorkspace, 'runner.allowWorkspace'),
+    ...allowedFolders(options['allowWorkspace'] as readonly string[] | undefined, '--allow-workspace'),
     ...grantedWorkspaces(stateDir),
   ]
   const isolation = options['allowIsolation'] === 'process' ? 'process' : runner?.isolation
