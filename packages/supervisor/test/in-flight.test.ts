@@ -49,6 +49,16 @@ describe('requests in flight', () => {
     assert.equal(inFlight.tick(3), 'a')
   })
 
+  it('whose answer nobody waits for are not counted as silent', () => {
+    const requests = new InFlight(() => undefined)
+    const request = requests.open({ id: 'slowly read' })
+    request.hold()
+    for (let tick = 0; tick < 20; tick += 1) assert.equal(requests.tick(2), undefined)
+    request.progress()
+    assert.equal(requests.tick(2), undefined)
+    assert.equal(requests.tick(2), 'slowly read')
+  })
+
   it('with an id that is taken get one of their own', () => {
     const inFlight = new InFlight(() => undefined)
     assert.notEqual(inFlight.open({ id: 'a' }).id, inFlight.open({ id: 'a' }).id)

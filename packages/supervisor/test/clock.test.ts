@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { afterAwake } from '../src/clock.ts'
+import { handClock } from './child-fixture.ts'
+
+describe('a limit on somebody else', () => {
+  it('is over when all of it has been lived through', () => {
+    const clock = handClock()
+    let calls = 0
+    afterAwake(clock, 800, () => {
+      calls += 1
+    })
+    clock.advance(799)
+    assert.equal(calls, 0)
+    clock.advance(1)
+    assert.equal(calls, 1)
+    clock.advance(10_000)
+    assert.equal(calls, 1)
+  })
+
+  it('is not over because we slept: that is one piece of it', () => {
+    const clock = handClock()
+    let isOver = false
+    afterAwake(clock, 800, () => {
+      isOver = true
+    })
+    clock.jump(1_000_000)
+    assert.ok(!isOver)
+    clock.advance(699)
+    assert.ok(!isOver)
+    clock.advance(1)
+    assert.ok(isOver)
+  })
+
+  it('can be left at any piece', () => {
+    const clock = handClock()
+    const cancel = afterAwake(clock, 800, () => assert.fail('it was left'))
+    clock.advance(500)
+    cancel()
+    clock.advance(10_000)
+  })
+})
