@@ -159,19 +159,42 @@ function fromProviderWords(text: string): Explanation | undefined {
   return undefined
 }
 
+/** `HTTP 400 {"error":…}` as we print it, `400 …` and `Error code: 400 - {'error': …}` as the SDKs do. */
 function fromHttpStatus(text: string, boundary: Boundary): Explanation | undefined {
   // At the start of a line it needs what stands behind a status: "429 files changed" is none.
   const found =
-    /(?:\bHTTP\/[\d.]+ |\bHTTP |\bstatus(?: code)?[:= ]+)([45]\d\d)\b/.exec(text) ??
+    /(?:\bHTTP\/[\d.]+ |\bHTTP |\bstatus(?: code)?[:= ]+|\bError code: )([45]\d\d)\b/.exec(text) ??
     /^(?:\w*Error: )?([45]\d\d)(?=$|:| status code| [A-Z{])/m.exec(text)
   if (found === null) return undefined
-  const report = classify(undefined, {
-    boundary,
-    now: 0,
-    response: { status: Number(found[1]), body: lineWith(text, found[0]) },
-  }).report
-  return { report, by: 'an HTTP status' }
+  const line = lineWith(text, found[0])
+  const response: ResponseEvidence = { status: Number(found[1]), body: bodyIn(line) ?? line }
+  return { report: classify(undefined, { boundary, now: 0, response }).report, by: 'an HTTP status' }
 }
+
+/** The body that stands in a line after its status: JSON, or a Python dictionary as the Python SDKs print one. */
+function bodyIn(line: string): unknown {
+  const [text] = /\{.*\}/.exec(line) ?? []
+  if (text === undefined) return undefined
+  const python = text.replace(
+    /'((?:[^'\\]|\\.)*)'|"(?:[^"\\]|\\.)*"|\b(None|True|False)\b/g,
+    (whole, single: string | undefined, word: string | undefined) =>
+      single !== undefined ? JSON.stringify(single.replace(/\\(.)/g, '$1')) : (PYTHON_WORDS.get(word ?? '') ?? whole),
+  )
+  for (const candidate of [text, python]) {
+    try {
+      return JSON.parse(candidate) as unknown
+    } catch {
+      // Not in this language; the line itself is looked at then.
+    }
+  }
+  return undefined
+}
+
+const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([
+  ['None', 'null'],
+  ['True', 'true'],
+  ['False', 'false'],
+])
 
 /** What a shell says of a child that a signal ended. */
 const SHELL_WORDS: Readonly<Record<string, string>> = {
@@ -191,8 +214,9 @@ function fromExit(text: string): Explanation | undefined {
   const found = /\b(?:exit(?:ed)?(?: with)?(?: code| status)?|code)[:= ]+(\d{1,3})\b/i.exec(text)
   const signal =
     /\b(?:signal|killed by)[:= ]+(SIG[A-Z]+)\b/i.exec(text)?.[1] ?? SHELL_WORDS[SHELL_LINE.exec(text)?.[1] ?? '']
-  if (found === null && signal === undefined) return undefined
-  return exitExplained(text, found === null ? null : Number(found[1]), signal?.toUpperCase() ?? null)
+  const code = found === null || Number(found[1]) > 255 ? null : Number(found[1])
+  if (code === null && signal === undefined) return undefined
+  return exitExplained(text, code, signal?.toUpperCase() ?? null)
 }
 
 /** Read as a shell would report it: above 128 the code names the signal that ended the program. */

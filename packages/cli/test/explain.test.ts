@@ -27,6 +27,21 @@ test('every captured failure line is recognised by its signature', () => {
   }
 })
 
+test("a provider's error is known as SDKs print it, and as we do", () => {
+  const long = "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
+  const body = { error: { message: long, type: 'invalid_request_error', param: null, code: 'context_length_exceeded' } }
+  for (const text of [
+    `HTTP 400 ${JSON.stringify(body)}`,
+    `400 ${JSON.stringify(body)}`,
+    `Error code: 400 - {'error': {'message': "${long}", 'param': None, 'code': 'context_length_exceeded'}}`,
+    `openai.BadRequestError: Error code: 400 - {'error': {'message': 'the model\\'s limit', 'code': 'context_length_exceeded'}}`,
+  ])
+    assert.equal(explain(text).report.category, 'model_context_overflow', text)
+  const refused = "Error code: 401 - {'error': {'message': 'Incorrect API key provided', 'code': 'invalid_api_key'}}"
+  assert.equal(explain(refused).report.category, 'model_auth_failed')
+  assert.equal(explain('line 404 of the log').report.category, 'other')
+})
+
 test('a fault report, a problem document and a turn-error come back as they are', () => {
   const fault = new Fault('journal_full', { errorRaw: 'ENOSPC' })
   for (const value of [fault.report, toProblem(fault), { type: 'turn-error', seq: 4, ...fault.report }]) {

@@ -77,8 +77,9 @@ function finished(state: AnswerState, finish: string, required: RequiredParamete
   return { complete: true, proven: true, finish, calls }
 }
 
-/** `[DONE]` without a finish reason. Calls that are whole confirm it; for text there is no second witness. */
+/** `[DONE]` without a finish reason. Calls that are whole confirm it; for text there is no second witness; with nothing it is no answer. */
 function unnamedEnd(state: AnswerState, required: RequiredParameters): Verdict {
+  if (state.parts.length === 0 && state.tools.length === 0) return { complete: false, fault: incomplete(state) }
   const calls = releasable(state, required)
   if (!Array.isArray(calls)) return { complete: false, fault: truncated(calls as ToolPart, 'none') }
   const hasCalls = calls.length > 0

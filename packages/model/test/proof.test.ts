@@ -74,6 +74,15 @@ test('[DONE] without a finish reason is an answer for a generic server, and is m
   assert.equal(got.done?.proven, false)
 })
 
+test('[DONE] after nothing at all is no answer from any server', async () => {
+  const got = await play([[head(), done, lastChunk], [head(), role, done, lastChunk], GOOD])
+  assert.deepEqual(
+    got.failed.map(({ fault }) => fault.category),
+    ['model_stream_incomplete', 'model_stream_incomplete'],
+  )
+  assert.equal(got.requests.length, 3)
+})
+
 test('[DONE] without a finish reason is not an answer from OpenAI, which always gives one', async (t) => {
   const model = await startFakeModel([DONE_ONLY, GOOD])
   t.after(() => model.close())

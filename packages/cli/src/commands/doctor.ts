@@ -188,16 +188,31 @@ async function checkModel(loaded: LoadedConfig, env: Env): Promise<Finding> {
       fix: 'set [model] baseUrl, OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, or start Ollama or llama-server',
     }
   const about = `${choice.name} at ${choice.baseUrl} (${choice.because})`
-  if (choice.api === 'anthropic-messages') return { check: 'model', verdict: 'ok', found: about }
-  const models = await listModels(choice.baseUrl, { apiKey: choice.apiKey, timeoutMs: 3_000 })
-  if (models === undefined && choice.apiKey === undefined)
-    return {
-      check: 'model',
-      verdict: 'bad',
-      found: `${about} does not answer GET /models`,
-      fix: 'start the server, or correct the base URL',
-    }
-  return { check: 'model', verdict: 'ok', found: about }
+  const bad = (what: string): Finding => ({
+    check: 'model',
+    verdict: 'bad',
+    found: `${about} ${what}`,
+    fix: 'start the server, or correct the base URL',
+  })
+  if (!(await isAnswered(choice.baseUrl))) return bad('does not answer')
+  // A provider that wants a key need not list its models, and Anthropic's list wants other head lines.
+  if (choice.apiKey !== undefined || choice.api === 'anthropic-messages')
+    return { check: 'model', verdict: 'ok', found: about }
+  const models = await listModels(choice.baseUrl, { timeoutMs: MODEL_MS })
+  return models === undefined ? bad('does not answer GET /models') : { check: 'model', verdict: 'ok', found: about }
+}
+
+const MODEL_MS = 3_000
+
+/** Whether anybody is there at all, whatever the answer. */
+async function isAnswered(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(MODEL_MS) })
+    await response.body?.cancel()
+    return true
+  } catch {
+    return false // refused, unknown or silent: none of them is a server to work with
+  }
 }
 
 const checkWarnings = (loaded: LoadedConfig): readonly Finding[] =>

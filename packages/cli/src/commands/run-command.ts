@@ -78,7 +78,10 @@ async function chosenRun(context: RunContext, words: readonly string[]): Promise
   return withOwnDaemon(
     context,
     { args: ownArguments(context, options, process.cwd()), env, cwd: process.cwd() },
-    (own, client) => drive(context, options, client, prompt, () => own.address()),
+    (own, client) => {
+      grantWorkspace(context.stateDir, process.cwd()) // for the daemon that takes this session up if it parks
+      return drive(context, options, client, prompt, () => own.address())
+    },
   )
 }
 
