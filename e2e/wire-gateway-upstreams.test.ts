@@ -175,6 +175,30 @@ describe('what cannot be compared is never said twice', { ...LIMIT, concurrency:
     ])
     assert.equal(assembledMessage(reply.frames)[0].signature, 'one', reply.text)
   })
+  test('the rest of a block that had been closed', async () => {
+    const thinks = (thoughts: string): string[] => [
+      blockStart(0, { type: 'thinking', thinking: '', signature: '' }),
+      blockDelta(0, { type: 'thinking_delta', thinking: thoughts }),
+      blockDelta(0, { type: 'signature_delta', signature: `of ${thoughts}` }),
+      blockStop(0),
+    ]
+    const other = stream(...message(thinks('Hm, no.'), textBlock(1, 'So.')))
+    const reply = await rig.messages([cut(messageStart(), ...thinks('Hm')), other])
+    assert.deepEqual(
+      assembledMessage(reply.frames).map(({ thinking, signature }) => [thinking, signature]),
+      [['Hm', 'of Hm']],
+      reply.text,
+    )
+    assert.equal(reply.frames.at(-1)?.event, 'error', reply.text)
+    const longer = stream(...message(textBlock(0, 'One', ' two')))
+    const text = await rig.messages([cut(messageStart(), ...textBlock(0, 'One')), longer])
+    assert.deepEqual(
+      assembledMessage(text.frames).map((block) => block.text),
+      ['One'],
+      text.text,
+    )
+    assert.equal(text.frames.at(-1)?.event, 'error', text.text)
+  })
   test('a citation', async () => {
     const cited = [
       blockStart(0, { type: 'text', text: '' }),

@@ -2,6 +2,7 @@
  * How frames look to the client, also after the answer was healed by another attempt: one identity, one beginning, blocks
  * numbered on, nothing opened or closed twice. One shape lives as long as the client's stream.
  */
+import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { ApiName } from './answer.ts'
 import type { SegmentKind } from './prefix-gate.ts'
@@ -189,24 +190,20 @@ class AnthropicShape implements ClientShape {
       return plainFrame(frame)
     }
     const upstream = Number(event.index)
-    let number = this.#numbers.get(upstream) ?? this.#adopt(upstream)
-    const delta = fresh === undefined ? event.delta : freshDelta(event.delta ?? {}, fresh)
-    let start = ''
+    const number = this.#numbers.get(upstream) ?? this.#adopt(upstream)
     if (number !== this.#last || !this.#isOpen) {
-      if (fresh === undefined && isSignature) return ''
-      // The client's block is closed and this one goes on: what is new goes into a block of its own.
-      const content_block = emptied(this.#skipped.get(upstream) ?? { type: 'text' })
-      number = this.#last + 1
-      this.#numbers.set(upstream, number)
-      this.#last = number
-      this.#lastType = content_block.type
-      this.#isOpen = true
-      this.#isSigned = false
-      start = this.#event({ type: 'content_block_start', index: number, content_block })
+      if (!isSaid(event.delta?.['text'] ?? event.delta?.['thinking'])) return ''
+      // The client's block is closed and this one goes on: another answer, and thoughts that no signature would fit.
+      this.canHeal = false
+      throw new Fault('model_stream_interrupted', {
+        phase: 'stream',
+        errorRaw: 'the answer was asked for again and went on in a block that had been closed',
+      })
     }
+    const delta = fresh === undefined ? event.delta : freshDelta(event.delta ?? {}, fresh)
     if (isSignature && this.#isSigned) return '' // the same thoughts have one signature, whichever it is
     this.#isSigned ||= isSignature
-    return start + this.#event({ ...event, index: number, delta })
+    return this.#event({ ...event, index: number, delta })
   }
 
   #stop(frame: SseFrame, event: MessageEvent): string {
@@ -246,8 +243,3 @@ function freshDelta(delta: Record<string, unknown>, fresh: ReadonlyMap<SegmentKi
   if (fresh.has('text')) return { ...delta, text: fresh.get('text') }
   return fresh.has('reasoning') ? { ...delta, thinking: fresh.get('reasoning') } : delta
 }
-
-const emptied = (block: Block): Block =>
-  block.type === 'thinking'
-    ? ({ ...block, thinking: '', signature: '' } as Block)
-    : ({ type: 'text', text: '' } as Block)

@@ -59,12 +59,12 @@ test('retry-after is passed on with the refusal', async () => {
   assert.equal(got.requests.length, 1)
 })
 
-for (const [what, play, status, category] of [
-  ['nobody answers', [rst], 502, 'model_stream_interrupted'],
-  ['it only stalls', [silence], 504, 'model_stream_stalled'],
+for (const [what, play, status, category, headersMs] of [
+  ['nobody answers', [rst], 502, 'model_stream_interrupted', 10_000],
+  ['it only stalls', [silence], 504, 'model_stream_stalled', 40],
 ] as const) {
   test(`where ${what}, the client gets ${status} in the shape of its API`, async () => {
-    const got = await relayed([play], { policy: { attemptsMax: 2, headersMs: 40 } })
+    const got = await relayed([play], { policy: { attemptsMax: 2, headersMs } })
     assert.equal(got.status, status)
     const { error } = JSON.parse(got.body) as { error: { code: string; type: string; param: null } }
     assert.deepEqual([error.code, error.type, error.param], [category, 'server_error', null])
