@@ -22,7 +22,13 @@ export const PROBE_DEFAULTS = {
   failuresMax: 3,
 } as const
 
-export type Asker = { readonly leader: Leader; readonly signal: AbortSignal; readonly clock: Clock }
+export type Asker = {
+  readonly leader: Leader
+  readonly signal: AbortSignal
+  readonly clock: Clock
+  /** Look up who it was also where the answer is no. That costs a look at every process of the machine. */
+  readonly wantsSign: boolean
+}
 
 /** One question. `prove` asks also who it is that listens. */
 export async function ask(question: Question, prove: boolean, asker: Asker): Promise<Answer> {
@@ -31,7 +37,7 @@ export async function ask(question: Question, prove: boolean, asker: Asker): Pro
   const cancel = asker.clock.after(question.timeoutMs ?? PROBE_DEFAULTS.timeoutMs, cut)
   asker.signal.addEventListener('abort', cut, { once: true })
   try {
-    return await answerOf(question, prove, asker.leader, limit.signal)
+    return await answerOf(question, prove, asker, limit.signal)
   } catch (error) {
     return answer(false, error instanceof Error ? error.message : String(error))
   } finally {
@@ -42,7 +48,8 @@ export async function ask(question: Question, prove: boolean, asker: Asker): Pro
 
 // ---- details ----
 
-async function answerOf(question: Question, prove: boolean, leader: Leader, signal: AbortSignal): Promise<Answer> {
+async function answerOf(question: Question, prove: boolean, asker: Asker, signal: AbortSignal): Promise<Answer> {
+  const { leader, wantsSign } = asker
   switch (question.kind) {
     case 'probe':
       return answer(
@@ -56,10 +63,10 @@ async function answerOf(question: Question, prove: boolean, leader: Leader, sign
   }
 
   async function proven({ place, ...said }: Heard): Promise<Answer> {
-    if (place === undefined || !prove) return said
-    const owner = await listensOn(leader, place)
-    if (owner === 'ours') return { ...said, isSign: true }
-    return owner === 'unknown' ? said : answer(false, `port ${place.port} is answered by another process`)
+    if (place === undefined || !(said.ok || wantsSign)) return said
+    const owner = prove ? await listensOn(leader, place) : 'unknown'
+    if (owner === 'ours' || owner === 'unknown') return { ...said, isSign: true }
+    return answer(false, `port ${place.port} is answered by another process`)
   }
 }
 

@@ -103,7 +103,8 @@ export class Vigil {
     while (!ended.aborted && this.#readyAtMs === undefined) {
       const leader = this.#watched.leader()
       if (leader === undefined) return
-      const answer = await ask(question, prove, { leader, signal: ended, clock: spec.clock })
+      const wantsSign = this.#silentTicks >= TICKS / 2
+      const answer = await ask(question, prove, { leader, signal: ended, clock: spec.clock, wantsSign })
       if (ended.aborted) return
       if (answer.ok) return this.serves()
       if (answer.isSign) this.sign() // a server that says that it is still loading gets on
@@ -119,7 +120,7 @@ export class Vigil {
       await pause(spec.clock, question.everyMs ?? PROBE_DEFAULTS.aliveEveryMs, ended)
       const leader = this.#watched.leader()
       if (ended.aborted || leader === undefined) return
-      const answer = await ask(question, false, { leader, signal: ended, clock: spec.clock })
+      const answer = await ask(question, false, { leader, signal: ended, clock: spec.clock, wantsSign: false })
       if (ended.aborted) return
       failures = answer.ok ? 0 : failures + 1
       this.#lastAnswer = answer.why
