@@ -6,7 +6,7 @@
  *     continuation of kept text, the next model of the list. A daemon that takes the turn over goes on exactly there.
  * I3  Only `decide` says what follows; it is asked with the whole turn's budget.
  */
-import { decide, type Decision, Fault, faultFrom, type FaultReport, isFault } from '@breakfall/faults'
+import { type Decision, Fault, faultFrom, type FaultReport, isFault } from '@breakfall/faults'
 import { type AnswerRequest, canContinue, type Fallback, placesOf, type TryEvent, type Usage } from '@breakfall/model'
 import type { ModelConfig } from '../options.ts'
 import { resultsToDrop, toMessages } from '../turn/messages.ts'
@@ -19,6 +19,7 @@ import { GivenUp } from './given-up.ts'
 import type { Draft, LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 import { toolSpecs } from './tools.ts'
+import { decideFor } from './turn-decision.ts'
 
 const DRAFT_EVERY_MS = 1_000
 
@@ -127,7 +128,7 @@ class Answer {
     const turn = this.#session.fold.turn as TurnFold
     const plain = await this.#told(report)
     const now = this.#ports.now()
-    const decision = this.#decided(plain, turn, now)
+    const decision = this.#decided(plain, turn)
     const action = actionOf(decision, mayResume && !turn.prefillRefused)
     const delayMs = 'delayMs' in decision ? decision.delayMs : 0
     const nextAt = 'delayMs' in decision ? new Date(now + delayMs).toISOString() : null
@@ -197,22 +198,9 @@ class Answer {
     await this.#session.append(...drafts) // I1
   }
 
-  #decided(fault: FaultReport, turn: TurnFold, now: number): Decision {
-    const { policy } = this.#session
-    const { failures, waitedMs, parks, parkedMs, compacted } = turn.budget
-    const situation = {
-      attempt: turn.attemptsSpent + 1,
-      failures: failures + 1,
-      waitedMs,
-      dice: this.#ports.dice(),
-      canPark: true,
-      parks,
-      parkedMs,
-      compacted,
-      fallbacks: this.#fallbacks,
-      deadlineAt: deadlineAt(turn, policy),
-    }
-    const decision = decide(fault, situation, policy, now) // I3
+  #decided(fault: FaultReport, turn: TurnFold): Decision {
+    const so = { attempt: turn.attemptsSpent + 1, fallbacks: this.#fallbacks }
+    const decision = decideFor(this.#ports, this.#session, turn, fault, so) // I3
     const isFutile = decision.action === 'compact' && resultsToDrop(this.#session.fold).length === 0
     return isFutile ? { action: 'stop', because: 'already_compacted' } : decision
   }

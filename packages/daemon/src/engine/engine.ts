@@ -6,8 +6,8 @@
  *     stops no other.
  * I3  A closing daemon hands its turns over: parked with `shutting_down`, taken up by the next one.
  */
-import { classify, decide, Fault, faultFrom, isFault } from '@breakfall/faults'
-import { next } from '../turn/next.ts'
+import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
+import { deadlineAt, next } from '../turn/next.ts'
 import type { Command, Part, TurnFold } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'
 import { performCall } from './call.ts'
@@ -16,6 +16,7 @@ import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
 import { parkTurn, stayParked } from './park.ts'
 import type { Ports } from './ports.ts'
+import { decideFor } from './turn-decision.ts'
 import { pause } from './waiting.ts'
 import { lookDelayMs } from './wake.ts'
 
@@ -57,7 +58,6 @@ export class Engine {
   }
 
   async #loop(session: LiveSession): Promise<void> {
-    const log = this.#ports.log.child({ sessionId: session.id })
     while (!session.isBroken) {
       if (this.#ports.isClosing()) return this.#handOver(session)
       if (!hasWork(session)) return
@@ -66,10 +66,9 @@ export class Engine {
       try {
         await this.#perform(session, this.#next(session))
       } catch (thrown) {
-        await this.#failed(session, thrown).catch((error: unknown) => {
-          session.isBroken = true
-          log.error({ err: error }, 'a session cannot go on')
-        })
+        await this.#failed(session, thrown).catch((error: unknown) =>
+          session.breakDown(classify(error, { boundary: 'daemon' })),
+        )
       } finally {
         clearTimeout(deadline)
       }
@@ -114,7 +113,6 @@ export class Engine {
     const fault = classify(thrown, { boundary: 'daemon' })
     if (fault.category === 'journal_full') return this.#waitForRoom(session, fault)
     if (isFault(thrown) && LOST.has(fault.category) && fault.report.boundary === 'journal') {
-      session.isBroken = true
       return session.breakDown(fault)
     }
     if (session.signal.aborted) return // stopped on purpose: `next` knows why
@@ -132,19 +130,7 @@ export class Engine {
 
   /** A fault that asks for a person, from a call that does no trying of its own. */
   #parking(session: LiveSession, fault: Fault): GivenUp {
-    const turn = session.fold.turn as TurnFold
-    const { failures, waitedMs, parks, parkedMs } = turn.budget
-    const { attemptsMax } = session.policy
-    const situation = {
-      attempt: attemptsMax,
-      failures,
-      waitedMs,
-      parks,
-      parkedMs,
-      dice: this.#ports.dice(),
-      canPark: true,
-    }
-    const decision = decide(fault.report, situation, session.policy, this.#ports.now())
+    const decision = decideFor(this.#ports, session, session.fold.turn as TurnFold, fault.report)
     const isFinal = decision.action === 'park' || decision.action === 'stop'
     return new GivenUp(fault.report, isFinal ? decision : { action: 'stop', because: 'not_retryable' })
   }
@@ -166,7 +152,7 @@ export class Engine {
     session.parkedInMemory = { fault: report, since: new Date(this.#ports.now()).toISOString(), resumeAt: null }
     try {
       for (let look = 0; !this.#ports.isClosing(); look += 1) {
-        const { action } = decideFull(this.#ports, session, report)
+        const { action } = decideFor(this.#ports, session, turn, report)
         try {
           if (action === 'park') return await parkTurn(this.#ports, session, report, null)
           return await endTurn(session, fault.with({ stopped: 'parking_off' }))
@@ -195,10 +181,9 @@ export class Engine {
 
   #deadlineTimer(session: LiveSession): NodeJS.Timeout | undefined {
     const { turn } = session.fold
-    const { deadlineMs } = session.policy
-    if (turn === null || deadlineMs === null) return undefined
-    const left = Date.parse(turn.startedAt) + deadlineMs - this.#ports.now()
-    const ms = Math.min(Math.max(left, 0), TIMER_MS_MAX)
+    const at = turn === null ? null : deadlineAt(turn, session.policy)
+    if (at === null) return undefined
+    const ms = Math.min(Math.max(at - this.#ports.now(), 0), TIMER_MS_MAX)
     return setTimeout(() => session.interrupt(new Fault('deadline_exceeded')), ms)
   }
 }
@@ -220,19 +205,4 @@ function discarded(turnId: string, { step, attempt, part }: Part) {
       'the daemon was interrupted in the middle of this answer; what was unfinished is dropped and asked for again.',
   }).report
   return { type: 'part-discarded', turnId, step, attempt, part, because } as const
-}
-
-function decideFull(ports: Ports, session: LiveSession, report: Parameters<typeof decide>[0]) {
-  const { parks = 0, parkedMs = 0 } = session.fold.turn?.budget ?? {}
-  const { attemptsMax } = session.policy
-  const situation = {
-    attempt: attemptsMax,
-    failures: 0,
-    waitedMs: 0,
-    parks,
-    parkedMs,
-    dice: ports.dice(),
-    canPark: true,
-  }
-  return decide(report, situation, session.policy, ports.now())
 }

@@ -32,6 +32,8 @@ export class LiveSession {
   readonly freshCalls = new Set<string>()
   /** True where this process must not write to the journal any more. */
   isBroken = false
+  /** Set while the journal itself cannot take the event that says so. */
+  parkedInMemory: Parked | null = null
   readonly #ports: Ports
   readonly #store: Store
   readonly #mutex = new Mutex()
@@ -40,7 +42,6 @@ export class LiveSession {
   #fold: SessionFold
   #stop = new AbortController()
   #pokes = new Set<() => void>()
-  #parkedInMemory: Parked | null = null
 
   constructor(ports: Ports, row: SessionRow, fold: SessionFold) {
     this.#ports = ports
@@ -71,23 +72,14 @@ export class LiveSession {
     return this.#row.data.box.id ?? this.#row.id
   }
 
-  /** Set while the journal itself cannot take the event that says so. */
-  get parkedInMemory(): Parked | null {
-    return this.#parkedInMemory
-  }
-
-  set parkedInMemory(parked: Parked | null) {
-    this.#parkedInMemory = parked
-  }
-
   view(): Session {
-    const state = sessionState(this.#fold, this.#parkedInMemory)
+    const state = sessionState(this.#fold, this.parkedInMemory)
     const turnId = this.#fold.turn?.id ?? this.#fold.queue[0]?.id ?? null
     return sessionView({ ...this.#row, state, turnId }, this.#ports.modelName())
   }
 
   turn(turnId: string): Turn | undefined {
-    return turnView(this.#fold, this.id, turnId, this.#parkedInMemory)
+    return turnView(this.#fold, this.id, turnId, this.parkedInMemory)
   }
 
   cancelOf(turnId: string | undefined): CancelRequest | null {
@@ -126,11 +118,11 @@ export class LiveSession {
     return () => this.#pokes.delete(wake)
   }
 
-  /** The journal is lost to us: readers are told why, and a damaged one is set aside with the evidence. */
+  /** This process cannot go on with it: readers are told why, and a damaged journal is set aside with the evidence. */
   async breakDown(fault: Fault): Promise<void> {
     this.isBroken = true
     this.feed.end(fault.category)
-    this.#ports.log.error({ err: fault, sessionId: this.id }, 'a session has lost its journal')
+    this.#ports.log.error({ err: fault, sessionId: this.id }, 'a session cannot go on here')
     if (fault.category !== 'journal_corrupt') return
     await this.#store.quarantine(this.id, fault.report)
     this.#row = { ...this.#row, quarantined: fault.report }

@@ -3,6 +3,8 @@
  *
  * I1  A session is loaded once, however many ask for it at the same time.
  * I2  A journal that cannot be read is set aside with the evidence; nothing else stops for it.
+ * I3  Whatever is in memory with an unfinished turn is worked on: what a bug or a lost journal made us let go of is taken up
+ *     again by whoever asks for it next, and counts as a takeover.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -85,6 +87,7 @@ export class SessionLoader {
     const session = await this.#folded(row)
     this.#live.set(id, session)
     this.#makeRoom()
+    await this.#goOn(session) // I3
     return session
   }
 
@@ -121,15 +124,21 @@ export class SessionLoader {
     try {
       const session = await this.#folded(row)
       this.#live.set(row.id, session)
-      const { turn } = session.fold
-      if (turn?.parked != null && isHandOver(turn.parked.fault.category)) await resumeTurn(session, 'restart')
-      else if (turn !== null && turn.parked === null) {
-        await session.append({ type: 'taken-over', turnId: turn.id, epoch: row.epoch })
-      }
-      this.#engine.drive(session)
+      await this.#goOn(session)
     } catch (thrown) {
       this.#ports.log.error({ err: thrown, sessionId: row.id }, 'an unfinished turn could not be taken over') // I2
     }
+  }
+
+  /** Takes up what an earlier owner left unfinished, if anything. */
+  async #goOn(session: LiveSession): Promise<void> {
+    const { turn, queue } = session.fold
+    if (turn === null && queue.length === 0) return
+    if (turn?.parked != null && isHandOver(turn.parked.fault.category)) await resumeTurn(session, 'restart')
+    else if (turn !== null && turn.parked === null) {
+      await session.append({ type: 'taken-over', turnId: turn.id, epoch: session.row.epoch })
+    }
+    this.#engine.drive(session)
   }
 
   /** What the store found when it was opened: sessions whose journal is shorter than it once was. */

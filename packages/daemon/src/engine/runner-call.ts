@@ -7,13 +7,12 @@
  * I3  What is given in here can be entered again without harm (an exec by its id, a file put whole, an edit that looks
  *     first), so a lost answer is no reason to stop.
  */
-import { classify, decide, type Decision, type Fault, isFault, LIMITS } from '@breakfall/faults'
+import { classify, isFault, LIMITS } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
-import { deadlineAt } from '../turn/next.ts'
-import type { TurnFold } from '../turn/state.ts'
 import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
+import { decideFor } from './turn-decision.ts'
 import { pause } from './waiting.ts'
 
 export type RunnerCall<T> = (client: RunnerClient, runnerId: string) => Promise<T>
@@ -45,14 +44,8 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
       }
       firstFailedAt ??= now
       const harmless = fault.with({ sideEffects: 'none' }) // I3
-      const decision = decideResolve(
-        ports,
-        session,
-        turn,
-        harmless,
-        { resolves, resolvingMs: now - firstFailedAt },
-        now,
-      )
+      const so = { attempt: 1, resolves, resolvingMs: now - firstFailedAt }
+      const decision = decideFor(ports, session, turn, harmless.report, so)
       if (decision.action === 'park' || decision.action === 'stop') throw new GivenUp(fault.report, decision)
       resolves += 1
       const { delayMs } = decision
@@ -80,26 +73,3 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
 /** The address or the token that we know is not good any more: both are read again for the next try. */
 const isStale = (thrown: unknown): boolean =>
   isFault(thrown) && (thrown.report.next === 'resolve' || thrown.category === 'runner_auth_failed')
-
-function decideResolve(
-  ports: Ports,
-  session: LiveSession,
-  turn: TurnFold,
-  fault: Fault,
-  so: { readonly resolves: number; readonly resolvingMs: number },
-  now: number,
-): Decision {
-  const { budget } = turn
-  const situation = {
-    ...so,
-    attempt: 1,
-    failures: budget.failures + 1,
-    waitedMs: budget.waitedMs,
-    dice: ports.dice(),
-    canPark: true,
-    parks: budget.parks,
-    parkedMs: budget.parkedMs,
-    deadlineAt: deadlineAt(turn, session.policy),
-  }
-  return decide(fault.report, situation, session.policy, now)
-}

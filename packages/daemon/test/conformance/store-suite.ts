@@ -143,8 +143,9 @@ export function storeSuite(adapter: Adapter): void {
     })
 
     scenario('sessions are listed newest first, in pages', async (store) => {
-      const ids: string[] = []
-      for (let n = 0; n < 5; n += 1) ids.unshift((await claimed(store)).id)
+      // Ids of the same millisecond are in no order, so these are not left to the clock.
+      const ids = [5, 4, 3, 2, 1].map((n) => `01990000-000${n}-7000-8000-000000000000`)
+      for (const id of ids.toReversed()) await store.createSession({ ...newSession(), id })
       const first = await store.listSessions({ limit: 3 })
       const rest = await store.listSessions({ limit: 3, after: first.at(-1)?.id })
       assert.deepEqual(

@@ -118,8 +118,9 @@ test('a late cancel of an ended turn does not touch the next one, and the provid
 })
 
 test('a deadline ends a turn with its own category and reaches the process', async (t) => {
-  const { api } = await rig(t, slowBash)
-  const { id } = await api.session({ policy: { deadlineMs: 1_500 } })
+  const runner = await testRunner(t) // up already: starting one is not what the time is for
+  const { api } = await rig(t, slowBash, { runner: runner.config })
+  const { id } = await api.session({ policy: { deadlineMs: 3_000 } })
   const events = await api.ended(id, await api.prompt(id, 'go'))
   const end = events.at(-1)
   assert.ok(end?.type === 'turn-error')
