@@ -16,7 +16,8 @@ import { OomWatch } from './oom.ts'
 import type { Leader } from './process-table.ts'
 import { makeRedactor, type Redactor } from './redactor.ts'
 import { type EndReason, type JudgedReport, judge, NO_FACTS, type Phase } from './report.ts'
-import type { Launch, Ready, ResolvedSpec } from './spec.ts'
+import { environmentOf, type Prepared } from './prepare.ts'
+import type { Ready, ResolvedSpec } from './spec.ts'
 import { Tail } from './tail.ts'
 import { Vigil } from './vigil.ts'
 
@@ -61,18 +62,16 @@ export class ActiveRun {
   #terminationError: TerminationError | null = null
   #peekScheduled = false
 
-  constructor(spec: ResolvedSpec, launch: Launch, ids: RunIds, inFlight: InFlight, events: RunEvents) {
+  constructor(spec: ResolvedSpec, prepared: Prepared, ids: RunIds, inFlight: InFlight, events: RunEvents) {
     const { clock } = spec
     this.#spec = spec
     this.#ids = ids
     this.#events = events
     this.#inFlight = inFlight
-    this.#ready = launch.ready ?? spec.ready
+    this.#ready = prepared.ready
     this.#startedMs = clock.now()
     this.#startedAt = new Date(clock.epoch()).toISOString()
-    const given = { ...spec.env, ...launch.env }
-    const env = spec.inheritEnv ? { ...process.env, ...given } : given
-    this.#redactor = makeRedactor({ given, inherited: spec.inheritEnv ? process.env : {} })
+    this.#redactor = makeRedactor(prepared)
     this.#collector = collectDiagnostics({
       redactor: this.#redactor,
       now: clock.now,
@@ -82,15 +81,11 @@ export class ActiveRun {
       stdout: new LineSplitter((line) => this.#onLine('stdout', line)),
       stderr: new LineSplitter((line) => this.#onLine('stderr', line)),
     }
-    const command = {
-      runId: ids.runId,
-      args: launch.args ?? spec.args,
-      env,
-    }
+    const command = { runId: ids.runId, args: prepared.args, env: environmentOf(prepared) }
     this.#vigil = new Vigil({
       spec,
       ready: this.#ready,
-      alive: launch.alive ?? spec.alive,
+      alive: prepared.alive,
       inFlight,
       leader: () => (this.#child.alive ? this.#child.leader : undefined),
       ended: this.#ended.signal,

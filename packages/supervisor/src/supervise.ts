@@ -12,16 +12,16 @@
 import { randomUUID } from 'node:crypto'
 import { Fault } from '@breakfall/faults'
 import { ActiveRun, type JudgedRun } from './active-run.ts'
-import { pause, unlessAborted } from './clock.ts'
+import { pause } from './clock.ts'
 import { type Dropped, EventStream } from './event-stream.ts'
 import { callHook } from './hooks.ts'
 import { InFlight, type InFlightRequest, type RequestInit } from './in-flight.ts'
 import { noteEnd, noteStart } from './orphans.ts'
-import { hookFailure, preflight, type StartFailure } from './preflight.ts'
+import { prepareRun, type Unprepared } from './prepare.ts'
 import { type ExitReport, faultOf, type JudgedReport, judge, NO_FACTS, type RestartPlan, sentence } from './report.ts'
 import { type GiveUpReason, RestartPolicy } from './restart-policy.ts'
 import type { ChildEvent, ChildState, Supervised } from './supervised.ts'
-import { checkedLaunch, type Launch, type ResolvedSpec, resolveSpec, type SuperviseSpec } from './spec.ts'
+import { type ResolvedSpec, resolveSpec, type SuperviseSpec } from './spec.ts'
 
 /** Refuses a bad spec at once, with the field named. Starts nothing yet. */
 export function supervise(spec: SuperviseSpec): Supervised {
@@ -193,19 +193,10 @@ class Supervisor implements Supervised {
   /** Undefined if nobody wants the start any more before there is a process. */
   async #runOnce(runId: string): Promise<JudgedRun | undefined> {
     const spec = this.#spec
-    let launch: Launch
-    try {
-      const asked = spec.launch?.({ runId, attempt: this.#policy.inARow + 1 })
-      launch = checkedLaunch(await unlessAborted(asked, this.#wake.signal))
-    } catch (error) {
-      return this.#unstarted(runId, hookFailure(error), error)
-    }
-    const given = { ...spec.env, ...launch.env }
-    const env = spec.inheritEnv ? { ...process.env, ...given } : given
-    const failure = await preflight({ command: spec.command, cwd: spec.cwd, env })
+    const prepared = await prepareRun(spec, { runId, attempt: this.#policy.inARow + 1 }, this.#wake.signal)
     if (this.#wished() !== 'run') return undefined
-    if (failure !== undefined) return this.#unstarted(runId, failure, undefined)
-    const run = new ActiveRun(spec, launch, { childId: this.id, runId }, this.#inFlight, {
+    if ('failure' in prepared) return this.#unstarted(runId, prepared)
+    const run = new ActiveRun(spec, prepared, { childId: this.id, runId }, this.#inFlight, {
       onReady: () => this.#onReady(runId),
       onDiagnosis: (diagnosis) => this.#stream.emit({ type: 'diagnosis', at: this.#at(), runId, diagnosis }),
       onProgress: (message) => this.#stream.emit({ type: 'progress', at: this.#at(), runId, message }),
@@ -283,7 +274,7 @@ class Supervisor implements Supervised {
     this.#set(state)
   }
 
-  #unstarted(runId: string, failure: StartFailure, cause: unknown): JudgedRun {
+  #unstarted(runId: string, { failure, cause }: Unprepared): JudgedRun {
     const { clock, name, command } = this.#spec
     const report = judge({
       ...NO_FACTS,
