@@ -1,7 +1,7 @@
 /** What can stand in the way of a daemon or a run: each has its own sentence and its own exit code. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -115,6 +115,25 @@ test('a state folder that cannot be one exits 2 and says why', LIMIT, async () =
       assert.match(stderr, /the state folder .* cannot be used: .*; choose another with --state-dir/)
     }
 })
+
+test(
+  'the doctor looks and makes nothing, on a machine without bubblewrap, a home or a scratch folder too',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    for (const env of [{}, { PATH: '/nonexistent' }, { TMPDIR: join(place.home, 'none') }]) {
+      const { code, json, stderr } = await place.run(['doctor', '--json'], env)
+      assert.equal(code, 0, stderr)
+      assert.deepEqual(json.at(-1), { event: 'result', bad: 0, findings: json.length - 1 })
+      assert.ok(
+        json.every((line) => line['verdict'] === 'ok' || line['event'] === 'result' || line['fix'] !== undefined),
+      )
+      const sandbox = json.find(({ check }) => check === 'sandbox')
+      if ('PATH' in env) assert.match(String(sandbox?.['found']), /bubblewrap is not installed/)
+    }
+    assert.throws(() => readdirSync(place.stateDir), { code: 'ENOENT' })
+  },
+)
 
 test('a folder that is to be allowed but is not there exits 2 and is named', LIMIT, async () => {
   await using place = new Place()

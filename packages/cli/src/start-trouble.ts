@@ -3,8 +3,8 @@ import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
 
-/** Makes the state folder, or says why it cannot be. Level by level: a recursive mkdir in /proc never comes back. */
-export function prepareStateDir(folder: string): string {
+/** Makes the state folder (or, without `make`, only looks whether it could), or says why it cannot be. Level by level: a recursive mkdir in /proc never comes back. */
+export function prepareStateDir(folder: string, { make = true } = {}): string {
   const path = resolve(folder)
   const missing: string[] = []
   let existing = path
@@ -14,8 +14,8 @@ export function prepareStateDir(folder: string): string {
   }
   try {
     if (!statSync(existing).isDirectory()) throw unusable(path, `${existing} is not a folder`)
-    for (const level of missing) mkdirSync(level, { mode: 0o700 })
-    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+    if (make) for (const level of missing) mkdirSync(level, { mode: 0o700 })
+    accessSync(make ? path : existing, constants.R_OK | constants.W_OK | constants.X_OK)
     return path
   } catch (error) {
     if (isFault(error)) throw error

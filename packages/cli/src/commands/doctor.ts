@@ -96,7 +96,7 @@ function checkSandbox(): Finding {
 
 function checkState(stateDir: string): Finding {
   try {
-    return { check: 'state', verdict: 'ok', found: prepareStateDir(stateDir) }
+    return { check: 'state', verdict: 'ok', found: prepareStateDir(stateDir, { make: false }) }
   } catch (error) {
     return { check: 'state', verdict: 'bad', found: isFault(error) ? error.error : String(error) }
   }
@@ -173,7 +173,6 @@ async function checkDaemon(stateDir: string, env: Env): Promise<Finding> {
       check: 'daemon',
       verdict: 'bad',
       found: isFault(error) ? error.error : String(error),
-      fix: 'see the sentence above',
     }
   }
 }
