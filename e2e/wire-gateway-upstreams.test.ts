@@ -25,6 +25,7 @@ import {
   bytes,
   chunk,
   cut,
+  half,
   type Play,
   reset,
   say,
@@ -152,6 +153,15 @@ describe('one gateway', { ...LIMIT, concurrency: true }, () => {
     const reply = await rig.gateway.ask(`/v1/models/${name}`, { headers: { 'x-breakfall-token': token() } })
     assert.deepEqual(reply.headers['set-cookie'], ['a=1; expires=Wed, 21 Oct 2026 07:28:00 GMT', 'b=2'])
   })
+})
+
+test('--hold answer: a break past the 16 MiB that are held is told, not hidden', LIMIT, async () => {
+  await using rig = await Rig.start('--hold', 'answer', '--attempts-max', '2')
+  const pieces = Array.from({ length: 18 }, () => text('y'.repeat(1024 * 1024)))
+  const reply = await rig.chat([half(role(), ...pieces), stream(...answer('short'))])
+  assert.equal(reply.text.includes('short'), false)
+  assert.match(reply.frames.at(-2)?.json.error.code, /^model_stream_/)
+  assert.equal(reply.frames.at(-1)?.data, '[DONE]')
 })
 
 describe('what cannot be compared is never said twice', { ...LIMIT, concurrency: true }, () => {

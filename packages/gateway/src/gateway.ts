@@ -69,6 +69,7 @@ class RunningGateway {
 
   constructor(settings: GatewaySettings) {
     const { upstreams, policy, now } = settings
+    const { requestMs } = settings.limits
     this.#settings = settings
     this.#pool = new UpstreamPool(upstreams, now)
     this.watch = new Watch(now, () => this.#pool.health())
@@ -81,8 +82,9 @@ class RunningGateway {
     })
     this.#server = createServer(
       {
-        requestTimeout: settings.limits.requestMs,
-        headersTimeout: 10_000,
+        requestTimeout: requestMs, // I2
+        headersTimeout: Math.min(10_000, requestMs),
+        connectionsCheckingInterval: Math.min(5_000, requestMs), // Node looks for late ones only so often
         keepAliveTimeout: 65_000,
         maxHeaderSize: 64 * 1024,
       },
