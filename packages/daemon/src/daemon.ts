@@ -15,6 +15,7 @@ import { Engine } from './engine/engine.ts'
 import type { Ports } from './engine/ports.ts'
 import { Sessions } from './engine/sessions.ts'
 import { within } from './engine/waiting.ts'
+import { logEvent } from './event-log.ts'
 import { ConfigReader } from './live-config.ts'
 import { type LocalModel, startLocalModel } from './model-server.ts'
 import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions, resolvePolicy, systemPromptOf } from './options.ts'
@@ -163,7 +164,10 @@ async function assemble(
     log,
     failpoint,
     runner: endpoint,
-    metrics: { event: (event) => metrics.event(event) },
+    onEvent: (event) => {
+      metrics.event(event)
+      logEvent(log, event)
+    },
     policyOf: (input) => resolvePolicy(options.policy ?? {}, input),
     modelName: () => config.last.model.name,
     model: async () => {

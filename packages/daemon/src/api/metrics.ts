@@ -1,9 +1,9 @@
 /** What `/metrics` tells. One registry per daemon, so that two in one process do not mix. */
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { EngineMetrics } from '../engine/ports.ts'
 
-export type DaemonMetrics = EngineMetrics & {
+export type DaemonMetrics = {
+  event(event: SessionEvent): void
   text(): Promise<string>
   request(answer: { method: string; route: string; status: number; ms: number }): void
 }

@@ -150,7 +150,7 @@ export class LiveSession {
       await this.#store.append(append)
       this.#commit(append, writing, fold)
       for (const event of events) this.#ports.failpoint(`after:${event.type}`)
-      for (const event of events) this.#ports.metrics.event(event)
+      for (const event of events) this.#ports.onEvent(event)
       return events
     })
   }

@@ -33,7 +33,6 @@ export async function parkTurn(
   const drafts = [{ type: 'parked', turnId: turn.id, fault: { ...fault, turnId: turn.id }, resumeAt }] as const
   const data = wakeKind(fault) === 'config' ? { ...session.data, parkedUnder: ports.lastFingerprint() } : undefined // I4
   await session.transact(() => ({ drafts, data }))
-  ports.log.warn({ sessionId: session.id, turnId: turn.id, category: fault.category }, 'turn parked')
 }
 
 /** Appends `resumed`, unless somebody else has. True where the turn was parked. */

@@ -32,13 +32,10 @@ export type Ports = {
   readonly limits: DaemonLimits
   readonly systemPrompt: string
   readonly log: Logger
-  readonly metrics: EngineMetrics
+  /** Told of every event, once it is committed. */
+  readonly onEvent: (event: SessionEvent) => void
   /** Does nothing, except in tests that kill the process at a named point. */
   readonly failpoint: (name: string) => void
   /** True once the daemon is going down: turns are handed over instead of worked on. */
   readonly isClosing: () => boolean
-}
-
-export type EngineMetrics = {
-  event(event: SessionEvent): void
 }

@@ -29,7 +29,7 @@ export function lockFolder(folder: string): DatabaseSync {
 export function openDatabase(file: string, options: { readonly pagesMax?: number | undefined } = {}): DatabaseSync {
   const db = new DatabaseSync(file)
   db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY')
-  db.exec(`PRAGMA wal_autocheckpoint=${CHECKPOINT_PAGES}`)
+  db.exec(`PRAGMA wal_autocheckpoint=${CHECKPOINT_PAGES}; PRAGMA cache_size=-${CACHE_KIB}`)
   const version = Number(db.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0)
   if (version > SCHEMA_VERSION) {
     db.close()
@@ -52,6 +52,9 @@ export const SEQS_PER_SESSION = 2 ** 24
 
 /** 32 MiB between checkpoints: each costs two more fdatasyncs, and the log is read back in a blink. */
 const CHECKPOINT_PAGES = 8_000
+
+/** Room for the newest page of some thousand sessions: a commit that does not fit in here writes its pages twice. */
+const CACHE_KIB = 32 * 1024
 
 const SCHEMA = `
 CREATE TABLE sessions (

@@ -1,0 +1,33 @@
+/**
+ * The turning points of a turn as log lines, with the ids that join a line to the journal, to the API and to the runner. What was
+ * said and what commands printed stays in the journal.
+ */
+import type { SessionEvent } from '@breakfall/wire'
+import type { Logger } from 'pino'
+
+export function logEvent(log: Logger, event: SessionEvent): void {
+  const { sessionId, turnId, seq } = event
+  const ids = { sessionId, turnId, seq }
+  switch (event.type) {
+    case 'turn-start':
+      return log.info(ids, 'turn started')
+    case 'tool-call':
+      return log.info({ ...ids, callId: event.callId, tool: event.tool, execId: event.execId }, 'tool called')
+    case 'retry': {
+      const { action, attempt, max, delayMs } = event
+      return log.info({ ...ids, category: event.fault.category, action, attempt, max, delayMs }, 'trying again')
+    }
+    case 'parked':
+      return log.warn({ ...ids, category: event.fault.category, resumeAt: event.resumeAt }, 'turn parked')
+    case 'resumed':
+      return log.info({ ...ids, because: event.because }, 'turn resumed')
+    case 'taken-over':
+      return log.info({ ...ids, epoch: event.epoch }, 'turn taken over')
+    case 'turn-end':
+      return log.info({ ...ids, steps: event.steps, faultsSurvived: event.faultsSurvived }, 'turn ended')
+    case 'turn-error':
+      return log.info({ ...ids, category: event.category, stopped: event.stopped }, 'turn ended with a fault')
+    default:
+      return undefined
+  }
+}
