@@ -89,9 +89,15 @@ export class ActiveRun {
       inFlight,
       leader: () => (this.#child.alive ? this.#child.leader : undefined),
       ended: this.#ended.signal,
-      onReady: events.onReady,
+      onReady: () => {
+        this.#oom.look(this.leader?.pid)
+        events.onReady()
+      },
       onFound: (reason, detail) => void this.end(reason, detail),
-      onTick: () => this.#oom.look(this.leader?.pid),
+      onTick: () => {
+        this.#oom.look(this.leader?.pid)
+        this.#child.remember()
+      },
     })
     this.#oom.look(undefined)
     this.#child = new ChildRun(spec, command, {

@@ -16,6 +16,7 @@ import { startFailure } from './preflight.ts'
 import {
   familyOf,
   type Leader,
+  type ProcessEntry,
   readProcess,
   RUN_MARK,
   signalEntry,
@@ -74,6 +75,7 @@ export class ChildRun {
   #cause: unknown
   #forced = false
   #abandoned = false
+  #seen: readonly ProcessEntry[] = []
   #ladder: Promise<void> | undefined
 
   constructor(spec: ResolvedSpec, command: RunCommand, hooks: RunHooks) {
@@ -197,11 +199,22 @@ export class ChildRun {
     }
   }
 
+  /**
+   * Notes who belongs to it while their parents live: one that clears its environment and leaves its session is known by its
+   * parent alone. A look at every process of the machine, so it is for now and then.
+   */
+  remember(): void {
+    if (this.#leader !== undefined && this.alive) this.#seen = familyOf(this.#leader)
+  }
+
   /** Ends what the child left behind, escapees from its session included, and tells their pids. */
   #sweep(): readonly number[] {
     const { leader } = this
     if (leader === undefined) return []
     const found = new Set<number>()
+    for (const entry of this.#seen) {
+      if (entry.pid !== leader.pid && signalEntry(entry, 'SIGKILL')) found.add(entry.pid)
+    }
     for (let round = 0; round < SWEEPS_MAX; round += 1) {
       const fresh = familyOf(leader).filter((entry) => !found.has(entry.pid))
       if (round === 0) signalGroup(leader, 'SIGKILL')
@@ -237,6 +250,7 @@ export class ChildRun {
     const exit = this.#exitSignal.signal
     const { leader } = this
     if (leader === undefined || exit.aborted) return this.#exited.promise
+    this.remember()
     if (gentle && this.#spec.stdin === 'pipe') {
       this.#child?.stdin?.end() // I2
       await pause(clock, limits.stdinMs, exit)

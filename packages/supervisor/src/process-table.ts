@@ -79,9 +79,10 @@ export function hasMark(pid: number, name: string, value: string): boolean {
   }
 }
 
-/** True if it is still the same process and the signal went out. */
+/** True if it is still the same process, and alive, and the signal went out. */
 export function signalEntry(entry: Pick<ProcessEntry, 'pid' | 'startTime'>, signal: NodeJS.Signals): boolean {
-  if (readProcess(entry.pid)?.startTime !== entry.startTime) return false // I1
+  const now = readProcess(entry.pid)
+  if (now?.startTime !== entry.startTime || isDead(now)) return false // I1
   return sendSignal(entry.pid, signal)
 }
 
@@ -102,12 +103,15 @@ export function livingProcesses(): readonly ProcessEntry[] {
     const pid = Number(name)
     if (!Number.isInteger(pid)) continue
     const entry = readProcess(pid)
-    if (entry !== undefined && entry.state !== 'Z' && entry.state !== 'X') entries.push(entry)
+    if (entry !== undefined && !isDead(entry)) entries.push(entry)
   }
   return entries
 }
 
 // ---- details ----
+
+/** It has ended, and only its parent has not looked yet. */
+const isDead = ({ state }: ProcessEntry): boolean => state === 'Z' || state === 'X'
 
 const NEVER = -1 // older than all, and nobody's
 

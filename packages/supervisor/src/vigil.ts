@@ -66,7 +66,6 @@ export class Vigil {
     const { ended, spec, alive } = this.#watched
     if (this.#readyAtMs !== undefined || ended.aborted || this.#watched.leader() === undefined) return
     this.#readyAtMs = spec.clock.now()
-    this.#watched.onTick()
     this.#watched.onReady()
     this.#watchProgress()
     if (alive !== undefined) void this.#askWhetherAlive(alive)

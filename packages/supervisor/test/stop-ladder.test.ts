@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { type ExitReport, supervise, systemClock } from '../src/index.ts'
-import { eventually, isAlive, program, QUICK, untilState } from './child-fixture.ts'
+import { livingProcesses } from '../src/process-table.ts'
+import { eventually, handClock, isAlive, program, QUICK, untilState } from './child-fixture.ts'
 
 const stopped = async (args: string, limits: { stdinMs?: number; termMs?: number } = {}): Promise<ExitReport> => {
   const ready = { kind: 'line', pattern: /^up$/ } as const
@@ -11,6 +13,14 @@ const stopped = async (args: string, limits: { stdinMs?: number; termMs?: number
   assert.ok(report !== null)
   assert.equal(child.state.status, 'stopped')
   return report
+}
+
+const commandOf = (pid: number): string => {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+  } catch {
+    return '' // gone
+  }
 }
 
 describe('the stop ladder', () => {
@@ -96,6 +106,37 @@ describe('what a child leaves behind', () => {
     assert.ok(report.survivors.includes(escapee), `${report.survivors.join()} has ${escapee}`)
     await eventually(() => !isAlive(escapee), 'its end')
   })
+
+  for (const how of ['stop', 'crash'] as const) {
+    it(
+      `is found after a ${how} even if it has cleared its environment too`,
+      { skip: process.platform !== 'linux' },
+      async () => {
+        const clock = handClock()
+        await using child = supervise({
+          command: 'sh',
+          args: ['-c', 'env -i setsid sleep 60 > /dev/null 2>&1 & echo up; read -r _; exit 1'],
+          ready: { kind: 'line', pattern: /^up$/ },
+          channel: 'none', // the escapee would hold it
+          limits: { ...QUICK, failuresMax: 1 },
+          ...(how === 'stop' ? {} : { clock }),
+        })
+        await child.start()
+        const { pid } = child
+        const escaped = (): boolean =>
+          livingProcesses().some(
+            (entry) => entry.ppid === pid && entry.session === entry.pid && commandOf(entry.pid).startsWith('sleep'),
+          )
+        await eventually(escaped, 'the escape')
+        clock.advance(1_000) // a look at the family, while its parents live
+        if (how === 'stop') await child.stop()
+        else await Promise.all([untilState(child, 'given_up'), child.write('\n')])
+        assert.equal(child.report?.forced, false)
+        assert.equal(child.report?.survivors.length, 1)
+        await eventually(() => !isAlive(child.report?.survivors[0] ?? 0), 'its end')
+      },
+    )
+  }
 
   it('is found and named after a stop too', { skip: process.platform !== 'linux' }, async () => {
     const ready = { kind: 'line', pattern: /^up$/ } as const
