@@ -27,7 +27,14 @@ export function logEvent(log: Logger, event: SessionEvent): void {
       return log.info({ ...ids, steps: event.steps, faultsSurvived: event.faultsSurvived }, 'turn ended')
     case 'turn-error':
       return log.info({ ...ids, category: event.category, stopped: event.stopped }, 'turn ended with a fault')
-    default:
+    case 'turn-queued':
+    case 'step-start':
+    case 'text-delta':
+    case 'reasoning-delta':
+    case 'part-discarded':
+    case 'tool-draft':
+    case 'tool-output':
+    case 'tool-result':
       return undefined
   }
 }
