@@ -130,6 +130,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     endedWith(run, 125, 'failed', 'runner_unreachable')
     assert.match(run.result.fault.error, /^the tool runner is not reachable yet/)
     assert.ok(ofType(run, 'retry').every((event) => event['action'] === 'resolve'))
+    assert.equal(run.result.faultsSurvived, 0, 'what ended the turn was not survived')
     assert.deepEqual(desk.lines('ledger'), [], 'never a fall-back to local execution')
   })
 

@@ -102,8 +102,8 @@ export class TurnView {
     return lines.length > room && room > 0 ? [...shown, this.#line('dim', '  │ …')] : shown
   }
 
+  // Not yet got on: the call that a fault ends gets a result as well, and what follows a good one says so soon enough.
   #toolResult(event: SessionEventOf<'tool-result'>): readonly Piece[] {
-    this.#gotOn()
     const code = event.exit?.code
     const written = this.#writes.get(event.callId)
     if (written !== undefined && event.outcome === 'ok') this.filesChanged.add(written)
