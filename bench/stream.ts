@@ -4,10 +4,13 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { streamAnswer } from '@breakfall/model'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { Agent, OpenAIChatCompletionsModel, run as runAgent, setTracingDisabled } from '@openai/agents'
 import { streamText } from 'ai'
 import OpenAI from 'openai'
 import { barPlot, compare, report, round, table } from './kit.ts'
 import { answerFrames } from './programs/stream-server.ts'
+
+setTracingDisabled(true)
 
 const CHUNKS = 50_000
 const server = spawn(process.execPath, [fileURLToPath(new URL('programs/stream-server.ts', import.meta.url))], {
@@ -25,6 +28,9 @@ function contentOf(frame: string): string {
   const json = JSON.parse(frame) as { choices: { delta: { content?: string } }[] }
   return json.choices[0]?.delta.content ?? ''
 }
+
+const openAiClient = (): OpenAI =>
+  new OpenAI({ baseURL: `${origin}/v1`, apiKey: 'k', defaultQuery: { chunks: String(CHUNKS) } })
 
 const counted = (run: () => Promise<void> | void) => async (): Promise<void> => {
   chars = 0
@@ -63,8 +69,7 @@ const results = await compare(
     {
       name: 'openai',
       run: counted(async () => {
-        const client = new OpenAI({ baseURL: `${origin}/v1`, apiKey: 'k', defaultQuery: { chunks: String(CHUNKS) } })
-        const stream = await client.chat.completions.create({ model: 'm', messages, stream: true })
+        const stream = await openAiClient().chat.completions.create({ model: 'm', messages, stream: true })
         for await (const chunk of stream) chars += chunk.choices[0]?.delta.content?.length ?? 0
       }),
     },
@@ -78,6 +83,18 @@ const results = await compare(
         })
         const result = streamText({ model: provider.chatModel('m'), messages })
         for await (const text of result.textStream) chars += text.length
+      }),
+    },
+    {
+      name: '@openai/agents',
+      run: counted(async () => {
+        const agent = new Agent({ name: 'reader', model: new OpenAIChatCompletionsModel(openAiClient() as never, 'm') })
+        const result = await runAgent(agent, 'go on', { stream: true })
+        for await (const event of result) {
+          if (event.type === 'raw_model_stream_event' && event.data.type === 'output_text_delta')
+            chars += event.data.delta.length
+        }
+        await result.completed
       }),
     },
   ],

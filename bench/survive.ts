@@ -33,6 +33,8 @@ const FAULTS = [
   'malformed_line',
   'in_band_error',
 ]
+/** Those after which everybody tries again by itself. */
+const BEFORE_CONTENT: ReadonlySet<string> = new Set(['reset_before_headers', 'fin_before_headers', 'status'])
 const IDLE_MS_MAX = 20_000 // no request and no byte for so long: a hang. Longer than any of the clients' usual waits between tries.
 const RUN_MS_MAX = 120_000
 const RATE_MAX = 20 // up to here ours must be exact in every run; past it six faults in a row become likely
@@ -171,7 +173,7 @@ function publish(all: readonly Result[], ms: number): void {
   const text = `${runs} runs of ${steps} steps per client and rate (seed ${seed}); the rate is that of one attempt at one request. The model is the
 rehearsal model behind the fault proxy: step k of run r meets the same fault at the same attempt, whoever plays. Injected, each
 equally often: ${FAULTS.map((fault) => `\`${fault}\``).join(', ')}. Everybody may try ${RETRIES_MAX} times more.
-Took ${Math.round(ms / 1000)} s.
+${waits(all)} Took ${Math.round(ms / 1000)} s.
 
 ${shares(alone)}
 
@@ -199,6 +201,16 @@ a row come once in about 1,400 steps, and then it ends with a fault (the daemon 
   else report('survive', { title: 'Who gets through: agent runs under faults', text, svg })
   const ours = [breakfall, ...healed].filter(isWanted)
   if (ours.some(({ name }) => rates.some((rate) => rate <= RATE_MAX && share(name, rate) < 1))) process.exitCode = 1
+}
+
+/** Waits cannot be set in every package, so they are not equal. Whether that mattered can be counted. */
+function waits(all: readonly Result[]): string {
+  const others = all.filter(({ client }) => alone.some(({ name }) => name === client && name !== breakfall.name))
+  const failed = others.filter(({ verdict }) => verdict === 'error' || verdict === 'hang')
+  const unheard = failed.filter(({ why }) => BEFORE_CONTENT.has(why.split(':')[0] ?? ''))
+  return `Waits between tries are each package's own (\`openai\` and \`ai\` cannot be set): a run takes longer for them, but attempt n at step k meets
+the same fault whenever it is made. Of the ${failed.length} runs that another package gave up on or hung in, ${unheard.length} ended on a fault before the
+answer began, which is where they try again.`
 }
 
 function killers(results: readonly Result[]): string {
