@@ -3,7 +3,7 @@ import { fork } from 'node:child_process'
 import { randomUUIDv7 } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Daemon, type DaemonOptions, openSqliteStore, startDaemon, type Store } from '@breakfall/daemon'
@@ -179,6 +179,8 @@ async function recovery(turns: number): Promise<number> {
 
 // ---- the report ----
 
+const busyBefore = loadavg()[0] ?? 0
+
 const durable = await durability()
 const streamed = [await sessionsAtOnce(1), await sessionsAtOnce(200), await sessionsAtOnce(1_000)]
 const recoveryMs = await recovery(1_000)
@@ -190,6 +192,7 @@ const [, crowd] = durable.rows
 report('daemon', {
   title: 'What durability costs',
   text: [
+    `Before the run the load average was ${round(busyBefore)} on ${availableParallelism()} cores: what others did then is in these numbers.`,
     '## Durable events per second',
     'Every append is committed with an fdatasync before it is acknowledged. The floor is 300 bytes and one fdatasync, alone, in the same rounds. Time on the processor counts both of the store’s threads and the writers.',
     table(
