@@ -18,7 +18,7 @@ import {
 import { LIMIT, type Reply, Rig } from './wire-gateway-kit.ts'
 import { both, bytes, cut, fin, half, type Play, reset, stall, status, stream } from './wire-gateway-upstream.ts'
 
-const flags = ['--attempts-max', '3', '--liveness-ms', '250']
+const flags = ['--attempts-max', '3', '--liveness-ms', '1000']
 let tools: Rig, whole: Rig, none: Rig
 before(async () => {
   ;[tools, whole, none] = await Promise.all([

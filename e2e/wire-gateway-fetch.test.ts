@@ -28,7 +28,7 @@ after(async () => {
 })
 
 const user = [{ role: 'user' as const, content: 'go' }]
-const policy = { attemptsMax: 3, backoffMs: 1, livenessMs: 250 }
+const policy = { attemptsMax: 3, backoffMs: 1, livenessMs: 1_000 }
 
 describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
   const healing = resilientFetch({ policy } as Json)

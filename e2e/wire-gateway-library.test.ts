@@ -27,7 +27,7 @@ after(async () => {
 })
 
 const user = [{ role: 'user' as const, content: 'go' }]
-const policy = { attemptsMax: 3, backoffMs: 1, livenessMs: 250 }
+const policy = { attemptsMax: 3, backoffMs: 1, livenessMs: 1_000 }
 const ask = (request: Json, options: Json = {}): AsyncIterable<Json> =>
   streamAnswer(request, { policy, ...options }) as AsyncIterable<Json>
 const request = (...plays: readonly Play[]): Json => ({

@@ -26,7 +26,7 @@ import { LIMIT, type Reply, Rig } from './wire-gateway-kit.ts'
 import { both, bytes, chunk, fin, type Play, reset, streamHead } from './wire-gateway-upstream.ts'
 
 const SEED = 20261116
-const CASES = 300
+const CASES = 200
 
 type Dice = () => number
 type Call = { readonly id: string; readonly name: string; readonly arguments: string }
