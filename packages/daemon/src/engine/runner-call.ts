@@ -37,8 +37,9 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
       const turn = session.fold.turn
       if (fault.report.next !== 'resolve' || turn === null) throw fault // I1
       const now = ports.now()
-      if (session.row.lastSeq > before.seq || now - before.at >= LIMITS.resolveMsMax) {
-        // It was there, and something came of it or it stayed for a while: this is another loss, not the same one going on.
+      const isStreamed = fault.report.phase === 'stream' && now - before.at >= LIMITS.resolveMsMax
+      if (session.row.lastSeq > before.seq || isStreamed) {
+        // Something came of it, or it was followed for a while: this is another loss, not the same one going on.
         resolves = 0
         firstFailedAt = undefined
       }
