@@ -93,3 +93,18 @@ test('whoever names a model never gets a rehearsal', LIMIT, async () => {
   await refused(place, ['--rehearsal', '--model', 'qwen3'], {}, /--model and --rehearsal do not go together/)
   await refused(place, ['x', '--faults', 'rate=1'], {}, /--faults is for rehearsals/)
 })
+
+test('an empty prompt and a time that is none are mistakes in usage, found before anything starts', LIMIT, async () => {
+  await using place = new Place()
+  for (const [args, says] of [
+    [['run', ''], /the prompt is empty/],
+    [['run', '  '], /the prompt is empty/],
+    [['run', '--park-wait-ms', 'soon'], /--park-wait-ms.*whole number of milliseconds/],
+    [['run', '--park-wait-ms', '-1'], /--park-wait-ms.*whole number of milliseconds/],
+    [['runner', '--idle-exit-ms', 'soon'], /--idle-exit-ms.*whole number of milliseconds/],
+  ] as const) {
+    const { code, stderr } = await place.run(args)
+    assert.equal(code, 2, args.join(' '))
+    assert.match(stderr, says)
+  }
+})

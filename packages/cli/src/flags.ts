@@ -47,6 +47,12 @@ export function portNumber(text: string): number {
   return port
 }
 
+export function milliseconds(text: string): number {
+  const ms = Number(text)
+  if (!/^\d+$/.test(text) || ms > 2 ** 31 - 1) throw new InvalidArgumentError('it is a whole number of milliseconds')
+  return ms
+}
+
 export const collect = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]
 
 // ---- details ----

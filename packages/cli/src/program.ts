@@ -8,7 +8,7 @@ import type * as Sessions from './commands/sessions.ts'
 import { completionScript, type Shell, SHELLS } from './completion.ts'
 import { loadConfig, type LoadedConfig } from './config/load.ts'
 import type { DaemonClient } from './daemon-client.ts'
-import { addModelFlags, addPolicyFlags, collect, configFlags, portNumber } from './flags.ts'
+import { addModelFlags, addPolicyFlags, collect, configFlags, milliseconds, portNumber } from './flags.ts'
 import { helpOf, PROGRAM_HELP } from './help.ts'
 import type { Viewer } from './journal-client.ts'
 import { Output } from './output.ts'
@@ -86,7 +86,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       )
       .option('--rehearsal', 'use the scripted model on a small task, with faults injected')
       .option('--faults <plan>', 'which faults a rehearsal injects: none, or a plan as for "breakfall chaos"')
-      .option('--park-wait-ms <ms>', 'how long to wait on a parked turn', '60000'),
+      .option('--park-wait-ms <ms>', 'how long to wait on a parked turn', milliseconds, 60_000),
   )
 
   addPolicyFlags(
@@ -118,7 +118,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .addOption(
       new Option('--isolation <level>', 'do without the sandbox even where it works').choices(['bwrap', 'process']),
     )
-    .option('--idle-exit-ms <ms>', 'end after so long without calls and execs')
+    .option('--idle-exit-ms <ms>', 'end after so long without calls and execs', milliseconds)
 
   addPolicyFlags(
     command('gateway', "put before a model server: any agent's streams survive", async (context) => {

@@ -65,3 +65,9 @@ test('steps are counted where they are known', () => {
   view.steps = 1
   assert.match(said(result({ faultsSurvived: 2 }), view), /finished in 1 step, 2 faults survived/)
 })
+
+test('where the sandbox is missing it is said which flag does without', () => {
+  const missing = new Fault('isolation_unavailable').report
+  assert.match(said(result({ outcome: 'failed', fault: missing }), new TurnView()), /breakfall run --isolation process/)
+  assert.doesNotMatch(said(result({ outcome: 'failed', fault }), new TurnView()), /--isolation/)
+})

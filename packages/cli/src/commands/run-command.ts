@@ -20,7 +20,7 @@ type RunOptions = {
   readonly isolation?: 'bwrap' | 'process'
   readonly rehearsal?: boolean
   readonly faults?: string
-  readonly parkWaitMs: string
+  readonly parkWaitMs: number
 }
 
 export async function runCommand(given: Context, words: readonly string[]): Promise<number> {
@@ -98,6 +98,7 @@ function refuseContradictions(
   const wrong = (error: string): never => {
     throw new Fault('invalid_request', { error })
   }
+  if (prompt?.trim() === '') wrong('the prompt is empty; say what is to be done: breakfall run "PROMPT"')
   if (options.rehearsal === true && named !== undefined)
     wrong(`${named} and --rehearsal do not go together: a rehearsal has a scripted model of its own`)
   if (options.rehearsal === true && goesOn)
@@ -161,7 +162,7 @@ async function rehearse(
             prompt: rehearsal.prompt,
             create: { title: 'rehearsal', box: { workspace: rehearsal.folder, isolation: { min: isolation } } },
             session: undefined,
-            parkWaitMs: Number(options.parkWaitMs),
+            parkWaitMs: options.parkWaitMs,
             interrupt: context.interrupt,
             onEvent: (event) => rehearsal.onEvent(event),
             about: { rehearsal: true, ...about },
@@ -198,11 +199,6 @@ async function drive(
   recover: () => Promise<DaemonAddress>,
 ): Promise<number> {
   const folder = process.cwd()
-  const waitMs = Number(options.parkWaitMs)
-  if (!Number.isInteger(waitMs) || waitMs < 0)
-    throw new Fault('invalid_request', {
-      error: `--park-wait-ms must be a number of milliseconds, got ${options.parkWaitMs}`,
-    })
   return run(
     {
       client,
@@ -210,7 +206,7 @@ async function drive(
       prompt,
       create: createFor(context, options, folder, prompt),
       session: await sessionFor(client, options, folder),
-      parkWaitMs: waitMs,
+      parkWaitMs: options.parkWaitMs,
       interrupt: context.interrupt,
       onSession: (session) => context.out.say(`session: ${session.id}, model ${session.model}`),
     },

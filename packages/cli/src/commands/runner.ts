@@ -12,7 +12,7 @@ export async function runnerCommand({ out, options, stateDir: base }: Context): 
   const stateDir = prepareStateDir((options['stateDir'] as string | undefined) ?? join(base, 'runner'))
   const host = options['host'] as string
   const port = options['port'] as number
-  const idle = options['idleExitMs'] as string | undefined
+  const idle = options['idleExitMs'] as number | undefined
   const runner = await startRunner({
     stateDir,
     tokenFile: (options['tokenFile'] as string | undefined) ?? join(stateDir, 'token'),
@@ -22,7 +22,7 @@ export async function runnerCommand({ out, options, stateDir: base }: Context): 
     allowIsolation: options['allowIsolation'] === 'process' ? ['process'] : [],
     hosts: (options['allowHost'] as string[] | undefined) ?? [],
     isolation: options['isolation'] as 'bwrap' | 'process' | undefined,
-    idleExitMs: idle === undefined ? null : Number(idle),
+    idleExitMs: idle ?? null,
     onIdle: () => process.exit(EXIT_CODES.finished),
     onTrouble: (line) => out.say(line),
   }).catch((error: unknown) => {

@@ -16,6 +16,8 @@ export function summary(result: RunResult, view: TurnView, session: Session): re
     out.push(
       line('plain', `  it goes on later; take it up again with: breakfall run --continue (session ${session.id})`),
     )
+  if (result.fault?.category === 'isolation_unavailable')
+    out.push(line('plain', '  to go on without a sandbox, at your own risk: breakfall run --isolation process'))
   if (result.outcome === 'failed' && result.fault !== null)
     out.push(line('plain', `  more: breakfall explain ${result.fault.category}, ${faultPage(result.fault.category)}`))
   return out
