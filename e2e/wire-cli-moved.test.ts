@@ -132,7 +132,7 @@ describe('a runner elsewhere', { ...LIMIT, concurrency: 2 }, () => {
     await using desk = await Desk.start(SCRIPT)
     desk.config('[runner]\nresolveCommand = ["sh", "-c", "echo the cloud is away >&2; exit 3"]\n')
     const run = await desk.run(['--park', 'never', 'go'])
-    assert.equal(run.result.outcome, 'failed')
+    endedWith(run, 125, 'failed', 'runner_unreachable')
     assert.equal(run.result.fault.stopped, 'resolves_spent')
     assert.match(run.result.fault.errorRaw, /the cloud is away/)
     assert.deepEqual(desk.lines('ledger'), [])

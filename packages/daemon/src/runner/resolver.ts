@@ -1,6 +1,6 @@
 /**
  * Asks where the runner is now: a command that prints it, or a URL that returns it. Either `{"url":"…"}` or the bare URL.
- * A resolver that fails is not a runner that fails, so it has its own category.
+ * Whose resolver fails cannot reach the runner: the same category, with the phase and the words that tell which of the two it was.
  */
 import { spawn } from 'node:child_process'
 import { describeCause, Fault } from '@breakfall/faults'
@@ -67,12 +67,9 @@ async function fetched(url: string, signal: AbortSignal): Promise<string> {
   }
 }
 
-/** Looked up again like a runner that moved: `resolve` is what helps, whoever was in the way. */
 function resolverFault(name: string, detail: string, cause?: unknown): Fault {
-  return new Fault('process_failed', {
-    boundary: 'process',
+  return new Fault('runner_unreachable', {
     phase: 'resolve',
-    next: 'resolve',
     error: `${name} does not say where the runner is (${detail}); it is asked again. Check it, or set the runner's url.`,
     errorRaw: detail,
     ...(cause === undefined ? {} : { cause }),

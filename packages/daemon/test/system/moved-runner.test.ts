@@ -159,12 +159,12 @@ test('a runner with another identity on the old port is never used, and the righ
   assert.deepEqual(await client.listBoxes(), [], 'nothing was made at the stranger')
 })
 
-test('a resolver that fails is told apart from a runner that fails', async (t) => {
+test('a resolver that fails is an unreachable runner, told in its own words', async (t) => {
   const { api } = await rig(t, script, { runner: { resolveCommand: ['false'] } })
   const session = await api.session({ policy: { park: 'never', backoffMs: 1 } })
   const turnId = await api.prompt(session.id, prompt)
   const error = (await api.ended(session.id, turnId)).at(-1)
   assert.ok(error?.type === 'turn-error')
-  assert.deepEqual([error.category, error.phase], ['process_failed', 'resolve'])
+  assert.deepEqual([error.category, error.phase], ['runner_unreachable', 'resolve'])
   assert.match(error.error, /resolver command/)
 })
