@@ -69,7 +69,7 @@ test('refused credentials park the turn until the configuration changes', async 
   assert.equal(events.find((event) => event.type === 'resumed')?.because, 'signal')
 })
 
-test('a key that was set while no daemon ran is noticed by the next one', async (t) => {
+test('a key that was set while no daemon ran is noticed by the next one', { timeout: 30_000 }, async (t) => {
   const script: Script = (asked) =>
     asked.authorization === 'Bearer the-right-key' ? { text: 'thanks' } : { status: 401 }
   const first = await rig(t, script)
@@ -118,7 +118,7 @@ test('a used-up quota parks the turn at once for an hour; a person who has paid 
   assert.equal(model.asked.length, 2)
 })
 
-test('a used-up quota is over, too, when another key is set', async (t) => {
+test('a used-up quota is over, too, when another key is set', { timeout: 30_000 }, async (t) => {
   const script: Script = (asked) => (asked.authorization === 'Bearer a-paid-account' ? { text: 'thank you' } : noCredit)
   const model = await startScriptedModel(script)
   afterwards(t, () => model.close())
@@ -134,27 +134,31 @@ test('a used-up quota is over, too, when another key is set', async (t) => {
   assert.equal(events.find((event) => event.type === 'resumed')?.because, 'signal')
 })
 
-test('without a network the turn waits for it, and goes on when the model can be reached', async (t) => {
-  // The kernel itself refuses TCP to a group address: no route, as on a machine without a network.
-  const model = await startScriptedModel(() => ({ text: 'back again' }))
-  afterwards(t, () => model.close())
-  let config: ModelConfig = { baseUrl: 'http://224.0.0.1:9/v1', name: 'far' }
-  const { api } = await rig(t, () => ({}), { model: config, reload: () => ({ model: config, runner: {} }) })
-  const { id } = await api.session()
-  const turnId = await api.prompt(id, 'go')
-  const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
-  assert.ok(parked?.type === 'parked', JSON.stringify(parked))
-  assert.deepEqual([parked.fault.category, parked.resumeAt], ['network_down', null])
-  assert.match(parked.fault.errorRaw, /ENETUNREACH/)
-  assert.equal((await api.turn(turnId)).state, 'parked')
-  config = { ...config, baseUrl: model.baseUrl }
-  const events = await api.ended(id, turnId)
-  assert.equal(events.at(-1)?.type, 'turn-end')
-  assert.deepEqual(
-    events.flatMap((event) => (event.type === 'resumed' ? [event.because] : [])),
-    ['signal'],
-  )
-})
+test(
+  'without a network the turn waits for it, and goes on when the model can be reached',
+  { timeout: 30_000 },
+  async (t) => {
+    // The kernel itself refuses TCP to a group address: no route, as on a machine without a network.
+    const model = await startScriptedModel(() => ({ text: 'back again' }))
+    afterwards(t, () => model.close())
+    let config: ModelConfig = { baseUrl: 'http://224.0.0.1:9/v1', name: 'far' }
+    const { api } = await rig(t, () => ({}), { model: config, reload: () => ({ model: config, runner: {} }) })
+    const { id } = await api.session()
+    const turnId = await api.prompt(id, 'go')
+    const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
+    assert.ok(parked?.type === 'parked', JSON.stringify(parked))
+    assert.deepEqual([parked.fault.category, parked.resumeAt], ['network_down', null])
+    assert.match(parked.fault.errorRaw, /ENETUNREACH/)
+    assert.equal((await api.turn(turnId)).state, 'parked')
+    config = { ...config, baseUrl: model.baseUrl }
+    const events = await api.ended(id, turnId)
+    assert.equal(events.at(-1)?.type, 'turn-end')
+    assert.deepEqual(
+      events.flatMap((event) => (event.type === 'resumed' ? [event.because] : [])),
+      ['signal'],
+    )
+  },
+)
 
 test("the runner's refused token parks the turn until the token file is right", async (t) => {
   const runner = await testRunner(t)

@@ -61,26 +61,30 @@ test('a bug while a turn is worked on ends in a terminal event and a free sessio
     assert.equal((await api.ended(id, await api.prompt(id, 'healthy'), 3)).at(-1)?.type, 'turn-end')
 })
 
-test('a turn whose end could not be written for a bug is taken up again by whoever asks for it next', async (t) => {
-  let bugs = 1
-  const { api } = await rig(t, () => ({ status: 400 }), {
-    failpoint: (name) => {
-      if (name !== 'before:turn-error' || bugs === 0) return
-      bugs -= 1
-      throw new TypeError('a bug at the worst place')
-    },
-  })
-  const session = await api.session()
-  const turnId = await api.prompt(session.id, 'go')
-  const events = await api.ended(session.id, turnId)
-  // A reader of that moment is sent away, and comes back where it was.
-  if (!events.some(isTerminal)) events.push(...(await api.ended(session.id, turnId, events.length)))
-  assert.equal(bugs, 0)
-  assertNoGap(events)
-  assert.equal(types(events).filter((type) => type === 'taken-over').length, 1)
-  assert.equal((await api.turn(turnId)).state, 'failed')
-  assert.equal((await api.call<Session>('GET', `/v1/sessions/${session.id}`)).json.state, 'idle')
-})
+test(
+  'a turn whose end could not be written for a bug is taken up again by whoever asks for it next',
+  { timeout: 30_000 },
+  async (t) => {
+    let bugs = 1
+    const { api } = await rig(t, () => ({ status: 400 }), {
+      failpoint: (name) => {
+        if (name !== 'before:turn-error' || bugs === 0) return
+        bugs -= 1
+        throw new TypeError('a bug at the worst place')
+      },
+    })
+    const session = await api.session()
+    const turnId = await api.prompt(session.id, 'go')
+    const events = await api.ended(session.id, turnId)
+    // A reader of that moment is sent away, and comes back where it was.
+    if (!events.some(isTerminal)) events.push(...(await api.ended(session.id, turnId, events.length)))
+    assert.equal(bugs, 0)
+    assertNoGap(events)
+    assert.equal(types(events).filter((type) => type === 'taken-over').length, 1)
+    assert.equal((await api.turn(turnId)).state, 'failed')
+    assert.equal((await api.call<Session>('GET', `/v1/sessions/${session.id}`)).json.state, 'idle')
+  },
+)
 
 test('a full disk parks the turn before its side effect, shows it, and goes on when there is room', async (t) => {
   const big = 'y'.repeat(200_000)
