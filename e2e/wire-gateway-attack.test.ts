@@ -140,6 +140,14 @@ describe('in numbers', LIMIT, () => {
     await eventually('the floods are over', () => rig.upstream.open === 0)
   })
 
+  test('a break at the end of a long answer is healed in no more time than it takes to read it again', async () => {
+    await using rig = await Rig.start('--attempts-max', '2')
+    const words = Array.from({ length: 50_000 }, () => text('word')).join('')
+    const reply = await rig.chat([half(role(), words), stream(role(), words, ...answer(' end').slice(1))])
+    assert.equal(assembledChat(reply.frames).content, `${'word'.repeat(50_000)} end`)
+    assert.equal(reply.tries, 2)
+  })
+
   test('an answer of 200 MiB is not kept', async () => {
     await using rig = await Rig.start()
     await rig.chat([stream(...answer('warm'))])

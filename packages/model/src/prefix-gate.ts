@@ -10,15 +10,19 @@ export type Segment = { readonly kind: SegmentKind; text: string }
 
 export class PrefixGate {
   /** Longest first: an echo of everything is tried before a bare continuation. */
-  readonly #candidates: readonly string[]
+  readonly #candidates: readonly Candidate[]
+  /** Put together piece by piece and looked into once, at the end: looking in between would copy it each time. */
   #seen = ''
   #kind: SegmentKind | undefined
   #isOpen = false
 
   /** Each alternative is one way in which the answer may rightly begin. */
   constructor(alternatives: readonly (readonly Segment[])[]) {
-    this.#candidates = alternatives.map(encode).toSorted((a, b) => b.length - a.length)
-    this.#isOpen = this.#candidates.every((candidate) => candidate === '')
+    this.#candidates = alternatives
+      .map((segments) => encode(segments))
+      .toSorted((a, b) => b.length - a.length)
+      .map((text) => ({ text, agrees: text === '' ? 'whole' : 'so far' }))
+    this.#isOpen = this.#candidates.every(({ text }) => text === '')
   }
 
   get isOpen(): boolean {
@@ -29,22 +33,20 @@ export class PrefixGate {
   push(kind: SegmentKind, text: string): string | undefined {
     if (this.#isOpen) return text
     if (text === '') return ''
-    this.#seen += kind === this.#kind ? text : MARK[kind] + text
+    const piece = kind === this.#kind ? text : MARK[kind] + text
+    for (const candidate of this.#candidates) compare(candidate, this.#seen.length, piece)
+    this.#seen += piece
     this.#kind = kind
-    for (const candidate of this.#candidates) {
-      if (this.#seen.startsWith(candidate)) return this.#open(candidate, kind)
-      if (candidate.startsWith(this.#seen)) return '' // I1
-    }
-    return undefined
+    const first = this.#candidates.find(({ agrees }) => agrees !== 'no')
+    if (first === undefined) return undefined
+    return first.agrees === 'whole' ? this.#open(first.text, kind) : '' // I1
   }
 
   /** The answer goes on with something else, or is over: what was held back, or undefined where it fell short. */
   close(): string | undefined {
     if (this.#isOpen) return ''
-    const candidate = this.#candidates.find(
-      (known) => this.#seen.startsWith(known) || (known === '' && this.#seen === ''),
-    )
-    return candidate === undefined ? undefined : this.#open(candidate, this.#kind ?? 'text')
+    const candidate = this.#candidates.find(({ agrees }) => agrees === 'whole')
+    return candidate === undefined ? undefined : this.#open(candidate.text, this.#kind ?? 'text')
   }
 
   #open(candidate: string, kind: SegmentKind): string {
@@ -63,6 +65,19 @@ export function addSegment(segments: Segment[], kind: SegmentKind, text: string)
 }
 
 // ---- details ----
+
+/** `whole`: all of it was seen, and perhaps more. */
+type Candidate = { readonly text: string; agrees: 'so far' | 'whole' | 'no' }
+
+/** Only the new piece is compared: an answer as long as a book comes in as many pieces as it has words. */
+function compare(candidate: Candidate, at: number, piece: string): void {
+  if (candidate.agrees !== 'so far') return
+  const { text } = candidate
+  const isLast = at + piece.length >= text.length
+  const expected = text.slice(at, at + piece.length)
+  const agrees = isLast ? piece.startsWith(expected) : piece === expected
+  candidate.agrees = !agrees ? 'no' : isLast ? 'whole' : 'so far'
+}
 
 /** Where one kind of text ends and the next begins is part of the beginning. No model writes a NUL. */
 const MARK: Readonly<Record<SegmentKind, string>> = { text: '\0t', reasoning: '\0r' }

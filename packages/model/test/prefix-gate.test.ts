@@ -73,3 +73,11 @@ test('an echo is preferred to a bare continuation', () => {
   ])
   assert.deepEqual(through(new PrefixGate(alternatives), [{ kind: 'text', text: 'a' }]), [{ kind: 'text', text: 'a' }])
 })
+
+test('a long answer in small pieces is compared in time that grows with its length', () => {
+  const words = 250_000 // a megabyte; compared from the start at each piece this takes a quarter of an hour
+  const gate = new PrefixGate([[{ kind: 'text', text: 'word'.repeat(words) }]])
+  for (let word = 0; word < words; word++) assert.equal(gate.push('text', 'word'), '')
+  assert.equal(gate.isOpen, true)
+  assert.equal(gate.push('text', 'more'), 'more')
+})
