@@ -87,11 +87,11 @@ test('a consumer that is slow does not make the model look stalled, and holds it
   let events = 0
   let chars = 0
   let last = ''
-  for await (const event of streamAnswer(request, { policy: { livenessMs: 60 } })) {
+  for await (const event of streamAnswer(request, { policy: { livenessMs: 800 } })) {
     last = event.type
     if (event.type !== 'text-delta') continue
     chars += event.text.length
-    if (++events === 100) await new Promise((resolve) => setTimeout(resolve, 250))
+    if (++events === 100) await new Promise((resolve) => setTimeout(resolve, 1_600)) // twice the clock
   }
   assert.equal(chars, 3_000 * 5_000)
   assert.equal(last, 'done')
