@@ -1,7 +1,7 @@
 /** The pure parts: what a keeper's words mean, how an exec ended, which states follow, what is the same request. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { BOX_STATES, type ExecCause } from '@breakfall/wire'
+import { BOX_STATES, type ExecCause, type SpawnFailure } from '@breakfall/wire'
 import { parseRange } from '../src/api/ranges.ts'
 import { page } from '../src/api/access.ts'
 import { cursorOf } from '../src/api/cursor.ts'
@@ -28,6 +28,8 @@ const facts = (status: string, more: Partial<ExitFacts> = {}): ExitFacts => ({
   diagnostics: [],
   ...more,
 })
+
+const nothingWrong = (): undefined => undefined
 
 const RAN = 'keeper 10 k1 5\npid 11\n{ "child-pid": 12 }\n'
 
@@ -91,7 +93,7 @@ describe('how an exec ended', () => {
   ]
   for (const [name, given, wanted] of rows) {
     test(name, () => {
-      const { cause, started, code, signal, signalGuess } = exitRecord(given)
+      const { cause, started, code, signal, signalGuess } = exitRecord(given, nothingWrong)
       assert.deepEqual(
         { cause, started, code, signal, signalGuess },
         {
@@ -105,12 +107,22 @@ describe('how an exec ended', () => {
     })
   }
 
+  test('spawn_failed has a reason, and nothing else has', () => {
+    const reason = (given: ExitFacts, found?: SpawnFailure): unknown => exitRecord(given, () => found).reason
+    assert.equal(reason(facts(`${RAN}exit 1\n`), 'not_found'), 'not_found')
+    assert.equal(reason(facts(`${RAN}exit 1\n`)), 'sandbox_failed')
+    assert.equal(reason(facts(`${RAN}refused\nexit 126\n`), 'not_found'), 'cwd_missing')
+    assert.equal(reason(facts('keeper 1 k1 5\nexit 126\n', { level: 'process' })), 'cwd_missing')
+    assert.equal(reason(facts('', { claimed: false, ended: 'spawn_failed' })), 'no_process')
+    assert.equal(reason(facts(`${RAN}{ "exit-code": 1 }\nexit 1\n`), 'not_found'), undefined)
+    assert.equal(reason(facts('', { claimed: false, ended: 'killed' }), 'not_found'), undefined)
+  })
+
   test('a child out of memory is a diagnostic of its own', () => {
     assert.deepEqual(
-      exitRecord(facts(`${RAN}{ "exit-code": 0 }\nexit 0\n`, { oomKills: 2 })).diagnostics.map(({ id, count }) => [
-        id,
-        count,
-      ]),
+      exitRecord(facts(`${RAN}{ "exit-code": 0 }\nexit 0\n`, { oomKills: 2 }), nothingWrong).diagnostics.map(
+        ({ id, count }) => [id, count],
+      ),
       [['oom_killed_child', 2]],
     )
   })

@@ -25,6 +25,9 @@ export const SPAWN_FAILURES = [
   'cwd_missing',
   'cwd_not_directory',
   'argument_too_long',
+  // Only in an exit record, where it was found out after the start was promised:
+  'no_process', // the machine or the box had none left
+  'sandbox_failed',
 ] as const
 export const EXEC_SIGNALS = [
   'SIGHUP',

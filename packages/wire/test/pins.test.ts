@@ -117,6 +117,8 @@ test('the lists of words', () => {
     'cwd_missing',
     'cwd_not_directory',
     'argument_too_long',
+    'no_process',
+    'sandbox_failed',
   ])
   assert.deepEqual(wire.SESSION_STATES, ['idle', 'busy', 'parked'])
   assert.deepEqual(wire.TURN_STATES, ['queued', 'running', 'retrying', 'parked', 'finished', 'failed', 'cancelled'])

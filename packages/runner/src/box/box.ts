@@ -8,13 +8,14 @@
 import { Fault, isFault } from '@breakfall/faults'
 import type { Box as BoxRecord, BoxState, ExecRequest } from '@breakfall/wire'
 import { randomUUIDv7 } from 'node:crypto'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isoTime } from '../clock.ts'
 import { Exec } from '../exec/exec.ts'
 import { EXEC_FILES, type ExecReservation, type FilledRequest, makeExecFolder } from '../exec/folder.ts'
 import { Reservations } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host.ts'
-import { checkRunnable } from '../isolation/lookup.ts'
+import { checkRunnable, whyNot } from '../isolation/lookup.ts'
 import { BoxExecs, type ExecView } from './execs.ts'
 import { Keepers } from './keepers.ts'
 import { type LaunchPlan, planLaunch, prepareJob } from './launch.ts'
@@ -169,13 +170,6 @@ export class Box {
     const plan = this.#plan(command, request)
     const { clock, fifos } = this.#host
     const pipes = await fifos.hold(pipesOf(request).length)
-    try {
-      await this.reservations.add({ execId, machineBootId: clock.machineBootId, hash })
-      this.#checkRoom() // I2
-    } catch (error) {
-      fifos.giveBack(pipes)
-      throw error
-    }
     const reservation: ExecReservation = {
       execId,
       command,
@@ -185,7 +179,19 @@ export class Box {
       reservedMonotonicMs: clock.monotonicMs(),
       machineBootId: clock.machineBootId,
     }
-    const exec = this.#make(reservation, plan, pipes)
+    const folder = this.execs.folderOf(execId)
+    // The disk syncs the one while we write the other. A folder without a claim is an exec that certainly never ran.
+    const synced = this.reservations.add({ execId, machineBootId: clock.machineBootId, hash })
+    synced.catch(ignored) // where the folder fails first, that is what is told
+    this.#makeFolder(folder, reservation, plan, pipes)
+    try {
+      await synced
+      this.#checkRoom() // I2
+    } catch (error) {
+      rmSync(folder, { recursive: true, force: true })
+      throw error
+    }
+    const exec = this.openExec(reservation, plan)
     exec.start()
     return exec
   }
@@ -207,9 +213,9 @@ export class Box {
       throw new Fault('quota_exceeded', { facts: { limit: `${max} execs at once in a box` }, boxId: this.id })
   }
 
-  #make(reservation: ExecReservation, plan: LaunchPlan, pipes: readonly string[]): Exec {
+  /** All or nothing. */
+  #makeFolder(folder: string, reservation: ExecReservation, plan: LaunchPlan, pipes: readonly string[]): void {
     const { fifos } = this.#host
-    const folder = this.execs.folderOf(reservation.execId)
     try {
       makeExecFolder(folder, reservation)
     } catch (error) {
@@ -219,7 +225,6 @@ export class Box {
     const owner = plan.user?.kind === 'setpriv' ? plan.user : undefined
     for (const [i, file] of pipesOf(reservation.request).entries())
       fifos.place(pipes[i] ?? '', join(folder, file), owner)
-    return this.openExec(reservation, plan)
   }
 
   /** Also used for execs of an earlier runner, which have no plan: they are never spawned again. */
@@ -231,6 +236,7 @@ export class Box {
       boxId: this.id,
       folder,
       reservation,
+      isNew: plan !== undefined,
       level: this.record.isolation.level,
       holdsTree: cgroups.holdsTrees,
       mark,
@@ -244,6 +250,7 @@ export class Box {
         return this.keepers.run({ execId, atMs, ...job }, onGone)
       },
       giveBack: (keeper, isClean) => this.keepers.giveBack(keeper, isClean),
+      lookAgain: () => (plan === undefined ? undefined : whyNot(plan.view, plan)),
       groupOf: (keeper) => cgroups.execGroup(this.groupName, keeper),
       onEnd: (_, end) => {
         this.execs.addFinished(reservation.execId, end, reservation.hash, false)
@@ -266,5 +273,5 @@ function pipesOf(request: FilledRequest): readonly string[] {
 }
 
 const ignored = (): void => {
-  // Whoever reserved was told why it failed; who comes second tries for itself.
+  // Whoever asked was told why it failed; who comes second tries for itself.
 }

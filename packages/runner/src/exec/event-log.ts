@@ -40,10 +40,11 @@ export class EventLog {
   #count = 0
   #closed = false
 
-  constructor(folder: string) {
+  /** `isNew` where nobody can have written into it yet. */
+  constructor(folder: string, isNew = false) {
     this.#folder = folder
     this.#index = openSync(join(folder, 'index'), 'r+')
-    this.#recount()
+    if (!isNew) this.#recount()
   }
 
   /** Events so far; the exit event is not counted. */

@@ -9,16 +9,16 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, type Diagnostic } from '@breakfall/faults'
-import type { Exec as ExecRecord } from '@breakfall/wire'
+import type { Exec as ExecRecord, SpawnFailure } from '@breakfall/wire'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
-import { killIncomplete, outputNotKept, spawnRefused } from './diagnostics.ts'
+import { killIncomplete, outputNotKept, spawnRefused, workspaceChanged } from './diagnostics.ts'
 import { type EndReason, exitRecord } from './exit-record.ts'
 import { EXEC_FILES, type ExecEnd, removeWorkingFiles, writeEnd } from './folder.ts'
 import type { Keeper } from './keeper.ts'
 import { climb } from './kill-ladder.ts'
 import { ExecOutput } from './output.ts'
-import { sendSignal } from './process-table.ts'
+import { sendSignal, startTimeOf } from './process-table.ts'
 import { execRecord } from './record.ts'
 import type { ExecSetup } from './setup.ts'
 import { StatusWatch } from './status-watch.ts'
@@ -50,6 +50,7 @@ export class Exec {
   #isKeeperGone = false
   #isReleased = false
   #isSettling = false
+  #refusal: SpawnFailure | undefined
   #ended: EndReason | undefined
   #end: ExecEnd | undefined
 
@@ -57,16 +58,17 @@ export class Exec {
     this.id = setup.reservation.execId
     this.folder = setup.folder
     this.setup = setup
-    this.#output = new ExecOutput(setup.folder, setup.reservation.request, {
+    const listener = {
       onBytes: () => {
         if (this.#startedAtMs === null) this.#begin()
       },
       onChange: () => this.#waiters.notify(),
-      onFull: (reason) => {
+      onFull: (reason?: Diagnostic) => {
         if (reason !== undefined) this.#diagnostics.push(reason)
         void this.endFor('output_limit')
       },
-    })
+    }
+    this.#output = new ExecOutput(setup.folder, setup.reservation.request, listener, setup.isNew)
     this.#watch = new StatusWatch(join(setup.folder, EXEC_FILES.status))
     this.#tree = new ProcessTree(setup.level, setup.holdsTree, setup.mark)
     this.stdin = new StdinPipe(join(setup.folder, EXEC_FILES.stdin), setup.reservation.request.stdin === 'pipe')
@@ -125,7 +127,7 @@ export class Exec {
   /** Takes up an exec of an earlier runner whose keeper still lives. */
   adopt(keeper: number, startedAtMs: number | null, ended: EndReason | undefined): void {
     this.#isSpawned = true
-    this.#tree.setKeeper(keeper)
+    this.#tree.setKeeper(keeper, startTimeOf(keeper))
     this.#readStatus()
     this.#startedAtMs = startedAtMs
     this.#spawnedMonotonicMs = this.#watch.status.atMs
@@ -200,7 +202,9 @@ export class Exec {
   #refused(error: unknown): void {
     this.#isKeeperGone = true
     const fault = classify(error, { boundary: 'box', phase: 'spawn' })
-    this.#diagnostics.push(spawnRefused(fault.errorRaw))
+    const isWorkspace = fault.category === 'file_not_found'
+    this.#refusal = isWorkspace ? 'cwd_missing' : 'no_process'
+    this.#diagnostics.push(isWorkspace ? workspaceChanged : spawnRefused(fault.errorRaw))
     this.#isSpawned = false
     this.#ended ??= 'spawn_failed'
     void this.#settle()
@@ -321,6 +325,7 @@ export class Exec {
       status: this.#watch.status,
       claimed,
       ended: this.#ended,
+      refusal: this.#refusal,
       oomKills: this.#group?.oomKills() ?? 0,
       durationMs,
       survivors: this.#tree.survivors(left),
@@ -330,7 +335,7 @@ export class Exec {
       diagnostics: this.#diagnostics,
     }
     this.#end = {
-      exit: exitRecord(facts),
+      exit: exitRecord(facts, this.setup.lookAgain),
       startedAtMs: this.#startedAtMs,
       endedAtMs: this.setup.clock.now(),
       lastSeq: this.#output.count + 1,
@@ -341,8 +346,16 @@ export class Exec {
     this.#started?.()
     this.#waiters.notify()
     this.stdin.release()
-    removeWorkingFiles(this.folder)
+    setImmediate(() => this.#tidy()) // who waits for the end need not wait for that
     this.setup.onEnd(this, this.#end)
+  }
+
+  #tidy(): void {
+    try {
+      removeWorkingFiles(this.folder)
+    } catch {
+      // The next start does it again; nothing reads them before.
+    }
   }
 
   #keep(end: ExecEnd): void {

@@ -4,10 +4,11 @@
  * I1  A code is what was seen, never made up: without an exit line there is none.
  * I2  `signaled` only where it is proven (the keeper's shell said so); a code over 128 alone is a guess and is called one.
  * I3  What we did to it is the cause, before what it did by itself.
+ * I4  `spawn_failed` has a reason: the keeper's word where it gave one, else what a second look at the command finds.
  */
 import { constants } from 'node:os'
 import type { Diagnostic } from '@breakfall/faults'
-import type { ExecCause, ExecExit, IsolationLevel } from '@breakfall/wire'
+import type { ExecCause, ExecExit, IsolationLevel, SpawnFailure } from '@breakfall/wire'
 import { workspaceChanged } from './diagnostics.ts'
 import type { KeeperStatus } from './status.ts'
 
@@ -20,6 +21,8 @@ export type ExitFacts = {
   /** False where it is certain that nothing ran: the claim was ours, or was never made. */
   readonly claimed: boolean
   readonly ended: EndReason | undefined
+  /** Why it was not even given to a keeper. */
+  readonly refusal?: SpawnFailure | undefined
   readonly oomKills: number
   readonly durationMs: number
   readonly survivors: readonly { readonly pid: number; readonly command: string }[]
@@ -29,10 +32,11 @@ export type ExitFacts = {
   readonly diagnostics: readonly Diagnostic[]
 }
 
-export function exitRecord(facts: ExitFacts): ExecExit {
+export function exitRecord(facts: ExitFacts, lookAgain: () => SpawnFailure | undefined): ExecExit {
   const outcome = judge(facts)
   return {
     ...outcome,
+    ...(outcome.cause === 'spawn_failed' ? { reason: reasonOf(facts, lookAgain) } : {}),
     durationMs: facts.durationMs,
     survivors: [...facts.survivors],
     stdoutBytes: facts.stdoutBytes,
@@ -68,6 +72,15 @@ function judge(facts: ExitFacts): Outcome {
   if (neverRan(facts)) return { ...none, cause: ended ?? 'spawn_failed', started: false }
   const end = codeOrSignal(facts, status.exit)
   return { ...end, cause: ended ?? ownCause(facts, status.exit, end), started: true } // I3
+}
+
+/** I4 */
+function reasonOf(facts: ExitFacts, lookAgain: () => SpawnFailure | undefined): SpawnFailure {
+  const { level, claimed, status, refusal } = facts
+  if (refusal !== undefined) return refusal
+  if (!claimed || status.exit === undefined) return 'no_process'
+  if (status.refused) return 'cwd_missing' // the workspace is another folder now
+  return lookAgain() ?? (level === 'bwrap' ? 'sandbox_failed' : 'cwd_missing')
 }
 
 const startedOf = (status: KeeperStatus): boolean | null => (status.pid === undefined ? null : true)

@@ -1,5 +1,5 @@
 /** The folder of one exec: which files it has, and how they are made so that a full disk cannot lose the end later. */
-import { closeSync, constants, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, constants, mkdirSync, openSync, readFileSync, rmSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ExecExit } from '@breakfall/wire'
 import { writeFully } from '../state/disk.ts'
@@ -112,7 +112,13 @@ export function claim(folder: string): boolean {
 }
 
 export function removeWorkingFiles(folder: string): void {
-  for (const name of WORKING) rmSync(join(folder, name), { force: true })
+  for (const name of WORKING) {
+    try {
+      unlinkSync(join(folder, name))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error // not every exec has each of them
+    }
+  }
 }
 
 function fill(file: string, bytes: Buffer): void {

@@ -30,11 +30,11 @@ export class ExecOutput {
   #truncated = false
   #isClosed = false
 
-  constructor(folder: string, request: FilledRequest, listener: OutputListener) {
+  constructor(folder: string, request: FilledRequest, listener: OutputListener, isNew: boolean) {
     this.#folder = folder
     this.#request = request
     this.#listener = listener
-    this.#log = new EventLog(folder)
+    this.#log = new EventLog(folder, isNew)
   }
 
   /** Events in the log. */

@@ -1,5 +1,5 @@
 /** What an exec is given by its box. */
-import type { IsolationLevel } from '@breakfall/wire'
+import type { IsolationLevel, SpawnFailure } from '@breakfall/wire'
 import type { Clock } from '../clock.ts'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import type { Exec } from './exec.ts'
@@ -11,6 +11,8 @@ export type ExecSetup = {
   readonly boxId: string
   readonly folder: string
   readonly reservation: ExecReservation
+  /** False for an exec of an earlier runner. */
+  readonly isNew: boolean
   readonly level: IsolationLevel
   readonly holdsTree: boolean
   readonly mark: string
@@ -20,6 +22,8 @@ export type ExecSetup = {
   readonly spawn: (atMs: number, onGone: OnGone) => Keeper
   /** Takes the keeper back, to be used again where nothing of this exec is left with it. */
   readonly giveBack: (keeper: Keeper, isClean: boolean) => void
+  /** Why it cannot be run, where that can be seen now. */
+  readonly lookAgain: () => SpawnFailure | undefined
   /** The control group of a keeper of an earlier runner. */
   readonly groupOf: (keeper: string) => ExecGroup | undefined
   readonly onEnd: (exec: Exec, end: ExecEnd) => void

@@ -31,8 +31,9 @@ export class ProcessTree {
     return this.#keeper?.pid
   }
 
-  setKeeper(pid: number): void {
-    this.#keeper = { pid, startTime: startTimeOf(pid) }
+  /** With its start time where it is not a child of ours, whose end we would be told. */
+  setKeeper(pid: number, startTime?: number): void {
+    this.#keeper = { pid, startTime }
   }
 
   /** The control group that both the keeper and the command are in. */
@@ -86,7 +87,7 @@ export class ProcessTree {
   /** What still lives of it. In a sandbox nothing outlives its init. */
   remaining(): readonly number[] {
     const found = new Set<number>(this.#group?.processes() ?? [])
-    if (this.#isLeaderThere()) found.add((this.#leader as { pid: number }).pid)
+    if (!this.#holdsTree && this.#isLeaderThere()) found.add((this.#leader as { pid: number }).pid)
     for (const pid of this.#escaped()) found.add(pid)
     for (const own of this.#own()) found.delete(own)
     return [...found]

@@ -115,7 +115,7 @@ export class Cgroups {
       joins: [...per, ...boxOnly.map((root) => join(root.folder, box))].map((folder) => join(folder, 'cgroup.procs')),
       processes: () => (treeFolder === undefined ? [] : processesOf(treeFolder)),
       kill: (spare) => treeFolder !== undefined && killGroup(treeFolder, spare),
-      oomKills: () => (memory === undefined ? 0 : oomKillsOf(join(memory.folder, box, keeper))),
+      oomKills: () => (memory === undefined ? 0 : oomKillsOf(join(memory.folder, box, keeper), memory.version)),
       remove: () => per.forEach((folder) => removeSoon(folder)),
     }
   }
@@ -212,16 +212,13 @@ function killQuietly(pid: number): void {
   }
 }
 
-function oomKillsOf(folder: string): number {
-  for (const file of ['memory.events', 'memory.oom_control']) {
-    try {
-      const found = /^oom_kill (\d+)/m.exec(readFileSync(join(folder, file), 'utf8'))
-      if (found !== null) return Number(found[1])
-    } catch {
-      // The file of the other version.
-    }
+function oomKillsOf(folder: string, version: 1 | 2): number {
+  try {
+    const text = readFileSync(join(folder, version === 1 ? 'memory.oom_control' : 'memory.events'), 'utf8')
+    return Number(/^oom_kill (\d+)/m.exec(text)?.[1] ?? 0)
+  } catch {
+    return 0 // the group is gone, or an old kernel does not count
   }
-  return 0
 }
 
 const REMOVE_TRIES = 100

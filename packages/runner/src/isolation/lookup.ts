@@ -2,9 +2,19 @@
  * Finds out before anything starts whether a command can be run: its folder, its program, its interpreter, its length.
  * Looked up as the box will see it. What changes between this look and the start is found out by the start itself.
  */
-import { closeSync, constants, lstatSync, openSync, readlinkSync, readSync, type Stats } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  lstatSync,
+  openSync,
+  readlinkSync,
+  readSync,
+  realpathSync,
+  type Stats,
+  statSync,
+} from 'node:fs'
 import { posix } from 'node:path'
-import { Fault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { SpawnFailure } from '@breakfall/wire'
 import { type BoxView, hostPathOf, isDevice, isOwnFolder } from './view.ts'
 
@@ -22,6 +32,17 @@ export function checkRunnable(view: BoxView, lookup: Lookup): void {
   checkLength(lookup)
 }
 
+/** The same as a value; undefined where nothing is wrong. */
+export function whyNot(view: BoxView, lookup: Lookup): SpawnFailure | undefined {
+  try {
+    checkRunnable(view, lookup)
+    return undefined
+  } catch (error) {
+    if (isFault(error)) return error.report.reason as SpawnFailure | undefined
+    throw error
+  }
+}
+
 export type Found =
   | { readonly kind: 'found'; readonly path: string; readonly host: string; readonly stat: Stats }
   | { readonly kind: 'folder'; readonly path: string }
@@ -30,6 +51,7 @@ export type Found =
 
 /** Follows links as the box would. Bounded like the kernel's own walk. */
 export function lookUp(view: BoxView, path: string): Found {
+  if (view.isHost) return onHost(path)
   let rest = path.split('/').filter((part) => part !== '')
   let at = '/'
   for (let steps = 0; steps < STEPS_MAX; steps += 1) {
@@ -58,6 +80,16 @@ export function lookUp(view: BoxView, path: string): Found {
 const STEPS_MAX = 512
 const ARGUMENT_BYTES_MAX = 128 * 1024 // MAX_ARG_STRLEN of Linux, with its NUL
 const ALL_BYTES_MAX = 1536 * 1024 // under the quarter of an 8 MiB stack that the kernel allows, with room for our own
+
+/** Without a sandbox the kernel's own walk is the box's. */
+function onHost(path: string): Found {
+  try {
+    const stat = statSync(path, { throwIfNoEntry: false })
+    return stat === undefined ? { kind: 'missing' } : { kind: 'found', path, host: realpathSync.native(path), stat }
+  } catch {
+    return { kind: 'missing' } // not a folder on the way, none that may be entered, or a circle of links
+  }
+}
 
 function checkFolder(view: BoxView, { cwd, command }: Lookup): void {
   const found = lookUp(view, cwd)

@@ -163,8 +163,8 @@ describe('keepers', async () => {
       await runner.box({ id: 'b1', limits: { pids: 4 } })
       await startAndSee(runner, 'full', 'sleep 1000 & sleep 1000 & sleep 1000 & echo up; wait')
       const { exec } = await runner.run('b1', 'echo ran > ran')
-      const { cause, started, code, diagnostics } = exec.exit ?? {}
-      assert.deepEqual([cause, started, code], ['spawn_failed', false, null], JSON.stringify(exec))
+      const { cause, started, code, reason, diagnostics } = exec.exit ?? {}
+      assert.deepEqual([cause, reason, started, code], ['spawn_failed', 'no_process', false, null])
       assert.deepEqual(
         diagnostics?.map(({ id }) => id),
         ['spawn_refused'],
