@@ -231,6 +231,25 @@ test('usage adds up over steps and an unknown makes it an estimate, never a zero
     },
   )
   assert.deepEqual(state.turn?.usage.inputTokens, { value: 10, quality: 'estimated' })
+  const unknownFirst = fold(
+    start,
+    step,
+    { ...call('a'), usage: usage(null, 'unknown') },
+    result('a'),
+    { type: 'step-start', step: 2 },
+    { ...call('b'), step: 2, usage: usage(10, 'known') },
+  )
+  assert.deepEqual(unknownFirst.turn?.usage.inputTokens, { value: 10, quality: 'estimated' })
+  assert.deepEqual(fold(start, step, { ...call('a'), usage: usage(null, 'unknown') }).turn?.usage.inputTokens, {
+    value: null,
+    quality: 'unknown',
+  })
+})
+
+test('an answer that died with its daemon has used what nobody counted', () => {
+  const { turn } = fold(start, step, delta(1, 'a'), { type: 'taken-over', epoch: 2 })
+  assert.deepEqual(turn?.usage.outputTokens, { value: null, quality: 'unknown' })
+  assert.deepEqual(fold(start, step).turn?.usage.outputTokens, { value: 0, quality: 'known' })
 })
 
 test('folding in one go or in any two pieces gives the same state', () => {

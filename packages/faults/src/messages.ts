@@ -69,7 +69,9 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => string>> = {
   model_stream_incomplete: () =>
     "the model's stream ended without saying that it was complete, so it is not trusted; it is asked for again while tries last. Servers that never say so need a lenient profile.",
   tool_call_truncated: (f) =>
-    `the model's call of ${f.name ? `tool ${f.name}` : 'a tool'} was cut short, so it was not run; it is asked for again while tries last. Raise the output limit if it keeps happening.`,
+    f.detail
+      ? `the model's call of ${f.name ? `tool ${f.name}` : 'a tool'} is not whole (${f.detail}), so it was not run; it is asked for again while tries last. Try a stronger model if it keeps happening.`
+      : `the model's call of ${f.name ? `tool ${f.name}` : 'a tool'} was cut short, so it was not run; it is asked for again while tries last. Raise the output limit if it keeps happening.`,
   model_rate_limited: (f) =>
     `the model provider asks for fewer requests; ${f.limit ? `it said to wait ${f.limit}` : 'Breakfall waits and tries again'}.`,
   model_quota_exhausted: () =>

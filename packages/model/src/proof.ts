@@ -44,19 +44,28 @@ export function judge(
 
 /** The arguments of a whole call, or undefined where they are cut, no object, or lack what the tool requires. */
 export function parseArguments(part: ToolPart, required: RequiredParameters): Record<string, unknown> | undefined {
-  const missing = required.get(part.tool) ?? []
+  const value = objectOf(part)
+  return value === undefined || lacking(part, value, required).length > 0 ? undefined : value // I2
+}
+
+// ---- details, in the order they are used above ----
+
+/** What the call gives, where it is an object; without any text that is none. */
+function objectOf(part: ToolPart): Record<string, unknown> | undefined {
   if (part.tool === '') return undefined
-  if (part.arguments.trim() === '') return missing.length === 0 ? {} : undefined
+  if (part.arguments.trim() === '') return {}
   try {
     const value: unknown = JSON.parse(part.arguments)
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
-    return missing.every((name) => Object.hasOwn(value, name)) ? (value as Record<string, unknown>) : undefined // I2
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : undefined
   } catch {
     return undefined // cut inside the JSON: the verdict says so
   }
 }
 
-// ---- details, in the order they are used above ----
+const lacking = (part: ToolPart, value: object, required: RequiredParameters): readonly string[] =>
+  (required.get(part.tool) ?? []).filter((name) => !Object.hasOwn(value, name))
 
 /** Finish reasons that are failures. */
 const FAILED_FINISH: Readonly<Record<string, FaultCategory>> = {
@@ -71,9 +80,9 @@ function finished(state: AnswerState, finish: string, required: RequiredParamete
   if (failed !== undefined)
     return { complete: false, fault: new Fault(failed, { phase: 'stream', errorRaw: `finish reason ${finish}` }) }
   const calls = releasable(state, required)
-  if (!Array.isArray(calls)) return { complete: false, fault: truncated(calls as ToolPart, finish) }
+  if (!Array.isArray(calls)) return { complete: false, fault: truncated(calls as ToolPart, required, finish) }
   if (finish === 'tool_calls' && calls.length === 0)
-    return { complete: false, fault: truncated(undefined, `${finish}, but no call came`) }
+    return { complete: false, fault: truncated(undefined, required, `${finish}, but no call came`) }
   return { complete: true, proven: true, finish, calls }
 }
 
@@ -81,7 +90,7 @@ function finished(state: AnswerState, finish: string, required: RequiredParamete
 function unnamedEnd(state: AnswerState, required: RequiredParameters): Verdict {
   if (state.parts.length === 0 && state.tools.length === 0) return { complete: false, fault: incomplete(state) }
   const calls = releasable(state, required)
-  if (!Array.isArray(calls)) return { complete: false, fault: truncated(calls as ToolPart, 'none') }
+  if (!Array.isArray(calls)) return { complete: false, fault: truncated(calls as ToolPart, required, 'none') }
   const hasCalls = calls.length > 0
   return { complete: true, proven: hasCalls, finish: hasCalls ? 'tool_calls' : 'stop', calls }
 }
@@ -97,12 +106,16 @@ function releasable(state: AnswerState, required: RequiredParameters): readonly 
   return calls
 }
 
-function truncated(part: ToolPart | undefined, finish: string): Fault {
+function truncated(part: ToolPart | undefined, required: RequiredParameters, finish: string): Fault {
+  const name = part?.tool === '' ? undefined : part?.tool
+  const value = part === undefined || part.arguments.trim() === '' ? undefined : objectOf(part)
+  const detail =
+    part !== undefined && value !== undefined ? `it lacks ${lacking(part, value, required).join(', ')}` : undefined
   const bytes = part === undefined ? '' : ` after ${part.arguments.length} characters of arguments`
   return new Fault('tool_call_truncated', {
     phase: 'stream',
-    facts: { name: part?.tool === '' ? undefined : part?.tool },
-    errorRaw: `the arguments of ${part?.tool || 'a tool call'} are not whole${bytes} (finish reason ${finish})`,
+    facts: { name, detail },
+    errorRaw: `the arguments of ${name ?? 'a tool call'} are not whole${bytes}${detail === undefined ? '' : `: ${detail}`} (finish reason ${finish})`,
   })
 }
 

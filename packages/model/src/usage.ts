@@ -29,6 +29,14 @@ export function totalUsage(ledger: readonly AttemptRecord[]): Usage {
   }
 }
 
+/** Two counts together. Unknown is never 0: a sum with an unknown in it is an estimate, or unknown itself. */
+export function addUsage(a: Usage, b: Usage): Usage {
+  return {
+    inputTokens: sum([a.inputTokens, b.inputTokens]),
+    outputTokens: sum([a.outputTokens, b.outputTokens]),
+  }
+}
+
 // ---- details ----
 
 const UNKNOWN: Tokens = { value: null, quality: 'unknown' }

@@ -8,7 +8,7 @@
  */
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
 import type { Call, CallRequest, Entry, Part, SessionFold, TurnFold } from './state.ts'
-import { NO_USAGE } from './state.ts'
+import { NO_USAGE, UNCOUNTED } from './state.ts'
 import { addUsage } from './usage.ts'
 
 export function reduce(state: SessionFold, event: SessionEvent): SessionFold {
@@ -45,7 +45,7 @@ export function reduce(state: SessionFold, event: SessionEvent): SessionFold {
     case 'resumed':
       return withTurn(state, resumed(turn, event))
     case 'taken-over':
-      return withTurn(state, { ...turn, takeovers: turn.takeovers + 1, faultsSurvived: turn.faultsSurvived + 1 })
+      return withTurn(state, takenOver(turn))
     default:
       return state
   }
@@ -215,6 +215,12 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
       parks: turn.budget.parks + counts,
     },
   }
+}
+
+/** What a model was asked for when the daemon before this one died has cost tokens that nobody counted. */
+function takenOver(turn: TurnFold): TurnFold {
+  const usage = turn.isAnswering && turn.parts.length > 0 ? addUsage(turn.usage, UNCOUNTED) : turn.usage
+  return { ...turn, usage, takeovers: turn.takeovers + 1, faultsSurvived: turn.faultsSurvived + 1 }
 }
 
 /** What was waited for is there: the step has its tries again, from the first model. A hand-over was no wait for anything. */

@@ -115,7 +115,14 @@ export type Situation = {
 
 export const EMPTY_FOLD: SessionFold = { entries: [], dropped: new Set(), turn: null, queue: [], ended: null }
 
+/** No model was asked yet. */
 export const NO_USAGE: Usage = {
+  inputTokens: { value: 0, quality: 'known' },
+  outputTokens: { value: 0, quality: 'known' },
+}
+
+/** A model was asked, and nobody knows what that has used. */
+export const UNCOUNTED: Usage = {
   inputTokens: { value: null, quality: 'unknown' },
   outputTokens: { value: null, quality: 'unknown' },
 }
