@@ -140,7 +140,7 @@ export const OVERFLOW_TEXTS: readonly { readonly pattern: RegExp; readonly seen:
 ]
 
 function contextOverflowText(body: unknown): boolean {
-  const message = messageOf(body)
+  const message = typeof body === 'string' ? body.trimStart() : messageOf(body) // some proxies send the sentence alone
   return message !== undefined && OVERFLOW_TEXTS.some(({ pattern }) => pattern.test(message))
 }
 

@@ -149,6 +149,8 @@ for (const { pattern, seen } of OVERFLOW_TEXTS) {
   test(`the overflow pattern matches what was seen: ${seen}`, () => {
     assert.match(seen, pattern)
     assert.equal(classified('model', 400, { error: { message: seen } }), 'model_context_overflow')
+    assert.equal(classified('model', 400, `${seen}\n`), 'model_context_overflow', 'the sentence alone, from a proxy')
+    assert.equal(classified('model', 400, `<p>${seen}</p>`), 'model_bad_request')
     assert.equal(classified('model', 400, { error: { message: `you said "${seen}"` } }), 'model_bad_request')
   })
 }
