@@ -27,7 +27,7 @@ test(
     const [session, result] = sessions.json
     assert.equal(sessionSchema.parse(session).id, sessionId)
     assert.deepEqual([session?.['state'], session?.['live']], ['parked', false])
-    assert.deepEqual(result, { event: 'result', count: 1 })
+    assert.deepEqual(result, { event: 'result', outcome: 'finished', count: 1 })
     assert.match((await place.run(['sessions'])).lines.join('\n'), /parked .*\n  waits with model_unreachable since/)
 
     const turn = await place.run(['show', turnId, '--json'])
@@ -40,12 +40,12 @@ test(
 
     const events = await place.run(['tail', sessionId, '--no-follow', '--json'])
     assert.deepEqual(
-      events.json.map((event) => sessionEventSchema.parse(event)),
+      events.json.slice(0, -1).map((event) => sessionEventSchema.parse(event)),
       run.json.slice(0, -1),
     )
     assert.deepEqual(
-      (await place.run(['tail', sessionId, '--no-follow', '--json', '--after', '2'])).json,
-      events.json.slice(2),
+      (await place.run(['tail', sessionId, '--no-follow', '--json', '--after', '2'])).json.slice(0, -1),
+      events.json.slice(2, -1),
     )
     assert.deepEqual(place.leftovers(), [])
   },
@@ -137,7 +137,7 @@ test('the end of a session is reached without following, also from its last even
   const { id, live } = json[0] as { id: string; live?: boolean }
   assert.equal(live, undefined)
   const tail = await place.run(['tail', id, '--no-follow', '--json', '--after', '1000'])
-  assert.deepEqual([tail.code, tail.json], [0, []])
+  assert.deepEqual([tail.code, tail.json], [0, [{ event: 'result', outcome: 'finished', sessionId: id, count: 0 }]])
 })
 
 /** A port that was free a moment ago, and that nobody listens on. */

@@ -13,7 +13,7 @@ test('every text is also the result line of a program', { timeout: 60_000 }, asy
     const plain = await place.run(args)
     const { code, json } = await place.run([...args, '--json'])
     assert.equal(code, 0, args.join(' '))
-    assert.deepEqual(json, [{ event: 'result', text: `${plain.lines.join('\n')}\n` }])
+    assert.deepEqual(json, [{ event: 'result', outcome: 'finished', text: `${plain.lines.join('\n')}\n` }])
   }
   const unit = (await place.run(['service', 'print', '--state-dir', '/var/lib/break fall', '--port', '4711'])).lines
   assert.ok(
@@ -21,6 +21,6 @@ test('every text is also the result line of a program', { timeout: 60_000 }, asy
     unit.join('\n'),
   )
   const faults = await place.run(['chaos', '--list', '--json'])
-  assert.deepEqual(faults.json.at(-1), { event: 'result', count: faults.json.length - 1 })
+  assert.deepEqual(faults.json.at(-1), { event: 'result', outcome: 'finished', count: faults.json.length - 1 })
   assert.ok(faults.json.slice(0, -1).every((line) => String(line['does']).length > 0))
 })

@@ -1,5 +1,8 @@
 /** What `breakfall` says to mistakes, and that nobody who named a model gets a rehearsal. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { Place } from './breakfall.ts'
 
@@ -87,7 +90,6 @@ test('whoever names a model never gets a rehearsal', LIMIT, async () => {
   await refused(place, ['x', '--profile', 'vllm'], {}, /model\.profile is set/)
   await refused(place, ['x'], { BREAKFALL_MODEL_NAME: 'qwen3' }, /environment BREAKFALL_MODEL_NAME/)
   await refused(cloned, ['x'], {}, /model\.name is set \(.*breakfall\.toml:2\)/)
-  await refused(place, ['x', '--base-url', 'http://127.0.0.1:9/v1'], {}, /name one: --model NAME/)
   await refused(place, ['--model', 'qwen3'], {}, /--model needs a prompt/)
   await refused(place, ['--base-url', 'http://127.0.0.1:9/v1'], {}, /--base-url needs a prompt/)
   await refused(place, ['--rehearsal', '--model', 'qwen3'], {}, /--model and --rehearsal do not go together/)
@@ -107,4 +109,23 @@ test('an empty prompt and a time that is none are mistakes in usage, found befor
     assert.equal(code, 2, args.join(' '))
     assert.match(stderr, says)
   }
+})
+
+test('a model server that is not there is told from one that lists no models', LIMIT, async () => {
+  await using place = new Place()
+  const server = createServer((_, response) => response.writeHead(404).end()).listen(0, '127.0.0.1')
+  try {
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const silent = await place.run(['run', 'x', '--json', '--base-url', `http://127.0.0.1:${port}/v1`])
+    assert.equal(silent.code, 2, silent.stderr)
+    assert.match(silent.stderr, /does not list its models, so name one: --model NAME/)
+  } finally {
+    server.close()
+  }
+  const away = await place.run(['run', 'x', '--json', '--base-url', 'http://127.0.0.77:9009/v1'])
+  assert.equal(away.code, 3, away.stderr)
+  const { fault } = away.json.at(-1) as { fault: { category: string; error: string } }
+  assert.equal(fault.category, 'model_unreachable')
+  assert.match(fault.error, /at http:\/\/127\.0\.0\.77:9009\/v1 is not reachable \(the connection was refused\)/)
 })

@@ -124,7 +124,7 @@ test(
     for (const env of [{}, { PATH: '/nonexistent' }, { TMPDIR: join(place.home, 'none') }]) {
       const { code, json, stderr } = await place.run(['doctor', '--json'], env)
       assert.equal(code, 0, stderr)
-      assert.deepEqual(json.at(-1), { event: 'result', bad: 0, findings: json.length - 1 })
+      assert.deepEqual(json.at(-1), { event: 'result', outcome: 'finished', bad: 0, findings: json.length - 1 })
       assert.ok(
         json.every((line) => line['verdict'] === 'ok' || line['event'] === 'result' || line['fix'] !== undefined),
       )

@@ -27,7 +27,7 @@ test(
     assert.equal(second.code, 1)
     assert.match(second.stderr, /a daemon runs for the state folder .* already/)
     const sessions = await place.run(['sessions', '--json'])
-    assert.deepEqual(sessions.json, [{ event: 'result', count: 0 }])
+    assert.deepEqual(sessions.json, [{ event: 'result', outcome: 'finished', count: 0 }])
   },
 )
 

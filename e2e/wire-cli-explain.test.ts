@@ -85,7 +85,7 @@ describe('explain --json -', { ...LIMIT, concurrency: 2 }, () => {
 
   test('nothing recognised is other, with no diagnostics', async () => {
     await using desk = await Desk.start()
-    for (const input of ['all is well today', '\u0000\u0001 binary \ufffd', 'x'.repeat(300_000)]) {
+    for (const input of ['', ' \n', 'all is well today', '\u0000\u0001 binary \ufffd', 'x'.repeat(300_000)]) {
       const report = await explain(desk, input)
       assert.equal(report.category, 'other')
       assert.deepEqual(report.diagnostics, [])

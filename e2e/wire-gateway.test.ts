@@ -47,7 +47,7 @@ describe('the listening line', LIMIT, () => {
       '--json',
     ])
     assert.equal(code, 2)
-    assert.match(stderr, /token/)
+    assert.match(stderr, /--token-file/)
   })
 })
 

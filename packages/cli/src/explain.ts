@@ -32,18 +32,17 @@ export type Explanation = {
 
 export function explain(text: string, boundary: Boundary = 'model'): Explanation {
   const trimmed = text.trim()
+  const diagnostics = diagnose(trimmed)
   return (
     fromCategory(trimmed) ??
     fromBareNumber(trimmed) ??
     fromJson(trimmed, boundary) ??
-    fromSignatures(trimmed) ??
-    fromErrorCode(trimmed, boundary) ??
-    fromHttpStatus(trimmed, boundary) ??
-    fromExit(trimmed) ?? {
-      report: new Fault('other', { error: 'nothing in this text is known; the raw text is kept', errorRaw: trimmed })
-        .report,
-      by: 'nothing known',
-    }
+    fromSignatures(trimmed, diagnostics) ??
+    withHints(
+      fromErrorCode(trimmed, boundary) ?? fromHttpStatus(trimmed, boundary) ?? fromExit(trimmed),
+      diagnostics,
+    ) ??
+    fromHints(trimmed, diagnostics) ?? { report: nothingKnown(trimmed), by: 'nothing known' }
   )
 }
 
@@ -103,12 +102,20 @@ function statusIn(value: object): number | undefined {
   )
 }
 
-function fromSignatures(text: string): Explanation | undefined {
-  const diagnostics = diagnose(text)
+type Diagnostics = FaultReport['diagnostics']
+
+function fromSignatures(text: string, diagnostics: Diagnostics): Explanation | undefined {
   const [first] = diagnostics
-  if (first === undefined) return undefined
-  // A warning that a server lives on with is worth knowing, but it is not why anything failed.
-  const category = diagnostics.every(({ rank }) => rank === 'hint') ? 'other' : 'process_failed'
+  if (first === undefined || first.rank === 'hint') return undefined // they are sorted: a hint first means only hints
+  return signed('process_failed', text, first, diagnostics)
+}
+
+function signed(
+  category: FaultCategory,
+  text: string,
+  first: Diagnostics[number],
+  diagnostics: Diagnostics,
+): Explanation {
   const report = new Fault(category, {
     error: headline(first.message, first.advice),
     errorRaw: matchingLine(first) ?? text,
@@ -117,6 +124,24 @@ function fromSignatures(text: string): Explanation | undefined {
   }).report
   return { report, by: 'known signatures' }
 }
+
+/** A warning that a server lives on with is worth knowing beside what failed. */
+function withHints(found: Explanation | undefined, diagnostics: Diagnostics): Explanation | undefined {
+  if (found === undefined || diagnostics.length === 0) return found
+  return { ...found, report: { ...found.report, diagnostics: [...found.report.diagnostics, ...diagnostics] } }
+}
+
+/** Alone it is not why anything failed. */
+function fromHints(text: string, diagnostics: Diagnostics): Explanation | undefined {
+  const [first] = diagnostics
+  return first === undefined ? undefined : signed('other', text, first, diagnostics)
+}
+
+const nothingKnown = (text: string): FaultReport =>
+  new Fault('other', {
+    error: text === '' ? 'there is nothing in this text' : 'nothing in this text is known; the raw text is kept',
+    errorRaw: text,
+  }).report
 
 /** The advice alone where it says again what the message says. */
 function headline(message: string, advice: string): string {
@@ -152,12 +177,15 @@ function fromErrorCode(text: string, boundary: Boundary): Explanation | undefine
 /** A provider's sentence without the JSON around it, where its words alone are known. */
 function fromProviderWords(text: string): Explanation | undefined {
   for (const line of text.split('\n').slice(0, 2000)) {
-    const body = { error: { message: line.trim() } }
+    const body = line.trim().replace(SDK_WORDS, '')
     const fault = classify(undefined, { boundary: 'model', now: 0, response: { status: 400, body } })
     if (fault.category === 'model_context_overflow') return { report: fault.report, by: "a provider's error" }
   }
   return undefined
 }
+
+/** What SDKs and proxies put before a provider's sentence: the names of their errors, then the status. */
+const SDK_WORDS = /^(?:[\w.]*(?:Error|Exception): )*(?:(?:Error code: |HTTP )?[45]\d\d(?:: | - | ))?/
 
 /** `HTTP 400 {"error":…}` as we print it, `400 …` and `Error code: 400 - {'error': …}` as the SDKs do. */
 function fromHttpStatus(text: string, boundary: Boundary): Explanation | undefined {

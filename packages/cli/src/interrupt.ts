@@ -18,7 +18,7 @@ export class Interrupt implements Disposable {
 
   /** Throws where somebody has asked to stop before there was anything to cancel. */
   throwIfAsked(): void {
-    if (this.#isAsked) throw new Fault('cancelled', { facts: { name: 'user' } })
+    if (this.#isAsked) throw cancelled()
   }
 
   /** There is something to cancel now; it is cancelled at once where that was asked for already. */
@@ -35,6 +35,7 @@ export class Interrupt implements Disposable {
   readonly #onSignal = (): void => {
     if (this.#isAsked) {
       this.#out.rest()
+      if (this.#out.json) this.#out.result({ outcome: 'cancelled', fault: cancelled().report })
       process.exit(EXIT_CODES.cancelled)
     }
     this.#isAsked = true
@@ -48,3 +49,5 @@ export class Interrupt implements Disposable {
     )
   }
 }
+
+const cancelled = (): Fault => new Fault('cancelled', { facts: { name: 'user' } })

@@ -1,4 +1,5 @@
 /** Which model a run talks to, and why: the first of the user's config, the usual variables, a server on its usual port. */
+import { classify, Fault } from '@breakfall/faults'
 import type { LoadedConfig } from './config/load.ts'
 
 export type ModelChoice = {
@@ -101,6 +102,20 @@ export async function listModels(baseUrl: string, options: ListOptions = {}): Pr
     return (json.data ?? []).map((entry) => entry.id).filter((id): id is string => typeof id === 'string')
   } catch {
     return undefined // nobody there, or somebody else: both mean "not a model server"
+  }
+}
+
+/** Why nobody is there, whatever the answer would be; undefined where somebody is. */
+export async function awayFault(baseUrl: string, timeoutMs = NAMED_MS): Promise<Fault | undefined> {
+  try {
+    const response = await fetch(baseUrl, { signal: AbortSignal.timeout(timeoutMs) })
+    await response.body?.cancel()
+    return undefined
+  } catch (error) {
+    const isSilent = error instanceof Error && error.name === 'TimeoutError'
+    if (isSilent)
+      return new Fault('model_unreachable', { facts: { address: baseUrl, detail: 'no answer came in time' } })
+    return classify(error, { boundary: 'model', phase: 'connect', address: baseUrl })
   }
 }
 

@@ -1,5 +1,6 @@
 /** What goes to stdout (data) and to stderr (talk). A closed pipe is not an error: `breakfall tail | head` ends quietly. */
 import { styleText } from 'node:util'
+import { printable, printableJson } from './printable.ts'
 
 export type Style = Parameters<typeof styleText>[0]
 
@@ -33,7 +34,20 @@ export class Output {
 
   /** One JSON object, one line. */
   data(value: unknown): void {
-    this.#stdout.write(JSON.stringify(value) + '\n')
+    this.#stdout.write(printableJson(JSON.stringify(value)) + '\n')
+  }
+
+  /** The last line of `--json`: how it ended, and what came of it. `outcome` is `finished` where nothing else is said. */
+  result(fields: object = {}): void {
+    this.#hasResult = true
+    this.data({ event: 'result', outcome: 'finished', ...fields })
+  }
+
+  #hasResult = false
+
+  /** What has come to its end without a result of its own gets one. */
+  end(): void {
+    if (this.json && !this.#hasResult) this.result()
   }
 
   /** Text for people, on stdout. */
@@ -41,10 +55,16 @@ export class Output {
     this.write(text + '\n')
   }
 
-  /** Raw text without a line break, on stdout. */
+  /** Text without a line break, on stdout. */
   write(text: string): void {
     this.rest()
-    this.#stdout.write(text)
+    this.#stdout.write(printable(text))
+  }
+
+  /** On a terminal: back to the first of so many lines, which are wiped. */
+  wipe(lines: number): void {
+    this.rest()
+    this.#stdout.write(`\x1b[${lines}A\x1b[J`)
   }
 
   /** Text that comes in pieces: its style is opened with the first one and closed before anything else is written. */
@@ -55,7 +75,7 @@ export class Output {
       this.#running = { style, close }
       this.#stdout.write(open)
     }
-    this.#stdout.write(text)
+    this.#stdout.write(printable(text))
   }
 
   /** Closes the style that running text was left in. */
@@ -68,7 +88,7 @@ export class Output {
   /** Talk: what is going on, on stderr. */
   say(text: string): void {
     this.rest()
-    this.#stderr.write(text + '\n')
+    this.#stderr.write(printable(text) + '\n')
   }
 
   get isTerminal(): boolean {

@@ -7,7 +7,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describeCause, Fault, faultFrom } from '@breakfall/faults'
+import { describeCause, Fault, faultFrom, isFaultReport } from '@breakfall/faults'
 import type { DaemonAddress } from './daemon-client.ts'
 import { readToken } from './locate-daemon.ts'
 import { startArguments } from './program-file.ts'
@@ -104,12 +104,13 @@ export class OwnDaemon {
       )
       const settle = (act: () => void): void => {
         clearTimeout(timer)
-        child.off('exit', onExit)
+        child.off('close', onEnd)
         act()
       }
-      const onExit = (code: number | null, signal: string | null): void =>
-        settle(() => reject(startFault(said, code, signal)))
-      child.once('exit', onExit)
+      let fault: Fault | undefined
+      const onEnd = (code: number | null, signal: string | null): void =>
+        settle(() => reject(fault ?? endedAtOnce(said, code, signal)))
+      child.once('close', onEnd) // its last line has been read by then
       child.once('error', (error) =>
         settle(() =>
           reject(
@@ -118,8 +119,10 @@ export class OwnDaemon {
         ),
       )
       lines.on('line', (line) => {
-        const message = listeningLine(line)
-        if (message !== undefined) settle(() => resolve({ url: message.url, token: readToken(message.tokenFile) }))
+        const { event, url, tokenFile, ...rest } = parsed(line)
+        if (event === 'result' && isFaultReport(rest['fault'])) fault = faultFrom(rest['fault'])
+        if (event === 'listening' && typeof url === 'string' && typeof tokenFile === 'string')
+          settle(() => resolve({ url, token: readToken(tokenFile) }))
       })
     })
   }
@@ -127,30 +130,17 @@ export class OwnDaemon {
 
 // ---- details ----
 
-function listeningLine(line: string): { url: string; tokenFile: string } | undefined {
+function parsed(line: string): Readonly<Record<string, unknown>> {
   try {
-    const value = JSON.parse(line) as { event?: string; url?: string; tokenFile?: string }
-    if (value.event === 'listening' && typeof value.url === 'string' && typeof value.tokenFile === 'string')
-      return { url: value.url, tokenFile: value.tokenFile }
+    return Object(JSON.parse(line)) as Readonly<Record<string, unknown>>
   } catch {
-    // not a JSON line: nothing that we wait for
+    return {} // not a JSON line: nothing that we wait for
   }
-  return undefined
 }
 
-/** What the child said last is usually a fault report of its own; then that is the failure. */
-function startFault(said: string, code: number | null, signal: string | null): Fault {
-  for (const line of said.trim().split('\n').reverse()) {
-    if (!line.startsWith('{')) continue
-    try {
-      const { fault } = JSON.parse(line) as { fault?: unknown }
-      if (fault !== undefined) return faultFrom(fault)
-    } catch {
-      // not the line that we look for
-    }
-  }
-  return new Fault('daemon_unreachable', {
+/** Without a result of its own: killed, or not even begun. */
+const endedAtOnce = (said: string, code: number | null, signal: string | null): Fault =>
+  new Fault('daemon_unreachable', {
     error: `the daemon of this run ended at once (${signal ?? `code ${code}`})`,
     errorRaw: describeCause(said.trim() || 'it said nothing'),
   })
-}

@@ -13,6 +13,7 @@ import { helpOf, PROGRAM_HELP } from './help.ts'
 import type { Viewer } from './journal-client.ts'
 import { Output } from './output.ts'
 import { defaultStateDir } from './paths.ts'
+import { printable } from './printable.ts'
 import { version } from './version.ts'
 import { currentFolder } from './work-folder.ts'
 
@@ -32,13 +33,14 @@ export async function main(argv: readonly string[]): Promise<number> {
   const program = buildProgram((code) => {
     exitCode = code
   })
-  const json = argv.includes('--json')
+  const json = beforeDashes(argv).includes('--json')
   try {
     await program.parseAsync(hasKnownCommand(program, argv) ? [...argv] : argv.filter((word) => !isHelp(word)))
     return exitCode
   } catch (error) {
-    if (error instanceof CommanderError) return usageError(error, json)
-    return tell(isFault(error) ? error : faultFrom(error), json)
+    const out = new Output({ json })
+    if (error instanceof CommanderError) return usageError(error, out)
+    return tell(isFault(error) ? error : faultFrom(error), out)
   }
 }
 
@@ -48,6 +50,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .description('An agent runtime that does not drop runs.')
     .version(version)
     .exitOverride()
+    .configureOutput({ writeErr: (text) => process.stderr.write(printable(text)) })
     .showHelpAfterError('(see --help)')
     .addHelpText('after', PROGRAM_HELP)
 
@@ -66,7 +69,9 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     made.action(async (...given: unknown[]) => {
       const options = made.opts()
       const args = given.slice(0, -2) as string[]
-      done((await act(contextOf(options), ...args)) ?? EXIT_CODES.finished)
+      const context = contextOf(options)
+      done((await act(context, ...args)) ?? EXIT_CODES.finished)
+      context.out.end()
     })
     return made
   }
@@ -228,11 +233,15 @@ function hasKnownCommand(program: Command, argv: readonly string[]): boolean {
   return true
 }
 
+/** What follows `--` are words, whatever they look like. */
+const beforeDashes = (argv: readonly string[]): readonly string[] =>
+  argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv
+
 /** Commander has told people already; programs get their line. */
-function usageError(error: CommanderError, json: boolean): number {
+function usageError(error: CommanderError, out: Output): number {
   if (error.exitCode === 0) return EXIT_CODES.finished
   const fault = new Fault('invalid_request', { error: error.message.replace(/^error: /, '').split('\n')[0] })
-  if (json) process.stdout.write(JSON.stringify({ event: 'result', outcome: 'failed', fault: fault.report }) + '\n')
+  if (out.json) out.result({ outcome: 'failed', fault: fault.report })
   return EXIT_CODES.usage
 }
 
@@ -281,7 +290,7 @@ function addConfigCommands(program: Command, done: (exitCode: number) => void): 
 /** A text to be kept in a file; for programs inside a result line. */
 function printText(text: string, options: Options): void {
   const out = new Output({ json: options['json'] === true })
-  if (out.json) out.data({ event: 'result', text })
+  if (out.json) out.result({ text })
   else out.write(text)
 }
 
@@ -311,13 +320,10 @@ async function withViewer(context: Context): Promise<[typeof Sessions, Viewer]> 
   return [sessions, found.viewer]
 }
 
-/** One report per failure: a sentence for people, a line for programs. */
-function tell(fault: Fault, json: boolean): number {
-  if (json) process.stdout.write(JSON.stringify({ event: 'result', outcome: 'failed', fault: fault.report }) + '\n')
-  if (json) process.stderr.write(JSON.stringify({ fault: fault.report }) + '\n')
-  else
-    process.stderr.write(
-      `breakfall: ${fault.error}\n${fault.errorRaw === fault.error ? '' : `  ${fault.category}: ${fault.errorRaw}\n`}`,
-    )
+/** One report per failure: the result for programs, on stdout, and a sentence for people, on stderr. */
+function tell(fault: Fault, out: Output): number {
+  if (out.json) out.result({ outcome: fault.category === 'cancelled' ? 'cancelled' : 'failed', fault: fault.report })
+  out.say(`breakfall: ${fault.error}`)
+  if (fault.errorRaw !== fault.error) out.say(`  ${fault.category}: ${fault.errorRaw}`)
   return exitCodeOf(fault.report)
 }

@@ -37,9 +37,40 @@ test("a provider's error is known as SDKs print it, and as we do", () => {
     `openai.BadRequestError: Error code: 400 - {'error': {'message': 'the model\\'s limit', 'code': 'context_length_exceeded'}}`,
   ])
     assert.equal(explain(text).report.category, 'model_context_overflow', text)
+  for (const text of [
+    long,
+    `BadRequestError: 400 ${long}`,
+    `400 ${long}`,
+    `HTTP 400 ${long}`,
+    `Error code: 400 - ${long}`,
+    `openai.BadRequestError: Error code: 400 - ${long}`,
+    `12:00:01 request failed\nlitellm.ContextWindowExceededError: litellm.BadRequestError: ${long}`,
+    'APIError: 400 prompt is too long: 213462 tokens > 200000 maximum',
+  ])
+    assert.equal(explain(text).report.category, 'model_context_overflow', text)
+  for (const text of [`a test asserts: ${long}`, `// ${long}`])
+    assert.notEqual(explain(text).report.category, 'model_context_overflow', text)
   const refused = "Error code: 401 - {'error': {'message': 'Incorrect API key provided', 'code': 'invalid_api_key'}}"
   assert.equal(explain(refused).report.category, 'model_auth_failed')
   assert.equal(explain('line 404 of the log').report.category, 'other')
+})
+
+test('what only looks like a failure is other, and its hints do not hide an error beside them', () => {
+  for (const { id, line = '' } of fixture('signatures.negative.jsonl')) {
+    const { report } = explain(line)
+    assert.equal(report.category, 'other', `${id}: ${line}`)
+    assert.ok(
+      report.diagnostics.every(({ rank }) => rank === 'hint'),
+      id,
+    )
+  }
+  const hint = fixture('signatures.negative.jsonl').find(({ line = '' }) => explain(line).report.diagnostics.length > 0)
+  const { report } = explain(`${hint?.line}\nError: connect ECONNREFUSED 127.0.0.1:8080\n`)
+  assert.equal(report.category, 'model_unreachable')
+  assert.deepEqual(
+    report.diagnostics.map(({ rank }) => rank),
+    ['hint'],
+  )
 })
 
 test('a fault report, a problem document and a turn-error come back as they are', () => {

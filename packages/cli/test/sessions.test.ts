@@ -77,7 +77,7 @@ test("a session's id stands for its current turn, and a cancel shows how the tur
     },
   } as unknown as DaemonClient
   const shown: unknown[] = []
-  const out = { json: true, data: (value: unknown) => void shown.push(value) } as unknown as Output
+  const out = { json: true, result: (value: unknown) => void shown.push(value) } as unknown as Output
   await cancel(client, 's1', undefined, out)
   assert.deepEqual(calls, ['t1'])
   assert.equal((shown[0] as Turn).state, 'cancelled')

@@ -16,7 +16,7 @@ export async function chaosCommand({ options, out }: Context): Promise<number> {
       if (out.json) out.data({ fault, does })
       else out.line(line)
     }
-    if (out.json) out.data({ event: 'result', count: chaos.FAULT_LINES.length })
+    if (out.json) out.result({ count: chaos.FAULT_LINES.length })
     return EXIT_CODES.finished
   }
   const plan = planOf(options['plan'] as string | undefined, chaos)
@@ -120,7 +120,7 @@ const row = (time: string, request: string, attempt: string, fault: string, afte
 function closing(requests: number, counts: ReadonlyMap<string, number>, out: Output): void {
   const injected = [...counts.values()].reduce((sum, count) => sum + count, 0)
   if (out.json) {
-    out.data({ event: 'result', requests, injected, faults: Object.fromEntries(counts) })
+    out.result({ requests, injected, faults: Object.fromEntries(counts) })
     return
   }
   out.line(`\n${requests} requests, ${injected} faults injected`)

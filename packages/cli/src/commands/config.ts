@@ -8,7 +8,7 @@ export function showConfig(loaded: LoadedConfig, options: { origin: boolean }, o
     .map(([key, origin]) => ({ key, value: valueAt(loaded.config, key), origin }))
   if (out.json) {
     for (const row of rows) out.data(row)
-    out.data({ event: 'result', config: loaded.config, files: loaded.files, warnings: loaded.warnings })
+    out.result({ config: loaded.config, files: loaded.files, warnings: loaded.warnings })
     return
   }
   if (rows.length === 0) out.line('# nothing is set: all defaults. See: breakfall config example')

@@ -3,10 +3,10 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, statfsSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
-import { isFault } from '@breakfall/faults'
+import { Fault, type FaultReport, isFault } from '@breakfall/faults'
 import type { LoadedConfig } from '../config/load.ts'
 import { findDaemon } from '../locate-daemon.ts'
-import { chooseModel, listModels } from '../model-choice.ts'
+import { awayFault, chooseModel, listModels } from '../model-choice.ts'
 import type { Output } from '../output.ts'
 import { prepareStateDir } from '../start-trouble.ts'
 
@@ -45,12 +45,21 @@ export async function doctor(loaded: LoadedConfig, stateDir: string, env: Env, o
       if (finding.fix !== undefined) out.line(`  ${''.padEnd(12)} → ${finding.fix}`)
     }
   }
-  if (out.json) out.data({ event: 'result', bad, findings: findings.length })
+  if (out.json)
+    out.result({ ...(bad === 0 ? {} : { outcome: 'failed', fault: toMend(findings) }), bad, findings: findings.length })
   else out.line(bad === 0 ? '\nready' : `\n${bad} thing${bad === 1 ? '' : 's'} to mend`)
   return bad === 0 ? 0 : 1
 }
 
 // ---- details, in the order they are used above ----
+
+const toMend = (findings: readonly Finding[]): FaultReport =>
+  new Fault('other', {
+    error: `to be mended: ${findings
+      .filter(({ verdict }) => verdict === 'bad')
+      .map(({ check, found }) => `${check} (${found})`)
+      .join('; ')}`,
+  }).report
 
 function checkNode(): Finding {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
@@ -193,7 +202,7 @@ async function checkModel(loaded: LoadedConfig, env: Env): Promise<Finding> {
     found: `${about} ${what}`,
     fix: 'start the server, or correct the base URL',
   })
-  if (!(await isAnswered(choice.baseUrl))) return bad('does not answer')
+  if ((await awayFault(choice.baseUrl, MODEL_MS)) !== undefined) return bad('does not answer')
   // A provider that wants a key need not list its models, and Anthropic's list wants other head lines.
   if (choice.apiKey !== undefined || choice.api === 'anthropic-messages')
     return { check: 'model', verdict: 'ok', found: about }
@@ -202,17 +211,6 @@ async function checkModel(loaded: LoadedConfig, env: Env): Promise<Finding> {
 }
 
 const MODEL_MS = 3_000
-
-/** Whether anybody is there at all, whatever the answer. */
-async function isAnswered(url: string): Promise<boolean> {
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(MODEL_MS) })
-    await response.body?.cancel()
-    return true
-  } catch {
-    return false // refused, unknown or silent: none of them is a server to work with
-  }
-}
 
 const checkWarnings = (loaded: LoadedConfig): readonly Finding[] =>
   loaded.warnings.map((found) => ({ check: 'environment', verdict: 'warn', found }))

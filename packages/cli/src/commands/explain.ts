@@ -20,7 +20,7 @@ export type ExplainInput = {
 
 export async function explainCommand(input: ExplainInput, out: Output): Promise<void> {
   const explanation = await explanationFor(input)
-  if (out.json) out.data(explanation.report)
+  if (out.json) out.result(explanation.report) // one line: the report is the result
   else for (const line of linesOf(explanation, out.style.bind(out))) out.line(line)
 }
 
@@ -54,7 +54,9 @@ async function explanationFor({ given, boundary, viewer }: ExplainInput): Promis
     return { report: await reportOfTurn(await viewer(), given), by: 'a fault report' }
   }
   const text = await textOf(given)
-  if (text.trim() === '') throw new Fault('invalid_request', { error: `nothing to explain; ${USAGE}` })
+  // Somebody who pipes nothing in has been answered: nothing is known. Somebody who says nothing has to be told how.
+  if (text.trim() === '' && (given === undefined || given.trim() === ''))
+    throw new Fault('invalid_request', { error: `nothing to explain; ${USAGE}` })
   const explanation = explain(text, boundary)
   if (given !== undefined && explanation.by === 'nothing known' && isLikePath(given))
     throw new Fault('invalid_request', { error: `there is no file ${given} to explain; ${USAGE}` })

@@ -1,5 +1,5 @@
 /** `breakfall gateway`: the gateway in this process, until it is asked to end, with a live view on request. */
-import { EXIT_CODES, Fault } from '@breakfall/faults'
+import { EXIT_CODES, Fault, isFault } from '@breakfall/faults'
 import { type GatewayLog, type GatewayOptions, startGateway } from '@breakfall/gateway'
 import { loadTokens } from '@breakfall/wire/node'
 import type { Context } from '../program.ts'
@@ -33,7 +33,7 @@ export async function gatewayCommand({ options, loaded, out }: Context): Promise
     hosts: (options['allowHost'] as readonly string[] | undefined) ?? [],
     ...(watching ? { logger: false as const } : telling ? { logger: personLog(out) } : {}),
   }).catch((error: unknown) => {
-    throw listenFault(error, host, port)
+    throw tokenFault(error) ?? listenFault(error, host, port)
   })
   if (out.json) out.data({ event: 'listening', url: gateway.url })
   else {
@@ -46,12 +46,19 @@ export async function gatewayCommand({ options, loaded, out }: Context): Promise
   stopWatching()
   await gateway.close()
   const { totals } = gateway.stats()
-  if (out.json) out.data({ event: 'result', ...totals })
+  if (out.json) out.result(totals)
   else if (telling) out.line(totalsLine(totals))
   return EXIT_CODES.finished
 }
 
 // ---- details ----
+
+/** The option that is wrong, by the name that it has here. */
+function tokenFault(error: unknown): Fault | undefined {
+  if (!isFault(error) || error.report.errors?.[0]?.field !== 'token') return undefined
+  const { expected } = error.report.errors[0]
+  return error.with({ error: `--host needs ${expected}: add --token-file FILE, which is made where it is missing` })
+}
 
 /** At a terminal: a line per request for people, in place of a line of JSON. */
 function personLog(out: Context['out']): GatewayLog {
@@ -79,7 +86,7 @@ function startWatching(lines: () => readonly string[], out: Context['out']): () 
     const text = now.join('\n')
     if (text === last) return
     last = text
-    if (out.isTerminal && drawn > 0) out.write(`\x1b[${drawn}A\x1b[J`)
+    if (out.isTerminal && drawn > 0) out.wipe(drawn)
     out.line(text)
     drawn = now.length
   }

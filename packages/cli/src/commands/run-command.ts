@@ -5,7 +5,7 @@ import type { Session, SessionCreate } from '@breakfall/wire'
 import { type DaemonAddress, DaemonClient } from '../daemon-client.ts'
 import { Interrupt } from '../interrupt.ts'
 import { findDaemon } from '../locate-daemon.ts'
-import { chooseModel, listModels } from '../model-choice.ts'
+import { awayFault, chooseModel, listModels } from '../model-choice.ts'
 import { OwnDaemon } from '../own-daemon.ts'
 import type { Context } from '../program.ts'
 import { startRehearsal } from '../rehearsal.ts'
@@ -66,6 +66,8 @@ async function chosenRun(context: RunContext, words: readonly string[]): Promise
   const serves = context.loaded.config.model?.serve !== undefined
   if (choice === undefined && !serves && !goesOn) return rehearseInstead(context, options)
   if (choice?.isGuessed === true && !goesOn) {
+    const away = await awayFault(choice.baseUrl)
+    if (away !== undefined) throw away
     throw new Fault('invalid_request', {
       error: `the server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
     })

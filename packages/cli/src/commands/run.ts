@@ -49,7 +49,7 @@ export async function run(input: RunInput, out: Output): Promise<number> {
   const view = new TurnView()
   input.interrupt.reaches(() => cancelSurely(input.client, started.turnId)) // I2
   const result = await follow(input, session, started, view, out)
-  if (out.json) out.data({ event: 'result', sessionId: session.id, ...result, ...input.about })
+  if (out.json) out.result({ sessionId: session.id, ...result, ...input.about })
   else for (const line of summary(result, view, session)) paint(out, [line])
   return exitCodeFor(result)
 }

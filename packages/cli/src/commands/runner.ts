@@ -23,7 +23,10 @@ export async function runnerCommand({ out, options, stateDir: base }: Context): 
     hosts: (options['allowHost'] as string[] | undefined) ?? [],
     isolation: options['isolation'] as 'bwrap' | 'process' | undefined,
     idleExitMs: idle ?? null,
-    onIdle: () => process.exit(EXIT_CODES.finished),
+    onIdle: () => {
+      out.end()
+      process.exit(EXIT_CODES.finished)
+    },
     onTrouble: (line) => out.say(line),
   }).catch((error: unknown) => {
     throw listenFault(error, host, port)

@@ -12,7 +12,7 @@ export async function listSessions(client: Viewer, out: Output): Promise<void> {
   const sessions = await client.sessions()
   if (out.json) {
     for (const session of sessions) out.data(session)
-    out.data({ event: 'result', count: sessions.length })
+    out.result({ count: sessions.length })
     return
   }
   if (sessions.length === 0) {
@@ -55,7 +55,7 @@ export function sessionTable(
 export async function show(client: Viewer, id: string, out: Output): Promise<void> {
   const session = await client.session(id).catch(notFound)
   if (session === undefined) return showTurn(await turnOf(client, id), out)
-  if (out.json) return out.data(session)
+  if (out.json) return out.result(session)
   for (const line of sessionLines(session)) out.line(line)
   const turnId = await lastTurnId(client, session)
   if (turnId !== undefined) showTurn(await client.turn(turnId), out)
@@ -101,14 +101,18 @@ export async function tail(
   if (cursor === undefined)
     throw new Fault('invalid_request', { error: `--after takes an event's seq or its cursor, got ${options.after}` })
   const { lastSeq } = await client.session(sessionId)
-  if (!options.follow && cursor.seq >= lastSeq) return
   const view = new TurnView()
-  for await (const event of client.events(sessionId, { after: options.after ?? 0, signal: options.signal })) {
-    if (out.json) out.data(event)
-    else paint(out, view.show(event))
-    if (!options.follow && event.seq >= lastSeq) return
-    if (isTerminal(event)) separate(out, event)
-  }
+  let count = 0
+  const isOver = (seq: number): boolean => !options.follow && seq >= lastSeq
+  if (!isOver(cursor.seq))
+    for await (const event of client.events(sessionId, { after: options.after ?? 0, signal: options.signal })) {
+      count++
+      if (out.json) out.data(event)
+      else paint(out, view.show(event))
+      if (isOver(event.seq)) break
+      if (isTerminal(event)) separate(out, event)
+    }
+  if (out.json) out.result({ sessionId, count })
 }
 
 /** For people. `open` is said of a turn that has not ended. Pure. */
@@ -176,7 +180,7 @@ async function settled(client: DaemonClient, asked: Turn, isDone: (turn: Turn) =
 }
 
 function showTurn(turn: Turn, out: Output, open?: string): void {
-  if (out.json) out.data(turn)
+  if (out.json) out.result(turn)
   else for (const line of turnLines(turn, open)) out.line(line)
 }
 

@@ -1,6 +1,6 @@
 /** Puts pieces of text on the terminal in their tones. */
-import { stripVTControlCharacters } from 'node:util'
 import type { Output, Style } from '../output.ts'
+import { withoutControls } from '../printable.ts'
 import type { Piece } from './turn-view.ts'
 
 const STYLES: Readonly<Record<Piece['tone'], Style | undefined>> = {
@@ -25,9 +25,4 @@ export function paint(out: Output, pieces: readonly Piece[]): void {
     out.write(clean.slice(0, clean.length - words.length)) // colour belongs to words, not to line breaks
     out.line(style === undefined || words === '' ? words : out.style(style, words))
   }
-}
-
-/** A tool's output may hold escape sequences that move the cursor or rename the window; only text is shown. */
-export function withoutControls(text: string): string {
-  return stripVTControlCharacters(text).replace(/\p{Cc}/gu, (c) => (c === '\n' || c === '\t' ? c : ''))
 }
