@@ -108,13 +108,14 @@ export class Place implements AsyncDisposable {
     }
   }
 
-  start(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string): Running {
+  start(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string | Buffer): Running {
     const child = spawn(process.execPath, [this.#program, ...args], {
       cwd: this.folder,
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
       env: this.#environment(env),
     }) as ChildProcessByStdio<Writable | null, Readable, Readable>
     this.#running.push(child)
+    child.stdin?.on('error', () => undefined) // it need not read all of it
     child.stdin?.end(input)
     const lines: string[] = []
     const waiting: {
@@ -157,7 +158,7 @@ export class Place implements AsyncDisposable {
     }
   }
 
-  run(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string): Promise<Ended> {
+  run(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string | Buffer): Promise<Ended> {
     return this.start(args, env, input).ended
   }
 

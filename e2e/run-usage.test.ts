@@ -1,10 +1,13 @@
 /** What `breakfall` says to mistakes, and that nobody who named a model gets a rehearsal. */
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
-import { Place } from './breakfall.ts'
+import { startRehearsalModel } from '@breakfall/chaos'
+import { isolation, main, Place } from './breakfall.ts'
 
 const LIMIT = { timeout: 120_000 }
 
@@ -128,4 +131,58 @@ test('a model server that is not there is told from one that lists no models', L
   const { fault } = away.json.at(-1) as { fault: { category: string; error: string } }
   assert.equal(fault.category, 'model_unreachable')
   assert.match(fault.error, /at http:\/\/127\.0\.0\.77:9009\/v1 is not reachable \(the connection was refused\)/)
+})
+
+test('a prompt can be piped in; what is no text or too much of it is said to be so', LIMIT, async () => {
+  await using place = new Place()
+  const model = await startRehearsalModel()
+  try {
+    const env = { OPENAI_BASE_URL: model.url }
+    const piped = ['run', '-', '--json', '--model', 'rehearsal/echo', ...isolation]
+    const long = `say this\n${'x'.repeat(300_000)}`
+    const { code, json, stderr } = await place.run(piped, env, long)
+    assert.equal(code, 0, stderr)
+    assert.equal(json.find(({ type }) => type === 'turn-start')?.['prompt'], long)
+    for (const [input, wanted, says] of [
+      [' \n', 2, /the prompt is empty/],
+      [Buffer.from([0x66, 0xff, 0xfe]), 2, /must be UTF-8/],
+      ['x'.repeat(5 * 1024 * 1024), 1, /longer than 4 MiB/],
+      ['a\0b', 2, /NUL/],
+    ] as const) {
+      const refused = await place.run(piped, env, input)
+      assert.equal(refused.code, wanted, refused.stderr)
+      assert.match(refused.stderr, says)
+    }
+  } finally {
+    await model.close()
+  }
+})
+
+test('output that cannot be written is said in words, and a run goes on without it', LIMIT, async () => {
+  await using place = new Place()
+  const full = openSync('/dev/full', 'w')
+  const to = async (args: readonly string[], stdout: number | 'ignore', stderr: number | 'pipe'): Promise<string> => {
+    const env = { PATH: process.env['PATH'], HOME: place.home }
+    const child = spawn(process.execPath, [main, ...args], {
+      cwd: place.folder,
+      stdio: ['ignore', stdout, stderr],
+      env,
+    })
+    let text = ''
+    child.stderr?.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    const [code] = (await once(child, 'close')) as [number]
+    return `${code} ${text}`
+  }
+  const SAID = 'breakfall: standard output cannot be written: ENOSPC: no space left on device, write\n'
+  try {
+    for (const args of [['sessions'], ['show', 'x', '--json'], ['--help'], ['doctor']]) {
+      const said = await to(args, full, 'pipe')
+      assert.ok(said.startsWith('1 ') && said.endsWith(SAID), said)
+    }
+    const run = await to(['run', '--rehearsal', '--faults', 'none'], full, 'pipe')
+    assert.ok(run.startsWith('0 ') && run.endsWith(SAID), run)
+    assert.equal(await to(['nonsense'], 'ignore', full), '2 ')
+  } finally {
+    closeSync(full)
+  }
 })

@@ -23,6 +23,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall run --model qwen3-coder --base-url http://127.0.0.1:8080/v1 "add a test"',
     "breakfall run --continue                  take up this folder's parked turn again",
     'breakfall run --continue "now the docs"   the next prompt in the same session',
+    'breakfall run - < task.md                 the prompt from a file or a pipe',
     'breakfall run --rehearsal --faults "seed=7,rate=0.3"',
     'breakfall run --json "…" | tail -1        the result, for a program',
   ],

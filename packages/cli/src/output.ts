@@ -1,6 +1,12 @@
-/** What goes to stdout (data) and to stderr (talk). A closed pipe is not an error: `breakfall tail | head` ends quietly. */
+/**
+ * What goes to stdout (data) and to stderr (talk).
+ *
+ * I1  A reader that has gone is not an error: `breakfall tail | head` ends quietly.
+ * I2  Any other trouble with stdout, such as a full disk behind it, is said in words, once.
+ * I3  What nobody can be told is not told: trouble with stderr changes nothing.
+ */
 import { styleText } from 'node:util'
-import { printable, printableJson } from './printable.ts'
+import { printable, printableJson, withoutControls } from './printable.ts'
 
 export type Style = Parameters<typeof styleText>[0]
 
@@ -15,22 +21,21 @@ export class Output {
     this.json = options.json
     this.#stdout = options.stdout ?? process.stdout
     this.#stderr = options.stderr ?? process.stderr
-    for (const stream of [this.#stdout, this.#stderr]) {
-      stream.on('error', (error: NodeJS.ErrnoException) => {
-        if (error.code !== 'EPIPE') throw error
-        if (stream !== this.#stdout || this.#outlivesReader) return
-        process.exitCode ??= 0
-        process.exit()
-      })
-    }
+    if (WATCHED.has(this.#stdout)) return
+    WATCHED.set(this.#stdout, { outlivesReader: false })
+    this.#stderr.on('error', () => undefined) // I3
+    this.#stdout.on('error', (error: NodeJS.ErrnoException) => {
+      const isGone = error.code === 'EPIPE' // I1
+      if (!isGone) this.#stderr.write(`breakfall: standard output cannot be written: ${error.message}\n`) // I2
+      if (WATCHED.get(this.#stdout)?.outlivesReader === true) return
+      process.exit(isGone ? (process.exitCode ?? 0) : 1)
+    })
   }
 
   /** What runs here has to be brought to its end, also where nobody reads along any more. */
   outlivesItsReader(): void {
-    this.#outlivesReader = true
+    WATCHED.set(this.#stdout, { outlivesReader: true })
   }
-
-  #outlivesReader = false
 
   /** One JSON object, one line. */
   data(value: unknown): void {
@@ -58,7 +63,7 @@ export class Output {
   /** Text without a line break, on stdout. */
   write(text: string): void {
     this.rest()
-    this.#stdout.write(printable(text))
+    this.#stdout.write(this.#clean(text))
   }
 
   /** On a terminal: back to the first of so many lines, which are wiped. */
@@ -75,7 +80,12 @@ export class Output {
       this.#running = { style, close }
       this.#stdout.write(open)
     }
-    this.#stdout.write(printable(text))
+    this.#stdout.write(this.#clean(text))
+  }
+
+  /** Where colours are off none of ours are in it. */
+  #clean(text: string): string {
+    return this.style('dim', 'x') === 'x' ? withoutControls(text) : printable(text)
   }
 
   /** Closes the style that running text was left in. */
@@ -88,7 +98,7 @@ export class Output {
   /** Talk: what is going on, on stderr. */
   say(text: string): void {
     this.rest()
-    this.#stderr.write(printable(text) + '\n')
+    this.#stderr.write((this.styleErr('dim', 'x') === 'x' ? withoutControls(text) : printable(text)) + '\n')
   }
 
   get isTerminal(): boolean {
@@ -113,3 +123,8 @@ export class Output {
     return styleText(style, text, { stream: this.#stderr, validateStream: true })
   }
 }
+
+// ---- details ----
+
+/** One watch per stream, whoever writes to it. */
+const WATCHED = new WeakMap<NodeJS.WriteStream, { readonly outlivesReader: boolean }>()

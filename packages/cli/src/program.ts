@@ -33,12 +33,11 @@ export async function main(argv: readonly string[]): Promise<number> {
   const program = buildProgram((code) => {
     exitCode = code
   })
-  const json = beforeDashes(argv).includes('--json')
+  const out = new Output({ json: beforeDashes(argv).includes('--json') })
   try {
     await program.parseAsync(hasKnownCommand(program, argv) ? [...argv] : argv.filter((word) => !isHelp(word)))
     return exitCode
   } catch (error) {
-    const out = new Output({ json })
     if (error instanceof CommanderError) return usageError(error, out)
     return tell(isFault(error) ? error : faultFrom(error), out)
   }

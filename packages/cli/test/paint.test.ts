@@ -71,3 +71,11 @@ test('our own colours are left, and only they', () => {
   out.line(out.style(['bold', 'cyan'], 'a') + out.style('dim', 'b\x1b[5mc'))
   assert.equal(shown(), '\x1b[1m\x1b[36ma\x1b[39m\x1b[22m\x1b[2mbc\x1b[22m\n')
 })
+
+test('where colours are off nobody else brings them in', () => {
+  const { out, shown } = terminal(false)
+  out.line('a\x1b[31mb')
+  out.say('a\x1b[31mb')
+  paint(out, [text('dim', 'a\x1b[31mb')])
+  assert.equal(shown(), 'ab\nab\nab')
+})

@@ -48,6 +48,11 @@ test('the list has a head, a line per session, and what a parked one waits for',
   ])
 })
 
+test('a line break in a name does not look like another session', () => {
+  const table = sessionTable([session({ title: 'x\ns9  idle', workspace: '/a\nb' })], new Map(), plain)
+  assert.deepEqual(table.slice(1), ['s1       idle   -     /a b    qwen3  x s9 idle'])
+})
+
 test('a session is shown without the fields that say nothing', () => {
   const lines = sessionLines(session({ quarantined: null, policy: {}, tools: ['bash', 'read'] }))
   assert.ok(lines.includes('tools      bash, read'))

@@ -1,4 +1,5 @@
 /** The wiring of `breakfall run`: which model, which daemon, which session. The turn itself is followed in `run.ts`. */
+import { isUtf8 } from 'node:buffer'
 import { spawnSync } from 'node:child_process'
 import { Fault, type Policy } from '@breakfall/faults'
 import type { Session, SessionCreate } from '@breakfall/wire'
@@ -35,7 +36,7 @@ type RunContext = Context & { readonly interrupt: Interrupt }
 
 async function chosenRun(context: RunContext, words: readonly string[]): Promise<number> {
   const options = context.options as unknown as RunOptions
-  const prompt = words.length === 0 ? undefined : words.join(' ')
+  const prompt = await promptOf(words)
   const goesOn = options.continue === true || options.session !== undefined
   refuseContradictions(context, options, prompt, goesOn)
   if (options.rehearsal === true) return rehearse(context, options, prompt)
@@ -86,6 +87,27 @@ async function chosenRun(context: RunContext, words: readonly string[]): Promise
     },
   )
 }
+
+/** The words, or what is piped in where `-` stands for them. */
+async function promptOf(words: readonly string[]): Promise<string | undefined> {
+  if (words.length === 0) return undefined
+  if (words.length > 1 || words[0] !== '-') return words.join(' ')
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > PROMPT_BYTES_MAX)
+      throw new Fault('payload_too_large', {
+        error: 'the prompt is longer than 4 MiB; put it into a file and name that',
+      })
+  }
+  const whole = Buffer.concat(chunks)
+  if (!isUtf8(whole)) throw new Fault('invalid_request', { error: 'the prompt is not text: it must be UTF-8' })
+  return whole.toString('utf8')
+}
+
+const PROMPT_BYTES_MAX = 4 * 1024 * 1024 // beyond what the daemon takes, which says its own limit
 
 const MODEL_FLAGS = { model: '--model', baseUrl: '--base-url', api: '--api', profile: '--profile' } as const
 

@@ -35,7 +35,8 @@ export function sessionTable(
 ): readonly string[] {
   const rows = sessions.map(({ id, state, turnId, model, title, ...rest }) => {
     const folder = typeof rest['workspace'] === 'string' ? rest['workspace'] : '(private)'
-    return [id, isHalted(state, rest) ? `${state}, no daemon` : state, turnId ?? '-', folder, model, title ?? '']
+    const cells = [id, isHalted(state, rest) ? `${state}, no daemon` : state, turnId ?? '-', folder, model, title ?? '']
+    return cells.map((cell) => cell.replaceAll(/\s+/g, ' ')) // a line break in a name would look like another session
   })
   const widths = HEAD.map((word, column) => Math.max(word.length, ...rows.map((row) => row[column]?.length ?? 0)))
   const padded = (row: readonly string[]): string =>
