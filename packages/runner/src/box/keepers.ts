@@ -1,7 +1,8 @@
 /**
  * The keepers of one box: those that wait for their next exec, the latest first. One that nobody needed for a while ends.
  *
- * I1  A keeper is used again only when it alone is left in its control groups, so an exec never inherits from another.
+ * I1  A keeper is used again only when it alone is left in its control groups and is as it was made, so an exec never
+ *     inherits from another.
  * I2  The limit of processes is the caller's: what is ours in the box's group is added to it.
  */
 import { openSync } from 'node:fs'
@@ -39,7 +40,7 @@ export class Keepers {
   /** After its exec. */
   giveBack(keeper: Keeper, isClean: boolean): void {
     const isFull = this.#idle.length >= RUNNER_DEFAULTS.keepersIdleMax
-    if (keeper.isGone || !isClean || isFull || !this.#isAlone(keeper)) {
+    if (keeper.isGone || !isClean || isFull || !this.#isAlone(keeper) || keeper.isChanged()) {
       this.#discard(keeper)
       return
     }

@@ -18,7 +18,7 @@ import { EXEC_FILES, type ExecEnd, removeWorkingFiles, writeEnd } from './folder
 import type { Keeper } from './keeper.ts'
 import { climb } from './kill-ladder.ts'
 import { ExecOutput } from './output.ts'
-import { sendSignal, startTimeOf } from './process-table.ts'
+import { prove, sendSignal, startTimeOf } from './process-table.ts'
 import { execRecord } from './record.ts'
 import type { ExecSetup } from './setup.ts'
 import { StatusWatch } from './status-watch.ts'
@@ -249,7 +249,7 @@ export class Exec {
     const leader = this.#leader()
     if (leader !== undefined) this.#tree.setLeader(leader)
     this.#tree.holder = holder
-    this.stdin.holder = holder
+    if (holder !== undefined) this.stdin.holder ??= prove(holder)
   }
 
   #leader(): number | undefined {
@@ -314,6 +314,7 @@ export class Exec {
     const durationMs =
       this.#spawnedMonotonicMs === undefined ? 0 : this.setup.clock.monotonicMs() - this.#spawnedMonotonicMs
     const left = claimed ? await this.#tree.end(RUNNER_DEFAULTS.treeEndMs) : []
+    if (this.#isReleased) return // the pipes are closed to us: the next runner reads what is left in them
     if (claimed && this.#startedAtMs === null) this.#begin()
     this.#output.drain() // I1: nobody is left who could write
     this.#finish(claimed, durationMs, left)
@@ -345,7 +346,7 @@ export class Exec {
     this.#dismiss(facts.oomKills === 0 && left.length === 0)
     this.#started?.()
     this.#waiters.notify()
-    this.stdin.release()
+    this.stdin.end()
     setImmediate(() => this.#tidy()) // who waits for the end need not wait for that
     this.setup.onEnd(this, this.#end)
   }

@@ -85,9 +85,16 @@ function reasonOf(facts: ExitFacts, lookAgain: () => SpawnFailure | undefined): 
 
 const startedOf = (status: KeeperStatus): boolean | null => (status.pid === undefined ? null : true)
 
-/** The keeper could not get as far as the command, or the sandbox ended without having started it. */
-function neverRan({ level, status }: ExitFacts): boolean {
-  if (status.pid === undefined || status.refused) return true
+/** Codes of a shell that did not get as far as the command: what it was told to do first failed. */
+const BEFORE_COMMAND: ReadonlySet<number | undefined> = new Set([2, 126])
+
+/**
+ * The keeper could not get as far as the command, or the sandbox ended without having started it. A missing line alone
+ * proves nothing: at level process a command can reach the status file.
+ */
+function neverRan({ level, status, stdoutBytes, stderrBytes }: ExitFacts): boolean {
+  if (status.refused) return true
+  if (status.pid === undefined) return BEFORE_COMMAND.has(status.exit) && stdoutBytes + stderrBytes === 0
   return level === 'bwrap' && status.sandboxExit === undefined && status.exit === 1
 }
 

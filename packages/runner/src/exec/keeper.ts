@@ -17,7 +17,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
 import type { ExecGroup } from '../isolation/cgroup.ts'
-import { KEEPER_MARK, sendSignal } from './process-table.ts'
+import { KEEPER_MARK, sendSignal, settingsOf } from './process-table.ts'
 
 /** What the descriptors of a command's sandbox are. One digit each: the plain shell knows no others. */
 export const KEEPER_FDS = { args: 9, sandboxStatus: 4 } as const
@@ -109,7 +109,9 @@ export class Keeper {
   readonly gone: Promise<void>
   readonly #child: ChildProcess
   #onGone: OnGone | undefined
+  readonly #settings: string
   #hasInput = false
+  #isExposed = false
   #isGone = false
 
   /** Throws where no process can be made. */
@@ -117,6 +119,7 @@ export class Keeper {
     this.name = plan.name
     this.group = plan.group
     this.#child = spawnKeeper(plan)
+    this.#settings = this.pid === undefined ? '' : settingsOf(this.pid)
     this.gone = new Promise((resolve) => {
       const end = (why: string | undefined): void => {
         if (this.#isGone) return
@@ -139,6 +142,11 @@ export class Keeper {
     return this.#child.pid
   }
 
+  /** At level process a command may have changed its keeper, which the next one would be born with. */
+  isChanged(): boolean {
+    return this.#isExposed && this.pid !== undefined && settingsOf(this.pid) !== this.#settings
+  }
+
   get isGone(): boolean {
     return this.#isGone
   }
@@ -151,6 +159,7 @@ export class Keeper {
   run(job: Job, onGone: OnGone): void {
     this.#onGone = onGone
     this.#hasInput = job.stdin !== undefined
+    this.#isExposed = job.mode === 'plain'
     this.#child.stdin?.write(`${job.execId} ${job.mode} ${job.stdin ?? '-'} ${job.stderr} ${job.atMs}\n`)
   }
 

@@ -12,6 +12,25 @@ export function startTimeOf(pid: number): number | undefined {
   return fields[0] === 'Z' || fields[0] === 'X' ? undefined : Number(fields[19])
 }
 
+/** A process that is told from a later one with the same number. */
+export type Proven = { readonly pid: number; readonly startTime: number }
+
+export function prove(pid: number): Proven | undefined {
+  const startTime = startTimeOf(pid)
+  return startTime === undefined ? undefined : { pid, startTime }
+}
+
+export const isThere = ({ pid, startTime }: Proven): boolean => startTimeOf(pid) === startTime
+
+/** What others of its user can change about a process from outside, and its children would be born with. */
+export function settingsOf(pid: number): string {
+  const stat = read(`/proc/${pid}/stat`) ?? ''
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  const cpus = /^Cpus_allowed:.*$/m.exec(read(`/proc/${pid}/status`) ?? '')?.[0]
+  const [nice, policy] = [fields[16], fields[38]]
+  return [nice, policy, cpus, read(`/proc/${pid}/oom_score_adj`), read(`/proc/${pid}/limits`)].join('\n')
+}
+
 export function commandOf(pid: number): string {
   const line = read(`/proc/${pid}/cmdline`)
   return (line ?? '').replaceAll('\0', ' ').trim().slice(0, 200)

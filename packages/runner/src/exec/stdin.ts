@@ -6,7 +6,7 @@ import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { Fault } from '@breakfall/faults'
 import { openFifo, openWriteEnd } from './fifo-reader.ts'
-import { sendSignal } from './process-table.ts'
+import { isThere, type Proven, sendSignal } from './process-table.ts'
 
 export class StdinPipe {
   readonly #path: string
@@ -15,7 +15,7 @@ export class StdinPipe {
   /** Both ends, until the command has its own: a pipe without a reader cannot be opened for writing. */
   #both: number | undefined
   #isClosed = false
-  holder: number | undefined
+  holder: Proven | undefined
   /** Writes one after the other: two callers must not be mixed. */
   #last: Promise<void> = Promise.resolve()
 
@@ -57,6 +57,12 @@ export class StdinPipe {
     const job = this.#last.then(() => this.#writeAll(chunks, eof, execId, ready, signal))
     this.#last = job.catch(ignore)
     return job
+  }
+
+  /** The exec is over: nobody needs its input any more. A keeper ends its holder, but it may have been killed itself. */
+  end(): void {
+    this.release()
+    this.#endHolder()
   }
 
   release(): void {
@@ -107,7 +113,11 @@ export class StdinPipe {
   #finish(): void {
     this.#socket?.end()
     this.#isClosed = true
-    if (this.holder !== undefined) sendSignal(this.holder, 'SIGKILL')
+    this.#endHolder()
+  }
+
+  #endHolder(): void {
+    if (this.holder !== undefined && isThere(this.holder)) sendSignal(this.holder.pid, 'SIGKILL')
   }
 
   #shut(): void {

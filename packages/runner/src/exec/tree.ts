@@ -7,7 +7,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { IsolationLevel } from '@breakfall/wire'
 import type { ExecGroup } from '../isolation/cgroup.ts'
-import { commandOf, hasChildren, markedProcesses, sendSignal, startTimeOf } from './process-table.ts'
+import {
+  commandOf,
+  hasChildren,
+  isThere,
+  markedProcesses,
+  type Proven,
+  prove,
+  sendSignal,
+  startTimeOf,
+} from './process-table.ts'
 
 const SURVIVORS_MAX = 20
 const KILL_STEP_MS = 5
@@ -17,7 +26,7 @@ export class ProcessTree {
   #group: ExecGroup | undefined
   readonly #holdsTree: boolean
   readonly #mark: string
-  #leader: { readonly pid: number; readonly startTime: number } | undefined
+  #leader: Proven | undefined
   #keeper: { readonly pid: number; readonly startTime: number | undefined } | undefined
   holder: number | undefined
 
@@ -47,9 +56,7 @@ export class ProcessTree {
 
   /** Leader of the inner group: the command itself, or the sandbox's init. */
   setLeader(pid: number): void {
-    if (this.#leader !== undefined) return
-    const startTime = startTimeOf(pid)
-    if (startTime !== undefined) this.#leader = { pid, startTime }
+    this.#leader ??= prove(pid)
   }
 
   /** True once the inner group is there with the command in it: a signal before that would hit the sandbox's own set-up. */
@@ -103,7 +110,7 @@ export class ProcessTree {
   }
 
   #isLeaderThere(): boolean {
-    return this.#leader !== undefined && startTimeOf(this.#leader.pid) === this.#leader.startTime
+    return this.#leader !== undefined && isThere(this.#leader)
   }
 
   /** Without control groups the mark in their environment is the only trace of processes that left their group. */

@@ -126,6 +126,25 @@ describe('keepers', async () => {
     assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
   })
 
+  test('a command at level process that changes its keeper does not change the next one', async (t) => {
+    const runner = await inProcess(t, PROCESS)
+    await runner.box({ id: 'b1' })
+    const look = 'nice; cat /proc/self/oom_score_adj; ulimit -n'
+    const before = await runner.run('b1', look)
+    await runner.run('b1', 'renice 5 $PPID; echo 500 > /proc/$PPID/oom_score_adj')
+    assert.equal((await runner.run('b1', look)).stdout, before.stdout)
+  })
+
+  test('a command at level process that empties the keeper’s notes was started all the same', async (t) => {
+    const runner = await inProcess(t, PROCESS)
+    await runner.box({ id: 'b1' })
+    for (const shell of [': > /proc/$PPID/fd/2; echo gone; exit 5', ': > /proc/$PPID/fd/2; exit 5']) {
+      const { exit } = (await runner.run('b1', shell)).exec
+      assert.notEqual(exit?.started, false)
+      assert.notEqual(exit?.cause, 'spawn_failed')
+    }
+  })
+
   test('a command at level process gets exactly its words and its environment', async (t) => {
     const runner = await inProcess(t, PROCESS)
     await runner.box({ id: 'b1' })
