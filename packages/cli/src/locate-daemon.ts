@@ -1,7 +1,7 @@
 /** Finds the daemon that `daemon.json` in the state folder names, if it answers. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Fault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import { DaemonClient } from './daemon-client.ts'
 import type { JournalClient } from './journal-client.ts'
 import { version } from './version.ts'
@@ -96,8 +96,13 @@ export async function findViewer(
 
 export function readToken(file: string): string {
   try {
-    return readFileSync(file, 'utf8').split(/\s/)[0] ?? ''
+    const [token = ''] = readFileSync(file, 'utf8').split(/\s/)
+    if (/^[\x21-\x7e]*$/.test(token)) return token // anything else cannot be sent in a header
+    throw new Fault('unauthorized', {
+      error: `the daemon's token file ${file} is damaged; remove it and restart the daemon`,
+    })
   } catch (cause) {
+    if (isFault(cause)) throw cause
     throw new Fault('unauthorized', { error: `the daemon's token file ${file} cannot be read`, cause })
   }
 }

@@ -5,6 +5,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeCause, Fault, faultFrom, isFaultReport } from '@breakfall/faults'
@@ -68,7 +69,9 @@ export class OwnDaemon {
       sleep(STOP_MS_MAX, undefined, { signal: waiting.signal, ref: false }).catch(() => undefined /* it ended first */),
     ])
     waiting.abort()
+    // It may serve another run for as long as that takes: that is no reason for this one to stay.
     child.unref()
+    for (const pipe of [child.stdin, child.stdout, child.stderr]) (pipe as Socket | null)?.unref()
   }
 
   /** Ends it now, whatever it does. Its state is on disk. */

@@ -58,10 +58,13 @@ export async function up(context: Context): Promise<number> {
     out.line(`token   ${daemon.tokenFile}`)
     out.line(out.style('dim', 'stop with Ctrl-C; turns go on at the next start'))
   }
-  if (isOwned)
-    await Promise.race([asked, untilIdle(new DaemonClient({ url: daemon.url, token: readToken(daemon.tokenFile) }))])
-  else await asked
-  await daemon.close({ stopRunner: isOwned })
+  try {
+    if (isOwned)
+      await Promise.race([asked, untilIdle(new DaemonClient({ url: daemon.url, token: readToken(daemon.tokenFile) }))])
+    else await asked
+  } finally {
+    await daemon.close({ stopRunner: isOwned })
+  }
   return EXIT_CODES.finished
 }
 

@@ -21,7 +21,15 @@ export function loadTokens(file: string): readonly TokenGrant[] {
       })
     }
     const grants = parseTokens(readFileSync(fd, 'utf8'))
-    if (grants.length === 0) throw new Fault('invalid_request', { error: `the token file ${file} has no token in it` })
+    if (grants.length === 0)
+      throw new Fault('invalid_request', {
+        error: `the token file ${file} has no token in it; remove it, and a new one is made`,
+      })
+    // Nobody could send it in a header, and what a damaged file holds is no secret worth keeping.
+    if (grants.some(({ token }) => !/^[\x21-\x7e]+$/.test(token)))
+      throw new Fault('invalid_request', {
+        error: `the token file ${file} is damaged: a token is of printable ASCII characters; remove it, and a new one is made`,
+      })
     return grants
   } finally {
     closeSync(fd)
