@@ -1,35 +1,13 @@
 /** The runner from outside: refusals that name what is wrong, and boxes that try to get at the host through their workspace. */
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, test, type TestContext } from 'node:test'
-import { assertProblem, BOXES, type Json, WireRunner } from './wire-runner.ts'
+import { test } from 'node:test'
+import { sharedRunner } from './wire-runner-fixture.ts'
+import { assertProblem, BOXES, type Json } from './wire-runner.ts'
 
 const LIMIT = { timeout: 15_000 }
-const home = mkdtempSync(join(tmpdir(), 'breakfall-wire-host-'))
-const allowed = folder('allowed')
-let runner: WireRunner
-let box: string
-let place: string
-before(async () => {
-  runner = await WireRunner.start({ flags: ['--allow-isolation', 'process', '--allow-workspace', allowed] })
-  box = await runner.box()
-  place = `${BOXES}/${box}`
-})
-after(async () => {
-  await runner[Symbol.asyncDispose]()
-  rmSync(home, { recursive: true })
-})
-function folder(name: string): string {
-  mkdirSync(join(home, name), { recursive: true })
-  return join(home, name)
-}
-function needsSandbox(t: TestContext): boolean {
-  if (runner.level === 'bwrap') return true
-  t.skip('bwrap does not work on this machine')
-  return false
-}
+const { runner, box, place, folder, needsSandbox } = await sharedRunner()
 const refused = (answer: Json, what: string): void => {
   assert.ok(answer.status >= 400 && answer.status < 500, `${what}: ${answer.status} ${answer.text}`)
 }

@@ -1,41 +1,17 @@
 /** What a box can and cannot reach, tried from inside it, over raw HTTP. */
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, test, type TestContext } from 'node:test'
+import { test } from 'node:test'
+import { sharedRunner } from './wire-runner-fixture.ts'
 import { assertProblem, BOXES, WireRunner } from './wire-runner.ts'
 
 const LIMIT = { timeout: 30_000 }
-/** A folder of the tests' own, outside every runner's. */
-const home = mkdtempSync(join(tmpdir(), 'breakfall-wire-host-'))
-const allowed = folder('allowed')
-let runner: WireRunner
-
-before(async () => {
-  runner = await WireRunner.start({
-    flags: ['--allow-isolation', 'process', '--allow-workspace', allowed],
-    env: { SECRET_OF_THE_RUNNER: 'swordfish', AWS_SECRET_ACCESS_KEY: 'swordfish', MODEL_API_KEY: 'swordfish' },
-  })
+const { runner, home, allowed, folder, needsSandbox } = await sharedRunner({
+  env: { SECRET_OF_THE_RUNNER: 'swordfish', AWS_SECRET_ACCESS_KEY: 'swordfish', MODEL_API_KEY: 'swordfish' },
 })
-after(async () => {
-  await runner[Symbol.asyncDispose]()
-  rmSync(home, { recursive: true })
-})
-
-function folder(name: string): string {
-  mkdirSync(join(home, name), { recursive: true })
-  return join(home, name)
-}
-
-/** At level process nothing is walled off, and the record says so. */
-function needsSandbox(t: TestContext): boolean {
-  if (runner.level === 'bwrap') return true
-  t.skip('bwrap does not work on this machine')
-  return false
-}
 
 test('a box cannot read the machine’s secrets, the runner’s state, its token or other boxes', LIMIT, async (t) => {
   if (!needsSandbox(t)) return

@@ -345,3 +345,26 @@ function blockOf(text: string): Block | undefined {
   if (data === undefined) return undefined
   return { id: fields.get('id') ?? null, event: fields.get('event') ?? null, data: JSON.parse(data) }
 }
+
+/** Seq from 1 without holes, ids and event names as in the data, offsets that fit, text that is text, one exit, last. */
+export function assertWellFormed(blocks: readonly Block[]): void {
+  const offsets: Record<string, number> = { stdout: 0, stderr: 0 }
+  for (const [i, { id, event, data }] of blocks.entries()) {
+    assert.equal(data.seq, i + 1)
+    assert.equal(id, String(i + 1))
+    assert.equal(event, data.type)
+    assert.equal(event === 'start', i === 0)
+    assert.equal(event === 'exit', i === blocks.length - 1)
+    if (event !== 'stdout' && event !== 'stderr') continue
+    assert.equal(data.offset, offsets[event])
+    assert.notEqual(data.data === undefined, data.dataBase64 === undefined)
+    if (data.data !== undefined) assert.ok(!data.data.includes('\uFFFD'))
+    const bytes = data.data === undefined ? Buffer.from(data.dataBase64, 'base64') : Buffer.from(data.data)
+    assert.ok(bytes.length > 0)
+    if (data.dataBase64 !== undefined)
+      assert.ok(bytes.toString().includes('\uFFFD'), 'base64 only where text will not do')
+    offsets[event] = (offsets[event] ?? 0) + bytes.length
+  }
+  assert.equal(blocks.at(-1)?.data.stdoutBytes, offsets['stdout'])
+  assert.equal(blocks.at(-1)?.data.stderrBytes, offsets['stderr'])
+}
