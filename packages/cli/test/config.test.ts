@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -127,4 +128,24 @@ test('the profiles that a config may name are those that the model client knows'
   const { PROFILES } = await import('@breakfall/model')
   const { MODEL_PROFILES } = await import('../src/config/schema.ts')
   assert.deepEqual([...MODEL_PROFILES].sort(), Object.keys(PROFILES).sort())
+})
+
+test('a clone cannot make us read without end: a device, a pipe, a folder and a huge file are refused', () => {
+  const cloned = join(home, 'cloned')
+  const file = join(cloned, 'breakfall.toml')
+  const makers: readonly [() => void, string][] = [
+    [() => symlinkSync('/dev/zero', file), 'is not a file'],
+    [() => void execFileSync('mkfifo', [file]), 'is not a file'],
+    [() => mkdirSync(file), 'is not a file'],
+    [() => writeFileSync(file, `#${'x'.repeat(1024 * 1024)}`), 'is longer than 1 MiB'],
+  ]
+  for (const [make, why] of makers) {
+    mkdirSync(cloned)
+    make()
+    assert.throws(
+      () => loadConfig({ env: { XDG_CONFIG_HOME: '/nowhere' }, folder: cloned }),
+      (error) => isFault(error) && error.error === `the config file ${file} ${why}`,
+    )
+    rmSync(cloned, { recursive: true })
+  }
 })

@@ -5,12 +5,12 @@
  * I1  A folder's file comes with a clone: it cannot name a command, a URL or a key.
  * I2  A wrong key or value stops with its place; nothing is guessed or skipped.
  */
-import { readFileSync } from 'node:fs'
 import { Fault, type FieldError, isFault } from '@breakfall/faults'
 import { didYouMean, parseRequest } from '@breakfall/wire'
 import { parse as parseToml, TomlError } from 'smol-toml'
 import { folderConfigFile, userConfigFile } from '../paths.ts'
 import { lineOfKey } from './lines.ts'
+import { readBounded } from './read-bounded.ts'
 import { type Config, configSchema, isHarmless, keysBeside, variables } from './schema.ts'
 
 export type Origin = string // 'flag --x', 'environment BREAKFALL_X', 'PATH:LINE'
@@ -55,17 +55,8 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
 // ---- details, in the order they are used above ----
 
 function readLayer(file: string, isFolder: boolean): { text: string; values: Record<string, unknown> } | undefined {
-  let text: string
-  try {
-    text = readFileSync(file, 'utf8')
-  } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException
-    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
-    throw new Fault('invalid_request', {
-      error: `the config file ${file} cannot be read (${code ?? 'unknown error'})`,
-      cause,
-    })
-  }
+  const text = readBounded(file)
+  if (text === undefined) return undefined
   let values: Record<string, unknown>
   try {
     values = parseToml(text)
