@@ -143,6 +143,8 @@ for (const level of ['bwrap', 'process'] as const) {
         child.exec.exit?.diagnostics.some(({ id }) => id === 'oom_killed_child'),
         JSON.stringify(child.exec.exit),
       )
+      const next = await runner.run('small', 'exit 137')
+      assert.deepEqual([next.exec.exit?.cause, next.exec.exit?.diagnostics], ['exited', []]) // it is not told of the one before
       assert.equal((await other).stdout, 'fine\n')
     })
 
