@@ -177,13 +177,28 @@ test(
   LIMIT,
   async () => {
     await using place = new Place()
+    const server = createServer((_, res) => res.writeHead(404).end('{}'))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const { code, stderr } = await place.run(['run', 'x'], { OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` })
+    server.close()
+    assert.equal(code, 2)
+    assert.match(stderr, /does not list its models, so name one: --model NAME/)
+  },
+)
+
+test(
+  'a key that is refused when the models are asked for is told as that, not as a server without a list',
+  LIMIT,
+  async () => {
+    await using place = new Place()
     const door = await keyedDoor('http://127.0.0.1:9/v1', 'right')
     const { code, stderr } = await place.run(['run', 'x'], {
       OPENAI_BASE_URL: `${door.url}/v1`,
       OPENAI_API_KEY: 'wrong',
     })
-    assert.equal(code, 2)
-    assert.match(stderr, /does not list its models, so name one: --model NAME/)
+    assert.equal(code, 4)
+    assert.match(stderr, /could not be asked which models it has; set a valid key\.\n.*model_auth_failed: HTTP 401 /)
     door.close()
   },
 )

@@ -25,6 +25,8 @@ export type Explanation = {
     | "a provider's error"
     | 'known signatures'
     | 'an exit status'
+    | 'one of our exit codes'
+    | 'a turn without a fault'
     | 'an error code'
     | 'an HTTP status'
     | 'nothing known'
@@ -60,7 +62,11 @@ function fromCategory(text: string): Explanation | undefined {
 
 /** Exit codes end at 255, so 429 alone is still an HTTP status. */
 function fromBareNumber(text: string): Explanation | undefined {
-  return /^\d{1,3}$/.test(text) && Number(text) <= 255 ? exitExplained(text, Number(text), null) : undefined
+  const code = Number(text)
+  if (!/^\d{1,3}$/.test(text) || code > 255) return undefined
+  const explained = exitExplained(text, code, null)
+  const isOursAlone = OUR_EXITS.has(code) && explained.report.diagnostics.length === 0
+  return isOursAlone ? { ...explained, by: 'one of our exit codes' } : explained
 }
 
 function fromJson(text: string, boundary: Boundary): Explanation | undefined {

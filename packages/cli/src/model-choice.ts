@@ -36,7 +36,7 @@ export async function chooseModel(
   if (model?.baseUrl !== undefined) {
     const api = model.api ?? (/anthropic\.com/.test(model.baseUrl) ? 'anthropic-messages' : 'openai-chat')
     const apiKey = keyOf(model.apiKeyEnv, api, env)
-    const because = `configured (${loaded.origins.get('model.baseUrl') ?? 'config'})`
+    const because = loaded.origins.get('model.baseUrl') ?? 'configured'
     return {
       baseUrl: model.baseUrl,
       ...(await named(model.baseUrl, apiKey)),

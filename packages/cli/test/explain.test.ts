@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { Fault, FAULT_CATEGORIES, FAULTS, friendly, toProblem } from '@breakfall/faults'
 import { explainCommand, linesOf } from '../src/commands/explain.ts'
 import { explain } from '../src/explain.ts'
+import type { Viewer } from '../src/journal-client.ts'
 import { Output } from '../src/output.ts'
 
 type Sample = { readonly id: string; readonly sample?: string; readonly line?: string; readonly text?: string }
@@ -126,7 +127,22 @@ test('our own exit codes say what we mean by them', () => {
     assert.match(report.error, meaning)
     assert.match(report.error, /Breakfall means/)
   }
+  assert.deepEqual(
+    linesOf(explain('3'), (_style, text) => text),
+    [explain('3').report.error],
+  ) // no category, no page
   assert.equal(explain('429').report.category, 'model_rate_limited')
+})
+
+test('of a turn without a fault that is all there is to say', async () => {
+  const id = '01a1e1cd-90df-7436-ab50-513eaace73a7'
+  const turn = { id, state: 'finished', fault: null, parked: null }
+  const lines: string[] = []
+  const out = Object.assign(new Output({ json: false }), { line: (text: string) => lines.push(text) })
+  const viewer = { turn: () => Promise.resolve(turn) } as unknown as Viewer
+  await explainCommand({ given: id, boundary: 'model', viewer: () => Promise.resolve(viewer) }, out)
+  assert.equal(lines.length, 1)
+  assert.match(lines[0] ?? '', /is finished; it has no fault to explain/)
 })
 
 test('a category is explained by its own sentence, alone or as we print it', () => {

@@ -89,3 +89,8 @@ test('files that a turn wrote are listed, those that it could not write are not'
 test('escape sequences in output cannot move the cursor, rename the window or hide text', () => {
   assert.equal(withoutControls('a\x1b[2J\x1b]0;evil\x07b\x1b[31mc\x08\x9bd\r\ne\tf'), 'abcd\ne\tf')
 })
+
+test('a cancel is told in one line', () => {
+  const { report } = new Fault('cancelled', { error: 'cancelled by request (why)', errorRaw: 'cancelled by user: why' })
+  assert.equal(words(new TurnView(), { type: 'turn-error', ...report }), 'cancelled by request (why)\n')
+})

@@ -101,6 +101,7 @@ function show(event: ProxyEvent, counts: Map<string, number>, out: Output): void
 function painted(injection: Injection, out: Output): string {
   const { kind, ...settings } = injection.fault
   const detail = Object.entries(settings)
+    .filter(([, value]) => value !== '') // left out
     .map(([key, value]) => `${key}=${String(value)}`)
     .join(' ')
   const after = injection.outcome === 'missed' ? 'no place for it' : `${injection.events} events`

@@ -27,6 +27,7 @@ export async function explainCommand(input: ExplainInput, out: Output): Promise<
 /** For people. Pure but for the look whether the category's page is there. */
 export function linesOf({ report, by }: Explanation, style: Output['style']): readonly string[] {
   const { category, error, errorRaw, phase } = report
+  if (by === 'a turn without a fault' || by === 'one of our exit codes') return [style('bold', error)]
   const lines = [
     style('bold', error),
     '',
@@ -34,7 +35,7 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
     `what next  ${NEXT_WORDS[report.next]}`,
   ]
   // Of an exit code it is said above what it means; a second code beside it would only confuse.
-  if (by !== 'an exit status')
+  if (by !== 'an exit status' && by !== 'nothing known')
     lines.push(`exit code  a breakfall command that fails so exits with ${exitCodeOf(report)}`)
   if (errorRaw !== error) lines.push(`raw        ${errorRaw.split('\n').slice(0, 6).join('\n           ')}`)
   for (const { id, rank, message, advice, evidence, count } of report.diagnostics) {
@@ -51,7 +52,7 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
 
 async function explanationFor({ given, boundary, viewer }: ExplainInput): Promise<Explanation> {
   if (given !== undefined && /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f-]{17}$/.test(given)) {
-    return { report: await reportOfTurn(await viewer(), given), by: 'a fault report' }
+    return explanationOfTurn(await turnOrLastOf(await viewer(), given))
   }
   const text = await textOf(given)
   // Somebody who pipes nothing in has been answered: nothing is known. Somebody who says nothing has to be told how.
@@ -66,12 +67,12 @@ async function explanationFor({ given, boundary, viewer }: ExplainInput): Promis
 const isLikePath = (given: string): boolean =>
   /^[^\s"'{}]*(?:\/|\.(?:log|txt|json|out|err))$|^\.{0,2}\/\S+$/.test(given)
 
-async function reportOfTurn(viewer: Viewer, id: string): Promise<FaultReport> {
-  const turn = await turnOrLastOf(viewer, id)
-  if (turn.fault !== null) return turn.fault as FaultReport
-  if (turn.parked !== null && isFaultCategory(turn.parked.category)) return new Fault(turn.parked.category).report
-  const error = `turn ${turn.id} is ${turn.state}; it has no fault to explain`
-  return new Fault('other', { error }).report
+function explanationOfTurn({ id, state, fault, parked }: Turn): Explanation {
+  if (fault !== null) return { report: fault as FaultReport, by: 'a fault report' }
+  if (parked !== null && isFaultCategory(parked.category))
+    return { report: new Fault(parked.category).report, by: 'a fault report' }
+  const error = `turn ${id} is ${state}; it has no fault to explain`
+  return { report: new Fault('other', { error }).report, by: 'a turn without a fault' }
 }
 
 /** A session's id stands for its last turn. */

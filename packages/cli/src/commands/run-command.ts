@@ -4,9 +4,10 @@ import { spawnSync } from 'node:child_process'
 import { Fault, type Policy } from '@breakfall/faults'
 import type { Session, SessionCreate } from '@breakfall/wire'
 import { type DaemonAddress, DaemonClient } from '../daemon-client.ts'
+import { firstModel } from '../first-model.ts'
 import { Interrupt } from '../interrupt.ts'
 import { findDaemon } from '../locate-daemon.ts'
-import { awayFault, chooseModel, listModels } from '../model-choice.ts'
+import { chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
 import { OwnDaemon } from '../own-daemon.ts'
 import type { Context } from '../program.ts'
 import { startRehearsal } from '../rehearsal.ts'
@@ -63,16 +64,9 @@ async function chosenRun(context: RunContext, words: readonly string[]): Promise
     if (!context.env['BREAKFALL_URL']) grantWorkspace(context.stateDir, process.cwd())
     return drive(context, options, daemon, prompt, () => daemonAgain(context, daemon))
   }
-  const choice = await chooseModel(context.loaded, context.env, listModels)
+  const choice = await chosen(context, goesOn)
   const serves = context.loaded.config.model?.serve !== undefined
   if (choice === undefined && !serves && !goesOn) return rehearseInstead(context, options)
-  if (choice?.isGuessed === true && !goesOn) {
-    const away = await awayFault(choice.baseUrl)
-    if (away !== undefined) throw away
-    throw new Fault('invalid_request', {
-      error: `the server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
-    })
-  }
   if (choice !== undefined && !goesOn) context.out.say(`model: ${choice.name} at ${choice.baseUrl} (${choice.because})`)
   const env = {
     ...context.env,
@@ -108,6 +102,17 @@ async function promptOf(words: readonly string[]): Promise<string | undefined> {
 }
 
 const PROMPT_BYTES_MAX = 4 * 1024 * 1024 // beyond what the daemon takes, which says its own limit
+
+/** Where nobody named the model and a first look found no list, the server is asked until it is known why. */
+async function chosen(context: RunContext, goesOn: boolean): Promise<ModelChoice | undefined> {
+  const choice = await chooseModel(context.loaded, context.env, listModels)
+  if (choice === undefined || !choice.isGuessed || goesOn) return choice
+  const name = await firstModel(choice)
+  if (name !== undefined) return { ...choice, name, isGuessed: false }
+  throw new Fault('invalid_request', {
+    error: `the server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
+  })
+}
 
 const MODEL_FLAGS = { model: '--model', baseUrl: '--base-url', api: '--api', profile: '--profile' } as const
 

@@ -16,6 +16,8 @@ export function systemdUnit(options: {
   ]
   return `# Save as ~/.config/systemd/user/breakfall.service, then:
 #   systemctl --user daemon-reload && systemctl --user enable --now breakfall
+# It does not see your shell's variables: the model goes into config.toml (breakfall config example), its key into the
+# file that EnvironmentFile names, as OPENAI_API_KEY=…, mode 0600.
 [Unit]
 Description=Breakfall, an agent runtime that does not drop runs
 After=network.target
@@ -23,6 +25,7 @@ After=network.target
 [Service]
 Type=exec
 ExecStart=${words.map(quoted).join(' ')}
+EnvironmentFile=-%h/.config/breakfall/env
 # A killed daemon goes on where it was; its runner and the commands in it are adopted, not ended.
 Restart=always
 RestartSec=1

@@ -73,6 +73,7 @@ export class TurnView {
         this.steps = event.steps
         return this.#midLine ? [{ kind: 'text', tone: 'plain', text: '\n' }] : []
       case 'turn-error':
+        if (event.category === 'cancelled') return [this.#line('warn', event.error)] // raw, it says the same again
         return [this.#line('bad', `✗ ${event.error}`), this.#line('dim', `  ${event.category}: ${event.errorRaw}`)]
     }
   }

@@ -1,0 +1,76 @@
+/**
+ * The first model that a named server lists, asked for as patiently as an answer is. A server that fails is told by its fault,
+ * and only one that answers and has no list is said to have none.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { classify, decide, Fault, isFault, POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults'
+
+type Server = { readonly baseUrl: string; readonly apiKey: string | undefined }
+
+/** undefined: it answers, but lists none. Throws the fault where it could not be asked. */
+export async function firstModel(server: Server, policy: RetryPolicy = PATIENCE): Promise<string | undefined> {
+  let waitedMs = 0
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await ask(server)
+    } catch (thrown) {
+      const fault = faultOf(thrown, server)
+      const situation = { attempt, failures: attempt, waitedMs, dice: Math.random(), canPark: false }
+      const decision = decide(fault.report, situation, policy, Date.now())
+      if (decision.action !== 'retry') throw told(fault, server)
+      waitedMs += decision.delayMs
+      await sleep(decision.delayMs)
+    }
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+const PATIENCE = { ...POLICY_DEFAULTS, attemptsMax: 3 }
+const ANSWER_MS = 5_000
+
+async function ask({ baseUrl, apiKey }: Server): Promise<string | undefined> {
+  const response = await fetch(`${baseUrl.replace(/\/$/, '')}/models`, {
+    signal: AbortSignal.timeout(ANSWER_MS),
+    headers: apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` },
+  })
+  const { ok, status, headers } = response
+  const body = await response.text()
+  if (NO_LIST.has(status)) return undefined
+  if (!ok)
+    throw classify(undefined, {
+      boundary: 'model',
+      phase: 'headers',
+      response: { status, headers, body: parsed(body) },
+    })
+  const list = parsed(body) as { data?: readonly { id?: unknown }[] } | null
+  const id = Array.isArray(list?.data) ? list.data.find((entry) => typeof entry?.id === 'string')?.id : undefined
+  return id as string | undefined
+}
+
+/** Not there, not so, not built: it serves no list. */
+const NO_LIST: ReadonlySet<number> = new Set([404, 405, 501])
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return text // a page, as of a proxy: kept as it is
+  }
+}
+
+function faultOf(thrown: unknown, { baseUrl }: Server): Fault {
+  if (isFault(thrown)) return thrown
+  if (thrown instanceof Error && thrown.name === 'TimeoutError')
+    return new Fault('model_stream_stalled', { errorRaw: `GET /models: no answer in ${ANSWER_MS} ms` })
+  return classify(thrown, { boundary: 'model', phase: 'headers', address: new URL(baseUrl).host })
+}
+
+/** What was raw about it stands in the line below it. */
+function told(fault: Fault, { baseUrl }: Server): Fault {
+  const advice = fault.category === 'model_auth_failed' ? 'set a valid key.' : LOOK
+  return fault.with({ error: `the server at ${baseUrl} could not be asked which models it has; ${advice}` })
+}
+
+const LOOK =
+  'look at it and at the base URL, or name the model: with --model NAME a turn waits for a server that is away.'
