@@ -73,7 +73,10 @@ class RunningGateway {
     this.#settings = settings
     this.#pool = new UpstreamPool(upstreams, now)
     this.watch = new Watch(now, () => this.#pool.health())
-    this.#metrics = new GatewayMetrics(this.#pool, () => this.#calls.size)
+    this.#metrics = new GatewayMetrics(
+      this.#pool,
+      () => [...this.#calls].filter(({ path }) => path !== '/metrics').length,
+    )
     this.#passThrough = new PassThrough({
       pool: this.#pool,
       policy,

@@ -331,6 +331,7 @@ test('metrics count requests, attempts, faults and heals', async (t) => {
   await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
   await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
   const text = await (await fetch(new URL('/metrics', gateway.url))).text()
+  assert.match(text, /^breakfall_gateway_requests_active 0$/m) // whoever asks for the metrics is not one of them
   for (const line of [
     'breakfall_gateway_requests_total{api="openai-chat",status="200"} 1',
     'breakfall_gateway_requests_total{api="openai-chat",status="400"} 1',
