@@ -17,7 +17,7 @@ const ledger = (rig: Rig): string => {
 }
 
 describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 }, () => {
-  test('with parking off ends in the turn-error of the seed, over the event stream and the WebSocket', async () => {
+  test('with parking off ends in a turn-error of its category, over the event stream and the WebSocket', async () => {
     const port = await freePort()
     await using rig = await Rig.start({ up: false })
     rig.config(`[remote_runner]\nendpoint = "http://127.0.0.1:${port}"\n`)

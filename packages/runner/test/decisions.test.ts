@@ -140,7 +140,7 @@ test('the states of a box: pinned', () => {
   assert.equal(mayFollow('running', 'removing'), false)
 })
 
-test('a command in any state but running is 409: box_stopped where stopped, else box_invalid_state (seed)', () => {
+test('a command in any state but running is 409: box_stopped where stopped, else box_invalid_state', () => {
   for (const state of BOX_STATES.filter((name) => name !== 'running')) {
     assert.throws(() => requireRunning('b1', state), {
       category: state === 'stopped' ? 'box_stopped' : 'box_invalid_state',

@@ -102,7 +102,7 @@ describe('the signatures', () => {
     })
   }
 
-  it('name the three of the seed, the errno with its meaning on both systems', () => {
+  it('name a Metal time-out, a ring errno and a ring abort, the errno with its meaning on both systems', () => {
     const found = diagnose(
       [
         'libc++abi: terminating due to uncaught exception of type std::runtime_error: [METAL] Command buffer execution failed: Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)',

@@ -18,7 +18,7 @@ const HELLO = { id: 'c1', tool: 'bash', arguments: { command: 'echo HELLO' } }
 const script = inOrder({ calls: [HELLO] }, { text: 'done' })
 const prompt = 'Use the Bash tool to run: echo HELLO'
 
-test('an unbound runner with parking off ends in the turn-error of the seed, over SSE and WebSocket', async (t) => {
+test('an unbound runner with parking off ends in a turn-error of its category, over SSE and WebSocket', async (t) => {
   const port = await unboundPort()
   const { api, daemon } = await rig(t, script, { runner: { url: `http://127.0.0.1:${port}` } })
   const session = await api.session({ policy: { park: 'never', backoffMs: 1 } })
