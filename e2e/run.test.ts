@@ -198,7 +198,10 @@ test(
       OPENAI_API_KEY: 'wrong',
     })
     assert.equal(code, 4)
-    assert.match(stderr, /could not be asked which models it has; set a valid key\.\n.*model_auth_failed: HTTP 401 /)
+    assert.match(
+      stderr,
+      /refused the key when it was asked which models it has; set a valid one\.\n.*model_auth_failed: HTTP 401 /,
+    )
     door.close()
   },
 )

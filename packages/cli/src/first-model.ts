@@ -17,7 +17,7 @@ export async function firstModel(server: Server, policy: RetryPolicy = PATIENCE)
       const fault = faultOf(thrown, server)
       const situation = { attempt, failures: attempt, waitedMs, dice: Math.random(), canPark: false }
       const decision = decide(fault.report, situation, policy, Date.now())
-      if (decision.action !== 'retry') throw told(fault, server)
+      if (decision.action !== 'retry') throw told(fault.with({ stopped: decision.because }), server)
       waitedMs += decision.delayMs
       await sleep(decision.delayMs)
     }
@@ -63,14 +63,13 @@ function faultOf(thrown: unknown, { baseUrl }: Server): Fault {
   if (isFault(thrown)) return thrown
   if (thrown instanceof Error && thrown.name === 'TimeoutError')
     return new Fault('model_stream_stalled', { errorRaw: `GET /models: no answer in ${ANSWER_MS} ms` })
-  return classify(thrown, { boundary: 'model', phase: 'headers', address: new URL(baseUrl).host })
+  return classify(thrown, { boundary: 'model', phase: 'headers', address: baseUrl })
 }
 
-/** What was raw about it stands in the line below it. */
-function told(fault: Fault, { baseUrl }: Server): Fault {
-  const advice = fault.category === 'model_auth_failed' ? 'set a valid key.' : LOOK
-  return fault.with({ error: `the server at ${baseUrl} could not be asked which models it has; ${advice}` })
-}
-
-const LOOK =
-  'look at it and at the base URL, or name the model: with --model NAME a turn waits for a server that is away.'
+/** No turn has begun, so none goes on with a new key. */
+const told = (fault: Fault, { baseUrl }: Server): Fault =>
+  fault.category === 'model_auth_failed'
+    ? fault.with({
+        error: `the server at ${baseUrl} refused the key when it was asked which models it has; set a valid one.`,
+      })
+    : fault

@@ -43,7 +43,7 @@ test('a refused key is a refused key, after one request', async () => {
   await against(answer, (baseUrl) =>
     assert.rejects(firstModel({ baseUrl, apiKey: 'wrong' }, policy), {
       category: 'model_auth_failed',
-      error: /valid key/,
+      error: /refused the key/,
     }),
   )
   assert.equal(asked, 1)
