@@ -35,3 +35,10 @@ test('a damaged token file is named, and nothing is left running', LIMIT, async 
     assert.deepEqual(desk.place.leftovers(), [])
   }
 })
+
+test('runs that start at the same moment all do their work', LIMIT, async () => {
+  await using desk = await Desk.start()
+  desk.model.script('any', Array(8).fill(say('done')))
+  const runs = await Promise.all(Array.from({ length: 4 }, () => whole(desk.begin())))
+  for (const run of runs) endedWith(checked(run), 0, 'finished')
+})

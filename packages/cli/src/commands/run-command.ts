@@ -1,7 +1,8 @@
 /** The wiring of `breakfall run`: which model, which daemon, which session. The turn itself is followed in `run.ts`. */
 import { isUtf8 } from 'node:buffer'
 import { spawnSync } from 'node:child_process'
-import { Fault, type Policy } from '@breakfall/faults'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Fault, isFault, type Policy } from '@breakfall/faults'
 import type { Session, SessionCreate } from '@breakfall/wire'
 import { type DaemonAddress, DaemonClient } from '../daemon-client.ts'
 import { firstModel } from '../first-model.ts'
@@ -54,16 +55,7 @@ async function chosenRun(context: RunContext, words: readonly string[]): Promise
       ),
     )
   const daemon = await findDaemon(context.stateDir, context.env)
-  if (daemon !== undefined) {
-    const server = (['baseUrl', 'api', 'profile'] as const).find((key) => context.options[key] !== undefined)
-    if (server !== undefined)
-      throw new Fault('invalid_request', {
-        error: `the daemon at ${daemon.url} has a model server of its own, which ${MODEL_FLAGS[server]} cannot change; leave it out, or use another --state-dir`,
-      })
-    context.out.say(`using the daemon at ${daemon.url}`)
-    if (!context.env['BREAKFALL_URL']) grantWorkspace(context.stateDir, process.cwd())
-    return drive(context, options, daemon, prompt, () => daemonAgain(context, daemon))
-  }
+  if (daemon !== undefined) return driveTheirs(context, options, daemon, prompt)
   const choice = await chosen(context, goesOn)
   const serves = context.loaded.config.model?.serve !== undefined
   if (choice === undefined && !serves && !goesOn) return rehearseInstead(context, options)
@@ -72,14 +64,44 @@ async function chosenRun(context: RunContext, words: readonly string[]): Promise
     ...context.env,
     ...(choice === undefined ? {} : modelVariables(choice)),
   }
-  return withOwnDaemon(
-    context,
-    { args: ownArguments(context, options, process.cwd()), env, cwd: process.cwd() },
-    (own, client) => {
-      grantWorkspace(context.stateDir, process.cwd()) // for the daemon that takes this session up if it parks
-      return drive(context, options, client, prompt, () => own.address())
-    },
-  )
+  for (let looks = 1; ; looks++) {
+    try {
+      return await withOwnDaemon(
+        context,
+        { args: ownArguments(context, options, process.cwd()), env, cwd: process.cwd() },
+        (own, client) => {
+          grantWorkspace(context.stateDir, process.cwd()) // for the daemon that takes this session up if it parks
+          return drive(context, options, client, prompt, () => own.address())
+        },
+      )
+    } catch (error) {
+      // Another run was faster: its daemon has the state folder, and answers soon.
+      if (!isFault(error) || error.category !== 'lease_lost' || looks >= LOOKS_MAX) throw error
+      const theirs = await findDaemon(context.stateDir, context.env)
+      if (theirs !== undefined) return driveTheirs(context, options, theirs, prompt)
+      await sleep(LOOK_EVERY_MS)
+      context.interrupt.throwIfAsked()
+    }
+  }
+}
+
+const LOOKS_MAX = 20
+const LOOK_EVERY_MS = 250
+
+async function driveTheirs(
+  context: RunContext,
+  options: RunOptions,
+  daemon: DaemonClient,
+  prompt: string | undefined,
+): Promise<number> {
+  const server = (['baseUrl', 'api', 'profile'] as const).find((key) => context.options[key] !== undefined)
+  if (server !== undefined)
+    throw new Fault('invalid_request', {
+      error: `the daemon at ${daemon.url} has a model server of its own, which ${MODEL_FLAGS[server]} cannot change; leave it out, or use another --state-dir`,
+    })
+  context.out.say(`using the daemon at ${daemon.url}`)
+  if (!context.env['BREAKFALL_URL']) grantWorkspace(context.stateDir, process.cwd())
+  return drive(context, options, daemon, prompt, () => daemonAgain(context, daemon))
 }
 
 /** The words, or what is piped in where `-` stands for them. */
