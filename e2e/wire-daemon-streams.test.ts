@@ -47,6 +47,7 @@ describe('server-sent events', LIMIT, () => {
       await rig.events(id, `?after=${encodeURIComponent(cursor)}`),
       await rig.events(id, '', { 'last-event-id': '2' }),
       await rig.events(id, '', { 'last-event-id': cursor }),
+      await rig.events(id, '?after=0', { 'last-event-id': cursor }), // as an EventSource comes back
     ]) {
       await stream.type('turn-end')
       assert.deepEqual(stream.frames, whole.frames.slice(2))

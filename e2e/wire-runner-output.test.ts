@@ -35,9 +35,17 @@ test('a reader may come back after any event, by after or Last-Event-ID, and get
       await runner.events(`${place}/execs/resume/events`, { 'last-event-id': String(seq) }),
       live.slice(seq),
     )
+    // An EventSource that comes back asks for its first address again, and says in the header how far it is.
+    assert.deepEqual(
+      await runner.events(`${place}/execs/resume/events?after=1`, { 'last-event-id': String(seq) }),
+      live.slice(seq),
+    )
   }
-  for (const after of ['x', '-1', '1.5'])
+  for (const after of ['x', '-1', '1.5', '', String(live.length + 1), '9'.repeat(30), '1&after=2']) {
     assertProblem(await runner.get(`${place}/execs/resume/events?after=${after}`), 400, 'invalid_request')
+    const headers = { 'last-event-id': after }
+    assertProblem(await runner.get(`${place}/execs/resume/events?after=0`, { headers }), 400, 'invalid_request')
+  }
 })
 
 test('a reader that is cut off again and again while the exec runs holds every byte once', LIMIT, async () => {

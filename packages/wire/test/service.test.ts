@@ -73,7 +73,9 @@ const service = createService<string>({
     if (token !== 'right') throw new Fault('unauthorized')
     return token
   },
+  onFault: (fault) => onFault(fault.category),
 })
+let onFault: (category: string) => void = () => {}
 let url = ''
 before(async () => {
   ;({ url } = await service.listen(0))
@@ -112,6 +114,8 @@ test('an unknown path is 404, a wrong method 405 that names the right ones, an u
   assert.equal((await problem(wrong))['category'], 'method_not_allowed')
   const query = await problem(await call('/stream?afterr=3'))
   assert.deepEqual(query['errors'], [{ field: 'afterr', expected: 'no query parameter of that name', got: '3' }])
+  const twice = await problem(await call('/stream?after=3&after=4'))
+  assert.deepEqual(twice['errors'], [{ field: 'after', expected: 'one value', got: '3, 4' }])
 })
 
 test('a bad field is a 400 that names the field, what was expected and what came', async () => {
@@ -155,20 +159,34 @@ test('an unexpected error is a 500 of category other, redacted', async () => {
   assert.ok(!JSON.stringify(json).includes('secretsecret'))
 })
 
-test('a foreign Host or Origin is refused before the token is looked at', async () => {
+/** A request as it stands, and the whole answer. */
+async function raw(head: string, target = '/open'): Promise<string> {
   const { hostname, port } = new URL(url)
-  const raw = async (head: string): Promise<string> => {
-    const socket = connect(Number(port), hostname)
-    socket.end(`GET /open HTTP/1.1\r\n${head}\r\nConnection: close\r\n\r\n`)
-    let text = ''
-    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
-    await once(socket, 'close')
-    return text
-  }
+  const socket = connect(Number(port), hostname)
+  socket.end(`GET ${target} HTTP/1.1\r\n${head}\r\nConnection: close\r\n\r\n`)
+  let text = ''
+  socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+  await once(socket, 'close')
+  return text
+}
+
+test('a foreign Host or Origin is refused before the token is looked at', async () => {
+  const { port } = new URL(url)
   assert.match(await raw(`Host: evil.example:${port}`), /^HTTP\/1.1 403 /)
   assert.match(await raw(`Host: 127.0.0.1:${port}\r\nOrigin: http://evil.example`), /^HTTP\/1.1 403 /)
   assert.match(await raw(`Host: 127.0.0.1:${port}\r\nOrigin: http://127.0.0.1:${port}`), /^HTTP\/1.1 200 /)
   assert.match(await raw('Host: localhost'), /^HTTP\/1.1 200 /)
+  assert.match(await raw('Host: localhost', `http://localhost:${port}/open`), /^HTTP\/1.1 200 /)
+  assert.match(await raw('Host: localhost', 'http://evil.example/open'), /^HTTP\/1.1 403 /)
+})
+
+test('no Host, two of them, or an odd Expect are answered like anything else: with an id, refusals as problem documents', async () => {
+  for (const head of ['X: none', 'Host: localhost\r\nHost: evil.example']) {
+    const text = await raw(head)
+    assert.match(text, /^HTTP\/1.1 403 [^]*x-request-id: /)
+    assert.match(text, /"category":"forbidden"/)
+  }
+  assert.match(await raw('Host: localhost\r\nExpect: the unexpected'), /^HTTP\/1.1 200 [^]*x-request-id: /)
 })
 
 test('what is not HTTP gets a problem document and the service goes on', async () => {
@@ -185,6 +203,24 @@ test('what is not HTTP gets a problem document and the service goes on', async (
 test('the rest of a path is one parameter, decoded; a broken escape is 400', async () => {
   assert.deepEqual(await (await call('/files/a/b%20c')).json(), { path: 'a/b c' })
   assert.equal((await call('/files/%ff%')).status, 400)
+})
+
+test('a path means what was written: dots do not lead to another route', async () => {
+  const head = 'Host: localhost\r\nAuthorization: Bearer right'
+  for (const dots of ['..', '%2e%2e', '.%2E'])
+    assert.match(await raw(head, `/files/a/${dots}/${dots}/open`), /^HTTP\/1.1 200 [^]*"path":"a\/\.\.\/\.\.\/open"/)
+})
+
+test('a client that goes away in the middle of its body is no failure of the service', async () => {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.write(
+    'POST /things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer right\r\nContent-Length: 9\r\n\r\n{',
+  )
+  const told = new Promise<string>((resolve) => (onFault = resolve))
+  await once(service.server, 'request')
+  socket.destroy()
+  assert.equal(await told, 'cancelled')
 })
 
 test('an event stream is readable and ends', async () => {

@@ -26,7 +26,8 @@ export function startOf(session: LiveSession, given: string | number | undefined
 }
 
 export async function streamEvents(call: Call, session: LiveSession, limits: DaemonLimits): Promise<void> {
-  const given = call.query.get('after') ?? headerOf(call, 'last-event-id')
+  // An EventSource that comes back asks for the same `after` again, and says in the header how far it is.
+  const given = headerOf(call, 'last-event-id') ?? call.query.get('after') ?? undefined
   const { after, reset } = startOf(session, given)
   const sse = new SseResponse(call.res, { heartbeatMs: limits.heartbeatMs })
   if (reset !== null) sse.send({ event: 'reset', data: JSON.stringify({ reason: reset }) })

@@ -69,6 +69,7 @@ test('files are read, written and edited by relative and absolute path, and mist
         call('c', 'bash', { command: 'cat notes/a.txt' }),
         call('m', 'read', { path: 'missing.txt' }),
         call('o', 'read', { path: '/etc/passwd' }),
+        call('d', 'read', { path: '../execs' }),
         call('b', 'bash', { command: 'ls', timeoutMs: -1 }),
         call('x', 'rm', { path: '/' }),
       ],
@@ -88,6 +89,7 @@ test('files are read, written and edited by relative and absolute path, and mist
   assert.equal(said('c'), 'ok: one\n$& 2\nthree')
   assert.match(said('m'), /^failed: there is no file/)
   assert.match(said('o'), /^failed: /)
+  assert.match(said('d'), /^failed: .*without ".."/, 'a path must not lead to another call of the runner')
   assert.match(said('b'), /^failed: .*timeoutMs must be an integer/)
   assert.match(said('x'), /^failed: there is no tool rm; the tools are bash, read, write, edit/)
 })

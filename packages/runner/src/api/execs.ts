@@ -76,10 +76,11 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
 
 const wantsEvents = (call: RunnerCall): boolean => (call.req.headers.accept ?? '').includes('text/event-stream')
 
-/** Where the caller is: `after`, or what its EventSource remembers. */
+/** Where the caller is. An EventSource that comes back asks for the same `after` again, and says in the header how far it is. */
 function afterOf(call: RunnerCall, exec: ExecView): number {
-  const text = call.query.get('after') ?? call.req.headers['last-event-id'] ?? '0'
-  const field = call.query.has('after') ? 'after' : 'last-event-id'
+  const remembered = call.req.headers['last-event-id']
+  const text = remembered ?? call.query.get('after') ?? '0'
+  const field = remembered === undefined ? 'after' : 'last-event-id'
   const head = exec.end?.lastSeq ?? exec.count
   const after = typeof text === 'string' && /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
   if (!(after <= head))

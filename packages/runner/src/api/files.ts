@@ -1,7 +1,7 @@
 /** Files of a workspace over HTTP. */
 import { closeSync, createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
-import { Fault } from '@breakfall/faults'
+import { classify, Fault, isFault } from '@breakfall/faults'
 import { invalidRequest } from '@breakfall/wire'
 import type { Answer } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
@@ -121,10 +121,14 @@ async function* bounded(call: RunnerCall): AsyncGenerator<Buffer> {
   const tooLarge = new Fault('payload_too_large', { facts: { limit: `at most ${max} bytes` } })
   if (Number(call.req.headers['content-length'] ?? 0) > max) throw tooLarge
   let bytes = 0
-  for await (const chunk of call.req as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > max) throw tooLarge
-    yield chunk
+  try {
+    for await (const chunk of call.req as AsyncIterable<Buffer>) {
+      bytes += chunk.length
+      if (bytes > max) throw tooLarge
+      yield chunk
+    }
+  } catch (cause) {
+    throw isFault(cause) ? cause : classify(cause, { boundary: 'client', signal: call.signal }) // its client is gone
   }
   if (!call.req.complete) throw new Fault('invalid_request', { error: 'the body ended early; nothing was written' })
 }

@@ -1,7 +1,7 @@
 /** One call to a runner: sent, answered and checked, or a Fault that says how far it got. */
 import { classify, Fault } from '@breakfall/faults'
 import { EPOCH_HEADER, RUNNER_HEADER } from '@breakfall/wire'
-import { Agent, type Dispatcher, request } from 'undici'
+import { Agent, type Dispatcher } from 'undici'
 import { pathOf, type RouteName, RUNNER_ROUTES } from '../routes.ts'
 
 export type HttpOptions = {
@@ -51,8 +51,10 @@ export class RunnerHttp {
   async send(name: RouteName, options: CallOptions): Promise<RunnerAnswer> {
     const { method } = RUNNER_ROUTES[name]
     try {
-      const { statusCode, headers, body } = await request(this.#urlOf(name, options), {
-        dispatcher: this.#agent,
+      const { origin, pathname } = new URL(this.#options.url)
+      const { statusCode, headers, body } = await this.#agent.request({
+        origin,
+        path: pathname.replace(/\/+$/, '') + this.#targetOf(name, options), // sent as it is: undici tidies up only URLs
         method: method.toUpperCase() as Dispatcher.HttpMethod,
         headers: this.#headersOf(name, options),
         body: options.json === undefined ? (options.bytes ?? null) : JSON.stringify(options.json),
@@ -102,7 +104,7 @@ export class RunnerHttp {
     const fault = classify(error, {
       boundary: 'runner',
       signal: options.signal,
-      address: new URL(this.#options.url).host,
+      address: URL.parse(this.#options.url)?.host ?? this.#options.url,
       boxId: options.params?.['id'],
       execId: options.params?.['execId'],
     })
@@ -117,14 +119,12 @@ export class RunnerHttp {
 
   // ---- details ----
 
-  #urlOf(name: RouteName, options: CallOptions): string {
+  #targetOf(name: RouteName, options: CallOptions): string {
     const query = new URLSearchParams()
     for (const [key, value] of Object.entries(options.query ?? {}))
       if (value !== undefined) query.set(key, String(value))
     const tail = query.size === 0 ? '' : `?${query.toString()}`
-    return (
-      this.#options.url.replace(/\/+$/, '') + pathOf(name, { prefix: this.#options.prefix, ...options.params }) + tail
-    )
+    return pathOf(name, { prefix: this.#options.prefix, ...options.params }) + tail
   }
 
   #headersOf(name: RouteName, options: CallOptions): Record<string, string> {

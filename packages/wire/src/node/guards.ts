@@ -5,10 +5,13 @@ import { Fault } from '@breakfall/faults'
 
 /** Refuses names that are not ours: DNS rebinding makes a foreign name point at 127.0.0.1. */
 export function checkHost(req: IncomingMessage, extra: readonly string[]): void {
-  const host = req.headers.host
-  if (host === undefined) throw new Fault('forbidden', { facts: { detail: 'no Host header' } })
-  if (!isOurs(nameOf(host), req, extra))
-    throw new Fault('forbidden', { facts: { detail: `Host ${host.slice(0, 100)}` } })
+  const hosts = req.headersDistinct['host'] ?? []
+  if (hosts.length !== 1)
+    throw new Fault('forbidden', { facts: { detail: hosts.length === 0 ? 'no Host header' : 'two Host headers' } })
+  const inTarget = /^https?:\/\/([^/?#]*)/i.exec(req.url ?? '')?.[1] // as it is sent to proxies; it counts before Host
+  for (const host of [...hosts, ...(inTarget === undefined ? [] : [inTarget])])
+    if (!isOurs(nameOf(host), req, extra))
+      throw new Fault('forbidden', { facts: { detail: `Host ${host.slice(0, 100)}` } })
 }
 
 /** Browsers send Origin with everything that could do harm; programs do not. */

@@ -72,11 +72,13 @@ export function createService<P>(options: ServiceOptions<P>): Service {
       requestTimeout: 0,
       headersTimeout: limits.headersMs,
       keepAliveTimeout: limits.idleMs,
+      requireHostHeader: false, // Node would answer by itself, without an id and a problem document
     },
     (req, res) => {
       void answer(req, res, options)
     },
   )
+  server.on('checkExpectation', (req, res) => void answer(req, res, options)) // one that we do not know may be ignored
   server.maxConnections = limits.connectionsMax
   server.on('connection', (socket) => {
     sockets.add(socket)
@@ -99,6 +101,9 @@ async function answer<P>(req: IncomingMessage, res: ServerResponse, options: Ser
   let route = 'none'
   res.setHeader(REQUEST_ID_HEADER, requestId) // I1
   res.on('error', () => gone.abort()) // a client that vanished while we wrote: the close below says the rest
+  req.once('close', () => {
+    if (!req.complete) gone.abort() // the rest of its body will not come
+  })
   res.once('close', () => {
     gone.abort()
     options.onAnswer?.({ method: req.method ?? '', route, status: res.statusCode, ms: performance.now() - from })
@@ -106,18 +111,18 @@ async function answer<P>(req: IncomingMessage, res: ServerResponse, options: Ser
   try {
     checkHost(req, options.hosts ?? []) // I2
     checkOrigin(req, options.hosts ?? [])
-    const url = parseUrl(req.url ?? '/')
-    const match = matchRoute(options.routes, req.method ?? 'GET', url.pathname)
+    const { path, query } = parseTarget(req.url ?? '/')
+    const match = matchRoute(options.routes, req.method ?? 'GET', path)
     const isOpen = match.route?.open === true
     const principal = isOpen ? (undefined as P) : options.authorize(req, match.params) // I2
-    const found = foundOrThrow(match, url)
+    const found = foundOrThrow(match, path, query)
     route = `${found.method.toUpperCase()} ${found.path}`
     const call: Call<P> = {
       req,
       res,
       method: req.method ?? 'GET',
       params: match.params,
-      query: url.searchParams,
+      query,
       requestId,
       signal: gone.signal,
       principal,
@@ -125,9 +130,10 @@ async function answer<P>(req: IncomingMessage, res: ServerResponse, options: Ser
     const result = await found.handle(call)
     if (result !== undefined && !res.headersSent) sendJson(res, result.status, result.json, result.headers)
   } catch (thrown) {
-    const fault = (isFault(thrown) ? thrown : classify(thrown, { boundary: options.boundary, requestId })).with({
-      requestId,
-    })
+    const signal = isBroken(thrown) ? gone.signal : undefined
+    const fault = (isFault(thrown) ? thrown : classify(thrown, { boundary: options.boundary, requestId, signal })).with(
+      { requestId },
+    )
     options.onFault?.(fault, { method: req.method ?? '', url: (req.url ?? '').split('?')[0] ?? '', requestId })
     if (res.headersSent) res.destroy(fault)
     else sendFault(res, fault)
@@ -136,33 +142,37 @@ async function answer<P>(req: IncomingMessage, res: ServerResponse, options: Ser
   }
 }
 
-function parseUrl(raw: string): URL {
-  try {
-    return new URL(raw, 'http://local')
-  } catch (cause) {
-    throw new Fault('invalid_request', { facts: { name: 'the request target cannot be read' }, cause })
-  }
+/** What reading from, or writing to, a client that has gone away ends in. */
+const isBroken = (thrown: unknown): boolean =>
+  ['ECONNRESET', 'EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes((thrown as NodeJS.ErrnoException | null)?.code ?? '')
+
+/**
+ * The path as it was written. Nothing is tidied up: to a URL parser `boxes/a/files/../../b` is `boxes/b`, so that whoever
+ * puts somebody's path into a URL would call another route than the one that confines it.
+ */
+function parseTarget(raw: string): { readonly path: string; readonly query: URLSearchParams } {
+  const target = raw.replace(/^https?:\/\/[^/?#]*/i, '')
+  const at = target.indexOf('?')
+  return at === -1
+    ? { path: target, query: new URLSearchParams() }
+    : { path: target.slice(0, at), query: new URLSearchParams(target.slice(at)) }
 }
 
-function foundOrThrow<P>(match: Match<P>, url: URL): Route<P> {
+function foundOrThrow<P>(match: Match<P>, path: string, query: URLSearchParams): Route<P> {
   if (match.route === undefined) {
     if (match.methods.length === 0)
-      throw new Fault('not_found', { facts: { name: 'route' }, errorRaw: `no route ${url.pathname.slice(0, 200)}` })
+      throw new Fault('not_found', { facts: { name: 'route' }, errorRaw: `no route ${path.slice(0, 200)}` })
     throw new Fault('method_not_allowed', { facts: { limit: match.methods.join(', ') } }).with({
       reason: match.methods.join(', '),
     })
   }
   const known = match.route.query ?? {}
-  const unknown = [...new Set(url.searchParams.keys())].filter((name) => !Object.hasOwn(known, name))
-  if (unknown.length > 0) {
-    throw invalidRequest(
-      unknown.map((name) => ({
-        field: name,
-        expected: 'no query parameter of that name',
-        got: url.searchParams.get(name) ?? '',
-      })),
-    )
-  }
+  const wrong = [...new Set(query.keys())].flatMap((field) => {
+    const got = query.getAll(field)
+    if (!Object.hasOwn(known, field)) return [{ field, expected: 'no query parameter of that name', got: got[0] ?? '' }]
+    return got.length > 1 ? [{ field, expected: 'one value', got: got.join(', ').slice(0, 100) }] : []
+  })
+  if (wrong.length > 0) throw invalidRequest(wrong)
   return match.route
 }
 
