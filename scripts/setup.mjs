@@ -58,9 +58,16 @@ export function goOnUnder(node, script) {
   process.exit(step(node, [fileURLToPath(script), ...process.argv.slice(2)]))
 }
 
-/** Environment in which `node` and the tools of the checkout are found first. */
+/**
+ * Environment in which `node` and the tools of the checkout are found first, and every Node keeps what it has compiled:
+ * a test file that imports the packages starts in half the time, and so does each process that a test starts.
+ */
 export function environment() {
-  return { ...process.env, PATH: join(modules, '.bin') + delimiter + (process.env.PATH ?? '') }
+  return {
+    NODE_COMPILE_CACHE: join(modules, '.cache', 'compile'),
+    ...process.env,
+    PATH: join(modules, '.bin') + delimiter + (process.env.PATH ?? ''),
+  }
 }
 
 /** Debian packages that make more tests possible. Only as root, only where apt is; otherwise the reason is returned. */

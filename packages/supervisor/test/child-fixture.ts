@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import path from 'node:path'
 import { isFault, type Fault } from '@breakfall/faults'
-import type { ChildState, Clock, Supervised } from '../src/index.ts'
+import { type ChildState, type Clock, type Supervised, systemClock } from '../src/index.ts'
 import { readProcess } from '../src/process-table.ts'
 
 export const program = (name: string): string => path.join(import.meta.dirname, 'programs', name)
@@ -78,6 +78,30 @@ export function handClock(): Clock & { readonly advance: (ms: number) => void; r
       for (const timer of Array.from(timers)) {
         if (timer.at <= now && timers.delete(timer)) timer.call()
       }
+    },
+  }
+}
+
+/** The system's clock, but timers of these lengths stand still until they are told. */
+export function clockInHand(...lengthsMs: readonly number[]): Clock & { readonly advance: (ms: number) => void } {
+  const hand = handClock()
+  const after: Clock['after'] = (ms, then) => (lengthsMs.includes(ms) ? hand : systemClock).after(ms, then)
+  return { ...systemClock, after, advance: hand.advance }
+}
+
+/** A clock on which time passes only in the pauses between two probes: so much in each, and none before the child is up. */
+export function clockOfProbes(everyMs: number, passesMs: number, up: Promise<unknown> = Promise.resolve()): Clock {
+  const clock = handClock()
+  return {
+    ...clock,
+    after: (ms, then) => {
+      if (ms !== everyMs) return clock.after(ms, then)
+      const waiting = new AbortController()
+      void up.then(() => {
+        clock.advance(passesMs)
+        if (!waiting.signal.aborted) then()
+      })
+      return () => waiting.abort()
     },
   }
 }

@@ -3,9 +3,16 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
 import { supervise, type SuperviseSpec } from '../src/index.ts'
-import { faultBy, handClock, program, QUICK, untilState } from './child-fixture.ts'
+import { clockOfProbes, faultBy, handClock, program, QUICK, untilState } from './child-fixture.ts'
 
 const LISTENER = 'require("node:net").createServer().listen(+process.argv[1], "127.0.0.1")'
+const EVERY_MS = 10
+
+/** The child says "up" when it listens; until then its start takes no time. */
+function fromUp(passesMs: number): Required<Pick<SuperviseSpec, 'clock' | 'onLine'>> {
+  const up = Promise.withResolvers<void>()
+  return { clock: clockOfProbes(EVERY_MS, passesMs, up.promise), onLine: () => up.resolve() }
+}
 
 async function foreignServer(status = 200): Promise<{ port: number; asked: () => number; close: () => void }> {
   let asked = 0
@@ -21,9 +28,10 @@ async function foreignServer(status = 200): Promise<{ port: number; asked: () =>
 describe('readiness', () => {
   it('is not given by another process that answers on the port', async () => {
     const other = await foreignServer()
-    const ready = { kind: 'http', url: `http://127.0.0.1:${other.port}/health`, everyMs: 10 } as const
+    const ready = { kind: 'http', url: `http://127.0.0.1:${other.port}/health`, everyMs: EVERY_MS } as const
     const limits = { ...QUICK, startMsMax: 300, failuresMax: 1 }
-    const child = supervise({ command: program('never-gets-ready.sh'), ready, stdin: 'ignore', limits })
+    const clock = clockOfProbes(EVERY_MS, 100)
+    const child = supervise({ command: program('never-gets-ready.sh'), ready, stdin: 'ignore', limits, clock })
     const fault = await faultBy(child.start())
     assert.equal(fault.category, 'process_hung')
     assert.match(fault.error, /did not become ready in time \(port \d+ is answered by another process\)/)
@@ -35,7 +43,7 @@ describe('readiness', () => {
     const other = await foreignServer()
     const { port } = other
     other.close()
-    const ready = { kind: 'tcp', port, everyMs: 10 } as const
+    const ready = { kind: 'tcp', port, everyMs: EVERY_MS } as const
     await using child = supervise({
       command: process.execPath,
       args: ['-e', LISTENER, `${port}`],
@@ -48,18 +56,15 @@ describe('readiness', () => {
 
   it('is not given by another process at the same port of another address', async () => {
     const other = await foreignServer()
-    const ready = { kind: 'http', url: `http://127.0.0.1:${other.port}/`, everyMs: 10 } as const
-    const limits = { ...QUICK, startMsMax: 1_000, failuresMax: 1 }
+    const ready = { kind: 'http', url: `http://127.0.0.1:${other.port}/`, everyMs: EVERY_MS } as const
+    const limits = { ...QUICK, startMsMax: 300, failuresMax: 1 }
     const listener =
       'require("node:http").createServer((_, r) => r.end()).listen(+process.argv[1], "::1", () => console.log("up"))'
-    let isUp = false
-    const onLine = (): void => {
-      isUp = true
-    }
     const args = ['-e', listener, `${other.port}`]
-    const child = supervise({ command: process.execPath, args, ready, stdin: 'ignore', limits, onLine })
+    // The start comes to its limit only after ours listens on ::1 with the same number.
+    const child = supervise({ command: process.execPath, args, ready, stdin: 'ignore', limits, ...fromUp(100) })
     const fault = await faultBy(child.start())
-    assert.ok(isUp, 'ours listens on ::1 with the same number')
+    assert.deepEqual(child.report?.stdoutTail, ['up'])
     assert.match(fault.error, /is answered by another process/)
     other.close()
   })
@@ -68,7 +73,7 @@ describe('readiness', () => {
     it(`is given by our process when it listens on ${address}`, async () => {
       const other = await foreignServer()
       other.close()
-      const ready = { kind: 'tcp', port: other.port, everyMs: 10 } as const
+      const ready = { kind: 'tcp', port: other.port, everyMs: EVERY_MS } as const
       const args = ['-e', `require("node:net").createServer().listen(${other.port}, "${address}")`]
       await using child = supervise({ command: process.execPath, args, ready, limits: QUICK })
       await child.start()
@@ -78,23 +83,24 @@ describe('readiness', () => {
 
   it('is waited for as long as our process answers that it is not ready yet, but not for another that does', async () => {
     const script =
-      'require("node:http").createServer((_, r) => r.writeHead(503).end()).listen(+process.argv[1], "127.0.0.1")'
+      'require("node:http").createServer((_, r) => r.writeHead(503).end()).listen(+process.argv[1], "127.0.0.1", () => console.log("up"))'
     const other = await foreignServer(503)
     const free = await foreignServer()
     free.close()
     const spec = (port: number): SuperviseSpec => ({
       command: process.execPath,
-      args: ['-e', port === other.port ? 'setInterval(() => {}, 1000)' : script, `${port}`],
-      ready: { kind: 'http', url: `http://127.0.0.1:${port}/`, everyMs: 10 },
-      limits: { ...QUICK, startMsMax: 1_000, startTotalMsMax: port === other.port ? 600_000 : 2_500, failuresMax: 1 },
+      args: ['-e', port === other.port ? 'console.log("up"); setInterval(() => {}, 1000)' : script, `${port}`],
+      ready: { kind: 'http', url: `http://127.0.0.1:${port}/`, everyMs: EVERY_MS },
+      limits: { ...QUICK, startMsMax: 1_000, startTotalMsMax: 5_000, failuresMax: 1 },
+      ...fromUp(250),
     })
     const waits = supervise(spec(free.port))
     const fault = await faultBy(waits.start())
-    assert.ok((waits.report?.uptimeMs ?? 0) >= 2_500, 'up to the total limit')
+    assert.ok((waits.report?.uptimeMs ?? 0) > 4_500, 'up to the total limit')
     assert.match(fault.error, /answers 503/)
     const pretends = supervise(spec(other.port))
     await faultBy(pretends.start())
-    assert.ok((pretends.report?.uptimeMs ?? 0) < 600_000)
+    assert.ok((pretends.report?.uptimeMs ?? 0) < 3_000, 'up to the limit of a start that shows nothing')
     other.close()
   })
 
@@ -103,8 +109,10 @@ describe('readiness', () => {
     await using child = supervise({
       command: program('loads-slowly.sh'),
       ready: { kind: 'line', pattern: /^ready$/ },
-      onLine: () => clock.jump(100_000),
-      stdin: 'ignore',
+      onLine: () => {
+        clock.jump(100_000)
+        void child.write('\n')
+      },
       limits: { startMsMax: 400, startTotalMsMax: 1_000 },
       clock,
     })
@@ -121,8 +129,8 @@ describe('readiness', () => {
       onLine: () => {
         lines += 1
         clock.advance(lines < 9 ? 300 : 0) // each line takes three quarters of the limit
+        void child.write('\n')
       },
-      stdin: 'ignore',
       limits: { startMsMax: 400 },
       clock,
     })
@@ -136,8 +144,10 @@ describe('readiness', () => {
     const child = supervise({
       command: program('loads-slowly.sh'),
       ready: { kind: 'line', pattern: /^never$/ },
-      onLine: () => clock.advance(300),
-      stdin: 'ignore',
+      onLine: () => {
+        clock.advance(300)
+        child.write('\n').catch(() => undefined) // it is being ended
+      },
       limits: { startMsMax: 400, startTotalMsMax: 1_000, failuresMax: 1 },
       clock,
     })
