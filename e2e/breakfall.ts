@@ -108,7 +108,8 @@ export class Place implements AsyncDisposable {
     }
   }
 
-  start(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string | Buffer): Running {
+  /** Standard input: none, the text given, or (null) a pipe that stays open. */
+  start(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string | Buffer | null): Running {
     const child = spawn(process.execPath, [this.#program, ...args], {
       cwd: this.folder,
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
@@ -116,7 +117,7 @@ export class Place implements AsyncDisposable {
     }) as ChildProcessByStdio<Writable | null, Readable, Readable>
     this.#running.push(child)
     child.stdin?.on('error', () => undefined) // it need not read all of it
-    child.stdin?.end(input)
+    if (input !== null) child.stdin?.end(input)
     const lines: string[] = []
     const waiting: {
       fits: (line: Record<string, unknown>) => boolean

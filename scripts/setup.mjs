@@ -93,18 +93,27 @@ export function become(node, args, cwd) {
     process.chdir(cwd)
     process.execve(node, [node, ...args], environment())
   }
-  const child = spawn(node, args, { stdio: 'inherit', cwd, env: environment() })
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-    // A terminal's Ctrl-C reaches the child by itself, and twice would mean "at once"; what is sent to us alone is passed on.
-    process.on(signal, () => (signal === 'SIGINT' && hasTerminal()) || child.kill(signal))
+  let child
+  let passedOn
+  const start = (more = {}) => {
+    child = spawn(node, args, { stdio: 'inherit', cwd, env: { ...environment(), ...more } })
+    child.on('error', (error) => {
+      say(`could not run ${node}: ${error.message}`)
+      process.exitCode = 1
+    })
+    child.on('exit', (code, signal) => {
+      // The program has last words for a signal. One that was ended by it was not up yet: it is told at its start.
+      if (signal !== null && signal === passedOn) start({ BREAKFALL_SIGNAL: signal })
+      else process.exitCode = code ?? 128 + (SIGNAL_NUMBERS[signal] ?? 0)
+    })
   }
-  child.on('error', (error) => {
-    say(`could not run ${node}: ${error.message}`)
-    process.exitCode = 1
-  })
-  child.on('exit', (code, signal) => {
-    process.exitCode = code ?? 128 + (SIGNAL_NUMBERS[signal] ?? 0)
-  })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => {
+      // A terminal's Ctrl-C reaches the child by itself, and twice would mean "at once"; what is sent to us alone is passed on.
+      if (signal !== 'SIGINT' || !hasTerminal()) child.kill((passedOn = signal))
+    })
+  }
+  start()
 }
 
 const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGKILL: 9, SIGTERM: 15 }

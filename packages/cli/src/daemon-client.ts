@@ -4,7 +4,7 @@
  */
 import { randomUUIDv7 } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { classify, decide, type Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
+import { classify, type Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
 import {
   type Session,
   type SessionCreate,
@@ -13,12 +13,15 @@ import {
   type SseFrame,
   type Turn,
 } from '@breakfall/wire'
+import { nextDelayMs, patiently } from './patience.ts'
 
 export type DaemonAddress = {
   readonly url: string
   readonly token: string
   /** Where the token came from, for whoever has to mend it. */
   readonly tokenFrom?: string | undefined
+  /** It belongs to a run, and ends when nobody needs it any more. */
+  readonly untilIdle?: boolean | undefined
 }
 
 export type Receipt = { readonly turnId: string; readonly seq: number }
@@ -26,15 +29,19 @@ export type Receipt = { readonly turnId: string; readonly seq: number }
 export type EventsOptions = {
   readonly after?: string | number | undefined
   readonly signal?: AbortSignal | undefined
-  /** Asked before each new try: where the daemon is now. May start one. */
-  readonly recover?: ((fault: Fault) => Promise<DaemonAddress>) | undefined
 }
+
+/** Asked before each new try: where the daemon is now. May start one. */
+export type Recover = (fault: Fault) => Promise<DaemonAddress>
 
 export class DaemonClient {
   #address: DaemonAddress
+  readonly #recover: Recover | undefined
 
-  constructor(address: DaemonAddress) {
+  /** With `recover` a call to a daemon that is away is made again where it is then; without, it fails at once. */
+  constructor(address: DaemonAddress, recover?: Recover) {
     this.#address = address
+    this.#recover = recover
   }
 
   get url(): string {
@@ -113,13 +120,14 @@ export class DaemonClient {
 
   async #again(thrown: unknown, attempt: number, options: EventsOptions): Promise<void> {
     const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'daemon', address: this.#address.url })
-    const situation = { attempt, failures: attempt, waitedMs: 0, dice: Math.random(), canPark: false }
-    const decision = decide(fault.report, situation, RECONNECT, Date.now())
-    if (decision.action !== 'retry') throw fault.with({ stopped: decision.because })
-    await sleep(decision.delayMs, undefined, { signal: options.signal }).catch(() => {
+    await sleep(nextDelayMs(fault, attempt, 0, RECONNECT), undefined, { signal: options.signal }).catch(() => {
       // cancelled while waiting: the loop above ends by the same signal
     })
-    if (options.recover !== undefined && options.signal?.aborted !== true) this.#address = await options.recover(fault)
+    if (options.signal?.aborted !== true) await this.#move(fault)
+  }
+
+  async #move(fault: Fault): Promise<void> {
+    this.#address = (await this.#recover?.(fault)) ?? this.#address
   }
 
   async *#frames(
@@ -143,10 +151,16 @@ export class DaemonClient {
     }
   }
 
+  /** Each of them may be made twice: by its key, by its nature, or since a session without a turn is no harm. */
   async #call<T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
-    const response = await this.#fetch(method, path, body, headers)
-    const text = await response.text()
-    return (text === '' ? undefined : JSON.parse(text)) as T
+    const once = async (): Promise<T> => {
+      const response = await this.#fetch(method, path, body, headers)
+      const text = await response.text()
+      return (text === '' ? undefined : JSON.parse(text)) as T
+    }
+    return this.#recover === undefined
+      ? once()
+      : patiently(once, { policy: RECONNECT, before: (fault) => this.#move(fault) })
   }
 
   async #fetch(

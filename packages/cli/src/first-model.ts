@@ -2,25 +2,17 @@
  * The first model that a named server lists, asked for as patiently as an answer is. A server that fails is told by its fault,
  * and only one that answers and has no list is said to have none.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
-import { classify, decide, Fault, isFault, POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults'
+import { classify, Fault, faultFrom, isFault, POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults'
+import { patiently } from './patience.ts'
 
 type Server = { readonly baseUrl: string; readonly apiKey: string | undefined }
 
 /** undefined: it answers, but lists none. Throws the fault where it could not be asked. */
 export async function firstModel(server: Server, policy: RetryPolicy = PATIENCE): Promise<string | undefined> {
-  let waitedMs = 0
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await ask(server)
-    } catch (thrown) {
-      const fault = faultOf(thrown, server)
-      const situation = { attempt, failures: attempt, waitedMs, dice: Math.random(), canPark: false }
-      const decision = decide(fault.report, situation, policy, Date.now())
-      if (decision.action !== 'retry') throw told(fault.with({ stopped: decision.because }), server)
-      waitedMs += decision.delayMs
-      await sleep(decision.delayMs)
-    }
+  try {
+    return await patiently(() => ask(server), { policy, faultOf: (thrown) => faultOf(thrown, server) })
+  } catch (thrown) {
+    throw told(faultFrom(thrown), server)
   }
 }
 

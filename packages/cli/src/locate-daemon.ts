@@ -11,6 +11,7 @@ export type DaemonFile = {
   readonly pid: number
   readonly tokenFile: string
   readonly version?: string
+  readonly untilIdle?: boolean
 }
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -25,7 +26,8 @@ export async function findDaemon(stateDir: string, env: Env): Promise<DaemonClie
   if (file === undefined || found === undefined || found === 'a stranger') return undefined
   if (found.version !== version)
     throw otherVersion(file.url, found.version, `restart it with this version: kill ${file.pid} and run "breakfall up"`)
-  return clientOf(file.url, readToken(file.tokenFile), file.tokenFile)
+  const { url, tokenFile, untilIdle } = file
+  return new DaemonClient({ url, token: readToken(tokenFile), tokenFrom: tokenFile, untilIdle })
 }
 
 async function namedDaemon(url: string, env: Env): Promise<DaemonClient> {
@@ -34,7 +36,7 @@ async function namedDaemon(url: string, env: Env): Promise<DaemonClient> {
   if (found === 'a stranger')
     throw new Fault('daemon_unreachable', { error: `what answers at ${url} is not a daemon; check BREAKFALL_URL` })
   if (found.version !== version) throw otherVersion(url, found.version, 'use the same version on both sides')
-  return clientOf(url, env['BREAKFALL_TOKEN'] ?? '', 'BREAKFALL_TOKEN')
+  return new DaemonClient({ url, token: env['BREAKFALL_TOKEN'] ?? '', tokenFrom: 'BREAKFALL_TOKEN' })
 }
 
 const HEALTH_MS_MAX = 5_000
@@ -49,6 +51,7 @@ async function healthAt(url: string): Promise<{ readonly version: string } | 'a 
     if (!isSilent) return undefined
     throw new Fault('daemon_unreachable', {
       error: `the daemon at ${url} does not answer within ${HEALTH_MS_MAX / 1000} s; it may hang: stop it and start it again`,
+      next: 'never',
       cause,
     })
   }
@@ -59,9 +62,6 @@ async function healthAt(url: string): Promise<{ readonly version: string } | 'a 
 
 const otherVersion = (url: string, theirs: string, advice: string): Fault =>
   new Fault('invalid_request', { error: `the daemon at ${url} is version ${theirs}, this is ${version}; ${advice}` })
-
-const clientOf = (url: string, token: string, tokenFrom: string): DaemonClient =>
-  new DaemonClient({ url, token, tokenFrom })
 
 function daemonUrl(named: string): string {
   if (!/^https?:\/\/[^\s/]+\/?$/.test(named) || !URL.canParse(named))
@@ -112,7 +112,7 @@ function readDaemonFile(stateDir: string): DaemonFile | undefined {
     const value = JSON.parse(readFileSync(join(stateDir, 'daemon.json'), 'utf8')) as Partial<DaemonFile>
     const { url, pid, tokenFile } = value
     if (typeof url !== 'string' || typeof pid !== 'number' || typeof tokenFile !== 'string') return undefined
-    return { url, pid, tokenFile, ...(value.version === undefined ? {} : { version: value.version }) }
+    return { ...value, url, pid, tokenFile, untilIdle: value.untilIdle === true }
   } catch {
     return undefined // no daemon has run here, or its file was cut short: both mean that there is none to find
   }

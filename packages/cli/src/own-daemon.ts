@@ -27,61 +27,56 @@ const RESTARTS_MAX = 20 // a daemon that is killed again and again ends its turn
 export class OwnDaemon {
   readonly #options: OwnDaemonOptions
   #child: ChildProcess | undefined
+  #listening: DaemonAddress | undefined
+  #starting: Promise<DaemonAddress> | undefined
+  #stays = Promise.withResolvers<void>()
   #restarts = 0
 
   constructor(options: OwnDaemonOptions) {
     this.#options = options
   }
 
-  get pid(): number | undefined {
-    return this.#child?.pid
+  /** Where it is, while it runs. */
+  get running(): DaemonAddress | undefined {
+    return this.#child !== undefined && isAlive(this.#child) ? this.#listening : undefined
   }
 
-  /** Where it is; started, or started again, where it is not running. */
-  async address(): Promise<DaemonAddress> {
-    if (
-      this.#child !== undefined &&
-      this.#child.exitCode === null &&
-      this.#child.signalCode === null &&
-      this.#listening !== undefined
-    )
-      return this.#listening
-    if (this.#child !== undefined) {
+  /** Where it is; started, or started again, where it is not running. Once, however many ask. */
+  address(): Promise<DaemonAddress> {
+    const { running } = this
+    if (running !== undefined) return Promise.resolve(running)
+    this.#starting ??= this.#startAgain().finally(() => (this.#starting = undefined))
+    return this.#starting
+  }
+
+  /** Lets it go: it ends when its turns are over. Waits for that, unless it stays for another run, and not for ever. */
+  async release(): Promise<void> {
+    const child = this.#child
+    if (child === undefined || !isAlive(child)) return
+    const ended = once(child, 'exit')
+    if (this.#listening === undefined) child.kill('SIGTERM') // it serves nobody yet
+    child.stdin?.end()
+    const waiting = new AbortController()
+    const tooLong = sleep(STOP_MS_MAX, undefined, { signal: waiting.signal, ref: false })
+    await Promise.race([ended, this.#stays.promise, tooLong.catch(() => undefined /* one of the others came first */)])
+    waiting.abort()
+    child.unref()
+    for (const pipe of [child.stdin, child.stdout, child.stderr]) (pipe as Socket | null)?.unref()
+  }
+
+  async #startAgain(): Promise<DaemonAddress> {
+    if (this.#listening !== undefined) {
       if (++this.#restarts > RESTARTS_MAX)
         throw new Fault('crash_loop', { facts: { name: 'the daemon of this run', limit: `${RESTARTS_MAX} restarts` } })
       this.#options.onRestart()
+      this.#listening = undefined
     }
     this.#listening = await this.#start()
     return this.#listening
   }
 
-  #listening: DaemonAddress | undefined
-
-  /** Lets it go: it ends when its turns are over. Waits for that, but not for ever. */
-  async release(): Promise<void> {
-    const child = this.#child
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
-    const ended = once(child, 'exit')
-    child.stdin?.end()
-    const waiting = new AbortController()
-    await Promise.race([
-      ended,
-      sleep(STOP_MS_MAX, undefined, { signal: waiting.signal, ref: false }).catch(() => undefined /* it ended first */),
-    ])
-    waiting.abort()
-    // It may serve another run for as long as that takes: that is no reason for this one to stay.
-    child.unref()
-    for (const pipe of [child.stdin, child.stdout, child.stderr]) (pipe as Socket | null)?.unref()
-  }
-
-  /** Ends it now, whatever it does. Its state is on disk. */
-  kill(): void {
-    this.#child?.kill('SIGKILL')
-  }
-
   async #start(): Promise<DaemonAddress> {
     const { args, env, cwd } = this.#options
-    this.#listening = undefined
     const child = spawn(
       process.execPath,
       [...startArguments(), 'up', '--json', '--port', '0', '--until-idle', ...args],
@@ -124,6 +119,7 @@ export class OwnDaemon {
       lines.on('line', (line) => {
         const { event, url, tokenFile, ...rest } = parsed(line)
         if (event === 'result' && isFaultReport(rest['fault'])) fault = faultFrom(rest['fault'])
+        if (event === 'staying') this.#stays.resolve()
         if (event === 'listening' && typeof url === 'string' && typeof tokenFile === 'string')
           settle(() => resolve({ url, token: readToken(tokenFile) }))
       })
@@ -132,6 +128,8 @@ export class OwnDaemon {
 }
 
 // ---- details ----
+
+const isAlive = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode === null && signalCode === null
 
 function parsed(line: string): Readonly<Record<string, unknown>> {
   try {

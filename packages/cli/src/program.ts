@@ -10,10 +10,12 @@ import { loadConfig, type LoadedConfig } from './config/load.ts'
 import type { DaemonClient } from './daemon-client.ts'
 import { addModelFlags, addPolicyFlags, collect, configFlags, milliseconds, portNumber } from './flags.ts'
 import { helpOf, PROGRAM_HELP } from './help.ts'
+import { leave } from './interrupt.ts'
 import type { Viewer } from './journal-client.ts'
 import { Output } from './output.ts'
 import { defaultStateDir } from './paths.ts'
 import { printable } from './printable.ts'
+import { onSignal } from './signals.ts'
 import { version } from './version.ts'
 import { currentFolder } from './work-folder.ts'
 
@@ -34,6 +36,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     exitCode = code
   })
   const out = new Output({ json: beforeDashes(argv).includes('--json') })
+  onSignal((signal) => leave(signal, out))
   try {
     await program.parseAsync(hasKnownCommand(program, argv) ? [...argv] : argv.filter((word) => !isHelp(word)))
     return exitCode
@@ -166,7 +169,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       ? await withDaemon(context, '--no-follow shows what there is')
       : await withViewer(context)
     const stop = new AbortController()
-    process.once('SIGINT', () => stop.abort())
+    using _ = onSignal(() => stop.abort())
     await tail(client, session, { ...(after === undefined ? {} : { after }), follow, signal: stop.signal }, context.out)
   })
     .option('--after <cursor>', 'only what came after this event')

@@ -4,12 +4,14 @@ import type { DaemonClient } from './daemon-client.ts'
 
 const LOOK_MS = 200
 
-export async function untilIdle(client: DaemonClient): Promise<void> {
+/** `onBusy` is told once where there is work left when the input closes. */
+export async function untilIdle(client: DaemonClient, onBusy: () => void): Promise<void> {
   await closedInput()
-  for (;;) {
+  for (let looks = 0; ; looks++) {
     const sessions = await client.sessions()
     // A parked turn is on disk and goes on with the next daemon; only work under way keeps this one.
     if (sessions.every((session) => session.state !== 'busy')) return
+    if (looks === 0) onBusy()
     await sleep(LOOK_MS)
   }
 }

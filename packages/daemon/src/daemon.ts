@@ -83,7 +83,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     parts.countSockets(() => sockets.connections)
     service.server.on('upgrade', (req, socket, head) => sockets.upgrade(req, socket, head))
     const { url } = await service.listen(options.port ?? 0, options.host)
-    writeDaemonFile(stateDir, { url, tokenFile })
+    writeDaemonFile(stateDir, { url, tokenFile, ...options.fileFields })
     log.info({ url }, 'listening')
     let closing: Promise<void> | undefined
     const close = async (stopRunner: boolean): Promise<void> => {
@@ -225,8 +225,8 @@ function logFault(log: Logger, fault: Fault, call: object): void {
   else log.debug(line, 'a request was refused')
 }
 
-function writeDaemonFile(stateDir: string, { url, tokenFile }: { url: string; tokenFile: string }): void {
-  const content = { url, pid: process.pid, tokenFile, version: DAEMON_VERSION }
+function writeDaemonFile(stateDir: string, fields: Readonly<Record<string, unknown>>): void {
+  const content = { ...fields, pid: process.pid, version: DAEMON_VERSION }
   writeFileSync(join(stateDir, 'daemon.json'), JSON.stringify(content), { mode: 0o600 })
 }
 

@@ -51,6 +51,8 @@ export type DaemonOptions = {
   readonly runnerProgram?: readonly string[] | undefined
   /** How long a runner that we started stays without a daemon and without work. */
   readonly runnerIdleExitMs?: number | undefined
+  /** What else `daemon.json` says, for whoever looks for this daemon. */
+  readonly fileFields?: Readonly<Record<string, unknown>> | undefined
   readonly now?: (() => number) | undefined
   readonly dice?: (() => number) | undefined
   /** Stands in for the model client. */

@@ -6,10 +6,9 @@
  * I3  A lost daemon is looked for, and where it was our own, started again; the turn goes on in it.
  */
 import { randomUUIDv7 } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { EXIT_CODES, exitCodeOf, Fault, type FaultReport, isFault } from '@breakfall/faults'
 import { type Session, type SessionCreate, type SessionEvent, type SessionEventOf } from '@breakfall/wire'
-import type { DaemonAddress, DaemonClient } from '../daemon-client.ts'
+import type { DaemonClient } from '../daemon-client.ts'
 import type { Interrupt } from '../interrupt.ts'
 import type { Output } from '../output.ts'
 import { paint } from '../render/paint.ts'
@@ -18,8 +17,6 @@ import { TurnView } from '../render/turn-view.ts'
 
 export type RunInput = {
   readonly client: DaemonClient
-  /** Where the daemon is after it was lost; absent where there is nothing that we could do about it. */
-  readonly recover: ((fault: Fault) => Promise<DaemonAddress>) | undefined
   readonly prompt: string | undefined
   readonly create: SessionCreate
   /** Go on in this session instead of a new one. */
@@ -47,7 +44,7 @@ export async function run(input: RunInput, out: Output): Promise<number> {
   input.onSession?.(session)
   const started = await startTurn(input, session)
   const view = new TurnView()
-  input.interrupt.reaches(() => cancelSurely(input.client, started.turnId)) // I2
+  input.interrupt.reaches((reason) => input.client.cancel(started.turnId, reason)) // I2
   const result = await follow(input, session, started, view, out)
   if (out.json) out.result({ sessionId: session.id, ...result, ...input.about })
   else for (const line of summary(result, view, session)) paint(out, [line])
@@ -67,24 +64,12 @@ async function startTurn(input: RunInput, session: Session): Promise<{ turnId: s
     })
   }
   const turn = await input.client.turn(session.turnId)
-  if (turn.state === 'parked') await input.client.resume(turn.id)
+  if (turn.state === 'parked') await input.client.resume(turn.id).catch(goesOnAlready)
   return { turnId: turn.id, after: session.lastSeq }
 }
 
-const CANCEL_TRIES_MAX = 40
-const CANCEL_EVERY_MS = 250
-
-/** A daemon that is away just now comes back, or is started again, while the events are followed: then it is told. */
-async function cancelSurely(client: DaemonClient, turnId: string): Promise<void> {
-  for (let tries = 1; ; tries++) {
-    try {
-      await client.cancel(turnId, 'interrupted from the keyboard')
-      return
-    } catch (error) {
-      if (!isFault(error) || error.category !== 'daemon_unreachable' || tries >= CANCEL_TRIES_MAX) throw error
-      await sleep(CANCEL_EVERY_MS, undefined, { ref: false })
-    }
-  }
+function goesOnAlready(error: unknown): void {
+  if (!isFault(error) || error.category !== 'turn_not_parked') throw error
 }
 
 async function follow(
@@ -98,7 +83,7 @@ async function follow(
   const parked = new ParkTimer(input.parkWaitMs)
   const { signal } = parked
   try {
-    for await (const event of input.client.events(session.id, { after, signal, recover: input.recover })) {
+    for await (const event of input.client.events(session.id, { after, signal })) {
       input.onEvent?.(event)
       if (out.json) out.data(event)
       if (event.turnId !== turnId) continue

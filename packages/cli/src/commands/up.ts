@@ -36,11 +36,12 @@ export async function up(context: Context): Promise<number> {
     policy: loaded.config.policy,
     tryAnswer: sayingWhereNoModelIs,
     logLevel: env['BREAKFALL_LOG'] ?? (isOwned || !out.json ? 'warn' : 'info'),
-    ...(isOwned ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS } : {}),
+    ...(isOwned ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS, fileFields: { untilIdle: true } } : {}),
   }).catch(async (error: unknown) => {
     throw await takenFault(error, context, listenFault(error, host, port))
   })
-  const runner = await soon(daemon.findRunner(), asked)
+  const finding = daemon.findRunner()
+  const runner = await soon(finding, asked)
   if (out.json)
     out.data({
       event: 'listening',
@@ -59,10 +60,13 @@ export async function up(context: Context): Promise<number> {
     out.line(out.style('dim', 'stop with Ctrl-C; turns go on at the next start'))
   }
   try {
-    if (isOwned)
-      await Promise.race([asked, untilIdle(new DaemonClient({ url: daemon.url, token: readToken(daemon.tokenFile) }))])
-    else await asked
+    if (isOwned) {
+      out.outlivesItsReader()
+      const client = new DaemonClient({ url: daemon.url, token: readToken(daemon.tokenFile) })
+      await Promise.race([asked, untilIdle(client, () => out.data({ event: 'staying' }))])
+    } else await asked
   } finally {
+    if (isOwned) await finding // one that is just being started has to be stopped, too
     await daemon.close({ stopRunner: isOwned })
   }
   return EXIT_CODES.finished

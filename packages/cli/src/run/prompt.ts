@@ -1,0 +1,25 @@
+/** The prompt of a run: its words, or what is piped in where `-` stands for them. */
+import { isUtf8 } from 'node:buffer'
+import { Fault } from '@breakfall/faults'
+
+const PROMPT_BYTES_MAX = 4 * 1024 * 1024 // beyond what the daemon takes, which says its own limit
+
+/** `signal` ends the waiting for what is piped in. */
+export async function promptOf(words: readonly string[], signal: AbortSignal): Promise<string | undefined> {
+  if (words.length === 0) return undefined
+  if (words.length > 1 || words[0] !== '-') return words.join(' ')
+  signal.addEventListener('abort', () => process.stdin.destroy())
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > PROMPT_BYTES_MAX)
+      throw new Fault('payload_too_large', {
+        error: 'the prompt is longer than 4 MiB; put it into a file and name that',
+      })
+  }
+  const whole = Buffer.concat(chunks)
+  if (!isUtf8(whole)) throw new Fault('invalid_request', { error: 'the prompt is not text: it must be UTF-8' })
+  return whole.toString('utf8')
+}
