@@ -11,6 +11,7 @@ import { type Logger, pino } from 'pino'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { daemonRoutes } from './api/routes.ts'
 import { WebSocketApi } from './api/websocket.ts'
+import { Crowd } from './engine/crowd.ts'
 import { Engine } from './engine/engine.ts'
 import type { Ports } from './engine/ports.ts'
 import { Sessions } from './engine/sessions.ts'
@@ -164,6 +165,7 @@ async function assemble(
     log,
     failpoint,
     runner: endpoint,
+    crowd: new Crowd({ lookMs: limits.probeMsFirst / 2 }), // a turn alone never finds a look that is its own
     onEvent: (event) => {
       metrics.event(event)
       logEvent(log, event)

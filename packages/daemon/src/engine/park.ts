@@ -2,7 +2,8 @@
  * Parks a turn, and keeps it parked until it can go on.
  *
  * I1  A parked turn resumes once: whoever finds it ready appends `resumed` on the state that still says parked.
- * I2  Waiting costs nothing but a timer, and looks get rarer: five hundred parked turns are no storm.
+ * I2  Waiting costs nothing but a timer; looks get rarer, and all who wait for the same thing share them. Who can go on does
+ *     so in turn: five hundred parked turns are no storm, neither while they wait nor when they wake up.
  * I3  Longer than the policy allows it does not wait: it ends, with the category that parked it.
  * I4  A turn that waits for another configuration is woken by one that came while nobody looked, too: what it was parked
  *     under is stored with it.
@@ -14,11 +15,12 @@ import type { Parked, TurnFold } from '../turn/state.ts'
 import { endTurn } from './ending.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
-import { pause } from './waiting.ts'
-import { lookDelayMs, resumeTime, takesConnections, wakeKind } from './wake.ts'
+import { pause, within } from './waiting.ts'
+import { lookDelayMs, resumeTime, takesConnections, type WakeKind, wakeKind } from './wake.ts'
 
 type Because = 'time' | 'signal' | 'person' | 'restart'
 
+const LOOK_MS_MAX = 30_000
 const ROOM_BYTES_MIN = 8 * 1024 * 1024 // less than that would be full again at once
 
 export async function parkTurn(
@@ -58,10 +60,10 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
     if (await isPoked(session, until - ports.now())) return
     const now = ports.now()
     if (now >= deadline) return
-    if (resumeAt !== null && now >= resumeAt) return void (await resumeTurn(session, 'time'))
+    if (resumeAt !== null && now >= resumeAt) return goOn(ports, session, 'time')
     if (now >= spentAt)
       return endTurn(session, new Fault(parked.fault.category, { ...parked.fault, stopped: 'park_time_spent' })) // I3
-    if (now >= lookAt && (await isReady(ports, session, kind, before))) return resumedOrFull(session)
+    if (now >= lookAt && (await isReady(ports, session, kind, before))) return goOn(ports, session, 'signal')
   }
 }
 
@@ -82,21 +84,24 @@ async function isPoked(session: LiveSession, ms: number): Promise<boolean> {
   return poked.signal.aborted || session.fold.turn?.parked == null
 }
 
-async function isReady(
-  ports: Ports,
-  session: LiveSession,
-  kind: ReturnType<typeof wakeKind>,
-  before: string,
-): Promise<boolean> {
+async function isReady(ports: Ports, session: LiveSession, kind: WakeKind, before: string): Promise<boolean> {
+  const look = lookFor(ports, session, kind, before)
+  return (await within(look, LOOK_MS_MAX, session.signal)) ?? false // the look may go on for others
+}
+
+async function lookFor(ports: Ports, session: LiveSession, kind: WakeKind, before: string): Promise<boolean> {
+  const { crowd } = ports
   switch (kind) {
-    case 'runner':
-      return ports.runner.probe(session.data.runnerId, session.signal)
+    case 'runner': {
+      const { runnerId } = session.data
+      return crowd.look(`runner ${runnerId ?? 'any'}`, () => ports.runner.probe(runnerId))
+    }
     case 'model':
-      return takesConnections((await ports.model()).baseUrl, session.signal)
+      return crowd.look('model', async () => takesConnections((await ports.model()).baseUrl))
     case 'journal':
-      return hasRoom(ports.stateDir)
+      return crowd.look('journal', () => hasRoom(ports.stateDir))
     case 'config':
-      return (await ports.fingerprint()) !== before
+      return (await crowd.look('config', () => ports.fingerprint())) !== before
     case 'time':
     case 'restart':
       return false
@@ -108,9 +113,10 @@ async function hasRoom(folder: string): Promise<boolean> {
   return bavail * bsize >= ROOM_BYTES_MIN
 }
 
-async function resumedOrFull(session: LiveSession): Promise<void> {
+async function goOn(ports: Ports, session: LiveSession, because: Because): Promise<void> {
+  if (await isPoked(session, ports.crowd.placeMs())) return // I2
   try {
-    await resumeTurn(session, 'signal')
+    await resumeTurn(session, because)
   } catch (thrown) {
     // Still no room for the journal: stay as it is, and look again.
     if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown

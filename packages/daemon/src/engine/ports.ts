@@ -6,6 +6,7 @@ import type { Logger } from 'pino'
 import type { DaemonLimits, ModelConfig } from '../options.ts'
 import type { RunnerEndpoint } from '../runner/endpoint.ts'
 import type { Store } from '../store/store.ts'
+import type { Crowd } from './crowd.ts'
 
 export type Ports = {
   readonly store: Store
@@ -22,6 +23,8 @@ export type Ports = {
   /** Resolves when a supervised model server can be asked, at once where there is none. */
   readonly modelReady: (signal: AbortSignal) => Promise<void>
   readonly runner: RunnerEndpoint
+  /** What parked turns share. */
+  readonly crowd: Crowd
   /** The text without any secret that this daemon knows. */
   readonly scrub: (text: string) => string
   /** Changes whenever the configuration or a token does. */

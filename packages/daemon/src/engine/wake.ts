@@ -48,20 +48,21 @@ export function lookDelayMs(look: number, dice: number, firstMs: number): number
 const CONNECT_MS = 5_000
 
 /** Does anything take connections at that address? */
-export function takesConnections(baseUrl: string, signal: AbortSignal): Promise<boolean> {
+export function takesConnections(baseUrl: string): Promise<boolean> {
   if (!URL.canParse(baseUrl)) return Promise.resolve(false)
   const { hostname, port, protocol } = new URL(baseUrl)
   return new Promise((resolve) => {
     const socket = connect({
       host: hostname.replace(/^\[|\]$/g, ''),
       port: port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port),
-      signal: AbortSignal.any([signal, AbortSignal.timeout(CONNECT_MS)]),
+      signal: AbortSignal.timeout(CONNECT_MS),
     })
     const done = (answer: boolean): void => {
       socket.destroy()
       resolve(answer)
     }
+    socket.unref() // a daemon that closes does not wait for it
     socket.once('connect', () => done(true))
-    socket.once('error', () => done(false)) // refused, unreachable, too slow, or asked to stop: not yet, in every case
+    socket.once('error', () => done(false)) // refused, unreachable or too slow: not yet, in every case
   })
 }

@@ -6,6 +6,7 @@
  * I2  There is no fall-back to running commands in the daemon. No runner, no command.
  * I3  Many turns that need the runner at once cause one look-up.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { classify, Fault } from '@breakfall/faults'
 import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
 import { loadTokens } from '@breakfall/wire/node'
@@ -36,7 +37,6 @@ export class RunnerEndpoint {
   #clients = new Map<number, RunnerClient>()
   #isFirst = true
   #local: LocalRunner | undefined
-  #probedAt = Number.NEGATIVE_INFINITY
   #keepAlive: NodeJS.Timeout | undefined
 
   constructor(options: EndpointOptions) {
@@ -72,18 +72,14 @@ export class RunnerEndpoint {
     this.#clients = new Map() // those in use end with their calls; idle connections close by themselves
   }
 
-  /** Is the runner of that identity there now? For parked turns that wait for it; many that ask share one look (I3). */
-  async probe(expect: string | null, signal: AbortSignal): Promise<boolean> {
-    if (performance.now() - this.#probedAt > PROBE_MS) {
-      this.#probedAt = performance.now()
-      this.forget()
-    }
+  /** Is the runner of that identity there now? Looked up anew, for parked turns that wait for it. */
+  async probe(expect: string | null): Promise<boolean> {
     try {
-      await this.connect(expect, 0, signal)
-      return true
+      const { runnerId } = await this.#found(AbortSignal.timeout(LOOK_MS))
+      return expect === null || runnerId === expect
     } catch {
       // Whatever is wrong, it cannot be used yet; the parked turn already says why it waits.
-      this.#probedAt = performance.now()
+      this.forget()
       return false
     }
   }
@@ -134,12 +130,14 @@ export class RunnerEndpoint {
     const config = await this.#options.config()
     const limit = AbortSignal.timeout(LOOK_MS)
     const url = await this.#remoteUrl(config, limit)
-    const place = url === undefined ? await this.#onThisMachine(config) : await identified(url, tokenOf(config), limit)
+    const found = url === undefined ? await this.#onThisMachine(config) : await identified(url, tokenOf(config), limit)
     this.#isFirst = false
-    this.#place = place
-    if (url === undefined) this.#stayAlive(place)
-    this.#options.onFound?.(place)
-    return place
+    if (this.#place !== undefined && isDeepStrictEqual(this.#place, found)) return this.#place // its connections stay
+    this.forget()
+    this.#place = found
+    if (url === undefined) this.#stayAlive(found)
+    this.#options.onFound?.(found)
+    return found
   }
 
   /** Tells a local runner from time to time that its daemon is there. */
@@ -186,7 +184,6 @@ export class RunnerEndpoint {
 
 const ROUNDS_MAX = 3
 const LOOK_MS = 25_000
-const PROBE_MS = 1_000 // a place that was found within that time needs no second look
 const KEEP_ALIVE_MS = 60_000 // a local runner ends by itself after ten minutes without a daemon
 const ADOPT_MS = 5_000
 

@@ -1,0 +1,36 @@
+/**
+ * Keeps many parked turns from acting as one.
+ *
+ * I1  However many wait for the same thing, it is looked at once in a while, and all of them are told what was seen.
+ * I2  However many are ready at the same moment, they go on one after another: what has just come back is not run over.
+ */
+export class Crowd {
+  readonly #lookMs: number
+  readonly #looks = new Map<string, { readonly at: number; readonly seen: Promise<unknown> }>()
+  #freeAt = Number.NEGATIVE_INFINITY
+
+  /** `lookMs`: for how long a look is good enough for everybody who asks. */
+  constructor({ lookMs }: { readonly lookMs: number }) {
+    this.#lookMs = lookMs
+  }
+
+  /** What the last look at that showed, or a new one where it is too old. The look is nobody's in particular. */
+  look<T>(what: string, look: () => Promise<T>): Promise<T> {
+    const now = performance.now()
+    const last = this.#looks.get(what)
+    if (last !== undefined && now - last.at < this.#lookMs) return last.seen as Promise<T> // I1
+    const seen = look()
+    this.#looks.set(what, { at: now, seen })
+    return seen
+  }
+
+  /** How long to wait before going on. Nothing, for one who comes alone. */
+  placeMs(): number {
+    const now = performance.now()
+    const at = Math.max(now, this.#freeAt)
+    this.#freeAt = at + GAP_MS // I2
+    return at - now
+  }
+}
+
+const GAP_MS = 25 // forty a second: a crowd of a thousand is back within half a minute
