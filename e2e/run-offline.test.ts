@@ -28,7 +28,10 @@ test(
     assert.equal(sessionSchema.parse(session).id, sessionId)
     assert.deepEqual([session?.['state'], session?.['live']], ['parked', false])
     assert.deepEqual(result, { event: 'result', outcome: 'finished', count: 1 })
-    assert.match((await place.run(['sessions'])).lines.join('\n'), /parked .*\n  waits with model_unreachable since/)
+    assert.match(
+      (await place.run(['sessions'])).lines.join('\n'),
+      /parked .*\n  waits for the model server \(model_unreachable\) since/,
+    )
 
     const turn = await place.run(['show', turnId, '--json'])
     assert.equal(turn.code, 0, turn.stderr)
@@ -100,10 +103,49 @@ test('where nothing was ever run there are no sessions, and no id is known', LIM
   assert.ok(!existsSync(place.stateDir), 'looking made a state folder')
 })
 
+test(
+  'a parked turn is cancelled without a daemon: it and no other, nothing is started for it and nothing is left',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const [mine, other] = [
+      await place.run(['run', 'one', '--json', ...PARKS], AWAY),
+      await place.run(['run', 'two', '--json', ...PARKS], AWAY),
+    ].map((run) => run.json.at(-1) as { turnId: string; sessionId: string })
+    const cancelled = await place.run(['cancel', String(mine?.turnId), '--json', '--reason', 'not needed'])
+    assert.equal(cancelled.code, 0, cancelled.stderr)
+    assert.equal(turnSchema.parse(cancelled.json[0]).state, 'cancelled')
+    assert.match(String(turnSchema.parse(cancelled.json[0]).fault?.error), /not needed/)
+    const shown = await place.run(['show', String(mine?.turnId).slice(0, -1)])
+    assert.match(shown.lines[0] ?? '', /: cancelled, 1 step/)
+    assert.match((await place.run(['show', String(other?.turnId)])).lines[0] ?? '', /: parked,/)
+    assert.deepEqual(place.leftovers(), [])
+    assert.ok(!existsSync(join(place.stateDir, 'daemon.json')))
+    assert.ok(!existsSync(join(place.stateDir, 'runner', 'runner.json')))
+    const again = await place.run(['cancel', String(mine?.sessionId)])
+    assert.equal(again.code, 1)
+    assert.match(again.stderr, /is idle/)
+  },
+)
+
+test('a parked turn says what it waits for and how it is taken up, by the beginning of its id', LIMIT, async () => {
+  await using place = new Place()
+  const run = await place.run(['run', 'hello', ...PARKS], AWAY)
+  const [, sessionId = ''] = /session: (\S+),/.exec(run.stderr) ?? []
+  const waits = 'waits for the model server \\(model_unreachable\\)'
+  const how = `take it up again: breakfall run --continue \\(in its folder\\), or breakfall run --session ${sessionId}`
+  assert.match(run.lines.join('\n'), new RegExp(`still parked after 1 step: ${waits}\n  ${how}`))
+  for (const args of [['sessions'], ['show', sessionId.slice(0, 13)]]) {
+    const { lines, stderr } = await place.run(args)
+    assert.match(lines.join('\n'), new RegExp(`${waits} since \\S+\n  ${how}`), stderr)
+  }
+  assert.match((await place.run(['explain', sessionId.slice(0, 13)])).lines.join('\n'), /category {3}model_unreachable/)
+  assert.equal((await place.run(['--json', 'sessions'])).json.at(-1)?.['count'], 1)
+})
+
 test('what needs a daemon exits 125 without one and says how to start it', LIMIT, async () => {
   await using place = new Place()
   for (const args of [
-    ['cancel', 'x'],
     ['resume', 'x'],
     ['tail', 'x'],
   ]) {

@@ -3,11 +3,12 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
-import { hasSandbox } from './breakfall.ts'
+import { hasSandbox, isolation } from './breakfall.ts'
 import { Desk, endedWith, LIMIT, ofType, serverIsolation } from './wire-cli-kit.ts'
 import { eventually } from './wire-daemon-kit.ts'
 import { type Answer, ask, bash, byProgress, refuse, say, startScriptedModel } from './wire-daemon-model.ts'
 
+const OVERLOADED = refuse(503, { message: 'Overloaded', code: 'overloaded' })
 const REFUSED = refuse(401, { message: 'Incorrect API key provided', code: 'invalid_api_key' })
 
 describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
@@ -21,6 +22,20 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(run.result.text, 'Now it went.')
     assert.ok(ofType(run, 'resumed').length === 1)
     assert.deepEqual(desk.lines('ledger'), ['once'])
+  })
+
+  test('the summary names what the turn lived through before it was taken up', async () => {
+    const tool = ask([bash('echo once >> ledger')])
+    await using desk = await Desk.start([OVERLOADED, tool, REFUSED, say('Now it went.')])
+    await desk.run(['--park-wait-ms', '1', 'go'])
+    const { code, lines, stderr } = await desk.command(['run', '--continue', ...isolation])
+    assert.equal(code, 0, stderr)
+    const text = lines.join('\n')
+    assert.doesNotMatch(text, /● bash/, 'it was shown before')
+    assert.match(
+      text,
+      /✓ finished in 2 steps, \d faults? survived\n {2}survived model_overloaded: .*\n {2}survived parked:/,
+    )
   })
 
   test('with a prompt goes on in the same session, and the model is told what went before', async () => {

@@ -14,7 +14,16 @@ import {
   isFaultReport,
   type ResponseEvidence,
 } from '@breakfall/faults'
-import { describeExit, diagnose, diagnoseExit, readExit, toDiagnostic } from '@breakfall/supervisor'
+import {
+  describeExit,
+  diagnose,
+  diagnoseExit,
+  headline,
+  readExit,
+  SIGNATURES,
+  toDiagnostic,
+} from '@breakfall/supervisor'
+import { isWord, WORDS } from './words.ts'
 
 export type Explanation = {
   readonly report: FaultReport
@@ -22,6 +31,7 @@ export type Explanation = {
   readonly by:
     | 'a fault report'
     | "a category's name"
+    | 'one of our words'
     | "a provider's error"
     | 'known signatures'
     | 'an exit status'
@@ -37,6 +47,7 @@ export function explain(text: string, boundary: Boundary = 'model'): Explanation
   const diagnostics = diagnose(trimmed)
   return (
     fromCategory(trimmed) ??
+    fromWord(trimmed) ??
     fromBareNumber(trimmed) ??
     fromJson(trimmed, boundary) ??
     fromSignatures(trimmed, diagnostics) ??
@@ -58,6 +69,22 @@ function fromCategory(text: string): Explanation | undefined {
   // A log line may well begin with one of the plain words among them, such as "forbidden: …".
   if (raw !== undefined && !category.includes('_')) return undefined
   return { report: new Fault(category, { errorRaw: raw }).report, by: "a category's name" }
+}
+
+/** What our output prints beside categories: a cause, a state, a reason, or a diagnostic's id. */
+function fromWord(text: string): Explanation | undefined {
+  const word = text.replaceAll('-', '_') // as events spell them: taken-over
+  if (isWord(word))
+    return {
+      report: new Fault('other', { error: `${text}: ${WORDS[word]}`, errorRaw: text }).report,
+      by: 'one of our words',
+    }
+  const row = SIGNATURES.find(({ id }) => id === text)
+  if (row === undefined) return undefined
+  return {
+    report: new Fault('other', { error: `${text}: ${row.advice}`, errorRaw: text }).report,
+    by: 'one of our words',
+  }
 }
 
 /** Exit codes end at 255, so 429 alone is still an HTTP status. */
@@ -148,18 +175,6 @@ const nothingKnown = (text: string): FaultReport =>
     error: text === '' ? 'there is nothing in this text' : 'nothing in this text is known; the raw text is kept',
     errorRaw: text,
   }).report
-
-/** The advice alone where it says again what the message says. */
-function headline(message: string, advice: string): string {
-  if (advice === '') return message
-  const [begin = ''] = advice.split(/[.;](?:\s|$)/)
-  const said = new Set(wordsOf(begin))
-  return wordsOf(message).every((word) => said.has(word)) ? advice : `${message}. ${advice}`
-}
-
-const FILLERS = new Set(['a', 'an', 'the', 'it', 'its', 'is', 'was', 'are', 'this', 'that', 'of'])
-const wordsOf = (text: string): readonly string[] =>
-  (text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).filter((word) => !FILLERS.has(word))
 
 /** Evidence holds the lines around it as well. */
 function matchingLine({ id, evidence }: FaultReport['diagnostics'][number]): string | undefined {

@@ -20,6 +20,20 @@ export function addModelFlags(command: Command): Command {
     .addOption(new Option('--profile <profile>', 'what the model server can do').choices(MODEL_PROFILES))
 }
 
+/** What every command takes may stand before it as well: `--json sessions` is `sessions --json`. */
+export function commonFlagsLast(words: readonly string[]): string[] {
+  let count = 0
+  for (let word = words[count]; word !== undefined; word = words[count]) {
+    if (word === '--state-dir') count += 2
+    else if (word === '--json' || word.startsWith('--state-dir=')) count++
+    else break
+  }
+  const rest = words.slice(count)
+  const dashes = rest.indexOf('--') // what follows are words, whatever they look like
+  const at = dashes === -1 ? rest.length : dashes
+  return rest.length === 0 ? [...words] : [...rest.slice(0, at), ...words.slice(0, count), ...rest.slice(at)]
+}
+
 /** Flags by the configuration key that they set. */
 export function configFlags(options: Readonly<Record<string, unknown>>): FlagValues {
   const out: Record<string, { value: unknown; flag: string }> = {}

@@ -8,7 +8,15 @@ import type * as Sessions from './commands/sessions.ts'
 import { completionScript, type Shell, SHELLS } from './completion.ts'
 import { loadConfig, type LoadedConfig } from './config/load.ts'
 import type { DaemonClient } from './daemon-client.ts'
-import { addModelFlags, addPolicyFlags, collect, configFlags, milliseconds, portNumber } from './flags.ts'
+import {
+  addModelFlags,
+  addPolicyFlags,
+  collect,
+  commonFlagsLast,
+  configFlags,
+  milliseconds,
+  portNumber,
+} from './flags.ts'
 import { helpOf, PROGRAM_HELP } from './help.ts'
 import { leave } from './interrupt.ts'
 import type { Viewer } from './journal-client.ts'
@@ -35,10 +43,13 @@ export async function main(argv: readonly string[]): Promise<number> {
   const program = buildProgram((code) => {
     exitCode = code
   })
-  const out = new Output({ json: beforeDashes(argv).includes('--json') })
+  const words = commonFlagsLast(argv.slice(2))
+  const out = new Output({ json: beforeDashes(words).includes('--json') })
   onSignal((signal) => leave(signal, out))
   try {
-    await program.parseAsync(hasKnownCommand(program, argv) ? [...argv] : argv.filter((word) => !isHelp(word)))
+    await program.parseAsync(hasKnownCommand(program, words) ? words : words.filter((word) => !isHelp(word)), {
+      from: 'user',
+    })
     return exitCode
   } catch (error) {
     if (error instanceof CommanderError) return usageError(error, out)
@@ -156,11 +167,12 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     await show(viewer, id, context.out)
   })
   command('cancel <id>', 'cancel a turn, in whatever phase it is (its id, or its session)', async (context, turn) => {
-    const [{ cancel }, client] = await withDaemon(context)
-    await cancel(client, turn, context.options['reason'] as string | undefined, context.out)
+    const { cancelCommand } = await import('./commands/cancel.ts')
+    await cancelCommand(context, turn, context.options['reason'] as string | undefined)
   }).option('--reason <text>', 'why, for the record')
   command('resume <id>', 'wake a parked turn now (its id, or its session)', async (context, turn) => {
-    const [{ resume }, client] = await withDaemon(context)
+    const without = 'Or take it up in its folder: breakfall run --continue'
+    const [{ resume }, client] = await withDaemon(context, without)
     await resume(client, turn, context.out)
   })
   command('tail <session>', "show a session's events, then follow", async (context, session) => {
@@ -180,11 +192,12 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     'say what an error, a log, an exit code, a category or a turn means',
     async (context, input) => {
       const { explainCommand } = await import('./commands/explain.ts')
+      let viewer: Promise<Viewer> | undefined
       await explainCommand(
         {
           given: input,
           boundary: context.options['boundary'] as Boundary,
-          viewer: async () => (await withViewer(context))[1],
+          viewer: () => (viewer ??= withViewer(context).then(([, found]) => found)),
         },
         context.out,
       )
@@ -225,9 +238,9 @@ export function buildProgram(done: (exitCode: number) => void): Command {
 const isHelp = (word: string): boolean => word === '--help' || word === '-h'
 
 /** Help about a command that does not exist would hide the mistake: without the flag, it is named. */
-function hasKnownCommand(program: Command, argv: readonly string[]): boolean {
+function hasKnownCommand(program: Command, words: readonly string[]): boolean {
   let command: Command | undefined = program
-  for (const word of argv.slice(2).filter((given) => !given.startsWith('-'))) {
+  for (const word of words.filter((given) => !given.startsWith('-'))) {
     if (word === 'help' || command.commands.length === 0) return true
     command = command.commands.find((child) => child.name() === word)
     if (command === undefined) return false
@@ -236,8 +249,8 @@ function hasKnownCommand(program: Command, argv: readonly string[]): boolean {
 }
 
 /** What follows `--` are words, whatever they look like. */
-const beforeDashes = (argv: readonly string[]): readonly string[] =>
-  argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv
+const beforeDashes = (words: readonly string[]): readonly string[] =>
+  words.includes('--') ? words.slice(0, words.indexOf('--')) : words
 
 /** Commander has told people already; programs get their line. */
 function usageError(error: CommanderError, out: Output): number {
@@ -316,7 +329,7 @@ async function withDaemon(context: Context, without?: string): Promise<[typeof S
 
 async function withViewer(context: Context): Promise<[typeof Sessions, Viewer]> {
   const [sessions, { findViewer }] = await Promise.all([import('./commands/sessions.ts'), import('./locate-daemon.ts')])
-  const found = await findViewer(context.stateDir, context.env, context.loaded.config.model?.name ?? 'default')
+  const found = await findViewer(context.stateDir, context.env, context.loaded.config.model?.name ?? '')
   const { out } = context
   if ('isOffline' in found) out.say(out.styleErr('dim', 'no daemon runs here: this is what the journal on disk says'))
   return [sessions, found.viewer]

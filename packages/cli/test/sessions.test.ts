@@ -43,7 +43,8 @@ test('the list has a head, a line per session, and what a parked one waits for',
   assert.deepEqual(sessionTable(sessions, new Map([['s1', turn()]]), plain), [
     'SESSION  STATE   TURN  FOLDER     MODEL  TITLE',
     's1       parked  t1    /src/app   qwen3  mend it',
-    `  waits with model_unreachable since ${at}`,
+    `  waits for the model server (model_unreachable) since ${at}`,
+    '  goes on by itself; to try now: breakfall resume s1',
     's2       idle    -     (private)  qwen3',
   ])
 })
@@ -79,6 +80,9 @@ test("a session's id stands for its current turn, and a cancel shows how the tur
     cancel: async (id: string) => {
       calls.push(id)
       return turn()
+    },
+    events: async function* () {
+      yield await Promise.resolve({ type: 'turn-error', turnId: 't1' })
     },
   } as unknown as DaemonClient
   const shown: unknown[] = []

@@ -57,7 +57,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   try {
     const parts = await assemble(options, { limits, secrets, log, store, token })
     const { sessions, engine, metrics, endpoint } = parts
-    const recovered = await sessions.loader.recover()
+    const recovered = options.isMomentary === true ? 0 : await sessions.loader.recover()
     if (recovered > 0) log.info({ recovered }, 'took up unfinished turns')
     const service = createService({
       routes: daemonRoutes({
@@ -84,7 +84,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     parts.countSockets(() => sockets.connections)
     service.server.on('upgrade', (req, socket, head) => sockets.upgrade(req, socket, head))
     const { url } = await service.listen(options.port ?? 0, options.host)
-    writeDaemonFile(stateDir, { url, tokenFile, ...options.fileFields })
+    if (options.isMomentary !== true) writeDaemonFile(stateDir, { url, tokenFile, ...options.fileFields })
     log.info({ url }, 'listening')
     let closing: Promise<void> | undefined
     const close = async (stopRunner: boolean): Promise<void> => {

@@ -53,6 +53,8 @@ export type DaemonOptions = {
   readonly runnerIdleExitMs?: number | undefined
   /** What else `daemon.json` says, for whoever looks for this daemon. */
   readonly fileFields?: Readonly<Record<string, unknown>> | undefined
+  /** For one caller in this process: takes up only the sessions that are asked for, and no file says where it is. */
+  readonly isMomentary?: boolean | undefined
   readonly now?: (() => number) | undefined
   readonly dice?: (() => number) | undefined
   /** Stands in for the model client. */

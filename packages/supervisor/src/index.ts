@@ -11,6 +11,7 @@ export {
 } from './diagnostics.ts'
 export { type Dropped } from './event-stream.ts'
 export { describeExit, diagnoseExit, type ExitStatus, readExit } from './exit-status.ts'
+export { headline } from './headline.ts'
 export { type InFlightRequest, type RequestInit } from './in-flight.ts'
 export { stripLogPrefix } from './log-prefix.ts'
 export { sweepOrphans, type Swept } from './orphans.ts'

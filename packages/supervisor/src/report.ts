@@ -10,6 +10,7 @@ import { duration, Fault, type SideEffects } from '@breakfall/faults'
 import type { TerminationError } from './channel.ts'
 import { byRank, type Diagnosis, toDiagnostic } from './diagnostics.ts'
 import { describeExit, diagnoseExit, type ExitStatus, readExit } from './exit-status.ts'
+import { headline } from './headline.ts'
 import type { StartReason } from './preflight.ts'
 import { HAS_PROC } from './process-table.ts'
 
@@ -145,7 +146,7 @@ export function faultOf(
 export function sentence(report: JudgedReport & { readonly restart?: RestartPlan }): string {
   const [head] = report.diagnoses
   const named = head !== undefined && head.rank !== 'hint'
-  const why = named ? `: ${head.message}: ${head.advice}` : lastWords(report)
+  const why = named ? `: ${headline(head.message, head.advice)}` : lastWords(report)
   return `${report.name} ${happened(report)}${why.replace(/[.;]?$/, '.')}${planned(report.restart)}`
 }
 

@@ -39,7 +39,7 @@ describe('a model server', () => {
     for (const fault of await Promise.all([broken, refused])) {
       assert.ok(isFault(fault))
       assert.equal(fault.category, 'process_failed')
-      assert.match(fault.error, /^llama-server was ended by SIGABRT .*: GPU out of memory: The GPU ran out of memory/)
+      assert.match(fault.error, /^llama-server was ended by SIGABRT .*: The GPU ran out of memory/)
       assert.equal(fault.report.diagnostics[0]?.id, 'llamacpp.cuda_oom_runtime')
       assert.equal(fault.report.sideEffects, 'none', 'an answer of a model may be asked for again')
       assert.equal(fault.report.next, 'restart')
@@ -126,7 +126,7 @@ describe('a model server', () => {
       limits: QUICK,
     })
     const fault = await faultBy(model.start())
-    assert.match(fault.error, /the model file is incomplete: .*download it again/)
+    assert.match(fault.error, /: The model file is incomplete\. .*download it again/)
     assert.equal((await untilState(model.supervised, 'given_up')).reason, 'needs_change')
   })
 

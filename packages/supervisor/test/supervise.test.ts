@@ -55,7 +55,7 @@ describe('a child that fails', () => {
     assert.equal(fault.report.phase, 'starting')
     assert.match(
       fault.error,
-      /exited with code 1 while it was starting after .*: GPU out of memory: The GPU is out of memory/,
+      /exited with code 1 while it was starting after .*: The GPU is out of memory/,
     )
     assert.deepEqual(
       fault.report.diagnostics.map((entry) => entry.id),

@@ -3,6 +3,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { type Boundary, exitCodeOf, Fault, type FaultReport, isFault, isFaultCategory } from '@breakfall/faults'
 import type { Turn } from '@breakfall/wire'
 import { explain, type Explanation } from '../explain.ts'
+import { isWholeId, wholeId } from '../ids.ts'
 import type { Viewer } from '../journal-client.ts'
 import type { Output } from '../output.ts'
 import { faultPage } from '../render/fault-page.ts'
@@ -27,7 +28,8 @@ export async function explainCommand(input: ExplainInput, out: Output): Promise<
 /** For people. Pure but for the look whether the category's page is there. */
 export function linesOf({ report, by }: Explanation, style: Output['style']): readonly string[] {
   const { category, error, errorRaw, phase } = report
-  if (by === 'a turn without a fault' || by === 'one of our exit codes') return [style('bold', error)]
+  if (by === 'a turn without a fault' || by === 'one of our exit codes' || by === 'one of our words')
+    return [style('bold', error)]
   const lines = [
     style('bold', error),
     '',
@@ -37,7 +39,8 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
   // Of an exit code it is said above what it means; a second code beside it would only confuse.
   if (by !== 'an exit status' && by !== 'nothing known')
     lines.push(`exit code  a breakfall command that fails so exits with ${exitCodeOf(report)}`)
-  if (errorRaw !== error) lines.push(`raw        ${errorRaw.split('\n').slice(0, 6).join('\n           ')}`)
+  if (errorRaw !== error && category !== 'cancelled')
+    lines.push(`raw        ${errorRaw.split('\n').slice(0, 6).join('\n           ')}`)
   for (const { id, rank, message, advice, evidence, count } of report.diagnostics) {
     const times = count > 1 ? ` ×${count}` : ''
     lines.push('', `${style(rank === 'cause' ? 'red' : 'yellow', rank)}  ${message}  ${style('dim', id + times)}`)
@@ -51,9 +54,8 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
 // ---- details, in the order they are used above ----
 
 async function explanationFor({ given, boundary, viewer }: ExplainInput): Promise<Explanation> {
-  if (given !== undefined && /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f-]{17}$/.test(given)) {
-    return explanationOfTurn(await turnOrLastOf(await viewer(), given))
-  }
+  const id = given === undefined ? undefined : await idOf(given, viewer)
+  if (id !== undefined) return explanationOfTurn(await turnOrLastOf(await viewer(), id))
   const text = await textOf(given)
   // Somebody who pipes nothing in has been answered: nothing is known. Somebody who says nothing has to be told how.
   if (text.trim() === '' && (given === undefined || given.trim() === ''))
@@ -63,6 +65,17 @@ async function explanationFor({ given, boundary, viewer }: ExplainInput): Promis
     throw new Fault('invalid_request', { error: `there is no file ${given} to explain; ${USAGE}` })
   return explanation
 }
+
+/** An id, or the beginning of one that is known: the same letters may stand in any error text. */
+async function idOf(given: string, viewer: ExplainInput['viewer']): Promise<string | undefined> {
+  if (isWholeId(given)) return given
+  if (!LIKE_ID.test(given) || existsSync(given)) return undefined
+  const id = await wholeId(await viewer(), given)
+  return id === given ? undefined : id
+}
+
+/** Six characters at least: fewer are an exit code, a status, a word. */
+const LIKE_ID = /^[0-9a-f]{6,8}(?:-[0-9a-f-]*)?$/
 
 const isLikePath = (given: string): boolean =>
   /^[^\s"'{}]*(?:\/|\.(?:log|txt|json|out|err))$|^\.{0,2}\/\S+$/.test(given)

@@ -44,6 +44,7 @@ export async function run(input: RunInput, out: Output): Promise<number> {
   input.onSession?.(session)
   const started = await startTurn(input, session)
   const view = new TurnView()
+  if (input.prompt === undefined) await learn(input, session, started, view)
   input.interrupt.reaches((reason) => input.client.cancel(started.turnId, reason)) // I2
   const result = await follow(input, session, started, view, out)
   if (out.json) out.result({ sessionId: session.id, ...result, ...input.about })
@@ -66,6 +67,20 @@ async function startTurn(input: RunInput, session: Session): Promise<{ turnId: s
   const turn = await input.client.turn(session.turnId)
   if (turn.state === 'parked') await input.client.resume(turn.id).catch(goesOnAlready)
   return { turnId: turn.id, after: session.lastSeq }
+}
+
+/** What a turn that is taken up has lived through before, so that the summary can name it. */
+async function learn(
+  { client, interrupt: { signal } }: RunInput,
+  session: Session,
+  { turnId, after }: { turnId: string; after: number },
+  view: TurnView,
+): Promise<void> {
+  if (after === 0) return
+  for await (const event of client.events(session.id, { after: 0, signal })) {
+    if (event.turnId === turnId) view.learn(event)
+    if (event.seq >= after) return
+  }
 }
 
 function goesOnAlready(error: unknown): void {

@@ -1,12 +1,13 @@
 /** Looking at sessions and turns, with a daemon or without, and steering them, with one: sessions, show, tail, cancel, resume. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault, isFault } from '@breakfall/faults'
 import { isTerminal, parseCursor, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { DaemonClient } from '../daemon-client.ts'
+import { wholeId } from '../ids.ts'
 import type { Viewer } from '../journal-client.ts'
 import type { Output } from '../output.ts'
 import { paint } from '../render/paint.ts'
 import { TurnView } from '../render/turn-view.ts'
+import { parkedLines } from '../render/waits.ts'
 
 export async function listSessions(client: Viewer, out: Output): Promise<void> {
   const sessions = await client.sessions()
@@ -35,7 +36,14 @@ export function sessionTable(
 ): readonly string[] {
   const rows = sessions.map(({ id, state, turnId, model, title, ...rest }) => {
     const folder = typeof rest['workspace'] === 'string' ? rest['workspace'] : '(private)'
-    const cells = [id, isHalted(state, rest) ? `${state}, no daemon` : state, turnId ?? '-', folder, model, title ?? '']
+    const cells = [
+      id,
+      isHalted(state, rest) ? `${state}, no daemon` : state,
+      turnId ?? '-',
+      folder,
+      model || '-',
+      title ?? '',
+    ]
     return cells.map((cell) => cell.replaceAll(/\s+/g, ' ')) // a line break in a name would look like another session
   })
   const widths = HEAD.map((word, column) => Math.max(word.length, ...rows.map((row) => row[column]?.length ?? 0)))
@@ -47,13 +55,14 @@ export function sessionTable(
       const line = padded(rows[index] ?? []).trimEnd()
       const turn = parked.get(session.id)
       const shown = session.state === 'idle' ? line : style(session.state === 'parked' ? 'yellow' : 'green', line)
-      return turn === undefined || turn.parked === null ? [shown] : [shown, `  ${waitsFor(turn.parked)}`]
+      return turn === undefined || turn.parked === null ? [shown] : [shown, ...waitLines(turn)]
     }),
   ]
 }
 
 /** A session or a turn, whichever has that id. */
-export async function show(client: Viewer, id: string, out: Output): Promise<void> {
+export async function show(client: Viewer, given: string, out: Output): Promise<void> {
+  const id = await wholeId(client, given)
   const session = await client.session(id).catch(notFound)
   if (session === undefined) return showTurn(await turnOf(client, id), out)
   if (out.json) return out.result(session)
@@ -81,23 +90,27 @@ export function sessionLines(session: Session): readonly string[] {
 
 export async function cancel(client: DaemonClient, id: string, reason: string | undefined, out: Output): Promise<void> {
   const turn = await turnOf(client, id)
+  const { lastSeq } = await client.session(turn.sessionId)
   const asked = await client.cancel(turn.id, reason)
-  showTurn(await settled(client, asked, isOver), out, 'the cancel is accepted; it is still ending')
+  const ended = isOver(asked) ? asked : await after(client, turn, lastSeq, isTerminal)
+  showTurn(ended, out, 'the cancel is accepted; it is still ending')
 }
 
 export async function resume(client: DaemonClient, id: string, out: Output): Promise<void> {
   const turn = await turnOf(client, id)
-  const asked = await client.resume(turn.id)
-  showTurn(await settled(client, asked, ({ state }) => state !== 'parked'), out)
+  const { lastSeq } = await client.session(turn.sessionId)
+  await client.resume(turn.id)
+  showTurn(await after(client, turn, lastSeq, ({ type }) => type === 'resumed'), out)
 }
 
 /** A session's events from `after` on. Ends with the session's last turn where `follow` is off. */
 export async function tail(
   client: Viewer,
-  sessionId: string,
+  given: string,
   options: { after?: string; follow: boolean; signal: AbortSignal },
   out: Output,
 ): Promise<void> {
+  const sessionId = await sessionIdOf(client, given)
   const cursor = parseCursor(options.after)
   if (cursor === undefined)
     throw new Fault('invalid_request', { error: `--after takes an event's seq or its cursor, got ${options.after}` })
@@ -121,8 +134,11 @@ export function turnLines(turn: Turn, open?: string): readonly string[] {
   const lines = [`turn ${turn.id}: ${turn.state}, ${counted(turn.steps, 'step')}, ${counted(turn.attempts, 'attempt')}`]
   if (isHalted(turn.state, turn)) lines.push('  but no daemon runs it; it goes on with the next one: breakfall up')
   if (open !== undefined && !isOver(turn)) lines.push(`  ${open}`)
-  if (turn.parked !== null) lines.push(`  ${waitsFor(turn.parked)}`)
-  if (turn.fault !== null) lines.push(`  ${turn.fault.error}`, `  ${turn.fault.category}: ${turn.fault.errorRaw}`)
+  if (turn.parked !== null) lines.push(...waitLines(turn))
+  if (turn.fault !== null) lines.push(`  ${turn.fault.error}`)
+  if (turn.fault !== null && turn.fault.category !== 'cancelled')
+    // raw, it says the same again
+    lines.push(`  ${turn.fault.category}: ${turn.fault.errorRaw}`)
   if (turn.result !== null) lines.push(turn.result.text)
   return lines
 }
@@ -142,9 +158,10 @@ const isHalted = (state: string, record: Readonly<Record<string, unknown>>): boo
 
 const UNDER_WAY: ReadonlySet<string> = new Set(['busy', 'queued', 'running', 'retrying'])
 
-function waitsFor({ category, since, resumeAt }: NonNullable<Turn['parked']>): string {
-  return `waits with ${category} since ${since}${resumeAt === null ? '' : `, until ${resumeAt}`}`
-}
+const waitLines = (turn: Turn): readonly string[] =>
+  turn.parked === null
+    ? []
+    : parkedLines(turn.parked, turn.sessionId, turn['live'] !== false).map((line) => `  ${line}`)
 
 const hasEntries = (value: unknown): boolean => Object.keys(value ?? {}).length > 0
 
@@ -154,8 +171,15 @@ function textOf(value: unknown): string {
   return isPlainList ? value.join(', ') : JSON.stringify(value)
 }
 
+/** The session of that id, or the one that has the turn of that id. */
+async function sessionIdOf(client: Viewer, given: string): Promise<string> {
+  const id = await wholeId(client, given)
+  return (await client.session(id).catch(notFound))?.id ?? (await turnOf(client, id)).sessionId
+}
+
 /** The turn of that id, or the current one of the session of that id. */
-async function turnOf(client: Viewer, id: string): Promise<Turn> {
+export async function turnOf(client: Viewer, given: string): Promise<Turn> {
+  const id = await wholeId(client, given)
   const turn = await client.turn(id).catch(notFound)
   if (turn !== undefined) return turn
   const session = await client.session(id).catch(notFound)
@@ -167,17 +191,19 @@ async function turnOf(client: Viewer, id: string): Promise<Turn> {
 
 const isOver = ({ state }: Turn): boolean => state === 'finished' || state === 'failed' || state === 'cancelled'
 
-const LOOKS_MAX = 20
-const LOOK_EVERY_MS = 50
+const SETTLED_MS = 1_000
 
-/** What became of it, if that is known within a second. */
-async function settled(client: DaemonClient, asked: Turn, isDone: (turn: Turn) => boolean): Promise<Turn> {
-  let turn = asked
-  for (let looks = 0; looks < LOOKS_MAX && !isDone(turn); looks++) {
-    await sleep(LOOK_EVERY_MS)
-    turn = await client.turn(turn.id)
-  }
-  return turn
+/** The turn as it is after that event, or as it is after a second without it. */
+async function after(
+  client: DaemonClient,
+  { id, sessionId }: Turn,
+  lastSeq: number,
+  isIt: (event: SessionEvent) => boolean,
+): Promise<Turn> {
+  const signal = AbortSignal.timeout(SETTLED_MS)
+  for await (const event of client.events(sessionId, { after: lastSeq, signal }))
+    if (event.turnId === id && isIt(event)) break
+  return client.turn(id)
 }
 
 function showTurn(turn: Turn, out: Output, open?: string): void {

@@ -1,19 +1,18 @@
 /** `breakfall up`: the daemon, with a runner on this machine or the one that the configuration names. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { EXIT_CODES, Fault, type FaultReport, isFault } from '@breakfall/faults'
-import { type DaemonOptions, type LiveConfig, startDaemon } from '@breakfall/daemon'
+import { startDaemon } from '@breakfall/daemon'
 import { type AnswerRequest, tryAnswer, type TryEvent, type TryOptions } from '@breakfall/model'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
-import type { Config } from '../config/schema.ts'
 import { DaemonClient } from '../daemon-client.ts'
 import { configFlags } from '../flags.ts'
+import { liveConfig, NO_MODEL } from '../live-config.ts'
 import { findDaemon, readToken } from '../locate-daemon.ts'
 import { chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
 import type { Context } from '../program.ts'
 import { listenFault, prepareStateDir } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
 import { untilIdle } from '../until-idle.ts'
-import { allowedFolders, grantedWorkspaces } from '../workspaces.ts'
 
 export async function up(context: Context): Promise<number> {
   const { out, options, loaded, env } = context
@@ -24,6 +23,8 @@ export async function up(context: Context): Promise<number> {
   const host = options['host'] as string
   const port = loaded.config.daemon?.port ?? 0
   const stateDir = prepareStateDir(context.stateDir)
+  if (isOwned && choice === undefined && loaded.config.model?.serve === undefined)
+    throw new Fault('invalid_request', { error: 'no model is configured; see "breakfall config example"' })
   const daemon = await startDaemon({
     stateDir,
     ...liveConfig(loaded.config, choice, context),
@@ -110,53 +111,6 @@ async function soon<T>(found: Promise<T | undefined>, asked: Promise<unknown>): 
 
 /** The runner of a run is ended with it. Should nobody be left to do that, it ends by itself some minutes later. */
 const OWNED_RUNNER_IDLE_MS = 5 * 60_000
-
-function liveConfig(
-  config: Config,
-  choice: ModelChoice | undefined,
-  { options, env, stateDir }: Context,
-): Pick<DaemonOptions, 'model' | 'runner'> & LiveConfig {
-  const { model, runner } = config
-  const serve = model?.serve
-  if (choice === undefined && serve === undefined && options['untilIdle'] === true) {
-    throw new Fault('invalid_request', { error: 'no model is configured; see "breakfall config example"' })
-  }
-  const allowWorkspace = [
-    ...allowedFolders(runner?.allowWorkspace, 'runner.allowWorkspace'),
-    ...allowedFolders(options['allowWorkspace'] as readonly string[] | undefined, '--allow-workspace'),
-    ...grantedWorkspaces(stateDir),
-  ]
-  const isolation = options['allowIsolation'] === 'process' ? 'process' : runner?.isolation
-  return {
-    model: {
-      baseUrl: choice?.baseUrl ?? NO_MODEL,
-      name: model?.name ?? choice?.name ?? 'default',
-      api: choice?.api,
-      apiKey: choice?.apiKey,
-      profile: (model?.profile ?? choice?.profile) as DaemonOptions['model']['profile'],
-      fallback: (model?.fallback ?? []).map((entry) => ({
-        ...(entry.baseUrl === undefined ? {} : { baseUrl: entry.baseUrl }),
-        ...(entry.name === undefined ? {} : { name: entry.name }),
-        ...(entry.api === undefined ? {} : { api: entry.api }),
-        ...(entry.profile === undefined
-          ? {}
-          : { profile: entry.profile as NonNullable<DaemonOptions['model']['profile']> }),
-        ...(entry.apiKeyEnv === undefined ? {} : { apiKey: env[entry.apiKeyEnv] }),
-      })),
-      ...(serve === undefined ? {} : { serve }),
-    },
-    runner: {
-      url: runner?.url ?? config.remote_runner?.endpoint,
-      tokenFile: runner?.tokenFile,
-      resolveCommand: runner?.resolveCommand,
-      resolveUrl: runner?.resolveUrl,
-      isolation,
-      allowWorkspace,
-    },
-  }
-}
-
-const NO_MODEL = 'none:'
 
 /** Where nothing is configured a turn ends at once and says so; the next prompt finds what was set meanwhile. */
 async function* sayingWhereNoModelIs(request: AnswerRequest, options: TryOptions): AsyncGenerator<TryEvent> {

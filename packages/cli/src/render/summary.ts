@@ -1,8 +1,10 @@
 /** The last lines of a run: how it ended, what was survived, what changed, what you can do next. */
+import type { FaultReport } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
 import type { RunResult } from '../commands/run.ts'
 import { faultPage } from './fault-page.ts'
 import type { Piece, Survived, TurnView } from './turn-view.ts'
+import { takeUp, waitsFor } from './waits.ts'
 
 export function summary(result: RunResult, view: TurnView, session: Session): readonly Piece[] {
   const line = (tone: Piece['tone'], text: string): Piece => ({ kind: 'line', tone, text })
@@ -12,10 +14,7 @@ export function summary(result: RunResult, view: TurnView, session: Session): re
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
   }
   if (view.filesChanged.size > 0) out.push(line('dim', `  changed ${[...view.filesChanged].join(', ')}`))
-  if (result.outcome === 'parked')
-    out.push(
-      line('plain', `  it goes on later; take it up again with: breakfall run --continue (session ${session.id})`),
-    )
+  if (result.outcome === 'parked') out.push(line('plain', `  ${takeUp(session.id)}`))
   if (result.fault?.category === 'isolation_unavailable')
     out.push(line('plain', '  to go on without a sandbox, at your own risk: breakfall run --isolation process'))
   if (result.outcome === 'failed' && result.fault !== null)
@@ -40,9 +39,11 @@ function headline(result: RunResult, steps: number, line: (tone: Piece['tone'], 
     case 'cancelled':
       return line('warn', `■ cancelled${after}`)
     case 'parked': // the sentence was shown when it was parked
-      return line('warn', `⏸ still parked${after}${result.fault === null ? '' : ` (${result.fault.category})`}`)
+      return line('warn', `⏸ still parked${after}${result.fault === null ? '' : `: waits ${waitsOf(result.fault)}`}`)
   }
 }
+
+const waitsOf = ({ category }: FaultReport): string => waitsFor({ category, resumeAt: null })
 
 /** The same trouble several times is one line. */
 function counted(survived: readonly Survived[]): readonly (Survived & { times: number })[] {

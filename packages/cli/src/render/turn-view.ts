@@ -78,6 +78,13 @@ export class TurnView {
     }
   }
 
+  /** What was shown to somebody before: nothing is said of it now, but the summary knows it. */
+  learn(event: SessionEvent): void {
+    this.show(event)
+    this.#midLine = false
+    this.#part = ''
+  }
+
   /** Goes on in the same line within a part; another part begins a line of its own. */
   #words(event: { readonly part: string; readonly text: string }, tone: Piece['tone']): Piece {
     const fresh = this.#midLine && this.#part !== event.part ? '\n' : ''

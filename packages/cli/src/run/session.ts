@@ -2,6 +2,7 @@
 import { Fault, type Policy } from '@breakfall/faults'
 import type { Session, SessionCreate } from '@breakfall/wire'
 import type { DaemonClient } from '../daemon-client.ts'
+import { wholeId } from '../ids.ts'
 import type { RunContext } from './options.ts'
 
 export function createFor({ run, loaded }: RunContext, folder: string, prompt: string | undefined): SessionCreate {
@@ -26,7 +27,7 @@ export async function sessionFor(
   { run, options }: RunContext,
   folder: string,
 ): Promise<Session | undefined> {
-  const session = run.session === undefined ? undefined : await client.session(run.session)
+  const session = run.session === undefined ? undefined : await client.session(await wholeId(client, run.session))
   const found = session ?? (run.continue === true ? await lastOf(client, folder) : undefined)
   const model = options['model'] as string | undefined
   if (found !== undefined && model !== undefined && found.model !== model)

@@ -1,0 +1,42 @@
+/** What a parked turn waits for, and how it is taken up, in words. Pure. */
+import { type FaultCategory, FAULTS, isFaultCategory } from '@breakfall/faults'
+
+type Parked = { readonly category: string; readonly since: string; readonly resumeAt: string | null }
+
+/** `for the network (network_down)`; with a time where there is one. */
+export function waitsFor({ category, resumeAt }: Pick<Parked, 'category' | 'resumeAt'>): string {
+  const until = resumeAt === null ? '' : `, until ${resumeAt}`
+  return `for ${isFaultCategory(category) ? thing(category) : 'what failed'} (${category})${until}`
+}
+
+/** A line that says what it waits for, and one that says how it goes on: under a daemon by itself, else when it is taken up. */
+export function parkedLines(parked: Parked, sessionId: string, isLive: boolean): readonly string[] {
+  return [
+    `waits ${waitsFor(parked)} since ${parked.since}`,
+    isLive ? `goes on by itself; to try now: breakfall resume ${sessionId}` : takeUp(sessionId),
+  ]
+}
+
+export const takeUp = (sessionId: string): string =>
+  `take it up again: breakfall run --continue (in its folder), or breakfall run --session ${sessionId}`
+
+// ---- details ----
+
+const NAMED: Readonly<Partial<Record<FaultCategory, string>>> = {
+  network_down: 'the network',
+  model_auth_failed: 'a valid key of the model provider',
+  model_quota_exhausted: 'credit, or the reset of the quota',
+  model_rate_limited: 'its turn at the model provider',
+  runner_auth_failed: "the runner's token",
+  journal_full: 'space on the disk',
+  shutting_down: 'the next daemon',
+  lease_lost: 'the next daemon',
+}
+
+function thing(category: FaultCategory): string {
+  const named = NAMED[category]
+  if (named !== undefined) return named
+  const { boundary } = FAULTS[category]
+  if (boundary === 'runner' || boundary === 'box') return 'the runner'
+  return boundary === 'model' || boundary === 'process' ? 'the model server' : 'the next daemon'
+}
