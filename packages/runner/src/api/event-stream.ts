@@ -1,6 +1,7 @@
 /** The events of an exec on a response: replay, then live, then the end; at the reader's pace. */
 import type { ServerResponse } from 'node:http'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Fault } from '@breakfall/faults'
 import type { ExecEvent } from '@breakfall/wire'
 import { SseResponse } from '@breakfall/wire/node'
 import type { ExecView } from '../box/execs.ts'
@@ -21,7 +22,9 @@ export async function streamEvents(
     while (sse.isOpen) {
       const { isOver, count } = exec // the state first: what is in the log by then is complete
       while (reader.at < count && sse.isOpen && !closing.aborted) {
-        for (const event of reader.read(count)) await send(sse, event)
+        const events = reader.read(count)
+        if (events.length === 0) throw new Fault('journal_corrupt', { boundary: 'runner', execId: exec.id, facts: {} })
+        for (const event of events) await send(sse, event)
         await nextTurn() // a fast reader of a long log must not keep the others waiting
       }
       if (closing.aborted) {
@@ -36,9 +39,9 @@ export async function streamEvents(
       // What came while we were sending has been announced already: nobody would wake us for it again.
       if (exec.count === count && !exec.isOver) await exec.changed(either)
     }
+    sse.end() // not where something was thrown: a stream that breaks must not look like one that ends
   } finally {
     reader.close()
-    sse.end()
   }
 }
 

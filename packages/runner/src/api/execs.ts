@@ -1,5 +1,5 @@
 /** Execs over HTTP. A cause is never an HTTP error: how a command ended is in its record. */
-import { closeSync, createReadStream, openSync } from 'node:fs'
+import { closeSync, createReadStream, fstatSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { Fault } from '@breakfall/faults'
@@ -114,14 +114,18 @@ async function sendOutput(call: RunnerCall, exec: ExecView): Promise<Answer> {
 }
 
 function openSpool(file: string, size: number): number {
+  let cause: unknown
   try {
-    return openSync(file, 'r')
-  } catch (cause) {
-    throw new Fault('range_not_satisfiable', {
-      cause,
-      error: `these ${size} bytes were kept for their time and then dropped; the record is still there.`,
-    })
+    const fd = openSync(file, 'r')
+    if (fstatSync(fd).size >= size) return fd
+    closeSync(fd) // the disk lost some of it
+  } catch (error) {
+    cause = error
   }
+  throw new Fault('range_not_satisfiable', {
+    cause,
+    error: `these ${size} bytes were kept for their time and then dropped; the record is still there.`,
+  })
 }
 
 async function wait(context: ApiContext, call: RunnerCall, exec: ExecView): Promise<Answer> {

@@ -86,8 +86,8 @@ export class Boxes {
   /** Takes up what an earlier process left. One broken box does not stop the rest. */
   async recover(): Promise<void> {
     for (const name of readdirSync(this.#trash)) this.#deleteLater(join(this.#trash, name))
-    for (const prefix of readdirSync(this.#root).filter((name) => ID_PATTERN.test(name))) {
-      for (const id of readdirSync(join(this.#root, prefix)).filter((name) => ID_PATTERN.test(name))) {
+    for (const prefix of foldersIn(this.#root)) {
+      for (const id of foldersIn(join(this.#root, prefix))) {
         try {
           await this.#recoverOne(prefix, id)
         } catch (error) {
@@ -132,7 +132,7 @@ export class Boxes {
     const box = new Box(this.#host, prefix, paths, stored)
     this.#boxes.set(`${prefix}/${id}`, box)
     if (box.state === 'running') box.openGroups()
-    await recoverBox(this.#host, box)
+    await recoverBox(this.#host, box, this.#onFault)
     if (box.state === 'stopping') await box.stop()
     if (box.state === 'removing') await this.remove(box)
     if (box.state === 'creating') {
@@ -159,4 +159,11 @@ export class Boxes {
   #deleteLater(folder: string): void {
     removeTree(folder).catch((error: unknown) => this.#onFault(`${folder} could not be deleted`, error))
   }
+}
+
+/** Those with a name that we give; what somebody else put there is not ours. */
+function foldersIn(folder: string): readonly string[] {
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && ID_PATTERN.test(entry.name))
+    .map(({ name }) => name)
 }

@@ -6,52 +6,63 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ExecExit } from '@breakfall/wire'
+import { type ExecExit, ID_PATTERN } from '@breakfall/wire'
 import { parseRecord, RECORD_BYTES } from '../exec/event-log.ts'
 import { type EndReason } from '../exec/exit-record.ts'
-import {
-  claim,
-  EXEC_FILES,
-  type ExecReservation,
-  makeExecFolder,
-  readEnd,
-  readReservation,
-  removeWorkingFiles,
-  writeEnd,
-} from '../exec/folder.ts'
+import { claim, EXEC_FILES, makeExecFolder, removeWorkingFiles } from '../exec/folder.ts'
 import { hasMark } from '../exec/process-table.ts'
+import type { ReservedId } from '../exec/reservations.ts'
 import { type KeeperStatus, parseStatus } from '../exec/status.ts'
 import type { RunnerHost } from '../host.ts'
 import { removeTree } from '../state/disk.ts'
 import type { Box } from './box.ts'
 import { keeperMark } from './keepers.ts'
-import { fillRequest } from './request.ts'
+import { type ExecOnDisk, lostEnd, mendExec, readExec, unknownRequest } from './mend.ts'
 
-export async function recoverBox(host: RunnerHost, box: Box): Promise<void> {
+export async function recoverBox(
+  host: RunnerHost,
+  box: Box,
+  onDamage: (what: string, error: unknown) => void,
+): Promise<void> {
   const folders = new Set(box.execs.onDisk())
-  for (const execId of folders) await recoverExec(host, box, execId)
-  for (const { execId, machineBootId, hash } of box.reservations.read()) {
+  const reserved = new Map(box.reservations.read().map((entry) => [entry.execId, entry]))
+  for (const execId of folders) {
+    const found = await readOrMend(host, box, execId, reserved.get(execId), onDamage)
+    if (found !== undefined) await recoverExec(host, box, found)
+  }
+  for (const [execId, entry] of reserved) {
     // Reserved in this life of the machine and no folder: refused before anything was made, or removed by retention.
-    if (machineBootId === host.clock.machineBootId || folders.has(execId)) continue
-    if (box.execs.find(execId) === undefined) lostToPowerCut(host, box, execId, hash)
+    if (entry.machineBootId === host.clock.machineBootId || folders.has(execId) || !ID_PATTERN.test(execId)) continue
+    lostToPowerCut(host, box, entry)
   }
 }
 
 // ---- details ----
 
-async function recoverExec(host: RunnerHost, box: Box, execId: string): Promise<void> {
+/** Undefined where the runner ended while the folder was being made, and nothing was started. */
+async function readOrMend(
+  host: RunnerHost,
+  box: Box,
+  execId: string,
+  reserved: ReservedId | undefined,
+  onDamage: (what: string, error: unknown) => void,
+): Promise<ExecOnDisk | undefined> {
   const folder = box.execs.folderOf(execId)
-  let reservation: ExecReservation
   try {
-    reservation = readReservation(folder)
-  } catch {
-    const wasClaimed = existsSync(join(folder, EXEC_FILES.claim))
+    return readExec(folder)
+  } catch (error) {
+    if (mendExec(host, execId, folder, reserved)) {
+      onDamage(`exec ${execId} of box ${box.id} was damaged`, error)
+      return readExec(folder)
+    }
     await removeTree(folder)
-    // Without a claim the runner ended while it was being made, and nothing was started. With one it may have run.
-    if (wasClaimed) lostToPowerCut(host, box, execId, '')
-    return
+    return undefined
   }
-  const end = readEnd(folder)
+}
+
+async function recoverExec(host: RunnerHost, box: Box, { reservation, end }: ExecOnDisk): Promise<void> {
+  const { execId } = reservation
+  const folder = box.execs.folderOf(execId)
   if (end !== undefined) {
     removeWorkingFiles(folder)
     box.execs.addFinished(execId, end, reservation.hash, isDropped(folder, end.exit))
@@ -93,34 +104,11 @@ function isDropped(folder: string, exit: ExecExit): boolean {
 }
 
 /** The id was given out, the folder did not reach the disk: it may have run, and it will not run again. */
-function lostToPowerCut(host: RunnerHost, box: Box, execId: string, hash: string): void {
+function lostToPowerCut(host: RunnerHost, box: Box, reserved: ReservedId): void {
+  const { execId, hash } = reserved
   const folder = box.execs.folderOf(execId)
-  const now = host.clock.now()
-  const reservation: ExecReservation = {
-    execId,
-    command: [],
-    request: fillRequest({ command: [''] }),
-    hash,
-    reservedAtMs: now,
-    reservedMonotonicMs: 0,
-    machineBootId: host.clock.machineBootId,
-  }
-  makeExecFolder(folder, reservation)
-  const exit: ExecExit = {
-    cause: 'runner_lost',
-    started: null,
-    code: null,
-    signal: null,
-    signalGuess: null,
-    durationMs: 0,
-    survivors: [],
-    stdoutBytes: 0,
-    stderrBytes: 0,
-    truncated: false,
-    diagnostics: [],
-  }
-  const end = { exit, startedAtMs: null, endedAtMs: now, lastSeq: 1 }
-  writeEnd(folder, end)
+  const end = lostEnd(host.clock.now())
+  makeExecFolder(folder, unknownRequest(host, execId, folder, reserved), end)
   removeWorkingFiles(folder)
   box.execs.addFinished(execId, end, hash, false)
 }

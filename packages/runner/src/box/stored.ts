@@ -1,6 +1,6 @@
 /** A box on disk: its record, what only the runner knows of it, and where its files are. */
-import { chmodSync, chownSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, chownSync, existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { type Box as BoxRecord, boxSchema } from '@breakfall/wire'
 import type { FolderIdentity } from './workspace-identity.ts'
 import { makeFolder, readJsonFile, writeJsonDurably } from '../state/disk.ts'
@@ -65,10 +65,23 @@ export function saveBox(paths: BoxPaths, box: StoredBox): void {
   writeJsonDurably(paths.file, box)
 }
 
-/** Undefined where there is no box in the folder: its creation never got that far. */
+/** Undefined where there is no box in the folder: its creation never got that far. Throws where its record is damaged. */
 export function loadBox(paths: BoxPaths): StoredBox | undefined {
   const json = readJsonFile(paths.file)
-  if (json === undefined) return undefined
-  const box = json as StoredBox
-  return { ...box, record: boxSchema.parse(box.record) }
+  if (json === undefined && isBeingMade(paths)) return undefined
+  const box = (json ?? {}) as Partial<StoredBox>
+  const record = boxSchema.parse(box.record)
+  const isWhole =
+    record.id === basename(paths.folder) &&
+    typeof box.hostWorkspace === 'string' &&
+    typeof box.env === 'object' &&
+    [box.uid, box.gid, box.epoch].every(Number.isInteger)
+  if (!isWhole) throw new Error('its record is damaged')
+  return { ...(box as StoredBox), record }
+}
+
+/** The record is written last: where something was run or kept in a box, it had one. */
+function isBeingMade(paths: BoxPaths): boolean {
+  const isEmpty = (folder: string): boolean => !existsSync(folder) || readdirSync(folder).length === 0
+  return !existsSync(paths.reservations) && isEmpty(paths.execs) && isEmpty(paths.workspace)
 }

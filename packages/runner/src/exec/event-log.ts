@@ -47,6 +47,23 @@ export class EventLog {
     if (!isNew) this.#recount()
   }
 
+  /** Whether so many events, and not fewer, can have been written: a power cut may keep an end and lose what was before it. */
+  static isWhole(folder: string, count: number): boolean {
+    if (count <= 0) return true
+    const record = Buffer.alloc(RECORD_BYTES)
+    try {
+      const fd = openSync(join(folder, 'index'), 'r')
+      try {
+        const read = readSync(fd, record, 0, RECORD_BYTES, (count - 1) * RECORD_BYTES)
+        return read === RECORD_BYTES && parseRecord(record) !== undefined
+      } finally {
+        closeSync(fd)
+      }
+    } catch {
+      return false // not there, or no file
+    }
+  }
+
   /** Events so far; the exit event is not counted. */
   get count(): number {
     return this.#count
@@ -79,6 +96,15 @@ export class EventLog {
     }
   }
 
+  /** So many bytes were counted, and those after the last ones that we have are gone: readers are told so. */
+  lack(stream: Stream, bytes: number): void {
+    const length = bytes - this.#covered[stream]
+    if (length <= 0) return
+    this.#add(stream === 'stdout' ? KIND_STDOUT : KIND_STDERR, Math.min(length, LENGTH_MAX), this.#covered[stream])
+    this.#covered[stream] += Math.min(length, LENGTH_MAX)
+    this.lack(stream, bytes)
+  }
+
   close(): void {
     if (this.#closed) return
     this.#closed = true
@@ -109,9 +135,7 @@ export class EventLog {
   }
 
   #add(kind: number, length: number, offset: number): void {
-    this.#record.writeUInt8(kind, 0)
-    this.#record.writeUInt32LE(length, 4)
-    this.#record.writeDoubleLE(offset, 8)
+    put(this.#record, kind, length, offset)
     writeFully(this.#index, this.#record, this.#count * RECORD_BYTES) // I1: the spool has the bytes by now
     this.#count += 1 // I2
   }
@@ -123,8 +147,8 @@ export class EventLog {
     while ((this.#count + 1) * RECORD_BYTES <= size) {
       readSync(this.#index, record, 0, RECORD_BYTES, this.#count * RECORD_BYTES)
       const parsed = parseRecord(record)
-      if (parsed === undefined) break
-      if (parsed.kind === 'output') this.#covered[parsed.stream] = parsed.offset + parsed.length
+      if (parsed === undefined || (parsed.kind === 'output' && parsed.offset !== this.#covered[parsed.stream])) break
+      if (parsed.kind === 'output') this.#covered[parsed.stream] += parsed.length
       this.#count += 1
     }
     for (const stream of STREAMS) this.#takeUp(stream)
@@ -157,9 +181,19 @@ export class EventLog {
 }
 
 const NONE = Buffer.alloc(0)
+const LENGTH_MAX = 2 ** 32 - 1 // of one record
 const KIND_START = 1
 const KIND_STDOUT = 2
 const KIND_STDERR = 4
+
+export const startRecord = (pid: number, atMs: number): Buffer => put(Buffer.alloc(RECORD_BYTES), KIND_START, pid, atMs)
+
+function put(record: Buffer, kind: number, length: number, offset: number): Buffer {
+  record.writeUInt8(kind, 0)
+  record.writeUInt32LE(length, 4)
+  record.writeDoubleLE(offset, 8)
+  return record
+}
 
 /** Undefined for the zeros of a record that was never written. */
 export function parseRecord(record: Buffer): LogRecord | undefined {

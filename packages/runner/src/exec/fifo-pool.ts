@@ -20,7 +20,9 @@ export class FifoPool {
     this.#folder = folder
     this.#mkfifo = mkfifo
     this.#tag = tag // names of this process: what an earlier one left unused is used up first
-    this.#ready = readdirSync(folder)
+    this.#ready = readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => entry.isFIFO())
+      .map(({ name }) => name)
   }
 
   /** So many, set aside for the caller, who uses them or gives them back. */

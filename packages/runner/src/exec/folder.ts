@@ -1,9 +1,19 @@
 /** The folder of one exec: which files it has, and how they are made so that a full disk cannot lose the end later. */
-import { closeSync, constants, mkdirSync, openSync, readFileSync, rmSync, unlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  unlinkSync,
+} from 'node:fs'
+import { basename, join } from 'node:path'
 import type { ExecExit } from '@breakfall/wire'
 import { writeFully } from '../state/disk.ts'
-import { INDEX_BYTES_FIRST } from './event-log.ts'
+import { INDEX_BYTES_FIRST, startRecord } from './event-log.ts'
 
 /** What is kept of a request, defaults filled in. `hash` tells the same body from another. */
 export type ExecReservation = {
@@ -62,12 +72,12 @@ const WORKING = [
 
 const END_BYTES = 8_192
 
-/** All or nothing: a folder that could not be filled is removed again. */
-export function makeExecFolder(folder: string, reservation: ExecReservation): void {
+/** All or nothing: a folder that could not be filled is removed again. With an end it is over from the beginning. */
+export function makeExecFolder(folder: string, reservation: ExecReservation, end?: ExecEnd): void {
   mkdirSync(folder, { mode: 0o700 })
   try {
     fill(join(folder, EXEC_FILES.status), Buffer.alloc(4_096))
-    fill(join(folder, EXEC_FILES.end), Buffer.alloc(END_BYTES, ' '))
+    fill(join(folder, EXEC_FILES.end), endBytes(end))
     fill(join(folder, EXEC_FILES.index), Buffer.alloc(INDEX_BYTES_FIRST))
     fill(join(folder, EXEC_FILES.reservation), Buffer.from(JSON.stringify(reservation)))
   } catch (error) {
@@ -76,26 +86,66 @@ export function makeExecFolder(folder: string, reservation: ExecReservation): vo
   }
 }
 
+/** Throws where it is not whole. */
 export function readReservation(folder: string): ExecReservation {
-  return JSON.parse(readFileSync(join(folder, EXEC_FILES.reservation), 'utf8')) as ExecReservation
+  const text = readFileSync(join(folder, EXEC_FILES.reservation), 'utf8')
+  const found = JSON.parse(text) as Partial<ExecReservation> | null
+  const { execId, command, request, hash, machineBootId } = found ?? {}
+  if (execId !== basename(folder) || !Array.isArray(command) || typeof request?.timeoutMs !== 'number')
+    throw new Error('its request is damaged')
+  if (typeof hash !== 'string' || typeof machineBootId !== 'string') throw new Error('its request is damaged')
+  return found as ExecReservation
 }
 
-/** Undefined while it is not over. */
+export function writeReservation(folder: string, reservation: ExecReservation): void {
+  const file = join(folder, EXEC_FILES.reservation)
+  rmSync(file, { recursive: true, force: true })
+  fill(file, Buffer.from(JSON.stringify(reservation)))
+}
+
+/** Undefined while it is not over. Throws where it is not whole. */
 export function readEnd(folder: string): ExecEnd | undefined {
-  const text = readFileSync(join(folder, EXEC_FILES.end), 'utf8').trim()
-  return text === '' ? undefined : (JSON.parse(text) as ExecEnd)
+  const text = endText(folder)
+  if (text === '') return undefined
+  const found = JSON.parse(text) as Partial<ExecEnd> | null
+  const { exit, lastSeq, endedAtMs } = found ?? {}
+  if (typeof exit?.cause !== 'string' || !Number.isInteger(exit.stdoutBytes) || !Number.isInteger(exit.stderrBytes))
+    throw new Error('its end is damaged')
+  if (!Number.isInteger(lastSeq) || typeof endedAtMs !== 'number') throw new Error('its end is damaged')
+  return found as ExecEnd
+}
+
+/** What was noted, whole or not. Zeros never reached the disk, and a file that is not there says nothing. */
+export function endText(folder: string): string {
+  const file = join(folder, EXEC_FILES.end)
+  return existsSync(file) ? readFileSync(file, 'utf8').replaceAll('\0', ' ').trim() : ''
 }
 
 /** One write into room that is there already: no full disk, and no half record after a kill. */
 export function writeEnd(folder: string, end: ExecEnd): void {
-  const text = Buffer.from(JSON.stringify(end))
-  const padded = text.length >= END_BYTES ? text : Buffer.concat([text, Buffer.alloc(END_BYTES - text.length, ' ')])
   const fd = openSync(join(folder, EXEC_FILES.end), 'r+')
   try {
-    writeFully(fd, padded, 0)
+    writeFully(fd, endBytes(end), 0)
   } finally {
     closeSync(fd)
   }
+}
+
+/** The same where the file may be damaged; without an end it is as at the start. */
+export function noteEnd(folder: string, end: ExecEnd | undefined): void {
+  const file = join(folder, EXEC_FILES.end)
+  rmSync(file, { recursive: true, force: true })
+  fill(file, endBytes(end))
+}
+
+/** A new one where it is missing, or where it is known to be useless: then with its first event, where there was one. */
+export function makeIndex(folder: string, startedAtMs?: number): void {
+  const file = join(folder, EXEC_FILES.index)
+  if (startedAtMs === undefined && lstatSync(file, { throwIfNoEntry: false })?.isFile() === true) return
+  rmSync(file, { recursive: true, force: true })
+  const bytes = Buffer.alloc(INDEX_BYTES_FIRST)
+  if (startedAtMs !== undefined) startRecord(0, startedAtMs).copy(bytes)
+  fill(file, bytes)
 }
 
 /** Makes sure that no keeper starts this exec any more. False where one has. */
@@ -119,6 +169,11 @@ export function removeWorkingFiles(folder: string): void {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error // not every exec has each of them
     }
   }
+}
+
+function endBytes(end: ExecEnd | undefined): Buffer {
+  const text = Buffer.from(end === undefined ? '' : JSON.stringify(end))
+  return text.length >= END_BYTES ? text : Buffer.concat([text, Buffer.alloc(END_BYTES - text.length, ' ')])
 }
 
 function fill(file: string, bytes: Buffer): void {

@@ -1,19 +1,36 @@
 /** Who this runner is: an id as old as its state folder, and one as old as its process. Also: that it is alone in the folder. */
 import { createHash, randomUUIDv7 } from 'node:crypto'
-import { readFileSync, realpathSync, rmSync } from 'node:fs'
+import { existsSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { ID_PATTERN } from '@breakfall/wire'
 import { readJsonFile, writeJsonDurably } from './disk.ts'
 
 export type Identity = { readonly runnerId: string; readonly bootId: string; readonly version: string }
 
+/** Made where missing. Another id in place of a damaged one would leave behind what still runs under the old one. */
 export function readIdentity(stateDir: string): Identity {
   const file = join(stateDir, 'identity.json')
-  const known = readJsonFile(file) as { runnerId?: unknown } | undefined
-  const runnerId = typeof known?.runnerId === 'string' ? known.runnerId : randomUUIDv7()
-  if (runnerId !== known?.runnerId) writeJsonDurably(file, { runnerId })
+  const runnerId = knownId(file) ?? randomUUIDv7()
+  if (!existsSync(file)) writeJsonDurably(file, { runnerId })
   return { runnerId, bootId: randomUUIDv7(), version: version() }
+}
+
+function knownId(file: string): string | undefined {
+  let cause: unknown
+  try {
+    const known = readJsonFile(file) as { runnerId?: unknown } | null | undefined
+    if (known === undefined) return undefined
+    if (typeof known?.runnerId === 'string' && ID_PATTERN.test(known.runnerId)) return known.runnerId
+  } catch (error) {
+    cause = error
+  }
+  throw new Fault('journal_corrupt', {
+    boundary: 'runner',
+    cause,
+    error: `${file}, which says who this runner is, is damaged; put it back from a copy, or remove it: then it is a new runner, and what the old one still runs is unknown to it.`,
+  })
 }
 
 /** For daemons that look for a runner in this folder. */
@@ -31,7 +48,7 @@ export function announce(stateDir: string, file: RunnerFile): void {
 }
 
 export function withdraw(stateDir: string): void {
-  rmSync(join(stateDir, 'runner.json'), { force: true })
+  rmSync(join(stateDir, 'runner.json'), { force: true, recursive: true })
 }
 
 /**

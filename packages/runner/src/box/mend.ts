@@ -1,0 +1,126 @@
+/**
+ * Execs whose files were damaged while no runner looked: by a power cut, which may keep one file and lose another, or by a
+ * disk. What can be read stays as it was; one broken exec costs neither its box nor the others.
+ *
+ * I1  An id that may have run is never given out again, and never said to be unstarted.
+ * I2  Only a folder without any trace of a start is one that was still being made.
+ */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ExecExit } from '@breakfall/wire'
+import { EventLog, STREAMS } from '../exec/event-log.ts'
+import {
+  EXEC_FILES,
+  endText,
+  type ExecEnd,
+  type ExecReservation,
+  makeIndex,
+  noteEnd,
+  readEnd,
+  readReservation,
+  writeReservation,
+} from '../exec/folder.ts'
+import type { ReservedId } from '../exec/reservations.ts'
+import type { RunnerHost } from '../host.ts'
+import { fillRequest } from './request.ts'
+
+export type ExecOnDisk = { readonly reservation: ExecReservation; readonly end: ExecEnd | undefined }
+
+/** Throws where one of its files is damaged. */
+export function readExec(folder: string): ExecOnDisk {
+  const [reservation, end] = [readReservation(folder), readEnd(folder)]
+  if (end === undefined && !isOpen(folder) && hasTraces(folder)) throw new Error('its end is gone')
+  if (end !== undefined && !EventLog.isWhole(folder, end.lastSeq - 1))
+    throw new Error('its index ends before its events do')
+  return { reservation, end }
+}
+
+/** Makes it readable again. False where it was still being made, and nothing of it ran. */
+export function mendExec(host: RunnerHost, execId: string, folder: string, reserved: ReservedId | undefined): boolean {
+  const reservation = readable(() => readReservation(folder))
+  if (reservation === undefined && !hasTraces(folder)) return false // I2
+  if (reservation === undefined) writeReservation(folder, unknownRequest(host, execId, folder, reserved))
+  const end = readable(() => readEnd(folder) ?? 'none')
+  if (end === 'none' && isOpen(folder)) {
+    makeIndex(folder) // its keeper's words, or its keeper's death, settle it
+    return true
+  }
+  const known = end === undefined || end === 'none' ? lostEnd(host.clock.now()) : end
+  if (!EventLog.isWhole(folder, 1)) makeIndex(folder, known.startedAtMs ?? undefined)
+  noteEnd(folder, mendLog(folder, known))
+  return true
+}
+
+/** Nobody knows. `started` is null: it may have run. */
+export function lostEnd(nowMs: number): ExecEnd {
+  const exit: ExecExit = {
+    cause: 'runner_lost',
+    started: null,
+    code: null,
+    signal: null,
+    signalGuess: null,
+    durationMs: 0,
+    survivors: [],
+    stdoutBytes: 0,
+    stderrBytes: 0,
+    truncated: false,
+    diagnostics: [],
+  }
+  return { exit, startedAtMs: null, endedAtMs: nowMs, lastSeq: 1 }
+}
+
+/** Stands for a request that cannot be read. Its hash, where that is known, still tells the same body from another. */
+export function unknownRequest(
+  host: RunnerHost,
+  execId: string,
+  folder: string,
+  reserved: ReservedId | undefined,
+): ExecReservation {
+  const has = (name: string): boolean => existsSync(join(folder, name))
+  return {
+    execId,
+    command: [],
+    request: fillRequest({
+      command: [''],
+      merge: has(EXEC_FILES.stdout) && !has(EXEC_FILES.stderr),
+      stdin: has(EXEC_FILES.stdin) ? 'pipe' : 'none',
+    }),
+    hash: reserved?.hash ?? '',
+    reservedAtMs: host.clock.now(),
+    reservedMonotonicMs: 0,
+    machineBootId: reserved?.machineBootId ?? host.clock.machineBootId,
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+function readable<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch {
+    return undefined // that it is damaged was told already
+  }
+}
+
+function hasTraces(folder: string): boolean {
+  const names = [EXEC_FILES.claim, ...STREAMS].map((name) => join(folder, name))
+  return names.some((name) => existsSync(name)) || EventLog.isWhole(folder, 1) || endText(folder) !== ''
+}
+
+/** Its pipes are there: nobody has noted an end yet. */
+const isOpen = (folder: string): boolean => existsSync(join(folder, EXEC_FILES.stdout))
+
+/** The log as far as it can be read; what the end counts and the log does not have is told as a gap. */
+function mendLog(folder: string, end: ExecEnd): ExecEnd {
+  const log = new EventLog(folder)
+  try {
+    log.flush()
+    for (const stream of STREAMS) log.lack(stream, end.exit[`${stream}Bytes`])
+    const { count } = log
+    const [stdoutBytes, stderrBytes] = [log.bytes('stdout'), log.bytes('stderr')]
+    const started = end.exit.started ?? (stdoutBytes + stderrBytes > 0 ? true : null)
+    return { ...end, exit: { ...end.exit, started, stdoutBytes, stderrBytes }, lastSeq: count + 1 }
+  } finally {
+    log.close()
+  }
+}
