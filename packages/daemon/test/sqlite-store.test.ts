@@ -8,18 +8,10 @@ import { SEQS_PER_SESSION } from '../src/store/sqlite-open.ts'
 import type { SqliteOptions } from '../src/store/sqlite-protocol.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
 import type { SessionRow, Store } from '../src/store/store.ts'
+import { sqliteAdapter } from './conformance/sqlite-adapter.ts'
 import { appendOf, claimed, refused, storeSuite } from './conformance/store-suite.ts'
 
-storeSuite({
-  name: 'node:sqlite',
-  place: () => {
-    const folder = mkdtempSync(join(tmpdir(), 'breakfall-store-'))
-    return {
-      open: () => openSqliteStore(folder, { reserveBytes: 4096 }),
-      remove: () => Promise.resolve(rmSync(folder, { recursive: true, force: true })),
-    }
-  },
-})
+storeSuite(sqliteAdapter)
 
 async function inFolder(run: (folder: string, open: (options?: SqliteOptions) => Promise<Store>) => Promise<void>) {
   const folder = mkdtempSync(join(tmpdir(), 'breakfall-store-'))

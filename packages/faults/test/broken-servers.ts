@@ -1,7 +1,9 @@
 /** Servers on loopback that go wrong in one exact way, and the calls that run into them. Raw TCP: an HTTP server is too polite. */
+import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import net from 'node:net'
 import type { AddressInfo } from 'node:net'
+import { classify, type FaultCategory } from '@breakfall/faults'
 
 /** What the server does with a connection once the request's head is in; what it returns it does when the client has read. */
 export type Script = (socket: net.Socket) => void | (() => void)
@@ -118,3 +120,26 @@ export async function dispatcher(options: object): Promise<Dispatcher> {
 }
 
 export const through = (pool: Dispatcher): RequestInit => ({ dispatcher: pool }) as unknown as RequestInit
+
+export type Expected = {
+  readonly model: FaultCategory
+  readonly runner: FaultCategory
+  readonly phase: string
+  /** In the raw error: what the machine said. */
+  readonly raw: RegExp
+}
+
+/** What was thrown means this. The phase is the caller's: `headers` while `fetch` is awaited, `stream` while the body is read. */
+export function check(thrown: unknown, phase: string, expected: Expected): void {
+  assert.ok(thrown !== undefined, 'nothing was thrown')
+  for (const boundary of ['model', 'runner'] as const) {
+    const fault = classify(thrown, { boundary, phase })
+    assert.equal(fault.category, expected[boundary], `${boundary}: ${fault.errorRaw}`)
+    assert.equal(fault.report.phase, expected.phase)
+    assert.equal(fault.report.boundary, boundary)
+    assert.match(fault.errorRaw, expected.raw)
+    assert.equal(fault.cause, thrown)
+    const unaided = classify(thrown, { boundary })
+    assert.equal(unaided.category, expected[boundary], 'without the caller naming the phase')
+  }
+}

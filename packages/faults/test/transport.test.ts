@@ -5,14 +5,16 @@ import { once } from 'node:events'
 import net from 'node:net'
 import test from 'node:test'
 import zlib from 'node:zlib'
-import { classify, type FaultCategory } from '@breakfall/faults'
+import { classify } from '@breakfall/faults'
 import {
   call,
+  check,
   chunk,
   CHUNKED,
   closedPort,
   dispatcher,
   EVENT,
+  type Expected,
   reset,
   say,
   sayThenClose,
@@ -23,14 +25,6 @@ import {
   through,
 } from './broken-servers.ts'
 
-type Expected = {
-  readonly model: FaultCategory
-  readonly runner: FaultCategory
-  readonly phase: string
-  /** In the raw error: what the machine said. */
-  readonly raw: RegExp
-}
-
 const RESET: Expected = {
   model: 'model_stream_interrupted',
   runner: 'runner_unreachable',
@@ -40,21 +34,6 @@ const RESET: Expected = {
 const CLOSED: Expected = { ...RESET, raw: /other side closed.*UND_ERR_SOCKET/ }
 const STREAM_RESET: Expected = { ...RESET, phase: 'stream' }
 const STREAM_CLOSED: Expected = { ...CLOSED, phase: 'stream' }
-
-/** The phase is the caller's: `headers` while `fetch` is awaited, `stream` while the body is read. */
-function check(thrown: unknown, phase: string, expected: Expected): void {
-  assert.ok(thrown !== undefined, 'nothing was thrown')
-  for (const boundary of ['model', 'runner'] as const) {
-    const fault = classify(thrown, { boundary, phase })
-    assert.equal(fault.category, expected[boundary], `${boundary}: ${fault.errorRaw}`)
-    assert.equal(fault.report.phase, expected.phase)
-    assert.equal(fault.report.boundary, boundary)
-    assert.match(fault.errorRaw, expected.raw)
-    assert.equal(fault.cause, thrown)
-    const unaided = classify(thrown, { boundary })
-    assert.equal(unaided.category, expected[boundary], 'without the caller naming the phase')
-  }
-}
 
 const produced = (name: string, script: Script, expected: Expected): void =>
   void test(name, async () => {
@@ -213,21 +192,6 @@ test('writing to a peer that has closed is EPIPE, and a broken connection', asyn
   check(new TypeError('fetch failed', { cause: broken }), 'headers', { ...RESET, raw: /write EPIPE/ })
 })
 
-test('no headers in time', async () => {
-  await using server = await serve(() => {
-    // Silence is what it does wrong.
-  })
-  const pool = await dispatcher({ headersTimeout: 50 })
-  const { thrown, phase } = await call(server.url, through(pool))
-  check(thrown, phase, {
-    model: 'model_stream_stalled',
-    runner: 'runner_unreachable',
-    phase: 'headers',
-    raw: /UND_ERR_HEADERS_TIMEOUT/,
-  })
-  await pool.destroy()
-})
-
 // ---- in the body ----
 
 produced('a reset in mid-body, chunked', sayThenReset(CHUNKED + chunk(EVENT)), STREAM_RESET)
@@ -245,19 +209,6 @@ produced(
   sayThenReset(`${SSE_HEAD}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n${chunk(EVENT)}`),
   { ...STREAM_RESET, raw: /Invalid EOF state|ECONNRESET/ },
 )
-
-test('a body that goes silent', async () => {
-  await using server = await serve(say(CHUNKED + chunk(EVENT)))
-  const pool = await dispatcher({ bodyTimeout: 50 })
-  const { thrown, phase } = await call(server.url, through(pool))
-  check(thrown, phase, {
-    model: 'model_stream_stalled',
-    runner: 'runner_unreachable',
-    phase: 'stream',
-    raw: /UND_ERR_BODY_TIMEOUT/,
-  })
-  await pool.destroy()
-})
 
 // ---- cut, and yet a clean end: why an answer needs proof of completion ----
 

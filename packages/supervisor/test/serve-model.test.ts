@@ -1,16 +1,20 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { isFault } from '@breakfall/faults'
-import { type ModelServer, serveModel } from '../src/index.ts'
-import { faultBy, program, QUICK, untilState } from './child-fixture.ts'
+import { type Clock, type ModelServer, serveModel } from '../src/index.ts'
+import { clockInHand, faultBy, program, QUICK, untilState } from './child-fixture.ts'
 
-const server = (mode = 'well', limits: Record<string, number> = {}): ModelServer =>
+const server = (mode = 'well', limits: Record<string, number> = {}, clock?: Clock): ModelServer =>
   serveModel({
     name: 'llama-server',
     command: process.execPath,
     args: ({ port }) => [program('serves-then-dies.ts'), `${port}`, mode],
     limits: { ...QUICK, ...limits },
+    ...(clock === undefined ? {} : { clock }),
   })
+
+const HUNG_MS = 80_000
+const hungClock = (): ReturnType<typeof clockInHand> => clockInHand(HUNG_MS / 8) // it is measured in eighths
 
 describe('a model server', () => {
   it('starts on a free port, waits until the model is loaded, tells its address and answers', async () => {
@@ -50,22 +54,28 @@ describe('a model server', () => {
   })
 
   it('is not called hung because somebody reads its answer slowly', async () => {
-    await using model = server('well', { hungMs: 1_000 })
+    const clock = hungClock()
+    await using model = server('well', { hungMs: HUNG_MS }, clock)
     await model.start()
     const response = await model.fetch('/flood')
     const reader = response.body?.getReader()
     await reader?.read()
-    await new Promise((resolve) => setTimeout(resolve, 2_000)) // twice the limit without a look at it
+    await new Promise((resolve) => setImmediate(resolve)) // what stands ready behind it has been taken
+    clock.advance(2 * HUNG_MS) // twice the limit without a look at it
     assert.equal(model.supervised.state.status, 'busy')
     assert.equal(model.supervised.report, null)
     await reader?.cancel()
   })
 
   it('that falls silent in the middle of an answer is', async () => {
-    await using model = server('well', { hungMs: 800, failuresMax: 1 })
+    const clock = hungClock()
+    await using model = server('well', { hungMs: HUNG_MS, failuresMax: 1 }, clock)
     await model.start()
     const response = await model.fetch('/stream')
-    const fault = await faultBy(response.text())
+    const broken = faultBy(response.text())
+    await new Promise((resolve) => setImmediate(resolve)) // it has been asked for more
+    clock.advance(2 * HUNG_MS)
+    const fault = await broken
     assert.equal(fault.category, 'process_hung')
   })
 

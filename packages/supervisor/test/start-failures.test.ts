@@ -150,7 +150,8 @@ describe('a start that cannot work', () => {
   it('because a hook found no descriptor is tried again', async () => {
     let calls = 0
     await using child = supervise({
-      command: program('prints-up-and-stays.sh'),
+      command: program('never-gets-ready.sh'),
+      stdin: 'ignore',
       limits: { backoffMs: 1 },
       launch: () => {
         calls += 1
@@ -171,11 +172,13 @@ describe('a start that cannot work', () => {
       mkdirSync(path.join(closed, 'inner'), { recursive: true })
       chmodSync(folder, 0o755)
       chmodSync(closed, 0o700)
-      for (const cwd of [closed, path.join(closed, 'inner')]) {
-        const options = { uid: 65_534, gid: 65_534, cwd: '/' }
-        const { stdout } = await promisify(execFile)(process.execPath, [program('tries-a-folder.ts'), cwd], options)
-        assert.deepEqual(JSON.parse(stdout), ['cwd_forbidden', `${cwd} may not be entered`])
-      }
+      const folders = [closed, path.join(closed, 'inner')]
+      const options = { uid: 65_534, gid: 65_534, cwd: '/' }
+      const { stdout } = await promisify(execFile)(process.execPath, [program('tries-folders.ts'), ...folders], options)
+      assert.deepEqual(
+        JSON.parse(stdout),
+        folders.map((cwd) => ['cwd_forbidden', `${cwd} may not be entered`]),
+      )
     },
   )
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Fault } from '@breakfall/faults'
 import { CHANNEL_ENV, type ChildEvent, type Diagnosis, supervise } from '../src/index.ts'
-import { eventually, faultBy, isAlive, program, QUICK, untilState } from './child-fixture.ts'
+import { eventually, faultBy, handClock, isAlive, program, QUICK, untilState } from './child-fixture.ts'
 
 const UP = { kind: 'line', pattern: /^up$/ } as const
 
@@ -210,19 +210,23 @@ describe('a child that lives on after its end', () => {
   }
 
   it('without progress on a request is hung, and without a request is left alone', async () => {
-    const limits = { ...QUICK, hungMs: 160 }
-    await using child = supervise({ command: program('never-gets-ready.sh'), stdin: 'ignore', limits })
+    const clock = handClock()
+    const limits = { ...QUICK, hungMs: 1_600 }
+    await using child = supervise({ command: program('never-gets-ready.sh'), stdin: 'ignore', limits, clock })
     await child.start()
     const { pid } = child
+    clock.advance(3_200)
     const busy = child.request({ id: 'busy' })
-    for (let turn = 0; turn < 20; turn += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 20))
+    for (let turn = 0; turn < 4; turn += 1) {
+      clock.advance(1_400)
       busy.progress()
     }
     busy.done()
     assert.equal(child.state.status, 'ready')
     assert.equal(child.pid, pid)
-    const fault = await child.request({ id: 'silent' }).failed
+    const silent = child.request({ id: 'silent' })
+    clock.advance(1_600)
+    const fault = await silent.failed
     assert.equal(fault.category, 'process_hung')
     const { report } = await untilState(child, 'failed')
     assert.deepEqual([report.kind, report.endedBy, report.inFlight], ['hung', 'no_progress', ['silent']])
@@ -299,7 +303,7 @@ describe('wishes', () => {
     const child = supervise({
       command: program('ignores-sigterm.sh'),
       ready: { kind: 'line', pattern: /up/ },
-      limits: QUICK,
+      limits: { ...QUICK, stdinMs: 1, termMs: 1 },
     })
     await child.start()
     const first = child.pid

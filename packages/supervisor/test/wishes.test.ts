@@ -1,8 +1,8 @@
 // What is asked of a supervisor at awkward moments: by its own listeners, while it fails, while a hook of the caller hangs.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Clock, type Supervised, supervise, type SuperviseSpec, systemClock } from '../src/index.ts'
-import { eventually, faultBy, QUICK, untilState } from './child-fixture.ts'
+import { type Launch, type Supervised, supervise, type SuperviseSpec } from '../src/index.ts'
+import { clockInHand, eventually, faultBy, QUICK, untilState } from './child-fixture.ts'
 
 const UP = { kind: 'line', pattern: /^up$/ } as const
 const STAYS = 'echo up; read -r _; exit 1'
@@ -10,16 +10,10 @@ const STAYS = 'echo up; read -r _; exit 1'
 const shell = (script: string, more: Partial<SuperviseSpec> = {}): Supervised =>
   supervise({ command: 'sh', args: ['-c', script], ready: UP, limits: QUICK, ...more })
 
-/** The system's clock, but no pause of a backoff ever ends by itself. */
-const noBackoff: Clock = {
-  ...systemClock,
-  dice: () => 1,
-  after: (ms, then) => (ms === 30_000 ? () => undefined : systemClock.after(ms, then)),
-}
-
 describe('a wish', () => {
   it('for a start after a stop does not skip the next backoff', async () => {
-    const child = shell(STAYS, { clock: noBackoff, limits: { ...QUICK, backoffMs: 30_000 } })
+    const clock = { ...clockInHand(30_000), dice: () => 1 } // so that no backoff ends by itself
+    const child = shell(STAYS, { clock, limits: { ...QUICK, backoffMs: 30_000 } })
     await child.start()
     await child.stop()
     await child.start()
@@ -81,12 +75,17 @@ describe('a wish', () => {
 
   for (const wish of ['start', 'restart'] as const) {
     it(`for a ${wish}, made between an exit and its report, is about the next run`, async () => {
-      await using child = shell(`(sleep 5) & ${STAYS}`) // somebody holds the pipes, so the report takes its time
+      const clock = clockInHand(QUICK.drainMs)
+      const runs = [`(sleep 60) & ${STAYS}`, STAYS] // somebody holds the pipes of the first, so its report takes its time
+      const launch = (): Launch => ({ args: ['-c', runs.shift() ?? 'exit 1'] })
+      await using child = shell('', { clock, launch })
       await child.start()
       await child.write('\n')
       await eventually(() => !child.serving, 'the exit')
       assert.equal(child.state.status, 'ready', 'nothing is said yet')
-      await child[wish]()
+      const wished = child[wish]()
+      clock.advance(QUICK.drainMs)
+      await wished
       assert.equal(child.state.status, 'ready')
       assert.equal(child.report?.code, 1)
     })
@@ -141,7 +140,8 @@ describe('input', () => {
   })
 
   it('of a child that is being stopped is refused without a promise of a restart', async () => {
-    await using child = shell('echo up; trap "" TERM; while :; do sleep 0.05; done')
+    const limits = { ...QUICK, stdinMs: 1, termMs: 1 }
+    await using child = shell('echo up; trap "" TERM; while :; do sleep 0.05; done', { limits })
     await child.start()
     const stopped = child.stop()
     const fault = await faultBy(child.write('x'))

@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
-import { program } from './child-fixture.ts'
+import { program } from '../child-fixture.ts'
 
-const root = path.join(import.meta.dirname, '../../..')
+const root = path.join(import.meta.dirname, '../../../..')
 const page = readFileSync(path.join(root, 'docs/how-to/supervise-a-process.md'), 'utf8')
 
 /** The first example under a heading. */

@@ -1,0 +1,55 @@
+/** Clients that do not send to the end, whose place is given to others, and clients that do not read. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { test } from 'node:test'
+import { type Act, answer, finish, head, lastChunk, role, text } from '../../../model/test/fake-model.ts'
+import { CHAT, post, stand } from '../client.ts'
+
+test('a body that does not come is cut off after its time, and its place is free again', async (t) => {
+  const { gateway } = await stand(t, [answer('hi')], { limits: { requestMs: 300, requestsMax: 1 } })
+  const socket = connect(gateway.port, '127.0.0.1')
+  socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 1000\r\n\r\n{')
+  const [said] = (await once(socket, 'data')) as [Buffer]
+  assert.match(said.toString(), /^HTTP\/1\.1 408 /)
+  await once(socket, 'close')
+  const res = await post(`${gateway.url}/chat/completions`, CHAT)
+  assert.equal(res.status, 200)
+  assert.match(await res.text(), /hi/)
+})
+
+test('a slow client holds the upstream back instead of filling memory', async (t) => {
+  const pieces = 4_000
+  const big = 'x'.repeat(4_000)
+  let written = 0
+  const pour: Act = async (socket) => {
+    for (let index = 0; index < pieces; index++) {
+      await text(big)(socket)
+      written++
+      if (socket.writableNeedDrain) await once(socket, 'drain')
+    }
+  }
+  const { gateway } = await stand(t, [[head(), role, pour, finish('stop'), lastChunk]])
+  const { port } = gateway
+  const socket = connect(port, '127.0.0.1')
+  const body = JSON.stringify(CHAT)
+  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  await once(socket, 'readable')
+  socket.read(10)
+  let before = -1
+  // Until nothing moves any more: all buffers between the two ends are full.
+  while (written !== before) {
+    before = written
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+  assert.ok(written < pieces, `${written} of ${pieces} were taken from the upstream`)
+  assert.ok(process.memoryUsage().heapUsed < 200 * 1024 * 1024)
+  socket.resume()
+  let tail = ''
+  socket.on('data', (chunk: Buffer) => {
+    tail = (tail + chunk.toString('latin1')).slice(-200)
+    if (tail.includes('[DONE]')) socket.end()
+  })
+  await once(socket, 'close')
+  assert.equal(written, pieces)
+})
