@@ -242,12 +242,12 @@ export class Box {
       mark,
       clock,
       queue,
-      spawn: (atMs, onGone) => {
+      spawn: (atMs, onGone, isNew) => {
         if (plan === undefined) throw new Error('an exec of an earlier runner is never started again')
         const { execId, request } = reservation
         const job = prepareJob(this.#host, plan, { folder, request, mark })
         exec.stdin.prepare()
-        return this.keepers.run({ execId, atMs, ...job }, onGone)
+        return this.keepers.run({ execId, atMs, ...job }, onGone, isNew)
       },
       giveBack: (keeper, isClean) => this.keepers.giveBack(keeper, isClean),
       lookAgain: () => (plan === undefined ? undefined : whyNot(plan.view, plan)),

@@ -28,8 +28,8 @@ export class Keepers {
   }
 
   /** Gives the job to one that waits, or to a new one. Throws where no process can be made. */
-  run(job: Job, onGone: OnGone): Keeper {
-    const idle = this.#idle.pop()
+  run(job: Job, onGone: OnGone, isNew: boolean): Keeper {
+    const idle = isNew ? undefined : this.#idle.pop()
     if (idle !== undefined) clearTimeout(idle.timer)
     const keeper = idle?.keeper ?? this.#make()
     keeper.run(job, onGone)
@@ -66,7 +66,7 @@ export class Keepers {
   // ---- details, in the order they are used above ----
 
   #discard(keeper: Keeper): void {
-    this.#ending.add(keeper)
+    if (!keeper.isGone) this.#ending.add(keeper)
     keeper.kill()
     keeper.group?.kill([])
   }
@@ -108,8 +108,11 @@ export class Keepers {
     this.#discard(keeper)
   }
 
+  /** I1. Without control groups the tree was ended by its marks, and that is all that can be known. */
   #isAlone(keeper: Keeper): boolean {
-    return keeper.group === undefined || keeper.group.processes().every((pid) => pid === keeper.pid) // I1
+    if (keeper.group === undefined || !this.#host.cgroups.holdsTrees) return true
+    const inGroup = keeper.group.processes()
+    return inGroup.length === 1 && inGroup[0] === keeper.pid
   }
 
   #limitPids(): void {

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { type ExecExit, ID_PATTERN } from '@breakfall/wire'
 import { parseRecord, RECORD_BYTES } from '../exec/event-log.ts'
 import { type EndReason } from '../exec/exit-record.ts'
-import { claim, EXEC_FILES, makeExecFolder, removeWorkingFiles } from '../exec/folder.ts'
+import { claim, EXEC_FILES, makeExecFolder, removeWorkingFiles, withdraw } from '../exec/folder.ts'
 import { hasMark } from '../exec/process-table.ts'
 import type { ReservedId } from '../exec/reservations.ts'
 import { type KeeperStatus, parseStatus } from '../exec/status.ts'
@@ -77,8 +77,12 @@ async function recoverExec(host: RunnerHost, box: Box, { reservation, end }: Exe
     return
   }
   const keeper = isThisBoot ? await keeperOf(host, box, folder) : undefined
-  if (keeper === undefined) await exec.close(true, startedAtMs, ended)
-  else exec.adopt(keeper, startedAtMs, ended)
+  if (keeper !== undefined) {
+    exec.adopt(keeper, startedAtMs, ended)
+    return
+  }
+  withdraw(folder) // one that was held up right after its claim may still come: it finds nothing to run
+  await exec.close(true, startedAtMs, ended)
 }
 
 /** A keeper that has its claim says who it is in the next instant; a little patience tells "not yet" from "gone". */

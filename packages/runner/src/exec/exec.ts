@@ -182,7 +182,7 @@ export class Exec {
     try {
       this.#spawnedMonotonicMs = this.setup.clock.monotonicMs()
       this.#output.open()
-      this.#keeper = this.setup.spawn(this.#spawnedMonotonicMs, (why) => this.#keeperGone(why))
+      this.#keeper = this.setup.spawn(this.#spawnedMonotonicMs, (why) => this.#keeperGone(why), this.#isSecondTry)
     } catch (error) {
       this.#refused(error)
       return
@@ -238,7 +238,8 @@ export class Exec {
     if (isRunning && this.#startedAtMs === null) this.#begin()
     if (isRunning) this.stdin.open()
     if (exit !== undefined) void this.#settle()
-    else if (this.#keeper === undefined && !this.#tree.isKeeperThere()) this.#keeperGone()
+    else if (this.#keeper !== undefined) this.#keeper.wake()
+    else if (!this.#tree.wakeKeeper()) this.#keeperGone()
   }
 
   #readStatus(): void {
@@ -294,7 +295,7 @@ export class Exec {
       },
       monotonicMs: this.setup.clock.monotonicMs,
     })
-    if (isEnded) return
+    if (isEnded || this.isOver) return // over, its keeper may serve another one by now
     this.#killKeeper()
     this.#diagnostics.push(killIncomplete(reason))
     this.#isKeeperGone = true

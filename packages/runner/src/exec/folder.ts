@@ -59,15 +59,15 @@ export const EXEC_FILES = {
   args: 'sandbox',
 } as const
 
-/** Removed once it is over. */
+/** Removed once it is over. The command goes first and the claim last: a keeper that comes late must find one of them. */
 const WORKING = [
+  EXEC_FILES.launch,
+  EXEC_FILES.args,
   EXEC_FILES.status,
-  EXEC_FILES.claim,
   EXEC_FILES.stdin,
   EXEC_FILES.stdout,
   EXEC_FILES.stderr,
-  EXEC_FILES.launch,
-  EXEC_FILES.args,
+  EXEC_FILES.claim,
 ]
 
 const END_BYTES = 8_192
@@ -159,6 +159,11 @@ export function claim(folder: string): boolean {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
     throw error
   }
+}
+
+/** From now on no keeper can run it, whatever it has claimed. */
+export function withdraw(folder: string): void {
+  rmSync(join(folder, EXEC_FILES.launch), { force: true })
 }
 
 export function removeWorkingFiles(folder: string): void {

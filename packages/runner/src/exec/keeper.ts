@@ -10,7 +10,7 @@
  *     second runs nothing, and a restarted runner that comes first knows that nothing was run.
  * I2  Facts are lines in one file that was filled before (a full disk cannot lose them), in the order in which they happened.
  * I3  It stays after the end of a command, holding the pipes, until the runner has read everything and says so or ends it.
- *     Without a runner an idle one ends at once, the others when their exec's folder is gone.
+ *     Without a runner an idle one ends at once, the others when their exec's words are gone.
  * I4  Nothing that a caller sent is in its environment, its arguments or its text: the command and its settings are
  *     words in a file of the exec, and are read by the process that becomes the command.
  */
@@ -37,7 +37,7 @@ set --
 while read -r breakfall_id breakfall_mode breakfall_in breakfall_err breakfall_at; do
   breakfall_exec=$breakfall_execs/$breakfall_id
   set -C
-  : >"$breakfall_exec/started" || exit 1
+  [ -e "$breakfall_exec/launch" ] && : >"$breakfall_exec/started" || exit 1
   set +C
   exec 1<>"$breakfall_exec/out.fifo" 2<>"$breakfall_exec/status" 3<>"$breakfall_exec/$breakfall_err"
   echo "keeper $$ $breakfall_name $breakfall_at" >&2
@@ -65,8 +65,8 @@ while read -r breakfall_id breakfall_mode breakfall_in breakfall_err breakfall_a
   if read -r breakfall_done; then
     exec 1>/dev/null 2>/dev/null 3>&-
   else
-    while [ -e "$breakfall_exec/started" ] && "$breakfall_sleep" 10; do :; done
-    exit
+    while [ -e "$breakfall_exec/launch" ] && "$breakfall_sleep" 10; do :; done
+    kill -9 0 # itself and the holder: what it ran has groups of its own
   fi
 done
 `
@@ -130,11 +130,11 @@ export class Keeper {
       this.#child.once('error', (error) => end(error.message)) // no process could be made
       this.#child.once('exit', (code) => end(code === null ? undefined : `the keeper ended with code ${code}`))
     })
-    const stdin = this.#child.stdin as Socket
-    stdin.on('error', () => {
+    const stdin = this.#child.stdin as Socket | undefined // there is none where no process could be made
+    stdin?.on('error', () => {
       // It is gone, which its end says too.
     })
-    stdin.unref()
+    stdin?.unref()
     this.#child.unref()
   }
 
@@ -161,6 +161,11 @@ export class Keeper {
     this.#hasInput = job.stdin !== undefined
     this.#isExposed = job.mode === 'plain'
     this.#child.stdin?.write(`${job.execId} ${job.mode} ${job.stdin ?? '-'} ${job.stderr} ${job.atMs}\n`)
+  }
+
+  /** Somebody may have stopped it; it would not take its job, or not tell the end. */
+  wake(): void {
+    if (!this.#isGone && this.pid !== undefined) sendSignal(this.pid, 'SIGCONT')
   }
 
   /** All of the last job is read and kept: it waits for the next. */

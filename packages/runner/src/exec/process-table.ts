@@ -22,13 +22,16 @@ export function prove(pid: number): Proven | undefined {
 
 export const isThere = ({ pid, startTime }: Proven): boolean => startTimeOf(pid) === startTime
 
-/** What others of its user can change about a process from outside, and its children would be born with. */
+/** What others of its user can change about a process from outside, and its children would be born with. The kernel tells all but ionice. */
 export function settingsOf(pid: number): string {
   const stat = read(`/proc/${pid}/stat`) ?? ''
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const cpus = /^Cpus_allowed:.*$/m.exec(read(`/proc/${pid}/status`) ?? '')?.[0]
   const [nice, policy] = [fields[16], fields[38]]
-  return [nice, policy, cpus, read(`/proc/${pid}/oom_score_adj`), read(`/proc/${pid}/limits`)].join('\n')
+  const others = ['oom_score_adj', 'limits', 'coredump_filter', 'timerslack_ns'].map((name) =>
+    read(`/proc/${pid}/${name}`),
+  )
+  return [nice, policy, cpus, ...others].join('\n')
 }
 
 export function commandOf(pid: number): string {

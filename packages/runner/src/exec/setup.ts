@@ -18,8 +18,8 @@ export type ExecSetup = {
   readonly mark: string
   readonly clock: Clock
   readonly queue: SpawnQueue
-  /** Gives it to a keeper, at this time of the monotonic clock. Throws where no process can be made. */
-  readonly spawn: (atMs: number, onGone: OnGone) => Keeper
+  /** Gives it to a keeper, to a new one where that is asked for, at this time of the monotonic clock. Throws where no process can be made. */
+  readonly spawn: (atMs: number, onGone: OnGone, isNew: boolean) => Keeper
   /** Takes the keeper back, to be used again where nothing of this exec is left with it. */
   readonly giveBack: (keeper: Keeper, isClean: boolean) => void
   /** Why it cannot be run, where that can be seen now. */

@@ -54,6 +54,13 @@ export class ProcessTree {
     return this.#keeper !== undefined && startTimeOf(this.#keeper.pid) === this.#keeper.startTime
   }
 
+  /** One of an earlier runner. False where it is gone. */
+  wakeKeeper(): boolean {
+    if (this.#keeper === undefined || !this.isKeeperThere()) return false
+    sendSignal(this.#keeper.pid, 'SIGCONT')
+    return true
+  }
+
   /** Leader of the inner group: the command itself, or the sandbox's init. */
   setLeader(pid: number): void {
     this.#leader ??= prove(pid)

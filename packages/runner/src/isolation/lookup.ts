@@ -29,7 +29,7 @@ export type Lookup = {
 export function checkRunnable(view: BoxView, lookup: Lookup): void {
   checkFolder(view, lookup)
   checkProgram(view, lookup)
-  checkLength(lookup)
+  checkLength(view, lookup)
 }
 
 /** The same as a value; undefined where nothing is wrong. */
@@ -79,6 +79,7 @@ export function lookUp(view: BoxView, path: string): Found {
 
 const STEPS_MAX = 512
 const ARGUMENT_BYTES_MAX = 128 * 1024 // MAX_ARG_STRLEN of Linux, with its NUL
+const SANDBOX_WORDS_MAX = 8_000 // bubblewrap takes 9,000, an option and its values counted one by one; ours need a few hundred
 const ALL_BYTES_MAX = 1536 * 1024 // under the quarter of an 8 MiB stack that the kernel allows, with room for our own
 
 /** Without a sandbox the kernel's own walk is the box's. */
@@ -129,17 +130,25 @@ function checkInterpreter(view: BoxView, name: string, host: string, cwd: string
     throw failure('bad_interpreter', name, `${name} wants ${interpreter}, which is not a program in the box`)
 }
 
-function checkLength(lookup: Lookup): void {
+function checkLength(view: BoxView, lookup: Lookup): void {
   const sizes = [
     ...lookup.command.map((argument) => Buffer.byteLength(argument) + 1),
     ...Object.entries(lookup.environment).map(([key, value]) => Buffer.byteLength(key) + Buffer.byteLength(value) + 2),
   ]
   const total = sizes.reduce((sum, size) => sum + size + 8, 0)
+  const name = lookup.command[0] ?? ''
   if (sizes.some((size) => size > ARGUMENT_BYTES_MAX) || total > ALL_BYTES_MAX)
     throw failure(
       'argument_too_long',
-      lookup.command[0] ?? '',
+      name,
       `one argument may have ${ARGUMENT_BYTES_MAX} bytes, all together ${ALL_BYTES_MAX}; put the text into a file or send it as input`,
+    )
+  const words = lookup.command.length + 3 * Object.keys(lookup.environment).length
+  if (!view.isHost && words > SANDBOX_WORDS_MAX)
+    throw failure(
+      'argument_too_long',
+      name,
+      `in a sandbox a command may have ${SANDBOX_WORDS_MAX} words, a variable of its environment counting as three; put them into a file or send them as input`,
     )
 }
 
