@@ -76,6 +76,16 @@ export const RUNNER_ROUTES = {
     answers: { 201: boxSchema },
     faults: [...mutating, 'box_already_exists', 'quota_exceeded', 'isolation_unavailable'],
   },
+  checkBox: {
+    method: 'post',
+    path: '/v1/{prefix}/boxes/check',
+    operationId: 'checkBox',
+    summary: 'What a box would be, or why it would be refused; nothing is made',
+    headers,
+    body: boxCreateSchema,
+    answers: { 200: boxSchema },
+    faults: [...everywhere, 'invalid_request', 'quota_exceeded', 'isolation_unavailable'],
+  },
   listBoxes: {
     method: 'get',
     path: '/v1/{prefix}/boxes',

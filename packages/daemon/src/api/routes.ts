@@ -39,7 +39,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       summary: 'A new session',
       body: sessionCreateSchema,
       answers: { 201: sessionSchema },
-      faults: ['invalid_request', 'shutting_down'],
+      faults: ['invalid_request', 'quota_exceeded', 'isolation_unavailable', 'shutting_down'],
       handle: async (call) => ({
         status: 201,
         json: await sessions.create(await readJson(call.req, sessionCreateSchema)),

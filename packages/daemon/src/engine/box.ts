@@ -3,12 +3,29 @@
  *
  * I1  Which runner has the box is durable before the box can exist: whoever comes after a crash knows whom to ask.
  */
-import { Fault, isFault } from '@breakfall/faults'
+import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
-import type { Box } from '@breakfall/wire'
+import { type Box, type BoxCreate, invalidRequest } from '@breakfall/wire'
+import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
+import type { Ports } from './ports.ts'
 
 const known = new WeakMap<LiveSession, Box>()
+
+/**
+ * Throws where the runner would refuse such a box, so that nobody gets a session that can never run a tool. A runner that is
+ * not there now says nothing: then the first tool finds out.
+ */
+export async function checkBox(ports: Ports, box: BoxCreate): Promise<void> {
+  const signal = AbortSignal.timeout(CHECK_MS)
+  try {
+    const { client } = await ports.runner.connect(null, 0, signal)
+    await client.checkBox(box, { signal })
+  } catch (thrown) {
+    if (isFault(thrown) && REFUSALS.has(thrown.category)) throw inSession(thrown)
+    ports.log.debug({ err: thrown }, 'the runner could not be asked about the box of a new session')
+  }
+}
 
 /** What is known of the box since this process last saw it. */
 export const boxOf = (session: LiveSession): Box | undefined => known.get(session)
@@ -32,7 +49,24 @@ export async function replaceBox(session: LiveSession, client: RunnerClient): Pr
 
 export const isBoxGone = (thrown: unknown): boolean => isFault(thrown) && thrown.category === 'box_not_found'
 
-// ---- details ----
+// ---- details, in the order they are used above ----
+
+const CHECK_MS = 5_000 // a runner on this machine may have to be started first; the session does not wait longer for it
+
+/** How a runner refuses a box for what was asked. */
+const REFUSALS: ReadonlySet<FaultCategory> = new Set([
+  'invalid_request',
+  'quota_exceeded',
+  'isolation_unavailable',
+] satisfies FaultCategory[])
+
+/** The same refusal, with its fields as the session's request names them. */
+function inSession(fault: Fault): Fault {
+  const { errors } = fault.report
+  return errors === undefined
+    ? fault
+    : invalidRequest(errors.map((error) => ({ ...error, field: `box.${error.field}` })))
+}
 
 async function existing(session: LiveSession, client: RunnerClient): Promise<Box> {
   const box = await client.getBox(session.boxId, { signal: session.signal })
@@ -55,6 +89,11 @@ async function created(session: LiveSession, client: RunnerClient): Promise<Box>
   } catch (thrown) {
     // Made before a crash, or by a call whose answer got lost: it bears this session's id, so it is this session's.
     if (isFault(thrown) && thrown.category === 'box_already_exists') return client.getBox(session.boxId, { signal })
+    if (isFault(thrown) && REFUSALS.has(thrown.category)) {
+      // No mistake of the model's, and nothing that it could mend: without a box there is no turn.
+      const error = `the box of this session cannot be made, so no tool can run: ${thrown.error}`
+      throw new GivenUp(thrown.with({ error }).report, { action: 'stop', because: 'not_retryable' })
+    }
     throw thrown
   }
 }

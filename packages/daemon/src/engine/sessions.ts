@@ -10,6 +10,7 @@ import { type Session, type SessionCreate, TOOL_NAMES, type Turn } from '@breakf
 import type { CancelRequest, KeyRow, SessionRow, Store } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
 import { sessionView } from '../turn/view.ts'
+import { checkBox } from './box.ts'
 import { cancelQueued } from './ending.ts'
 import type { Engine } from './engine.ts'
 import type { LiveSession, Writing } from './live-session.ts'
@@ -46,6 +47,7 @@ export class Sessions {
   async create(request: SessionCreate): Promise<Session> {
     this.#refuseWhileClosing()
     const { title = null, model = null, box = {}, tools = [...TOOL_NAMES], policy = {} } = request
+    if (Object.keys(box).length > 0 && tools.length > 0) await checkBox(this.#ports, box)
     const row = await this.#store.createSession({
       id: randomUUIDv7(),
       journal: randomUUIDv7(),

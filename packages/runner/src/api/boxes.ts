@@ -6,7 +6,7 @@ import { epochOf, page } from './access.ts'
 import { type ApiContext, boxOf, boxToChange, refuseFields, refuseWhileClosing } from './context.ts'
 import type { Handler } from './handlers.ts'
 
-type Names = 'createBox' | 'listBoxes' | 'getBox' | 'startBox' | 'stopBox' | 'removeBox'
+type Names = 'createBox' | 'checkBox' | 'listBoxes' | 'getBox' | 'startBox' | 'stopBox' | 'removeBox'
 
 export function boxHandlers(context: ApiContext): Record<Names, Handler> {
   const { boxes } = context
@@ -19,6 +19,10 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
       const box = boxes.create(call.params['prefix'] ?? '', create, epoch)
       return { status: 201, json: box.record }
     },
+    checkBox: async (call) => ({
+      status: 200,
+      json: boxes.design(call.params['prefix'] ?? '', await readJson(call.req, boxCreateSchema)),
+    }),
     listBoxes: (call) => {
       const all = boxes.ofPrefix(call.params['prefix'] ?? '')
       const { items, next } = page(all, (box) => box.id, call.query, RUNNER_DEFAULTS.pageMax)

@@ -3,7 +3,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
-import { type BoxCreate, ID_PATTERN } from '@breakfall/wire'
+import { type Box as BoxRecord, type BoxCreate, ID_PATTERN } from '@breakfall/wire'
 import { isoTime } from '../clock.ts'
 import type { RunnerHost } from '../host.ts'
 import { makeFolder, removeTree } from '../state/disk.ts'
@@ -48,6 +48,12 @@ export class Boxes {
     if (box === undefined)
       throw new Fault('box_not_found', { facts: { name: id.slice(0, 128) }, boxId: id.slice(0, 128) })
     return box
+  }
+
+  /** The record that a box would begin with. Refuses what `create` would refuse for what it asks. */
+  design(prefix: string, create: BoxCreate): BoxRecord {
+    const id = create.id ?? randomUUIDv7()
+    return designBox(this.#host, id, create, boxPaths(join(this.#root, prefix, id)), 0).record
   }
 
   create(prefix: string, create: BoxCreate, epoch: number | undefined): Box {

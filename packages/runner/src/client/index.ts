@@ -42,6 +42,8 @@ export type RunnerClient = {
   health(o?: Cancellable): Promise<RunnerHealth>
   config(o?: Cancellable): Promise<unknown>
   createBox(create: BoxCreate, o?: Cancellable): Promise<Box>
+  /** What it would be, or why it would be refused. Nothing is made. */
+  checkBox(create: BoxCreate, o?: Cancellable): Promise<Box>
   getBox(id: string, o?: Cancellable): Promise<Box>
   listBoxes(o?: Cancellable): Promise<Box[]>
   startBox(id: string, o?: Cancellable): Promise<Box>
@@ -125,6 +127,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     health: (o = {}) => http.json('health', runnerHealthSchema, { signal: o.signal }),
     config: (o = {}) => http.json('config', { parse: (value) => value }, { signal: o.signal }),
     createBox: (create, o = {}) => http.json('createBox', boxSchema, { json: create, signal: o.signal }),
+    checkBox: (create, o = {}) => http.json('checkBox', boxSchema, { json: create, signal: o.signal }),
     getBox: (id, o) => http.json('getBox', boxSchema, box(id, o)),
     listBoxes: (o = {}) =>
       pages(

@@ -151,6 +151,16 @@ describe('refusals', { skip: withoutBwrap }, async () => {
     assert.deepEqual(readdirSync(workspaceOf(runner, 'b1')), [])
   })
 
+  test('a check says what a box would be, or why not, and makes nothing', async (t) => {
+    const runner = await inProcess(t)
+    const box = await runner.client.checkBox({ id: 'b1', env: { A: '1' } })
+    assert.deepEqual([box.id, box.state, box.workspace.kind], ['b1', 'creating', 'private'])
+    const refused = await runner.call('POST', 'boxes/check', { workspace: '/etc' })
+    assert.deepEqual([refused.status, refused.json.category], [400, 'invalid_request'])
+    assert.equal((await runner.call('POST', 'boxes/check', { workspce: '/etc' })).status, 400)
+    assert.deepEqual(await runner.client.listBoxes(), [])
+  })
+
   test('the OpenAPI document has every route of the table', async (t) => {
     const runner = await inProcess(t)
     const { paths } = (await runner.call('GET', '/v1/openapi.json')).json as {

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { Session } from '@breakfall/wire'
+import type { Answer } from '../support/api.ts'
+import { testRunner, unboundPort } from '../support/runner.ts'
+import { inOrder } from '../support/scripted-model.ts'
+import { rig, tempFolder } from '../support/setup.ts'
+
+const oneTool = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }, { text: 'all done' })
+
+test('a session whose box the runner would refuse is refused with the field, and nothing is made', async (t) => {
+  const runner = await testRunner(t)
+  const { api } = await rig(t, oneTool, { runner: runner.config })
+  const create = (box: object): Promise<Answer> => api.call('POST', '/v1/sessions', { box })
+  const missing = join(tempFolder(t), 'not-there')
+  for (const [workspace, expected] of [
+    ['/etc', 'a folder inside one that the runner allows (--allow-workspace)'],
+    [missing, 'a folder that exists'],
+  ] as const) {
+    const { status, json } = await create({ workspace })
+    assert.deepEqual([status, json['category']], [400, 'invalid_request'], JSON.stringify(json))
+    assert.deepEqual(json['errors'], [{ field: 'box.workspace', expected, got: workspace }])
+    assert.match(String(json['error']), /box\.workspace must be a folder/)
+  }
+  const tooMuch = await create({ limits: { cpus: 256 } })
+  assert.deepEqual([tooMuch.status, tooMuch.json['category']], [429, 'quota_exceeded'])
+  assert.deepEqual((await api.call<{ sessions: Session[] }>('GET', '/v1/sessions')).json.sessions, [])
+  assert.equal((await create({ network: 'host' })).status, 201)
+})
+
+test('a box that turns out to be impossible at the first tool ends the turn with that cause, not with an answer', async (t) => {
+  const port = await unboundPort()
+  const first = await testRunner(t)
+  await first.stop()
+  const config = { url: `http://127.0.0.1:${port}`, tokenFile: first.config.tokenFile }
+  const { api, model } = await rig(t, oneTool, { runner: config })
+  const { id } = await api.session({ box: { workspace: '/etc' } })
+  await first.again(port)
+  const events = await api.ended(id, await api.prompt(id, 'go'))
+  const end = events.at(-1)
+  assert.ok(end?.type === 'turn-error', JSON.stringify(end))
+  assert.deepEqual([end.category, end.stopped, end.sideEffects], ['invalid_request', 'not_retryable', 'none'])
+  assert.match(end.error, /the box of this session cannot be made.*\/etc/)
+  assert.equal(model.asked.length, 1, 'the model was not asked to go on without its tools')
+  const result = events.find((event) => event.type === 'tool-result')
+  assert.ok(result?.outcome === 'failed' && result.text.startsWith('This was not run'), JSON.stringify(result))
+  assert.equal((await api.call<Session>('GET', `/v1/sessions/${id}`)).json.state, 'idle')
+})
