@@ -9,7 +9,7 @@ import { Coalescer } from '../src/engine/coalesce.ts'
 import type { Draft } from '../src/engine/live-session.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
-import { lookDelayMs, resumeTime, wakeKind } from '../src/engine/wake.ts'
+import { lookDelayMs, parkedSentence, resumeTime, wakeKind } from '../src/engine/wake.ts'
 import { Secrets } from '../src/secrets.ts'
 import type { Call } from '../src/turn/state.ts'
 
@@ -203,6 +203,27 @@ test('what a parked turn waits for follows from its fault', () => {
       ['shutting_down', 'restart'],
     ],
   )
+})
+
+test('a parked turn says what it waits for and what wakes it, and promises no more tries', () => {
+  const sentence = (category: ConstructorParameters<typeof Fault>[0], at: string | null = null): string =>
+    parkedSentence(new Fault(category, { facts: { address: 'host:1' } }).report, at)
+  const noon = '2026-11-15T12:00:00.000Z'
+  assert.equal(
+    sentence('model_unreachable'),
+    'the model server at host:1 is not reachable. Check the base URL and that the server runs. The turn waits until the model server takes connections, and goes on by itself then.',
+  )
+  assert.match(sentence('runner_unreachable'), /The turn waits until its runner answers, and goes on by itself then\.$/)
+  const byTime = sentence('model_server_error', noon)
+  assert.match(byTime, /failed\. The turn waits until 2026-11-15 12:00:00 UTC and goes on by itself then; "resume"/)
+  assert.match(
+    sentence('model_quota_exhausted', noon),
+    /"resume"\. The turn waits until 2026-11-15 12:00:00 UTC at most\.$/,
+  )
+  assert.match(sentence('model_auth_failed'), /set a valid key, then the turn goes on\.$/)
+  assert.match(sentence('runner_auth_failed'), /token file, then the turn goes on\.$/)
+  assert.match(sentence('journal_full'), /free some space and the turn goes on\.$/)
+  assert.match(sentence('shutting_down'), /The turn waits for the next start of the daemon, which goes on with it\.$/)
 })
 
 test('a time that was asked for is kept, otherwise parks get longer and looks get rarer', () => {

@@ -2,6 +2,7 @@
  * The friendly sentence of each category: what happened, what Breakfall did about it, what you can do.
  * Only true sentences: what is promised here is what `decide` does by default.
  */
+import type { Reason } from './decide.ts'
 import type { FaultCategory } from './table.ts'
 
 /** What a sentence may mention. All optional: a sentence must read well without any of them. */
@@ -23,6 +24,19 @@ export function friendly(category: FaultCategory, facts: Facts = {}): string {
   return MESSAGES[category](facts)
 }
 
+/** The sentence of a fault that a turn waits on. `until` says for what, or until when, and what happens then. */
+export function waitingWords(error: string, until: string): string {
+  return concluded(error, `The turn waits ${until}.`)
+}
+
+/** The sentence of a fault with which trying has stopped. As it was, where it says already that it was not tried again. */
+export function lastWords(error: string, because: Reason, tries?: number): string {
+  const why = STOPPED[because]
+  if (why === undefined) return error
+  const tried = tries === undefined ? '' : ` tried ${tries === 1 ? 'once' : `${tries} times`} and`
+  return concluded(error, `Breakfall${tried} stopped: ${why}.`)
+}
+
 const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => string>> = {
   runner_unreachable: (f) =>
     `the tool runner is not reachable yet — ${f.address ? `nothing answers at ${f.address}` : 'nothing answers at its address'}, so it may still be waking up or may have moved; retry in a few seconds.`,
@@ -31,7 +45,7 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => string>> = {
   runner_protocol_error: (f) =>
     `what answers${at(f)} does not speak the runner's protocol${detail(f)}; check the runner's URL and version.`,
   runner_auth_failed: (f) =>
-    `the runner${at(f)} refused our token; put the right one into the runner's token file and resume the turn.`,
+    `the runner${at(f)} refused our token; put the right one into the runner's token file, then the turn goes on.`,
   isolation_unavailable: (f) =>
     `this machine cannot isolate commands as asked${detail(f)}; install bubblewrap, ask for less, or allow level "process" explicitly.`,
   box_not_found: (f) =>
@@ -123,6 +137,29 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => string>> = {
 }
 
 // ---- details ----
+
+/** What a sentence says of what will be done gives way to what is so instead. */
+function concluded(error: string, conclusion: string): string {
+  return `${error
+    .replace(MORE_TRIES, '')
+    .replace(WAITING, '')
+    .replace(/[.\s]*$/, '.')} ${conclusion}`
+}
+
+/** As the sentences above say it. */
+const MORE_TRIES = /; [^;.]* again while tries last/
+const WAITING = / The turn waits [^.]*\.$/
+
+const STOPPED: Partial<Readonly<Record<Reason, string>>> = {
+  attempts_spent: 'all tries are spent',
+  failures_spent: 'there were too many failures in this turn',
+  wait_spent: 'the time for waiting in this turn is used up',
+  retry_after_too_long: 'the wait that was asked for is too long to sit through',
+  deadline_passed: 'the next try would come after the deadline',
+  parking_off: 'parking is off',
+  parks_spent: 'the turn was parked as often as it may be',
+  park_time_spent: 'the turn was parked for as long as it may be',
+}
 
 const at = (f: Facts): string => (f.address ? ` at ${f.address}` : '')
 const after = (f: Facts): string => (f.afterMs === undefined ? '' : ` after ${duration(f.afterMs)}`)

@@ -10,6 +10,7 @@ import {
   FAULT_CLASSES,
   FAULTS,
   friendly,
+  lastWords,
   LIMITS,
   NEXT_STEPS,
   POLICY_DEFAULTS,
@@ -17,6 +18,7 @@ import {
   RAW_CHARS_MAX,
   REASONS,
   SIDE_EFFECTS,
+  waitingWords,
 } from '@breakfall/faults'
 
 /** category · http · next · class · boundary · exit code */
@@ -205,4 +207,23 @@ test('every sentence reads well with no fact and with all of them', () => {
 test('the sentences that others quote', () => {
   assert.equal(friendly('box_stopped', { name: 'b1' }), 'box b1 is stopped; start it, or create it with autoStart')
   assert.equal(friendly('cancelled'), 'cancelled')
+})
+
+test('no sentence promises more tries once there are none: it says what is waited for, or why trying stopped', () => {
+  const facts = { address: '10.0.0.1:80', name: 'bash', detail: 'no. 7; then it broke', afterMs: 41_000, status: 500 }
+  for (const category of FAULT_CATEGORIES) {
+    const sentence = friendly(category, facts)
+    const waiting = waitingWords(sentence, 'until the runner answers, and goes on by itself then')
+    const ended = lastWords(waiting, 'attempts_spent', 6)
+    for (const error of [waiting, ended]) assert.doesNotMatch(error, /while tries last|\.\.|\. \./, category)
+    assert.match(waiting, /[^.]\. The turn waits until the runner answers, and goes on by itself then\.$/, category)
+    assert.match(ended, /[^.]\. Breakfall tried 6 times and stopped: all tries are spent\.$/, category)
+    assert.doesNotMatch(ended, /The turn waits/, category)
+    assert.ok(ended.startsWith(sentence.slice(0, 20)), category)
+    assert.equal(lastWords(sentence, 'not_retryable'), sentence, 'it says already that it is not tried again')
+  }
+  assert.equal(
+    lastWords(friendly('tool_call_truncated', { name: 'bash', detail: 'command is missing' }), 'attempts_spent', 6),
+    "the model's call of tool bash is not whole (command is missing), so it was not run. Try a stronger model if it keeps happening. Breakfall tried 6 times and stopped: all tries are spent.",
+  )
 })

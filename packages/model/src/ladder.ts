@@ -5,7 +5,7 @@
  * I1  One budget: every failure and every wait is drawn from the one that was given in, and handed back.
  * I2  No attempt is hidden: each stands in the ledger.
  */
-import { decide, type Decision, type Fault, type FaultReport, type Policy, type Reason } from '@breakfall/faults'
+import { decide, type Decision, type Fault, type FaultReport, lastWords, type Policy } from '@breakfall/faults'
 import type { AttemptRecord, Budget, FailedAction } from './answer.ts'
 
 export type LadderOptions = {
@@ -101,14 +101,6 @@ export class Ladder {
     }
   }
 
-  /** The sentence of a fault says what is done about it; the last one has to say that no more is. */
-  #lastWords(fault: Fault, decision: Decision): string {
-    const why = decision.action === 'stop' ? STOPPED[decision.because] : undefined
-    if (why === undefined) return fault.error
-    const tries = this.#attempt
-    return `${fault.error.replace(/[.\s]*$/, '.')} Breakfall tried ${tries === 1 ? 'once' : `${tries} times`} and stopped: ${why}.`
-  }
-
   #rung(fault: Fault, decision: Decision, mayResume: boolean, at: number): Rung {
     const delayMs = 'delayMs' in decision ? decision.delayMs : 0
     const action = actionOf(decision, mayResume)
@@ -119,18 +111,11 @@ export class Ladder {
         max: this.attemptsMax,
         nextAt: nextAt(decision, goesOn, at + delayMs),
       },
-      ...(goesOn ? {} : { stopped: decision.because, error: this.#lastWords(fault, decision) }),
+      ...(goesOn ? {} : { stopped: decision.because }),
+      ...(decision.action === 'stop' ? { error: lastWords(fault.error, decision.because, this.#attempt) } : {}),
     }).report
     return { action, delayMs, decision, fault: report }
   }
-}
-
-const STOPPED: Partial<Readonly<Record<Reason, string>>> = {
-  attempts_spent: 'all tries are spent',
-  failures_spent: 'there were too many failures in this turn',
-  wait_spent: 'the time for waiting in this turn is used up',
-  retry_after_too_long: 'the wait that was asked for is too long to sit through',
-  deadline_passed: 'the next try would come after the deadline',
 }
 
 function actionOf(decision: Decision, mayResume: boolean): FailedAction {

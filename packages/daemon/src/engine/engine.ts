@@ -6,7 +6,7 @@
  *     stops no other.
  * I3  A closing daemon hands its turns over: parked with `shutting_down`, taken up by the next one.
  */
-import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
+import { classify, Fault, faultFrom, isFault, lastWords } from '@breakfall/faults'
 import { deadlineAt, next } from '../turn/next.ts'
 import type { Command, Part, TurnFold } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'
@@ -124,7 +124,8 @@ export class Engine {
   async #gaveUp(session: LiveSession, { fault, decision }: GivenUp): Promise<void> {
     await this.#orWait(session, async () => {
       if (decision.action === 'park') return parkTurn(this.#ports, session, fault, decision.resumeAt)
-      return endTurn(session, faultFrom({ ...fault, stopped: decision.because }))
+      const error = lastWords(fault.error, decision.because, fault.retry?.attempt)
+      return endTurn(session, faultFrom({ ...fault, error, stopped: decision.because }))
     })
   }
 

@@ -9,14 +9,14 @@
  *     under is stored with it.
  */
 import { statfs } from 'node:fs/promises'
-import { Fault, type FaultReport, isFault } from '@breakfall/faults'
+import { type Fault, faultFrom, type FaultReport, isFault, lastWords } from '@breakfall/faults'
 import { deadlineAt } from '../turn/next.ts'
 import type { Parked, TurnFold } from '../turn/state.ts'
 import { endTurn } from './ending.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 import { pause, within } from './waiting.ts'
-import { lookDelayMs, resumeTime, takesConnections, type WakeKind, wakeKind } from './wake.ts'
+import { lookDelayMs, parkedSentence, resumeTime, takesConnections, type WakeKind, wakeKind } from './wake.ts'
 
 type Because = 'time' | 'signal' | 'person' | 'restart'
 
@@ -32,7 +32,8 @@ export async function parkTurn(
   const turn = session.fold.turn as TurnFold
   const at = resumeTime(fault, asked, turn.budget.parks, ports.dice(), ports.now())
   const resumeAt = at === null ? null : new Date(at).toISOString()
-  const drafts = [{ type: 'parked', turnId: turn.id, fault: { ...fault, turnId: turn.id }, resumeAt }] as const
+  const told = { ...fault, error: parkedSentence(fault, resumeAt), turnId: turn.id }
+  const drafts = [{ type: 'parked', turnId: turn.id, fault: told, resumeAt }] as const
   const data = wakeKind(fault) === 'config' ? { ...session.data, parkedUnder: ports.lastFingerprint() } : undefined // I4
   await session.transact(() => ({ drafts, data }))
 }
@@ -61,8 +62,7 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
     const now = ports.now()
     if (now >= deadline) return
     if (resumeAt !== null && now >= resumeAt) return goOn(ports, session, 'time')
-    if (now >= spentAt)
-      return endTurn(session, new Fault(parked.fault.category, { ...parked.fault, stopped: 'park_time_spent' })) // I3
+    if (now >= spentAt) return endTurn(session, waitedTooLong(parked.fault)) // I3
     if (now >= lookAt && (await isReady(ports, session, kind, before))) return goOn(ports, session, 'signal')
   }
 }
@@ -82,6 +82,12 @@ async function isPoked(session: LiveSession, ms: number): Promise<boolean> {
     forget()
   }
   return poked.signal.aborted || session.fold.turn?.parked == null
+}
+
+/** The sentence of a parked turn says that it waits; this one does not any more. */
+function waitedTooLong(fault: FaultReport): Fault {
+  const stopped = 'park_time_spent'
+  return faultFrom({ ...fault, error: lastWords(fault.error, stopped), stopped })
 }
 
 async function isReady(ports: Ports, session: LiveSession, kind: WakeKind, before: string): Promise<boolean> {

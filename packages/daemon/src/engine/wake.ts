@@ -3,7 +3,7 @@
  * a change of the configuration where a person has to act. Pure, apart from the looks themselves.
  */
 import { connect } from 'node:net'
-import { type FaultReport, LIMITS, probeDelayMs } from '@breakfall/faults'
+import { type FaultReport, LIMITS, probeDelayMs, waitingWords } from '@breakfall/faults'
 
 export type WakeKind =
   | 'runner' // the runner answers
@@ -38,6 +38,30 @@ export function resumeTime(
   if (!isQuota && wakeKind(fault) !== 'time') return null
   const base = isQuota ? QUOTA_MS : Math.min(AGAIN_MS_MAX, AGAIN_MS * 2 ** Math.min(20, parks))
   return now + Math.round(base * (1 + 0.2 * dice)) // spread, so that a crowd does not come back together
+}
+
+/** What happened, what the turn waits for now, and what wakes it. */
+export function parkedSentence(fault: FaultReport, resumeAt: string | null): string {
+  const until = waitsUntil(fault, resumeAt)
+  return until === undefined ? fault.error : waitingWords(fault.error, until)
+}
+
+function waitsUntil(fault: FaultReport, resumeAt: string | null): string | undefined {
+  const time = resumeAt === null ? '' : `${resumeAt.slice(0, 19).replace('T', ' ')} UTC`
+  switch (wakeKind(fault)) {
+    case 'runner':
+      return 'until its runner answers, and goes on by itself then'
+    case 'model':
+      return 'until the model server takes connections, and goes on by itself then'
+    case 'time':
+      return `until ${time} and goes on by itself then; "resume" wakes it before`
+    case 'config': // which change is waited for is in the sentence
+      return resumeAt === null ? undefined : `until ${time} at most`
+    case 'restart':
+      return 'for the next start of the daemon, which goes on with it'
+    case 'journal':
+      return undefined // room is waited for, as the sentence says
+  }
 }
 
 /** Between looks: 5 s, 10 s, … 60 s, spread; scaled where a test wants them quicker. */

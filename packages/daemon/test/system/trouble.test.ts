@@ -205,6 +205,11 @@ test('a model that leaves out what a tool needs in every try ends the turn, and 
   const end = events.at(-1)
   assert.ok(end?.type === 'turn-error')
   assert.deepEqual([end.category, end.stopped], ['tool_call_truncated', 'attempts_spent'])
+  assert.match(
+    end.error,
+    /^the model's call of tool bash is not whole \(.*command.*\), so it was not run\. .* tried 6 times and stopped/,
+  )
+  assert.doesNotMatch(end.error, /again while/)
   assert.ok(!types(events).includes('parked') && !types(events).includes('tool-call'))
   assert.equal(model.asked.length, POLICY_DEFAULTS.attemptsMax)
   assert.equal((await api.call<Session>('GET', `/v1/sessions/${session.id}`)).json.state, 'idle')
