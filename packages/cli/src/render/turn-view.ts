@@ -56,12 +56,7 @@ export class TurnView {
       case 'retry':
         return this.#retry(event)
       case 'parked':
-        return [
-          this.#line(
-            'warn',
-            `⏸ parked: ${event.fault.error}${event.resumeAt === null ? '' : ` (until ${event.resumeAt})`}`,
-          ),
-        ]
+        return [this.#line('warn', `⏸ parked: ${event.fault.error}`)]
       case 'resumed':
         this.#note('parked', 'a wait', `resumed by ${event.because}`)
         return [this.#line('good', `▶ resumed (${event.because})`)]

@@ -71,6 +71,7 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
       parked === null ? null : { category: parked.fault.category, since: parked.since, resumeAt: parked.resumeAt },
     fault: parked === null ? null : parked.fault,
     result: null,
+    faultsSurvived: turn.faultsSurvived,
     usage: turn.usage,
     startedAt: turn.startedAt,
     endedAt: null,
