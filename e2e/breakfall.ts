@@ -16,6 +16,9 @@ export const LAUNCHER = fileURLToPath(new URL('../packages/cli/bin/breakfall.mjs
 export const hasSandbox = (process.env['PATH'] ?? '').split(':').some((folder) => existsSync(join(folder, 'bwrap')))
 export const isolation = hasSandbox ? [] : ['--isolation', 'process']
 
+/** A model server of the developer's own is not found by what is tested: these addresses refuse connections. */
+export const NO_LOCAL_MODEL = { OLLAMA_HOST: '127.0.0.77:9009', LLAMA_ARG_HOST: '127.0.0.77', LLAMA_ARG_PORT: '9010' }
+
 /** `script` gives a program a terminal of its own. */
 export const hasTerminals = existsSync('/usr/bin/script')
 
@@ -67,6 +70,7 @@ export class Place implements AsyncDisposable {
       HOME: this.home,
       XDG_CONFIG_HOME: join(this.home, 'config'),
       XDG_STATE_HOME: join(this.home, 'state'),
+      ...NO_LOCAL_MODEL,
       ...env,
     }
   }

@@ -61,7 +61,7 @@ test('what fails is told to programs on stdout, once, and to people on stderr in
   for (const [args, code, category] of [
     [['show', 'x'], 1, 'not_found'],
     [['tail', 'x'], 125, 'daemon_unreachable'],
-    [['cancel', 'x'], 125, 'daemon_unreachable'],
+    [['cancel', 'x'], 1, 'not_found'],
     [['resume', 'x'], 125, 'daemon_unreachable'],
     [['up', '--state-dir', stateDir], 2, 'invalid_request'],
     [['runner', '--state-dir', stateDir], 2, 'invalid_request'],

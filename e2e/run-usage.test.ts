@@ -7,7 +7,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { startRehearsalModel } from '@breakfall/chaos'
-import { isolation, main, Place } from './breakfall.ts'
+import { isolation, main, NO_LOCAL_MODEL, Place } from './breakfall.ts'
 
 const LIMIT = { timeout: 120_000 }
 
@@ -162,7 +162,7 @@ test('output that cannot be written is said in words, and a run goes on without 
   await using place = new Place()
   const full = openSync('/dev/full', 'w')
   const to = async (args: readonly string[], stdout: number | 'ignore', stderr: number | 'pipe'): Promise<string> => {
-    const env = { PATH: process.env['PATH'], HOME: place.home }
+    const env = { PATH: process.env['PATH'], HOME: place.home, ...NO_LOCAL_MODEL }
     const child = spawn(process.execPath, [main, ...args], {
       cwd: place.folder,
       stdio: ['ignore', stdout, stderr],

@@ -7,6 +7,29 @@ import { API_KEY, Desk, endedWith, filesWith, LIMIT, NOBODY, ofType } from './wi
 import type { Json } from './wire-daemon-client.ts'
 import { type Answer, ask, bash, byProgress, cutAfter, refuse, say } from './wire-daemon-model.ts'
 
+/** A key alone would mean OpenAI's own server. */
+const keyFor = (from: string): string => (from === 'OPENAI_BASE_URL' ? API_KEY : '')
+
+/** Lists two models and answers as any of them. */
+async function listingServer(): Promise<AsyncDisposable & { readonly port: number; readonly seen: readonly string[] }> {
+  const seen: string[] = []
+  const server = createServer((req, res) => {
+    seen.push(`${req.method} ${req.url}`)
+    if (req.method === 'GET') return void res.end(JSON.stringify({ data: [{ id: 'listed-first' }, { id: 'second' }] }))
+    const asked = { headers: {}, body: { model: '', messages: [] }, raw: '' }
+    req.resume().on('end', () => void say('hello')(res, asked))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    port: (server.address() as AddressInfo).port,
+    seen,
+    [Symbol.asyncDispose]: () => {
+      server.close().closeAllConnections()
+      return Promise.resolve()
+    },
+  }
+}
+
 /** Anthropic's event stream: blocks of text and tool use, proven by message_stop where it gets there. */
 function messages(blocks: readonly Json[], end: 'whole' | 'cut' = 'whole'): Answer {
   return async (res) => {
@@ -62,29 +85,29 @@ describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
     assert.match(last, /"type":"tool_result".*"tool_use_id":"toolu_1".*seen/)
   })
 
-  test('comes from OPENAI_BASE_URL too, and is the first that the server lists', async () => {
-    await using desk = await Desk.start()
-    const server = createServer((req, res) => {
-      if (req.method === 'GET') res.end(JSON.stringify({ data: [{ id: 'listed-first' }, { id: 'second' }] }))
-      else
-        req
-          .resume()
-          .on('end', () => void say('hello')(res, { headers: {}, body: { model: '', messages: [] }, raw: '' }))
-      seen.push(`${req.method} ${req.url}`)
-    })
-    const seen: string[] = []
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    try {
-      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
-      const run = await desk.run(['go'], { bare: true, env: { OPENAI_BASE_URL: url, OPENAI_API_KEY: API_KEY } })
+  for (const [from, env, because] of [
+    [
+      'OPENAI_BASE_URL',
+      (port: number) => ({ OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` }),
+      /OPENAI_BASE_URL is set/,
+    ],
+    ['a local Ollama', (port: number) => ({ OLLAMA_HOST: `127.0.0.1:${port}` }), /Ollama answers/],
+    [
+      'a local llama-server',
+      (port: number) => ({ LLAMA_ARG_HOST: '127.0.0.1', LLAMA_ARG_PORT: String(port) }),
+      /llama-server answers/,
+    ],
+  ] as const)
+    test(`comes from ${from}, too, is the first that the server lists, and why is said`, async () => {
+      await using desk = await Desk.start()
+      await using server = await listingServer()
+      const run = await desk.run(['go'], { bare: true, env: { ...env(server.port), OPENAI_API_KEY: keyFor(from) } })
       endedWith(run, 0, 'finished')
-      assert.match(run.stderr, /listed-first/, 'which model and why is said')
-      assert.match(run.stderr, /OPENAI_BASE_URL/)
+      assert.match(run.stderr, /model: listed-first at http/)
+      assert.match(run.stderr, because)
+      const { seen } = server
       assert.ok(seen.includes('GET /v1/models') && seen.includes('POST /v1/chat/completions'), seen.join(' '))
-    } finally {
-      server.close().closeAllConnections()
-    }
-  })
+    })
 
   test('the next one of the fallback list is asked when the first one’s tries are spent, with its own key only', async () => {
     await using desk = await Desk.start()

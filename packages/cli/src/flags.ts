@@ -1,6 +1,6 @@
 /** Flags that several commands share, and how they become configuration. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import type { Policy } from '@breakfall/faults'
+import { type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
 import { POLICY_KEYS } from '@breakfall/wire'
 import { MODEL_APIS, MODEL_PROFILES } from './config/schema.ts'
 
@@ -8,7 +8,10 @@ export type FlagValues = Readonly<Record<string, { value: unknown; flag: string 
 
 /** `livenessMs` as `--liveness-ms`, one flag per key of a policy. */
 export function addPolicyFlags(command: Command): Command {
-  for (const key of POLICY_KEYS) command.option(`${policyFlag(key)} <value>`, POLICY_WORDS[key])
+  for (const key of POLICY_KEYS) {
+    const about = `${POLICY_WORDS[key]} (default: ${POLICY_DEFAULTS[key] ?? 'none'})` // said, not set: the config may say otherwise
+    command.option(`${policyFlag(key)} <value>`, about)
+  }
   return command
 }
 

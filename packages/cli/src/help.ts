@@ -37,17 +37,17 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall gateway --upstream http://127.0.0.1:8080/v1 --hold answer --watch',
   ],
   sessions: ['breakfall sessions', 'breakfall sessions --json'],
-  show: ['breakfall show 0198c2a4-…                 a session or a turn'],
-  cancel: ['breakfall cancel 0198c2a4-… --reason "wrong branch"'],
-  resume: ['breakfall resume 0198c2a4-…'],
-  tail: ['breakfall tail 0198c2a4-…', 'breakfall tail 0198c2a4-… --no-follow --json'],
+  show: ['breakfall show 0198c2a4                   a session or a turn, by its id or the beginning of it'],
+  cancel: ['breakfall cancel 0198c2a4 --reason "wrong branch"'],
+  resume: ['breakfall resume 0198c2a4'],
+  tail: ['breakfall tail 0198c2a4', 'breakfall tail 0198c2a4 --no-follow --json'],
   explain: [
     'some-command 2>&1 | breakfall explain -',
     'breakfall explain build.log',
     'breakfall explain "read ECONNRESET"',
     'breakfall explain 137                     an exit code',
     'breakfall explain model_stream_stalled    a category',
-    'breakfall explain 0198c2a4-…              a turn',
+    'breakfall explain 0198c2a4                a turn, or the last one of a session',
   ],
   chaos: [
     'breakfall chaos --upstream http://127.0.0.1:8080 --plan "seed=7,rate=0.2,faults=reset+stall:2000"',
@@ -55,8 +55,11 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall chaos --list',
   ],
   doctor: ['breakfall doctor', 'breakfall doctor --json'],
-  'config show': ['breakfall config show --origin'],
-  'config example': ['breakfall config example > ~/.config/breakfall/config.toml'],
+  'config show': ['breakfall config show --origin           what is set and where, and which model a run would use'],
+  'config example': [
+    'breakfall config example                 to read',
+    'breakfall config example --write         to start from; a file of yours is never overwritten',
+  ],
   'service print': ['breakfall service print > ~/.config/systemd/user/breakfall.service'],
   completion: [
     'breakfall completion bash > ~/.local/share/bash-completion/completions/breakfall',
@@ -65,7 +68,13 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
+/** Said here once more, since `--help` must not wait for the runner to be loaded. */
+const BOX_HELP = `
+Limits of a box, unless [limits] in the config says otherwise: memoryMb 1024, pids 256.
+`
+
 export function helpOf(command: string): string {
   const examples = EXAMPLES[command] ?? []
-  return `\nExamples:\n${examples.map((line) => `  ${line}\n`).join('')}${command === 'run' ? EXIT_CODES_HELP : ''}`
+  const more = command === 'run' ? BOX_HELP + EXIT_CODES_HELP : ''
+  return `\nExamples:\n${examples.map((line) => `  ${line}\n`).join('')}${more}`
 }

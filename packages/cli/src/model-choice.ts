@@ -2,11 +2,15 @@
 import { classify, Fault } from '@breakfall/faults'
 import type { LoadedConfig } from './config/load.ts'
 
+type Env = Readonly<Record<string, string | undefined>>
+
 export type ModelChoice = {
   readonly baseUrl: string
   readonly name: string
   readonly api: 'openai-chat' | 'anthropic-messages'
   readonly apiKey: string | undefined
+  /** The variable that holds the key. */
+  readonly apiKeyFrom: string | undefined
   readonly profile: string | undefined
   /** A sentence for people. */
   readonly because: string
@@ -14,13 +18,29 @@ export type ModelChoice = {
   readonly isGuessed: boolean
 }
 
-/** Local servers by their usual ports. */
-const LOCAL: readonly { readonly name: string; readonly baseUrl: string; readonly profile: string }[] = [
-  { name: 'Ollama', baseUrl: 'http://127.0.0.1:11434/v1', profile: 'ollama' },
-  { name: 'llama-server', baseUrl: 'http://127.0.0.1:8080/v1', profile: 'llama-cpp' },
-]
+type LocalServer = { readonly name: string; readonly baseUrl: string; readonly profile: string; readonly where: string }
 
-type Env = Readonly<Record<string, string | undefined>>
+/** Servers on this machine: on their usual ports, or where the variables say that those servers themselves read. */
+export function localServers(env: Env): readonly LocalServer[] {
+  const ollama = env['OLLAMA_HOST'] ?? ''
+  const [host, port] = [env['LLAMA_ARG_HOST'] ?? '', env['LLAMA_ARG_PORT'] ?? '']
+  const where = (variable: string): string => (variable === '' ? 'on its usual port' : 'where its variables say')
+  return [
+    { name: 'Ollama', baseUrl: localUrl(ollama, '11434'), profile: 'ollama', where: where(ollama) },
+    {
+      name: 'llama-server',
+      baseUrl: localUrl(`${host}:${port}`, '8080'),
+      profile: 'llama-cpp',
+      where: where(host + port),
+    },
+  ]
+}
+
+/** `host`, `:port`, `host:port` or a whole URL; the address that a server binds to reach all is called at loopback. */
+function localUrl(given: string, usualPort: string): string {
+  const [, scheme = 'http', host = '', port = ''] = /^(?:(https?):\/\/)?([^/:\s]*):?(\d*)\/?$/.exec(given.trim()) ?? []
+  return `${scheme}://${host === '' || host === '0.0.0.0' ? '127.0.0.1' : host}:${port || usualPort}/v1`
+}
 
 /** undefined where nothing is configured and nothing answers: then the rehearsal model is all there is. */
 export async function chooseModel(
@@ -35,13 +55,15 @@ export async function chooseModel(
   }
   if (model?.baseUrl !== undefined) {
     const api = model.api ?? (/anthropic\.com/.test(model.baseUrl) ? 'anthropic-messages' : 'openai-chat')
-    const apiKey = keyOf(model.apiKeyEnv, api, env)
+    const variable = model.apiKeyEnv ?? (api === 'anthropic-messages' ? 'ANTHROPIC_API_KEY' : 'OPENAI_API_KEY')
+    const apiKey = env[variable]
     const because = loaded.origins.get('model.baseUrl') ?? 'configured'
     return {
       baseUrl: model.baseUrl,
       ...(await named(model.baseUrl, apiKey)),
       api,
       apiKey,
+      apiKeyFrom: variable,
       profile: model.profile,
       because,
     }
@@ -49,7 +71,8 @@ export async function chooseModel(
   const openAiUrl = env['OPENAI_BASE_URL']
   const openAiKey = env['OPENAI_API_KEY']
   if (openAiUrl !== undefined && openAiUrl !== '') {
-    const place = { baseUrl: openAiUrl, api: 'openai-chat', apiKey: openAiKey, profile: model?.profile } as const
+    const key = { apiKey: openAiKey, apiKeyFrom: 'OPENAI_API_KEY' }
+    const place = { baseUrl: openAiUrl, api: 'openai-chat', ...key, profile: model?.profile } as const
     return { ...place, ...(await named(openAiUrl, openAiKey)), because: 'OPENAI_BASE_URL is set' }
   }
   if (openAiKey) {
@@ -57,6 +80,7 @@ export async function chooseModel(
       baseUrl: 'https://api.openai.com/v1',
       api: 'openai-chat',
       apiKey: openAiKey,
+      apiKeyFrom: 'OPENAI_API_KEY',
       profile: 'openai',
     } as const
     return { ...place, name: model?.name ?? 'gpt-5', isGuessed: false, because: 'OPENAI_API_KEY is set' }
@@ -64,10 +88,11 @@ export async function chooseModel(
   const anthropicKey = env['ANTHROPIC_API_KEY']
   if (anthropicKey) {
     const baseUrl = env['ANTHROPIC_BASE_URL'] ?? 'https://api.anthropic.com'
-    const place = { baseUrl, api: 'anthropic-messages', apiKey: anthropicKey, profile: 'anthropic' } as const
+    const key = { apiKey: anthropicKey, apiKeyFrom: 'ANTHROPIC_API_KEY' }
+    const place = { baseUrl, api: 'anthropic-messages', ...key, profile: 'anthropic' } as const
     return { ...place, name: model?.name ?? 'claude-sonnet-5', isGuessed: false, because: 'ANTHROPIC_API_KEY is set' }
   }
-  for (const server of LOCAL) {
+  for (const server of localServers(env)) {
     const models = await listModels(server.baseUrl)
     const name = model?.name ?? models?.[0]
     if (models === undefined || name === undefined) continue
@@ -76,9 +101,10 @@ export async function chooseModel(
       name,
       api: 'openai-chat',
       apiKey: undefined,
+      apiKeyFrom: undefined,
       profile: server.profile,
       isGuessed: false,
-      because: `${server.name} answers on its usual port`,
+      because: `${server.name} answers ${server.where}`,
     }
   }
   return undefined
@@ -117,9 +143,4 @@ export async function awayFault(baseUrl: string, timeoutMs = NAMED_MS): Promise<
       return new Fault('model_unreachable', { facts: { address: baseUrl, detail: 'no answer came in time' } })
     return classify(error, { boundary: 'model', phase: 'connect', address: baseUrl })
   }
-}
-
-function keyOf(variable: string | undefined, api: string, env: Env): string | undefined {
-  if (variable !== undefined) return env[variable]
-  return api === 'anthropic-messages' ? env['ANTHROPIC_API_KEY'] : env['OPENAI_API_KEY']
 }

@@ -21,7 +21,7 @@ import { helpOf, PROGRAM_HELP } from './help.ts'
 import { leave } from './interrupt.ts'
 import type { Viewer } from './journal-client.ts'
 import { Output } from './output.ts'
-import { defaultStateDir } from './paths.ts'
+import { defaultStateDir, userConfigFile } from './paths.ts'
 import { printable } from './printable.ts'
 import { onSignal } from './signals.ts'
 import { version } from './version.ts'
@@ -98,9 +98,12 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     )
       .option('--continue', "go on in this folder's last session, and with its parked turn")
       .option('--session <id>', 'go on in this session')
-      .addOption(new Option('--network <network>', "the box's network").choices(['none', 'host']))
+      .addOption(new Option('--network <network>', "the box's network (default: none)").choices(['none', 'host']))
       .addOption(
-        new Option('--isolation <level>', 'run commands without a sandbox: process').choices(['bwrap', 'process']),
+        new Option('--isolation <level>', 'process: run commands without a sandbox (default: bwrap)').choices([
+          'bwrap',
+          'process',
+        ]),
       )
       .option('--rehearsal', 'use the scripted model on a small task, with faults injected')
       .option('--faults <plan>', 'which faults a rehearsal injects: none, or a plan as for "breakfall chaos"')
@@ -147,7 +150,11 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       .option('--port <port>', 'the port, 0 for a free one', portNumber)
       .option('--host <address>', 'the address to bind', '127.0.0.1')
       .addOption(
-        new Option('--hold <what>', 'what is held back until it is whole').choices(['tools', 'answer', 'none']),
+        new Option('--hold <what>', 'what is held back until it is whole (default: tools)').choices([
+          'tools',
+          'answer',
+          'none',
+        ]),
       )
       .option('--profile <profile>', 'what the upstream can do')
       .option(
@@ -270,19 +277,25 @@ function addConfigCommands(program: Command, done: (exitCode: number) => void): 
     .option('--json', 'machine-readable lines on stdout')
     .action(async () => {
       const { showConfig } = await import('./commands/config.ts')
+      const { chooseModel, listModels } = await import('./model-choice.ts')
       const { origin, json } = showing.opts<{ origin?: boolean; json?: boolean }>()
       const context = contextOf({ json })
-      showConfig(context.loaded, { origin: origin === true }, context.out)
+      const choice = await chooseModel(context.loaded, context.env, listModels)
+      showConfig(context.loaded, choice, { origin: origin === true }, context.out)
       done(EXIT_CODES.finished)
     })
   const example = config
     .command('example')
     .description('a commented config file to start from')
+    .option('--write', 'write it to where it is read from, unless there is one')
     .option('--json', 'machine-readable lines on stdout')
     .addHelpText('after', helpOf('config example'))
     .action(async () => {
-      const { EXAMPLE_CONFIG } = await import('./commands/config.ts')
-      printText(EXAMPLE_CONFIG, example.opts())
+      const { EXAMPLE_CONFIG, writeExample } = await import('./commands/config.ts')
+      const file = userConfigFile(process.env)
+      if (example.opts<{ write?: boolean }>().write !== true) return printText(EXAMPLE_CONFIG, example.opts())
+      writeExample(file)
+      printText(`${file}\n`, example.opts())
     })
   const printing = program
     .command('service')

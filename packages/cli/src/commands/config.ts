@@ -1,26 +1,65 @@
 /** `breakfall config show` and `config example`: what is set, where it came from, and what could be. */
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { Fault } from '@breakfall/faults'
 import type { LoadedConfig } from '../config/load.ts'
+import type { ModelChoice } from '../model-choice.ts'
 import type { Output } from '../output.ts'
 
-export function showConfig(loaded: LoadedConfig, options: { origin: boolean }, out: Output): void {
+/** `choice` is the model that a run would take. */
+export function showConfig(
+  loaded: LoadedConfig,
+  choice: ModelChoice | undefined,
+  options: { origin: boolean },
+  out: Output,
+): void {
   const rows = [...loaded.origins]
     .sort(([a], [b]) => a.localeCompare(b))
     .map(([key, origin]) => ({ key, value: valueAt(loaded.config, key), origin }))
   if (out.json) {
     for (const row of rows) out.data(row)
-    out.result({ config: loaded.config, files: loaded.files, warnings: loaded.warnings })
+    const model = choice === undefined ? null : { ...choice, apiKey: masked(choice.apiKey) }
+    out.result({ config: loaded.config, files: loaded.files, warnings: loaded.warnings, model })
     return
   }
   if (rows.length === 0) out.line('# nothing is set: all defaults. See: breakfall config example')
   for (const { key, value, origin } of rows)
     out.line(`${key} = ${JSON.stringify(value)}${options.origin ? out.style('dim', `   # ${origin}`) : ''}`)
+  for (const line of modelLines(choice)) out.line(out.style('dim', `# ${line}`))
 }
+
+/** Which model a run would take, and why. Pure. */
+export function modelLines(choice: ModelChoice | undefined): readonly string[] {
+  if (choice === undefined)
+    return ['a run would have no model: none is set, and none answers on this machine. A prompt would be a rehearsal']
+  const { name, isGuessed, baseUrl, because, apiKey, apiKeyFrom } = choice
+  const key = masked(apiKey)
+  return [
+    `a run would use ${isGuessed ? 'the first model that is listed' : `the model ${name}`} at ${baseUrl}: ${because}`,
+    key === null ? 'without a key' : `with the key from ${apiKeyFrom}: ${key}`,
+  ]
+}
+
+/** Writes the example where there is no file yet. */
+export function writeExample(file: string): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    writeFileSync(file, EXAMPLE_CONFIG, { flag: 'wx', mode: 0o600 })
+  } catch (cause) {
+    const why = existsSync(file) ? 'there is one already' : 'it cannot be written'
+    throw new Fault('invalid_request', { error: `nothing was written to ${file}: ${why}`, cause })
+  }
+}
+
+/** The end of it, so that two keys can be told apart; nothing of a short one. */
+const masked = (key: string | undefined): string | null =>
+  key === undefined || key === '' ? null : `…${key.length < 20 ? '' : key.slice(-4)}`
 
 function valueAt(config: unknown, key: string): unknown {
   return key.split('.').reduce<unknown>((value, part) => (value as Record<string, unknown> | undefined)?.[part], config)
 }
 
-export const EXAMPLE_CONFIG = `# Breakfall's configuration: put it at ~/.config/breakfall/config.toml and keep what you need.
+export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/config.toml (breakfall config example --write). Keep what you need.
 # A folder's own breakfall.toml may set [model] name, [policy] and [limits] only, since it comes with a clone.
 # Each key is also a variable ([model] baseUrl is BREAKFALL_MODEL_BASE_URL), and policies are flags (--liveness-ms).
 

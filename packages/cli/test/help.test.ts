@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { EXIT_CODES, POLICY_DEFAULTS } from '@breakfall/faults'
+import { POLICY_KEYS } from '@breakfall/wire'
+import { buildProgram } from '../src/program.ts'
+
+const program = buildProgram(() => undefined)
+const helpOf = (name: string): string => {
+  let text = ''
+  const command = program.commands.find((child) => child.name() === name)
+  command?.configureOutput({ writeOut: (chunk) => (text += chunk) }).outputHelp()
+  return text.replaceAll(/\s+/g, ' ')
+}
+
+test('the help of run, up and gateway says what each policy is unless it is set', () => {
+  for (const name of ['run', 'up', 'gateway'])
+    for (const key of POLICY_KEYS) {
+      const flag = `--${key.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)} `
+      const [, about = ''] = helpOf(name).split(flag)
+      const [, value] = /\(default: (\S+)\)/.exec(about) ?? []
+      assert.equal(value, String(POLICY_DEFAULTS[key] ?? 'none'), `${name} ${flag}`)
+    }
+})
+
+test('the help of run says the limits of a box as the runner has them, and all exit codes', () => {
+  const defaults = readFileSync(new URL('../../runner/src/defaults.ts', import.meta.url), 'utf8')
+  const number = (key: string): number =>
+    Number(new RegExp(`${key}: ([\\d_]+)`).exec(defaults)?.[1]?.replaceAll('_', ''))
+  const help = helpOf('run')
+  assert.ok(help.includes(`memoryMb ${number('memoryMb')}, pids ${number('pids')}`), help)
+  for (const code of Object.values(EXIT_CODES)) assert.match(help, new RegExp(`\\b${code} [a-z]`))
+})
+
+test('every command says what it is for and has an example to paste', () => {
+  const leaves = program.commands.flatMap((child) => (child.commands.length > 0 ? child.commands : [child]))
+  assert.ok(leaves.length >= 16)
+  for (const command of leaves) {
+    let text = ''
+    command.configureOutput({ writeOut: (chunk) => (text += chunk) }).outputHelp()
+    assert.match(text, /Examples:\n {2}\S/, command.name())
+    assert.notEqual(command.description(), '')
+  }
+})
