@@ -11,6 +11,7 @@ import {
   FAULTS,
   isFault,
   RAW_CHARS_MAX,
+  redact,
   TEXT_RULES,
 } from '@breakfall/faults'
 
@@ -191,18 +192,15 @@ for (const [name, make] of Object.entries(HOSTILE)) {
 
 test('the innermost message is in the raw error, through any chain of wrappers', () => {
   const words = fc.stringMatching(/^[a-z]{3,12}( [a-z]{3,12}){0,5}$/)
+  // After a wrapper that ends as the name of a secret does ("pwd"), whatever follows is rightly taken out.
+  const wrapper = fc.string({ maxLength: 400 }).filter((text) => redact(`${text}: why`).endsWith(': why'))
   fc.assert(
-    fc.property(
-      fc.array(fc.string({ maxLength: 400 }), { maxLength: 25 }),
-      words,
-      boundaries,
-      (outer, inner, boundary) => {
-        let error: unknown = new Error(inner)
-        for (const message of outer) error = new Error(message, { cause: error })
-        const fault = survives(error, boundary)
-        assert.ok(fault.errorRaw.includes(inner), fault.errorRaw)
-      },
-    ),
+    fc.property(fc.array(wrapper, { maxLength: 25 }), words, boundaries, (outer, inner, boundary) => {
+      let error: unknown = new Error(inner)
+      for (const message of outer) error = new Error(message, { cause: error })
+      const fault = survives(error, boundary)
+      assert.ok(fault.errorRaw.includes(inner), fault.errorRaw)
+    }),
   )
 })
 
