@@ -247,4 +247,15 @@ test('known secrets are taken out by value, also where JSON has escaped them', (
     secrets.scrub(JSON.stringify({ error: 'bad key my-"odd"-key-1 and short' })),
     '{"error":"bad key [redacted] and short"}',
   )
+  secrets.set(['the-next-key-2'])
+  assert.equal(secrets.scrub('my-"odd"-key-1 or the-next-key-2'), '[redacted] or [redacted]', 'the one before stays')
+})
+
+test('what people put where no key is needed is no secret: it would take ordinary words along', () => {
+  const secrets = new Secrets()
+  secrets.set(['lm-studio', 'not-needed', 'a key', 'correcthorsebatterystaple', 'lmStudio9'])
+  assert.equal(
+    secrets.scrub('lm-studio is not-needed, correcthorsebatterystaple and lmStudio9 are'),
+    'lm-studio is not-needed, [redacted] and [redacted] are',
+  )
 })

@@ -143,10 +143,11 @@ export class LiveSession {
     return this.#mutex.run(async () => {
       const writing = decide(this.#fold) // I2
       if (writing === null) return []
-      const events = writing.drafts.map((draft, index) => this.#clean(this.#numbered(draft, index)))
+      const drafted = writing.drafts.map((draft, index) => this.#clean(this.#numbered(draft, index)))
+      const events = drafted.map(({ event }) => event)
       for (const event of events) this.#ports.failpoint(`before:${event.type}`)
       const fold = events.reduce(reduce, this.#fold)
-      const append = this.#appendOf(writing, events, fold)
+      const append = this.#appendOf(writing, drafted, fold)
       await this.#store.append(append)
       this.#commit(append, writing, fold)
       for (const event of events) this.#ports.failpoint(`after:${event.type}`)
@@ -168,15 +169,20 @@ export class LiveSession {
     } as unknown as SessionEvent
   }
 
-  /** What machines said about a failure may quote a key of ours. */
-  #clean(event: SessionEvent): SessionEvent {
-    if (!QUOTING.has(event.type)) return event
+  /** Whoever is quoted, a model, a machine, a command or a person: no key of ours gets into the journal. */
+  #clean(event: SessionEvent): { readonly event: SessionEvent; readonly stored: StoredEvent } {
+    const { seq, type, turnId } = event
     const text = JSON.stringify(event)
-    const clean = this.#ports.scrub(text)
-    return clean === text ? event : (JSON.parse(clean) as SessionEvent)
+    const body = this.#ports.scrub(text)
+    return { event: body === text ? event : (JSON.parse(body) as SessionEvent), stored: { seq, type, turnId, body } }
   }
 
-  #appendOf(writing: Writing, events: readonly SessionEvent[], fold: SessionFold): Append {
+  #appendOf(
+    writing: Writing,
+    drafted: readonly { readonly event: SessionEvent; readonly stored: StoredEvent }[],
+    fold: SessionFold,
+  ): Append {
+    const events = drafted.map(({ event }) => event)
     const state = sessionState(fold)
     const turnId = fold.turn?.id ?? fold.queue[0]?.id ?? null
     const isMoved = state !== this.#row.state || turnId !== this.#row.turnId
@@ -192,7 +198,7 @@ export class LiveSession {
       sessionId: this.id,
       epoch: this.#row.epoch,
       after: this.#row.lastSeq,
-      events: events.map(stored),
+      events: drafted.map(({ stored }) => stored),
       ...(isMoved ? { set: { state, turnId } } : {}),
       ...(data === undefined ? {} : { data }),
       ...(turns.length === 0 ? {} : { turns }),
@@ -214,14 +220,5 @@ export class LiveSession {
 
 const STREAMED: ReadonlySet<EventType> = new Set(['text-delta', 'reasoning-delta', 'tool-draft', 'tool-output'])
 
-const QUOTING: ReadonlySet<EventType> = new Set(['part-discarded', 'retry', 'parked', 'turn-error', 'tool-result'])
-
 /** Events that come by the hundred and change nothing that a turn's view shows. */
 const isStreamed = (event: SessionEvent): boolean => STREAMED.has(event.type)
-
-const stored = (event: SessionEvent): StoredEvent => ({
-  seq: event.seq,
-  type: event.type,
-  turnId: event.turnId,
-  body: JSON.stringify(event),
-})

@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { assembled, assertNoGap, types } from '../support/api.ts'
 import { killStarting, spawnDaemon } from '../support/daemon-process.ts'
+import { diceOf } from '../support/dice.ts'
 import { type Script, startScriptedModel } from '../support/scripted-model.ts'
 import { afterwards, QUICK, stopRunner, tempFolder } from '../support/setup.ts'
 
@@ -84,14 +85,3 @@ test('killed at random moments, again and again, a turn of many steps ends once 
   assert.equal(daemon.recovered, 0)
   assert.deepEqual(await daemon.api.ended(id, turnId), events)
 })
-
-/** A small generator of numbers from 0 to 1 (mulberry32). */
-function diceOf(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}

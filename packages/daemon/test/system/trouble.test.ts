@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { POLICY_DEFAULTS } from '@breakfall/faults'
 import { isTerminal, type Session } from '@breakfall/wire'
 import { assertNoGap, types } from '../support/api.ts'
-import { inOrder, type Script } from '../support/scripted-model.ts'
+import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
 import { afterwards, rig, tempFolder } from '../support/setup.ts'
 
 test('a damaged session is set aside with the evidence, and the others go on', async (t) => {
@@ -174,6 +174,30 @@ test('no secret gets into events, logs or answers, whoever repeats it', async (t
   for (const secret of [apiKey, 'sk-proj-T3st', daemon.token]) assert.ok(!said.includes(secret), secret)
   assert.match(said, /\[redacted\]/)
   assert.ok(lines.length > 0 && lines.every((line) => JSON.parse(line) !== null))
+})
+
+test('a key that a prompt, a command or a file repeats stands in no event, view, metric or file of the journal', async (t) => {
+  const apiKey = 'an-unusual-key-without-a-known-shape'
+  const script = inOrder(
+    { calls: [{ tool: 'bash', arguments: { command: `echo key=${apiKey} | tee .env` } }] },
+    { calls: [{ tool: 'read', arguments: { path: '.env' } }] },
+    { text: `it is ${apiKey}`, pieceChars: 200 },
+  )
+  const model = await startScriptedModel(script)
+  afterwards(t, () => model.close())
+  const { api, stateDir } = await rig(t, script, { model: { baseUrl: model.baseUrl, name: 'm', apiKey } })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, `my key is ${apiKey}`)
+  const events = await api.ended(id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  const metrics = await fetch(`${api.url}/metrics`, { headers: { authorization: `Bearer ${api.token}` } })
+  const said = [JSON.stringify(events), JSON.stringify(await api.turn(turnId)), await metrics.text()]
+  for (const text of said) assert.ok(!text.includes(apiKey), text)
+  assert.match(said[0] ?? '', /key=\[redacted\]/)
+  assert.ok(!JSON.stringify(model.asked.map(({ messages }) => messages)).includes(apiKey), 'told to the model')
+  for (const name of readdirSync(join(stateDir, 'journal'))) {
+    assert.ok(!readFileSync(join(stateDir, 'journal', name)).includes(apiKey), name)
+  }
 })
 
 test('a local model server that crashes fails the attempt with its cause, is restarted, and the turn goes on', async (t) => {
