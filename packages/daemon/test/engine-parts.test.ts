@@ -7,6 +7,7 @@ import type { Exec } from '@breakfall/wire'
 import { killBash } from '../src/engine/bash.ts'
 import { Coalescer } from '../src/engine/coalesce.ts'
 import type { Draft } from '../src/engine/live-session.ts'
+import { Feed } from '../src/engine/feed.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
 import { lookDelayMs, parkedSentence, resumeTime, wakeKind } from '../src/engine/wake.ts'
@@ -258,4 +259,18 @@ test('what people put where no key is needed is no secret: it would take ordinar
     secrets.scrub('lm-studio is not-needed, correcthorsebatterystaple and lmStudio9 are'),
     'lm-studio is not-needed, [redacted] and [redacted] are',
   )
+})
+
+test('all readers of an event hold the same bytes, however large it is', async () => {
+  const feed = new Feed({} as never, { id: 's', journal: 'j', lastSeq: 0 })
+  const readers = Array.from({ length: 3 }, () => feed.tail(0, new AbortController().signal))
+  const first = readers.map((reader) => reader.next())
+  const body = JSON.stringify({ text: 'x'.repeat(3_000_000) })
+  feed.publish([{ seq: 1, type: 'turn-end', turnId: 't', body }])
+  const events = (await Promise.all(first)).map(({ value }) => value?.[0])
+  const [one] = events
+  assert.equal(one?.sse.toString(), `event: turn-end\nid: j-1\ndata: ${body}\n\n`)
+  assert.equal(one?.frame.toString(), `{"event":${body}}`)
+  for (const event of events) assert.ok(event?.sse === one.sse && event.frame === one.frame)
+  feed.end('over')
 })

@@ -32,7 +32,7 @@ export async function streamEvents(call: Call, session: LiveSession, limits: Dae
   const sse = new SseResponse(call.res, { heartbeatMs: limits.heartbeatMs })
   if (reset !== null) sse.send({ event: 'reset', data: JSON.stringify({ reason: reset }) })
   for await (const events of session.feed.tail(after, call.signal)) {
-    if (!call.res.write(joined(events)) && !(await hasDrained(sse, session, limits))) {
+    if (!written(call, events) && !(await hasDrained(sse, session, limits))) {
       return closeSlow(call, sse, limits.readerLingerMs)
     }
   }
@@ -48,7 +48,23 @@ const headerOf = (call: Call, name: string): string | undefined => {
   return typeof value === 'string' ? value : undefined
 }
 
-const joined = (events: readonly FedEvent[]): string => events.map((event) => event.sse).join('')
+const LARGE_BYTES = 16 * 1024
+
+/** False where the reader has to be waited for. Large events go out as the bytes that all readers share, small ones together. */
+function written({ res }: Call, events: readonly FedEvent[]): boolean {
+  let isTaken = true
+  let small: Buffer[] = []
+  const flush = (...more: Buffer[]): void => {
+    for (const bytes of [...(small.length > 1 ? [Buffer.concat(small)] : small), ...more]) isTaken = res.write(bytes)
+    small = []
+  }
+  for (const { sse } of events) {
+    if (sse.length < LARGE_BYTES) small.push(sse)
+    else flush(sse)
+  }
+  flush()
+  return isTaken
+}
 
 async function hasDrained(sse: SseResponse, session: LiveSession, limits: DaemonLimits): Promise<boolean> {
   const before = session.feed.published

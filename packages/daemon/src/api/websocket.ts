@@ -188,7 +188,7 @@ class Connection {
       let sent: Promise<void> = Promise.resolve()
       for (const event of events) {
         if (signal.aborted) return
-        sent = this.#sendRaw(`{"event":${event.body}}`)
+        sent = this.#sendRaw(event.frame)
       }
       if (!(await this.#isTaken(sent, session))) {
         this.#ws.close(CLOSE.slow, 'slow_consumer')
@@ -221,9 +221,9 @@ class Connection {
   }
 
   /** When the bytes have been taken by the system, or the socket is gone. */
-  #sendRaw(text: string): Promise<void> {
+  #sendRaw(text: string | Buffer): Promise<void> {
     return new Promise((resolve) => {
-      this.#ws.send(text, () => resolve())
+      this.#ws.send(text, { binary: false }, () => resolve())
     })
   }
 }

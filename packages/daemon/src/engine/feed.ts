@@ -13,9 +13,28 @@ const RECENT_CHARS_MAX = 1024 * 1024
 const PAGE_EVENTS = 128
 const PAGE_CHARS_MAX = 256 * 1024 // what a reader that has stopped reading may hold in our memory
 
-export type FedEvent = StoredEvent & {
-  /** Made once, for all readers. */
-  readonly sse: string
+/** An event as it leaves. Encoded once for all readers: a thousand of them hold the same bytes, however large the event is. */
+export class FedEvent {
+  readonly seq: number
+  readonly body: string
+  readonly #head: { readonly event: string; readonly id: string }
+  #sse: Buffer | undefined
+  #frame: Buffer | undefined
+
+  constructor({ seq, type, body }: StoredEvent, journal: string) {
+    this.seq = seq
+    this.body = body
+    this.#head = { event: type, id: formatCursor(journal, seq) }
+  }
+
+  get sse(): Buffer {
+    return (this.#sse ??= Buffer.from(encodeSse({ ...this.#head, data: this.body })))
+  }
+
+  /** For a WebSocket. */
+  get frame(): Buffer {
+    return (this.#frame ??= Buffer.from(`{"event":${this.body}}`))
+  }
 }
 
 export class Feed {
@@ -56,7 +75,7 @@ export class Feed {
 
   publish(events: readonly StoredEvent[]): void {
     for (const event of events) {
-      this.#recent.push(this.#fed(event))
+      this.#recent.push(new FedEvent(event, this.#journal))
       this.#recentChars += event.body.length
       this.#published += event.body.length
       this.#head = event.seq
@@ -108,12 +127,7 @@ export class Feed {
       return bounded(this.#recent.slice(from, from + PAGE_EVENTS))
     }
     const stored = await this.#store.read(this.#sessionId, after, PAGE_EVENTS, PAGE_CHARS_MAX)
-    return stored.filter((event) => event.seq <= this.#head).map((event) => this.#fed(event))
-  }
-
-  #fed(event: StoredEvent): FedEvent {
-    const id = formatCursor(this.#journal, event.seq)
-    return { ...event, sse: encodeSse({ event: event.type, id, data: event.body }) }
+    return stored.filter((event) => event.seq <= this.#head).map((event) => new FedEvent(event, this.#journal))
   }
 
   #wake(): void {
@@ -122,7 +136,7 @@ export class Feed {
 }
 
 /** The first events that fit into a page, one at least. */
-function bounded<E extends StoredEvent>(events: readonly E[]): readonly E[] {
+function bounded(events: readonly FedEvent[]): readonly FedEvent[] {
   let chars = 0
   const tooMany = events.findIndex((event, index) => {
     chars += event.body.length
