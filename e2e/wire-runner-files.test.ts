@@ -131,7 +131,60 @@ test('a put that is cut off changes nothing', LIMIT, async () => {
   socket.destroy()
   assert.equal((await runner.get(`${files}/cut`)).text, 'before')
   assert.equal((await runner.get(`${files}?glob=cut*`)).json.files.length, 1)
+  let left: string[]
+  do left = (await runner.get(`${files}?glob=.*`)).json.files.map(({ path }: { path: string }) => path)
+  while (left.length > 0) // what was being written goes, too
 })
+
+test('a put that is only a part, or in another encoding, is refused and changes nothing', LIMIT, async () => {
+  await runner.put(`${files}/partly`, 'before')
+  const part = { headers: { 'content-range': 'bytes 0-1/6' } }
+  assertProblem(await runner.put(`${files}/partly`, 'xx', part), 400, 'invalid_request')
+  const encoded = { headers: { 'content-encoding': 'gzip' } }
+  assertProblem(await runner.put(`${files}/partly`, 'xx', encoded), 415, 'unsupported_media_type')
+  assert.equal((await runner.get(`${files}/partly`)).text, 'before')
+})
+
+test(
+  'a file that takes the place of a link gets the permissions of a file, and one that was there keeps its own',
+  LIMIT,
+  async () => {
+    await runner.shell(box, 'ln -s nowhere was-link; echo x >was-file; chmod 4750 was-file')
+    for (const name of ['was-link', 'was-file']) done((await runner.put(`${files}/${name}`, 'new')).status)
+    assert.equal(await runner.shell(box, 'stat -c "%a %F" was-link was-file'), '644 regular file\n750 regular file\n')
+  },
+)
+
+test(
+  'a read may name the version that it has or wants: 304, 412, and a range only of the same one',
+  LIMIT,
+  async () => {
+    const etag = (await runner.put(`${files}/versions`, '0123456789')).headers.etag ?? ''
+    const read = (headers: Record<string, string>) => runner.get(`${files}/versions`, { headers })
+    for (const known of [etag, `"other", ${etag}`, `W/${etag}`, '*']) {
+      const answer = await read({ 'if-none-match': known })
+      assert.deepEqual([answer.status, answer.text, answer.headers.etag], [304, '', etag], known)
+    }
+    assert.equal((await read({ 'if-none-match': '"other"' })).status, 200)
+    assertProblem(await read({ 'if-match': '"other"' }), 412, 'precondition_failed')
+    assert.equal((await read({ 'if-match': `"other", ${etag}` })).status, 200)
+    assert.deepEqual(
+      await Promise.all(
+        [etag, '"other"', 'Mon, 16 Nov 2026 00:00:00 GMT'].map(async (version) => {
+          const answer = await read({ range: 'bytes=2-3', 'if-range': version })
+          return [answer.status, answer.text]
+        }),
+      ),
+      [
+        [206, '23'],
+        [200, '0123456789'],
+        [200, '0123456789'],
+      ],
+    )
+    const listed = { headers: { 'if-match': `"other", ${etag}` } }
+    done((await runner.put(`${files}/versions`, 'by list', listed)).status)
+  },
+)
 
 test('ranges of a file are 206 and a range beyond it 416', LIMIT, async () => {
   await runner.put(`${files}/ranged`, '0123456789')

@@ -13,6 +13,7 @@ export const RUNNER_DEFAULTS = {
   waitMsMax: 3_600_000,
   filePutBytesMax: 64 * 1024 * 1024,
   stdinBytesMax: 64 * 1024 * 1024, // of one call
+  bodySilenceMs: 60_000, // of a file or of input; whoever is held back by a full pipe is not silent
   pageMax: 1_000,
   retentionMs: 24 * 3_600_000, // output of finished execs
   retentionBytesPerBox: 1024 * 1024 * 1024,

@@ -27,6 +27,8 @@ export type RunnerHost = {
   readonly inherited: readonly number[]
   readonly retention: Retention
   readonly boxesMax: number
+  /** How long a body may be silent while it is waited for. */
+  readonly bodySilenceMs: number
   readonly machine: { readonly cpus: number; readonly memoryMb: number }
   readonly onExecEnd: (cause: string, durationMs: number, bytes: number) => void
 }

@@ -217,9 +217,9 @@ export const RUNNER_ROUTES = {
     method: 'get',
     path: FILE,
     operationId: 'readFile',
-    summary: 'A file of the workspace; Range works',
-    answers: { 200: 'application/octet-stream', 206: 'application/octet-stream' },
-    faults: [...onBox, 'file_not_found', 'range_not_satisfiable'],
+    summary: 'A file of the workspace; Range, If-Range, If-Match and If-None-Match work',
+    answers: { 200: 'application/octet-stream', 206: 'application/octet-stream', 304: null },
+    faults: [...onBox, 'file_not_found', 'range_not_satisfiable', 'precondition_failed'],
   },
   writeFile: {
     method: 'put',
@@ -233,7 +233,14 @@ export const RUNNER_ROUTES = {
     },
     body: 'application/octet-stream',
     answers: { 200: 'application/json', 201: 'application/json' },
-    faults: [...mutating, 'precondition_failed', 'payload_too_large', 'file_not_found', 'box_invalid_state'],
+    faults: [
+      ...mutating,
+      'precondition_failed',
+      'payload_too_large',
+      'unsupported_media_type',
+      'file_not_found',
+      'box_invalid_state',
+    ],
   },
   deleteFile: {
     method: 'delete',

@@ -36,6 +36,7 @@ export type RunnerOptions = {
   readonly hosts?: readonly string[] | undefined
   readonly retention?: Partial<Retention> | undefined
   readonly boxesMax?: number | undefined
+  readonly bodySilenceMs?: number | undefined
   /** `process` to do without a sandbox even where bwrap works; needs `allowIsolation`. */
   readonly isolation?: IsolationLevel | undefined
   /** The environment from which the allow-list is taken; the process's own where left out. */
@@ -147,11 +148,15 @@ async function readHost(
   const path = environment['PATH'] ?? ''
   const layout = readHostLayout(environment)
   const allowProcess = options.allowIsolation?.includes('process') ?? false
+  if (options.isolation === 'process' && !allowProcess)
+    throw new Fault('invalid_request', {
+      error: 'level process is no isolation, so it must be allowed too: --allow-isolation process',
+    })
   const isolation: Isolation = await probeIsolation({
     layout,
     path,
     allowProcess,
-    level: allowProcess ? options.isolation : undefined,
+    level: options.isolation,
   })
   const program = (name: string): string => {
     const found = findProgram(name, path, USUAL_FOLDERS)
@@ -183,6 +188,7 @@ async function readHost(
       ...options.retention,
     },
     boxesMax: options.boxesMax ?? RUNNER_DEFAULTS.boxesMax,
+    bodySilenceMs: options.bodySilenceMs ?? RUNNER_DEFAULTS.bodySilenceMs,
     machine: { cpus: availableParallelism(), memoryMb: Math.floor(totalmem() / 1024 / 1024) },
     onExecEnd: (cause, durationMs, bytes) => metrics.execEnded(cause, durationMs, bytes),
   }

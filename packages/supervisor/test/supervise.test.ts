@@ -53,10 +53,7 @@ describe('a child that fails', () => {
     const fault = await faultBy(child.start())
     assert.equal(fault.category, 'process_failed')
     assert.equal(fault.report.phase, 'starting')
-    assert.match(
-      fault.error,
-      /exited with code 1 while it was starting after .*: The GPU is out of memory/,
-    )
+    assert.match(fault.error, /exited with code 1 while it was starting after .*: The GPU is out of memory/)
     assert.deepEqual(
       fault.report.diagnostics.map((entry) => entry.id),
       ['torch.cuda_oom', 'vllm.core_init_failed', 'mcp.connection_closed'],

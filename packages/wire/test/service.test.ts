@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import { z } from 'zod'
 import { body, integer } from '../src/index.ts'
-import { bearerToken, createService, readJson, type Route, SseResponse } from '../src/node/index.ts'
+import { bearerToken, bodyChunks, createService, readJson, type Route, SseResponse } from '../src/node/index.ts'
 
 const thing = body({ count: integer(1, 10), note: z.string().optional() })
 
@@ -221,6 +221,51 @@ test('a client that goes away in the middle of its body is no failure of the ser
   await once(service.server, 'request')
   socket.destroy()
   assert.equal(await told, 'cancelled')
+})
+
+test('whoever is slow with headers, with a small body or inside a large one is given up, and told', async (t) => {
+  const slow = createService<void>({
+    boundary: 'daemon',
+    authorize: () => {},
+    limits: { headersMs: 100 },
+    routes: [
+      {
+        ...(routes[1] as Route),
+        handle: async ({ req }) => ({ status: 201, json: await readJson(req, thing, 1000, 100) }),
+      },
+      {
+        ...(routes[1] as Route),
+        method: 'put',
+        handle: async ({ req }) => {
+          const chunks = await Array.fromAsync(bodyChunks(req, 100))
+          return { status: 200, json: { bytes: Buffer.concat(chunks).length } }
+        },
+      },
+    ],
+  })
+  const { port } = await slow.listen(0)
+  t.after(() => slow.close(100))
+  const said = async (text: string): Promise<string> => {
+    const socket = connect(port, '127.0.0.1')
+    socket.write(text)
+    let seen = ''
+    for await (const chunk of socket) {
+      seen += (chunk as Buffer).toString()
+      if (seen.includes('\r\n\r\n')) break
+    }
+    return seen
+  }
+  const head = 'HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 13'
+  const [headers, json, large, whole] = await Promise.all([
+    said('POST /things/1 HTTP/1.1\r\nHost: local'),
+    said(`POST /things/1 ${head}\r\n\r\n{"count"`),
+    said(`PUT /things/1 ${head}\r\n\r\n{"count"`),
+    said(`POST /things/1 ${head}\r\n\r\n{"count": 1 }`),
+  ])
+  assert.match(headers, /^HTTP\/1.1 408 /)
+  for (const text of [json, large])
+    assert.match(text, /^HTTP\/1.1 400 [^]*the rest of the body did not come within 0.1 s/)
+  assert.match(whole, /^HTTP\/1.1 201 /)
 })
 
 test('an event stream is readable and ends', async () => {

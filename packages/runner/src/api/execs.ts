@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { Fault } from '@breakfall/faults'
 import { execRequestSchema, execSignalSchema, invalidRequest } from '@breakfall/wire'
-import { type Answer, readJson } from '@breakfall/wire/node'
+import { type Answer, bodyChunks, readJson } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import type { ExecView } from '../box/execs.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
@@ -54,7 +54,7 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
     },
     execOutput: (call) => sendOutput(call, execOf(boxOf(context, call), call)),
     waitExec: (call) => wait(context, call, execOf(boxOf(context, call), call)),
-    writeStdin: (call) => writeStdin(call, boxToChange(context, call)),
+    writeStdin: (call) => writeStdin(call, boxToChange(context, call), context.host.bodySilenceMs),
     signalExec: async (call) => {
       execOf(boxToChange(context, call), call)
       const { signal } = await readJson(call.req, execSignalSchema)
@@ -148,7 +148,7 @@ function liveExec(box: Box, call: RunnerCall): Exec {
 
 const finished = (id: string): Fault => new Fault('exec_finished', { facts: { name: id }, execId: id })
 
-async function writeStdin(call: RunnerCall, box: Box): Promise<Answer> {
+async function writeStdin(call: RunnerCall, box: Box, silenceMs: number): Promise<Answer> {
   const exec = liveExec(box, call)
   const eof = call.query.get('eof')
   if (eof !== null && eof !== '1' && eof !== '0')
@@ -157,7 +157,7 @@ async function writeStdin(call: RunnerCall, box: Box): Promise<Answer> {
   const either = AbortSignal.any([over.signal, call.signal])
   void exec.over(call.signal).then(() => over.abort())
   try {
-    await exec.stdin.write(bounded(call), eof === '1', exec.id, () => ready(exec, either), either)
+    await exec.stdin.write(bounded(call, silenceMs), eof === '1', exec.id, () => ready(exec, either), either)
   } catch (error) {
     if (exec.isOver) throw finished(exec.id)
     throw error
@@ -171,10 +171,10 @@ async function ready(exec: Exec, signal: AbortSignal): Promise<void> {
   exec.stdin.open()
 }
 
-async function* bounded(call: RunnerCall): AsyncGenerator<Buffer> {
+async function* bounded(call: RunnerCall, silenceMs: number): AsyncGenerator<Buffer> {
   let bytes = 0
   const max = RUNNER_DEFAULTS.stdinBytesMax
-  for await (const chunk of call.req as AsyncIterable<Buffer>) {
+  for await (const chunk of bodyChunks(call.req, silenceMs)) {
     bytes += chunk.length
     if (bytes > max) throw new Fault('payload_too_large', { facts: { limit: `at most ${max} bytes in one call` } })
     yield chunk

@@ -3,14 +3,22 @@ import { closeSync, createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { classify, Fault, isFault } from '@breakfall/faults'
 import { invalidRequest } from '@breakfall/wire'
-import type { Answer } from '@breakfall/wire/node'
+import { type Answer, bodyChunks } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import { wrongState } from '../box/states.ts'
 import { isoTime } from '../clock.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { openSame } from '../box/workspace-identity.ts'
 import { listFiles } from '../files/list.ts'
-import { deleteFile, openFile, type Precondition, type WorkspaceAt, writeFile } from '../files/workspace-files.ts'
+import {
+  deleteFile,
+  names,
+  openFile,
+  type OpenedFile,
+  type Precondition,
+  type WorkspaceAt,
+  writeFile,
+} from '../files/workspace-files.ts'
 import { openFolder } from '../files/walk.ts'
 import { queryNumber } from './access.ts'
 import { cursorOf, keyOfCursor } from './cursor.ts'
@@ -26,10 +34,11 @@ export function fileHandlers(
     readFile: (call) => read(call, workspaceOf(boxOf(context, call), machineBootId)),
     writeFile: async (call) => {
       const box = changeable(boxToChange(context, call))
+      refuseParts(call)
       const { etag, isNew } = await writeFile(
         workspaceOf(box, machineBootId),
         pathOfCall(call),
-        bounded(call),
+        bounded(call, context.host.bodySilenceMs),
         conditionOf(call),
         (work) => box.turn(work),
       )
@@ -87,7 +96,13 @@ async function read(call: RunnerCall, at: WorkspaceAt): Promise<Answer> {
   const file = openFile(at, pathOfCall(call))
   let range: ByteRange | undefined
   try {
-    range = rangeOf(call, file.bytes)
+    if (isKnown(call, file)) {
+      closeSync(file.fd)
+      return { status: 304, headers: { etag: file.etag } }
+    }
+    const ifRange = call.req.headers['if-range']
+    // A part of another version than the caller has the rest of would be worse than all of it.
+    range = ifRange === undefined || ifRange === file.etag ? rangeOf(call, file.bytes) : undefined
   } catch (error) {
     closeSync(file.fd)
     throw error
@@ -109,6 +124,26 @@ async function read(call: RunnerCall, at: WorkspaceAt): Promise<Answer> {
   return undefined
 }
 
+/** Whether the caller has this version already. Throws where it wants another one. */
+function isKnown(call: RunnerCall, { etag }: OpenedFile): boolean {
+  const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = call.req.headers
+  if (ifMatch !== undefined && !names(ifMatch, etag))
+    throw new Fault('precondition_failed', { facts: { name: pathOfCall(call).slice(0, 200) } })
+  return ifNoneMatch !== undefined && names(ifNoneMatch.replaceAll('W/', ''), etag)
+}
+
+/** What a file would be written with and is not done here: written all the same it would be another file than was meant. */
+function refuseParts(call: RunnerCall): void {
+  const { 'content-range': range, 'content-encoding': encoding } = call.req.headers
+  if (range !== undefined)
+    throw invalidRequest([{ field: 'content-range', expected: 'a whole file', got: range.slice(0, 50) }])
+  if (encoding !== undefined && encoding !== 'identity')
+    throw new Fault('unsupported_media_type', {
+      facts: { limit: 'bytes without a content-encoding' },
+      errorRaw: `content-encoding: ${encoding.slice(0, 50)}`,
+    })
+}
+
 function conditionOf(call: RunnerCall): Precondition {
   const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = call.req.headers
   if (ifNoneMatch !== undefined && ifNoneMatch !== '*')
@@ -116,13 +151,13 @@ function conditionOf(call: RunnerCall): Precondition {
   return { ifMatch, ifNoneMatch }
 }
 
-async function* bounded(call: RunnerCall): AsyncGenerator<Buffer> {
+async function* bounded(call: RunnerCall, silenceMs: number): AsyncGenerator<Buffer> {
   const max = RUNNER_DEFAULTS.filePutBytesMax
   const tooLarge = new Fault('payload_too_large', { facts: { limit: `at most ${max} bytes` } })
   if (Number(call.req.headers['content-length'] ?? 0) > max) throw tooLarge
   let bytes = 0
   try {
-    for await (const chunk of call.req as AsyncIterable<Buffer>) {
+    for await (const chunk of bodyChunks(call.req, silenceMs)) {
       bytes += chunk.length
       if (bytes > max) throw tooLarge
       yield chunk

@@ -83,7 +83,7 @@ export async function writeFile(
         await file.sync()
         return await turn(() => {
           const before = checkCondition(at, path, condition) // I2
-          if (before !== undefined) fchmodSync(file.fd, Number(before.mode & 0o777n))
+          if (before?.isFile() === true) fchmodSync(file.fd, Number(before.mode & 0o777n))
           if (at.owner !== undefined) fchownSync(file.fd, at.owner.uid, at.owner.gid)
           refuseFolder(before, path)
           renameSync(parent.at(beside), parent.at(name)) // I1
@@ -132,6 +132,11 @@ function split(at: WorkspaceAt, path: string): { readonly folder: readonly strin
   return { folder: parts.slice(0, -1), name }
 }
 
+/** Whether a list of ETags, or `*`, has this one. Weak ones are nobody's of ours. */
+export function names(list: string, etag: string): boolean {
+  return list.split(',').some((tag) => tag.trim() === '*' || tag.trim() === etag)
+}
+
 /** Changes whenever the file does: another inode for each of our writes, another time for everybody else's. */
 function etagOf(stat: BigIntStats): string {
   return `"${stat.ino.toString(36)}-${stat.size.toString(36)}-${stat.mtimeNs.toString(36)}-${stat.ctimeNs.toString(36)}"`
@@ -159,7 +164,7 @@ function checkCondition(at: WorkspaceAt, path: string, condition: Precondition):
   const failed = new Fault('precondition_failed', { facts: { name: path.slice(0, 200) } })
   if (condition.ifNoneMatch === '*' && stat !== undefined) throw failed
   if (condition.ifMatch === undefined) return stat
-  if (stat === undefined || (condition.ifMatch !== '*' && condition.ifMatch !== etagOf(stat))) throw failed
+  if (stat === undefined || !names(condition.ifMatch, etagOf(stat))) throw failed
   return stat
 }
 

@@ -23,7 +23,7 @@ export async function probeIsolation(options: {
   readonly allowProcess: boolean
   readonly level?: IsolationLevel | undefined
 }): Promise<Isolation> {
-  const fallback = options.allowProcess ? 'process' : null
+  const fallback = options.allowProcess && options.level !== 'bwrap' ? 'process' : null
   const setpriv = process.getuid?.() === 0 ? findProgram('setpriv', options.path, USUAL_FOLDERS) : null
   const bwrap = options.level === 'process' ? null : findProgram('bwrap', options.path)
   const none = { bwrap: null, disableUserns: false, setpriv }

@@ -173,45 +173,6 @@ describe('refusals', { skip: withoutBwrap }, async () => {
   })
 })
 
-describe('input', { skip: withoutBwrap }, async () => {
-  test('10 MB with EOF come through whole; a child that leaves early is no hang and no crash', async (t) => {
-    const runner = await inProcess(t)
-    await runner.box({ id: 'b1' })
-    const bytes = Buffer.alloc(10_000_000, 'abcdefghi\n')
-    await runner.call('POST', 'boxes/b1/exec', { execId: 'all', shell: 'wc -c', stdin: 'pipe' })
-    assert.equal((await runner.client.writeStdin('b1', 'all', bytes, { eof: true })).execId, 'all')
-    await runner.client.waitExec('b1', 'all')
-    assert.equal((await runner.client.execOutput('b1', 'all', 'stdout')).toString().trim(), '10000000')
-    await runner.call('POST', 'boxes/b1/exec', { execId: 'early', shell: 'head -c 10; exit 2', stdin: 'pipe' })
-    const refused = await runner.call('POST', 'boxes/b1/execs/early/stdin', bytes)
-    assert.deepEqual([refused.status, refused.json.category], [409, 'exec_finished'])
-    const { exit } = await runner.client.waitExec('b1', 'early')
-    assert.deepEqual([exit?.cause, exit?.code], ['exited', 2])
-    await runner.call('POST', 'boxes/b1/exec', { execId: 'none', shell: 'cat; sleep 0.3' })
-    assert.equal((await runner.call('POST', 'boxes/b1/execs/none/stdin', 'x')).status, 400)
-  })
-
-  test('a command that does not read holds the writer back, and nobody else', async (t) => {
-    const runner = await inProcess(t)
-    await runner.box({ id: 'b1' })
-    await runner.call('POST', 'boxes/b1/exec', {
-      execId: 'slow',
-      shell: 'while [ ! -e go ]; do sleep 0.02; done; wc -c',
-      stdin: 'pipe',
-    })
-    let written = false
-    const writing = runner.client
-      .writeStdin('b1', 'slow', Buffer.alloc(1_000_000), { eof: true })
-      .then(() => (written = true))
-    assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
-    assert.equal(written, false)
-    await runner.run('b1', 'touch go')
-    await writing
-    await runner.client.waitExec('b1', 'slow')
-    assert.equal((await runner.client.execOutput('b1', 'slow', 'stdout')).toString().trim(), '1000000')
-  })
-})
-
 describe('files', { skip: withoutBwrap }, async () => {
   test('round trip with ETag, If-Match, Range, listing by glob and delete', async (t) => {
     const runner = await inProcess(t)

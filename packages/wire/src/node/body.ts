@@ -5,10 +5,17 @@ import type { z } from 'zod'
 import { invalidRequest, parseRequest } from '../parse.ts'
 
 export const BODY_BYTES_MAX = 1024 * 1024
+const BODY_MS = 60_000 // a mebibyte over the slowest line that one would work on
+const LARGE_BODY_MS = 300_000
 
 /** An empty body stands for `{}`, so that calls whose fields are all optional need none. */
-export async function readJson<T>(req: IncomingMessage, schema: z.ZodType<T>, bytesMax = BODY_BYTES_MAX): Promise<T> {
-  const bytes = await readBytes(req, bytesMax)
+export async function readJson<T>(
+  req: IncomingMessage,
+  schema: z.ZodType<T>,
+  bytesMax = BODY_BYTES_MAX,
+  withinMs = BODY_MS,
+): Promise<T> {
+  const bytes = await readBytes(req, bytesMax, withinMs)
   if (bytes.length === 0) return parseRequest(schema, {})
   const type = (req.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? ''
   if (type !== 'application/json') {
@@ -20,12 +27,14 @@ export async function readJson<T>(req: IncomingMessage, schema: z.ZodType<T>, by
   return parseRequest(schema, parseJson(bytes))
 }
 
-export async function readBytes(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
+/** All of a body, which must be there in time. */
+export async function readBytes(req: IncomingMessage, bytesMax: number, withinMs = LARGE_BODY_MS): Promise<Buffer> {
   const announced = Number(req.headers['content-length'] ?? 0)
   if (announced > bytesMax) throw tooLarge(bytesMax)
   const chunks: Buffer[] = []
   let length = 0
-  for await (const chunk of req as AsyncIterable<Buffer>) {
+  const until = performance.now() + withinMs
+  for await (const chunk of chunksOf(req, () => until - performance.now(), withinMs)) {
     length += chunk.length
     if (length > bytesMax) throw tooLarge(bytesMax)
     chunks.push(chunk)
@@ -33,7 +42,44 @@ export async function readBytes(req: IncomingMessage, bytesMax: number): Promise
   return Buffer.concat(chunks, length)
 }
 
+/** A large body as it comes. Whoever sends nothing for so long while it is waited for is given up; who is held back is not. */
+export function bodyChunks(req: IncomingMessage, silenceMs = BODY_MS): AsyncGenerator<Buffer, void, undefined> {
+  return chunksOf(req, () => silenceMs, silenceMs)
+}
+
 // ---- details ----
+
+async function* chunksOf(
+  req: IncomingMessage,
+  leftMs: () => number,
+  limitMs: number,
+): AsyncGenerator<Buffer, void, undefined> {
+  // Whoever refuses a body must still be able to answer, so the request is not destroyed.
+  const chunks = req.iterator({ destroyOnReturn: false }) as AsyncIterableIterator<Buffer>
+  try {
+    for (;;) {
+      const { promise: late, reject } = Promise.withResolvers<never>()
+      const timer = setTimeout(() => reject(tooSlow(limitMs)), Math.max(0, leftMs()))
+      const next = chunks.next()
+      next.catch(noMatter) // where we gave up before it came
+      const { done, value } = await Promise.race([next, late]).finally(() => clearTimeout(timer))
+      if (done === true) return
+      yield value
+    }
+  } finally {
+    void chunks.return?.()?.catch(noMatter)
+  }
+}
+
+const noMatter = (): void => {
+  // Whoever read was told that it took too long.
+}
+
+const tooSlow = (limitMs: number): Fault =>
+  new Fault('invalid_request', {
+    error: `the rest of the body did not come within ${limitMs / 1000} s, so it was not waited for any longer.`,
+    errorRaw: `body incomplete after ${limitMs} ms`,
+  })
 
 function parseJson(bytes: Buffer): unknown {
   try {

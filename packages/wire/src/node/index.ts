@@ -1,6 +1,6 @@
 /** What a service on Node needs around the wire: routes as data, guards, tokens, bounded bodies, SSE responses. */
 export { sendFault, sendJson } from './answers.ts'
-export { BODY_BYTES_MAX, readBytes, readJson } from './body.ts'
+export { BODY_BYTES_MAX, bodyChunks, readBytes, readJson } from './body.ts'
 export { bearerToken, checkHost, checkOrigin, sameToken } from './guards.ts'
 export {
   type Answer,

@@ -71,6 +71,7 @@ export function createService<P>(options: ServiceOptions<P>): Service {
       maxHeaderSize: limits.headerBytesMax,
       requestTimeout: 0,
       headersTimeout: limits.headersMs,
+      connectionsCheckingInterval: limits.headersMs / 2, // Node looks only every 30 s
       keepAliveTimeout: limits.idleMs,
       requireHostHeader: false, // Node would answer by itself, without an id and a problem document
     },
