@@ -1,9 +1,12 @@
 /** A local model server from the config: its crash fails the attempt with the cause, it is restarted, the turn goes on. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Place } from './breakfall.ts'
+
+const LIMIT = { timeout: 120_000 }
 
 /** Answers in OpenAI's protocol; its second answer breaks off with the words of a GPU that has no memory left. */
 const SERVER = `
@@ -53,5 +56,29 @@ test(
     assert.match(JSON.stringify(retries[0]), /out of memory/i, 'the cause is told')
     assert.equal(readFileSync(join(place.home, 'starts'), 'utf8').length, 2)
     assert.deepEqual(place.leftovers(), [])
+  },
+)
+
+test(
+  'a server goes on when whoever read its first line has gone, and ends in order when it is asked to',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    for (const args of [
+      ['runner', '--port', '0'],
+      ['up', '--port', '0'],
+      ['gateway', '--upstream', 'http://127.0.0.77:9009/v1', '--port', '0'],
+      ['chaos', '--rehearsal', '--port', '0'],
+    ]) {
+      const running = place.start([...args, '--json'])
+      const { url } = await running.seen(({ event }) => event === 'listening')
+      running.child.stdout?.destroy()
+      for (const asked of ['v1/health', 'v1/health'])
+        // it says something about each request, or about none
+        assert.ok((await fetch(new URL(asked, `${String(url)}/`))).status > 0, args.join(' '))
+      running.child.kill('SIGTERM')
+      const [code] = (await once(running.child, 'exit')) as [number]
+      assert.equal(code, 0, args.join(' '))
+    }
   },
 )

@@ -92,36 +92,27 @@ export class OwnDaemon {
     let said = ''
     child.stderr.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-4000)))
     const lines = createInterface({ input: child.stdout })
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(
-        () =>
-          reject(
-            new Fault('daemon_unreachable', { error: 'the daemon of this run did not start in time', errorRaw: said }),
-          ),
-        START_MS_MAX,
-      )
-      const settle = (act: () => void): void => {
+    return new Promise<DaemonAddress>((resolve, reject) => {
+      const timer = setTimeout(() => failed(late(said)), START_MS_MAX)
+      const failed = (why: unknown): void => {
         clearTimeout(timer)
-        child.off('close', onEnd)
-        act()
+        child.kill('SIGKILL') // whatever is left of it: nobody will talk to it
+        reject(why)
       }
       let fault: Fault | undefined
-      const onEnd = (code: number | null, signal: string | null): void =>
-        settle(() => reject(fault ?? endedAtOnce(said, code, signal)))
-      child.once('close', onEnd) // its last line has been read by then
-      child.once('error', (error) =>
-        settle(() =>
-          reject(
-            new Fault('daemon_unreachable', { error: 'the daemon of this run could not be started', cause: error }),
-          ),
-        ),
-      )
+      child.once('close', (code, signal) => failed(fault ?? endedAtOnce(said, code, signal))) // its last line has been read by then
+      child.once('error', (error) => failed(notStarted(error)))
       lines.on('line', (line) => {
         const { event, url, tokenFile, ...rest } = parsed(line)
-        if (event === 'result' && isFaultReport(rest['fault'])) fault = faultFrom(rest['fault'])
+        if (event === 'result' && isFaultReport(rest['fault'])) failed((fault = faultFrom(rest['fault'])))
         if (event === 'staying') this.#stays.resolve()
-        if (event === 'listening' && typeof url === 'string' && typeof tokenFile === 'string')
-          settle(() => resolve({ url, token: readToken(tokenFile) }))
+        if (event !== 'listening' || typeof url !== 'string' || typeof tokenFile !== 'string') return
+        clearTimeout(timer)
+        try {
+          resolve({ url, token: readToken(tokenFile) })
+        } catch (error) {
+          failed(error)
+        }
       })
     })
   }
@@ -138,6 +129,12 @@ function parsed(line: string): Readonly<Record<string, unknown>> {
     return {} // not a JSON line: nothing that we wait for
   }
 }
+
+const late = (said: string): Fault =>
+  new Fault('daemon_unreachable', { error: 'the daemon of this run did not start in time', errorRaw: said })
+
+const notStarted = (cause: Error): Fault =>
+  new Fault('daemon_unreachable', { error: 'the daemon of this run could not be started', cause })
 
 /** Without a result of its own: killed, or not even begun. */
 const endedAtOnce = (said: string, code: number | null, signal: string | null): Fault =>

@@ -25,7 +25,7 @@ import { defaultStateDir, userConfigFile } from './paths.ts'
 import { printable } from './printable.ts'
 import { onSignal } from './signals.ts'
 import { version } from './version.ts'
-import { currentFolder } from './work-folder.ts'
+import { currentFolderIfAny } from './work-folder.ts'
 
 type Options = Readonly<Record<string, unknown>>
 
@@ -324,7 +324,7 @@ function printText(text: string, options: Options): void {
 
 function contextOf(options: Options): Context {
   const out = new Output({ json: options['json'] === true })
-  const loaded = loadConfig({ env: process.env, folder: currentFolder(), flags: configFlags(options) })
+  const loaded = loadConfig({ env: process.env, folder: currentFolderIfAny(), flags: configFlags(options) })
   for (const warning of loaded.warnings) out.say(out.styleErr('yellow', `warning: ${warning}`))
   return {
     out,

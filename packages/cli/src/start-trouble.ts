@@ -23,6 +23,20 @@ export function prepareStateDir(folder: string, { make = true } = {}): string {
   }
 }
 
+/** A file of the state folder that cannot be read or written is named; without room, it is said that it passes. */
+export function stateFileFault(error: unknown): unknown {
+  const { code, path } = (error ?? {}) as Partial<NodeJS.ErrnoException>
+  if (isFault(error) || code === undefined) return error
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new Fault('journal_full', {
+      error: 'the disk of the state folder is full, so nothing can be started; free some space, then try again',
+      cause: error,
+    })
+  return path === undefined
+    ? error
+    : refusal(`${path} cannot be used: ${words(code)}; remove it, or choose another --state-dir`, error)
+}
+
 /** A service that could not take its port says so. */
 export function listenFault(error: unknown, host: string, port: number): unknown {
   const code = (error as NodeJS.ErrnoException | undefined)?.code
@@ -55,6 +69,8 @@ function words(code: string | undefined): string {
       return 'this user may not write there'
     case 'EROFS':
       return 'it is on a read-only file system'
+    case 'EISDIR':
+      return 'it is a folder'
     case 'ENOSPC':
       return 'the disk is full'
     case undefined:

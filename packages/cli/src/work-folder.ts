@@ -1,5 +1,5 @@
 /** The folder that a run works in: whether it can be one, said before anything is asked of a model. */
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { Fault } from '@breakfall/faults'
 
@@ -14,6 +14,9 @@ export function currentFolder(): string {
     })
   }
 }
+
+/** The same for whoever can do without one. */
+export const currentFolderIfAny = (): string | undefined => (existsSync('.') ? currentFolder() : undefined)
 
 /** Refuses what the runner would refuse for every tool. */
 export function refuseWide(folder: string, stateDir: string): void {

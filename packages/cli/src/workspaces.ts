@@ -5,12 +5,18 @@
 import { appendFileSync, readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { stateFileFault } from './start-trouble.ts'
 
 const fileIn = (stateDir: string): string => join(stateDir, 'workspaces')
 
 export function grantWorkspace(stateDir: string, folder: string): void {
-  if (folder.includes('\n') || grantedWorkspaces(stateDir).includes(folder)) return
-  appendFileSync(fileIn(stateDir), `${folder}\n`, { mode: 0o600 })
+  if (grantedWorkspaces(stateDir).includes(folder)) return
+  const line = folder.includes('\n') ? JSON.stringify(folder) : folder
+  try {
+    appendFileSync(fileIn(stateDir), `${line}\n`, { mode: 0o600 })
+  } catch (error) {
+    throw stateFileFault(error)
+  }
 }
 
 /** Those that are still folders. */
@@ -21,7 +27,16 @@ export function grantedWorkspaces(stateDir: string): readonly string[] {
   } catch {
     return [] // nothing was granted yet
   }
-  return [...new Set(text.split('\n'))].filter((folder) => folder !== '' && isFolder(folder))
+  return [...new Set(text.split('\n').map(folderIn))].filter((folder) => folder !== '' && isFolder(folder))
+}
+
+/** A name with a line break in it is written as JSON; every other begins with a slash. */
+function folderIn(line: string): string {
+  try {
+    return line.startsWith('"') ? String(JSON.parse(line)) : line
+  } catch {
+    return '' // cut short: it grants nothing
+  }
 }
 
 /** Folders that somebody names to be allowed, as absolute paths. A missing one is a slip, and is said before anything starts. */

@@ -84,7 +84,12 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     parts.countSockets(() => sockets.connections)
     service.server.on('upgrade', (req, socket, head) => sockets.upgrade(req, socket, head))
     const { url } = await service.listen(options.port ?? 0, options.host)
-    if (options.isMomentary !== true) writeDaemonFile(stateDir, { url, tokenFile, ...options.fileFields })
+    try {
+      if (options.isMomentary !== true) writeDaemonFile(stateDir, { url, tokenFile, ...options.fileFields })
+    } catch (error) {
+      await service.close(0) // a door that nobody can find would keep the process
+      throw error
+    }
     log.info({ url }, 'listening')
     let closing: Promise<void> | undefined
     const close = async (stopRunner: boolean): Promise<void> => {

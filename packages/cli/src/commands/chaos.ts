@@ -26,6 +26,7 @@ export async function chaosCommand({ options, out }: Context): Promise<number> {
     throw new Fault('invalid_request', {
       error: 'say what to put the proxy before: --upstream http://127.0.0.1:8080, or --rehearsal for a scripted model',
     })
+  out.outlivesItsReader()
   const asked = untilAsked()
   await using started = new AsyncDisposableStack() // put away in reverse, also where a later part fails
   const upstream = named ?? (await rehearsalModel(chaos, started))

@@ -112,6 +112,7 @@ function checkState(stateDir: string): Finding {
 }
 
 const DISK_BYTES_LOW = 1024 ** 3
+const DISK_BYTES_NONE = 8 * 1024 ** 2 // from here on the daemon takes up what it parked for want of room
 
 function checkDisk(stateDir: string): Finding {
   const folder = existsSync(stateDir) ? stateDir : existsSync(dirname(stateDir)) ? dirname(stateDir) : '/'
@@ -121,9 +122,9 @@ function checkDisk(stateDir: string): Finding {
   return free < DISK_BYTES_LOW
     ? {
         check: 'disk',
-        verdict: 'warn',
-        found: `only ${gib} GiB free for journals and outputs`,
-        fix: 'free some space: below 64 MiB turns park',
+        verdict: free < DISK_BYTES_NONE ? 'bad' : 'warn',
+        found: `only ${free < DISK_BYTES_NONE ? `${Math.floor(free / 1024 ** 2)} MiB` : `${gib} GiB`} free for journals and outputs`,
+        fix: 'free some space: where there is none, turns park until there are 8 MiB',
       }
     : { check: 'disk', verdict: 'ok', found: `${gib} GiB free` }
 }

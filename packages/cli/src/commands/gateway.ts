@@ -21,6 +21,7 @@ export async function gatewayCommand({ options, loaded, out }: Context): Promise
   const tokenFile = options['tokenFile'] as string | undefined
   const watching = options['watch'] === true && !out.json
   const telling = !watching && !out.json && out.isTalkTerminal
+  out.outlivesItsReader()
   const asked = untilAsked()
   const gateway = await startGateway({
     upstream,

@@ -13,7 +13,7 @@ import { promptOf } from '../run/prompt.ts'
 import { rehearse, rehearseInstead } from '../run/rehearse.ts'
 import { createFor, sessionFor } from '../run/session.ts'
 import { prepareStateDir } from '../start-trouble.ts'
-import { isWritable, refuseWide } from '../work-folder.ts'
+import { currentFolder, isWritable, refuseWide } from '../work-folder.ts'
 import { grantWorkspace } from '../workspaces.ts'
 import { run } from './run.ts'
 
@@ -33,7 +33,7 @@ export async function runCommand(given: Context, words: readonly string[]): Prom
 
 async function runHere(context: RunContext, prompt: string | undefined): Promise<number> {
   const { out, interrupt, stateDir, env } = context
-  const folder = process.cwd()
+  const folder = currentFolder()
   lookAt(folder, context)
   const theirs = await interrupt.unlessAsked(findDaemon(stateDir, env))
   const choice = theirs === undefined ? await interrupt.unlessAsked(chosen(context)) : undefined

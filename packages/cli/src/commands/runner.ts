@@ -8,6 +8,7 @@ import { untilAsked } from '../until-asked.ts'
 import { allowedFolders } from '../workspaces.ts'
 
 export async function runnerCommand({ out, options, stateDir: base }: Context): Promise<number> {
+  out.outlivesItsReader()
   const asked = untilAsked()
   const stateDir = prepareStateDir((options['stateDir'] as string | undefined) ?? join(base, 'runner'))
   const host = options['host'] as string

@@ -10,12 +10,15 @@ import { liveConfig, NO_MODEL } from '../live-config.ts'
 import { findDaemon, readToken } from '../locate-daemon.ts'
 import { chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
 import type { Context } from '../program.ts'
-import { listenFault, prepareStateDir } from '../start-trouble.ts'
+import { listenFault, prepareStateDir, stateFileFault } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
 import { untilIdle } from '../until-idle.ts'
+import { currentFolder } from '../work-folder.ts'
 
 export async function up(context: Context): Promise<number> {
   const { out, options, loaded, env } = context
+  out.outlivesItsReader()
+  const folder = currentFolder()
   const asked = untilAsked()
   const choose = chooser(env)
   const choice = await choose(loaded)
@@ -29,7 +32,7 @@ export async function up(context: Context): Promise<number> {
     stateDir,
     ...liveConfig(loaded.config, choice, context),
     reload: async () => {
-      const again = loadConfig({ env, folder: process.cwd(), flags: configFlags(options) })
+      const again = loadConfig({ env, folder, flags: configFlags(options) })
       return liveConfig(again.config, await choose(again), context)
     },
     port,
@@ -39,7 +42,7 @@ export async function up(context: Context): Promise<number> {
     logLevel: env['BREAKFALL_LOG'] ?? (isOwned || !out.json ? 'warn' : 'info'),
     ...(isOwned ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS, fileFields: { untilIdle: true } } : {}),
   }).catch(async (error: unknown) => {
-    throw await takenFault(error, context, listenFault(error, host, port))
+    throw await takenFault(error, context, stateFileFault(listenFault(error, host, port)))
   })
   const finding = daemon.findRunner()
   const runner = await soon(finding, asked)
@@ -62,7 +65,6 @@ export async function up(context: Context): Promise<number> {
   }
   try {
     if (isOwned) {
-      out.outlivesItsReader()
       const client = new DaemonClient({ url: daemon.url, token: readToken(daemon.tokenFile) })
       await Promise.race([asked, untilIdle(client, () => out.data({ event: 'staying' }))])
     } else await asked

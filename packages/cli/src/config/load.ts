@@ -25,7 +25,8 @@ export type LoadedConfig = {
 
 export type ConfigInput = {
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly folder: string
+  /** Undefined where there is none any more. */
+  readonly folder: string | undefined
   /** By dotted key, as given on the command line. */
   readonly flags?: Readonly<Record<string, { value: unknown; flag: string }>> | undefined
 }
@@ -36,10 +37,10 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   const files: string[] = []
   for (const [file, isFolder] of [
     [userConfigFile(input.env), false],
-    [folderConfigFile(input.folder), true],
+    [input.folder === undefined ? undefined : folderConfigFile(input.folder), true],
   ] as const) {
-    const layer = readLayer(file, isFolder)
-    if (layer === undefined) continue
+    const layer = file === undefined ? undefined : readLayer(file, isFolder)
+    if (file === undefined || layer === undefined) continue
     files.push(file)
     for (const [path, value] of leaves(layer.values))
       put(merged, origins, path, value, `${file}:${lineOfKey(layer.text, path)}`)

@@ -28,7 +28,7 @@ const NAMED: Readonly<Partial<Record<FaultCategory, string>>> = {
   model_quota_exhausted: 'credit, or the reset of the quota',
   model_rate_limited: 'its turn at the model provider',
   runner_auth_failed: "the runner's token",
-  journal_full: 'space on the disk',
+  journal_full: 'space on the disk, 8 MiB at least',
   shutting_down: 'the next daemon',
   lease_lost: 'the next daemon',
 }

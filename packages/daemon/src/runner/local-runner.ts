@@ -16,7 +16,13 @@ import type { RunnerConfig } from '../options.ts'
 const START_MS = 20_000 // the isolation probe runs real commands first
 const IDLE_EXIT_MS = 10 * 60_000
 
-export type LocalRunner = { readonly url: string; readonly runnerId: string; readonly pid: number }
+export type LocalRunner = {
+  readonly url: string
+  readonly runnerId: string
+  readonly pid: number
+  /** Started by this process, and not yet ended: it may be stopped although no file names it, as on a full disk. */
+  readonly isOurs?: (() => boolean) | undefined
+}
 
 export type LocalRunnerOptions = {
   readonly stateDir: string
@@ -58,9 +64,10 @@ export function isGranted(stateDir: string, config: RunnerConfig): boolean {
   )
 }
 
-/** Ends the runner that its file names. What it started runs on beside it, and its successor takes that up again. */
+/** Ends the runner that its file names, or that we have started. What it started runs on beside it, and its successor takes that up again. */
 export async function stopLocalRunner(stateDir: string, runner: LocalRunner): Promise<void> {
-  for (let looks = 0; looks < STOP_LOOKS_MAX && readRunnerFile(stateDir)?.pid === runner.pid; looks++) {
+  const isIt = (): boolean => readRunnerFile(stateDir)?.pid === runner.pid || runner.isOurs?.() === true
+  for (let looks = 0; looks < STOP_LOOKS_MAX && isIt(); looks++) {
     try {
       process.kill(runner.pid, looks === STOP_LOOKS_MAX / 2 ? 'SIGKILL' : looks === 0 ? 'SIGTERM' : 0)
     } catch {
@@ -109,7 +116,11 @@ export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConf
       child.removeAllListeners('exit')
       out.destroy()
       child.unref()
-      return resolve(runner)
+      const { pid } = child
+      return resolve({
+        ...runner,
+        isOurs: () => pid === runner.pid && child.exitCode === null && child.signalCode === null,
+      })
     })
   })
 }

@@ -3,6 +3,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
+import { storeFault } from './sqlite-commit.ts'
 
 export const SCHEMA_VERSION = 1
 
@@ -18,6 +19,7 @@ export function lockFolder(folder: string): DatabaseSync {
     return owner
   } catch (cause) {
     owner.close()
+    if (!isTaken(cause)) throw storeFault(cause) // no room, no rights, damaged: nobody need own it
     throw new Fault('lease_lost', {
       boundary: 'journal',
       error: `another daemon owns the state folder ${folder}; stop that one first, or use another --state-dir.`,
@@ -49,6 +51,10 @@ export function openDatabase(file: string, options: { readonly pagesMax?: number
 export const SEQS_PER_SESSION = 2 ** 24
 
 // ---- details ----
+
+const SQLITE_BUSY = 5
+
+const isTaken = (error: unknown): boolean => ((error as { errcode?: number }).errcode ?? 0) % 256 === SQLITE_BUSY
 
 /** 32 MiB between checkpoints: each costs two more fdatasyncs, and the log is read back in a blink. */
 const CHECKPOINT_PAGES = 8_000

@@ -10,6 +10,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
 import type { Session, SessionEvent, Turn } from '@breakfall/wire'
 import { sessionView } from '../turn/view.ts'
+import { storeFault } from './sqlite-commit.ts'
 import { SqliteJournal } from './sqlite-journal.ts'
 import { SCHEMA_VERSION } from './sqlite-open.ts'
 import type { SessionRow } from './store.ts'
@@ -69,6 +70,16 @@ export function readJournal(stateDir: string, modelName: string): JournalReader 
 const PAGE_ROWS = 500
 const PAGE_CHARS_MAX = 4 * 1024 * 1024
 
+/** Reading needs a little room, too: for the index of what is not yet in the main file. */
+function unreadable(cause: unknown, file: string): Fault {
+  const fault = storeFault(cause)
+  return fault.category === 'journal_full'
+    ? fault.with({
+        error: `the journal ${file} cannot be read: the disk is full, or the folder read-only; make some room`,
+      })
+    : new Fault('journal_corrupt', { error: `the journal ${file} cannot be read`, cause })
+}
+
 function opened(file: string): DatabaseSync {
   let db: DatabaseSync | undefined
   try {
@@ -77,7 +88,7 @@ function opened(file: string): DatabaseSync {
     if (version === SCHEMA_VERSION) return db
   } catch (cause) {
     db?.close()
-    throw new Fault('journal_corrupt', { error: `the journal ${file} cannot be read`, cause })
+    throw unreadable(cause, file)
   }
   db.close()
   throw new Fault('journal_corrupt', { error: `the journal ${file} was written by another version; start that one` })
