@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { hasTerminals, isolation, Place } from './breakfall.ts'
+import { type HttpServer, httpServer } from './http-server.ts'
 
 const LIMIT = { timeout: 120_000 }
 const TERMINAL = { ...LIMIT, skip: !hasTerminals && 'no "script" here' }
@@ -74,7 +75,9 @@ test(
 test('Ctrl-C reaches the turn although the daemon of the run was killed a moment before', LIMIT, async () => {
   await using place = new Place()
   await using model = await talkingModel()
-  const running = place.start(['run', 'go', '--json', '--model', 'any', ...isolation], { OPENAI_BASE_URL: model.url })
+  const running = place.start(['run', 'go', '--json', '--model', 'any', ...isolation], {
+    OPENAI_BASE_URL: `${model.url}/v1`,
+  })
   await running.seen((line) => line['type'] === 'text-delta')
   const { pid } = JSON.parse(readFileSync(join(place.stateDir, 'daemon.json'), 'utf8')) as { pid: number }
   process.kill(pid, 'SIGKILL')
@@ -88,7 +91,7 @@ test('Ctrl-C reaches the turn although the daemon of the run was killed a moment
 test('at a terminal the first Ctrl-C cancels and says so, the second leaves at once', TERMINAL, async () => {
   await using place = new Place()
   await using model = await talkingModel()
-  const env = { OPENAI_BASE_URL: model.url }
+  const env = { OPENAI_BASE_URL: `${model.url}/v1` }
   const once_ = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], env)
   await once_.shown(/word word/)
   once_.press('\x03')
@@ -108,7 +111,7 @@ test(
   async () => {
     await using place = new Place()
     await using model = await talkingModel(['I ', 'think ', 'so'])
-    const env = { OPENAI_BASE_URL: model.url }
+    const env = { OPENAI_BASE_URL: `${model.url}/v1` }
     const coloured = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], env)
     await coloured.shown(/word/)
     assert.ok(coloured.text().includes('\x1b[2mI think so\x1b[22m\r\nword'), JSON.stringify(coloured.text()))
@@ -130,8 +133,8 @@ async function said(child: { stderr: NodeJS.ReadableStream | null }, words: stri
 }
 
 /** Thinks as told, then says "word" again and again until somebody hangs up. */
-async function talkingModel(thoughts: readonly string[] = []): Promise<AsyncDisposable & { url: string }> {
-  const server = createServer((req, res) => {
+async function talkingModel(thoughts: readonly string[] = []): Promise<HttpServer> {
+  return httpServer((req, res) => {
     const chunk = (delta: object): boolean =>
       res.write(
         `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'any', choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`,
@@ -143,12 +146,4 @@ async function talkingModel(thoughts: readonly string[] = []): Promise<AsyncDisp
       res.on('close', () => clearInterval(timer))
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  }
 }

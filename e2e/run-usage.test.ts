@@ -3,11 +3,10 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { startRehearsalModel } from '@breakfall/chaos'
 import { isolation, main, NO_LOCAL_MODEL, Place } from './breakfall.ts'
+import { httpServer } from './http-server.ts'
 
 const LIMIT = { timeout: 120_000 }
 
@@ -116,16 +115,10 @@ test('an empty prompt and a time that is none are mistakes in usage, found befor
 
 test('a model server that is not there is told from one that lists no models', LIMIT, async () => {
   await using place = new Place()
-  const server = createServer((_, response) => response.writeHead(404).end()).listen(0, '127.0.0.1')
-  try {
-    await once(server, 'listening')
-    const { port } = server.address() as AddressInfo
-    const silent = await place.run(['run', 'x', '--json', '--base-url', `http://127.0.0.1:${port}/v1`])
-    assert.equal(silent.code, 2, silent.stderr)
-    assert.match(silent.stderr, /does not list its models, so name one: --model NAME/)
-  } finally {
-    server.close()
-  }
+  await using server = await httpServer((_, response) => response.writeHead(404).end())
+  const silent = await place.run(['run', 'x', '--json', '--base-url', `${server.url}/v1`])
+  assert.equal(silent.code, 2, silent.stderr)
+  assert.match(silent.stderr, /does not list its models, so name one: --model NAME/)
   const away = await place.run(['run', 'x', '--json', '--base-url', 'http://127.0.0.77:9009/v1'])
   assert.equal(away.code, 3, away.stderr)
   const { fault } = away.json.at(-1) as { fault: { category: string; error: string } }

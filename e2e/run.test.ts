@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { REHEARSAL_PROJECT, REHEARSAL_PROMPT, startRehearsalModel } from '@breakfall/chaos'
 import { sessionEventSchema } from '@breakfall/wire'
 import { hasSandbox, isolation, Place } from './breakfall.ts'
+import { type HttpServer, httpServer } from './http-server.ts'
 
 const LIMIT = { timeout: 120_000 }
 const result = (lines: readonly Record<string, unknown>[]): Record<string, unknown> => lines.at(-1) ?? {}
@@ -177,11 +176,8 @@ test(
   LIMIT,
   async () => {
     await using place = new Place()
-    const server = createServer((_, res) => res.writeHead(404).end('{}'))
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as AddressInfo
-    const { code, stderr } = await place.run(['run', 'x'], { OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` })
-    server.close()
+    await using server = await httpServer((_, res) => res.writeHead(404).end('{}'))
+    const { code, stderr } = await place.run(['run', 'x'], { OPENAI_BASE_URL: `${server.url}/v1` })
     assert.equal(code, 2)
     assert.match(stderr, /does not list its models, so name one: --model NAME/)
   },
@@ -192,7 +188,7 @@ test(
   LIMIT,
   async () => {
     await using place = new Place()
-    const door = await keyedDoor('http://127.0.0.1:9/v1', 'right')
+    await using door = await keyedDoor('http://127.0.0.1:9/v1', 'right')
     const { code, stderr } = await place.run(['run', 'x'], {
       OPENAI_BASE_URL: `${door.url}/v1`,
       OPENAI_API_KEY: 'wrong',
@@ -202,15 +198,14 @@ test(
       stderr,
       /refused the key when it was asked which models it has; set a valid one\.\n.*model_auth_failed: HTTP 401 /,
     )
-    door.close()
   },
 )
 
 test('Ctrl-C cancels the turn, reaches the process, and exits 130', LIMIT, async () => {
   await using place = new Place()
-  const model = await scriptedModel([{ tool: 'bash', arguments: { command: 'echo started; sleep 600' } }])
+  await using model = await scriptedModel([{ tool: 'bash', arguments: { command: 'echo started; sleep 600' } }])
   const running = place.start(['run', 'sleep', '--json', '--model', 'any', ...isolation], {
-    OPENAI_BASE_URL: model.url,
+    OPENAI_BASE_URL: `${model.url}/v1`,
   })
   await running.seen((line) => line['type'] === 'tool-output')
   running.child.kill('SIGINT')
@@ -220,13 +215,12 @@ test('Ctrl-C cancels the turn, reaches the process, and exits 130', LIMIT, async
   assert.deepEqual(types(json).slice(-3), ['tool-result', 'turn-error', undefined])
   assert.equal((result(json)['fault'] as { category: string }).category, 'cancelled')
   assert.deepEqual(place.leftovers(), [])
-  model.close()
 })
 
 test('a refused key parks the turn and exits 4; with the right key --continue finishes it', LIMIT, async () => {
   await using place = new Place(REHEARSAL_PROJECT)
   const rehearsal = await startRehearsalModel()
-  const door = await keyedDoor(rehearsal.url, 'right')
+  await using door = await keyedDoor(rehearsal.url, 'right')
   const env = { OPENAI_BASE_URL: `${door.url}/v1` }
   try {
     const first = await place.run(
@@ -244,7 +238,6 @@ test('a refused key parks the turn and exits 4; with the right key --continue fi
     assert.equal(result(second.json)['turnId'], result(first.json)['turnId'])
     assert.equal(result(second.json)['outcome'], 'finished')
   } finally {
-    door.close()
     await rehearsal.close()
   }
 })
@@ -296,8 +289,8 @@ test('a wrong flag, a wrong config and a wrong plan are usage errors that name w
 type Step = { readonly tool: string; readonly arguments: Readonly<Record<string, unknown>> }
 
 /** Asks for the given tools, one after another, then says that it is done. */
-async function scriptedModel(steps: readonly Step[]): Promise<{ url: string; close(): void }> {
-  const server = createServer((req, res) => {
+async function scriptedModel(steps: readonly Step[]): Promise<HttpServer> {
+  return httpServer((req, res) => {
     let body = ''
     req.on('data', (chunk: Buffer) => (body += chunk.toString()))
     req.on('end', () => {
@@ -327,16 +320,11 @@ async function scriptedModel(steps: readonly Step[]): Promise<{ url: string; clo
       )
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-    close: () => server.close().closeAllConnections(),
-  }
 }
 
 /** Lets requests with the key through to the upstream and refuses all others, as a provider does. */
-async function keyedDoor(upstream: string, key: string): Promise<{ url: string; close(): void }> {
-  const server = createServer((req, res) => {
+async function keyedDoor(upstream: string, key: string): Promise<HttpServer> {
+  return httpServer((req, res) => {
     if (req.headers.authorization !== `Bearer ${key}`) {
       res.writeHead(401, { 'content-type': 'application/json' })
       res.end(
@@ -364,9 +352,4 @@ async function keyedDoor(upstream: string, key: string): Promise<{ url: string; 
       })
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    close: () => server.close().closeAllConnections(),
-  }
 }

@@ -1,9 +1,8 @@
 /** What the gateway says while it works: lines for people at a terminal, JSON for everybody else. */
 import assert from 'node:assert/strict'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { hasTerminals, Place } from './breakfall.ts'
+import { type HttpServer, httpServer } from './http-server.ts'
 
 const LIMIT = { timeout: 60_000 }
 
@@ -13,7 +12,16 @@ test(
   async () => {
     await using place = new Place()
     await using upstream = await upstreamThatFailsOnce()
-    const gateway = place.start(['gateway', '--upstream', upstream.url, '--port', '0', '--json', '--backoff-ms', '1'])
+    const gateway = place.start([
+      'gateway',
+      '--upstream',
+      `${upstream.url}/v1`,
+      '--port',
+      '0',
+      '--json',
+      '--backoff-ms',
+      '1',
+    ])
     const { url } = await gateway.seen((line) => line['event'] === 'listening')
     assert.match(await ask(String(url)), /"hello"/)
     gateway.child.kill('SIGINT')
@@ -37,7 +45,15 @@ test(
   async () => {
     await using place = new Place()
     await using upstream = await upstreamThatFailsOnce()
-    const gateway = place.startInTerminal(['gateway', '--upstream', upstream.url, '--port', '0', '--backoff-ms', '1'])
+    const gateway = place.startInTerminal([
+      'gateway',
+      '--upstream',
+      `${upstream.url}/v1`,
+      '--port',
+      '0',
+      '--backoff-ms',
+      '1',
+    ])
     const [, url] = await gateway.shown(/(http:\/\/127\.0\.0\.1:\d+\/v1) {2}→/)
     assert.match(await ask(url ?? ''), /"hello"/)
     await gateway.shown(/⚡ \w{6} {2}model_overloaded: .*; retry/)
@@ -63,9 +79,9 @@ async function ask(url: string): Promise<string> {
   return response.text()
 }
 
-async function upstreamThatFailsOnce(): Promise<AsyncDisposable & { url: string }> {
+async function upstreamThatFailsOnce(): Promise<HttpServer> {
   let calls = 0
-  const server = createServer((req, res) => {
+  return httpServer((req, res) => {
     req.resume().on('end', () => {
       res.writeHead(++calls === 1 ? 503 : 200, { 'content-type': 'application/json' })
       const message = { role: 'assistant', content: 'hello' }
@@ -84,12 +100,4 @@ async function upstreamThatFailsOnce(): Promise<AsyncDisposable & { url: string 
       )
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  }
 }

@@ -2,11 +2,10 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { main, Place } from './breakfall.ts'
+import { type HttpServer, httpServer } from './http-server.ts'
 
 const LIMIT = { timeout: 60_000 }
 const SERVER = ['--model', 'any', '--base-url', 'http://127.0.0.1:9/v1']
@@ -205,19 +204,11 @@ async function said(child: { stderr: NodeJS.ReadableStream | null }, words: stri
 }
 
 /** Gives everybody the same JSON, and remembers who sent a token. */
-async function answering(body: object): Promise<AsyncDisposable & { url: string; tokens: string[] }> {
+async function answering(body: object): Promise<HttpServer & { tokens: string[] }> {
   const tokens: string[] = []
-  const server = createServer((req, res) => {
+  const server = await httpServer((req, res) => {
     if (req.headers.authorization !== undefined) tokens.push(req.headers.authorization)
     res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    tokens,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  }
+  return { ...server, tokens }
 }

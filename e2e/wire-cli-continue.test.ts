@@ -1,9 +1,8 @@
 /** A run that parked or ended is taken up again; how long a run waits; what a box may reach. */
 import assert from 'node:assert/strict'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
 import { hasSandbox, isolation } from './breakfall.ts'
+import { httpServer } from './http-server.ts'
 import { Desk, endedWith, LIMIT, ofType, serverIsolation } from './wire-cli-kit.ts'
 import { eventually } from './wire-daemon-kit.ts'
 import { type Answer, ask, bash, byProgress, refuse, say, startScriptedModel } from './wire-daemon-model.ts'
@@ -178,16 +177,10 @@ describe("a box's network", { ...LIMIT, concurrency: 2, skip: !hasSandbox && 'th
 /** A server on this machine's loopback, and a shell command that calls it. */
 async function hello(): Promise<{ command: string; hits(): number } & AsyncDisposable> {
   let hits = 0
-  const server = createServer((_, res) => {
+  const server = await httpServer((_, res) => {
     hits++
     res.end('hello from the host')
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  const talk = `exec 3<>/dev/tcp/127.0.0.1/${port} && printf "GET / HTTP/1.0\\r\\n\\r\\n" >&3 && cat <&3`
-  return {
-    command: `bash -c '${talk}'`,
-    hits: () => hits,
-    [Symbol.asyncDispose]: async () => server.close().closeAllConnections(),
-  }
+  const talk = `exec 3<>/dev/tcp/127.0.0.1/${server.port} && printf "GET / HTTP/1.0\\r\\n\\r\\n" >&3 && cat <&3`
+  return { ...server, command: `bash -c '${talk}'`, hits: () => hits }
 }

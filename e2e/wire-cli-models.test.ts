@@ -1,9 +1,8 @@
 /** Which model a run asks, in which dialect, and what happens to the key. */
 import assert from 'node:assert/strict'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
 import { API_KEY, Desk, endedWith, filesWith, LIMIT, NOBODY, ofType } from './wire-cli-kit.ts'
+import { type HttpServer, httpServer } from './http-server.ts'
 import type { Json } from './wire-daemon-client.ts'
 import { type Answer, ask, bash, byProgress, cutAfter, refuse, say } from './wire-daemon-model.ts'
 
@@ -11,23 +10,15 @@ import { type Answer, ask, bash, byProgress, cutAfter, refuse, say } from './wir
 const keyFor = (from: string): string => (from === 'OPENAI_BASE_URL' ? API_KEY : '')
 
 /** Lists two models and answers as any of them. */
-async function listingServer(): Promise<AsyncDisposable & { readonly port: number; readonly seen: readonly string[] }> {
+async function listingServer(): Promise<HttpServer & { readonly seen: readonly string[] }> {
   const seen: string[] = []
-  const server = createServer((req, res) => {
+  const server = await httpServer((req, res) => {
     seen.push(`${req.method} ${req.url}`)
     if (req.method === 'GET') return void res.end(JSON.stringify({ data: [{ id: 'listed-first' }, { id: 'second' }] }))
     const asked = { headers: {}, body: { model: '', messages: [] }, raw: '' }
     req.resume().on('end', () => void say('hello')(res, asked))
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    port: (server.address() as AddressInfo).port,
-    seen,
-    [Symbol.asyncDispose]: () => {
-      server.close().closeAllConnections()
-      return Promise.resolve()
-    },
-  }
+  return { ...server, seen }
 }
 
 /** Anthropic's event stream: blocks of text and tool use, proven by message_stop where it gets there. */

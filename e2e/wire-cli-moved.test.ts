@@ -1,10 +1,9 @@
 /** A runner elsewhere: how its address is found, found again, and never mistaken for another one. */
 import assert from 'node:assert/strict'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { Desk, endedWith, gone, LIMIT, NOBODY, ofType, serverIsolation } from './wire-cli-kit.ts'
+import { httpServer } from './http-server.ts'
 import type { Json } from './wire-daemon-client.ts'
 import { type Answer, ask, bash, byProgress, say } from './wire-daemon-model.ts'
 
@@ -25,6 +24,31 @@ const SCRIPT = byProgress([ask([bash('echo one >> ledger')]), ask([bash('echo tw
 async function end(pid: number, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
   process.kill(pid, signal)
   await gone(pid)
+}
+
+/**
+ * A runner that is found by what a file says, and moves between the first command and the second: `move` ends it, and `at`
+ * starts one with that state folder and writes down where it is.
+ */
+async function deskOfMoving(
+  move: (first: Listening, at: (name: string) => Promise<Listening>) => Promise<void>,
+): Promise<Desk> {
+  const moving: Answer = async (res, asked) => {
+    await move(first, at)
+    await ask([bash('echo two >> ledger')])(res, asked)
+  }
+  const desk = await Desk.start(byProgress([ask([bash('echo one >> ledger')]), moving, say('Both ran.')]))
+  const where = join(desk.place.home, 'where')
+  const at = async (name: string): Promise<Listening> => {
+    const listening = await runner(desk, name)
+    desk.write(where, listening.url)
+    return listening
+  }
+  const first = await at('runner state')
+  desk.config(
+    `[runner]\nurl = "${first.url}"\nresolveCommand = ["cat", "${where}"]\ntokenFile = "${tokenFile(desk)}"\n`,
+  )
+  return desk
 }
 
 describe('a runner elsewhere', { ...LIMIT, concurrency: 2 }, () => {
@@ -55,38 +79,19 @@ describe('a runner elsewhere', { ...LIMIT, concurrency: 2 }, () => {
       desk.config(`[runner]\nurl = "${NOBODY}"\nresolveCommand = ["cat", "${answer}"]\n${token}\n`)
       endedWith(await desk.run(), 0, 'finished')
       assert.deepEqual(desk.lines('ledger'), ['one', 'two'])
-      const server = createServer((_, res) => res.end(text(url)))
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-      try {
-        const { port } = server.address() as AddressInfo
-        desk.config(`[runner]\nresolveUrl = "http://127.0.0.1:${port}/runner"\n${token}\n`)
-        endedWith(await desk.run(), 0, 'finished')
-        assert.deepEqual(desk.lines('ledger'), ['one', 'two', 'one', 'two'])
-      } finally {
-        server.close().closeAllConnections()
-      }
+      await using server = await httpServer((_, res) => res.end(text(url)))
+      desk.config(`[runner]\nresolveUrl = "${server.url}/runner"\n${token}\n`)
+      endedWith(await desk.run(), 0, 'finished')
+      assert.deepEqual(desk.lines('ledger'), ['one', 'two', 'one', 'two'])
     })
 
   for (const signal of ['SIGTERM', 'SIGKILL'] as const)
     test(`that moves in the middle of a run (${signal}) is found again, and each command ran once`, async () => {
-      let move: () => Promise<void> = async () => {}
-      const moving: Answer = async (res, asked) => {
-        await move()
-        await ask([bash('echo two >> ledger')])(res, asked)
-      }
-      await using desk = await Desk.start(byProgress([ask([bash('echo one >> ledger')]), moving, say('Both ran.')]))
-      const where = join(desk.place.home, 'where')
-      const first = await runner(desk, 'runner state')
-      desk.write(where, first.url)
-      desk.config(
-        `[runner]\nurl = "${first.url}"\nresolveCommand = ["cat", "${where}"]\ntokenFile = "${tokenFile(desk)}"\n`,
-      )
-      move = async () => {
+      await using desk = await deskOfMoving(async (first, at) => {
         await end(first.pid, signal)
-        const second = await runner(desk, 'runner state')
+        const second = await at('runner state')
         assert.equal(second.runnerId, first.runnerId)
-        desk.write(where, second.url)
-      }
+      })
       const run = await desk.run()
       endedWith(run, 0, 'finished')
       assert.deepEqual(desk.lines('ledger'), ['one', 'two'])
@@ -96,22 +101,10 @@ describe('a runner elsewhere', { ...LIMIT, concurrency: 2 }, () => {
     })
 
   test('with another identity is never used: nothing runs there, and the run says why, 125', async () => {
-    let move: () => Promise<void> = async () => {}
-    const moving: Answer = async (res, asked) => {
-      await move()
-      await ask([bash('echo two >> ledger')])(res, asked)
-    }
-    await using desk = await Desk.start(byProgress([ask([bash('echo one >> ledger')]), moving, say('never said')]))
-    const where = join(desk.place.home, 'where')
-    const first = await runner(desk, 'runner state')
-    desk.write(where, first.url)
-    desk.config(
-      `[runner]\nurl = "${first.url}"\nresolveCommand = ["cat", "${where}"]\ntokenFile = "${tokenFile(desk)}"\n`,
-    )
-    move = async () => {
+    await using desk = await deskOfMoving(async (first, at) => {
       await end(first.pid, 'SIGKILL')
-      desk.write(where, (await runner(desk, 'another state')).url)
-    }
+      await at('another state')
+    })
     const run = await desk.run(['--park', 'never', 'go'])
     endedWith(run, 125, 'failed')
     assert.match(run.result.fault.category, /^runner_(identity_mismatch|unreachable)$/)

@@ -138,7 +138,6 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     await using desk = await Desk.start()
     for (const args of [
       ['tail', 'x'],
-      ['cancel', 'x'],
       ['resume', 'x'],
     ]) {
       const ended = await desk.command([...args, '--json'])

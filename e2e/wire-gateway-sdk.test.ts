@@ -24,6 +24,15 @@ import {
 import { KEY, LIMIT, Rig } from './wire-gateway-kit.ts'
 import { cut, half, type Play, reset, stall, status, stream } from './wire-gateway-upstream.ts'
 
+/** An answer that is not streamed. */
+const WHOLE = {
+  id: 'x',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }],
+}
+
 let rig: Rig, openai: OpenAI, anthropic: Anthropic
 before(async () => {
   rig = await Rig.start('--attempts-max', '4')
@@ -107,14 +116,7 @@ describe('openai', { ...LIMIT, concurrency: true }, () => {
     assert.equal(rig.upstream.seen(model).length, 4)
   })
   test('an answer that is not streamed, and a genuine 400', async () => {
-    const whole = {
-      id: 'x',
-      object: 'chat.completion',
-      created: 1,
-      model: 'm',
-      choices: [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }],
-    }
-    const model = rig.upstream.plays(reset, status(200, JSON.stringify(whole).slice(0, 30)), status(200, whole))
+    const model = rig.upstream.plays(reset, status(200, JSON.stringify(WHOLE).slice(0, 30)), status(200, WHOLE))
     assert.equal((await openai.chat.completions.create({ model, messages: user })).choices[0]?.message.content, 'hi')
     const bad = rig.upstream.plays(
       status(400, { error: { message: 'no such field', type: 'invalid_request_error', param: 'x', code: null } }),
@@ -200,14 +202,7 @@ describe('ai', { ...LIMIT, concurrency: true }, () => {
     assert.equal(reasons.includes('stop'), false)
   })
   test('generateText over a reset and a cut body', async () => {
-    const whole = {
-      id: 'x',
-      object: 'chat.completion',
-      created: 1,
-      model: 'm',
-      choices: [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }],
-    }
-    const model = rig.upstream.plays(reset, status(200, JSON.stringify(whole).slice(0, 60)), status(200, whole))
+    const model = rig.upstream.plays(reset, status(200, JSON.stringify(WHOLE).slice(0, 60)), status(200, WHOLE))
     assert.equal((await generateText({ model: provider(model), messages: user, maxRetries: 0 })).text, 'hi')
   })
 })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { LIMITS } from '@breakfall/faults'
@@ -93,12 +93,17 @@ test(
 for (const policy of ['tell', 'stop'] as const) {
   test(`a command whose runner was replaced is unknown, never run again (outcomeUnknown: ${policy})`, async (t) => {
     const mine = await testRunner(t)
-    const { api, model } = await rig(t, slow('echo begun; sleep 20'), { runner: mine.config })
+    const where = join(tempFolder(t), 'where')
+    writeFileSync(where, mine.url)
+    const runner = { ...mine.config, resolveCommand: ['cat', where] }
+    const { api, model } = await rig(t, slow('echo begun; sleep 20'), { runner })
     const { id } = await api.session({ policy: { outcomeUnknown: policy, backoffMs: 1 } })
     const turnId = await api.prompt(id, 'go')
     await api.events(id, (event) => event.type === 'tool-output')
+    // The other one is there before this one has gone: a turn that finds neither of them for long enough waits for its own.
+    const other = await testRunner(t, { tokenFile: mine.config.tokenFile ?? '' })
+    writeFileSync(where, other.url)
     await mine.stop()
-    await testRunner(t, { port: mine.port, tokenFile: mine.config.tokenFile ?? '' })
     const events = await api.ended(id, turnId)
     const result = events.find((event) => event.type === 'tool-result')
     assert.equal(result?.outcome, 'unknown')
