@@ -112,7 +112,7 @@ export async function chooseModel(
 
 type ListOptions = { readonly apiKey?: string | undefined; readonly timeoutMs?: number | undefined }
 
-const LOCAL_MS = 400 // a server on this machine that is there answers at once
+const LOCAL_MS = 2_000 // where nobody is the connection is refused at once; a server on a busy machine takes its time
 const NAMED_MS = 5_000 // one that somebody named is worth waiting for
 
 /** The names that `GET /models` lists, or undefined where nobody answers in time. */

@@ -1,5 +1,5 @@
 /** Temporary folders and daemons that are gone when the test is. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
@@ -66,6 +66,28 @@ async function startRig(
     return startRig(t, model, { ...options, ...changed })
   }
   return { daemon, api: new Api(daemon), model, stateDir: options.stateDir, restart }
+}
+
+/** The options of a daemon in a process of its own, with a folder to work in; its model and its runner end with the test. */
+export async function optionsFor(
+  t: TestContext,
+  script: Script,
+): Promise<{ stateDir: string; options: Partial<DaemonOptions>; workspace: string; model: ScriptedModel }> {
+  const folder = tempFolder(t)
+  const model = await startScriptedModel(script)
+  afterwards(t, () => model.close())
+  const stateDir = join(folder, 'state')
+  const workspace = join(folder, 'work')
+  mkdirSync(workspace)
+  afterwards(t, () => stopRunner(stateDir))
+  const options = {
+    stateDir,
+    model: { baseUrl: model.baseUrl, name: 'scripted' },
+    runner: { allowWorkspace: [workspace] },
+    policy: { backoffMs: 1 },
+    limits: QUICK,
+  }
+  return { stateDir, options, workspace, model }
 }
 
 /** Ends the runner that a daemon of this state folder started, by its own id. */

@@ -1,39 +1,18 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test, type TestContext } from 'node:test'
+import { test } from 'node:test'
 import { LIMITS } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
 import { readRunnerFile } from '../../src/index.ts'
 import { types } from '../support/api.ts'
 import { crashDaemon, spawnDaemon } from '../support/daemon-process.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, QUICK, rig, stopRunner, tempFolder } from '../support/setup.ts'
+import { inOrder, type Script } from '../support/scripted-model.ts'
+import { afterwards, optionsFor, rig, tempFolder } from '../support/setup.ts'
 
 const slow = (command: string): Script =>
   inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] }, { text: 'I know.' })
-
-async function optionsFor(
-  t: TestContext,
-  script: Script,
-): Promise<{ stateDir: string; options: object; workspace: string }> {
-  const folder = tempFolder(t)
-  const model = await startScriptedModel(script)
-  afterwards(t, () => model.close())
-  const stateDir = join(folder, 'state')
-  const workspace = join(folder, 'work')
-  mkdirSync(workspace)
-  afterwards(t, () => stopRunner(stateDir))
-  const options = {
-    stateDir,
-    model: { baseUrl: model.baseUrl, name: 'scripted' },
-    runner: { allowWorkspace: [workspace] },
-    policy: { backoffMs: 1 },
-    limits: QUICK,
-  }
-  return { stateDir, options, workspace }
-}
 
 test('a runner killed in the middle of a command is started again, and the command is found where it is', async (t) => {
   const { stateDir, options, workspace } = await optionsFor(

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
-import { mkdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,8 +12,8 @@ import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { assembled, assertNoGap, types } from '../support/api.ts'
 import { killStarting, spawnDaemon } from '../support/daemon-process.ts'
 import { diceOf } from '../support/dice.ts'
-import { type Script, startScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, QUICK, stopRunner, tempFolder } from '../support/setup.ts'
+import type { Script } from '../support/scripted-model.ts'
+import { afterwards, optionsFor } from '../support/setup.ts'
 
 const ROUNDS = 5 // two kills each
 const STEPS = 16
@@ -36,19 +36,7 @@ test('killed at random moments, again and again, a turn of many steps ends once 
   const seed = Number(process.env['SEED'] ?? randomInt(2 ** 32))
   t.diagnostic(`SEED=${seed}`)
   const dice = diceOf(seed)
-  const folder = tempFolder(t)
-  const model = await startScriptedModel(script)
-  afterwards(t, () => model.close())
-  const [stateDir, workspace] = [join(folder, 'state'), join(folder, 'work')]
-  mkdirSync(workspace)
-  afterwards(t, () => stopRunner(stateDir))
-  const options = {
-    stateDir,
-    model: { baseUrl: model.baseUrl, name: 'scripted' },
-    runner: { allowWorkspace: [workspace] },
-    policy: { backoffMs: 1 },
-    limits: QUICK,
-  }
+  const { options, workspace } = await optionsFor(t, script)
   let daemon = await spawnDaemon(options)
   afterwards(t, () => daemon.kill('SIGKILL'))
   const { id } = await daemon.api.session({ box: { workspace } })
