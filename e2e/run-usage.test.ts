@@ -179,3 +179,14 @@ test('output that cannot be written is said in words, and a run goes on without 
     closeSync(full)
   }
 })
+
+test('where there is no sandbox, it is said how to go on without one', LIMIT, async () => {
+  await using place = new Place()
+  const env = { OPENAI_BASE_URL: 'http://127.0.0.77:9009/v1', PATH: place.folder }
+  const { code, stderr } = await place.run(['run', 'go', '--model', 'any'], env)
+  assert.equal(code, 1, stderr)
+  assert.match(
+    stderr,
+    /cannot isolate commands.*bwrap is not on the PATH\n {2}to go on without a sandbox.*--isolation process\n/s,
+  )
+})

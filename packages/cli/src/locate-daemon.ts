@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
 import { DaemonClient } from './daemon-client.ts'
 import type { JournalClient } from './journal-client.ts'
+import { refuseUnreadable } from './start-trouble.ts'
 import { version } from './version.ts'
 
 export type DaemonFile = {
@@ -87,6 +88,7 @@ export async function findViewer(
 ): Promise<{ viewer: DaemonClient } | { viewer: JournalClient; isOffline: true }> {
   const viewer = await findDaemon(stateDir, env)
   if (viewer !== undefined) return { viewer }
+  refuseUnreadable(stateDir) // else it would look as if there were no sessions
   const [{ readJournal }, { JournalClient }] = await Promise.all([
     import('@breakfall/daemon'),
     import('./journal-client.ts'),

@@ -23,6 +23,7 @@ import type { Viewer } from './journal-client.ts'
 import { Output } from './output.ts'
 import { defaultStateDir, userConfigFile } from './paths.ts'
 import { printable } from './printable.ts'
+import { WITHOUT_SANDBOX } from './render/summary.ts'
 import { onSignal } from './signals.ts'
 import { version } from './version.ts'
 import { currentFolderIfAny } from './work-folder.ts'
@@ -353,5 +354,6 @@ function tell(fault: Fault, out: Output): number {
   if (out.json) out.result({ outcome: fault.category === 'cancelled' ? 'cancelled' : 'failed', fault: fault.report })
   out.say(`breakfall: ${fault.error}`)
   if (fault.errorRaw !== fault.error) out.say(`  ${fault.category}: ${fault.errorRaw}`)
+  if (fault.category === 'isolation_unavailable') out.say(`  ${WITHOUT_SANDBOX}`)
   return exitCodeOf(fault.report)
 }

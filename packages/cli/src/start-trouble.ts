@@ -1,5 +1,5 @@
 /** What can be wrong before a service starts, each with its own sentence. */
-import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, opendirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
 
@@ -20,6 +20,16 @@ export function prepareStateDir(folder: string, { make = true } = {}): string {
   } catch (error) {
     if (isFault(error)) throw error
     throw unusable(path, words((error as NodeJS.ErrnoException).code), error)
+  }
+}
+
+/** Whoever only looks needs no more than that; where there is no folder there is nothing to look at. */
+export function refuseUnreadable(stateDir: string): void {
+  try {
+    opendirSync(stateDir).closeSync()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw unusable(stateDir, 'this user may not read there', error)
   }
 }
 

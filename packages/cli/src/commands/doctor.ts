@@ -1,6 +1,6 @@
 /** `breakfall doctor`: looks at this machine the way a run would, and says for each trouble how to mend it. */
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, statfsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { Fault, type FaultReport, isFault } from '@breakfall/faults'
@@ -130,9 +130,8 @@ function checkDisk(stateDir: string): Finding {
 }
 
 function checkTokens(stateDir: string): readonly Finding[] {
-  if (!existsSync(stateDir)) return []
   const files = [stateDir, join(stateDir, 'runner')]
-    .filter((folder) => existsSync(folder))
+    .filter(isReadable) // where it is not, the check of the state folder says so
     .flatMap((folder) =>
       readdirSync(folder)
         .filter((name) => /token/.test(name))
@@ -148,6 +147,15 @@ function checkTokens(stateDir: string): readonly Finding[] {
       fix: isOpen ? `chmod 600 ${file}` : undefined,
     }
   })
+}
+
+function isReadable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.R_OK | constants.X_OK)
+    return true
+  } catch {
+    return false // not there, or not ours
+  }
 }
 
 async function checkPort(port: number | undefined): Promise<Finding> {

@@ -6,6 +6,8 @@ import { faultPage } from './fault-page.ts'
 import type { Piece, Survived, TurnView } from './turn-view.ts'
 import { takeUp, waitsFor } from './waits.ts'
 
+export const WITHOUT_SANDBOX = 'to go on without a sandbox, at your own risk: breakfall run --isolation process'
+
 export function summary(result: RunResult, view: TurnView, session: Session): readonly Piece[] {
   const line = (tone: Piece['tone'], text: string): Piece => ({ kind: 'line', tone, text })
   const out: Piece[] = [line('plain', '')]
@@ -15,8 +17,7 @@ export function summary(result: RunResult, view: TurnView, session: Session): re
   }
   if (view.filesChanged.size > 0) out.push(line('dim', `  changed ${[...view.filesChanged].join(', ')}`))
   if (result.outcome === 'parked') out.push(line('plain', `  ${takeUp(session.id)}`))
-  if (result.fault?.category === 'isolation_unavailable')
-    out.push(line('plain', '  to go on without a sandbox, at your own risk: breakfall run --isolation process'))
+  if (result.fault?.category === 'isolation_unavailable') out.push(line('plain', `  ${WITHOUT_SANDBOX}`))
   if (result.outcome === 'failed' && result.fault !== null)
     out.push(line('plain', `  more: breakfall explain ${result.fault.category}, ${faultPage(result.fault.category)}`))
   return out
