@@ -79,6 +79,12 @@ test('a pause between tries is kept over a crash, and drawn from the budget', ()
   assert.deepEqual(asked(state, { now: NOW + 5_001 }), { do: 'answer', step: 1, attempt: 2 })
 })
 
+test('a clock that was set back does not make a pause longer than any pause can be', () => {
+  const state = fold(start, step, retry('retry', 5_000, { nextAt: new Date(NOW + 5_000).toISOString() }))
+  assert.equal(asked(state, { now: NOW - 50_000 }).do, 'pause')
+  assert.deepEqual(asked(state, { now: NOW - 3_600_000 }), { do: 'answer', step: 1, attempt: 2 })
+})
+
 test('a parked turn stays parked, and resuming gives the step its tries back but not the turn its budget', () => {
   const parked: Loose = { type: 'parked', fault: fault('runner_unreachable'), resumeAt: null }
   const state = fold(start, step, retry('retry'), parked)

@@ -55,8 +55,7 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
   const deadline = deadlineAt(turn, session.policy) ?? Number.POSITIVE_INFINITY
   const before = session.data.parkedUnder ?? ports.lastFingerprint()
   for (let look = 0; ; look += 1) {
-    const lookAt =
-      kind === 'time' || kind === 'restart' ? Number.POSITIVE_INFINITY : ports.now() + nextLook(ports, look)
+    const lookAt = ports.now() + nextLook(ports, look) // at the clock, too: timers do not count what a machine slept through
     const until = Math.min(resumeAt ?? Number.POSITIVE_INFINITY, lookAt, spentAt, deadline)
     if (await isPoked(session, until - ports.now())) return
     const now = ports.now()

@@ -18,7 +18,7 @@ export function next(state: SessionFold, situation: Situation): Command {
   if (isPastDeadline(turn, situation)) return { do: 'fail', why: 'deadline', open }
   if (turn.parked !== null) return { do: 'stay-parked', parked: turn.parked }
   if (turn.takeovers >= LIMITS.restartsMax) return { do: 'fail', why: 'crash_loop', open }
-  if (turn.retryAt !== null && turn.retryAt > situation.now) return { do: 'pause', until: turn.retryAt }
+  if (turn.retryAt !== null && isAhead(turn.retryAt, situation.now)) return { do: 'pause', until: turn.retryAt }
   if (turn.isAnswering) {
     // Whatever is shown of an answer that nobody is producing any more is void, but for what the next try goes on after.
     const parts = turn.parts.filter((part) => part.attempt > turn.keptAttempt)
@@ -30,6 +30,9 @@ export function next(state: SessionFold, situation: Situation): Command {
   if (turn.step >= situation.policy.stepsMax) return { do: 'fail', why: 'steps_spent', open }
   return { do: 'begin-step', step: turn.step + 1 }
 }
+
+/** What lies further ahead than any pause can be was meant by a clock that has been set back since: that pause is over. */
+const isAhead = (at: number, now: number): boolean => at > now && at - now <= LIMITS.retryAfterMsMax
 
 export function deadlineAt(turn: TurnFold, policy: Situation['policy']): number | null {
   return policy.deadlineMs === null ? null : Date.parse(turn.startedAt) + policy.deadlineMs

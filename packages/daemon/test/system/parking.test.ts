@@ -51,6 +51,24 @@ test('a turn parked until a time goes on by itself then, once, also over a resta
   assert.equal(events.find((event) => event.type === 'resumed')?.because, 'time')
 })
 
+test(
+  'a machine that slept through the wait goes on at once: the time of day counts, not the timer',
+  { timeout: 30_000 },
+  async (t) => {
+    let sleptMs = 0
+    const { api } = await rig(t, refusing(1, { status: 429, headers: { 'retry-after': '18000' } }), {
+      now: () => Date.now() + sleptMs,
+    })
+    const { id } = await api.session()
+    const turnId = await api.prompt(id, 'go')
+    await api.events(id, (event) => event.type === 'parked')
+    sleptMs = 18_000_000
+    const events = await api.ended(id, turnId)
+    assert.equal(events.find((event) => event.type === 'resumed')?.because, 'time')
+    assert.equal(events.at(-1)?.type, 'turn-end')
+  },
+)
+
 test('refused credentials park the turn until the configuration changes', async (t) => {
   const script: Script = (asked) =>
     asked.authorization === 'Bearer the-right-key' ? { text: 'thank you' } : { status: 401 }
