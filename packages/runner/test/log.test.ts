@@ -1,12 +1,12 @@
 /** The event log: exact, replayable in the same chunks, and able to go on after a crash at any write. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { ExecEvent } from '@breakfall/wire'
 import fc from 'fast-check'
-import { EventLog, INDEX_BYTES_FIRST, RECORD_BYTES, STREAMS } from '../src/exec/event-log.ts'
+import { EventLog, INDEX_BYTES_FIRST, lossesOf, RECORD_BYTES, STREAMS } from '../src/exec/event-log.ts'
 import { LogReader } from '../src/exec/log-reader.ts'
 import { wholeCharacters } from '../src/exec/utf8-cut.ts'
 import { bytesOf } from './kit.ts'
@@ -114,6 +114,60 @@ test('reopened after a crash at any index record, the events that were seen stay
       })
     }),
   )
+})
+
+test('a kill with bytes between the pipe and the spool is found at the next start, once, with their number where it was known', () => {
+  const cases = [
+    { held: 0, inSpool: '', lost: [{ stream: 'stderr', after: 3, bytes: undefined }] },
+    { held: 5, inSpool: '', lost: [{ stream: 'stderr', after: 3, bytes: 5 }] },
+    { held: 5, inSpool: 'de', lost: [{ stream: 'stderr', after: 5, bytes: 3 }] },
+    { held: 5, inSpool: 'defgh', lost: [] },
+  ]
+  for (const { held, inSpool, lost } of cases) {
+    withLog((folder) => {
+      const killed = new EventLog(folder, true)
+      killed.hold('stderr', 0)
+      killed.start(42, 1_000) // the first bytes may be there before the start is noted
+      killed.append('stderr', Buffer.from('abc'))
+      killed.hold('stderr', 0)
+      if (held > 0) killed.hold('stderr', held)
+      appendFileSync(join(folder, 'stderr'), inSpool)
+      for (let restarts = 0; restarts < 2; restarts += 1) {
+        const log = new EventLog(folder)
+        assert.deepEqual(lossesOf(folder), lost)
+        assert.equal(bytesOf(replay(folder, log.count), 'stderr').toString(), `abc${inSpool}`)
+        log.close()
+      }
+      killed.close()
+    })
+  }
+})
+
+test('a kill while the first bytes are read, before the start is noted, is found too', () => {
+  withLog((folder) => {
+    const killed = new EventLog(folder, true)
+    killed.hold('stdout', 0)
+    killed.hold('stdout', 2)
+    killed.start(42, 1_000)
+    const log = new EventLog(folder)
+    assert.deepEqual(lossesOf(folder), [{ stream: 'stdout', after: 0, bytes: 2 }])
+    assert.equal(log.count, 1)
+    for (const each of [log, killed]) each.close()
+  })
+})
+
+test('nothing is told as lost where the pipe was empty, or the bytes wait for the rest of a character', () => {
+  withLog((folder) => {
+    const log = new EventLog(folder, true)
+    log.start(42, 1_000)
+    log.hold('stdout', 0)
+    log.release()
+    log.hold('stdout', 1)
+    log.append('stdout', Buffer.from([0xe2]))
+    new EventLog(folder).close()
+    log.close()
+    assert.deepEqual(lossesOf(folder), [])
+  })
 })
 
 test('dropped bytes are told as one gap a stream, with the seq of the last event each stands for', () => {

@@ -1,5 +1,6 @@
 /** What the runner itself has to say about the end of an exec. */
 import type { Diagnostic } from '@breakfall/faults'
+import type { Loss } from './event-log.ts'
 
 export const spawnRefused = (raw: string): Diagnostic => ({
   id: 'spawn_refused',
@@ -18,6 +19,16 @@ export const outputNotKept = (raw: string): Diagnostic => ({
   advice: 'free some space in the state folder of the runner',
   retry: 'later',
   evidence: [raw],
+  count: 1,
+})
+
+export const outputLost = ({ stream, after, bytes }: Loss): Diagnostic => ({
+  id: 'output_lost',
+  rank: 'consequence',
+  message: `the runner was killed with output in its hands: ${bytes === undefined ? `up to 65536 bytes of ${stream} after byte ${after} may be lost` : `${bytes} bytes of ${stream} after byte ${after} are lost`}`,
+  advice: 'run it again if that part of the output matters',
+  retry: 'never',
+  evidence: [`${stream} ${after} ${bytes ?? '?'}`],
   count: 1,
 })
 

@@ -6,9 +6,21 @@
  * I2  Event n is record n: seq has no holes, and the exit event, kept in its own file, is the one after the last record.
  * I3  Text events end at a character; what has begun waits for the rest of it (at most 3 bytes a stream), or for the end.
  * I4  After a kill -9 the index is a prefix of the truth and the spool is at least as long: `open` makes events of the rest.
+ * I5  While bytes are between the pipe and the spool, a note in the place of the next record says so. Whoever finds it after a
+ *     kill -9 knows what was lost, and keeps that in a file: the exec will tell.
  */
 import { isUtf8 } from 'node:buffer'
-import { closeSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs'
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  readSync,
+  statSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { writeFully } from '../state/disk.ts'
 import { wholeCharacters } from './utf8-cut.ts'
@@ -37,6 +49,8 @@ export class EventLog {
   readonly #covered: Record<Stream, number> = { stdout: 0, stderr: 0 }
   readonly #pending: Record<Stream, Buffer> = { stdout: NONE, stderr: NONE }
   readonly #record = Buffer.alloc(RECORD_BYTES)
+  readonly #note = Buffer.alloc(RECORD_BYTES)
+  #isHeld = false
   #count = 0
   #closed = false
 
@@ -77,6 +91,19 @@ export class EventLog {
     this.#add(KIND_START, pid, atMs)
   }
 
+  /** I5. Before bytes leave a pipe, with 0 for their number, and again when that is known. */
+  hold(stream: Stream, length: number): void {
+    this.#isHeld = true
+    this.#putNote(put(this.#note, stream === 'stdout' ? KIND_HELD : KIND_HELD + 1, length, this.bytes(stream)))
+  }
+
+  /** I5. None of them are on their way any more. */
+  release(): void {
+    if (!this.#isHeld) return
+    this.#isHeld = false
+    this.#putNote(NO_RECORD)
+  }
+
   /** Throws where the disk does not take them; what is there then is still consistent. */
   append(stream: Stream, bytes: Buffer): void {
     this.#toSpool(stream, bytes)
@@ -84,7 +111,12 @@ export class EventLog {
     const all = waiting.length === 0 ? bytes : Buffer.concat([waiting, bytes])
     const whole = wholeCharacters(all)
     this.#pending[stream] = whole === all.length ? NONE : Buffer.from(all.subarray(whole)) // I3
-    if (whole > 0) this.#output(stream, all.subarray(0, whole))
+    if (whole === 0) {
+      this.release()
+      return
+    }
+    this.#isHeld = false // the record takes the place of the note
+    this.#output(stream, all.subarray(0, whole))
   }
 
   /** No more will come: what waited for the rest of a character is an event as it is. */
@@ -117,6 +149,14 @@ export class EventLog {
 
   // ---- details ----
 
+  #putNote(note: Buffer): void {
+    try {
+      writeFully(this.#index, note, this.#count * RECORD_BYTES)
+    } catch {
+      // A full disk. What matters is said when the bytes themselves are refused.
+    }
+  }
+
   #toSpool(stream: Stream, bytes: Buffer): void {
     const fd = (this.#spools[stream] ??= openSync(join(this.#folder, stream), 'a', 0o600))
     const before = this.bytes(stream)
@@ -136,7 +176,8 @@ export class EventLog {
 
   #add(kind: number, length: number, offset: number): void {
     put(this.#record, kind, length, offset)
-    writeFully(this.#index, this.#record, this.#count * RECORD_BYTES) // I1: the spool has the bytes by now
+    const bytes = this.#isHeld ? Buffer.concat([this.#record, this.#note]) : this.#record // I5
+    writeFully(this.#index, bytes, this.#count * RECORD_BYTES) // I1: the spool has the bytes by now
     this.#count += 1 // I2
   }
 
@@ -151,7 +192,23 @@ export class EventLog {
       if (parsed.kind === 'output') this.#covered[parsed.stream] += parsed.length
       this.#count += 1
     }
+    this.#noteLoss()
     for (const stream of STREAMS) this.#takeUp(stream)
+  }
+
+  /** I5 */
+  #noteLoss(): void {
+    const note = this.#note
+    if (readSync(this.#index, note, 0, RECORD_BYTES, this.#count * RECORD_BYTES) < RECORD_BYTES) return
+    const stream = STREAMS[note.readUInt8(0) - KIND_HELD]
+    if (stream === undefined) return
+    const [length, offset] = [note.readUInt32LE(4), note.readDoubleLE(8)]
+    const spool = join(this.#folder, stream)
+    const kept = (existsSync(spool) ? statSync(spool).size : 0) - offset
+    if (length === 0 ? kept === 0 : kept < length)
+      appendFileSync(join(this.#folder, LOST), `${stream} ${offset + kept} ${length === 0 ? '?' : length - kept}\n`)
+    this.#isHeld = true
+    this.release()
   }
 
   /** I4: bytes that made it into the spool but not into the index. */
@@ -180,11 +237,27 @@ export class EventLog {
   }
 }
 
+/** Bytes of a stream that an earlier runner took out of the pipe and was killed with; undefined where nobody knows how many. */
+export type Loss = { readonly stream: string; readonly after: number; readonly bytes: number | undefined }
+
+export function lossesOf(folder: string): readonly Loss[] {
+  const file = join(folder, LOST)
+  if (!existsSync(file)) return []
+  const lines = readFileSync(file, 'latin1').split('\n').filter(Boolean)
+  return lines.map((line) => {
+    const [stream = '', after, bytes] = line.split(' ')
+    return { stream, after: Number(after), bytes: bytes === '?' ? undefined : Number(bytes) }
+  })
+}
+
+const LOST = 'lost'
 const NONE = Buffer.alloc(0)
+const NO_RECORD = Buffer.alloc(RECORD_BYTES)
 const LENGTH_MAX = 2 ** 32 - 1 // of one record
 const KIND_START = 1
 const KIND_STDOUT = 2
 const KIND_STDERR = 4
+const KIND_HELD = 6 // of stdout; 7 of stderr
 
 export const startRecord = (pid: number, atMs: number): Buffer => put(Buffer.alloc(RECORD_BYTES), KIND_START, pid, atMs)
 

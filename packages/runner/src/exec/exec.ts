@@ -12,7 +12,8 @@ import { classify, type Diagnostic } from '@breakfall/faults'
 import type { Exec as ExecRecord, SpawnFailure } from '@breakfall/wire'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
-import { killIncomplete, outputNotKept, spawnRefused, workspaceChanged } from './diagnostics.ts'
+import { lossesOf } from './event-log.ts'
+import { killIncomplete, outputLost, outputNotKept, spawnRefused, workspaceChanged } from './diagnostics.ts'
 import { type EndReason, exitRecord } from './exit-record.ts'
 import { EXEC_FILES, type ExecEnd, removeWorkingFiles, writeEnd } from './folder.ts'
 import type { Keeper } from './keeper.ts'
@@ -322,6 +323,7 @@ export class Exec {
   }
 
   #finish(claimed: boolean, durationMs: number, left: readonly number[]): void {
+    const losses = this.setup.isNew ? [] : lossesOf(this.folder)
     const facts = {
       level: this.setup.level,
       status: this.#watch.status,
@@ -333,8 +335,8 @@ export class Exec {
       survivors: this.#tree.survivors(left),
       stdoutBytes: this.#output.bytes('stdout'),
       stderrBytes: this.#output.bytes('stderr'),
-      truncated: this.#output.truncated,
-      diagnostics: this.#diagnostics,
+      truncated: this.#output.truncated || losses.length > 0,
+      diagnostics: [...this.#diagnostics, ...losses.map(outputLost)],
     }
     this.#end = {
       exit: exitRecord(facts, this.setup.lookAgain),

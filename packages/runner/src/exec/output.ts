@@ -28,7 +28,6 @@ export class ExecOutput {
   readonly #log: EventLog
   readonly #readers: FifoReader[] = []
   #truncated = false
-  #isClosed = false
 
   constructor(folder: string, request: FilledRequest, listener: OutputListener, isNew: boolean) {
     this.#folder = folder
@@ -55,7 +54,13 @@ export class ExecOutput {
     if (this.#readers.length > 0) return
     const streams: readonly Stream[] = this.#request.merge ? ['stdout'] : ['stdout', 'stderr']
     for (const stream of streams)
-      this.#readers.push(new FifoReader(join(this.#folder, EXEC_FILES[stream]), (bytes) => this.#take(stream, bytes)))
+      this.#readers.push(
+        new FifoReader(join(this.#folder, EXEC_FILES[stream]), {
+          hold: () => this.#hold(stream, 0),
+          take: (bytes) => this.#take(stream, bytes),
+          release: () => this.#log.release(),
+        }),
+      )
   }
 
   /** The start event. */
@@ -73,7 +78,6 @@ export class ExecOutput {
   }
 
   close(): void {
-    this.#isClosed = true
     for (const reader of this.#readers) reader.close()
     this.#log.close()
   }
@@ -81,14 +85,19 @@ export class ExecOutput {
   // ---- details, in the order they are used above ----
 
   #take(stream: Stream, bytes: Buffer): void {
-    if (this.#isClosed) return
+    const room = this.#request.outputBytesMax - this.bytes('stdout') - this.bytes('stderr')
+    const kept = bytes.length > room ? bytes.subarray(0, room) : bytes
+    this.#hold(stream, kept.length)
     this.#listener.onBytes() // I2
     if (this.#truncated) return
-    const room = this.#request.outputBytesMax - this.bytes('stdout') - this.bytes('stderr')
-    if (bytes.length > 0 && room > 0)
-      this.#orFull(() => this.#log.append(stream, bytes.length > room ? bytes.subarray(0, room) : bytes))
+    if (kept.length > 0) this.#orFull(() => this.#log.append(stream, kept))
     if (bytes.length > room) this.#full()
     this.#listener.onChange()
+  }
+
+  /** What is not kept cannot be lost. */
+  #hold(stream: Stream, length: number): void {
+    if (!this.#truncated) this.#orFull(() => this.#log.hold(stream, length))
   }
 
   #orFull(write: () => void): void {
@@ -101,6 +110,7 @@ export class ExecOutput {
 
   #full(reason?: Diagnostic): void {
     this.#truncated = true
+    this.#log.release()
     this.#listener.onFull(reason)
   }
 }
