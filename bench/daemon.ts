@@ -13,6 +13,7 @@ import type { Load, LoadResult } from './programs/daemon-load.ts'
 const ROUNDS = 9
 const ROUND_MS = 500
 const WRITERS = 200
+const WRITERS_MANY = 1_000
 const GATHERED = 8
 const GOAL = { ratio: 30, latencyMs: 25, recoveryMs: 2_000 }
 const BODY = JSON.stringify({ text: 'x'.repeat(280) })
@@ -75,10 +76,12 @@ type Row = { readonly name: string; readonly perSecond: number; readonly ratio: 
 
 async function durability(): Promise<{ bare: number; rows: readonly Row[] }> {
   const store = await openSqliteStore(join(folder, 'store'))
-  const writers = await Promise.all(Array.from({ length: WRITERS }, () => newSession(store)))
+  const many = await Promise.all(Array.from({ length: WRITERS_MANY }, () => newSession(store)))
+  const writers = many.slice(0, WRITERS)
   const ways = [
     { name: 'store, 1 session, 1 event an append', writers: writers.slice(0, 1), eventsEach: 1 },
     { name: `store, ${WRITERS} sessions, 1 event an append`, writers, eventsEach: 1 },
+    { name: `store, ${WRITERS_MANY} sessions, 1 event an append`, writers: many, eventsEach: 1 },
     { name: `store, ${WRITERS} sessions, ${GATHERED} events an append`, writers, eventsEach: GATHERED },
   ]
   const samples = ways.map(() => [] as (Appended & { ratio: number })[])
@@ -187,8 +190,8 @@ const recoveryMs = await recovery(1_000)
 rmSync(folder, { recursive: true, force: true })
 
 const verdict = (isMet: boolean): string => (isMet ? 'met' : '**missed**')
-const best = Math.max(...durable.rows.map(({ ratio }) => ratio))
-const [, crowd] = durable.rows
+const ratioOf = (index: number): number => durable.rows[index]?.ratio ?? 0
+const syncMs = 1000 / durable.bare
 report('daemon', {
   title: 'What durability costs',
   text: [
@@ -202,7 +205,7 @@ report('daemon', {
         ...durable.rows.map((row) => [row.name, round(row.perSecond), round(row.ratio), round(row.cpuUs)]),
       ],
     ),
-    `Goal: ${GOAL.ratio}× with ${WRITERS} sessions: ${verdict((crowd?.ratio ?? 0) >= GOAL.ratio)} with one event an append, ${verdict(best >= GOAL.ratio)} with ${GATHERED}. What a common commit saves is syncs, so the ratio follows the disk: here a sync takes ${round(1000 / durable.bare)} ms, and the store is bound by the processor. With one event an append most of it is the commit itself: each session’s newest page, 4 KiB for 300 bytes, goes to the log.`,
+    `Goal: ${GOAL.ratio}×: ${verdict(ratioOf(1) >= GOAL.ratio)} with ${WRITERS} sessions and one event an append, ${verdict(ratioOf(2) >= GOAL.ratio)} with ${WRITERS_MANY} sessions, ${verdict(ratioOf(3) >= GOAL.ratio)} with ${GATHERED} events an append. What a common commit saves is syncs, so the ratio follows the disk: here a sync takes ${round(syncMs)} ms, which leaves ${round((syncMs * 1000) / GOAL.ratio)} µs for each event, its share of the common sync included. The store is bound by the processor: in those microseconds an event crosses two threads, gets its SHA-256 and its row, and is acknowledged.`,
     '## From the model to a reader over SSE',
     `Each session streams a piece every ${PIECE_MS} ms from a model server over HTTP, ${PIECES} of them; each event is committed, then sent to its reader. Model and readers share one process, the daemon has another. The first piece after a silence goes at once, more within 25 ms are gathered, and so is what comes while a commit is under way.`,
     table(

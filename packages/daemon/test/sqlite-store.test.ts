@@ -55,14 +55,8 @@ test('an event taken out of the middle, or off the end, is found', () =>
     const [middle, end] = [await claimed(store), await claimed(store)]
     for (const session of [middle, end]) await store.append(appendOf(session, 0, ['1', '2', '3']))
     await store.close()
-    edit(
-      folder,
-      `DELETE FROM events WHERE key=2 + ${SEQS_PER_SESSION} * (SELECT sid FROM sessions WHERE id='${middle.id}')`,
-    )
-    edit(
-      folder,
-      `DELETE FROM events WHERE key=3 + ${SEQS_PER_SESSION} * (SELECT sid FROM sessions WHERE id='${end.id}')`,
-    )
+    edit(folder, `DELETE FROM events WHERE ${eventIs(middle, 2)}`)
+    edit(folder, `DELETE FROM events WHERE ${eventIs(end, 3)}`)
     const again = await open()
     await assert.rejects(again.read(middle.id, 0, 10), /first bad event is 2/)
     await assert.rejects(again.read(end.id, 0, 10), /first bad event is 3/)
@@ -70,6 +64,58 @@ test('an event taken out of the middle, or off the end, is found', () =>
       again.problems.map((problem) => problem.sessionId),
       [end.id],
     )
+  }))
+
+test('a pointer that leads nowhere, to another session or in a circle is found, and other sessions go on', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const sessions = [await claimed(store), await claimed(store), await claimed(store), await claimed(store)]
+    const [nowhere, elsewhere, circle, good] = sessions as [SessionRow, SessionRow, SessionRow, SessionRow]
+    for (const session of sessions) await store.append(appendOf(session, 0, ['1', '2', '3']))
+    await store.close()
+    edit(folder, `UPDATE events SET prev=999 WHERE ${eventIs(nowhere, 3)}`)
+    edit(
+      folder,
+      `UPDATE events SET prev=(SELECT id FROM events WHERE ${eventIs(good, 1)}) WHERE ${eventIs(elsewhere, 2)}`,
+    )
+    edit(
+      folder,
+      `UPDATE events SET prev=(SELECT id FROM events WHERE ${eventIs(circle, 3)}) WHERE ${eventIs(circle, 2)}`,
+    )
+    const again = await open()
+    await assert.rejects(again.read(nowhere.id, 0, 10), /first bad event is 2/)
+    await assert.rejects(again.read(elsewhere.id, 0, 10), /first bad event is 1/)
+    await assert.rejects(again.read(circle.id, 0, 10), /first bad event is 1/)
+    assert.equal((await again.read(good.id, 0, 10)).length, 3)
+  }))
+
+test('nothing is appended where the last event is gone', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const session = await claimed(store)
+    await store.append(appendOf(session, 0, ['1', '2']))
+    await store.close()
+    edit(folder, `DELETE FROM events WHERE ${eventIs(session, 2)}`)
+    const again = await open()
+    await refused(again.append(appendOf(session, 2, ['3'])), 'journal_corrupt')
+  }))
+
+test('a deleted session leaves no event behind, also one with damage in the middle', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const [whole, damaged, other] = [await claimed(store), await claimed(store), await claimed(store)]
+    for (const session of [whole, damaged, other]) await store.append(appendOf(session, 0, ['1', '2', '3']))
+    await store.close()
+    edit(folder, `DELETE FROM events WHERE ${eventIs(damaged, 2)}`)
+    const again = await open()
+    for (const { id } of [whole, damaged]) await again.deleteSession(id)
+    await again.close()
+    const db = new DatabaseSync(join(folder, 'journal.db'))
+    const rows = db
+      .prepare('SELECT (SELECT count(*) FROM events) AS events, (SELECT count(*) FROM heads) AS heads')
+      .get()
+    db.close()
+    assert.deepEqual({ ...rows }, { events: 3, heads: 1 })
   }))
 
 test('a database that went back in time is found by the anchor beside it', () =>
@@ -162,6 +208,9 @@ test('a file that is no database is refused as corrupt', () =>
     writeFileSync(join(folder, 'journal.db'), 'this is not a database, whatever it is called. '.repeat(100))
     await refused(open(), 'journal_corrupt')
   }))
+
+const eventIs = (session: SessionRow, seq: number): string =>
+  `key=${seq} + ${SEQS_PER_SESSION} * (SELECT sid FROM sessions WHERE id='${session.id}')`
 
 function edit(folder: string, sql: string): void {
   const db = new DatabaseSync(join(folder, 'journal.db'))

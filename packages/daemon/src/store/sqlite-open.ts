@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
 import { storeFault } from './sqlite-commit.ts'
 
-export const SCHEMA_VERSION = 1
+export const SCHEMA_VERSION = 2
 
 /**
  * Node has no file locks. A transaction held on a database of its own is one: a second process is refused, and the kernel
@@ -39,16 +39,18 @@ export function openDatabase(file: string, options: { readonly pagesMax?: number
       error: `the journal was written by a newer version (schema ${version}, this one knows ${SCHEMA_VERSION}); start that version again.`,
     })
   }
-  if (version < SCHEMA_VERSION) db.exec(`BEGIN; ${SCHEMA} PRAGMA user_version=${SCHEMA_VERSION}; COMMIT`)
+  if (version < SCHEMA_VERSION) {
+    db.exec(`BEGIN; ${version === 0 ? SCHEMA : FROM_VERSION_1} PRAGMA user_version=${SCHEMA_VERSION}; COMMIT`)
+  }
   if (options.pagesMax !== undefined) db.exec(`PRAGMA max_page_count=${options.pagesMax}`)
   return db
 }
 
-/**
- * An event's key: its session and its seq in one integer, so that a session's events lie together in one tree of rows. Room for
- * 16 million events in each of half a billion sessions.
- */
+/** An event's key: its session and its seq in one integer. Room for 16 million events in each of half a billion sessions. */
 export const SEQS_PER_SESSION = 2 ** 24
+
+/** Every 64th event of a session is in the index: a commit of many sessions then touches few of its pages. */
+export const IS_MARKED = 'key % 64 = 0'
 
 // ---- details ----
 
@@ -59,8 +61,28 @@ const isTaken = (error: unknown): boolean => ((error as { errcode?: number }).er
 /** 32 MiB between checkpoints: each costs two more fdatasyncs, and the log is read back in a blink. */
 const CHECKPOINT_PAGES = 8_000
 
-/** Room for the newest page of some thousand sessions: a commit that does not fit in here writes its pages twice. */
+/** Room for what is read again and again: a page of events is found first, then read. */
 const CACHE_KIB = 32 * 1024
+
+/** What every append touches is kept narrow: the ends of a thousand sessions are a handful of pages. */
+const EVENTS = `
+CREATE TABLE heads (
+  sid INTEGER PRIMARY KEY REFERENCES sessions(sid) ON DELETE CASCADE,
+  last_seq INTEGER NOT NULL DEFAULT 0,
+  head INTEGER
+) STRICT;
+CREATE TABLE events (
+  id INTEGER PRIMARY KEY,
+  key INTEGER NOT NULL,
+  prev INTEGER,
+  epoch INTEGER NOT NULL,
+  type TEXT NOT NULL,
+  turn_id TEXT NOT NULL,
+  body TEXT NOT NULL,
+  hash BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX events_marked ON events(key) WHERE ${IS_MARKED};
+`
 
 const SCHEMA = `
 CREATE TABLE sessions (
@@ -70,21 +92,11 @@ CREATE TABLE sessions (
   created_at TEXT NOT NULL,
   data TEXT NOT NULL,
   epoch INTEGER NOT NULL DEFAULT 0,
-  last_seq INTEGER NOT NULL DEFAULT 0,
-  head_hash BLOB NOT NULL,
   state TEXT NOT NULL DEFAULT 'idle',
   turn_id TEXT,
   quarantined TEXT
 ) STRICT;
 CREATE INDEX sessions_unfinished ON sessions(state) WHERE state <> 'idle';
-CREATE TABLE events (
-  key INTEGER PRIMARY KEY,
-  epoch INTEGER NOT NULL,
-  type TEXT NOT NULL,
-  turn_id TEXT NOT NULL,
-  body TEXT NOT NULL,
-  hash BLOB NOT NULL
-) STRICT;
 CREATE TABLE turns (
   turn_id TEXT PRIMARY KEY,
   sid INTEGER NOT NULL REFERENCES sessions(sid) ON DELETE CASCADE,
@@ -99,4 +111,18 @@ CREATE TABLE keys (
   receipt TEXT NOT NULL,
   PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
+${EVENTS}`
+
+/** Version 1 had its events sorted by key, which serves as the row of what was written then. Nothing is mended on the way. */
+const FROM_VERSION_1 = `
+ALTER TABLE events RENAME TO events_1;
+${EVENTS}
+INSERT INTO events(id, key, prev, epoch, type, turn_id, body, hash)
+  SELECT key, key, CASE WHEN key % ${SEQS_PER_SESSION} > 1 THEN key - 1 END, epoch, type, turn_id, body, hash
+  FROM events_1 ORDER BY key;
+INSERT INTO heads(sid, last_seq, head)
+  SELECT sid, last_seq, CASE WHEN last_seq > 0 THEN sid * ${SEQS_PER_SESSION} + last_seq END FROM sessions;
+DROP TABLE events_1;
+ALTER TABLE sessions DROP COLUMN last_seq;
+ALTER TABLE sessions DROP COLUMN head_hash;
 `

@@ -55,7 +55,7 @@ export function readJournal(stateDir: string, modelName: string): JournalReader 
     },
     *events(sessionId, after) {
       for (let seq = after; ;) {
-        const events = journal.read(sessionId, seq, PAGE_ROWS, PAGE_CHARS_MAX)
+        const events = atOneTime(db, () => journal.read(sessionId, seq, PAGE_ROWS, PAGE_CHARS_MAX))
         for (const { body } of events) yield JSON.parse(body) as SessionEvent
         if (events.length === 0) return
         seq = events.at(-1)?.seq ?? seq
@@ -80,16 +80,33 @@ function unreadable(cause: unknown, file: string): Fault {
     : new Fault('journal_corrupt', { error: `the journal ${file} cannot be read`, cause })
 }
 
+/** A page takes several looks; the session may be deleted between two of them. */
+function atOneTime<T>(db: DatabaseSync, look: () => T): T {
+  db.exec('BEGIN')
+  try {
+    return look()
+  } finally {
+    db.exec('COMMIT')
+  }
+}
+
 function opened(file: string): DatabaseSync {
   let db: DatabaseSync | undefined
+  let version: number
   try {
     db = new DatabaseSync(file, { readOnly: true }) // I1
-    const version = Number(db.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0)
-    if (version === SCHEMA_VERSION) return db
+    version = Number(db.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0)
   } catch (cause) {
     db?.close()
     throw unreadable(cause, file)
   }
+  if (version === SCHEMA_VERSION) return db
   db.close()
-  throw new Fault('journal_corrupt', { error: `the journal ${file} was written by another version; start that one` })
+  const [whose, remedy] =
+    version < SCHEMA_VERSION
+      ? ['an earlier version', 'a daemon of this version moves it over when it starts']
+      : ['a newer version', 'read it with that one']
+  throw new Fault('journal_corrupt', {
+    error: `the journal ${file} was written by ${whose} (schema ${version}, this one knows ${SCHEMA_VERSION}); ${remedy}.`,
+  })
 }

@@ -4,7 +4,15 @@
  */
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { Fault, type FaultReport, faultFrom } from '@breakfall/faults'
-import type { Opened, Operation, Reply, Request, SqliteOptions, WorkerStart } from './sqlite-protocol.ts'
+import {
+  type Opened,
+  type Operation,
+  pack,
+  type Reply,
+  type Request,
+  type SqliteOptions,
+  type WorkerStart,
+} from './sqlite-protocol.ts'
 import type { Append, NewSession, Store, StoreProblem } from './store.ts'
 
 export async function openSqliteStore(folder: string, options: SqliteOptions = {}): Promise<Store> {
@@ -79,14 +87,16 @@ class SqliteStore implements Store {
   #send(): void {
     const requests = this.#outbox
     this.#outbox = []
-    if (this.#broken === undefined) this.#port.postMessage(requests)
+    if (this.#broken === undefined) this.#port.postMessage(pack(requests))
   }
 
   #settle(replies: readonly Reply[]): void {
     for (const reply of replies) {
-      const waiting = this.#waiting.get(reply.id)
-      this.#waiting.delete(reply.id)
-      if ('fault' in reply) waiting?.reject(faultFrom(reply.fault))
+      const id = typeof reply === 'number' ? reply : reply.id
+      const waiting = this.#waiting.get(id)
+      this.#waiting.delete(id)
+      if (typeof reply === 'number') waiting?.resolve(undefined as never)
+      else if ('fault' in reply) waiting?.reject(faultFrom(reply.fault))
       else waiting?.resolve(reply.value as never)
     }
   }

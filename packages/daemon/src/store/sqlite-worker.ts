@@ -7,7 +7,7 @@ import { Reserve } from './reserve.ts'
 import { GroupCommit, storeFault, type Write, type Written } from './sqlite-commit.ts'
 import { SqliteJournal } from './sqlite-journal.ts'
 import { lockFolder, openDatabase } from './sqlite-open.ts'
-import { isWrite, type Opened, type Reply, type Request, type WorkerStart } from './sqlite-protocol.ts'
+import { isWrite, type Opened, type Reply, type Request, unpack, type WorkerStart } from './sqlite-protocol.ts'
 
 const REQUESTS_PER_COMMIT_MAX = 2_000
 
@@ -48,12 +48,12 @@ function open(): Open {
 }
 
 function serve({ journal, group, close }: Open): void {
-  port.on('message', (first: Request[]) => {
-    const requests = [...first, ...alsoWaiting(port)]
+  port.on('message', (first: readonly unknown[]) => {
+    const requests = [...unpack(first), ...alsoWaiting(port)]
     const closing = requests.find((request) => request.op === 'close')
     const writes = requests.filter((request) => isWrite(request))
     const written = group.commit(writes.map((request) => writeOf(journal, request)))
-    const replies: Reply[] = writes.map((request, index) => ({ id: request.id, ...(written[index] as Written) }))
+    const replies = writes.map(({ id }, index) => replyOf(id, written[index] as Written))
     for (const request of requests) {
       if (!isWrite(request) && request.op !== 'close') replies.push(readReply(journal, request))
     }
@@ -70,9 +70,9 @@ function serve({ journal, group, close }: Open): void {
 function alsoWaiting(from: MessagePort): Request[] {
   const more: Request[] = []
   while (more.length < REQUESTS_PER_COMMIT_MAX) {
-    const next = receiveMessageOnPort(from) as { message: Request[] } | undefined
+    const next = receiveMessageOnPort(from) as { message: readonly unknown[] } | undefined
     if (next === undefined) break
-    more.push(...next.message)
+    more.push(...unpack(next.message))
   }
   return more
 }
@@ -80,6 +80,10 @@ function alsoWaiting(from: MessagePort): Request[] {
 function writeOf(journal: SqliteJournal, request: Request): Write {
   const essential = request.op === 'append' && request.args[0].essential === true
   return { essential, run: () => call(journal, request) }
+}
+
+function replyOf(id: number, written: Written): Reply {
+  return 'value' in written && written.value === undefined ? id : { id, ...written }
 }
 
 function readReply(journal: SqliteJournal, request: Request): Reply {

@@ -52,6 +52,23 @@ export function storeSuite(adapter: Adapter): void {
       assert.deepEqual(seqs(await store.read(session.id, 5, 2)), [])
     })
 
+    scenario('any page of a long session is what was written, with others in between', async (store) => {
+      const sessions = [await claimed(store), await claimed(store), await claimed(store)]
+      const bodies = Array.from({ length: 300 }, (_, n) => `"${n + 1}"`)
+      for (let seq = 0; seq < bodies.length; seq += 20) {
+        await Promise.all(sessions.map((each) => store.append(appendOf(each, seq, bodies.slice(seq, seq + 20)))))
+      }
+      for (const { id } of sessions) {
+        for (const [after, limit] of PAGES) {
+          assert.deepEqual(
+            (await store.read(id, after, limit)).map((event) => event.body),
+            bodies.slice(after, after + limit),
+            `${limit} after ${after}`,
+          )
+        }
+      }
+    })
+
     scenario('a page is bounded by its size too, and has one event at least', async (store) => {
       const session = await claimed(store)
       const long = JSON.stringify('x'.repeat(1_000))
@@ -266,6 +283,25 @@ export async function refused(promise: Promise<unknown>, category: string): Prom
 }
 
 // ---- details ----
+
+/** After a seq, how many: round numbers, what lies beside them, the ends. */
+const PAGES = [
+  [0, 1000],
+  [0, 1],
+  [1, 62],
+  [1, 63],
+  [62, 1],
+  [63, 1],
+  [64, 64],
+  [65, 128],
+  [127, 2],
+  [255, 45],
+  [256, 44],
+  [298, 1],
+  [299, 9],
+  [300, 9],
+  [999, 9],
+] as const
 
 const seqs = (events: readonly StoredEvent[]): number[] => events.map((event) => event.seq)
 const shifted = (events: readonly StoredEvent[]): StoredEvent[] =>
