@@ -7,7 +7,7 @@
 import { Fault } from '@breakfall/faults'
 import { encodeSse, parseCursor, resumeFrom } from '@breakfall/wire'
 import { type Call, SseResponse } from '@breakfall/wire/node'
-import type { FedEvent } from '../engine/feed.ts'
+import type { Feed, FedEvent } from '../engine/feed.ts'
 import type { LiveSession } from '../engine/live-session.ts'
 import type { DaemonLimits } from '../options.ts'
 
@@ -32,7 +32,7 @@ export async function streamEvents(call: Call, session: LiveSession, limits: Dae
   const sse = new SseResponse(call.res, { heartbeatMs: limits.heartbeatMs })
   if (reset !== null) sse.send({ event: 'reset', data: JSON.stringify({ reason: reset }) })
   for await (const events of session.feed.tail(after, call.signal)) {
-    if (!written(call, events) && !(await hasDrained(sse, session, limits))) {
+    if (!written(call, events) && !(await isTaken(sse.drained(), session.feed, limits))) {
       return closeSlow(call, sse, limits.readerLingerMs)
     }
   }
@@ -41,7 +41,26 @@ export async function streamEvents(call: Call, session: LiveSession, limits: Dae
   sse.end()
 }
 
+/** True once a reader has taken what it was given; false where it is too far behind, or too slow, to be waited for. */
+export async function isTaken(taken: Promise<unknown>, feed: Feed, limits: DaemonLimits): Promise<boolean> {
+  const before = feed.published
+  const from = performance.now()
+  const done = taken.then(() => true)
+  for (;;) {
+    if (await Promise.race([done, tick()])) return true
+    const isBehind = feed.published - before > limits.readerLagBytesMax
+    if (isBehind || performance.now() - from > limits.readerStallMsMax) return false
+  }
+}
+
 // ---- details ----
+
+/** How often a reader that is waited for is looked at. */
+function tick(): Promise<false> {
+  return new Promise((resolve) => {
+    setTimeout(() => resolve(false), 250).unref()
+  })
+}
 
 const headerOf = (call: Call, name: string): string | undefined => {
   const value = call.req.headers[name]
@@ -64,24 +83,6 @@ function written({ res }: Call, events: readonly FedEvent[]): boolean {
   }
   flush()
   return isTaken
-}
-
-async function hasDrained(sse: SseResponse, session: LiveSession, limits: DaemonLimits): Promise<boolean> {
-  const before = session.feed.published
-  const drained = sse.drained().then(() => true)
-  const from = performance.now()
-  for (;;) {
-    if (await Promise.race([drained, tick()])) return true
-    const lag = session.feed.published - before
-    if (lag > limits.readerLagBytesMax || performance.now() - from > limits.readerStallMsMax) return false
-  }
-}
-
-/** How often a blocked reader is looked at. */
-function tick(): Promise<false> {
-  return new Promise((resolve) => {
-    setTimeout(() => resolve(false), 250).unref()
-  })
 }
 
 function closeSlow(call: Call, sse: SseResponse, lingerMs: number): void {

@@ -18,7 +18,7 @@ import { type WebSocket, WebSocketServer } from 'ws'
 import type { LiveSession } from '../engine/live-session.ts'
 import type { Sessions } from '../engine/sessions.ts'
 import type { DaemonLimits } from '../options.ts'
-import { startOf } from './events.ts'
+import { isTaken, startOf } from './events.ts'
 
 const FRAME_BYTES_MAX = 1024 * 1024
 const CLOSE = { slow: 4008, goingAway: 1001 } as const
@@ -190,7 +190,7 @@ class Connection {
         if (signal.aborted) return
         sent = this.#sendRaw(event.frame)
       }
-      if (!(await this.#isTaken(sent, session))) {
+      if (!(await isTaken(sent, session.feed, this.#options.limits))) {
         this.#ws.close(CLOSE.slow, 'slow_consumer')
         setTimeout(() => this.#ws.terminate(), this.#options.limits.readerLingerMs).unref()
         return
@@ -198,21 +198,6 @@ class Connection {
     }
     if (session.feed.ended !== undefined && !signal.aborted) {
       this.#send({ closed: { sessionId: session.id, reason: session.feed.ended } })
-    }
-  }
-
-  async #isTaken(sent: Promise<void>, session: LiveSession): Promise<boolean> {
-    const { readerLagBytesMax, readerStallMsMax } = this.#options.limits
-    const before = session.feed.published
-    const from = performance.now()
-    const done = sent.then(() => true)
-    for (;;) {
-      const later = new Promise<false>((resolve) => {
-        setTimeout(() => resolve(false), 250).unref()
-      })
-      if (await Promise.race([done, later])) return true
-      const lag = session.feed.published - before
-      if (lag > readerLagBytesMax || performance.now() - from > readerStallMsMax) return false
     }
   }
 

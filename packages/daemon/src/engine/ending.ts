@@ -32,21 +32,12 @@ export async function cancelTurn(
   cancel: CancelRequest,
   open: readonly Call[],
 ): Promise<void> {
-  const fault = new Fault('cancelled', {
-    facts: { name: cancel.actor === 'user' ? 'request' : cancel.actor, detail: cancel.reason ?? undefined },
-    errorRaw: `cancelled by ${cancel.actor}${cancel.reason === null ? '' : `: ${cancel.reason}`}`,
-    reason: cancel.reason ?? undefined,
-  })
-  await stopTurn(ports, session, open, fault, { actor: cancel.actor, reason: cancel.reason ?? undefined })
+  await stopTurn(ports, session, open, cancelledFault(cancel), byWhom(cancel))
 }
 
 /** Ends a queued turn that never started. */
 export function cancelQueued(turnId: string, cancel: CancelRequest): Draft {
-  const { report } = new Fault('cancelled', {
-    facts: { name: cancel.actor, detail: cancel.reason ?? undefined },
-    reason: cancel.reason ?? undefined,
-  })
-  return { ...terminal(turnId, report), actor: cancel.actor }
+  return { ...terminal(turnId, cancelledFault(cancel).report), ...byWhom(cancel) }
 }
 
 export async function failTurn(
@@ -65,6 +56,16 @@ export async function failTurn(
 }
 
 // ---- details, in the order they are used above ----
+
+function cancelledFault({ actor, reason }: CancelRequest): Fault {
+  return new Fault('cancelled', {
+    facts: { name: actor === 'user' ? 'request' : actor, detail: reason ?? undefined },
+    errorRaw: `cancelled by ${actor}${reason === null ? '' : `: ${reason}`}`,
+    reason: reason ?? undefined,
+  })
+}
+
+const byWhom = ({ actor, reason }: CancelRequest): object => ({ actor, reason: reason ?? undefined })
 
 const openCalls = (turn: TurnFold): readonly Call[] => turn.calls.filter((call) => call.result === null)
 
@@ -85,7 +86,7 @@ async function stopTurn(
   session: LiveSession,
   open: readonly Call[],
   fault: Fault,
-  more: Readonly<Record<string, unknown>>,
+  more: object,
 ): Promise<void> {
   const outcomes = await Promise.all(open.map(async (call) => [call, await stopCall(ports, session, call)] as const)) // I2
   const isUnsure = outcomes.some(([, outcome]) => outcome.isUnsure)

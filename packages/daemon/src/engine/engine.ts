@@ -17,7 +17,7 @@ import type { LiveSession } from './live-session.ts'
 import { parkTurn, stayParked } from './park.ts'
 import type { Ports } from './ports.ts'
 import { decideFor } from './turn-decision.ts'
-import { pause } from './waiting.ts'
+import { pause, TIMER_MS_MAX } from './waiting.ts'
 import { lookDelayMs } from './wake.ts'
 
 export class Engine {
@@ -192,8 +192,6 @@ export class Engine {
 // ---- details ----
 
 const hasWork = ({ fold }: LiveSession): boolean => fold.turn !== null || fold.queue.length > 0
-
-const TIMER_MS_MAX = 2_147_483_000
 
 /** Somebody else owns the journal now, or it is damaged: this process must not write to it any more. */
 const LOST: ReadonlySet<string> = new Set(['lease_lost', 'journal_corrupt', 'not_found', 'other', 'shutting_down'])

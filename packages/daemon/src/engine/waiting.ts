@@ -1,6 +1,6 @@
 /** Waits that end with a signal. */
 
-const TIMER_MS_MAX = 2_147_483_000 // longer timers fire at once in Node
+export const TIMER_MS_MAX = 2_147_483_000 // longer timers fire at once in Node
 
 /** Resolves after that time, or at once when the signal is aborted. Never rejects: whoever waits looks what happened. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
