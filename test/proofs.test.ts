@@ -11,7 +11,12 @@ test('every test that docs/proofs.md names exists', () => {
   const rows = Array.from(page.matchAll(/^\| (?!promise)[^-].*\|$/gm))
   assert.equal(named.length, rows.length, 'every promise names its test')
   assert.ok(named.length > 30)
-  const text = sources('packages/*/test/**/*.test.ts', 'e2e/**/*.test.ts', 'test/*.test.ts')
+  const text = sources(
+    'packages/*/test/**/*.test.ts',
+    'packages/*/test/conformance/*.ts',
+    'e2e/**/*.test.ts',
+    'test/*.test.ts',
+  )
     .map((source) => source.text)
     .join('\n')
   const isThere = (name: string): boolean =>
