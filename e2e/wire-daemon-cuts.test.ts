@@ -1,6 +1,7 @@
 /** Failed attempts as a consumer sees them: each one journalled, counted, bounded, and void in the answer. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
+import { shared } from './shared.ts'
 import { assembled, LIMIT, Rig } from './wire-daemon-kit.ts'
 import {
   ask,
@@ -16,13 +17,7 @@ import {
 } from './wire-daemon-model.ts'
 import { isHistory } from './wire-daemon-shapes.ts'
 
-let rig: Rig
-before(async () => {
-  rig = await Rig.start()
-})
-after(async () => {
-  await rig[Symbol.asyncDispose]()
-})
+const rig = await shared(Rig.start())
 
 describe('the consumer rule over failures', { ...LIMIT, concurrency: true }, () => {
   const failures = {

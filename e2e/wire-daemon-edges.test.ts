@@ -3,19 +3,14 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
+import { shared } from './shared.ts'
 import { call, type Json, present } from './wire-daemon-client.ts'
 import { assembled, eventually, LIMIT, Rig } from './wire-daemon-kit.ts'
 import { ask, bash, byProgress, refuse, say, stallAfter, startScriptedModel } from './wire-daemon-model.ts'
 import { isHistory, isProblem, isSession, isTurn } from './wire-daemon-shapes.ts'
 
-let rig: Rig
-before(async () => {
-  rig = await Rig.start()
-})
-after(async () => {
-  await rig[Symbol.asyncDispose]()
-})
+const rig = await shared(Rig.start())
 
 describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
   test('text of every kind: emoji cut anywhere, control characters, frames that look like the protocol', async () => {

@@ -2,19 +2,14 @@
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
+import { shared } from './shared.ts'
 import { type Event, present } from './wire-daemon-client.ts'
 import { API_KEY, eventually, LIMIT, Rig, sleeps } from './wire-daemon-kit.ts'
 import { ask, bash, OVERFLOW, refuse, say, stallAfter } from './wire-daemon-model.ts'
 import { isHistory, isTurn } from './wire-daemon-shapes.ts'
 
-let rig: Rig
-before(async () => {
-  rig = await Rig.start()
-})
-after(async () => {
-  await rig[Symbol.asyncDispose]()
-})
+const rig = await shared(Rig.start())
 
 const RATE_LIMIT = { message: 'Rate limit reached', type: 'requests', param: null, code: 'rate_limit_exceeded' }
 const BAD_KEY = {

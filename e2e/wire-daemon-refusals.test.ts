@@ -1,18 +1,13 @@
 /** Every refusal of the daemon's HTTP API, and what it says about itself. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
+import { shared } from './shared.ts'
 import { call } from './wire-daemon-client.ts'
 import { LIMIT, Rig } from './wire-daemon-kit.ts'
 import { say, stallAfter } from './wire-daemon-model.ts'
 import { isProblem, isTurn } from './wire-daemon-shapes.ts'
 
-let rig: Rig
-before(async () => {
-  rig = await Rig.start()
-})
-after(async () => {
-  await rig[Symbol.asyncDispose]()
-})
+const rig = await shared(Rig.start())
 
 describe('refusals', LIMIT, () => {
   test('without a token, or with a wrong one, everything is 401 and says nothing of what is there', async () => {

@@ -1,18 +1,13 @@
 /** Events over SSE and WebSocket: cursors, replay, resets, tokens, slow readers. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
+import { shared } from './shared.ts'
 import { type Event, present } from './wire-daemon-client.ts'
 import { eventually, LIMIT, Rig } from './wire-daemon-kit.ts'
 import { ask, bash, cutAfter, refuse, say, sayWhen, stallAfter } from './wire-daemon-model.ts'
 import { isFault, isHistory, isSession } from './wire-daemon-shapes.ts'
 
-let rig: Rig
-before(async () => {
-  rig = await Rig.start()
-})
-after(async () => {
-  await rig[Symbol.asyncDispose]()
-})
+const rig = await shared(Rig.start())
 
 const seqs = (events: readonly Event[]): number[] => events.map(({ seq }) => seq)
 const NO_SESSION = '01990000-0000-7000-8000-000000000000'

@@ -1,18 +1,13 @@
 /** The daemon's HTTP API by the contract alone: sessions, turns, events, keys and queue. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
+import { shared } from './shared.ts'
 import { present } from './wire-daemon-client.ts'
 import { assembled, eventually, LIMIT, Rig, sleeps } from './wire-daemon-kit.ts'
 import { ask, bash, say, sayWhen, stallAfter } from './wire-daemon-model.ts'
 import { isHistory, isProblem, isSession, isTurn } from './wire-daemon-shapes.ts'
 
-let rig: Rig
-before(async () => {
-  rig = await Rig.start()
-})
-after(async () => {
-  await rig[Symbol.asyncDispose]()
-})
+const rig = await shared(Rig.start())
 
 describe('sessions', LIMIT, () => {
   test('the listening line names the url, the pid, the runner and the token file', () => {

@@ -1,8 +1,9 @@
 /** The same answers in odd bytes: line ends, encodings, packets, connections, and answers that are not streamed. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
+import { shared } from './shared.ts'
 import { answer, assembledChat, choice, DONE, finish, role, text } from './wire-gateway-frames.ts'
 import { chatBody, Gateway, LIMIT, Reading, Rig } from './wire-gateway-kit.ts'
 import {
@@ -25,16 +26,10 @@ import {
   Upstream,
 } from './wire-gateway-upstream.ts'
 
-let rig: Rig, whole: Rig
-before(async () => {
-  ;[rig, whole] = await Promise.all([
-    Rig.start('--attempts-max', '3', '--liveness-ms', '2000'),
-    Rig.start('--hold', 'answer', '--attempts-max', '3'),
-  ])
-})
-after(async () => {
-  await Promise.all([rig, whole].map((one) => one[Symbol.asyncDispose]()))
-})
+const [rig, whole] = await Promise.all([
+  shared(Rig.start('--attempts-max', '3', '--liveness-ms', '2000')),
+  shared(Rig.start('--hold', 'answer', '--attempts-max', '3')),
+])
 
 const content = 'Zwölf Boxkämpfer — 拳击 🥊 end'
 const frames = answer('Zwölf Box', 'kämpfer — 拳击', ' 🥊 end').join('')

@@ -1,6 +1,7 @@
 /** Chat completions over breaks at every place: what the client is told, and that it is never wrong. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
+import { shared } from './shared.ts'
 import {
   answer,
   assembledChat,
@@ -19,17 +20,11 @@ import { LIMIT, type Reply, Rig } from './wire-gateway-kit.ts'
 import { both, bytes, cut, fin, half, type Play, reset, stall, status, stream } from './wire-gateway-upstream.ts'
 
 const flags = ['--attempts-max', '3', '--liveness-ms', '1000']
-let tools: Rig, whole: Rig, none: Rig
-before(async () => {
-  ;[tools, whole, none] = await Promise.all([
-    Rig.start(...flags),
-    Rig.start(...flags, '--hold', 'answer'),
-    Rig.start(...flags, '--hold', 'none'),
-  ])
-})
-after(async () => {
-  await Promise.all([tools, whole, none].map((rig) => rig[Symbol.asyncDispose]()))
-})
+const [tools, whole, none] = await Promise.all([
+  shared(Rig.start(...flags)),
+  shared(Rig.start(...flags, '--hold', 'answer')),
+  shared(Rig.start(...flags, '--hold', 'none')),
+])
 
 /** One clean answer: proven, ended, and nothing in it that tells of what broke. */
 function isClean(reply: Reply, content: string): void {

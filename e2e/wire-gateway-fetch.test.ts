@@ -1,8 +1,9 @@
 /** `resilientFetch` in place of `fetch`: whatever the platform's own takes and gives, and answers that survive. */
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { resilientFetch } from '@breakfall/model'
+import { shared } from './shared.ts'
 import { answer, assembledChat, choice, DONE, finish, framesIn, type Json, role, text } from './wire-gateway-frames.ts'
 import { LIMIT } from './wire-gateway-kit.ts'
 import {
@@ -19,13 +20,7 @@ import {
   Upstream,
 } from './wire-gateway-upstream.ts'
 
-let upstream: Upstream
-before(async () => {
-  upstream = await Upstream.start()
-})
-after(async () => {
-  await upstream[Symbol.asyncDispose]()
-})
+const upstream = await shared(Upstream.start())
 
 const user = [{ role: 'user' as const, content: 'go' }]
 const policy = { attemptsMax: 3, backoffMs: 1, livenessMs: 1_000 }

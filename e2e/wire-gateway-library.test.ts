@@ -1,7 +1,8 @@
 /** The model library as the contract has it: events that end exactly once, whatever goes in. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { streamAnswer } from '@breakfall/model'
+import { shared } from './shared.ts'
 import {
   answer,
   callMore,
@@ -18,13 +19,7 @@ import {
 import { LIMIT } from './wire-gateway-kit.ts'
 import { cut, half, type Play, reset, silence, stall, status, stream, Upstream } from './wire-gateway-upstream.ts'
 
-let upstream: Upstream
-before(async () => {
-  upstream = await Upstream.start()
-})
-after(async () => {
-  await upstream[Symbol.asyncDispose]()
-})
+const upstream = await shared(Upstream.start())
 
 const user = [{ role: 'user' as const, content: 'go' }]
 const policy = { attemptsMax: 3, backoffMs: 1, livenessMs: 1_000 }

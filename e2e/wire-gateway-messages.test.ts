@@ -1,6 +1,7 @@
 /** Anthropic messages over breaks: one message_start, whole blocks, that API's own error event. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
+import { shared } from './shared.ts'
 import {
   assembledMessage,
   blockDelta,
@@ -19,13 +20,7 @@ import { LIMIT, type Reply, Rig } from './wire-gateway-kit.ts'
 import { cut, fin, half, type Play, reset, stall, status, stream } from './wire-gateway-upstream.ts'
 
 const flags = ['--attempts-max', '3', '--liveness-ms', '1000']
-let tools: Rig, whole: Rig
-before(async () => {
-  ;[tools, whole] = await Promise.all([Rig.start(...flags), Rig.start(...flags, '--hold', 'answer')])
-})
-after(async () => {
-  await Promise.all([tools, whole].map((rig) => rig[Symbol.asyncDispose]()))
-})
+const [tools, whole] = await Promise.all([shared(Rig.start(...flags)), shared(Rig.start(...flags, '--hold', 'answer'))])
 
 const types = (reply: Reply): string[] => reply.frames.map(({ json }) => json?.type)
 

@@ -1,10 +1,11 @@
 /** Unchanged SDKs through the gateway, over an upstream that breaks where it hurts them most. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai'
 import OpenAI from 'openai'
+import { shared } from './shared.ts'
 import {
   answer,
   callMore,
@@ -33,15 +34,9 @@ const WHOLE = {
   choices: [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }],
 }
 
-let rig: Rig, openai: OpenAI, anthropic: Anthropic
-before(async () => {
-  rig = await Rig.start('--attempts-max', '4')
-  openai = new OpenAI({ baseURL: rig.gateway.url, apiKey: KEY })
-  anthropic = new Anthropic({ baseURL: rig.gateway.url.replace(/\/v1$/, ''), apiKey: KEY })
-})
-after(async () => {
-  await rig[Symbol.asyncDispose]()
-})
+const rig = await shared(Rig.start('--attempts-max', '4'))
+const openai = new OpenAI({ baseURL: rig.gateway.url, apiKey: KEY })
+const anthropic = new Anthropic({ baseURL: rig.gateway.url.replace(/\/v1$/, ''), apiKey: KEY })
 
 const call = [callStart(0, 'c1', 'add'), callMore(0, '{"a":1,'), callMore(0, '"b":2}')]
 const user = [{ role: 'user' as const, content: 'go' }]

@@ -1,6 +1,7 @@
 /** What only time shows: the head after 15 s, pings, the end of a gateway with streams in flight. All at once, so it costs 15 s in all. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
+import { shared } from './shared.ts'
 import {
   answer,
   assembledChat,
@@ -16,16 +17,10 @@ import {
 import { chatBody, LIMIT, read, Reading, Rig } from './wire-gateway-kit.ts'
 import { both, bytes, chunks, type Play, reset, silence, status, stream, streamHead } from './wire-gateway-upstream.ts'
 
-let rig: Rig, whole: Rig
-before(async () => {
-  ;[rig, whole] = await Promise.all([
-    Rig.start('--attempts-max', '2'),
-    Rig.start('--attempts-max', '2', '--hold', 'answer'),
-  ])
-})
-after(async () => {
-  await Promise.all([rig, whole].map((one) => one[Symbol.asyncDispose]()))
-})
+const [rig, whole] = await Promise.all([
+  shared(Rig.start('--attempts-max', '2')),
+  shared(Rig.start('--attempts-max', '2', '--hold', 'answer')),
+])
 
 /** Waits for the head of the answer without any content, then goes on. */
 function slowly(...plays: readonly Play[]): { play: Play; go: () => void } {

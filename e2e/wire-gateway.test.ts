@@ -2,18 +2,13 @@
 import assert from 'node:assert/strict'
 import { createServer } from 'node:net'
 import { once } from 'node:events'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
+import { shared } from './shared.ts'
 import { answer, assembledChat, text } from './wire-gateway-frames.ts'
 import { chatBody, Gateway, KEY, LIMIT, Rig } from './wire-gateway-kit.ts'
 import { both, bytes, chunks, cut, fin, reset, silence, status, stream, streamHead } from './wire-gateway-upstream.ts'
 
-let rig: Rig
-before(async () => {
-  rig = await Rig.start('--attempts-max', '3')
-})
-after(async () => {
-  await rig[Symbol.asyncDispose]()
-})
+const rig = await shared(Rig.start('--attempts-max', '3'))
 
 describe('the listening line', LIMIT, () => {
   test('says where, with /v1, on loopback', () => {

@@ -1,0 +1,8 @@
+/** What all tests of a file share. It is there before the first of them and gone after the last. */
+import { after } from 'node:test'
+
+export async function shared<T extends AsyncDisposable>(starting: Promise<T>): Promise<T> {
+  const thing = await starting
+  after(() => thing[Symbol.asyncDispose]())
+  return thing
+}
