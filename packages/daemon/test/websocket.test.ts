@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { type IncomingHttpHeaders, request } from 'node:http'
 import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
 import { WebSocket } from 'ws'
@@ -105,3 +106,55 @@ test('without the token, under a foreign name or on another path there is no soc
   assert.equal(await refused([], { headers: { ...good, host: 'evil.example' } }), 403)
   assert.equal(await refused([], { headers: good }, '/v1/other'), 404)
 })
+
+test('every answer to a handshake has a request id, a refusal is a problem document, and another protocol is ignored', async (t) => {
+  const { daemon } = await rig(t, () => ({}))
+  const handshake = (path: string, changed: Record<string, string | null> = {}) => {
+    const headers = {
+      authorization: `Bearer ${daemon.token}`,
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+    }
+    const sent = Object.entries({ ...headers, ...changed }).filter((entry) => entry[1] !== null) as [string, string][]
+    return answerTo(t, daemon.url + path, Object.fromEntries(sent))
+  }
+  const good = await handshake('/v1/ws')
+  assert.deepEqual([good.status, typeof good.headers['x-request-id']], [101, 'string'])
+  for (const [changed, status, category] of [
+    [{ authorization: null }, 401, 'unauthorized'],
+    [{ origin: 'https://evil.example' }, 403, 'forbidden'],
+    [{ 'sec-websocket-key': 'short' }, 400, 'invalid_request'],
+    [{ 'sec-websocket-version': '7' }, 400, 'invalid_request'],
+  ] as const) {
+    const { status: got, headers, body } = await handshake('/v1/ws', changed)
+    const problem = JSON.parse(body) as Record<string, unknown>
+    assert.deepEqual(
+      [got, problem['category'], headers['content-type']],
+      [status, category, 'application/problem+json'],
+    )
+    assert.equal(headers['x-request-id'], problem['requestId'])
+  }
+  const plain = await handshake('/v1/sessions', { upgrade: 'h2c', connection: 'Upgrade, HTTP2-Settings' })
+  assert.deepEqual([plain.status, plain.body], [200, '{"sessions":[]}'])
+})
+
+type RawAnswer = { readonly status: number; readonly headers: IncomingHttpHeaders; readonly body: string }
+
+function answerTo(t: TestContext, url: string, headers: Record<string, string>): Promise<RawAnswer> {
+  return new Promise((resolve, reject) => {
+    const asking = request(url, { headers, agent: false })
+    asking.on('upgrade', (res, socket) => {
+      afterwards(t, () => socket.destroy())
+      resolve({ status: res.statusCode ?? 0, headers: res.headers, body: '' })
+    })
+    asking.on('response', (res) => {
+      let body = ''
+      res.on('data', (chunk) => (body += String(chunk)))
+      res.on('end', () => resolve({ status: res.statusCode ?? 0, headers: res.headers, body }))
+    })
+    asking.on('error', reject)
+    asking.end()
+  })
+}

@@ -2,11 +2,13 @@
  * The same commands and the same events over a WebSocket. Requests are answered as they are done, not in a row: a slow one
  * does not hold up a cancel.
  */
+import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { classify, Fault, isFault, toProblem } from '@breakfall/faults'
 import {
   parseRequest,
+  REQUEST_ID_HEADER,
   WS_PROTOCOL,
   WS_TOKEN_PREFIX,
   type WsMethod,
@@ -40,6 +42,10 @@ export class WebSocketApi {
 
   constructor(options: WebSocketOptions) {
     this.#options = options
+    this.#server.on('headers', (headers) => headers.push(`${REQUEST_ID_HEADER}: ${randomUUIDv7()}`))
+    this.#server.on('wsClientError', (cause, socket) =>
+      refuse(socket, new Fault('invalid_request', { facts: { name: cause.message }, cause })),
+    )
   }
 
   get connections(): number {
@@ -88,10 +94,11 @@ function tokenOf(req: IncomingMessage): string | undefined {
 }
 
 function refuse(socket: Duplex, fault: Fault): void {
-  const problem = toProblem(fault)
+  const requestId = randomUUIDv7()
+  const problem = toProblem(fault.with({ requestId }))
   const json = JSON.stringify(problem)
   const length = Buffer.byteLength(json)
-  const head = `HTTP/1.1 ${problem.status} ${problem.title}\r\nContent-Type: application/problem+json\r\nContent-Length: ${length}`
+  const head = `HTTP/1.1 ${problem.status} ${problem.title}\r\nContent-Type: application/problem+json\r\nContent-Length: ${length}\r\n${REQUEST_ID_HEADER}: ${requestId}`
   socket.end(`${head}\r\nConnection: close\r\n\r\n${json}`)
 }
 

@@ -66,7 +66,7 @@ export type Service = {
 export function createService<P>(options: ServiceOptions<P>): Service {
   const limits = { ...SERVICE_LIMITS, ...options.limits }
   const sockets = new Set<Socket>()
-  const server = createServer(
+  const server: Server = createServer(
     {
       maxHeaderSize: limits.headerBytesMax,
       requestTimeout: 0,
@@ -74,6 +74,8 @@ export function createService<P>(options: ServiceOptions<P>): Service {
       connectionsCheckingInterval: limits.headersMs / 2, // Node looks only every 30 s
       keepAliveTimeout: limits.idleMs,
       requireHostHeader: false, // Node would answer by itself, without an id and a problem document
+      // Whoever offers another protocol (`curl --http2`) is served as if it had not.
+      shouldUpgradeCallback: (req) => server.listenerCount('upgrade') > 0 && isWebSocket(req),
     },
     (req, res) => {
       void answer(req, res, options)
@@ -94,6 +96,8 @@ export function createService<P>(options: ServiceOptions<P>): Service {
 }
 
 // ---- details, in the order they are used above ----
+
+const isWebSocket = (req: IncomingMessage): boolean => req.headers.upgrade?.toLowerCase() === 'websocket'
 
 async function answer<P>(req: IncomingMessage, res: ServerResponse, options: ServiceOptions<P>): Promise<void> {
   const requestId = randomUUIDv7()
