@@ -1,8 +1,10 @@
 /** The client of a runner: what it refuses by itself, and how it goes on where connections do not. */
 import assert from 'node:assert/strict'
 import { request } from 'node:http'
-import { describe, test } from 'node:test'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { describe, test, type TestContext } from 'node:test'
 import { isFault } from '@breakfall/faults'
+import type { ExecEvent } from '@breakfall/wire'
 import { createRunnerClient, type RunnerClient } from '../../src/client/index.ts'
 import { inProcess, type TestRunner, withoutBwrap } from '../kit.ts'
 
@@ -32,6 +34,35 @@ describe('the client', { skip: withoutBwrap }, async () => {
     assert.equal((await client.readFile('other', 'secret')).bytes.toString(), 'not yours')
   })
 
+  test('behind a line that is cut at random bytes, events are whole and in order, the wait ends, and nothing but Faults is thrown', async (t) => {
+    const runner = await inProcess(t)
+    const seed = 20_261_116
+    t.diagnostic(`seed ${seed}`)
+    const line = await cutLine(t, runner.url, seed)
+    const client = createRunnerClient({ url: line.url, token: runner.token, dice: () => 0 })
+    t.after(() => client.close())
+    await runner.box({ id: 'b1' })
+    const shell =
+      'for i in $(seq 1000); do echo "line $i"; printf "\\377\\376$i" >&2; [ $((i % 5)) = 0 ] && sleep 0.001; done; exit 7'
+    await runner.client.startExec('b1', { execId: 'e1', shell })
+    const events: ExecEvent[] = []
+    let last = ''
+    for await (const event of client.execEvents('b1', 'e1')) {
+      last = event.type === 'fault' ? `fault ${event.fault.category}` : event.type
+      if (event.type !== 'fault') events.push(event)
+    }
+    assert.equal(last, 'exit')
+    assert.ok(line.cuts() > 20, `${line.cuts()} cuts`)
+    const whole = await runner.events('b1', 'e1')
+    assert.deepEqual(events, JSON.parse(JSON.stringify(whole)), 'what came over the line is what the runner has')
+    assert.equal((await client.waitExec('b1', 'e1')).exit?.code, 7)
+    for (let tries = 0; tries < 40; tries += 1)
+      await client.readFile('b1', 'none').then(
+        () => assert.fail('there is no such file'),
+        (error: unknown) => assert.ok(isFault(error), String(error)),
+      )
+  })
+
   test('whatever goes wrong is a Fault', async (t) => {
     const runner = await inProcess(t)
     const clients = ['http://127.0.0.1:9', 'not a url', 'ftp://127.0.0.1', `${runner.url}/no/such/base`].map((url) =>
@@ -50,6 +81,36 @@ describe('the client', { skip: withoutBwrap }, async () => {
     await Promise.all([...clients, odd].map((client) => client.close()))
   })
 })
+
+/** A line to `url` on which each connection ends after some bytes of the answer, some hundred, and a thousand more at most. */
+async function cutLine(t: TestContext, url: string, seed: number): Promise<{ url: string; cuts: () => number }> {
+  const { hostname, port } = new URL(url)
+  let state = seed
+  let cuts = 0
+  const next = (): number => (state = (state * 48_271) % 2_147_483_647)
+  const server = createServer((near) => {
+    const far = connect(Number(port), hostname)
+    let left = 300 + (next() % 1_200)
+    for (const socket of [near, far]) {
+      socket.on('error', () => {}) // cut by us or by the other side: that is what this line is for
+      socket.on('close', () => [near, far].forEach((each) => each.destroy()))
+    }
+    near.pipe(far)
+    far.on('data', (chunk: Buffer) => {
+      if (chunk.length < left) {
+        left -= chunk.length
+        near.write(chunk)
+        return
+      }
+      cuts += 1
+      near.write(chunk.subarray(0, left), () => (next() % 2 === 0 ? near.resetAndDestroy() : near.destroy()))
+      far.destroy()
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, cuts: () => cuts }
+}
 
 const CALLS: Readonly<Record<string, (client: RunnerClient) => Promise<unknown>>> = {
   'no such box': (client) => client.getBox('none'),
