@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type IncomingHttpHeaders, request } from 'node:http'
+import { connect } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
 import { WebSocket } from 'ws'
@@ -138,6 +139,22 @@ test('every answer to a handshake has a request id, a refusal is a problem docum
   }
   const plain = await handshake('/v1/sessions', { upgrade: 'h2c', connection: 'Upgrade, HTTP2-Settings' })
   assert.deepEqual([plain.status, plain.body], [200, '{"sessions":[]}'])
+})
+
+test('who hangs up in the middle of a handshake ends nothing but its own connection', async (t) => {
+  const { api, daemon } = await rig(t, () => ({}))
+  const { port, host } = new URL(daemon.url)
+  for (let n = 0; n < 100; n += 1) {
+    const socket = connect(Number(port), '127.0.0.1')
+    await once(socket, 'connect')
+    socket.on('error', () => undefined) // it is we who reset it
+    socket.write(
+      `GET /v1/ws HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`,
+    )
+    await new Promise(setImmediate)
+    socket.resetAndDestroy()
+  }
+  assert.equal((await api.call('GET', '/v1/health')).status, 200)
 })
 
 type RawAnswer = { readonly status: number; readonly headers: IncomingHttpHeaders; readonly body: string }

@@ -23,6 +23,7 @@ import type { DaemonLimits } from '../options.ts'
 import { isTaken, startOf } from './events.ts'
 
 const FRAME_BYTES_MAX = 1024 * 1024
+const REQUESTS_MAX = 64 // of one connection at a time, until their answers are taken: who asks and never reads waits
 const CLOSE = { slow: 4008, goingAway: 1001 } as const
 
 export type WebSocketOptions = {
@@ -54,6 +55,7 @@ export class WebSocketApi {
 
   /** For the HTTP server's `upgrade`. Who is not let in gets a plain HTTP answer. */
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
+    socket.on('error', () => socket.destroy()) // who hangs up at this moment is nobody's failure; unheard, it would end us
     try {
       checkHost(req, [])
       checkOrigin(req, [])
@@ -76,7 +78,7 @@ export class WebSocketApi {
     const connection = new Connection(ws, this.#options)
     const heartbeat = setInterval(() => ws.ping(), this.#options.limits.heartbeatMs)
     heartbeat.unref()
-    ws.on('message', (data) => void connection.take((data as Buffer).toString('utf8')))
+    ws.on('message', (data) => connection.take((data as Buffer).toString('utf8')))
     ws.on('error', () => ws.terminate()) // a frame too large or not UTF-8; the close below says the rest
     ws.on('close', () => {
       clearInterval(heartbeat)
@@ -99,7 +101,7 @@ function refuse(socket: Duplex, fault: Fault): void {
   const json = JSON.stringify(problem)
   const length = Buffer.byteLength(json)
   const head = `HTTP/1.1 ${problem.status} ${problem.title}\r\nContent-Type: application/problem+json\r\nContent-Length: ${length}\r\n${REQUEST_ID_HEADER}: ${requestId}`
-  socket.end(`${head}\r\nConnection: close\r\n\r\n${json}`)
+  socket.end(`${head}\r\nConnection: close\r\n\r\n${json}`, () => socket.destroy()) // no time limit holds for it any more
 }
 
 type Params = { [M in WsMethod]: ReturnType<(typeof wsParamsSchemas)[M]['parse']> }
@@ -108,13 +110,35 @@ class Connection {
   readonly #ws: WebSocket
   readonly #options: WebSocketOptions
   readonly #subscriptions = new Map<string, AbortController>()
+  readonly #waiting: string[] = []
+  #open = 0
 
   constructor(ws: WebSocket, options: WebSocketOptions) {
     this.#ws = ws
     this.#options = options
   }
 
-  async take(text: string): Promise<void> {
+  take(text: string): void {
+    if (this.#open < REQUESTS_MAX) return void this.#serve(text)
+    this.#waiting.push(text) // frames of a piece that was read already; more are not read
+    this.#ws.pause()
+  }
+
+  end(): void {
+    for (const subscription of this.#subscriptions.values()) subscription.abort()
+    this.#subscriptions.clear()
+  }
+
+  async #serve(first: string): Promise<void> {
+    this.#open += 1
+    for (let text: string | undefined = first; text !== undefined; text = this.#waiting.shift()) {
+      await this.#respond(text)
+    }
+    this.#open -= 1
+    if (this.#ws.isPaused) this.#ws.resume()
+  }
+
+  async #respond(text: string): Promise<void> {
     let id: unknown = null
     try {
       const frame = parsed(text)
@@ -125,51 +149,46 @@ class Connection {
     } catch (thrown) {
       const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'daemon' })
       if (fault.class === 'internal') this.#options.onFault(fault)
-      this.#send({ id, error: fault.report })
+      await this.#send({ id, error: fault.report })
     }
-  }
-
-  end(): void {
-    for (const subscription of this.#subscriptions.values()) subscription.abort()
-    this.#subscriptions.clear()
   }
 
   /** Sends the result; what comes back, if anything, is to be done after it. */
   async #answer<M extends WsMethod>(method: M, given: Params[M], id: unknown): Promise<(() => void) | undefined> {
     const { sessions } = this.#options
-    const result = (value: unknown): void => this.#send({ id, result: value })
+    const result = (value: unknown): Promise<void> => this.#send({ id, result: value })
     switch (method) {
       case 'prompt': {
         const { sessionId, idempotencyKey, ...request } = given as Params['prompt']
-        result(await sessions.prompt(sessionId, request, idempotencyKey))
+        await result(await sessions.prompt(sessionId, request, idempotencyKey))
         return undefined
       }
       case 'cancel': {
         const { turnId, reason } = given as Params['cancel']
-        result((await sessions.cancel(turnId, { actor: 'user', reason: reason ?? null })).turn)
+        await result((await sessions.cancel(turnId, { actor: 'user', reason: reason ?? null })).turn)
         return undefined
       }
       case 'resume':
-        result(await sessions.resume((given as Params['resume']).turnId))
+        await result(await sessions.resume((given as Params['resume']).turnId))
         return undefined
       case 'sessions':
-        result(await sessions.list((given as Params['sessions']).cursor))
+        await result(await sessions.list((given as Params['sessions']).cursor))
         return undefined
       case 'session':
-        result(await sessions.get((given as Params['session']).sessionId))
+        await result(await sessions.get((given as Params['session']).sessionId))
         return undefined
       case 'unsubscribe': {
         const { sessionId } = given as Params['unsubscribe']
         this.#subscriptions.get(sessionId)?.abort()
         this.#subscriptions.delete(sessionId)
-        result({ sessionId })
+        await result({ sessionId })
         return undefined
       }
       case 'subscribe': {
         const { sessionId, after } = given as Params['subscribe']
         const session = await sessions.open(sessionId)
         const start = startOf(session, after)
-        result({ sessionId, journal: session.row.journal, lastSeq: session.feed.head, reset: start.reset })
+        await result({ sessionId, journal: session.row.journal, lastSeq: session.feed.head, reset: start.reset })
         return () => this.#subscribe(session, start.after, start.reset)
       }
       default:
@@ -179,10 +198,11 @@ class Connection {
 
   /** A second subscription to the same session takes the place of the first. */
   #subscribe(session: LiveSession, after: number, reset: string | null): void {
+    if (this.#ws.readyState !== this.#ws.OPEN) return // gone meanwhile: nobody would ever end it
     this.#subscriptions.get(session.id)?.abort()
     const over = new AbortController()
     this.#subscriptions.set(session.id, over)
-    if (reset !== null) this.#send({ reset: { sessionId: session.id, reason: reset } })
+    if (reset !== null) void this.#send({ reset: { sessionId: session.id, reason: reset } })
     this.#follow(session, after, over.signal).catch((thrown: unknown) => {
       const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'daemon' })
       this.#options.onFault(fault)
@@ -204,12 +224,12 @@ class Connection {
       }
     }
     if (session.feed.ended !== undefined && !signal.aborted) {
-      this.#send({ closed: { sessionId: session.id, reason: session.feed.ended } })
+      void this.#send({ closed: { sessionId: session.id, reason: session.feed.ended } })
     }
   }
 
-  #send(frame: unknown): void {
-    void this.#sendRaw(JSON.stringify(frame))
+  #send(frame: unknown): Promise<void> {
+    return this.#sendRaw(JSON.stringify(frame))
   }
 
   /** When the bytes have been taken by the system, or the socket is gone. */

@@ -76,3 +76,32 @@ test('a thousand subscribers all see the whole turn, in order', { timeout: 30_00
   const whole = JSON.stringify(await api.ended(id, turnId))
   assert.ok(seen.every((events) => JSON.stringify(events) === whole))
 })
+
+test(
+  'who asks and never reads is not listened to for ever: what it is owed is bounded',
+  { timeout: 30_000 },
+  async (t) => {
+    const ASKED = 1_200
+    const { api, daemon } = await rig(t, () => ({}))
+    for (let n = 0; n < 40; n += 1) await api.session({ title: 'x'.repeat(500), model: 'y'.repeat(200) })
+    const list = t.mock.method(daemon.sessions, 'list')
+    const headers = { authorization: `Bearer ${daemon.token}` }
+    const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/ws`, { headers })
+    afterwards(t, () => socket.terminate())
+    await once(socket, 'open')
+    const answered = new Set<unknown>()
+    const all = new Promise<void>((resolve) => {
+      socket.on('message', (data) => {
+        answered.add((JSON.parse((data as Buffer).toString()) as { id: unknown }).id)
+        if (answered.size === ASKED) resolve()
+      })
+    })
+    socket.pause()
+    for (let id = 0; id < ASKED; id += 1) socket.send(JSON.stringify({ id, method: 'sessions' }))
+    // The kernel takes some megabytes on its behalf. All of its questions would have been answered before these.
+    for (let n = 0; n < 100; n += 1) await api.call('GET', '/v1/sessions')
+    assert.ok(list.mock.callCount() < ASKED / 2, `${list.mock.callCount()} were answered`)
+    socket.resume()
+    await all // each of them, once it reads
+  },
+)
