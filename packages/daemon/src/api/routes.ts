@@ -194,6 +194,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
 // ---- details ----
 
 function openApi(routes: readonly Route[], version: string): Route {
+  let document: object | undefined // made once, when first asked for: it takes milliseconds, and anybody may ask
   return {
     method: 'get',
     path: '/v1/openapi.json',
@@ -201,7 +202,10 @@ function openApi(routes: readonly Route[], version: string): Route {
     summary: 'This API as an OpenAPI document',
     open: true,
     answers: { 200: 'application/json' },
-    handle: () => ({ status: 200, json: openApiDocument({ title: 'Breakfall daemon', version }, routes) }),
+    handle: () => ({
+      status: 200,
+      json: (document ??= openApiDocument({ title: 'Breakfall daemon', version }, routes)),
+    }),
   }
 }
 
