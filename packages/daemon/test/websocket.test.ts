@@ -175,3 +175,17 @@ function answerTo(t: TestContext, url: string, headers: Record<string, string>):
     asking.end()
   })
 }
+
+test('a silent session is kept alive: comments for event streams, pings for sockets', async (t) => {
+  const { api, daemon } = await rig(t, () => ({}), { limits: { heartbeatMs: 20 } })
+  const { id } = await api.session()
+  const headers = { authorization: `Bearer ${daemon.token}` }
+  const client = new Client(t, daemon.url, [], { headers })
+  await once(client.socket, 'ping')
+  const over = new AbortController()
+  const stream = await fetch(`${daemon.url}/v1/sessions/${id}/events`, { headers, signal: over.signal })
+  const reader = (stream.body as ReadableStream<Uint8Array>).getReader()
+  const said = Buffer.from((await reader.read()).value ?? []).toString()
+  over.abort()
+  assert.match(said, /^: .*\n\n/, 'a comment, which no client takes for an event')
+})

@@ -114,8 +114,13 @@ async function lookFor(ports: Ports, session: LiveSession, kind: WakeKind, befor
 }
 
 async function hasRoom(folder: string): Promise<boolean> {
-  const { bavail, bsize } = await statfs(folder)
-  return bavail * bsize >= ROOM_BYTES_MIN
+  try {
+    const { bavail, bsize } = await statfs(folder)
+    return bavail * bsize >= ROOM_BYTES_MIN
+  } catch {
+    // A disk that cannot even be asked is not ready; the parked turn already says why it waits.
+    return false
+  }
 }
 
 async function goOn(ports: Ports, session: LiveSession, because: Because): Promise<void> {
