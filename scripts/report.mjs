@@ -1,10 +1,11 @@
-/** Test reporter: failures in full, one line per slow file, and the closing counts. Thousands of passing lines help nobody. */
+/** Test reporter: failures in full, the slowest files, and the closing counts. Thousands of passing lines help nobody. */
 import { writeFileSync } from 'node:fs'
 import { relative } from 'node:path'
 
 export default async function* report(source) {
   const skipped = []
   const failedFiles = new Set()
+  const files = []
   const counts = { passed: 0, failed: 0, skipped: 0 }
   for await (const { type, data } of source) {
     if (type === 'test:pass' && data.details?.type !== 'suite') {
@@ -20,6 +21,7 @@ export default async function* report(source) {
       const where = data.file ? `${relative(process.cwd(), data.file)}${data.line ? `:${data.line}` : ''}` : ''
       yield `\n✗ ${data.name}  ${where}\n${indent(data.details?.error)}\n`
     }
+    if (type === 'test:summary' && data.file) files.push({ file: data.file, ms: data.duration_ms })
     if (type === 'test:stderr' || type === 'test:stdout') {
       if (process.env['BREAKFALL_TEST_OUTPUT']) yield data.message
     }
@@ -27,8 +29,13 @@ export default async function* report(source) {
   const list = process.env['BREAKFALL_FAILED_FILES']
   if (list) writeFileSync(list, [...failedFiles].join('\n'))
   for (const name of skipped) yield `skipped: ${name}\n`
+  const slowest = files.sort((a, b) => b.ms - a.ms).slice(0, SLOWEST)
+  if (files.length > SLOWEST)
+    yield `slowest: ${slowest.map(({ file, ms }) => `${relative(process.cwd(), file)} ${(ms / 1000).toFixed(1)} s`).join(', ')}\n`
   yield `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`
 }
+
+const SLOWEST = 4 // where to look first when a suite has become slow
 
 function indent(error) {
   const cause = error?.cause ?? error

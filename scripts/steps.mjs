@@ -1,6 +1,6 @@
 /** The steps behind `npm run check` and `npm test`: what each runs, in which order, and one line about each at the end. */
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { environment, root, step } from './setup.mjs'
 
@@ -36,8 +36,8 @@ export function runSteps(steps, notes = []) {
 // ---- details ----
 
 /**
- * Whole systems, two at a time. A file that fails is run once more, alone, and that is said: with two of them on two busy cores a
- * bound can be missed that holds for each by itself. What fails twice has failed.
+ * Whole systems, some at a time. A file that fails is run once more, alone, and that is said: with all cores busy a bound can
+ * be missed that holds for each by itself. What fails twice has failed.
  */
 function systemTest(node) {
   const folder = mkdtempSync(join(tmpdir(), 'breakfall-test-'))
@@ -61,6 +61,9 @@ function systemTest(node) {
 
 const AGAIN_MAX = 4 // more than that is no bad luck
 
+// One file more at a time than there are cores: most of them wait for processes of their own now and then.
+const LANES = availableParallelism() + 1
+
 const TEST_FLAGS = [
   '--test',
   '--test-timeout=240000', // of a file too: one that does not end is a failure, not a wait without an end
@@ -74,5 +77,5 @@ function nodeTest(node, patterns, options = {}) {
   const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: root })).sort()
   const wanted = only.length === 0 ? files : files.filter((file) => only.some((part) => file.includes(part)))
   if (wanted.length === 0) return 0
-  return step(node, [...TEST_FLAGS, '--test-concurrency=2', ...wanted], options)
+  return step(node, [...TEST_FLAGS, `--test-concurrency=${LANES}`, ...wanted], options)
 }

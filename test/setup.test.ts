@@ -142,6 +142,15 @@ test('a half-written stamp counts as none', () => {
   assert.equal(calls().length, 2)
 })
 
+test('a step keeps what it compiles in the checkout, unless the caller keeps it elsewhere', () => {
+  const script = `const { environment } = await import(${JSON.stringify(join(checkout, 'scripts/setup.mjs'))})
+    process.stdout.write(environment().NODE_COMPILE_CACHE)`
+  const cache = (env: Record<string, string>): string =>
+    spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8', env }).stdout
+  assert.equal(cache({}), join(checkout, 'node_modules/.cache/compile'))
+  assert.equal(cache({ NODE_COMPILE_CACHE: join(checkout, 'own') }), join(checkout, 'own'))
+})
+
 test('what apt could not install is named with what to do', () => {
   const bin = join(checkout, 'bin')
   mkdirSync(bin)

@@ -3,23 +3,34 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { describe, it } from 'node:test'
+import { describe, it, type TestContext } from 'node:test'
 import { sweepOrphans } from '../../src/index.ts'
 import { livingProcesses, type ProcessEntry, readProcess, SUPERVISOR_MARK } from '../../src/process-table.ts'
 import { eventually, isAlive, program } from '../child-fixture.ts'
 
 const LINUX = { skip: process.platform === 'linux' ? false : 'needs /proc' }
 
+type Supervising = {
+  readonly main: ChildProcess
+  readonly over: Promise<unknown>
+  readonly pids: readonly number[]
+  /** All of them at one moment, the short-lived ones too. */
+  readonly family: readonly ProcessEntry[]
+  readonly reaper: ProcessEntry
+}
+
 /** A supervisor in a process of its own, its three children, their grandchildren and its reaper. */
 async function supervisor(
+  t: TestContext,
   how: string,
   extra: readonly string[] = [],
   options: { uid?: number } = {},
-): Promise<{ main: ChildProcess; over: Promise<unknown>; family: readonly ProcessEntry[]; reaper: ProcessEntry }> {
+): Promise<Supervising> {
   const main = spawn(process.execPath, [program('supervises-and-is-killed.ts'), how, ...extra], {
     stdio: ['pipe', 'pipe', 'ignore'],
     ...options,
   })
+  t.after(() => main.kill('SIGKILL'))
   const over = new Promise((resolve) => main.once('exit', resolve))
   const said = await new Promise<string>((resolve) => main.stdout?.once('data', (chunk) => resolve(String(chunk))))
   const { pids } = JSON.parse(said) as { pids: number[] }
@@ -30,7 +41,7 @@ async function supervisor(
   )
   assert.ok(family.length >= 5, `three children and two grandchildren at least, not ${family.length}`)
   assert.ok(reaper !== undefined)
-  return { main, over, family, reaper }
+  return { main, over, pids, family, reaper }
 }
 
 function markOf(pid: number): string | undefined {
@@ -52,10 +63,11 @@ function commandOf(pid: number): string {
 const gone = (family: readonly ProcessEntry[]): boolean =>
   family.every((entry) => readProcess(entry.pid)?.startTime !== entry.startTime || !isAlive(entry.pid))
 
-describe('when the supervisor itself ends', LINUX, () => {
+// Each of them waits for its own family; the waits are what takes time.
+describe('when the supervisor itself ends', { ...LINUX, concurrency: 3 }, () => {
   for (const signal of ['SIGKILL', 'SIGTERM', 'SIGINT'] as const) {
-    it(`by ${signal}, nothing that it started is alive five seconds later`, async () => {
-      const { main, over, family, reaper } = await supervisor('wait')
+    it(`by ${signal}, nothing that it started is alive five seconds later`, async (t) => {
+      const { main, over, family, reaper } = await supervisor(t, 'wait')
       main.kill(signal)
       await over
       await eventually(() => gone(family), 'the end of the family', 5_000)
@@ -66,16 +78,16 @@ describe('when the supervisor itself ends', LINUX, () => {
   it(
     'as an unprivileged user, the same',
     { skip: process.getuid?.() === 0 ? false : 'is run as root only' },
-    async () => {
-      const { main, over, family } = await supervisor('wait', [], { uid: 65_534 })
+    async (t) => {
+      const { main, over, family } = await supervisor(t, 'wait', [], { uid: 65_534 })
       main.kill('SIGKILL')
       await over
       await eventually(() => gone(family), 'the end of the family', 5_000)
     },
   )
 
-  it('after somebody has killed its reaper again and again, the same: there is a new one each time', async () => {
-    const { main, over, family, reaper } = await supervisor('wait')
+  it('after somebody has killed its reaper again and again, the same: there is a new one each time', async (t) => {
+    const { main, over, family, reaper } = await supervisor(t, 'wait')
     let last: ProcessEntry = reaper
     for (let kills = 0; kills < 7; kills += 1) {
       process.kill(last.pid, 'SIGKILL')
@@ -92,19 +104,19 @@ describe('when the supervisor itself ends', LINUX, () => {
   })
 
   for (const how of ['throw', 'exit']) {
-    it(`by ${how === 'throw' ? 'an uncaught exception' : 'a plain exit'}, the same`, async () => {
-      const { main, over, family } = await supervisor(how)
+    it(`by ${how === 'throw' ? 'an uncaught exception' : 'a plain exit'}, the same`, async (t) => {
+      const { main, over, family } = await supervisor(t, how)
       main.stdin?.write('\n')
       await over
       await eventually(() => gone(family), 'the end of the family', 5_000)
     })
   }
 
-  it('together with its reaper, the next start ends what is left, and nobody else', async () => {
+  it('together with its reaper, the next start ends what is left, and nobody else', async (t) => {
     const stateDir = mkdtempSync(path.join(tmpdir(), 'breakfall-orphans-'))
     const bystander = spawn('sleep', ['60'], { stdio: 'ignore' })
     try {
-      const { main, over, family, reaper } = await supervisor('wait', [stateDir])
+      const { main, over, family, reaper } = await supervisor(t, 'wait', [stateDir])
       process.kill(reaper.pid, 'SIGSTOP') // it cannot act, and is not restarted either
       main.kill('SIGKILL')
       await over
@@ -123,13 +135,13 @@ describe('when the supervisor itself ends', LINUX, () => {
     }
   })
 
-  it('notes of a supervisor that lives are left alone, and damaged ones are removed', async () => {
+  it('notes of a supervisor that lives are left alone, and damaged ones are removed', async (t) => {
     const stateDir = mkdtempSync(path.join(tmpdir(), 'breakfall-orphans-'))
-    const { main, over, family } = await supervisor('wait', [stateDir])
+    const { main, over, pids, family } = await supervisor(t, 'wait', [stateDir])
     writeFileSync(path.join(stateDir, 'supervised-damaged.json'), '{"supervisorId":"')
     assert.deepEqual(sweepOrphans(stateDir), [])
     assert.equal(readdirSync(stateDir).length, 1)
-    assert.ok(family.every((entry) => isAlive(entry.pid)))
+    assert.ok(pids.every(isAlive))
     main.kill('SIGKILL')
     await over
     await eventually(() => gone(family), 'the end of the family', 5_000)
