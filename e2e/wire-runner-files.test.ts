@@ -123,17 +123,23 @@ test('a put is whole or not there: no reader sees half of one', LIMIT, async () 
 test('a put that is cut off changes nothing', LIMIT, async () => {
   await runner.put(`${files}/cut`, 'before')
   const { host } = new URL(runner.url)
+  const before = (await runner.get(`${files}?glob=*`)).text
   const head = `PUT ${files}/cut HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${runner.token}\r\n`
   const socket = connect(Number(new URL(runner.url).port), '127.0.0.1')
   await new Promise<void>((resolve) => {
     socket.write(`${head}Content-Length: 1000\r\n\r\nhalf of it`, () => resolve())
   })
   socket.destroy()
+  const deep = connect(Number(new URL(runner.url).port), '127.0.0.1')
+  deep.write(`${head.replace('/cut ', '/not/there/yet ')}Content-Length: 1000\r\n\r\nhalf of it`)
+  for (let left = 0; left === 0;) left = (await runner.get(`${files}?glob=.breakfall-*`)).json.files.length // it has begun
+  deep.destroy()
   assert.equal((await runner.get(`${files}/cut`)).text, 'before')
   assert.equal((await runner.get(`${files}?glob=cut*`)).json.files.length, 1)
   let left: string[]
   do left = (await runner.get(`${files}?glob=.*`)).json.files.map(({ path }: { path: string }) => path)
   while (left.length > 0) // what was being written goes, too
+  assert.equal((await runner.get(`${files}?glob=*`)).text, before, 'no folder was made for it either')
 })
 
 test('a put that is only a part, or in another encoding, is refused and changes nothing', LIMIT, async () => {

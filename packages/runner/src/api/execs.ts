@@ -33,7 +33,10 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
       boxToChange(context, call)
       const request = await readJson(call.req, execRequestSchema)
       const box = boxToChange(context, call) // the body took its time: the box may be gone by now
-      const { exec, isNew } = await box.startExec(request)
+      const { exec, isNew } = await box.startExec(request).catch((error: unknown) => {
+        boxOf(context, call) // one that was removed meanwhile is not found, whatever else it was refused for
+        throw error
+      })
       if (!wantsEvents(call)) return { status: isNew ? 201 : 200, json: exec.record() }
       await streamEvents(exec, afterOf(call, exec), call.res, call.signal, context.closing, isNew ? 201 : 200)
       return undefined

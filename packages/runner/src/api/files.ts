@@ -8,7 +8,7 @@ import type { Box } from '../box/box.ts'
 import { wrongState } from '../box/states.ts'
 import { isoTime } from '../clock.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
-import { openSame } from '../box/workspace-identity.ts'
+import { workspaceOf } from '../box/workspace-at.ts'
 import { listFiles } from '../files/list.ts'
 import {
   deleteFile,
@@ -19,7 +19,6 @@ import {
   type WorkspaceAt,
   writeFile,
 } from '../files/workspace-files.ts'
-import { openFolder } from '../files/walk.ts'
 import { queryNumber } from './access.ts'
 import { cursorOf, keyOfCursor } from './cursor.ts'
 import { type ApiContext, boxOf, boxToChange, type RunnerCall } from './context.ts'
@@ -31,22 +30,23 @@ export function fileHandlers(
 ): Record<'readFile' | 'writeFile' | 'deleteFile' | 'listFiles', Handler> {
   const { machineBootId } = context.host.clock
   return {
-    readFile: (call) => read(call, workspaceOf(boxOf(context, call), machineBootId)),
+    readFile: (call) => read(call, workspaceOf(boxOf(context, call).stored, machineBootId)),
     writeFile: async (call) => {
       const box = changeable(boxToChange(context, call))
       refuseParts(call)
       const { etag, isNew } = await writeFile(
-        workspaceOf(box, machineBootId),
+        workspaceOf(box.stored, machineBootId),
         pathOfCall(call),
         bounded(call, context.host.bodySilenceMs),
         conditionOf(call),
+        box.uploads,
         (work) => box.turn(work),
       )
       return { status: isNew ? 201 : 200, json: { etag }, headers: { etag } }
     },
     deleteFile: async (call) => {
       const box = changeable(boxToChange(context, call))
-      await box.turn(() => deleteFile(workspaceOf(box, machineBootId), pathOfCall(call), conditionOf(call)))
+      await box.turn(() => deleteFile(workspaceOf(box.stored, machineBootId), pathOfCall(call), conditionOf(call)))
       return { status: 204 }
     },
     listFiles: async (call) => {
@@ -57,7 +57,7 @@ export function fileHandlers(
       })
       const glob = call.query.get('glob') ?? '*'
       const found = await listFiles(
-        workspaceOf(boxOf(context, call), machineBootId),
+        workspaceOf(boxOf(context, call).stored, machineBootId),
         glob,
         keyOfCursor(call.query),
         limit,
@@ -77,19 +77,6 @@ function changeable(box: Box): Box {
   if (box.state === 'removing' || box.state === 'failed' || box.state === 'creating')
     throw wrongState(box.id, box.state)
   return box
-}
-
-function workspaceOf(box: Box, machineBootId: string): WorkspaceAt {
-  const { hostWorkspace, hostIdentity, record, uid, gid } = box.stored
-  return {
-    open: () =>
-      record.workspace.kind === 'private'
-        ? openFolder(hostWorkspace, [])
-        : openSame(hostWorkspace, hostIdentity, machineBootId),
-    shown: record.workspace.path,
-    kind: record.workspace.kind,
-    owner: process.getuid?.() === 0 ? { uid, gid } : undefined,
-  }
 }
 
 async function read(call: RunnerCall, at: WorkspaceAt): Promise<Answer> {

@@ -14,6 +14,7 @@ import { isoTime } from '../clock.ts'
 import { Exec } from '../exec/exec.ts'
 import { EXEC_FILES, type ExecReservation, type FilledRequest, makeExecFolder } from '../exec/folder.ts'
 import { Reservations } from '../exec/reservations.ts'
+import { Uploads } from '../files/uploads.ts'
 import type { RunnerHost } from '../host.ts'
 import { checkRunnable, whyNot } from '../isolation/lookup.ts'
 import { BoxExecs, type ExecView } from './execs.ts'
@@ -31,6 +32,7 @@ export class Box {
   readonly execs: BoxExecs
   readonly keepers: Keepers
   readonly reservations: Reservations
+  readonly uploads: Uploads
   readonly stored: StoredBox
   readonly #host: RunnerHost
   readonly #reserving = new Map<string, Promise<ExecView>>()
@@ -49,6 +51,7 @@ export class Box {
       pids: () => this.record.limits.pids,
     })
     this.reservations = new Reservations(paths.reservations)
+    this.uploads = new Uploads(paths.uploads)
   }
 
   get id(): string {
@@ -170,6 +173,12 @@ export class Box {
     const plan = this.#plan(command, request)
     const { clock, fifos } = this.#host
     const pipes = await fifos.hold(pipesOf(request).length)
+    try {
+      this.#checkRoom() // pipes may take a while: the box may be stopped, or gone, by now
+    } catch (error) {
+      fifos.giveBack(pipes)
+      throw error
+    }
     const reservation: ExecReservation = {
       execId,
       command,

@@ -9,6 +9,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ExecExit } from '@breakfall/wire'
 import { EventLog, STREAMS } from '../exec/event-log.ts'
+import { hasEvents } from '../exec/log-check.ts'
 import {
   EXEC_FILES,
   endText,
@@ -30,8 +31,7 @@ export type ExecOnDisk = { readonly reservation: ExecReservation; readonly end: 
 export function readExec(folder: string): ExecOnDisk {
   const [reservation, end] = [readReservation(folder), readEnd(folder)]
   if (end === undefined && !isOpen(folder) && hasTraces(folder)) throw new Error('its end is gone')
-  if (end !== undefined && !EventLog.isWhole(folder, end.lastSeq - 1))
-    throw new Error('its index ends before its events do')
+  if (end !== undefined && !hasEvents(folder, end.lastSeq - 1)) throw new Error('its index ends before its events do')
   return { reservation, end }
 }
 
@@ -46,7 +46,7 @@ export function mendExec(host: RunnerHost, execId: string, folder: string, reser
     return true
   }
   const known = end === undefined || end === 'none' ? lostEnd(host.clock.now()) : end
-  if (!EventLog.isWhole(folder, 1)) makeIndex(folder, known.startedAtMs ?? undefined)
+  if (!hasEvents(folder, 1)) makeIndex(folder, known.startedAtMs ?? undefined)
   noteEnd(folder, mendLog(folder, known))
   return true
 }
@@ -104,7 +104,7 @@ function readable<T>(read: () => T): T | undefined {
 
 function hasTraces(folder: string): boolean {
   const names = [EXEC_FILES.claim, ...STREAMS].map((name) => join(folder, name))
-  return names.some((name) => existsSync(name)) || EventLog.isWhole(folder, 1) || endText(folder) !== ''
+  return names.some((name) => existsSync(name)) || hasEvents(folder, 1) || endText(folder) !== ''
 }
 
 /** Its pipes are there: nobody has noted an end yet. */

@@ -17,6 +17,7 @@ import type { RunnerHost } from '../host.ts'
 import { removeTree } from '../state/disk.ts'
 import type { Box } from './box.ts'
 import { keeperMark } from './keepers.ts'
+import { workspaceOf } from './workspace-at.ts'
 import { type ExecOnDisk, lostEnd, mendExec, readExec, unknownRequest } from './mend.ts'
 
 export async function recoverBox(
@@ -24,6 +25,7 @@ export async function recoverBox(
   box: Box,
   onDamage: (what: string, error: unknown) => void,
 ): Promise<void> {
+  box.uploads.sweep(() => workspaceOf(box.stored, host.clock.machineBootId).open())
   const folders = new Set(box.execs.onDisk())
   const reserved = new Map(box.reservations.read().map((entry) => [entry.execId, entry]))
   for (const execId of folders) {

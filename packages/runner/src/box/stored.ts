@@ -22,6 +22,7 @@ export type BoxPaths = {
   readonly file: string
   readonly execs: string
   readonly reservations: string
+  readonly uploads: string
   readonly workspace: string
   readonly tmp: string
   readonly home: string
@@ -35,6 +36,7 @@ export function boxPaths(folder: string): BoxPaths {
     file: join(folder, 'box.json'),
     execs: join(folder, 'execs'),
     reservations: join(folder, 'reservations'),
+    uploads: join(folder, 'uploads'),
     workspace: join(folder, 'workspace'),
     tmp: join(folder, 'tmp'),
     home: join(folder, 'home'),

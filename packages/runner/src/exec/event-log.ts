@@ -61,23 +61,6 @@ export class EventLog {
     if (!isNew) this.#recount()
   }
 
-  /** Whether so many events, and not fewer, can have been written: a power cut may keep an end and lose what was before it. */
-  static isWhole(folder: string, count: number): boolean {
-    if (count <= 0) return true
-    const record = Buffer.alloc(RECORD_BYTES)
-    try {
-      const fd = openSync(join(folder, 'index'), 'r')
-      try {
-        const read = readSync(fd, record, 0, RECORD_BYTES, (count - 1) * RECORD_BYTES)
-        return read === RECORD_BYTES && parseRecord(record) !== undefined
-      } finally {
-        closeSync(fd)
-      }
-    } catch {
-      return false // not there, or no file
-    }
-  }
-
   /** Events so far; the exit event is not counted. */
   get count(): number {
     return this.#count

@@ -27,7 +27,7 @@ export async function listFiles(
   pathParts(pattern, at.shown) // a pattern must not lead out either
   const parsed = parseGlob(pattern)
   const found: FileEntry[] = []
-  using root = at.open()
+  using root = openRoot(at)
   await walk({ root, glob: parsed, found, seen: 0 }, parsed.base)
   found.sort((a, b) => (a.path < b.path ? -1 : 1))
   const from = cursor === undefined ? 0 : found.findIndex((entry) => entry.path > cursor)
@@ -37,6 +37,15 @@ export async function listFiles(
 }
 
 // ---- details ----
+
+/** A command at level process may have removed it. */
+function openRoot(at: WorkspaceAt): OpenFolder {
+  try {
+    return at.open()
+  } catch (error) {
+    throw pathFault(error, at.shown)
+  }
+}
 
 type Walk = { readonly root: OpenFolder; readonly glob: Glob; readonly found: FileEntry[]; seen: number }
 

@@ -54,6 +54,27 @@ export function openFolder(root: string | OpenFolder, parts: readonly string[], 
   return at
 }
 
+/** The deepest folder on the way that is there, and what is missing below it. Closes `root` where that is another one. */
+export function openDeepest(
+  root: OpenFolder,
+  parts: readonly string[],
+): { readonly folder: OpenFolder; readonly missing: readonly string[] } {
+  let at = root
+  for (const [i, part] of parts.entries()) {
+    let next: OpenFolder
+    try {
+      next = stepInto(at, part, undefined)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { folder: at, missing: parts.slice(i) }
+      at[Symbol.dispose]()
+      throw error
+    }
+    at[Symbol.dispose]()
+    at = next
+  }
+  return { folder: at, missing: [] }
+}
+
 /** Faults for what the kernel says on the way. */
 export function pathFault(error: unknown, path: string): Fault {
   const { code } = error as NodeJS.ErrnoException

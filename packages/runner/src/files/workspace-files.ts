@@ -1,12 +1,12 @@
 /**
  * Reading, writing and deleting files of a workspace.
  *
- * I1  A write is whole or not there: into a new file beside, synced, then renamed over the old one.
+ * I1  A write is whole or not there: into a new file beside, synced, then renamed over the old one. Missing folders are made
+ *     at that moment, too.
  * I2  Checking an ETag and acting on it is one step among callers: they take turns by box. (Commands in the box do not
  *     ask us; what they change between check and rename is lost as with any other program.)
  * I3  Only regular files are opened, and opening never waits: a FIFO planted in the way blocks nobody.
  */
-import { randomUUID } from 'node:crypto'
 import {
   type BigIntStats,
   closeSync,
@@ -22,7 +22,8 @@ import {
 import { open } from 'node:fs/promises'
 import { Fault } from '@breakfall/faults'
 import { isGuarded } from '../box/guards.ts'
-import { openFolder, type OpenFolder, type Owner, pathFault, pathParts } from './walk.ts'
+import type { Uploads } from './uploads.ts'
+import { openDeepest, openFolder, type OpenFolder, type Owner, pathFault, pathParts } from './walk.ts'
 
 export type WorkspaceAt = {
   /** Opens the folder itself; throws where it is gone or another one. Whoever calls closes it. */
@@ -64,17 +65,20 @@ export async function writeFile(
   path: string,
   chunks: AsyncIterable<Buffer>,
   condition: Precondition,
+  uploads: Uploads,
   turn: <T>(work: () => T) => Promise<T>,
 ): Promise<{ readonly etag: string; readonly isNew: boolean }> {
   const { folder, name } = split(at, path)
   refuseGuarded(at, [...folder, name], path)
   try {
     checkCondition(at, path, condition) // once before the body, so that a hopeless upload is refused early
-    using parent = openFolder(at.open(), folder, at.owner ?? 'ours')
-    const beside = `.breakfall-${randomUUID()}`
+    const { folder: near, missing } = openDeepest(at.open(), folder)
+    using parent = near
+    const upload = uploads.begin(folder.slice(0, folder.length - missing.length))
+    const beside = parent.at(upload.name)
     try {
       const file = await open(
-        parent.at(beside),
+        beside,
         constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW,
         0o644,
       )
@@ -86,15 +90,18 @@ export async function writeFile(
           if (before?.isFile() === true) fchmodSync(file.fd, Number(before.mode & 0o777n))
           if (at.owner !== undefined) fchownSync(file.fd, at.owner.uid, at.owner.gid)
           refuseFolder(before, path)
-          renameSync(parent.at(beside), parent.at(name)) // I1
+          using place = openFolder(parent.itself, missing, at.owner ?? 'ours')
+          renameSync(beside, place.at(name)) // I1
           return { etag: etagOf(fstatSync(file.fd, { bigint: true })), isNew: before === undefined }
         })
       } finally {
         await file.close()
       }
     } catch (error) {
-      removeQuietly(parent.at(beside))
+      removeQuietly(beside)
       throw error
+    } finally {
+      upload.done()
     }
   } catch (error) {
     throw pathFault(error, path)

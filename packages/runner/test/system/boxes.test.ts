@@ -1,8 +1,10 @@
 /** The fifth seed: what an exec on a box that is gone, stopped or in between is answered, in any order of events. */
 import assert from 'node:assert/strict'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { inProcess, type TestRunner, withoutBwrap } from '../kit.ts'
+import { inProcess, temporaryFolder, type TestRunner, until, withoutBwrap } from '../kit.ts'
 
 describe('an exec on a box that cannot take it (seed: 404/409, not 500)', { skip: withoutBwrap }, async () => {
   test('a box that never was is 404 box_not_found', async (t) => {
@@ -61,6 +63,29 @@ describe('an exec on a box that cannot take it (seed: 404/409, not 500)', { skip
     assert.equal((await stopping).json['state'], 'stopped')
     const { exit } = await runner.client.getExec('b1', 'e1')
     assert.equal(exit?.cause, 'box_stopped')
+  })
+
+  test('a box that is stopped or removed while an exec waits for its pipes refuses it, and nothing is run', async (t) => {
+    const folder = temporaryFolder(t)
+    const [began, go] = [join(folder, 'began'), join(folder, 'go')]
+    const slow = `#!/bin/sh\n: >${began}\nwhile ! [ -e ${go} ]; do sleep 0.02; done\nexec /usr/bin/mkfifo "$@"\n`
+    writeFileSync(join(folder, 'mkfifo'), slow, { mode: 0o755 })
+    for (const [method, path, refusal] of [
+      ['DELETE', 'boxes/b1', [404, 'box_not_found']],
+      ['POST', 'boxes/b1/stop', [409, 'box_stopped']],
+    ] as const) {
+      const environment = { ...process.env, PATH: `${folder}:${process.env['PATH']}` }
+      const runner = await inProcess(t, { environment })
+      await runner.box({ id: 'b1' })
+      const exec = runner.call('POST', 'boxes/b1/exec', { execId: 'e1', command: ['true'] })
+      await until(() => existsSync(began), Boolean)
+      assert.ok((await runner.call(method, path)).status < 300)
+      writeFileSync(go, '')
+      const { status, json, text } = await exec
+      assert.deepEqual([status, json.category], refusal, text)
+      assert.equal((await runner.call('GET', 'boxes/b1/execs/e1')).status, 404)
+      for (const mark of [began, go]) rmSync(mark)
+    }
   })
 
   test('in 96 interleavings of exec with stop, start and remove no answer is a 5xx, and every exec comes to an end', async (t) => {

@@ -27,6 +27,10 @@ const WAYS: Readonly<Record<string, Damage>> = {
   object: to('{}'),
   null: to('null'),
   half,
+  middle: (file) => {
+    const bytes = readFileSync(file)
+    writeFileSync(file, Buffer.concat([bytes.subarray(0, 16), Buffer.alloc(16), bytes.subarray(32)])) // one lost block
+  },
   gone,
   folder,
 }
@@ -133,6 +137,27 @@ describe('damaged files', { skip: withoutBwrap }, async () => {
     }
     assert.equal((await second.run('good', 'cat work')).stdout, 'of hours')
     assert.ok(!existsSync(join(stateDir, 'evil')))
+  })
+
+  test('of a workspace that a command at level process removed: 404 and 422, never a 5xx, and the box can be removed', async (t) => {
+    const runner = await inProcess(t, { allowIsolation: ['process'], isolation: 'process' })
+    for (const [id, way] of [
+      ['gone', 'rmdir "$w"'],
+      ['link', 'rmdir "$w"; ln -s /etc "$w"'],
+    ] as const) {
+      await runner.box({ id })
+      await runner.run(id, `w=$PWD; cd /; ${way}`)
+      for (const [method, path, body] of [
+        ['GET', 'files?glob=*'],
+        ['GET', 'files/passwd'],
+        ['PUT', 'files/x', 'x'],
+        ['DELETE', 'files/x'],
+      ] as const) {
+        const answer = await runner.call(method, `boxes/${id}/${path}`, body)
+        assert.deepEqual([answer.status, answer.json.category], [404, 'file_not_found'], `${method} ${path}`)
+      }
+      assert.equal((await runner.call('DELETE', `boxes/${id}`)).status, 204)
+    }
   })
 
   test('of who the runner is: it does not start under another id, and says which file', async (t) => {

@@ -2,12 +2,23 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { ExecEvent } from '@breakfall/wire'
 import { systemClock } from '../../src/clock.ts'
 import { startTimeOf } from '../../src/exec/process-table.ts'
-import { asProgram, bytesOf, groupsOf, inProcess, keepersOf, temporaryFolder, until, withoutBwrap } from '../kit.ts'
+import {
+  asProgram,
+  bytesOf,
+  groupsOf,
+  inProcess,
+  keepersOf,
+  temporaryFolder,
+  type TestRunner,
+  until,
+  withoutBwrap,
+} from '../kit.ts'
 
 for (const level of ['bwrap', 'process'] as const) {
   const flags = level === 'process' ? ['--allow-isolation', 'process', '--isolation', 'process'] : []
@@ -233,6 +244,34 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     assert.deepEqual({ cause, started, code }, { cause: 'runner_lost', started: null, code: null })
     assert.equal((await second.events('b1', 'e1')).at(-1)?.type, 'exit')
     assert.equal((await second.run('b1', 'cat count')).stdout, 'ran\n')
+  })
+
+  test('killed in the middle of a put, it leaves nothing of it behind once it is started again', async (t) => {
+    const stateDir = join(temporaryFolder(t), 'state')
+    const first = await asProgram(t, stateDir)
+    await first.box({ id: 'b1' })
+    await first.client.writeFile('b1', 'folder/file', Buffer.from('old'))
+    const { hostname, port, host } = new URL(first.url)
+    for (const path of ['folder/file', 'not/there/yet']) {
+      const socket = connect(Number(port), hostname)
+      socket.on('error', () => {}) // its runner is killed
+      const head = `PUT /v1/default/boxes/b1/files/${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${first.token}`
+      socket.write(`${head}\r\nContent-Length: 1000\r\n\r\nhalf of it`)
+    }
+    const unfinished = (runner: TestRunner): Promise<number> =>
+      runner.client.listFiles('b1', '{.breakfall-*,*/.breakfall-*}').then(({ length }) => length)
+    await until(
+      () => unfinished(first),
+      (count) => count === 2,
+    )
+    await first.kill('SIGKILL')
+    const second = await asProgram(t, stateDir)
+    assert.equal(await unfinished(second), 0)
+    assert.deepEqual(
+      (await second.client.listFiles('b1', '**')).map(({ path }) => path),
+      ['folder', 'folder/file'],
+    )
+    assert.equal((await second.client.readFile('b1', 'folder/file')).bytes.toString(), 'old')
   })
 
   test('a second runner on the same folder is refused and disturbs nothing', async (t) => {

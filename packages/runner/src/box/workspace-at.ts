@@ -1,0 +1,18 @@
+/** The workspace of a box as its files are reached. */
+import { openFolder } from '../files/walk.ts'
+import type { WorkspaceAt } from '../files/workspace-files.ts'
+import type { StoredBox } from './stored.ts'
+import { openSame } from './workspace-identity.ts'
+
+export function workspaceOf(stored: StoredBox, machineBootId: string): WorkspaceAt {
+  const { hostWorkspace, hostIdentity, record, uid, gid } = stored
+  return {
+    open: () =>
+      record.workspace.kind === 'private'
+        ? openFolder(hostWorkspace, [])
+        : openSame(hostWorkspace, hostIdentity, machineBootId),
+    shown: record.workspace.path,
+    kind: record.workspace.kind,
+    owner: process.getuid?.() === 0 ? { uid, gid } : undefined,
+  }
+}
