@@ -1,6 +1,6 @@
 /** What the runner's tests share: a runner on a fresh folder, in this process or as a program, and raw HTTP to it. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -205,11 +205,24 @@ export async function asProgram(
     await exited
   }
   atEnd(t, async () => {
-    if (child.exitCode !== null || child.signalCode !== null) return
-    await removeBoxes(test)
-    await kill('SIGTERM')
+    if (child.exitCode === null && child.signalCode === null) {
+      await removeBoxes(test)
+      await kill('SIGTERM')
+    }
+    removeGroups(runnerId) // one that was killed leaves its groups to the next, and there may have been none
   })
   return Object.assign(test, { child, exited, kill })
+}
+
+/** Where nothing runs in them any more. */
+function removeGroups(runnerId: string): void {
+  for (const group of [...groupsOf(runnerId).toReversed(), ...groupRoots(runnerId)]) {
+    try {
+      rmdirSync(group)
+    } catch {
+      // In use, or gone with the next runner.
+    }
+  }
 }
 
 /** So that no keeper outlives the test. */
@@ -253,6 +266,15 @@ export function keepersOf(runnerId: string): readonly number[] {
 
 /** Control groups below a runner's own, wherever this process's groups are mounted. */
 export function groupsOf(runnerId: string): readonly string[] {
+  return groupRoots(runnerId).flatMap((root) =>
+    readdirSync(root, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => join(entry.parentPath, entry.name)),
+  )
+}
+
+/** A runner's own control groups, in each hierarchy. */
+export function groupRoots(runnerId: string): readonly string[] {
   return readFileSync('/proc/self/cgroup', 'utf8')
     .trim()
     .split('\n')
@@ -262,9 +284,4 @@ export function groupsOf(runnerId: string): readonly string[] {
       return mounts.map((mount) => join('/sys/fs/cgroup', mount, path, `breakfall-${runnerId}`))
     })
     .filter((root) => existsSync(root))
-    .flatMap((root) =>
-      readdirSync(root, { recursive: true, withFileTypes: true })
-        .filter((entry) => entry.isDirectory())
-        .map((entry) => join(entry.parentPath, entry.name)),
-    )
 }

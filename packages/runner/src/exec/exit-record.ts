@@ -71,7 +71,8 @@ function judge(facts: ExitFacts): Outcome {
   }
   if (neverRan(facts)) return { ...none, cause: ended ?? 'spawn_failed', started: false }
   const end = codeOrSignal(facts, status.exit)
-  return { ...end, cause: ended ?? ownCause(facts, status.exit, end), started: true } // I3
+  const started = facts.stdoutBytes + facts.stderrBytes > 0 ? true : startedOf(status) // it may have been ended on its way there
+  return { ...end, cause: ended ?? ownCause(facts, status.exit, end), started } // I3
 }
 
 /** I4 */

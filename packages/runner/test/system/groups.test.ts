@@ -21,7 +21,16 @@ const offered = skip === false ? readFileSync(join(root, 'cgroup.controllers'), 
 function onlyVersion2(t: TestContext): { cgroups: Cgroups; name: string } {
   const name = `breakfall-test-${process.pid}-${(serial += 1)}`
   const cgroups = findCgroups(name, unified)
-  t.after(() => cgroups.closeAll())
+  t.after(async () => {
+    cgroups.sweep(() => false) // what a test has left in them is ended
+    await until(
+      () => {
+        cgroups.closeAll()
+        return existsSync(join(root, name))
+      },
+      (isThere) => !isThere,
+    )
+  })
   return { cgroups, name }
 }
 let serial = 0

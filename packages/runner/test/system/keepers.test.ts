@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import {
   asProgram,
+  groupRoots,
   groupsOf,
   inProcess,
   keepersOf,
@@ -111,6 +112,18 @@ for (const level of ['bwrap', 'process'] as const) {
 }
 
 describe('keepers', async () => {
+  test('a runner that is shut down, or killed and then started and shut down, leaves no control group', async (t) => {
+    const stateDir = join(temporaryFolder(t), 'state')
+    const first = await asProgram(t, stateDir, PROCESS_FLAGS)
+    await first.box({ id: 'b1' })
+    await Promise.all([first.run('b1', 'true'), first.run('b1', 'true')])
+    await first.kill('SIGKILL')
+    const second = await asProgram(t, stateDir, PROCESS_FLAGS)
+    await second.run('b1', { shell: 'true', execId: 'e1' })
+    await second.kill('SIGTERM')
+    assert.deepEqual(groupRoots(first.runnerId), [])
+  })
+
   test('a command at level process that kills its keeper is runner_lost, started, without a code; the next one runs', async (t) => {
     const runner = await inProcess(t, PROCESS)
     await runner.box({ id: 'b1' })
