@@ -136,6 +136,9 @@ test('a prompt can be piped in; what is no text or too much of it is said to be 
     const { code, json, stderr } = await place.run(piped, env, long)
     assert.equal(code, 0, stderr)
     assert.equal(json.find(({ type }) => type === 'turn-start')?.['prompt'], long)
+    const shown = await place.run(['tail', String(json.at(-1)?.['sessionId']), '--no-follow', '--json'])
+    assert.deepEqual(shown.json.slice(0, -1), json.slice(0, -1), 'all of it is written before the command ends')
+    assert.equal(shown.json.at(-1)?.['event'], 'result')
     for (const [input, wanted, says] of [
       [' \n', 2, /the prompt is empty/],
       [Buffer.from([0x66, 0xff, 0xfe]), 2, /must be UTF-8/],

@@ -5,4 +5,9 @@ import './signals.ts' // listens from here on: a signal may come before the rest
 
 enableCompileCache()
 const { main } = await import('./program.ts')
-process.exit(await main(process.argv)) // nothing that was left open keeps a command that has ended
+process.exitCode = await main(process.argv)
+// All of it is written, however slowly it is read. Then nothing that was left open keeps a command that has ended.
+await new Promise((resolve) => setImmediate(resolve)) // what went wrong with writing is told by then
+for (const stream of [process.stdout, process.stderr])
+  if (stream.writableLength > 0) await new Promise<void>((resolve) => void stream.write('', () => resolve()))
+process.exit()
