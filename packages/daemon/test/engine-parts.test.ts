@@ -274,3 +274,37 @@ test('all readers of an event hold the same bytes, however large it is', async (
   for (const event of events) assert.ok(event?.sse === one.sse && event.frame === one.frame)
   feed.end('over')
 })
+
+test('a session that nobody reads keeps no events in memory, and a reader who comes later misses none', async () => {
+  const type = 'step-start' as const
+  const stored = Array.from({ length: 6 }, (_, n) => ({ seq: n + 1, type, turnId: 't', body: `{"n":${n}}` }))
+  let committed = 0
+  const reads: number[] = []
+  const read = (_: string, after: number) => {
+    reads.push(after)
+    return Promise.resolve(stored.slice(after, committed))
+  }
+  const feed = new Feed({ read } as never, { id: 's', journal: 'j', lastSeq: 0 })
+  const publish = (count: number): void => {
+    const from = committed
+    committed += count
+    feed.publish(stored.slice(from, committed))
+  }
+  publish(2)
+  const follow = async (after: number, count: number): Promise<number[]> => {
+    const over = new AbortController()
+    const seqs: number[] = []
+    for await (const page of feed.tail(after, over.signal)) {
+      seqs.push(...page.map(({ seq }) => seq))
+      if (seqs.length >= count) over.abort()
+    }
+    return seqs
+  }
+  const first = follow(0, 4)
+  publish(2)
+  assert.deepEqual(await first, [1, 2, 3, 4])
+  publish(2)
+  const before = reads.length
+  assert.deepEqual(await follow(4, 2), [5, 6])
+  assert.ok(reads.length > before, 'what came while nobody read is in the store alone')
+})

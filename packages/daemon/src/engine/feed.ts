@@ -1,6 +1,7 @@
 /**
  * The committed events of one session, for whoever reads along. Readers pull by seq: from memory where they are close to
- * the head, from the store where they are not. Nothing is queued per reader, so a slow one costs nobody else anything.
+ * the head, from the store where they are not. Nothing is queued per reader, so a slow one costs nobody else anything, and
+ * nothing is kept where nobody reads.
  *
  * I1  Only committed events are in here: nothing leaves before it is in the journal.
  * I2  A reader gets each seq once and in order, whether it comes from the store or from memory.
@@ -74,11 +75,13 @@ export class Feed {
   }
 
   publish(events: readonly StoredEvent[]): void {
+    const isRead = this.#wakeups.size > 0
     for (const event of events) {
-      this.#recent.push(new FedEvent(event, this.#journal))
-      this.#recentChars += event.body.length
       this.#published += event.body.length
       this.#head = event.seq
+      if (!isRead) continue
+      this.#recent.push(new FedEvent(event, this.#journal))
+      this.#recentChars += event.body.length
     }
     while (
       this.#recent.length > 1 &&
@@ -117,6 +120,7 @@ export class Feed {
     } finally {
       this.#wakeups.delete(wake)
       signal.removeEventListener('abort', wake)
+      if (this.#wakeups.size === 0) this.#forget()
     }
   }
 
@@ -128,6 +132,11 @@ export class Feed {
     }
     const stored = await this.#store.read(this.#sessionId, after, PAGE_EVENTS, PAGE_CHARS_MAX)
     return stored.filter((event) => event.seq <= this.#head).map((event) => new FedEvent(event, this.#journal))
+  }
+
+  #forget(): void {
+    this.#recent.length = 0
+    this.#recentChars = 0
   }
 
   #wake(): void {
