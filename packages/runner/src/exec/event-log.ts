@@ -236,6 +236,7 @@ export function lossesOf(folder: string): readonly Loss[] {
 const LOST = 'lost'
 const NONE = Buffer.alloc(0)
 const NO_RECORD = Buffer.alloc(RECORD_BYTES)
+const TIME_MS_MAX = 8.64e15 // the last moment that a date can name, and more bytes than any disk has
 const LENGTH_MAX = 2 ** 32 - 1 // of one record
 const KIND_START = 1
 const KIND_STDOUT = 2
@@ -251,11 +252,12 @@ function put(record: Buffer, kind: number, length: number, offset: number): Buff
   return record
 }
 
-/** Undefined for the zeros of a record that was never written. */
+/** Undefined for the zeros of a record that was never written, and for what cannot be one of ours. */
 export function parseRecord(record: Buffer): LogRecord | undefined {
   const kind = record.readUInt8(0)
   const length = record.readUInt32LE(4)
   const offset = record.readDoubleLE(8)
+  if (!(offset >= 0 && offset <= TIME_MS_MAX && Number.isInteger(offset))) return undefined
   if (kind === KIND_START) return { kind: 'start', pid: length, atMs: offset }
   if (kind < KIND_STDOUT || kind > KIND_STDERR + 1) return undefined
   return { kind: 'output', stream: kind < KIND_STDERR ? 'stdout' : 'stderr', isText: kind % 2 === 0, offset, length }
