@@ -70,9 +70,13 @@ async function explanationFor({ given, boundary, viewer }: ExplainInput): Promis
 async function idOf(given: string, viewer: ExplainInput['viewer']): Promise<string | undefined> {
   if (isWholeId(given)) return given
   if (!LIKE_ID.test(given) || existsSync(given)) return undefined
-  const id = await wholeId(await viewer(), given)
+  const looking = await viewer().catch(noWhere)
+  const id = looking === undefined ? given : await wholeId(looking, given)
   return id === given ? undefined : id
 }
+
+/** Where nothing can be looked up, it is taken for a text. */
+const noWhere = (): undefined => undefined
 
 /** Six characters at least: fewer are an exit code, a status, a word. */
 const LIKE_ID = /^[0-9a-f]{6,8}(?:-[0-9a-f-]*)?$/

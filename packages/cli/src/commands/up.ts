@@ -4,10 +4,9 @@ import { EXIT_CODES, Fault, type FaultReport, isFault } from '@breakfall/faults'
 import { startDaemon } from '@breakfall/daemon'
 import { type AnswerRequest, tryAnswer, type TryEvent, type TryOptions } from '@breakfall/model'
 import { loadConfig, type LoadedConfig } from '../config/load.ts'
-import { DaemonClient } from '../daemon-client.ts'
 import { configFlags } from '../flags.ts'
 import { liveConfig, NO_MODEL } from '../live-config.ts'
-import { findDaemon, readToken } from '../locate-daemon.ts'
+import { findDaemon } from '../locate-daemon.ts'
 import { chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
 import type { Context } from '../program.ts'
 import { listenFault, prepareStateDir, stateFileFault } from '../start-trouble.ts'
@@ -64,10 +63,8 @@ export async function up(context: Context): Promise<number> {
     out.line(out.style('dim', 'stop with Ctrl-C; turns go on at the next start'))
   }
   try {
-    if (isOwned) {
-      const client = new DaemonClient({ url: daemon.url, token: readToken(daemon.tokenFile) })
-      await Promise.race([asked, untilIdle(client, () => out.data({ event: 'staying' }))])
-    } else await asked
+    if (isOwned) await Promise.race([asked, untilIdle(daemon, () => out.data({ event: 'staying' }))])
+    else await asked
   } finally {
     if (isOwned) await finding // one that is just being started has to be stopped, too
     await daemon.close({ stopRunner: isOwned })
