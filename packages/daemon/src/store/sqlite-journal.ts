@@ -5,7 +5,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { Fault, type FaultReport } from '@breakfall/faults'
 import type { Head } from './anchor.ts'
-import { CHAIN_START, chainHash } from './chain.ts'
+import { CHAIN_START, isLink } from './chain.ts'
 import { type End, type Place, SqliteEvents } from './sqlite-events.ts'
 import { type Row, Statements } from './sqlite-statements.ts'
 import type { Append, KeyRow, NewSession, SessionRow, StoredEvent, StoreProblem, TurnRow } from './store.ts'
@@ -122,7 +122,7 @@ export class SqliteJournal {
       if (event.seq > after) {
         chars += event.body.length
         if (events.length > 0 && chars > charsMax) break
-        if (kept !== chainHash(hash, { ...event, epoch })) throw corrupt(sessionId, event.seq)
+        if (!isLink(hash, { ...event, epoch }, kept)) throw corrupt(sessionId, event.seq)
         events.push(event)
       }
       hash = kept
