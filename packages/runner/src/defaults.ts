@@ -9,6 +9,7 @@ export const RUNNER_DEFAULTS = {
   spawnsMax: 8, // commands being started at once: more would only make all of them, and health, slower
   keeperIdleMs: 60_000, // an agent that thinks longer than that does not notice the 25 ms of a new one
   keepersIdleMax: 32, // waiting in one box; each is a shell of a few hundred KiB
+  keepersIdleAll: 256, // waiting in all boxes together: a plain user may have few thousand processes
   waitMs: 60_000,
   waitMsMax: 3_600_000,
   filePutBytesMax: 64 * 1024 * 1024,

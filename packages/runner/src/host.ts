@@ -19,8 +19,8 @@ export type RunnerHost = {
   readonly queue: SpawnQueue
   readonly rules: WorkspaceRules
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Numbers the keepers of this process. */
-  readonly serial: { next: number }
+  /** The keepers of this process: `made` numbers them, `idle` of them wait. */
+  readonly keepers: { made: number; idle: number }
   readonly setsid: string
   readonly sleep: string
   /** Descriptors that children must not get. */

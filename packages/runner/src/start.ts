@@ -167,7 +167,7 @@ async function readHost(
   return {
     runnerId: identity.runnerId,
     bootId: identity.bootId,
-    serial: { next: 0 },
+    keepers: { made: 0, idle: 0 },
     stateDir,
     clock: options.clock ?? systemClock(),
     isolation,

@@ -12,12 +12,11 @@ import { closeAll } from '../exec/fifo-reader.ts'
 import { type Job, Keeper, type OnGone } from '../exec/keeper.ts'
 import type { RunnerHost } from '../host.ts'
 
-type Idle = { readonly keeper: Keeper; readonly timer: NodeJS.Timeout }
-
 export class Keepers {
   readonly #host: RunnerHost
   readonly #box: { readonly groupName: string; readonly execs: string; readonly pids: () => number | null }
-  readonly #idle: Idle[] = []
+  /** Those that wait, the latest last, each with what ends it. */
+  readonly #idle = new Map<Keeper, NodeJS.Timeout>()
   readonly #all = new Set<Keeper>()
   readonly #ending = new Set<Keeper>()
   #ownPids = 0
@@ -29,9 +28,9 @@ export class Keepers {
 
   /** Gives the job to one that waits, or to a new one. Throws where no process can be made. */
   run(job: Job, onGone: OnGone, isNew: boolean): Keeper {
-    const idle = isNew ? undefined : this.#idle.pop()
-    if (idle !== undefined) clearTimeout(idle.timer)
-    const keeper = idle?.keeper ?? this.#make()
+    const waiting = isNew ? undefined : [...this.#idle.keys()].at(-1)
+    const keeper = waiting ?? this.#make()
+    this.#unlist(keeper)
     keeper.run(job, onGone)
     this.#limitPids()
     return keeper
@@ -39,23 +38,22 @@ export class Keepers {
 
   /** After its exec. */
   giveBack(keeper: Keeper, isClean: boolean): void {
-    const isFull = this.#idle.length >= RUNNER_DEFAULTS.keepersIdleMax
+    const { keepersIdleMax, keepersIdleAll, keeperIdleMs } = RUNNER_DEFAULTS
+    const isFull = this.#idle.size >= keepersIdleMax || this.#host.keepers.idle >= keepersIdleAll
     if (keeper.isGone || !isClean || isFull || !this.#isAlone(keeper) || keeper.isChanged()) {
       this.#discard(keeper)
       return
     }
     keeper.done()
-    const timer = setTimeout(() => this.#expire(keeper), RUNNER_DEFAULTS.keeperIdleMs)
+    const timer = setTimeout(() => this.#expire(keeper), keeperIdleMs)
     timer.unref()
-    this.#idle.push({ keeper, timer })
+    this.#idle.set(keeper, timer)
+    this.#host.keepers.idle += 1
   }
 
   /** Ends those that wait; resolves when they are gone, and their groups with them. */
   async close(): Promise<void> {
-    for (const { keeper, timer } of this.#idle.splice(0)) {
-      clearTimeout(timer)
-      this.#discard(keeper)
-    }
+    for (const keeper of [...this.#idle.keys()]) this.#expire(keeper)
     const over = new AbortController()
     const gone = Promise.all([...this.#ending].map((keeper) => keeper.gone))
     const late = sleep(RUNNER_DEFAULTS.treeEndMs, undefined, { signal: over.signal }).catch(inTime)
@@ -73,7 +71,7 @@ export class Keepers {
 
   #make(): Keeper {
     const { cgroups, runnerId, bootId, sleep, inherited } = this.#host
-    const name = `${bootId.slice(-12)}-${(this.#host.serial.next += 1)}`
+    const name = `${bootId.slice(-12)}-${(this.#host.keepers.made += 1)}`
     const cover = inherited.length === 0 ? 'ignore' : openSync('/dev/null', 'r+')
     try {
       const keeper = new Keeper({
@@ -94,8 +92,7 @@ export class Keepers {
   }
 
   #forget(keeper: Keeper): void {
-    const at = this.#idle.findIndex((entry) => entry.keeper === keeper)
-    if (at !== -1) clearTimeout(this.#idle.splice(at, 1)[0]?.timer)
+    this.#unlist(keeper)
     keeper.group?.remove()
     this.#all.delete(keeper)
     this.#ending.delete(keeper)
@@ -103,9 +100,13 @@ export class Keepers {
   }
 
   #expire(keeper: Keeper): void {
-    const at = this.#idle.findIndex((entry) => entry.keeper === keeper)
-    if (at !== -1) this.#idle.splice(at, 1)
+    this.#unlist(keeper)
     this.#discard(keeper)
+  }
+
+  #unlist(keeper: Keeper): void {
+    clearTimeout(this.#idle.get(keeper))
+    if (this.#idle.delete(keeper)) this.#host.keepers.idle -= 1
   }
 
   /** I1. Without control groups the tree was ended by its marks, and that is all that can be known. */

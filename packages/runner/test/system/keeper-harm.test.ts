@@ -7,13 +7,15 @@ import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { describe, test, type TestContext } from 'node:test'
 import { Keepers } from '../../src/box/keepers.ts'
+import { RUNNER_DEFAULTS } from '../../src/defaults.ts'
 import { EXEC_FILES, removeWorkingFiles } from '../../src/exec/folder.ts'
-import { type Job, KEEPER_SCRIPT } from '../../src/exec/keeper.ts'
+import { type Job, type Keeper, KEEPER_SCRIPT } from '../../src/exec/keeper.ts'
 import { startTimeOf } from '../../src/exec/process-table.ts'
 import type { RunnerHost } from '../../src/host.ts'
 import { findCgroups } from '../../src/isolation/cgroup-find.ts'
 import {
   asProgram,
+  atEnd,
   groupsOf,
   inProcess,
   keepersOf,
@@ -144,17 +146,7 @@ describe('in a sandbox', { skip: withoutBwrap }, async () => {
 
 describe('keepers', async () => {
   test('an exec whose keeper was killed before it took the job gets a new one, not another that waited', async (t) => {
-    const folder = temporaryFolder(t)
-    const host = {
-      cgroups: findCgroups('none', '', ''),
-      runnerId: 'r',
-      bootId: '000000000000',
-      serial: { next: 0 },
-      sleep: '/bin/sleep',
-      inherited: [],
-    } as unknown as RunnerHost
-    const keepers = new Keepers(host, { groupName: 'default.b1', execs: folder, pids: () => null })
-    t.after(() => keepers.close())
+    const { folder, keepers } = keepersOfBox(t)
     const two = ['e1', 'e2'].map((execId) => keepers.run(makeJob(folder, execId, 'true'), () => {}, false))
     for (const [i, keeper] of two.entries()) {
       await until(
@@ -168,6 +160,26 @@ describe('keepers', async () => {
     assert.ok(two.includes(first))
     assert.ok(!two.includes(second))
     for (const keeper of [first, second]) keepers.giveBack(keeper, false)
+  })
+
+  test('so many keepers wait in all boxes together, and not one more', async (t) => {
+    const { folder, keepers, count } = keepersOfBox(t)
+    const serve = async (execId: string): Promise<Keeper> => {
+      const keeper = keepers.run(makeJob(folder, execId, 'true'), () => {}, true)
+      await until(
+        () => readFileSync(join(folder, execId, 'status'), 'latin1'),
+        (status) => status.includes('exit 0'),
+      )
+      keepers.giveBack(keeper, true)
+      return keeper
+    }
+    count.idle = RUNNER_DEFAULTS.keepersIdleAll - 1 // in other boxes
+    const [first, second] = [await serve('e1'), await serve('e2')]
+    await second.gone
+    assert.deepEqual([first.isGone, count.idle], [false, RUNNER_DEFAULTS.keepersIdleAll])
+    process.kill(first.pid as number, 'SIGKILL')
+    await first.gone
+    assert.equal(count.idle, RUNNER_DEFAULTS.keepersIdleAll - 1)
   })
 
   test('a late keeper whose job was settled without it runs nothing, claims nothing and ends', async (t) => {
@@ -241,6 +253,23 @@ const SELF = [
 
 const HARM =
   'cd /; umask 077; ulimit -n 50; trap "" INT TERM HUP; export LEFT=1; renice 10 $$ >/dev/null; ionice -c3 -p $$; (setsid sleep 7793 >/dev/null 2>&1 &); exec 7>/dev/null; exit 3'
+
+/** The keepers of a box on a host without control groups. */
+function keepersOfBox(t: TestContext): { folder: string; keepers: Keepers; count: { made: number; idle: number } } {
+  const folder = temporaryFolder(t)
+  const count = { made: 0, idle: 0 }
+  const host = {
+    cgroups: findCgroups('none', '', ''),
+    runnerId: 'r',
+    bootId: '000000000000',
+    keepers: count,
+    sleep: '/bin/sleep',
+    inherited: [],
+  } as unknown as RunnerHost
+  const keepers = new Keepers(host, { groupName: 'default.b1', execs: folder, pids: () => null })
+  atEnd(t, () => keepers.close())
+  return { folder, keepers, count }
+}
 
 /** A folder as the runner makes it for a job. */
 function makeJob(folder: string, execId: string, command: string): Job {
