@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import { removeControlGroups } from './control-groups.ts'
 
 export const main = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url))
 /** The command as it is installed, which runs on any Node. */
@@ -190,6 +191,7 @@ export class Place implements AsyncDisposable {
       clearTimeout(timer)
     }
     for (const line of this.leftovers()) process.kill(Number(line.split(' ')[0]), 'SIGKILL')
+    await removeControlGroups(this.home)
     rmSync(this.home, { recursive: true, force: true, maxRetries: 5 })
   }
 }

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { removeControlGroups } from './control-groups.ts'
 
 const main = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url))
 
@@ -204,6 +205,7 @@ export class WireRunner implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.end('SIGTERM')
     for (const pid of processesNaming(this.folder)) killIfThere(pid)
+    await removeControlGroups(this.folder)
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 })
   }
 

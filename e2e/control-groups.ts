@@ -1,0 +1,39 @@
+/** Takes away the control groups of runners that a test killed and did not start again: the next start would have done it. */
+import { existsSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** Of all runners whose state folder lies in `folder`. What was killed just now may take a moment to leave them. */
+export async function removeControlGroups(folder: string): Promise<void> {
+  const roots = runnersIn(folder).flatMap((runnerId) => hierarchies().map((at) => join(at, `breakfall-${runnerId}`)))
+  for (let tries = 0; tries < 40 && roots.some((root) => !removeEmpty(root)); tries += 1) await sleep(25)
+}
+
+function runnersIn(folder: string): readonly string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.name === 'identity.json' && entry.isFile())
+    .map((entry) => /"runnerId":\s*"([^"]+)"/.exec(readFileSync(join(entry.parentPath, entry.name), 'utf8'))?.[1] ?? '')
+    .filter((runnerId) => runnerId !== '')
+}
+
+/** Where groups of ours are made: below this process's own, wherever those are mounted. */
+function hierarchies(): readonly string[] {
+  const lines = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n')
+  return lines.flatMap((line) => {
+    const [, controllers = '', path = ''] = line.split(':')
+    return (controllers === '' ? ['unified', ''] : [controllers]).map((mount) => join('/sys/fs/cgroup', mount, path))
+  })
+}
+
+/** False where something still runs in it. */
+function removeEmpty(group: string): boolean {
+  if (!existsSync(group)) return true
+  try {
+    for (const entry of readdirSync(group, { withFileTypes: true }))
+      if (entry.isDirectory()) removeEmpty(join(group, entry.name))
+    rmdirSync(group)
+    return true
+  } catch {
+    return !existsSync(group) // busy, or gone meanwhile
+  }
+}
