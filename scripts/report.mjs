@@ -1,11 +1,12 @@
 /** Test reporter: failures in full, the slowest files, and the closing counts. Thousands of passing lines help nobody. */
 import { writeFileSync } from 'node:fs'
-import { relative } from 'node:path'
+import { relative, resolve } from 'node:path'
 
 export default async function* report(source) {
   const skipped = []
   const failedFiles = new Set()
   const files = []
+  const said = new Map() // by file, the end of what it wrote to stderr
   const counts = { passed: 0, failed: 0, skipped: 0 }
   for await (const { type, data } of source) {
     if (type === 'test:pass' && data.details?.type !== 'suite') {
@@ -19,9 +20,14 @@ export default async function* report(source) {
       counts.failed++
       if (data.file) failedFiles.add(relative(process.cwd(), data.file))
       const where = data.file ? `${relative(process.cwd(), data.file)}${data.line ? `:${data.line}` : ''}` : ''
-      yield `\n✗ ${data.name}  ${where}\n${indent(data.details?.error)}\n`
+      const isFile = resolve(data.name) === data.file // it did not load, crashed or did not end: its last words tell why
+      yield `\n✗ ${data.name}  ${where}\n${indent(data.details?.error)}\n${isFile ? `${indent(said.get(data.file) ?? '')}\n` : ''}`
     }
     if (type === 'test:summary' && data.file) files.push({ file: data.file, ms: data.duration_ms })
+    if (type === 'test:stderr') {
+      const file = resolve(data.file)
+      said.set(file, ((said.get(file) ?? '') + data.message).slice(-2000))
+    }
     if (type === 'test:stderr' || type === 'test:stdout') {
       if (process.env['BREAKFALL_TEST_OUTPUT']) yield data.message
     }
@@ -39,7 +45,7 @@ const SLOWEST = 4 // where to look first when a suite has become slow
 
 function indent(error) {
   const cause = error?.cause ?? error
-  const text = cause?.stack ?? cause?.message ?? String(cause)
+  const text = cause?.stack ?? cause?.message ?? String(cause).trimEnd()
   return String(text)
     .split('\n')
     .slice(0, 40)

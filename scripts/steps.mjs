@@ -66,7 +66,8 @@ const LANES = availableParallelism() + 1
 
 const TEST_FLAGS = [
   '--test',
-  '--test-timeout=240000', // of a file too: one that does not end is a failure, not a wait without an end
+  '--test-timeout=240000',
+  '--import=./scripts/deadline.mjs', // of a file: one that does not end is a failure, not a wait without an end
   '--test-reporter=./scripts/report.mjs',
   '--test-reporter-destination=stdout',
 ]
