@@ -14,6 +14,7 @@ import type { Output } from '../output.ts'
 import { paint } from '../render/paint.ts'
 import { summary } from '../render/summary.ts'
 import { TurnView } from '../render/turn-view.ts'
+import { lastTurnId } from './sessions.ts'
 
 export type RunInput = {
   readonly client: DaemonClient
@@ -60,6 +61,8 @@ async function startTurn(input: RunInput, session: Session): Promise<{ turnId: s
     return { turnId: receipt.turnId, after: receipt.seq - 1 }
   }
   if (session.turnId === null) {
+    const ended = await endedMeanwhile(input.client, session)
+    if (ended !== undefined) return { turnId: ended, after: 0 }
     throw new Fault('invalid_request', {
       error: `session ${session.id} has no turn to go on with; give it a prompt: breakfall run --continue "PROMPT"`,
     })
@@ -67,6 +70,13 @@ async function startTurn(input: RunInput, session: Session): Promise<{ turnId: s
   const turn = await input.client.turn(session.turnId)
   if (turn.state === 'parked') await input.client.resume(turn.id).catch(goesOnAlready)
   return { turnId: turn.id, after: session.lastSeq }
+}
+
+/** The daemon that was started for it may have brought the turn to its end before it was asked for it. */
+async function endedMeanwhile(client: DaemonClient, session: Session): Promise<string | undefined> {
+  const turnId = await lastTurnId(client, session)
+  const { endedAt = null } = turnId === undefined ? {} : await client.turn(turnId)
+  return endedAt !== null && Date.parse(endedAt) >= performance.timeOrigin ? turnId : undefined
 }
 
 /** What a turn that is taken up has lived through before, so that the summary can name it. */

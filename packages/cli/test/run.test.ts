@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Session } from '@breakfall/wire'
+import { run, type RunInput } from '../src/commands/run.ts'
+import type { Output } from '../src/output.ts'
+
+const session = { id: 's1', turnId: null, lastSeq: 2, model: 'm' } as unknown as Session
+
+/** A daemon whose session has one turn, which has ended at that time. */
+const input = (endedAt: number): RunInput =>
+  ({
+    client: {
+      turn: () => Promise.resolve({ id: 't1', endedAt: new Date(endedAt).toISOString() }),
+      events: async function* (_id: string, { after }: { after: number }) {
+        const end = { type: 'turn-end', seq: 2, turnId: 't1', text: 'done', steps: 1, faultsSurvived: 0 }
+        for (const event of [{ type: 'turn-start', seq: 1, turnId: 't1', prompt: 'p' }, end])
+          if (event.seq > after) yield await Promise.resolve(event)
+      },
+    },
+    prompt: undefined,
+    create: {},
+    session,
+    parkWaitMs: 1,
+    interrupt: { throwIfAsked: () => undefined, reaches: () => undefined, signal: new AbortController().signal },
+  }) as unknown as RunInput
+
+function lines(): { out: Output; said: Record<string, unknown>[] } {
+  const said: Record<string, unknown>[] = []
+  const take = (value: Record<string, unknown>): void => void said.push(value)
+  return { out: { json: true, data: take, result: take } as unknown as Output, said }
+}
+
+test('a turn that its daemon finished before the run asked for it is the turn that was taken up', async () => {
+  const { out, said } = lines()
+  assert.equal(await run(input(Date.now()), out), 0)
+  assert.deepEqual([said.at(-1)?.['outcome'], said.at(-1)?.['text']], ['finished', 'done'])
+})
+
+test('a turn that had ended before leaves nothing to go on with', async () => {
+  await assert.rejects(run(input(0), lines().out), { category: 'invalid_request', error: /has no turn to go on with/ })
+})
