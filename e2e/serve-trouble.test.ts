@@ -76,6 +76,35 @@ test('a token that the daemon does not accept exits 4, names the file, and is fo
   assert.match(named.stderr, /the token from BREAKFALL_TOKEN/)
 })
 
+test(
+  'the doctor asks as a run would: a refused key, a remote runner that is away or refuses its token, a daemon with a model',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const model = async (env: Readonly<Record<string, string>>) =>
+      (await place.run(['doctor', '--json'], env)).json.find(({ check }) => check === 'model')
+    await using refusing = await httpServer((_, response) => response.writeHead(401).end('{"error":{"message":"no"}}'))
+    const refused = await model({ OPENAI_BASE_URL: `${refusing.url}/v1`, OPENAI_API_KEY: 'bad' })
+    assert.equal(refused?.['verdict'], 'bad')
+    assert.match(String(refused?.['found']), /refused the key/)
+
+    await using runner = await httpServer((request, response) => {
+      const isHealth = request.url === '/v1/health'
+      const health = { status: 'ok', version: '1', runnerId: 'r', bootId: 'b', boxes: 0, uptimeMs: 1 }
+      response.writeHead(isHealth ? 200 : 401, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(isHealth ? health : { category: 'unauthorized', status: 401, title: 'no' }))
+    })
+    for (const url of [runner.url, 'http://127.0.0.1:9']) {
+      const { code, json } = await place.run(['doctor', '--json'], { BREAKFALL_RUNNER_URL: url })
+      assert.equal(json.find(({ check }) => check === 'runner')?.['verdict'], 'bad', JSON.stringify(json))
+      assert.equal(code, 1)
+    }
+
+    await place.start(['up', '--json', ...SERVER]).seen((line) => line['event'] === 'listening')
+    assert.match(String((await model({}))?.['found']), /runs use that of the daemon/)
+  },
+)
+
 test('a daemon of another version exits 2 and says how to restart it; its token is not sent to it', LIMIT, async () => {
   await using place = new Place()
   await using other = await answering({ status: 'ok', version: '9.9.9' })

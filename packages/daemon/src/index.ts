@@ -12,6 +12,7 @@ export {
   resolvePolicy,
   type RunnerConfig,
 } from './options.ts'
+export { remoteRunner } from './runner/endpoint.ts'
 export { type LocalRunner, readRunnerFile, runnerTokenFile } from './runner/local-runner.ts'
 export { type JournalReader, readJournal } from './store/sqlite-reader.ts'
 export { openSqliteStore } from './store/sqlite-store.ts'

@@ -5,21 +5,15 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { Fault, type FaultReport, isFault } from '@breakfall/faults'
 import type { LoadedConfig } from '../config/load.ts'
-import { findDaemon } from '../locate-daemon.ts'
-import { awayFault, chooseModel, listModels } from '../model-choice.ts'
+import type { Finding } from '../doctor/finding.ts'
+import { checkDaemon, checkModel, checkRunner } from '../doctor/servers.ts'
 import type { Output } from '../output.ts'
 import { prepareStateDir } from '../start-trouble.ts'
-
-export type Finding = {
-  readonly check: string
-  readonly verdict: 'ok' | 'warn' | 'bad'
-  readonly found: string
-  readonly fix?: string | undefined
-}
 
 type Env = Readonly<Record<string, string | undefined>>
 
 export async function doctor(loaded: LoadedConfig, stateDir: string, env: Env, out: Output): Promise<number> {
+  const daemon = await checkDaemon(stateDir, env)
   const findings = [
     checkNode(),
     checkSandbox(),
@@ -27,8 +21,9 @@ export async function doctor(loaded: LoadedConfig, stateDir: string, env: Env, o
     checkDisk(stateDir),
     ...checkTokens(stateDir),
     await checkPort(loaded.config.daemon?.port),
-    await checkDaemon(stateDir, env),
-    await checkModel(loaded, env),
+    daemon.finding,
+    ...(await checkRunner(loaded.config)),
+    await checkModel(loaded, env, daemon.url),
     ...checkWarnings(loaded),
   ]
   const bad = findings.filter(({ verdict }) => verdict === 'bad').length
@@ -176,50 +171,6 @@ async function checkPort(port: number | undefined): Promise<Finding> {
     )
   })
 }
-
-async function checkDaemon(stateDir: string, env: Env): Promise<Finding> {
-  try {
-    const client = await findDaemon(stateDir, env)
-    await client?.sessions() // its health needs no token, this does
-    return {
-      check: 'daemon',
-      verdict: 'ok',
-      found: client === undefined ? 'none is running; a run brings its own' : `answers at ${client.url}`,
-    }
-  } catch (error) {
-    return {
-      check: 'daemon',
-      verdict: 'bad',
-      found: isFault(error) ? error.error : String(error),
-    }
-  }
-}
-
-async function checkModel(loaded: LoadedConfig, env: Env): Promise<Finding> {
-  const choice = await chooseModel(loaded, env, listModels)
-  if (choice === undefined)
-    return {
-      check: 'model',
-      verdict: 'warn',
-      found: 'none is configured and none answers locally; runs use the rehearsal model',
-      fix: 'set [model] baseUrl, OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, or start Ollama or llama-server',
-    }
-  const about = `${choice.name} at ${choice.baseUrl} (${choice.because})`
-  const bad = (what: string): Finding => ({
-    check: 'model',
-    verdict: 'bad',
-    found: `${about} ${what}`,
-    fix: 'start the server, or correct the base URL',
-  })
-  if ((await awayFault(choice.baseUrl, MODEL_MS)) !== undefined) return bad('does not answer')
-  // A provider that wants a key need not list its models, and Anthropic's list wants other head lines.
-  if (choice.apiKey !== undefined || choice.api === 'anthropic-messages')
-    return { check: 'model', verdict: 'ok', found: about }
-  const models = await listModels(choice.baseUrl, { timeoutMs: MODEL_MS })
-  return models === undefined ? bad('does not answer GET /models') : { check: 'model', verdict: 'ok', found: about }
-}
-
-const MODEL_MS = 3_000
 
 const checkWarnings = (loaded: LoadedConfig): readonly Finding[] =>
   loaded.warnings.map((found) => ({ check: 'environment', verdict: 'warn', found }))

@@ -180,6 +180,22 @@ export class RunnerEndpoint {
   }
 }
 
+/** The runner that a configuration names, asked who it is and whether it takes the token; undefined where it is ours to start. */
+export async function remoteRunner(config: RunnerConfig, limitMs: number): Promise<Place | undefined> {
+  const signal = AbortSignal.timeout(limitMs)
+  const url = config.url ?? (await resolveUrl(config, signal))
+  if (url === undefined) return undefined
+  const token = tokenOf(config)
+  const client = createRunnerClient({ url, token })
+  try {
+    const { runnerId } = await client.health({ signal })
+    await client.listBoxes({ signal })
+    return { url, runnerId, token }
+  } finally {
+    await client.close()
+  }
+}
+
 // ---- details ----
 
 const ROUNDS_MAX = 3
