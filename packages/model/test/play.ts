@@ -1,4 +1,5 @@
 /** Asks a server that plays a script, and gives what a consumer holds together with what the server was asked. */
+import assert from 'node:assert/strict'
 import type { AnswerOptions, AnswerRequest } from '../src/index.ts'
 import { ask, type Collected } from './collect.ts'
 import { answer, type FakeRequest, type Script, startFakeModel, toolAnswer } from './fake-model.ts'
@@ -6,15 +7,26 @@ import { answer, type FakeRequest, type Script, startFakeModel, toolAnswer } fro
 export const GOOD = answer('Hello', ' world')
 export const GOOD_CALL = toolAnswer('bash', '{"command":"ls"}')
 
+export type Played = Collected & { readonly requests: readonly FakeRequest[] }
+
 export async function play(
   script: Script,
   request: Partial<AnswerRequest> = {},
   options: AnswerOptions = {},
-): Promise<Collected & { readonly requests: readonly FakeRequest[] }> {
+): Promise<Played> {
   const model = await startFakeModel(script)
   try {
     return { ...(await ask(model.url, request, options)), requests: model.requests }
   } finally {
     await model.close()
   }
+}
+
+/** An answer "Hello" whose stream broke off, or never ended, after its finish reason: whole, although nobody counted its tokens. */
+export function isKept(got: Played): void {
+  assert.equal(got.text, 'Hello')
+  assert.equal(got.done?.proven, true)
+  assert.equal(got.requests.length, 1)
+  assert.equal(got.done?.usage.outputTokens.quality, 'estimated')
+  assert.deepEqual(got.done?.usage.inputTokens, { value: null, quality: 'unknown' })
 }

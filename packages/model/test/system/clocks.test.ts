@@ -2,11 +2,23 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { streamAnswer } from '../../src/index.ts'
-import { finish, head, lastChunk, pause, raw, role, startFakeModel, text, thought } from '../fake-model.ts'
-import { play } from '../play.ts'
+import {
+  finish,
+  forever,
+  head,
+  lastChunk,
+  pause,
+  raw,
+  role,
+  silence,
+  startFakeModel,
+  text,
+  thought,
+} from '../fake-model.ts'
+import { isKept, play } from '../play.ts'
 
 test('pings keep a thinking model alive for longer than the liveness clock allows silence', async () => {
   const pings = Array.from({ length: 30 }, () => [raw(': ping\n\n'), pause(25)]).flat()
@@ -67,4 +79,15 @@ test('a process that was stopped for longer than its clocks does not take bytes 
   }
   assert.equal(held, '.'.repeat(40))
   assert.equal(attempts, 1)
+})
+
+// As long as the client waits for what may follow a finish reason: hence both at once.
+describe('after its finish reason', { concurrency: true }, () => {
+  for (const [how, end] of [
+    ['falls silent', silence],
+    ['sends nothing but pings', forever(raw(': ping\n\n'), 100)],
+  ] as const)
+    test(`a stream that ${how} has said everything and is kept`, async () => {
+      isKept(await play([[head(), role, text('Hello'), finish('stop'), end]]))
+    })
 })

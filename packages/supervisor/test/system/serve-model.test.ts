@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { isFault } from '@breakfall/faults'
-import { type Clock, type ModelServer, serveModel } from '../src/index.ts'
-import { clockInHand, faultBy, program, QUICK, untilState } from './child-fixture.ts'
+import { type Clock, type ModelServer, serveModel } from '../../src/index.ts'
+import { clockInHand, faultBy, program, QUICK, untilState } from '../child-fixture.ts'
 
 const server = (mode = 'well', limits: Record<string, number> = {}, clock?: Clock): ModelServer =>
   serveModel({
