@@ -170,6 +170,22 @@ test('nothing is told as lost where the pipe was empty, or the bytes wait for th
   })
 })
 
+test('events are read one by one as they are asked for, so that a reader that stops holds one of them', () => {
+  withLog((folder) => {
+    const log = new EventLog(folder)
+    log.start(1, 0)
+    for (let i = 0; i < 5; i += 1) log.append('stdout', Buffer.from(`line ${i}\n`))
+    log.close()
+    const reader = new LogReader(folder, 'e1', 0)
+    const lot = reader.read(log.count)
+    for (const seq of [1, 2, 3]) {
+      assert.equal((lot.next().value as ExecEvent).seq, seq)
+      assert.equal(reader.at, seq)
+    }
+    reader.close()
+  })
+})
+
 test('dropped bytes are told as one gap a stream, with the seq of the last event each stands for', () => {
   withLog((folder) => {
     const log = new EventLog(folder)

@@ -1,11 +1,14 @@
 /** The events of an exec on a response: replay, then live, then the end; at the reader's pace. */
 import type { ServerResponse } from 'node:http'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Fault } from '@breakfall/faults'
 import type { ExecEvent } from '@breakfall/wire'
 import { SseResponse } from '@breakfall/wire/node'
 import type { ExecView } from '../box/execs.ts'
 import { LogReader } from '../exec/log-reader.ts'
+import { Turnstile } from '../exec/spawn-queue.ts'
+
+/** One lot of events per turn of the event loop, whoever reads it. */
+const lots = new Turnstile()
 
 export async function streamEvents(
   exec: ExecView,
@@ -22,10 +25,10 @@ export async function streamEvents(
     while (sse.isOpen) {
       const { isOver, count } = exec // the state first: what is in the log by then is complete
       while (reader.at < count && sse.isOpen && !closing.aborted) {
-        const events = reader.read(count)
-        if (events.length === 0) throw new Fault('journal_corrupt', { boundary: 'runner', execId: exec.id, facts: {} })
-        for (const event of events) await send(sse, event)
-        await nextTurn() // a fast reader of a long log must not keep the others waiting
+        await lots.pass() // hundreds of readers of long logs must not keep the others waiting
+        const before = reader.at
+        for (const event of reader.read(count)) await send(sse, event)
+        if (reader.at === before) throw new Fault('journal_corrupt', { boundary: 'runner', execId: exec.id, facts: {} })
       }
       if (closing.aborted) {
         sse.send({ event: 'going-away', data: JSON.stringify({ seq: reader.at, type: 'going-away' }) })

@@ -33,23 +33,25 @@ export class LogReader {
     return this.#at
   }
 
-  /** The next events, a bounded lot of them, none past `count`. */
-  read(count: number): readonly ExecEvent[] {
-    const events: ExecEvent[] = []
+  /** The next events, a bounded lot of them, none past `count`. Each is read when it is asked for: a slow reader holds one. */
+  *read(count: number): Generator<ExecEvent, void, undefined> {
     let bytes = 0
     for (const [seq, record] of this.#records(count)) {
       if (record.kind === 'start') {
-        events.push({ seq, type: 'start', execId: this.#execId, pid: record.pid, at: isoTime(record.atMs) })
-      } else {
-        const data = this.#bytes(record)
-        if (data === undefined) return [...events, ...this.#gaps(seq, count)]
-        events.push(outputEvent({ ...record, seq }, data))
-        bytes += data.length
+        this.#at = seq
+        yield { seq, type: 'start', execId: this.#execId, pid: record.pid, at: isoTime(record.atMs) }
+        continue
+      }
+      const data = this.#bytes(record)
+      if (data === undefined) {
+        yield* this.#gaps(seq, count)
+        return
       }
       this.#at = seq
-      if (bytes >= BYTES_AT_ONCE) break
+      bytes += data.length
+      yield outputEvent({ ...record, seq }, data)
+      if (bytes >= BYTES_AT_ONCE) return
     }
-    return events
   }
 
   close(): void {
