@@ -53,27 +53,33 @@ test('a retry names the fault, what is done about it, when, and which try it was
   ])
 })
 
-test("a tool's output is cut after a dozen lines, and its exit code is shown where it is not zero", () => {
+const bash = { type: 'tool-call', step: 1, callId: 'c', tool: 'bash', arguments: { command: 'seq' }, execId: 'e' }
+const output = (text: string): object => ({ type: 'tool-output', callId: 'c', stream: 'stdout', text })
+
+test('of a long output the first and the last lines are shown, however it comes, and what was left out is said', () => {
+  const numbers = Array.from({ length: 100 }, (_, i) => `${i}\n`)
+  for (const chunks of [[numbers.join('')], numbers]) {
+    const view = new TurnView()
+    words(view, bash)
+    const live = chunks.map((text) => words(view, output(text))).join('')
+    assert.equal(live.trim().split('\n').length, 13)
+    assert.match(live, /│ 11\n {2}│ … there is more; its last lines come at its end\n$/)
+    const end = words(view, { type: 'tool-result', callId: 'c', outcome: 'failed', text: '', exit: { code: 7 } })
+    assert.match(end, /^ {2}│ … 76 lines left out \(--json has all\)\n {2}│ 88\n[^]* {2}│ 99\n {2}└ exit 7\n$/)
+  }
+})
+
+test('an output that just fits is shown once, and nothing is said to be left out', () => {
   const view = new TurnView()
-  words(view, {
-    type: 'tool-call',
-    step: 1,
-    callId: 'c',
-    tool: 'bash',
-    arguments: { command: 'seq 100\necho' },
-    execId: 'e',
-  })
-  const shown = words(view, {
-    type: 'tool-output',
-    callId: 'c',
-    stream: 'stdout',
-    text: Array.from({ length: 100 }, (_, i) => `${i}\n`).join(''),
-  })
-  assert.equal(shown.trim().split('\n').length, 13)
-  assert.match(
-    words(view, { type: 'tool-result', callId: 'c', outcome: 'failed', text: '', exit: { code: 7 } }),
-    /exit 7/,
-  )
+  words(view, bash)
+  const twelve = Array.from({ length: 12 }, (_, i) => `${i}\n`).join('')
+  assert.equal(words(view, output(twelve)).trim().split('\n').length, 12)
+  assert.equal(words(view, { type: 'tool-result', callId: 'c', outcome: 'ok', text: '' }), '')
+})
+
+test('a failure whose raw words are its sentence is told once', () => {
+  const { report } = new Fault('deadline_exceeded', { error: 'the time is over', errorRaw: 'the time is over' })
+  assert.equal(words(new TurnView(), { type: 'turn-error', ...report }), '✗ the time is over\n  deadline_exceeded\n')
 })
 
 test('files that a turn wrote are listed, those that it could not write are not', () => {

@@ -9,7 +9,7 @@ import type { Context } from '../program.ts'
 import { RunDaemon } from '../run/daemon.ts'
 import { goesOn, MODEL_FLAGS, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
 import { ownDaemonFor } from '../run/own.ts'
-import { promptOf } from '../run/prompt.ts'
+import { isPiped, promptOf } from '../run/prompt.ts'
 import { rehearse, rehearseInstead } from '../run/rehearse.ts'
 import { createFor, sessionFor } from '../run/session.ts'
 import { prepareStateDir } from '../start-trouble.ts'
@@ -26,6 +26,7 @@ export async function runCommand(given: Context, words: readonly string[]): Prom
   if (context.run.rehearsal === true) return await rehearse(context, prompt)
   if (prompt !== undefined || goesOn(context)) return await runHere(context, prompt)
   context.out.say('no prompt was given, so this is a rehearsal: a scripted model on a task of its own')
+  if (isPiped()) context.out.say('what is piped in was not read; breakfall run - takes the prompt from there')
   return await rehearse(context, undefined)
 }
 

@@ -16,7 +16,7 @@ export type Piece = {
 
 export type Survived = { readonly category: string; readonly what: string; readonly how: string }
 
-const OUTPUT_LINES_MAX = 12
+const OUTPUT_LINES_MAX = 12 // at the beginning of a tool's output, and again at its end
 
 export class TurnView {
   readonly survived: Survived[] = []
@@ -26,6 +26,7 @@ export class TurnView {
   #midLine = false
   #part = ''
   #outputLines = 0
+  #lastLines: string[] = []
   /** 0 while no event has told. */
   steps = 0
 
@@ -69,7 +70,10 @@ export class TurnView {
         return this.#midLine ? [{ kind: 'text', tone: 'plain', text: '\n' }] : []
       case 'turn-error':
         if (event.category === 'cancelled') return [this.#line('warn', event.error)] // raw, it says the same again
-        return [this.#line('bad', `✗ ${event.error}`), this.#line('dim', `  ${event.category}: ${event.errorRaw}`)]
+        return [
+          this.#line('bad', `✗ ${event.error}`),
+          this.#line('dim', `  ${event.category}${event.errorRaw === event.error ? '' : `: ${event.errorRaw}`}`),
+        ]
     }
   }
 
@@ -91,18 +95,33 @@ export class TurnView {
   #toolCall(event: SessionEventOf<'tool-call'>): readonly Piece[] {
     this.#gotOn()
     this.#outputLines = 0
+    this.#lastLines = []
     const { path } = event.arguments
     if ((event.tool === 'write' || event.tool === 'edit') && typeof path === 'string')
       this.#writes.set(event.callId, path)
     return [this.#line('head', `● ${event.tool} ${summaryOf(event.arguments)}`)]
   }
 
+  /** The first lines as they come; of the others the last ones once it is over. */
   #toolOutput(text: string): readonly Piece[] {
     const lines = text.replace(/\n$/, '').split('\n')
     const room = Math.max(0, OUTPUT_LINES_MAX - this.#outputLines)
+    const isFirstCut = room < lines.length && this.#outputLines <= OUTPUT_LINES_MAX
     this.#outputLines += lines.length
-    const shown = lines.slice(0, room).map((line) => this.#line('dim', `  │ ${line.slice(0, 400)}`))
-    return lines.length > room && room > 0 ? [...shown, this.#line('dim', '  │ …')] : shown
+    this.#lastLines = [...this.#lastLines, ...lines.slice(room)].slice(-OUTPUT_LINES_MAX)
+    const shown = lines.slice(0, room).map((line) => this.#outputLine(line))
+    return isFirstCut ? [...shown, this.#outputLine('… there is more; its last lines come at its end')] : shown
+  }
+
+  #lastOutput(): readonly Piece[] {
+    const last = this.#lastLines.splice(0)
+    const left = this.#outputLines - OUTPUT_LINES_MAX - last.length
+    const gap = left > 0 ? [this.#outputLine(`… ${left} line${left === 1 ? '' : 's'} left out (--json has all)`)] : []
+    return [...gap, ...last.map((line) => this.#outputLine(line))]
+  }
+
+  #outputLine(line: string): Piece {
+    return this.#line('dim', `  │ ${line.slice(0, 400)}`)
   }
 
   // Not yet got on: the call that a fault ends gets a result as well, and what follows a good one says so soon enough.
@@ -110,15 +129,19 @@ export class TurnView {
     const code = event.exit?.code
     const written = this.#writes.get(event.callId)
     if (written !== undefined && event.outcome === 'ok') this.filesChanged.add(written)
+    const output = this.#lastOutput()
     switch (event.outcome) {
       case 'ok':
-        return []
+        return output
       case 'failed':
-        return [this.#line('warn', `  └ ${typeof code === 'number' ? `exit ${code}` : firstLine(event.text)}`)]
+        return [
+          ...output,
+          this.#line('warn', `  └ ${typeof code === 'number' ? `exit ${code}` : firstLine(event.text)}`),
+        ]
       case 'unknown':
-        return [this.#line('bad', `  └ nobody knows whether this ran: ${firstLine(event.text)}`)]
+        return [...output, this.#line('bad', `  └ nobody knows whether this ran: ${firstLine(event.text)}`)]
       case 'cancelled':
-        return [this.#line('dim', '  └ cancelled')]
+        return [...output, this.#line('dim', '  └ cancelled')]
     }
   }
 

@@ -1,5 +1,6 @@
 /** The prompt of a run: its words, or what is piped in where `-` stands for them. */
 import { isUtf8 } from 'node:buffer'
+import { fstatSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
 
 const PROMPT_BYTES_MAX = 4 * 1024 * 1024 // beyond what the daemon takes, which says its own limit
@@ -22,4 +23,14 @@ export async function promptOf(words: readonly string[], signal: AbortSignal): P
   const whole = Buffer.concat(chunks)
   if (!isUtf8(whole)) throw new Fault('invalid_request', { error: 'the prompt is not text: it must be UTF-8' })
   return whole.toString('utf8')
+}
+
+/** Whether somebody may have piped something in. It is not read without being asked for: many leave an open pipe there that never ends. */
+export function isPiped(): boolean {
+  try {
+    const stdin = fstatSync(0)
+    return stdin.isFIFO() || stdin.isFile()
+  } catch {
+    return false // closed
+  }
 }
