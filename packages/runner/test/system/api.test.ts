@@ -10,6 +10,12 @@ import { asProgram, inProcess, temporaryFolder, type TestRunner, until, withoutB
 
 const workspaceOf = (runner: TestRunner, id: string): string => join(runner.stateDir, `boxes/default/${id}/workspace`)
 
+type Operation = {
+  readonly operationId: string
+  readonly parameters: readonly { readonly name: string; readonly in: string }[]
+  readonly responses: Readonly<Record<string, { readonly description: string }>>
+}
+
 describe('refusals', { skip: withoutBwrap }, async () => {
   test('each row of the table: status, category, problem document, and nothing made', async (t) => {
     const runner = await inProcess(t, { boxesMax: 2 })
@@ -161,15 +167,29 @@ describe('refusals', { skip: withoutBwrap }, async () => {
     assert.deepEqual(await runner.client.listBoxes(), [])
   })
 
-  test('the OpenAPI document has every route of the table', async (t) => {
+  test('the OpenAPI document has every route of the table, and holds together', async (t) => {
     const runner = await inProcess(t)
-    const { paths } = (await runner.call('GET', '/v1/openapi.json')).json as {
-      paths: Record<string, Record<string, { operationId: string }>>
-    }
-    const served = Object.values(paths).flatMap((methods) =>
-      Object.values(methods).map(({ operationId }) => operationId),
+    const document = (await runner.call('GET', '/v1/openapi.json')).json
+    const paths = document['paths'] as Record<string, Record<string, Operation>>
+    const operations = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.values(methods).map((operation) => ({ path, ...operation })),
     )
-    assert.deepEqual(served.toSorted(), Object.keys(RUNNER_ROUTES).toSorted())
+    assert.deepEqual(operations.map(({ operationId }) => operationId).toSorted(), Object.keys(RUNNER_ROUTES).toSorted())
+    for (const { path, operationId, parameters, responses } of operations) {
+      const inPath = parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => name)
+      const wanted = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name as string)
+      assert.deepEqual(inPath.toSorted(), wanted.toSorted(), operationId)
+      for (const [status, answer] of Object.entries(responses))
+        assert.ok(/^[2-5]\d\d$/.test(status) && answer.description !== '', `${operationId} ${status}`)
+    }
+    const references = Array.from(JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g), ([, to]) => to as string)
+    assert.ok(references.length > 0)
+    for (const to of new Set(references)) {
+      const found = to
+        .split('/')
+        .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], document)
+      assert.notEqual(found, undefined, to)
+    }
   })
 })
 
