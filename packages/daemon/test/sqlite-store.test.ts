@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -34,6 +34,17 @@ test('a second owner of the same folder is refused, and let in once the first is
     await refused(open(), 'lease_lost')
     await first.close()
     await (await open()).listSessions({ limit: 1 })
+  }))
+
+test('no file of the journal can be read by others', () =>
+  inFolder(async (folder, open) => {
+    await claimed(await open())
+    const modes = readdirSync(folder).map((name) => [name, (statSync(join(folder, name)).mode & 0o077).toString(8)])
+    assert.ok(modes.length >= 5)
+    assert.deepEqual(
+      modes.filter(([, mode]) => mode !== '0'),
+      [],
+    )
   }))
 
 test('a byte changed inside an event is found, named by its seq, and other sessions go on', () =>

@@ -143,6 +143,6 @@ const crashLoop = (): Fault =>
 const stepsSpent = (stepsMax: number): Fault =>
   new Fault('quota_exceeded', {
     boundary: 'daemon',
-    error: `the turn used all of its ${stepsMax} steps without coming to an end; send another prompt to go on, or raise stepsMax.`,
+    error: `the turn came to no end within ${stepsMax} step${stepsMax === 1 ? '' : 's'}; send another prompt to go on, or allow more with --steps-max (stepsMax in a config or a request).`,
     stopped: 'steps_spent',
   })

@@ -1,5 +1,5 @@
 /** Opens a state folder's database: sole owner, settings that survive a power cut, a schema that knows its version. */
-import { mkdirSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
@@ -13,7 +13,7 @@ export const SCHEMA_VERSION = 2
  */
 export function lockFolder(folder: string): DatabaseSync {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  const owner = new DatabaseSync(join(folder, 'owner.db'))
+  const owner = openPrivate(join(folder, 'owner.db'))
   try {
     owner.exec('PRAGMA journal_mode=DELETE; BEGIN EXCLUSIVE')
     return owner
@@ -29,7 +29,7 @@ export function lockFolder(folder: string): DatabaseSync {
 }
 
 export function openDatabase(file: string, options: { readonly pagesMax?: number | undefined } = {}): DatabaseSync {
-  const db = new DatabaseSync(file)
+  const db = openPrivate(file)
   db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY')
   db.exec(`PRAGMA wal_autocheckpoint=${CHECKPOINT_PAGES}; PRAGMA cache_size=-${CACHE_KIB}`)
   const version = Number(db.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0)
@@ -53,6 +53,12 @@ export const SEQS_PER_SESSION = 2 ** 24
 export const IS_MARKED = 'key % 64 = 0'
 
 // ---- details ----
+
+/** Prompts and outputs are nobody else's business. SQLite gives its log the mode of the database. */
+function openPrivate(file: string): DatabaseSync {
+  closeSync(openSync(file, 'a', 0o600))
+  return new DatabaseSync(file)
+}
 
 const SQLITE_BUSY = 5
 
