@@ -53,7 +53,7 @@ export class Keepers {
 
   /** Ends those that wait; resolves when they are gone, and their groups with them. */
   async close(): Promise<void> {
-    for (const keeper of [...this.#idle.keys()]) this.#expire(keeper)
+    for (const keeper of this.#idle.keys()) this.#expire(keeper)
     const over = new AbortController()
     const gone = Promise.all([...this.#ending].map((keeper) => keeper.gone))
     const late = sleep(RUNNER_DEFAULTS.treeEndMs, undefined, { signal: over.signal }).catch(inTime)
@@ -121,8 +121,12 @@ export class Keepers {
     if (pids === null) return
     const own = [...this.#all].reduce((sum, keeper) => sum + keeper.processes, 0)
     if (own === this.#ownPids) return
-    this.#ownPids = own
-    this.#host.cgroups.limitPids(this.#box.groupName, pids + own) // I2
+    try {
+      this.#host.cgroups.limitPids(this.#box.groupName, pids + own) // I2
+      this.#ownPids = own
+    } catch {
+      // Too many files are open. The limit stays as it was until the next keeper comes or goes.
+    }
   }
 }
 

@@ -13,7 +13,7 @@ import type { Exec as ExecRecord, SpawnFailure } from '@breakfall/wire'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { lossesOf } from './event-log.ts'
-import { killIncomplete, outputLost, outputNotKept, spawnRefused, workspaceChanged } from './diagnostics.ts'
+import { killIncomplete, outputLost, spawnRefused, workspaceChanged } from './diagnostics.ts'
 import { type EndReason, exitRecord } from './exit-record.ts'
 import { EXEC_FILES, type ExecEnd, removeWorkingFiles, writeEnd } from './folder.ts'
 import type { Keeper } from './keeper.ts'
@@ -265,8 +265,7 @@ export class Exec {
     this.#readStatus()
     const isClaimed = this.#keeper === undefined || existsSync(join(this.folder, EXEC_FILES.claim))
     if (!isClaimed && this.#ended === undefined && !this.#isSecondTry) {
-      // One that waited was killed meanwhile. It never took this job, and cannot any more: another one gets it.
-      this.#isSecondTry = true
+      this.#isSecondTry = true // one that waited was killed, and never took this job: a new one gets it
       this.#detach()
       this.#spawn()
     } else if (!isClaimed || (why !== undefined && this.#watch.status.pid === undefined)) {
@@ -344,14 +343,18 @@ export class Exec {
       endedAtMs: this.setup.clock.now(),
       lastSeq: this.#output.count + 1,
     }
-    this.#keep(this.#end) // I1
+    const isKept = this.#keep(this.#end) // I1
     this.#output.close()
-    this.#dismiss(facts.oomKills === 0 && left.length === 0)
+    this.#dismiss(isKept && facts.oomKills === 0 && left.length === 0)
     this.#started?.()
     this.#waiters.notify()
     this.stdin.end()
-    setImmediate(() => this.#tidy()) // who waits for the end need not wait for that
-    this.setup.onEnd(this, this.#end)
+    if (isKept) this.#leave(this.#end)
+  }
+
+  #leave(end: ExecEnd): void {
+    setImmediate(() => this.#tidy()) // nobody waits for that
+    this.setup.onEnd(this, end)
   }
 
   #tidy(): void {
@@ -362,12 +365,14 @@ export class Exec {
     }
   }
 
-  #keep(end: ExecEnd): void {
+  /** Its room was taken at the start: what fails is a broken disk, or one file too many. Who waits is told all the same. */
+  #keep(end: ExecEnd): boolean {
     try {
       writeEnd(this.folder, end)
-    } catch (error) {
-      // Its room was taken at the start, so this is a broken disk. Who waits is told all the same.
-      end.exit.diagnostics.push({ ...outputNotKept(String(error)), evidence: [] })
+      return true
+    } catch {
+      setTimeout(() => this.#keep(end) && this.#leave(end), RUNNER_DEFAULTS.pollMs).unref()
+      return false // until then it is known from memory, and after a restart from the keeper's notes
     }
   }
 

@@ -44,8 +44,15 @@ export class FifoReader {
 
   #wait(): void {
     if (this.#closed) return
+    let fd: number
+    try {
+      fd = openSync(`/proc/self/fd/${this.#fd}`, READ) // closed with the socket
+    } catch {
+      setTimeout(() => this.#read(), LOOK_MS) // too many files are open: it looks by itself until there is room
+      return
+    }
     const options = {
-      fd: openSync(`/proc/self/fd/${this.#fd}`, READ), // closed with the socket
+      fd,
       readable: true,
       writable: false,
       onread: { buffer: NO_ROOM, callback: () => true },
@@ -76,9 +83,8 @@ export class FifoReader {
   #bytes(): number {
     try {
       return readSync(this.#fd, SHARED, 0, SHARED.length, null)
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return 0
-      throw error
+    } catch {
+      return 0 // EAGAIN: there is nothing now; a pipe knows no other failure
     }
   }
 }
@@ -87,6 +93,7 @@ const READ = constants.O_RDONLY | constants.O_NONBLOCK
 const NO_ROOM = Buffer.alloc(0)
 const REST_BYTES_MAX = 1024 * 1024 // the largest pipe of an ordinary user; ours hold 64 KiB
 const TURN_BYTES_MAX = 256 * 1024
+const LOOK_MS = 50
 
 const SHARED = Buffer.allocUnsafeSlow(64 * 1024) // one for all pipes: it is filled and emptied within one call
 

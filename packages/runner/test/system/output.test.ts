@@ -1,10 +1,13 @@
 /** Order and exactness of output (seed: all output before exit, exit before wait), by stream, range and replay. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { ExecEvent } from '@breakfall/wire'
-import { bytesOf, inProcess, withoutBwrap } from '../kit.ts'
+import { asProgram, bytesOf, inProcess, temporaryFolder, until, withoutBwrap } from '../kit.ts'
 
 const sha = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
@@ -215,5 +218,27 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     const { exit } = await runner.client.getExec('b1', 'big')
     assert.deepEqual([exit?.code, exit?.stdoutBytes], [0, 1_000_000_000])
     assert.ok(most - before < 64 * 1024 * 1024, `grew by ${Math.round((most - before) / 1024 / 1024)} MB`)
+  })
+
+  test('a runner that may not open one more file goes on reading what runs already', async (t) => {
+    const stateDir = join(temporaryFolder(t), 'state')
+    const runner = await asProgram(t, stateDir)
+    await runner.box({ id: 'b1' })
+    await runner.call('POST', 'boxes/b1/exec', {
+      execId: 'e1',
+      shell: 'echo up; while [ ! -e go ]; do sleep 0.02; done; seq 50000',
+    })
+    for await (const event of runner.client.execEvents('b1', 'e1')) if (event.type === 'stdout') break
+    const allow = (files: number): Buffer =>
+      execFileSync('prlimit', [`--pid=${runner.child.pid}`, `--nofile=${files}:`], { stdio: 'pipe' })
+    allow(3)
+    writeFileSync(join(stateDir, 'boxes/default/b1/workspace/go'), '')
+    await until(
+      () => readFileSync(join(stateDir, 'boxes/default/b1/execs/e1/stdout'), 'utf8'),
+      (text) => text.endsWith('\n50000\n'),
+    )
+    allow(1_024)
+    assert.equal((await runner.client.waitExec('b1', 'e1')).exit?.code, 0)
+    assert.equal((await runner.client.execOutput('b1', 'e1', 'stdout')).length, 288_897)
   })
 })
