@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { isFault } from '@breakfall/faults'
+import { readProcess } from '@breakfall/supervisor'
 import { RunnerEndpoint } from '../src/runner/endpoint.ts'
 import { afterwards, tempFolder } from './support/setup.ts'
 
@@ -55,4 +58,24 @@ test("one caller's cancel does not end the look-up for the others", async (t) =>
   mine.abort()
   await assert.rejects(cancelled, (error) => isFault(error) && error.category === 'cancelled')
   assert.equal((await other).place.runnerId, 'r1')
+})
+
+test('a runner that lives and does not answer is waited for: no other one is started in its folder', async (t) => {
+  const stateDir = tempFolder(t)
+  const silent = createServer((_, res) => void res.destroy())
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  afterwards(t, () => silent.close())
+  const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
+  const runner = { url, runnerId: 'mine', pid: process.pid, startTime: readProcess(process.pid)?.startTime }
+  mkdirSync(join(stateDir, 'runner'))
+  writeFileSync(join(stateDir, 'runner', 'runner.json'), JSON.stringify(runner))
+  const program = ['sh', '-c', `touch ${stateDir}/started; exit 1`]
+  const where = new RunnerEndpoint({ stateDir, program, config: () => Promise.resolve({}) })
+  const categoryOf = (error: unknown): string => (isFault(error) ? error.category : String(error))
+  assert.equal(await where.connect(null, 1, never).catch(categoryOf), 'runner_unreachable')
+  assert.equal(existsSync(join(stateDir, 'started')), false)
+  // Another process has its pid: it is gone.
+  writeFileSync(join(stateDir, 'runner', 'runner.json'), JSON.stringify({ ...runner, startTime: 1 }))
+  assert.equal(await where.connect(null, 1, never).catch(categoryOf), 'process_start_failed')
+  assert.equal(existsSync(join(stateDir, 'started')), true)
 })

@@ -16,6 +16,7 @@ export { type InFlightRequest, type RequestInit } from './in-flight.ts'
 export { stripLogPrefix } from './log-prefix.ts'
 export { sweepOrphans, type Swept } from './orphans.ts'
 export { START_REASONS, type StartReason } from './preflight.ts'
+export { type ProcessEntry, readProcess } from './process-table.ts'
 export {
   type EndReason,
   type ExitKind,

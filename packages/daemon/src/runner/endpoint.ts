@@ -12,6 +12,7 @@ import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
 import { loadTokens } from '@breakfall/wire/node'
 import type { RunnerConfig } from '../options.ts'
 import {
+  isAlive,
   isGranted,
   type LocalRunner,
   type LocalRunnerOptions,
@@ -170,6 +171,7 @@ export class RunnerEndpoint {
         this.#local = known
         return place
       }
+      if (place === undefined && isAlive(known)) throw silent(known) // its folder is its own as long as it lives
       // It was started for other folders: one with the right ones takes its place, and takes up what runs.
       if (place !== undefined) await stopLocalRunner(stateDir, known)
     }
@@ -219,6 +221,13 @@ async function identified(url: string, token: string, signal: AbortSignal): Prom
     await client.close()
   }
 }
+
+const silent = ({ url, pid }: LocalRunner): Fault =>
+  new Fault('runner_unreachable', {
+    phase: 'resolve',
+    facts: { address: hostOf(url) },
+    errorRaw: `the runner (process ${pid}) is there, but does not answer at ${url}`,
+  })
 
 async function adopted(url: string, token: string, runnerId: string): Promise<Place | undefined> {
   try {

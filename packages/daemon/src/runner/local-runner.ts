@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { Fault } from '@breakfall/faults'
+import { readProcess } from '@breakfall/supervisor'
 import { loadTokens } from '@breakfall/wire/node'
 import type { RunnerConfig } from '../options.ts'
 
@@ -20,6 +21,8 @@ export type LocalRunner = {
   readonly url: string
   readonly runnerId: string
   readonly pid: number
+  /** With the pid it names one process for ever, where the system tells it. */
+  readonly startTime?: number | undefined
   /** Started by this process, and not yet ended: it may be stopped although no file names it, as on a full disk. */
   readonly isOurs?: (() => boolean) | undefined
 }
@@ -37,13 +40,19 @@ export const runnerTokenFile = (stateDir: string): string => join(stateDir, 'run
 export function readRunnerFile(stateDir: string): LocalRunner | undefined {
   try {
     const found = JSON.parse(readFileSync(join(runnerFolder(stateDir), 'runner.json'), 'utf8')) as Partial<LocalRunner>
-    const { url, runnerId, pid } = found
+    const { url, runnerId, pid, startTime } = found
     if (typeof url !== 'string' || typeof runnerId !== 'string' || typeof pid !== 'number') return undefined
-    return { url, runnerId, pid }
+    return { url, runnerId, pid, startTime }
   } catch {
     // Missing, torn or unreadable: there is no runner to adopt, so one is started.
     return undefined
   }
+}
+
+/** Whether its process lives, though it may not answer: stopped, or on a machine that is out of breath. False where nobody can tell. */
+export function isAlive({ pid, startTime }: LocalRunner): boolean {
+  const found = readProcess(pid)
+  return found !== undefined && found.state !== 'Z' && found.startTime === startTime
 }
 
 /** What a runner was allowed when it was started. It cannot be told more while it runs. */
