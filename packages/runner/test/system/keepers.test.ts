@@ -77,7 +77,7 @@ for (const level of ['bwrap', 'process'] as const) {
       const inGroups = groupsOf(runner.runnerId)
         .flatMap((group) => readFileSync(join(group, 'cgroup.procs'), 'utf8').split('\n'))
         .filter(Boolean)
-        .map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'))
+        .map((pid) => cmdlineOf(Number(pid)))
       assert.deepEqual(
         inGroups.filter((line) => line.includes('7790')),
         [],
@@ -95,8 +95,7 @@ for (const level of ['bwrap', 'process'] as const) {
       await startAndSee(first, 'e1', 'echo up; while [ ! -e go ]; do sleep 0.02; done; exit 7')
       await first.kill('SIGKILL')
       await until(
-        () =>
-          keepersOf(first.runnerId).filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('keeper')),
+        () => keepersOf(first.runnerId).filter((pid) => cmdlineOf(pid).includes('keeper')),
         (found) => found.length === 1, // the one with the exec
       )
       const second = await asProgram(t, stateDir, flags)
@@ -206,3 +205,11 @@ describe('keepers', async () => {
     },
   )
 })
+
+function cmdlineOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+  } catch {
+    return '' // it ended meanwhile
+  }
+}
