@@ -137,7 +137,7 @@ test('a parked turn says what it waits for and how it is taken up, by the beginn
   assert.match(run.lines.join('\n'), new RegExp(`still parked after 1 step: ${waits}\n  ${how}`))
   for (const args of [['sessions'], ['show', sessionId.slice(0, 13)]]) {
     const { lines, stderr } = await place.run(args)
-    assert.match(lines.join('\n'), new RegExp(`${waits} since \\S+\n  ${how}`), stderr)
+    assert.match(lines.join('\n'), new RegExp(`${waits} since \\S+ \\S+ UTC\n  ${how}`), stderr)
   }
   assert.match((await place.run(['explain', sessionId.slice(0, 13)])).lines.join('\n'), /category {3}model_unreachable/)
   assert.equal((await place.run(['--json', 'sessions'])).json.at(-1)?.['count'], 1)

@@ -21,8 +21,14 @@ export async function wholeId(viewer: Viewer, given: string): Promise<string> {
   if (first === undefined) return (await fittingLastTurn(viewer, sessions, given)) ?? given
   if (more.length === 0) return first.id
   throw new Fault('invalid_request', {
-    error: `${given} is the beginning of ${found.length} ids; say more of it: ${shown(found)}`,
+    error: `${given} is the beginning of ${found.length} ids; say more of it:${shown(found)}`,
   })
+}
+
+/** The beginning that tells each of them from the others: its first two groups, which are its time, or as many more as it takes. */
+export function shortener(ids: readonly string[]): (id: string) => string {
+  const length = [13, 18, 23].find((most) => new Set(ids.map((id) => id.slice(0, most))).size === ids.length)
+  return (id) => id.slice(0, length)
 }
 
 // ---- details ----
@@ -55,7 +61,9 @@ async function fittingLastTurn(
 
 const SHOWN_MAX = 8
 
-const shown = (found: readonly Candidate[]): string => {
-  const lines = found.slice(0, SHOWN_MAX).map(({ id, what }) => `${id} (${what})`)
-  return found.length > SHOWN_MAX ? `${lines.join(', ')}, …` : lines.join(', ')
+/** One to a line. */
+function shown(found: readonly Candidate[]): string {
+  const shortId = shortener(found.map(({ id }) => id))
+  const lines = found.slice(0, SHOWN_MAX).map(({ id, what }) => `\n  ${shortId(id)}  ${what}`)
+  return `${lines.join('')}${found.length > SHOWN_MAX ? '\n  …' : ''}`
 }

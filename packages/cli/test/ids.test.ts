@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Session } from '@breakfall/wire'
-import { wholeId } from '../src/ids.ts'
+import { shortener, wholeId } from '../src/ids.ts'
 import type { Viewer } from '../src/journal-client.ts'
 
 const ID = {
@@ -38,8 +38,14 @@ test('where no session fits it is a turn: the current one of a session, or the l
 test('a beginning of several ids is refused with the candidates, and one of none comes back as it is', async () => {
   await assert.rejects(wholeId(both, '01a1e'), {
     category: 'invalid_request',
-    error: `01a1e is the beginning of 2 ids; say more of it: ${ID.mine} (session "mend it"), ${ID.older} (session)`,
+    error: `01a1e is the beginning of 2 ids; say more of it:\n  01a1e24f-0001  session "mend it"\n  01a1e111-0001  session`,
   })
   assert.equal(await wholeId(both, 'ffff'), 'ffff')
   assert.equal(await wholeId(both, 'x'), 'x', 'no id begins so')
+})
+
+test('ids are shortened as far as they can still be told apart', () => {
+  assert.equal(shortener([ID.mine, ID.mineTurn])(ID.mine), '01a1e24f-0001')
+  const [one, two] = ['01a1e24f-0001-7000-8000-000000000001', '01a1e24f-0001-7000-8000-000000000002']
+  assert.equal(shortener([one, two])(two), two)
 })

@@ -38,20 +38,35 @@ const plain: Output['style'] = (_style, text) => text
 test('the list has a head, a line per session, and what a parked one waits for', () => {
   const sessions = [
     session({ state: 'parked', turnId: 't1', workspace: '/src/app' }),
-    session({ id: 's2', title: null }),
+    session({ id: 's2', title: null, model: '' }),
   ]
   assert.deepEqual(sessionTable(sessions, new Map([['s1', turn()]]), plain), [
-    'SESSION  STATE   TURN  FOLDER     MODEL  TITLE',
-    's1       parked  t1    /src/app   qwen3  mend it',
-    `  waits for the model server (model_unreachable) since ${at}`,
+    'SESSION  STATE   FOLDER     MODEL      TITLE',
+    's1       parked  /src/app   qwen3      mend it',
+    '  waits for the model server (model_unreachable) since 2026-11-15 12:00:00 UTC',
     '  goes on by itself; to try now: breakfall resume s1',
-    's2       idle    -     (private)  qwen3',
+    's2       idle    (private)  (default)',
   ])
 })
 
 test('a line break in a name does not look like another session', () => {
   const table = sessionTable([session({ title: 'x\ns9  idle', workspace: '/a\nb' })], new Map(), plain)
-  assert.deepEqual(table.slice(1), ['s1       idle   -     /a b    qwen3  x s9 idle'])
+  assert.deepEqual(table.slice(1), ['s1       idle   /a b    qwen3  x s9 idle'])
+})
+
+test('ids are shortened to what tells them apart, also in the command under a parked one', () => {
+  const id = '01a1e24f-0001-7000-8000-000000000001'
+  const lines = sessionTable(
+    [session({ id, state: 'parked', turnId: 't1' }), session({ id: '01a1e24f-0002-7000-8000-000000000001' })],
+    new Map([[id, turn({ sessionId: id, parked: { category: 'model_rate_limited', since: at, resumeAt: at } })]]),
+    plain,
+  )
+  assert.deepEqual(
+    lines.map((line) => line.split('  ')[0]),
+    ['SESSION      ', '01a1e24f-0001', '', '', '01a1e24f-0002'].map((word) => word.trimEnd()),
+  )
+  assert.match(lines[2] ?? '', /\(model_rate_limited\), until 2026-11-15 12:00:00 UTC since 2026-11-15 12:00:00 UTC$/)
+  assert.match(lines[3] ?? '', /breakfall resume 01a1e24f-0001$/)
 })
 
 test('a session is shown without the fields that say nothing', () => {

@@ -2,7 +2,7 @@
 import { Fault, isFault } from '@breakfall/faults'
 import { isTerminal, parseCursor, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { DaemonClient } from '../daemon-client.ts'
-import { wholeId } from '../ids.ts'
+import { shortener, wholeId } from '../ids.ts'
 import type { Viewer } from '../journal-client.ts'
 import type { Output } from '../output.ts'
 import { paint } from '../render/paint.ts'
@@ -34,16 +34,11 @@ export function sessionTable(
   parked: ReadonlyMap<string, Turn>,
   style: Output['style'],
 ): readonly string[] {
-  const rows = sessions.map(({ id, state, turnId, model, title, ...rest }) => {
+  const shortId = shortener(sessions.map(({ id }) => id))
+  const rows = sessions.map(({ id, state, model, title, ...rest }) => {
     const folder = typeof rest['workspace'] === 'string' ? rest['workspace'] : '(private)'
-    const cells = [
-      id,
-      isHalted(state, rest) ? `${state}, no daemon` : state,
-      turnId ?? '-',
-      folder,
-      model || '-',
-      title ?? '',
-    ]
+    const status = isHalted(state, rest) ? `${state}, no daemon` : state
+    const cells = [shortId(id), status, folder, model || '(default)', title ?? '']
     return cells.map((cell) => cell.replaceAll(/\s+/g, ' ')) // a line break in a name would look like another session
   })
   const widths = HEAD.map((word, column) => Math.max(word.length, ...rows.map((row) => row[column]?.length ?? 0)))
@@ -55,7 +50,7 @@ export function sessionTable(
       const line = padded(rows[index] ?? []).trimEnd()
       const turn = parked.get(session.id)
       const shown = session.state === 'idle' ? line : style(session.state === 'parked' ? 'yellow' : 'green', line)
-      return turn === undefined || turn.parked === null ? [shown] : [shown, ...waitLines(turn)]
+      return turn === undefined || turn.parked === null ? [shown] : [shown, ...waitLines(turn, shortId(session.id))]
     }),
   ]
 }
@@ -150,7 +145,7 @@ function stopAfterUse(): Disposable & { readonly signal: AbortSignal } {
   return { signal: stop.signal, [Symbol.dispose]: () => stop.abort() }
 }
 
-const HEAD = ['SESSION', 'STATE', 'TURN', 'FOLDER', 'MODEL', 'TITLE'] as const
+const HEAD = ['SESSION', 'STATE', 'FOLDER', 'MODEL', 'TITLE'] as const
 
 /** Said to be under way in the journal, where nobody runs. */
 const isHalted = (state: string, record: Readonly<Record<string, unknown>>): boolean =>
@@ -158,10 +153,8 @@ const isHalted = (state: string, record: Readonly<Record<string, unknown>>): boo
 
 const UNDER_WAY: ReadonlySet<string> = new Set(['busy', 'queued', 'running', 'retrying'])
 
-const waitLines = (turn: Turn): readonly string[] =>
-  turn.parked === null
-    ? []
-    : parkedLines(turn.parked, turn.sessionId, turn['live'] !== false).map((line) => `  ${line}`)
+const waitLines = (turn: Turn, sessionId = turn.sessionId): readonly string[] =>
+  turn.parked === null ? [] : parkedLines(turn.parked, sessionId, turn['live'] !== false).map((line) => `  ${line}`)
 
 const hasEntries = (value: unknown): boolean => Object.keys(value ?? {}).length > 0
 

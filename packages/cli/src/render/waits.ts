@@ -5,20 +5,23 @@ type Parked = { readonly category: string; readonly since: string; readonly resu
 
 /** `for the network (network_down)`; with a time where there is one. */
 export function waitsFor({ category, resumeAt }: Pick<Parked, 'category' | 'resumeAt'>): string {
-  const until = resumeAt === null ? '' : `, until ${resumeAt}`
+  const until = resumeAt === null ? '' : `, until ${clock(resumeAt)}`
   return `for ${isFaultCategory(category) ? thing(category) : 'what failed'} (${category})${until}`
 }
 
 /** A line that says what it waits for, and one that says how it goes on: under a daemon by itself, else when it is taken up. */
 export function parkedLines(parked: Parked, sessionId: string, isLive: boolean): readonly string[] {
   return [
-    `waits ${waitsFor(parked)} since ${parked.since}`,
+    `waits ${waitsFor(parked)} since ${clock(parked.since)}`,
     isLive ? `goes on by itself; to try now: breakfall resume ${sessionId}` : takeUp(sessionId),
   ]
 }
 
 export const takeUp = (sessionId: string): string =>
   `take it up again: breakfall run --continue (in its folder), or breakfall run --session ${sessionId}`
+
+/** `2026-11-15 22:40:36 UTC`, as a parked turn's own sentence says it. */
+export const clock = (at: string): string => `${at.slice(0, 19).replace('T', ' ')} UTC`
 
 // ---- details ----
 
