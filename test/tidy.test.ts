@@ -1,5 +1,6 @@
 /** Style that matters, as tests: what no reviewer should have to say twice. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -137,4 +138,12 @@ test('every link between documents leads somewhere', () => {
     ),
   )
   assert.deepEqual(broken, [])
+})
+
+test('no link is a part of the repository: it would lead elsewhere, or nowhere, on another machine', (t) => {
+  const listed = spawnSync('git', ['ls-files', '--stage'], { cwd: root, encoding: 'utf8' })
+  if (listed.status !== 0) return t.skip('not a checkout, or no git')
+  const links = listed.stdout.split('\n').filter((line) => line.startsWith('120000'))
+  assert.deepEqual(links, [])
+  assert.ok(listed.stdout.includes('package.json'))
 })
