@@ -8,6 +8,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { LIMITS } from '@breakfall/faults'
 import { isTerminal, type Session, type SessionEvent } from '@breakfall/wire'
 import { readRunnerFile } from '../../src/index.ts'
 import { assertNoGap, types } from '../support/api.ts'
@@ -17,9 +18,9 @@ import { type Script, type ScriptedAnswer, startScriptedModel } from '../support
 import { afterwards, QUICK, stopRunner, tempFolder } from '../support/setup.ts'
 
 const TURNS = Number(process.env['TURNS'] ?? 12)
-const KILLS = Number(process.env['KILLS'] ?? 5)
+const KILLS = Number(process.env['KILLS'] ?? LIMITS.restartsMax - 1) // more can end a turn as a crash loop, on a slow machine
 const STEPS = 5
-const SLOWER = Math.max(1, TURNS / 12) // five lives without getting anywhere are a crash loop, which is another test's
+const SLOWER = Math.max(1, TURNS / 12)
 const FAULTS: readonly ScriptedAnswer[] = [
   { status: 500 },
   { status: 429, headers: { 'retry-after': '0' } },
@@ -75,7 +76,7 @@ test('turns, faults, cancels and kills all at once: each effect once, one end fo
     const ends = events.filter(isTerminal)
     assert.equal(ends.length, 1, context)
     const isEnded = ends[0]?.type === 'turn-end'
-    if (ends[0]?.type === 'turn-error') assert.deepEqual([ends[0].category, isCancelled], ['cancelled', true], context)
+    if (ends[0]?.type === 'turn-error') assert.ok(mayEndSo(ends[0].category, isCancelled), context)
     assert.ok(!events.some((event) => event.type === 'tool-result' && event.outcome === 'unknown'), context)
     assertLedger(join(workspace, 'ledger'), events, isEnded, context)
     assert.equal((await daemon.api.call<Session>('GET', `/v1/sessions/${id}`)).json.state, 'idle', context)
@@ -86,6 +87,9 @@ test('turns, faults, cancels and kills all at once: each effect once, one end fo
 })
 
 // ---- details, in the order they are used above ----
+
+const mayEndSo = (category: string, isCancelled: boolean): boolean =>
+  category === 'cancelled' ? isCancelled : category === 'crash_loop' && KILLS >= LIMITS.restartsMax
 
 /** Five commands, each of which leaves two marks; one request in ten fails in one way or another. */
 const scriptOf =
