@@ -37,6 +37,8 @@ export type Recover = (fault: Fault) => Promise<DaemonAddress>
 export class DaemonClient {
   #address: DaemonAddress
   readonly #recover: Recover | undefined
+  #goesOnWith: string | undefined
+  #isAnother = false
 
   /** With `recover` a call to a daemon that is away is made again where it is then; without, it fails at once. */
   constructor(address: DaemonAddress, recover?: Recover) {
@@ -96,6 +98,11 @@ export class DaemonClient {
     return this.#call('POST', `/v1/turns/${encodeURIComponent(turnId)}/resume`, {})
   }
 
+  /** From now on a daemon that stands in for one that was lost is asked to go on with this turn, unless it does already. */
+  goesOnWith(turnId: string): void {
+    this.#goesOnWith = turnId
+  }
+
   /** Replay, then live. Goes on after a cut from the last event seen; throws a Fault when the daemon stays away. */
   async *events(sessionId: string, options: EventsOptions = {}): AsyncGenerator<SessionEvent> {
     let cursor = options.after === undefined ? undefined : String(options.after)
@@ -127,7 +134,16 @@ export class DaemonClient {
   }
 
   async #move(fault: Fault): Promise<void> {
+    const { url } = this.#address
     this.#address = (await this.#recover?.(fault)) ?? this.#address
+    this.#isAnother ||= this.#address.url !== url
+    if (!this.#isAnother || this.#goesOnWith === undefined) return
+    try {
+      await takeUp(new DaemonClient(this.#address), this.#goesOnWith)
+      this.#isAnother = false
+    } catch (thrown) {
+      if (!isFault(thrown)) throw thrown // a fault is met again by whoever moved here, who knows whether to try again
+    }
   }
 
   async *#frames(
@@ -194,6 +210,12 @@ export class DaemonClient {
     })
     throw response.status === 401 ? fault.with({ error: refused(this.#address) }) : fault
   }
+}
+
+/** Asks for a turn that nobody works on. */
+async function takeUp(client: DaemonClient, turnId: string): Promise<void> {
+  const turn = await client.turn(turnId)
+  if (turn['live'] === false) await client.resume(turnId)
 }
 
 // ---- details ----

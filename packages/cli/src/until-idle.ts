@@ -6,8 +6,9 @@ const LOOK_MS = 200
 
 /** `onBusy` is told once where there is work left when the input closes. */
 export async function untilIdle({ sessions }: Daemon, onBusy: () => void): Promise<void> {
-  // A parked turn is on disk and goes on with the next daemon; only work under way keeps this one.
-  const isBusy = (): boolean => [...sessions.loader.all].some((session) => session.view().state === 'busy')
+  // A parked turn is on disk and is taken up later; only work under way here keeps this one, not what somebody else left.
+  const isBusy = (): boolean =>
+    [...sessions.loader.all].some((session) => session.view().state === 'busy' && sessions.loader.owns(session.id))
   await closedInput()
   if (isBusy()) onBusy()
   while (isBusy()) await sleep(LOOK_MS)

@@ -57,7 +57,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   try {
     const parts = await assemble(options, { limits, secrets, log, store, token })
     const { sessions, engine, metrics, endpoint } = parts
-    const recovered = options.isMomentary === true ? 0 : await sessions.loader.recover()
+    const recovered = await sessions.loader.recover()
     if (recovered > 0) log.info({ recovered }, 'took up unfinished turns')
     const service = createService({
       routes: daemonRoutes({
@@ -191,7 +191,7 @@ async function assemble(
     isClosing: () => isClosing,
   }
   const engine = new Engine(ports)
-  const sessions = new Sessions(ports, engine)
+  const sessions = new Sessions(ports, engine, options.takeUp)
   const metrics = createMetrics({
     turnsDriven: () => engine.driven,
     sessionsLive: () => sessions.loader.count,

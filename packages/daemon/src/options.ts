@@ -31,6 +31,8 @@ export type RunnerConfig = {
 /** What may change while the daemon runs: read again for every answer, for every look-up, and to wake who waits for a key. */
 export type LiveConfig = { readonly model: ModelConfig; readonly runner: RunnerConfig }
 
+export type TakeUp = 'all' | 'asked'
+
 export type DaemonOptions = {
   readonly stateDir: string
   readonly model: ModelConfig
@@ -53,7 +55,12 @@ export type DaemonOptions = {
   readonly runnerIdleExitMs?: number | undefined
   /** What else `daemon.json` says, for whoever looks for this daemon. */
   readonly fileFields?: Readonly<Record<string, unknown>> | undefined
-  /** For one caller in this process: takes up only the sessions that are asked for, and no file says where it is. */
+  /**
+   * Which turns that an earlier daemon left, parked or in the middle, it goes on with: all of them, or only those that a
+   * client asks for with a resume, a prompt or a cancel. To look at one is not to ask for it.
+   */
+  readonly takeUp?: TakeUp | undefined
+  /** For one caller in this process: no file says where it is. */
   readonly isMomentary?: boolean | undefined
   readonly now?: (() => number) | undefined
   readonly dice?: (() => number) | undefined

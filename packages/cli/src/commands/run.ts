@@ -44,6 +44,7 @@ export async function run(input: RunInput, out: Output): Promise<number> {
   const session = input.session ?? (await input.client.createSession(input.create))
   input.onSession?.(session)
   const started = await startTurn(input, session)
+  input.client.goesOnWith(started.turnId)
   const view = new TurnView()
   if (input.prompt === undefined) await learn(input, session, started, view)
   input.interrupt.reaches((reason) => input.client.cancel(started.turnId, reason)) // I2
@@ -68,7 +69,7 @@ async function startTurn(input: RunInput, session: Session): Promise<{ turnId: s
     })
   }
   const turn = await input.client.turn(session.turnId)
-  if (turn.state === 'parked') await input.client.resume(turn.id).catch(goesOnAlready)
+  if (turn.state === 'parked' || turn['live'] === false) await input.client.resume(turn.id).catch(goesOnAlready)
   return { turnId: turn.id, after: session.lastSeq }
 }
 

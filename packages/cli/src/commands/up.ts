@@ -39,7 +39,9 @@ export async function up(context: Context): Promise<number> {
     policy: loaded.config.policy,
     tryAnswer: sayingWhereNoModelIs,
     logLevel: env['BREAKFALL_LOG'] ?? (isOwned || !out.json ? 'warn' : 'info'),
-    ...(isOwned ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS, fileFields: { untilIdle: true } } : {}),
+    ...(isOwned
+      ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS, fileFields: { untilIdle: true }, takeUp: 'asked' as const }
+      : {}),
   }).catch(async (error: unknown) => {
     throw await takenFault(error, context, stateFileFault(listenFault(error, host, port)))
   })

@@ -5,6 +5,7 @@
  * I2  A journal that cannot be read is set aside with the evidence; nothing else stops for it.
  * I3  Whatever is in memory with an unfinished turn is worked on: what a bug or a lost journal made us let go of is taken up
  *     again by whoever asks for it next, and counts as a takeover.
+ * I4  A loader that takes up what is `asked` works on nothing else: what an earlier process left is only read until then.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,8 +14,10 @@ import type { SessionEvent } from '@breakfall/wire'
 import type { SessionRow, Store } from '../store/store.ts'
 import { isHandOver, reduce } from '../turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../turn/state.ts'
+import type { TakeUp } from '../options.ts'
 import type { Engine } from './engine.ts'
 import { LiveSession } from './live-session.ts'
+import { Mutex } from './mutex.ts'
 import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
 
@@ -28,8 +31,12 @@ export class SessionLoader {
   readonly #engine: Engine
   readonly #live = new Map<string, LiveSession>()
   readonly #loading = new Map<string, Promise<LiveSession | undefined>>()
+  readonly #takeUp: TakeUp
+  readonly #asked = new Set<string>()
+  readonly #taking = new Mutex()
 
-  constructor(ports: Ports, engine: Engine) {
+  constructor(ports: Ports, engine: Engine, takeUp: TakeUp = 'all') {
+    this.#takeUp = takeUp
     this.#ports = ports
     this.#store = ports.store
     this.#engine = engine
@@ -59,14 +66,33 @@ export class SessionLoader {
     return loading
   }
 
+  /** Somebody wants the session to go on: it is worked on from now on, by us. */
+  async takeUp(id: string): Promise<LiveSession | undefined> {
+    this.own(id)
+    const session = await this.open(id)
+    if (session !== undefined) await this.#goOnOnce(session)
+    return session
+  }
+
+  /** Ours to work on: nobody has left it to us, or somebody has asked for it. */
+  own(id: string): void {
+    if (this.#takeUp === 'asked') this.#asked.add(id)
+  }
+
+  owns(id: string): boolean {
+    return this.#takeUp === 'all' || this.#asked.has(id)
+  }
+
   forget(id: string, reason: string): void {
+    this.#asked.delete(id)
     this.#live.get(id)?.feed.end(reason)
     this.#live.delete(id)
   }
 
-  /** Takes over every unfinished turn. Returns how many. */
+  /** Takes over every unfinished turn, unless only what is asked for is taken up. Returns how many. */
   async recover(): Promise<number> {
     await this.#setAsideDamaged()
+    if (this.#takeUp === 'asked') return 0 // I4
     const rows = await this.#store.claimUnfinished()
     const left = [...rows]
     const worker = async (): Promise<void> => {
@@ -87,7 +113,7 @@ export class SessionLoader {
     const session = await this.#folded(row)
     this.#live.set(id, session)
     this.#makeRoom()
-    await this.#goOn(session) // I3
+    if (this.owns(id)) await this.#goOnOnce(session) // I3, I4
     return session
   }
 
@@ -128,6 +154,13 @@ export class SessionLoader {
     } catch (thrown) {
       this.#ports.log.error({ err: thrown, sessionId: row.id }, 'an unfinished turn could not be taken over') // I2
     }
+  }
+
+  /** However many ask for it at the same time. */
+  #goOnOnce(session: LiveSession): Promise<void> {
+    return this.#taking.run(async () => {
+      if (!this.#engine.isDriving(session)) await this.#goOn(session)
+    })
   }
 
   /** Takes up what an earlier owner left unfinished, if anything. */

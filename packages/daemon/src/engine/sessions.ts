@@ -7,6 +7,7 @@
 import { createHash, randomUUIDv7 } from 'node:crypto'
 import { Fault, isFault } from '@breakfall/faults'
 import { type Session, type SessionCreate, TOOL_NAMES, type Turn } from '@breakfall/wire'
+import type { TakeUp } from '../options.ts'
 import type { CancelRequest, KeyRow, SessionRow, Store } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
 import { sessionView } from '../turn/view.ts'
@@ -33,11 +34,11 @@ export class Sessions {
   readonly #loader: SessionLoader
   readonly #admissions = new WeakMap<LiveSession, Mutex>()
 
-  constructor(ports: Ports, engine: Engine) {
+  constructor(ports: Ports, engine: Engine, takeUp?: TakeUp) {
     this.#ports = ports
     this.#store = ports.store
     this.#engine = engine
-    this.#loader = new SessionLoader(ports, engine)
+    this.#loader = new SessionLoader(ports, engine, takeUp)
   }
 
   get loader(): SessionLoader {
@@ -84,7 +85,12 @@ export class Sessions {
     return admission.run(async () => {
       const requestHash = hashOf({ prompt: request.prompt, queue: request.queue ?? false })
       const known = key === undefined ? undefined : await this.#store.getKey(id, key)
-      if (known !== undefined) return receiptOf(known, requestHash)
+      if (known !== undefined) {
+        const receipt = receiptOf(known, requestHash)
+        await this.#loader.takeUp(id) // whoever accepted it may be gone
+        return receipt
+      }
+      const isLeft = !this.#loader.owns(id) && session.fold.turn !== null
       const turnId = randomUUIDv7()
       const receipt = (seq: number): Receipt => ({ turnId, seq })
       const [event] = await session.transact((fold) => ({
@@ -95,14 +101,17 @@ export class Sessions {
               key: (events) => ({ scope: id, key, requestHash, receipt: JSON.stringify(receipt(events[0]?.seq ?? 0)) }),
             }),
       })) // I1, I2
-      this.#engine.drive(session)
+      this.#loader.own(id)
+      if (isLeft) await this.#loader.takeUp(id)
+      else this.#engine.drive(session)
       return receipt(event?.seq ?? 0)
     })
   }
 
   async turn(turnId: string): Promise<Turn> {
     const row = (await this.#store.getTurn(turnId)) ?? notFound('turn')
-    return this.#loader.peek(row.sessionId)?.turn(turnId) ?? (await this.#settledView(row.sessionId, row.view))
+    const live = this.#loader.owns(row.sessionId) ? this.#loader.peek(row.sessionId)?.turn(turnId) : undefined
+    return live ?? (await this.#settledView(row.sessionId, row.view))
   }
 
   /** Asks a turn to end. `isOver` where it had ended before. */
@@ -112,6 +121,7 @@ export class Sessions {
     const session = await this.open(view.sessionId)
     const cancel: CancelRequest = { ...request, at: new Date(this.#ports.now()).toISOString() }
     await this.#noteCancel(session, turnId, cancel)
+    await this.#loader.takeUp(session.id) // after the cancel is noted, so that nothing else is done with it
     if (session.fold.turn?.id === turnId) {
       session.interrupt(new Fault('cancelled'))
       this.#engine.drive(session)
@@ -123,10 +133,12 @@ export class Sessions {
   async resume(turnId: string): Promise<Turn> {
     const view = await this.turn(turnId)
     const notParked = (state: string): Fault => new Fault('turn_not_parked', { facts: { detail: state }, turnId })
-    if (view.state !== 'parked') throw notParked(view.state)
-    const session = await this.open(view.sessionId)
+    const isLeft = view['live'] === false
+    if (view.state !== 'parked' && !isLeft) throw notParked(view.state)
+    const session = (await this.#loader.takeUp(view.sessionId)) ?? notFound('session')
     const isMemory = session.parkedInMemory !== null
-    if (!isMemory && !(await resumeTurn(session, 'person'))) throw notParked(session.turn(turnId)?.state ?? view.state)
+    const isResumed = isMemory || (await resumeTurn(session, 'person'))
+    if (!isResumed && !isLeft) throw notParked(session.turn(turnId)?.state ?? view.state)
     session.poke()
     this.#engine.drive(session)
     return session.turn(turnId) ?? view
@@ -149,13 +161,15 @@ export class Sessions {
 
   #viewOf(row: SessionRow): Session {
     if (row.quarantined !== null) return sessionView({ ...row, state: 'idle', turnId: null }, this.#ports.modelName())
-    return this.#loader.peek(row.id)?.view() ?? sessionView(row, this.#ports.modelName())
+    const view = this.#loader.peek(row.id)?.view() ?? sessionView(row, this.#ports.modelName())
+    return view.state === 'idle' || this.#loader.owns(row.id) ? view : { ...view, live: false }
   }
 
   /** A turn of a session that is not in memory: over, or stopped for good together with a damaged journal. */
   async #settledView(sessionId: string, view: Turn): Promise<Turn> {
     if (view.endedAt !== null) return view
     const row = await this.#store.getSession(sessionId)
+    if (row?.quarantined == null && !this.#loader.owns(sessionId)) return { ...view, live: false }
     if (row?.quarantined != null) return { ...view, state: 'failed', parked: null, fault: row.quarantined as never }
     return (await this.open(sessionId)).turn(view.id) ?? view
   }
