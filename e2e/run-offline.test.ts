@@ -85,9 +85,12 @@ test(
       await running.ended
       const sessions = await place.run(['sessions'])
       assert.equal(sessions.code, 0, sessions.stderr)
-      assert.match(sessions.lines.join('\n'), /busy, no daemon/)
+      assert.match(sessions.lines.join('\n'), /busy, nobody runs it/)
       const shown = await place.run(['show', String(turnId)])
-      assert.match(shown.lines.join('\n'), /running.*\n {2}but no daemon runs it; it goes on with the next one/)
+      assert.match(
+        shown.lines.join('\n'),
+        /running.*\n {2}but nobody runs it; take it up again: breakfall run --continue .*; breakfall up goes on/,
+      )
     } finally {
       await model.close()
     }

@@ -1,8 +1,9 @@
 /** A run and the turns that others have left or are at work on: it does its own, and says what it finds. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Running } from './breakfall.ts'
 import { checked, Desk, endedWith, gone, LIMIT, whole } from './wire-cli-kit.ts'
-import { say, sayWhen } from './wire-daemon-model.ts'
+import { refuse, say, sayWhen } from './wire-daemon-model.ts'
 
 test(
   'a run takes up no turn that another has left, parked or in the middle, and does not wait for it',
@@ -22,7 +23,7 @@ test(
     const mine = desk.begin(['go', '--model', 'mine'])
     await mine.seen(({ type }) => type === 'text-delta')
     const looked = await desk.command(['show', sessionId as string])
-    assert.match(looked.lines.join('\n'), /running[^]*but no daemon runs it/)
+    assert.match(looked.lines.join('\n'), /running[^]*but nobody runs it/)
     later.resolve()
     endedWith(checked(await whole(mine)), 0, 'finished')
     assert.equal(desk.model.asked('theirs').length, 1, 'nobody has asked for it')
@@ -35,3 +36,95 @@ test(
     assert.equal(taken.result.text, 'taken up')
   },
 )
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  test(`a run says that it waits on a parked turn and for how long; ${signal} leaves it parked`, LIMIT, async () => {
+    await using desk = await Desk.start([refuse(429, { message: 'later' }, { 'retry-after': '600' }), say('done')])
+    const running = desk.begin()
+    const talk = saidBy(running)
+    await running.seen(({ type }) => type === 'parked')
+    await talk(/waiting here for up to 60 s; Ctrl-C leaves it parked/)
+    running.child.kill(signal)
+    const run = checked(await whole(running))
+    endedWith(run, 3, 'parked', 'model_rate_limited')
+    assert.doesNotMatch(run.stderr, /cancel/)
+    assert.doesNotMatch(JSON.stringify(run.result.fault), /by itself/, 'nobody goes on with it')
+    const taken = await desk.run(['--continue'])
+    endedWith(taken, 0, 'finished')
+    assert.equal(taken.result.turnId, run.result.turnId)
+    assert.deepEqual(desk.place.leftovers(), [])
+  })
+
+test(
+  'a key that the model refuses is not waited for: it comes from the environment, which does not change',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start([refuse(401, { message: 'no' })])
+    const run = await whole(desk.start(['run', '--isolation', 'process', 'go']))
+    assert.equal(run.code, 4, run.stderr)
+    assert.doesNotMatch(run.stderr, /waiting here/)
+    assert.match(
+      run.lines.join('\n'),
+      /still parked[^]*take it up again: breakfall run --continue .*; breakfall up goes/,
+    )
+  },
+)
+
+test('another prompt to a session that is busy is told with what, and which commands there are', LIMIT, async () => {
+  await using desk = await Desk.start([refuse(401, { message: 'no' })])
+  const { result } = await desk.run()
+  const parked = await desk.command(['run', '--continue', 'another'])
+  assert.equal(parked.code, 1)
+  const { turnId, sessionId } = result as { turnId: string; sessionId: string }
+  assert.match(parked.stderr, new RegExp(`turn ${turnId} of this session is parked and waits for a valid key`))
+  for (const command of ['run --continue', `run --session ${sessionId}`, `cancel ${sessionId}`, 'run "PROMPT"'])
+    assert.ok(parked.stderr.includes(`breakfall ${command}`), parked.stderr)
+  assert.equal(desk.model.asked('any').length, 1, 'to be asked for something else does not take it up')
+})
+
+test('who goes on with a turn that another runs is told so, and leaves it running when ended', LIMIT, async () => {
+  const later = Promise.withResolvers<void>()
+  await using desk = await Desk.start([sayWhen(later.promise, 'wait ', 'done')])
+  const owner = desk.begin()
+  await owner.seen(({ type }) => type === 'text-delta')
+  const follower = desk.begin(['--continue'])
+  await saidBy(follower)(/running already, started by somebody else.*to end it: breakfall cancel/)
+  const busy = await desk.command(['run', '--continue', 'another'])
+  assert.match(busy.stderr, /is running, so it takes no other prompt yet; to follow it: breakfall run --session/)
+  follower.child.kill('SIGINT')
+  const left = checked(await whole(follower))
+  endedWith(left, 130, 'cancelled')
+  assert.equal(left.result['left'], true)
+  later.resolve()
+  endedWith(checked(await whole(owner)), 0, 'finished')
+})
+
+test('a turn that nobody runs any more is explained as that', LIMIT, async () => {
+  await using desk = await Desk.start([sayWhen(new Promise(() => undefined), 'wait ', 'never')])
+  const killed = desk.begin()
+  const { sessionId } = await killed.seen(({ type }) => type === 'text-delta')
+  const { pid } = desk.daemon()
+  killed.child.kill('SIGKILL')
+  process.kill(pid, 'SIGKILL')
+  await Promise.all([killed.ended, gone(pid)])
+  const { lines } = await desk.command(['explain', sessionId as string])
+  assert.match(lines.join('\n'), /was running when its daemon ended, and nobody runs it now; take it up again: /)
+})
+
+// ---- details ----
+
+/** Waits for a sentence on stderr. */
+function saidBy({ child, ended }: Running): (sentence: RegExp) => Promise<void> {
+  let text = ''
+  let look = (): void => undefined
+  child.stderr?.on('data', (chunk: Buffer) => {
+    text += chunk.toString()
+    look()
+  })
+  return (sentence) =>
+    new Promise((resolve, reject) => {
+      look = () => void (sentence.test(text) && resolve())
+      look()
+      void ended.then(() => reject(new Error(`it ended without saying ${String(sentence)}:\n${text}`)))
+    })
+}

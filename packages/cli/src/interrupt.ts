@@ -1,5 +1,6 @@
 /**
- * Ctrl-C, SIGTERM and SIGHUP during a run: the first cancels in order, the second leaves at once. Listens from the run's first
+ * Ctrl-C, SIGTERM and SIGHUP during a run: the first cancels in order, or leaves what is to be left as it is; the second leaves
+ * at once. Listens from the run's first
  * moment, so that whatever was started by then is put away as well.
  */
 import { EXIT_CODES, Fault, faultFrom } from '@breakfall/faults'
@@ -12,6 +13,8 @@ export class Interrupt implements Disposable {
   readonly #listening: Disposable
   #word = ''
   #cancel: ((reason: string) => Promise<unknown>) | undefined
+  #leave: (() => void) | undefined
+  #isLeaving = false
 
   constructor(out: Output) {
     this.#out = out
@@ -47,13 +50,22 @@ export class Interrupt implements Disposable {
     if (this.#asked.signal.aborted) this.#run()
   }
 
+  /** While this is set a signal does that, and cancels nothing. */
+  leaves(leave: (() => void) | undefined): void {
+    this.#leave = leave
+  }
+
   [Symbol.dispose](): void {
     this.#listening[Symbol.dispose]()
   }
 
   #receive(signal: NodeJS.Signals): void {
     const { aborted } = this.#asked.signal
-    if (aborted) leave(signal, this.#out)
+    if (aborted || this.#isLeaving) leave(signal, this.#out)
+    if (this.#leave !== undefined) {
+      this.#isLeaving = true
+      return this.#leave()
+    }
     this.#out.say(this.#out.styleErr('yellow', '\ncancelling… (again to leave at once)'))
     this.#word = wordFor(signal)
     this.#asked.abort(cancelledBy(signal))
@@ -71,7 +83,7 @@ export class Interrupt implements Disposable {
 export function leave(signal: NodeJS.Signals, out: Output): never {
   const fault = cancelledBy(signal)
   out.rest()
-  if (out.json) out.result({ outcome: 'cancelled', fault: fault.report })
+  if (out.json && !out.hasResult) out.result({ outcome: 'cancelled', fault: fault.report })
   out.say(`breakfall: ${fault.error}`)
   process.exit(EXIT_CODES.cancelled)
 }

@@ -50,6 +50,10 @@ export class Output {
 
   #hasResult = false
 
+  get hasResult(): boolean {
+    return this.#hasResult
+  }
+
   /** What has come to its end without a result of its own gets one. */
   end(): void {
     if (this.json && !this.#hasResult) this.result()

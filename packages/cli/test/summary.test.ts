@@ -15,8 +15,8 @@ const result = (fields: Partial<RunResult>): RunResult => ({
   faultsSurvived: 0,
   ...fields,
 })
-const said = (given: RunResult, view: TurnView): string =>
-  summary(given, view, { id: 's' } as Session)
+const said = (given: RunResult, view: TurnView, isLasting = false): string =>
+  summary(given, view, { id: 's' } as Session, isLasting)
     .map(({ text }) => text)
     .join('\n')
 
@@ -57,6 +57,15 @@ test('the same fault in an earlier step was survived, although the turn is parke
   shown(view, { type: 'tool-call', step: 1, callId: 'c', tool: 'bash', arguments: {}, execId: 'e' })
   shown(view, retry(fault.category))
   assert.equal(view.survived.length, 1)
+})
+
+test('a parked turn goes on by itself where the daemon stays, else it is said how it is taken up', () => {
+  const parked = result({ outcome: 'parked', fault })
+  assert.match(said(parked, new TurnView(), true), /goes on by itself; to try now: breakfall resume s/)
+  assert.match(
+    said(parked, new TurnView()),
+    /take it up again: breakfall run --continue .* --session s; breakfall up goes/,
+  )
 })
 
 test('steps are counted where they are known', () => {

@@ -212,11 +212,17 @@ test('a parked turn says what it waits for and what wakes it, and promises no mo
   const noon = '2026-11-15T12:00:00.000Z'
   assert.equal(
     sentence('model_unreachable'),
-    'the model server at host:1 is not reachable. Check the base URL and that the server runs. The turn waits until the model server takes connections, and goes on by itself then.',
+    'the model server at host:1 is not reachable. Check the base URL and that the server runs. The turn waits until the model server takes connections; a daemon that runs then goes on with it.',
   )
-  assert.match(sentence('runner_unreachable'), /The turn waits until its runner answers, and goes on by itself then\.$/)
+  assert.match(
+    sentence('runner_unreachable'),
+    /The turn waits until its runner answers; a daemon that runs then goes on with it\.$/,
+  )
   const byTime = sentence('model_server_error', noon)
-  assert.match(byTime, /failed\. The turn waits until 2026-11-15 12:00:00 UTC and goes on by itself then; "resume"/)
+  assert.match(
+    byTime,
+    /failed\. The turn waits until 2026-11-15 12:00:00 UTC; a daemon that runs then goes on with it, and "resume"/,
+  )
   assert.match(
     sentence('model_quota_exhausted', noon),
     /"resume"\. The turn waits until 2026-11-15 12:00:00 UTC at most\.$/,

@@ -7,6 +7,7 @@ import { isWholeId, wholeId } from '../ids.ts'
 import type { Viewer } from '../journal-client.ts'
 import type { Output } from '../output.ts'
 import { faultPage } from '../render/fault-page.ts'
+import { takeUp } from '../render/waits.ts'
 
 /** Enough for any error; of a longer log the end counts. */
 const INPUT_BYTES_MAX = 64 * 1024 * 1024
@@ -84,11 +85,15 @@ const LIKE_ID = /^[0-9a-f]{6,8}(?:-[0-9a-f-]*)?$/
 const isLikePath = (given: string): boolean =>
   /^[^\s"'{}]*(?:\/|\.(?:log|txt|json|out|err))$|^\.{0,2}\/\S+$/.test(given)
 
-function explanationOfTurn({ id, state, fault, parked }: Turn): Explanation {
+async function explanationOfTurn(turn: Turn): Promise<Explanation> {
+  const { id, state, fault, parked } = turn
   if (fault !== null) return { report: fault as FaultReport, by: 'a fault report' }
   if (parked !== null && isFaultCategory(parked.category))
     return { report: new Fault(parked.category).report, by: 'a fault report' }
-  const error = `turn ${id} is ${state}; it has no fault to explain`
+  const { isHalted } = await import('./sessions.ts')
+  const error = isHalted(state, turn)
+    ? `turn ${id} was ${state} when its daemon ended, and nobody runs it now; ${takeUp(turn.sessionId)}`
+    : `turn ${id} is ${state}; it has no fault to explain`
   return { report: new Fault('other', { error }).report, by: 'a turn without a fault' }
 }
 

@@ -61,6 +61,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
       session: await interrupt.unlessAsked(sessionFor(client, context, folder)),
       parkWaitMs: context.run.parkWaitMs,
       interrupt,
+      isLasting: () => daemon.isLasting,
       onSession: (session) => out.say(`session: ${session.id}, model ${session.model}`),
     },
     out,

@@ -7,7 +7,7 @@ import type { Viewer } from '../journal-client.ts'
 import type { Output } from '../output.ts'
 import { paint } from '../render/paint.ts'
 import { TurnView } from '../render/turn-view.ts'
-import { parkedLines } from '../render/waits.ts'
+import { parkedLines, takeUp } from '../render/waits.ts'
 
 export async function listSessions(client: Viewer, out: Output): Promise<void> {
   const sessions = await client.sessions()
@@ -37,7 +37,7 @@ export function sessionTable(
   const shortId = shortener(sessions.map(({ id }) => id))
   const rows = sessions.map(({ id, state, model, title, ...rest }) => {
     const folder = typeof rest['workspace'] === 'string' ? rest['workspace'] : '(private)'
-    const status = isHalted(state, rest) ? `${state}, no daemon` : state
+    const status = isHalted(state, rest) ? `${state}, nobody runs it` : state
     const cells = [shortId(id), status, folder, model || '(default)', title ?? '']
     return cells.map((cell) => cell.replaceAll(/\s+/g, ' ')) // a line break in a name would look like another session
   })
@@ -127,7 +127,7 @@ export async function tail(
 /** For people. `open` is said of a turn that has not ended. Pure. */
 export function turnLines(turn: Turn, open?: string): readonly string[] {
   const lines = [`turn ${turn.id}: ${turn.state}, ${counted(turn.steps, 'step')}, ${counted(turn.attempts, 'attempt')}`]
-  if (isHalted(turn.state, turn)) lines.push('  but no daemon runs it; it goes on with the next one: breakfall up')
+  if (isHalted(turn.state, turn)) lines.push(`  but nobody runs it; ${takeUp(turn.sessionId)}`)
   if (open !== undefined && !isOver(turn)) lines.push(`  ${open}`)
   if (turn.parked !== null) lines.push(...waitLines(turn))
   if (turn.fault !== null) lines.push(`  ${turn.fault.error}`)
@@ -148,7 +148,7 @@ function stopAfterUse(): Disposable & { readonly signal: AbortSignal } {
 const HEAD = ['SESSION', 'STATE', 'FOLDER', 'MODEL', 'TITLE'] as const
 
 /** Said to be under way in the journal, where nobody runs. */
-const isHalted = (state: string, record: Readonly<Record<string, unknown>>): boolean =>
+export const isHalted = (state: string, record: Readonly<Record<string, unknown>>): boolean =>
   record['live'] === false && UNDER_WAY.has(state)
 
 const UNDER_WAY: ReadonlySet<string> = new Set(['busy', 'queued', 'running', 'retrying'])

@@ -4,11 +4,11 @@ import type { Session } from '@breakfall/wire'
 import type { RunResult } from '../commands/run.ts'
 import { faultPage } from './fault-page.ts'
 import type { Piece, Survived, TurnView } from './turn-view.ts'
-import { takeUp, waitsFor } from './waits.ts'
+import { goesOn, waitsFor } from './waits.ts'
 
 export const WITHOUT_SANDBOX = 'to go on without a sandbox, at your own risk: breakfall run --isolation process'
 
-export function summary(result: RunResult, view: TurnView, session: Session): readonly Piece[] {
+export function summary(result: RunResult, view: TurnView, session: Session, isLasting: boolean): readonly Piece[] {
   const line = (tone: Piece['tone'], text: string): Piece => ({ kind: 'line', tone, text })
   const out: Piece[] = [line('plain', '')]
   out.push(headline(result, view.steps, line))
@@ -16,7 +16,9 @@ export function summary(result: RunResult, view: TurnView, session: Session): re
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
   }
   if (view.filesChanged.size > 0) out.push(line('dim', `  changed ${[...view.filesChanged].join(', ')}`))
-  if (result.outcome === 'parked') out.push(line('plain', `  ${takeUp(session.id)}`))
+  if (result.outcome === 'parked') out.push(line('plain', `  ${goesOn(session.id, isLasting)}`))
+  if (result.left === true)
+    out.push(line('plain', `  to see it: breakfall tail ${session.id}; to end it: breakfall cancel ${session.id}`))
   if (result.fault?.category === 'isolation_unavailable') out.push(line('plain', `  ${WITHOUT_SANDBOX}`))
   if (result.outcome === 'failed' && result.fault !== null)
     out.push(line('plain', `  more: breakfall explain ${result.fault.category}, ${faultPage(result.fault.category)}`))
@@ -38,6 +40,7 @@ function headline(result: RunResult, steps: number, line: (tone: Piece['tone'], 
     case 'failed':
       return line('bad', `✗ failed${after}${times === 0 ? '' : `, ${faults}`}`)
     case 'cancelled':
+      if (result.left === true) return line('warn', `■ not followed any more${after}; the turn goes on`)
       return line('warn', `■ cancelled${after}`)
     case 'parked': // the sentence was shown when it was parked
       return line('warn', `⏸ still parked${after}${result.fault === null ? '' : `: waits ${waitsOf(result.fault)}`}`)

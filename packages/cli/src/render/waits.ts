@@ -11,14 +11,15 @@ export function waitsFor({ category, resumeAt }: Pick<Parked, 'category' | 'resu
 
 /** A line that says what it waits for, and one that says how it goes on: under a daemon by itself, else when it is taken up. */
 export function parkedLines(parked: Parked, sessionId: string, isLive: boolean): readonly string[] {
-  return [
-    `waits ${waitsFor(parked)} since ${clock(parked.since)}`,
-    isLive ? `goes on by itself; to try now: breakfall resume ${sessionId}` : takeUp(sessionId),
-  ]
+  return [`waits ${waitsFor(parked)} since ${clock(parked.since)}`, goesOn(sessionId, isLive)]
 }
 
+/** Where a daemon stays it goes on by itself; else only when somebody takes it up. */
+export const goesOn = (sessionId: string, isLive: boolean): string =>
+  isLive ? `goes on by itself; to try now: breakfall resume ${sessionId}` : takeUp(sessionId)
+
 export const takeUp = (sessionId: string): string =>
-  `take it up again: breakfall run --continue (in its folder), or breakfall run --session ${sessionId}`
+  `take it up again: breakfall run --continue (in its folder), or breakfall run --session ${sessionId}; breakfall up goes on with all that were left`
 
 /** `2026-11-15 22:40:36 UTC`, as a parked turn's own sentence says it. */
 export const clock = (at: string): string => `${at.slice(0, 19).replace('T', ' ')} UTC`

@@ -41,6 +41,11 @@ export class RunDaemon implements AsyncDisposable {
     return this.#asking
   }
 
+  /** It stays when all runs have ended, as `up` does. */
+  get isLasting(): boolean {
+    return this.#own?.running === undefined && this.#theirs?.untilIdle !== true
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isOver = true // I3
     await this.#own?.release()

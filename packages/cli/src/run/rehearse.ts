@@ -35,6 +35,7 @@ export async function rehearse(
         session: undefined,
         parkWaitMs,
         interrupt,
+        isLasting: () => false,
         onEvent: (event) => rehearsal.onEvent(event),
         about: { rehearsal: true, ...about },
       },

@@ -50,11 +50,11 @@ function waitsUntil(fault: FaultReport, resumeAt: string | null): string | undef
   const time = resumeAt === null ? '' : `${resumeAt.slice(0, 19).replace('T', ' ')} UTC`
   switch (wakeKind(fault)) {
     case 'runner':
-      return 'until its runner answers, and goes on by itself then'
+      return 'until its runner answers; a daemon that runs then goes on with it'
     case 'model':
-      return 'until the model server takes connections, and goes on by itself then'
+      return 'until the model server takes connections; a daemon that runs then goes on with it'
     case 'time':
-      return `until ${time} and goes on by itself then; "resume" wakes it before`
+      return `until ${time}; a daemon that runs then goes on with it, and "resume" wakes it before`
     case 'config': // which change is waited for is in the sentence
       return resumeAt === null ? undefined : `until ${time} at most`
     case 'restart':
