@@ -10,6 +10,7 @@ const session = { id: 's1', turnId: null, lastSeq: 2, model: 'm' } as unknown as
 const input = (endedAt: number): RunInput =>
   ({
     client: {
+      goesOnWith: () => undefined,
       turn: () => Promise.resolve({ id: 't1', endedAt: new Date(endedAt).toISOString() }),
       events: async function* (_id: string, { after }: { after: number }) {
         const end = { type: 'turn-end', seq: 2, turnId: 't1', text: 'done', steps: 1, faultsSurvived: 0 }
@@ -21,7 +22,12 @@ const input = (endedAt: number): RunInput =>
     create: {},
     session,
     parkWaitMs: 1,
-    interrupt: { throwIfAsked: () => undefined, reaches: () => undefined, signal: new AbortController().signal },
+    interrupt: {
+      throwIfAsked: () => undefined,
+      reaches: () => undefined,
+      leaves: () => undefined,
+      signal: new AbortController().signal,
+    },
   }) as unknown as RunInput
 
 function lines(): { out: Output; said: Record<string, unknown>[] } {
