@@ -9,6 +9,7 @@ import { liveConfig, NO_MODEL } from '../live-config.ts'
 import { findDaemon } from '../locate-daemon.ts'
 import { chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
 import type { Context } from '../program.ts'
+import { logLine } from '../render/log-lines.ts'
 import { listenFault, prepareStateDir, stateFileFault } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
 import { untilIdle } from '../until-idle.ts'
@@ -39,6 +40,7 @@ export async function up(context: Context): Promise<number> {
     policy: loaded.config.policy,
     tryAnswer: sayingWhereNoModelIs,
     logLevel: env['BREAKFALL_LOG'] ?? (isOwned || !out.json ? 'warn' : 'info'),
+    ...(out.isTalkTerminal && !out.json ? { logTo: { write: (line: string) => out.say(logLine(line)) } } : {}),
     ...(isOwned
       ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS, fileFields: { untilIdle: true }, takeUp: 'asked' as const }
       : {}),
@@ -71,10 +73,19 @@ export async function up(context: Context): Promise<number> {
     if (isOwned) await finding // one that is just being started has to be stopped, too
     await daemon.close({ stopRunner: isOwned })
   }
+  if (!out.json) out.say(lastWords(runner !== null && isLocal(loaded.config.runner)))
   return EXIT_CODES.finished
 }
 
 // ---- details ----
+
+const isLocal = (runner: LoadedConfig['config']['runner']): boolean =>
+  (runner?.url ?? runner?.resolveUrl ?? runner?.resolveCommand) === undefined
+
+const lastWords = (leavesRunner: boolean): string =>
+  leavesRunner
+    ? 'stopped; the runner waits ten minutes for the next start, then ends by itself'
+    : 'stopped; turns go on at the next start'
 
 /** Of a second daemon it is said where the first one is. */
 async function takenFault(error: unknown, { stateDir, env }: Context, otherwise: unknown): Promise<unknown> {

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { logLine } from '../src/render/log-lines.ts'
+
+const ids = { sessionId: '01a1e15e-9b05-7000-8000-000000000001', turnId: 't1', seq: 4 }
+
+test("the daemon's log lines are words for a person", () => {
+  const shown = (fields: object): string =>
+    logLine(`${JSON.stringify({ level: 40, time: 1763246436193, ...fields })}\n`)
+  const lines = [
+    { ...ids, category: 'model_rate_limited', resumeAt: '2025-11-15T22:50:36.193Z', msg: 'turn parked' },
+    { ...ids, category: 'model_unreachable', resumeAt: null, msg: 'turn parked' },
+    { err: { type: 'Fault', message: 'nobody is there', stack: '…' }, msg: 'the runner is not reachable yet' },
+  ].map(shown)
+  const at = '2025-11-15 22:40:36 UTC  '
+  assert.deepEqual(lines, [
+    `${at}turn parked: model_rate_limited, until 2025-11-15 22:50:36 UTC (session 01a1e15e-9b05)`,
+    `${at}turn parked: model_unreachable (session 01a1e15e-9b05)`,
+    `${at}the runner is not reachable yet: nobody is there`,
+  ])
+})
+
+test('what is no log line stays as it is', () => {
+  for (const line of ['plain words', '{"no":"message"}', 'null', '{']) assert.equal(logLine(`${line}\n`), line)
+})
