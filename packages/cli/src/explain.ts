@@ -90,11 +90,19 @@ function fromWord(text: string): Explanation | undefined {
 /** Exit codes end at 255, so 429 alone is still an HTTP status. */
 function fromBareNumber(text: string): Explanation | undefined {
   const code = Number(text)
+  if (/^\d{3,5}$/.test(text) && (code < 400 || code > 599) && code > 255)
+    return { report: noCode(text), by: 'nothing known' }
   if (!/^\d{1,3}$/.test(text) || code > 255) return undefined
   const explained = exitExplained(text, code, null)
   const isOursAlone = OUR_EXITS.has(code) && explained.report.diagnostics.length === 0
   return isOursAlone ? { ...explained, by: 'one of our exit codes' } : explained
 }
+
+const noCode = (text: string): FaultReport =>
+  new Fault('other', {
+    error: `${text} is neither an exit code (0 to 255) nor the HTTP status of an error (400 to 599)`,
+    errorRaw: text,
+  }).report
 
 function fromJson(text: string, boundary: Boundary): Explanation | undefined {
   for (const value of jsonValues(text)) {

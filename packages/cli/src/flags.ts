@@ -6,10 +6,12 @@ import { MODEL_APIS, MODEL_PROFILES } from './config/schema.ts'
 
 export type FlagValues = Readonly<Record<string, { value: unknown; flag: string }>>
 
-/** `livenessMs` as `--liveness-ms`, one flag per key of a policy. */
-export function addPolicyFlags(command: Command): Command {
+/** `livenessMs` as `--liveness-ms`, one flag per key of a policy; of a request, those that one has a use for. */
+export function addPolicyFlags(command: Command, of: 'turn' | 'request' = 'turn'): Command {
   for (const key of POLICY_KEYS) {
-    const about = `${POLICY_WORDS[key]} (default: ${POLICY_DEFAULTS[key] ?? 'none'})` // said, not set: the config may say otherwise
+    if (of === 'request' && TURN_KEYS.has(key)) continue
+    const words = POLICY_WORDS[key].replace(/\b(?:turn|step)\b/, (word) => (of === 'turn' ? word : of))
+    const about = `${words} (default: ${POLICY_DEFAULTS[key] ?? 'none'})` // said, not set: the config may say otherwise
     command.option(`${policyFlag(key)} <value>`, about)
   }
   return command
@@ -89,6 +91,9 @@ const POLICY_WORDS: Readonly<Record<keyof Policy, string>> = {
   livenessMs: 'silence without any byte',
   progressMs: 'signs of life, but no output',
 }
+
+/** A single request neither parks, nor has steps, nor runs commands. */
+const TURN_KEYS: ReadonlySet<string> = new Set<keyof Policy>(['park', 'parkMsMax', 'outcomeUnknown', 'stepsMax'])
 
 const policyFlag = (key: string): string => `--${key.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
 

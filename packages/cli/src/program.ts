@@ -78,8 +78,8 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       .command(spec)
       .description(about)
       .option('--json', 'machine-readable lines on stdout')
-      .option('--state-dir <dir>', 'where sessions and journals are kept')
       .addHelpText('after', helpOf(name))
+    if (!STATELESS.has(name)) made.option('--state-dir <dir>', 'where sessions and journals are kept')
     made.action(async (...given: unknown[]) => {
       const options = made.opts()
       const args = given.slice(0, -2) as string[]
@@ -164,6 +164,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       )
       .option('--allow-host <name>', 'a host name under which it may be called (repeatable)', collect)
       .option('--watch', 'show live streams, faults and recoveries'),
+    'request',
   )
 
   command('sessions', 'list the sessions, with a daemon or without', async (context) => {
@@ -242,6 +243,9 @@ export function buildProgram(done: (exitCode: number) => void): Command {
 }
 
 // ---- details, in the order they are used above ----
+
+/** Nothing of theirs is kept. */
+const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos'])
 
 const isHelp = (word: string): boolean => word === '--help' || word === '-h'
 

@@ -5,8 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { isFault } from '@breakfall/faults'
+import { showConfig } from '../src/commands/config.ts'
 import { loadConfig, type LoadedConfig } from '../src/config/load.ts'
 import { variables } from '../src/config/schema.ts'
+import type { Output } from '../src/output.ts'
 
 const home = mkdtempSync(join(tmpdir(), 'breakfall config-'))
 after(() => rmSync(home, { recursive: true, force: true }))
@@ -148,4 +150,21 @@ test('a clone cannot make us read without end: a device, a pipe, a folder and a 
     )
     rmSync(cloned, { recursive: true })
   }
+})
+
+test("an empty model's name is refused where it was given, before anything is said about that model", () => {
+  assert.match(refusal({ user: '[model]\nname = ""' }), /model\.name must be a model's name/)
+  assert.throws(() => load({}, {}, { 'model.name': { value: '', flag: '--model' } }), /--model: model\.name must be/)
+  assert.equal(load({}, { BREAKFALL_MODEL_NAME: '' }).config.model?.name, undefined, 'an empty variable is unset')
+})
+
+test('where nothing is set, the files that were read are named', () => {
+  const lines: string[] = []
+  const out = {
+    json: false,
+    line: (text: string) => void lines.push(text),
+    style: (_style: unknown, text: string) => text,
+  }
+  showConfig(load({}), undefined, { origin: false }, out as unknown as Output)
+  assert.equal(lines[0], `# nothing is set in ${userFile}, ${folderFile}: all defaults. See: breakfall config example`)
 })

@@ -236,3 +236,24 @@ test('a file that is not there is said to be missing, not taken for an unknown e
   for (const given of ['no-such.log', './no/such', '/no/such/file'])
     await assert.rejects(explainCommand({ given, boundary: 'model', viewer }, out), /there is no file/)
 })
+
+test('of an unknown text it is not said who is to blame, and a number that is neither code nor status is told so', () => {
+  const plain: Output['style'] = (_style, text) => text
+  assert.deepEqual(linesOf(explain('the frobnicator is sad'), plain), [
+    'nothing in this text is known; the raw text is kept',
+    '',
+    'raw        the frobnicator is sad',
+  ])
+  assert.match(explain('999').report.error, /^999 is neither an exit code \(0 to 255\) nor the HTTP status of an error/)
+  assert.equal(explain('429').by, 'an HTTP status')
+})
+
+test('the short form of a GPU out of memory is known, a sentence about one is not', () => {
+  for (const text of ['CUDA out of memory', 'RuntimeError: CUDA out of memory.'])
+    assert.deepEqual(
+      explain(text).report.diagnostics.map(({ id }) => id),
+      ['torch.cuda_oom'],
+      text,
+    )
+  assert.equal(explain('how CUDA out of memory errors are handled').by, 'nothing known')
+})

@@ -22,7 +22,7 @@ export function showConfig(
     out.result({ config: loaded.config, files: loaded.files, warnings: loaded.warnings, model })
     return
   }
-  if (rows.length === 0) out.line('# nothing is set: all defaults. See: breakfall config example')
+  if (rows.length === 0) out.line(`# ${nothingSet(loaded.files)}`)
   for (const { key, value, origin } of rows)
     out.line(`${key} = ${JSON.stringify(value)}${options.origin ? out.style('dim', `   # ${origin}`) : ''}`)
   for (const line of modelLines(choice)) out.line(out.style('dim', `# ${line}`))
@@ -50,6 +50,9 @@ export function writeExample(file: string): void {
     throw new Fault('invalid_request', { error: `nothing was written to ${file}: ${why}`, cause })
   }
 }
+
+const nothingSet = (files: readonly string[]): string =>
+  `nothing is set${files.length === 0 ? '' : ` in ${files.join(', ')}`}: all defaults. See: breakfall config example`
 
 /** The end of it, so that two keys can be told apart; nothing of a short one. */
 const masked = (key: string | undefined): string | null =>

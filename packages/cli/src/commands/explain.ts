@@ -31,6 +31,10 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
   const { category, error, errorRaw, phase } = report
   if (by === 'a turn without a fault' || by === 'one of our exit codes' || by === 'one of our words')
     return [style('bold', error)]
+  if (by === 'nothing known')
+    return errorRaw === '' || error.startsWith(errorRaw)
+      ? [style('bold', error)]
+      : [style('bold', error), '', rawLine(errorRaw)]
   const lines = [
     style('bold', error),
     '',
@@ -38,10 +42,9 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
     `what next  ${NEXT_WORDS[report.next]}`,
   ]
   // Of an exit code it is said above what it means; a second code beside it would only confuse.
-  if (by !== 'an exit status' && by !== 'nothing known')
+  if (by !== 'an exit status')
     lines.push(`exit code  a breakfall command that fails so exits with ${exitCodeOf(report)}`)
-  if (errorRaw !== error && category !== 'cancelled')
-    lines.push(`raw        ${errorRaw.split('\n').slice(0, 6).join('\n           ')}`)
+  if (errorRaw !== error && category !== 'cancelled') lines.push(rawLine(errorRaw))
   for (const { id, rank, message, advice, evidence, count } of report.diagnostics) {
     const times = count > 1 ? ` ×${count}` : ''
     lines.push('', `${style(rank === 'cause' ? 'red' : 'yellow', rank)}  ${message}  ${style('dim', id + times)}`)
@@ -53,6 +56,8 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
 }
 
 // ---- details, in the order they are used above ----
+
+const rawLine = (text: string): string => `raw        ${text.split('\n').slice(0, 6).join('\n           ')}`
 
 async function explanationFor({ given, boundary, viewer }: ExplainInput): Promise<Explanation> {
   const id = given === undefined ? undefined : await idOf(given, viewer)

@@ -92,9 +92,8 @@ async function takenFault(error: unknown, { stateDir, env }: Context, otherwise:
   if (!isFault(error) || error.category !== 'lease_lost') return otherwise
   const other = await findDaemon(stateDir, env).catch(() => undefined) // what is wrong with it is not the question here
   const where = other === undefined ? 'and does not answer yet' : `at ${other.url}`
-  return error.with({
-    error: `a daemon runs for the state folder ${stateDir} already, ${where}; use that one, stop it, or choose another --state-dir`,
-  })
+  const sentence = `a daemon runs for the state folder ${stateDir} already, ${where}; use that one, stop it, or choose another --state-dir`
+  return error.with({ error: sentence, errorRaw: sentence }) // that its lock is taken says nothing more
 }
 
 /** Chooses anew only where the model's settings have changed: this is asked before every answer. */

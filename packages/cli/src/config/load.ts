@@ -108,7 +108,7 @@ function fromEnvironment(env: ConfigInput['env']): {
       warnings.push(
         `the environment variable ${name} is not one that Breakfall knows${didYouMean(name, known.keys())}; it is ignored`,
       )
-    else values.push({ path, value: valueOf(value, path), name })
+    else if (value !== '') values.push({ path, value: valueOf(value, path), name }) // empty is unset, as everywhere
   }
   return { values, warnings }
 }

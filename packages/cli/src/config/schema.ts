@@ -24,7 +24,9 @@ export const HOLDS = ['tools', 'answer', 'none'] as const
 
 const modelShape = {
   baseUrl: url.optional(),
-  name: text(200, "a model's name").optional(),
+  name: text(200, "a model's name")
+    .refine((name) => name !== '', { error: "a model's name" })
+    .optional(),
   api: oneOf(MODEL_APIS).optional(),
   apiKeyEnv: z
     .string()

@@ -62,7 +62,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     id: 'torch.cuda_oom',
     rank: 'cause',
     retry: 'after_change',
-    pattern: /\bCUDA out of memory\. Tried to allocate\b/,
+    pattern: /\bCUDA out of memory(?:\. Tried to allocate\b|\.?$)/,
     message: 'GPU out of memory',
     advice:
       'The GPU is out of memory. Lower the context or batch, use a smaller model, or stop the other process on this GPU.',
