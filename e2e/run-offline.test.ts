@@ -136,7 +136,7 @@ test('a parked turn says what it waits for and how it is taken up, by the beginn
   const run = await place.run(['run', 'hello', ...PARKS], AWAY)
   const [, sessionId = ''] = /session: (\S+),/.exec(run.stderr) ?? []
   const waits = 'waits for the model server \\(model_unreachable\\)'
-  const how = `take it up again: breakfall run --continue \\(in its folder\\), or breakfall run --session ${sessionId}`
+  const how = `take it up again: breakfall run --continue \\(in its folder\\), or breakfall run --session ${sessionId.slice(0, 13)}`
   assert.match(run.lines.join('\n'), new RegExp(`still parked after 1 step: ${waits}\n  ${how}`))
   for (const args of [['sessions'], ['show', sessionId.slice(0, 13)]]) {
     const { lines, stderr } = await place.run(args)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Running } from './breakfall.ts'
-import { checked, Desk, endedWith, gone, LIMIT, whole } from './wire-cli-kit.ts'
+import { checked, Desk, endedWith, gone, LIMIT, NOBODY, serverIsolation, whole } from './wire-cli-kit.ts'
 import { refuse, say, sayWhen } from './wire-daemon-model.ts'
 
 test(
@@ -109,6 +109,26 @@ test('a turn that nobody runs any more is explained as that', LIMIT, async () =>
   await Promise.all([killed.ended, gone(pid)])
   const { lines } = await desk.command(['explain', sessionId as string])
   assert.match(lines.join('\n'), /was running when its daemon ended, and nobody runs it now; take it up again: /)
+})
+
+test('a model server that a variable names is the one of the daemon that runs, or an error', LIMIT, async () => {
+  await using desk = await Desk.start([say('done')])
+  const bare = { bare: true, env: { OPENAI_BASE_URL: desk.model.url } }
+  const up = desk.start(['up', '--json', '--model', 'any', '--port', '0', ...serverIsolation], bare)
+  await up.seen(({ event }) => event === 'listening')
+  for (const name of ['OPENAI_BASE_URL', 'BREAKFALL_MODEL_BASE_URL']) {
+    const other = await whole(desk.begin(['go'], { bare: true, env: { [name]: `${NOBODY}/v1` } }))
+    assert.equal(other.code, 2, other.stderr)
+    assert.ok(other.stderr.includes(`has a model server of its own, ${desk.model.url}, which `), other.stderr)
+    assert.match(other.stderr, new RegExp(`${name} \\(${NOBODY}/v1\\) cannot change`))
+  }
+  assert.equal(desk.model.asked('any').length, 0)
+  const same = checked(await whole(desk.begin(['go'], { bare: true, env: { OPENAI_BASE_URL: `${desk.model.url}/` } })))
+  endedWith(same, 0, 'finished')
+  assert.match(
+    same.stderr,
+    new RegExp(`using the daemon at http://\\S+, which asks the model server ${desk.model.url}`),
+  )
 })
 
 // ---- details ----

@@ -54,6 +54,11 @@ export class DaemonClient {
     return this.#address
   }
 
+  /** Whom it asks for answers. */
+  model(): Promise<{ readonly name: string; readonly baseUrl: string }> {
+    return this.#call('GET', '/v1/model')
+  }
+
   createSession(create: SessionCreate): Promise<Session> {
     return this.#call('POST', '/v1/sessions', create)
   }

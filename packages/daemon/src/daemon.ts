@@ -4,7 +4,7 @@
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Fault } from '@breakfall/faults'
+import { Fault, redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
 import { bearerToken, createService, findGrant, loadTokens } from '@breakfall/wire/node'
 import { type Logger, pino } from 'pino'
@@ -65,6 +65,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         limits,
         version: DAEMON_VERSION,
         ready: () => readiness(parts, store),
+        model: () => parts.model(),
         metricsText: () => metrics.text(),
         consoleDir: options.consoleDir,
       }),
@@ -138,6 +139,7 @@ type Parts = {
   readonly metrics: DaemonMetrics
   readonly endpoint: RunnerEndpoint
   readonly localModel: LocalModel | undefined
+  readonly model: () => Promise<{ readonly name: string; readonly baseUrl: string }>
   readonly isClosing: () => boolean
   readonly beginClosing: () => void
   readonly countSockets: (count: () => number) => void
@@ -203,6 +205,10 @@ async function assemble(
     metrics,
     endpoint,
     localModel,
+    model: async () => {
+      const { name, baseUrl } = await ports.model()
+      return { name, baseUrl: redact(baseUrl) }
+    },
     isClosing: () => isClosing,
     beginClosing: () => {
       isClosing = true

@@ -7,7 +7,8 @@ import { findDaemon } from '../locate-daemon.ts'
 import { chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
 import type { Context } from '../program.ts'
 import { RunDaemon } from '../run/daemon.ts'
-import { goesOn, MODEL_FLAGS, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
+import { agreedServer } from '../run/server.ts'
+import { goesOn, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
 import { ownDaemonFor } from '../run/own.ts'
 import { isPiped, promptOf } from '../run/prompt.ts'
 import { rehearse, rehearseInstead } from '../run/rehearse.ts'
@@ -47,9 +48,11 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
     stateDir,
     env,
     own: async () => ownDaemonFor(context, choice ?? (await chosen(context)), folder),
-    onTheirs: (url) => {
-      refuseServerFlags(context, url)
-      out.say(`using the daemon at ${url}`)
+    onTheirs: async (address) => {
+      const server = await agreedServer(context, address)
+      out.say(
+        `using the daemon at ${address.url}${server === undefined ? '' : `, which asks the model server ${server}`}`,
+      )
     },
   })
   const client = new DaemonClient(await interrupt.unlessAsked(daemon.address()), () => daemon.address())
@@ -84,13 +87,5 @@ async function chosen(context: RunContext): Promise<ModelChoice | undefined> {
   if (name !== undefined) return { ...choice, name, isGuessed: false }
   throw new Fault('invalid_request', {
     error: `the server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
-  })
-}
-
-function refuseServerFlags({ options }: RunContext, url: string): void {
-  const server = (['baseUrl', 'api', 'profile'] as const).find((key) => options[key] !== undefined)
-  if (server === undefined) return
-  throw new Fault('invalid_request', {
-    error: `the daemon at ${url} has a model server of its own, which ${MODEL_FLAGS[server]} cannot change; leave it out, or use another --state-dir`,
   })
 }

@@ -18,7 +18,7 @@ export type RunDaemonOptions = {
   /** How to start one. Asked when it is needed, since it takes choosing a model. */
   readonly own: () => Promise<OwnDaemonOptions>
   /** Another's is used. May refuse to. */
-  readonly onTheirs: (url: string) => void
+  readonly onTheirs: (address: DaemonAddress) => Promise<void>
 }
 
 /** A daemon of another run that is just starting answers within seconds, and one that is just ending leaves the folder. */
@@ -56,7 +56,7 @@ export class RunDaemon implements AsyncDisposable {
     const { stateDir, env, own, onTheirs } = this.#options
     const theirs = (await findDaemon(stateDir, env))?.address // I1
     if (theirs !== undefined) {
-      if (theirs.url !== this.#theirs?.url) onTheirs(theirs.url)
+      if (theirs.url !== this.#theirs?.url) await onTheirs(theirs)
       this.#theirs = theirs
       return theirs
     }

@@ -23,6 +23,8 @@ export type RouteParts = {
   readonly limits: DaemonLimits
   readonly version: string
   readonly ready: () => Promise<{ readonly isReady: boolean; readonly checks: Readonly<Record<string, string>> }>
+  /** Who is asked for answers now. */
+  readonly model: () => Promise<{ readonly name: string; readonly baseUrl: string }>
   readonly metricsText: () => Promise<string>
   readonly consoleDir: string | undefined
 }
@@ -145,6 +147,14 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
         await readJson(call.req, turnResumeSchema)
         return { status: 202, json: await sessions.resume(param(call, 'id')) }
       },
+    },
+    {
+      method: 'get',
+      path: '/v1/model',
+      operationId: 'getModel',
+      summary: 'The model server that turns are asked of, and the model of sessions that name none',
+      answers: { 200: z.looseObject({ name: z.string(), baseUrl: z.string() }) },
+      handle: async () => ({ status: 200, json: await parts.model() }),
     },
     {
       method: 'get',
