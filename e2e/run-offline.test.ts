@@ -134,7 +134,7 @@ test(
 test('a parked turn says what it waits for and how it is taken up, by the beginning of its id', LIMIT, async () => {
   await using place = new Place()
   const run = await place.run(['run', 'hello', ...PARKS], AWAY)
-  const [, sessionId = ''] = /session: (\S+),/.exec(run.stderr) ?? []
+  const [, sessionId = ''] = /session: (\S+)/.exec(run.stderr) ?? []
   const waits = 'waits for the model server \\(model_unreachable\\)'
   const how = `take it up again: breakfall run --continue \\(in its folder\\), or breakfall run --session ${sessionId.slice(0, 13)}`
   assert.match(run.lines.join('\n'), new RegExp(`still parked after 1 step: ${waits}\n  ${how}`))

@@ -58,6 +58,7 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
     const ended = await desk.command(['run', '--json', '--continue'])
     assert.equal(ended.code, 1, ended.stderr)
     assert.ok(ended.stderr.includes(desk.folder), ended.stderr)
+    assert.match(ended.stderr, /start one: breakfall run "PROMPT"/)
     assert.equal(desk.model.asked('any').length, 0)
   })
 

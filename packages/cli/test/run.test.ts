@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Session } from '@breakfall/wire'
+import { sessionLine } from '../src/commands/run-command.ts'
 import { run, type RunInput } from '../src/commands/run.ts'
+import type { ModelChoice } from '../src/model-choice.ts'
 import type { Output } from '../src/output.ts'
 
 const session = { id: 's1', turnId: null, lastSeq: 2, model: 'm' } as unknown as Session
@@ -44,4 +46,12 @@ test('a turn that its daemon finished before the run asked for it is the turn th
 
 test('a turn that had ended before leaves nothing to go on with', async () => {
   await assert.rejects(run(input(0), lines().out), { category: 'invalid_request', error: /has no turn to go on with/ })
+})
+
+test('a model that was named a line above is not named again; one of a session that goes on is, with its server', () => {
+  const choice = { name: 'm', baseUrl: 'http://127.0.0.1:1/v1' } as ModelChoice
+  assert.equal(sessionLine(session, choice, true), 'session: s1')
+  assert.equal(sessionLine(session, choice, false), 'session: s1, model m at http://127.0.0.1:1/v1')
+  assert.equal(sessionLine(session, { ...choice, name: 'x' }, true), 'session: s1, model m at http://127.0.0.1:1/v1')
+  assert.equal(sessionLine(session, undefined, true), 'session: s1, model m', "a daemon's own model")
 })

@@ -1,9 +1,10 @@
 /** `breakfall run`: which model, which daemon, which session. The turn itself is followed in `run.ts`. */
 import { Fault } from '@breakfall/faults'
+import type { Session } from '@breakfall/wire'
 import { DaemonClient } from '../daemon-client.ts'
 import { firstModel } from '../first-model.ts'
 import { Interrupt } from '../interrupt.ts'
-import { findDaemon } from '../locate-daemon.ts'
+import { findDaemon, findViewer } from '../locate-daemon.ts'
 import { chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
 import type { Context } from '../program.ts'
 import { RunDaemon } from '../run/daemon.ts'
@@ -41,6 +42,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   const choice = theirs === undefined ? await interrupt.unlessAsked(chosen(context)) : undefined
   const serves = context.loaded.config.model?.serve !== undefined
   if (theirs === undefined && choice === undefined && !serves && !goesOn(context)) return rehearseInstead(context)
+  if (theirs === undefined && choice === undefined && !serves) await refuseNothingThere(context, folder)
   if (choice !== undefined && !goesOn(context))
     out.say(`model: ${choice.name} at ${choice.baseUrl} (${choice.because})`)
   if (!env['BREAKFALL_URL']) grantWorkspace(prepareStateDir(stateDir), folder) // also for the daemon that takes it up if it parks
@@ -65,10 +67,16 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
       parkWaitMs: context.run.parkWaitMs,
       interrupt,
       isLasting: () => daemon.isLasting,
-      onSession: (session) => out.say(`session: ${session.id}, model ${session.model}`),
+      onSession: (session) => out.say(sessionLine(session, choice, !goesOn(context))),
     },
     out,
   )
+}
+
+/** Names the model, unless that was done a line above, and its server where that is known here. Pure. */
+export function sessionLine({ id, model }: Session, choice: ModelChoice | undefined, isToldBefore: boolean): string {
+  if (isToldBefore && choice?.name === model) return `session: ${id}`
+  return `session: ${id}, model ${model}${choice === undefined ? '' : ` at ${choice.baseUrl}`}`
 }
 
 /** What is wrong with a folder is said before a model is asked. */
@@ -77,6 +85,14 @@ function lookAt(folder: string, { out, env, run: { session }, stateDir }: RunCon
   if (isWritable(folder)) return
   const warning = 'warning: this folder is read-only for you: the turn can look, but change nothing'
   out.say(out.styleErr('yellow', warning))
+}
+
+/** That there is nothing to go on with is said before the model that is missing for it. */
+async function refuseNothingThere(context: RunContext, folder: string): Promise<void> {
+  const { viewer } = await findViewer(context.stateDir, context.env, context.loaded.config.model?.name ?? '')
+  using after = new DisposableStack()
+  if (Symbol.dispose in viewer) after.use(viewer)
+  await sessionFor(viewer, context, folder)
 }
 
 /** Where nobody named the model and a first look found no list, the server is asked until it is known why. */

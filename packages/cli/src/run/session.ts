@@ -1,8 +1,8 @@
 /** Which session a run works in: a new one for the folder, this folder's last one, or the one that was named. */
 import { Fault, type Policy } from '@breakfall/faults'
 import type { Session, SessionCreate } from '@breakfall/wire'
-import type { DaemonClient } from '../daemon-client.ts'
 import { wholeId } from '../ids.ts'
+import type { Viewer } from '../journal-client.ts'
 import type { RunContext } from './options.ts'
 
 export function createFor({ run, loaded }: RunContext, folder: string, prompt: string | undefined): SessionCreate {
@@ -23,7 +23,7 @@ export function createFor({ run, loaded }: RunContext, folder: string, prompt: s
 
 /** The session named, or this folder's last one. Undefined where a new one is asked for. */
 export async function sessionFor(
-  client: DaemonClient,
+  client: Viewer,
   { run, options }: RunContext,
   folder: string,
 ): Promise<Session | undefined> {
@@ -37,10 +37,12 @@ export async function sessionFor(
   return found
 }
 
-async function lastOf(client: DaemonClient, folder: string): Promise<Session> {
+async function lastOf(client: Viewer, folder: string): Promise<Session> {
   const here = (await client.sessions()).filter((session) => session['workspace'] === folder)
   const last = here.sort((a, b) => b.createdAt.localeCompare(a.createdAt))[0]
   if (last === undefined)
-    throw new Fault('not_found', { error: `there is no session of the folder ${folder} to go on with` })
+    throw new Fault('not_found', {
+      error: `there is no session of the folder ${folder} to go on with; start one: breakfall run "PROMPT"`,
+    })
   return last
 }
