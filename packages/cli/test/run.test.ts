@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Session } from '@breakfall/wire'
-import { sessionLine } from '../src/commands/run-command.ts'
+import { afterRehearsal, sessionLine } from '../src/commands/run-command.ts'
 import { run, type RunInput } from '../src/commands/run.ts'
 import type { ModelChoice } from '../src/model-choice.ts'
 import type { Output } from '../src/output.ts'
@@ -54,4 +54,12 @@ test('a model that was named a line above is not named again; one of a session t
   assert.equal(sessionLine(session, choice, false), 'session: s1, model m at http://127.0.0.1:1/v1')
   assert.equal(sessionLine(session, { ...choice, name: 'x' }, true), 'session: s1, model m at http://127.0.0.1:1/v1')
   assert.equal(sessionLine(session, undefined, true), 'session: s1, model m', "a daemon's own model")
+})
+
+test('a rehearsal ends with what comes next, as a command that works from where it was started', () => {
+  const [where = '', command] = afterRehearsal({})
+  assert.match(where, /scratch folder, which is removed/)
+  assert.equal(command, '  breakfall run "make the failing test pass"')
+  const npm = { npm_lifecycle_event: 'start', npm_package_json: '/home/me/break fall/package.json' }
+  assert.equal(afterRehearsal(npm)[1], `  npm --prefix '/home/me/break fall' start -- "make the failing test pass"`)
 })

@@ -66,7 +66,7 @@ export async function rehearseInstead(context: RunContext): Promise<number> {
 
 // ---- details ----
 
-const HOW_TO_SET =
+export const HOW_TO_SET =
   'Set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, start Ollama or llama-server, or see: breakfall config example'
 
 const withoutBreakfall = (env: RunContext['env']): Record<string, string | undefined> =>
