@@ -131,6 +131,34 @@ test('a model server that a variable names is the one of the daemon that runs, o
   )
 })
 
+test(
+  'a daemon that dies under a run and a tail is announced at once, and both go on with the next one',
+  LIMIT,
+  async () => {
+    const later = Promise.withResolvers<void>()
+    await using desk = await Desk.start([
+      sayWhen(new Promise(() => undefined), 'wait ', 'lost'),
+      sayWhen(later.promise, '', 'done'),
+    ])
+    const args = ['up', '--json', '--port', '0', ...serverIsolation]
+    const up = desk.start(args)
+    await up.seen(({ event }) => event === 'listening')
+    const running = desk.begin()
+    const { sessionId } = await running.seen(({ type }) => type === 'text-delta')
+    const tail = desk.start(['tail', sessionId as string, '--json'])
+    await tail.seen(({ type }) => type === 'text-delta')
+    const talks = [saidBy(running), saidBy(tail)]
+    const { pid } = desk.daemon()
+    process.kill(pid, 'SIGKILL')
+    await gone(pid)
+    for (const talk of talks) await talk(/the daemon at \S+ has died or does not answer; waiting for it .* are kept/)
+    await desk.start(args).seen(({ event }) => event === 'listening')
+    later.resolve()
+    endedWith(checked(await whole(running)), 0, 'finished')
+    await tail.seen(({ type }) => type === 'turn-end')
+  },
+)
+
 // ---- details ----
 
 /** Waits for a sentence on stderr. */

@@ -29,6 +29,8 @@ export type Receipt = { readonly turnId: string; readonly seq: number }
 export type EventsOptions = {
   readonly after?: string | number | undefined
   readonly signal?: AbortSignal | undefined
+  /** The daemon does not answer any more. Said once, until it does again. */
+  readonly onAway?: ((url: string) => void) | undefined
 }
 
 /** Asked before each new try: where the daemon is now. May start one. */
@@ -125,6 +127,7 @@ export class DaemonClient {
       } catch (thrown) {
         if (isOver()) return
         attempt++
+        if (attempt === AWAY_ATTEMPT) options.onAway?.(this.#address.url)
         await this.#again(thrown, attempt, options)
       }
     }
@@ -227,6 +230,9 @@ async function takeUp(client: DaemonClient, turnId: string): Promise<void> {
 
 /** About half a minute of tries, which a restart by a service manager fits into. */
 const RECONNECT = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 } as const
+
+/** A stream may be cut for many reasons; where the next one does not even begin the daemon is away. */
+const AWAY_ATTEMPT = 2
 
 const refused = ({ url, tokenFrom = 'its token file' }: DaemonAddress): string =>
   `the daemon at ${url} does not accept the token from ${tokenFrom}; it has another one since it started: restart it, or give the right one`

@@ -72,6 +72,15 @@ function daemonUrl(named: string): string {
   return named.replace(/\/$/, '')
 }
 
+/** The same, looked for again where it is lost: one that is started again may be elsewhere. */
+export function looking(client: DaemonClient, stateDir: string, env: Env): DaemonClient {
+  let { address } = client
+  return new DaemonClient(address, async () => {
+    const found = await findDaemon(stateDir, env).catch(() => undefined) // still away: whoever asks tries again, and says why
+    return (address = found?.address ?? address)
+  })
+}
+
 /** `without` says what can be done where there is none. */
 export async function needDaemon(stateDir: string, env: Env, without?: string): Promise<DaemonClient> {
   const client = await findDaemon(stateDir, env)

@@ -187,7 +187,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
   command('tail <session>', "show a session's events, then follow", async (context, session) => {
     const { after, follow } = context.options as { after?: string; follow: boolean }
     const [{ tail }, client] = follow
-      ? await withDaemon(context, '--no-follow shows what there is')
+      ? await withDaemon(context, '--no-follow shows what there is', true)
       : await withViewer(context)
     const stop = new AbortController()
     using _ = onSignal(() => stop.abort())
@@ -340,9 +340,14 @@ function contextOf(options: Options): Context {
   }
 }
 
-async function withDaemon(context: Context, without?: string): Promise<[typeof Sessions, DaemonClient]> {
-  const [sessions, { needDaemon }] = await Promise.all([import('./commands/sessions.ts'), import('./locate-daemon.ts')])
-  return [sessions, await needDaemon(context.stateDir, context.env, without)]
+async function withDaemon(
+  { stateDir, env }: Context,
+  without?: string,
+  isFollowed = false,
+): Promise<[typeof Sessions, DaemonClient]> {
+  const [sessions, daemon] = await Promise.all([import('./commands/sessions.ts'), import('./locate-daemon.ts')])
+  const client = await daemon.needDaemon(stateDir, env, without)
+  return [sessions, isFollowed ? daemon.looking(client, stateDir, env) : client]
 }
 
 async function withViewer(context: Context): Promise<[typeof Sessions, Viewer]> {

@@ -8,6 +8,7 @@
  */
 import { EXIT_CODES, exitCodeOf, Fault, type FaultReport } from '@breakfall/faults'
 import type { Session, SessionCreate, SessionEvent } from '@breakfall/wire'
+import { awayWords, keptFault } from '../daemon-away.ts'
 import type { DaemonClient } from '../daemon-client.ts'
 import type { Interrupt } from '../interrupt.ts'
 import type { Output } from '../output.ts'
@@ -54,7 +55,9 @@ export async function run(input: RunInput, out: Output): Promise<number> {
   if (input.prompt === undefined) await learn(input, session, started, view)
   if (started.isTheirs) out.say(following(session.id))
   else input.interrupt.reaches((reason) => input.client.cancel(started.turnId, reason)) // I2
-  const result = await follow(input, session, started, view, out)
+  const result = await follow(input, session, started, view, out).catch((thrown: unknown) => {
+    throw keptFault(thrown, session.id)
+  })
   if (out.json) out.result({ sessionId: session.id, ...result, ...input.about })
   else for (const line of summary(result, view, session, input.isLasting())) paint(out, [line])
   return exitCodeFor(result)
@@ -88,7 +91,10 @@ async function follow(
 ): Promise<RunResult> {
   const { turnId, after, isTheirs } = started
   using watch = new Watch({ ...input, out, isTheirs })
-  for await (const event of input.client.events(session.id, { after, signal: watch.signal })) {
+  const onAway = (url: string): void => {
+    if (input.isLasting()) out.say(awayWords(url)) // its own is started again, with words of its own
+  }
+  for await (const event of input.client.events(session.id, { after, signal: watch.signal, onAway })) {
     input.onEvent?.(event)
     if (out.json) out.data(event)
     if (event.turnId !== turnId) continue

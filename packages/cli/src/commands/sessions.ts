@@ -1,6 +1,7 @@
 /** Looking at sessions and turns, with a daemon or without, and steering them, with one: sessions, show, tail, cancel, resume. */
 import { Fault, isFault } from '@breakfall/faults'
 import { isTerminal, parseCursor, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
+import { awayWords, keptFault } from '../daemon-away.ts'
 import type { DaemonClient } from '../daemon-client.ts'
 import { shortener, wholeId } from '../ids.ts'
 import type { Viewer } from '../journal-client.ts'
@@ -113,14 +114,23 @@ export async function tail(
   const view = new TurnView()
   let count = 0
   const isOver = (seq: number): boolean => !options.follow && seq >= lastSeq
-  if (!isOver(cursor.seq))
-    for await (const event of client.events(sessionId, { after: options.after ?? 0, signal: options.signal })) {
-      count++
-      if (out.json) out.data(event)
-      else paint(out, view.show(event))
-      if (isOver(event.seq)) break
-      if (isTerminal(event)) separate(out, event)
-    }
+  const following = {
+    after: options.after ?? 0,
+    signal: options.signal,
+    onAway: (url: string) => out.say(awayWords(url)),
+  }
+  try {
+    if (!isOver(cursor.seq))
+      for await (const event of client.events(sessionId, following)) {
+        count++
+        if (out.json) out.data(event)
+        else paint(out, view.show(event))
+        if (isOver(event.seq)) break
+        if (isTerminal(event)) separate(out, event)
+      }
+  } catch (thrown) {
+    throw keptFault(thrown, sessionId)
+  }
   if (out.json) out.result({ sessionId, count })
 }
 

@@ -43,7 +43,7 @@ export class RunDaemon implements AsyncDisposable {
 
   /** It stays when all runs have ended, as `up` does. */
   get isLasting(): boolean {
-    return this.#own?.running === undefined && this.#theirs?.untilIdle !== true
+    return this.#own === undefined && this.#theirs?.untilIdle !== true
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,0 +1,12 @@
+/** What is said of a daemon that is lost under somebody who follows a turn: that it is waited for, and what to do where it stays away. */
+import { isFault } from '@breakfall/faults'
+
+export const awayWords = (url: string): string =>
+  `the daemon at ${url} has died or does not answer; waiting for it for up to a minute. Its turns are kept`
+
+/** What was thrown, with what can be done where that is a daemon that stays away. */
+export function keptFault(thrown: unknown, sessionId: string): unknown {
+  if (!isFault(thrown) || thrown.category !== 'daemon_unreachable') return thrown
+  const todo = `"breakfall up" starts it again and goes on with it, or take it up without: breakfall run --session ${sessionId}`
+  return thrown.with({ error: `${thrown.error.replace(/\.$/, '')}. The turn is kept in the journal: ${todo}` })
+}
