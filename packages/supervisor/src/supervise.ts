@@ -257,7 +257,7 @@ class Supervisor implements Supervised {
     )
     // Who waits now has waited for this start, unless it had come to be ready: then it is the next that they mean.
     const isTheirs = !report.expected && judged.readyForMs === 0 && this.#wished() !== 'restart'
-    if (isTheirs) this.#settle((waiter) => waiter.reject(fault))
+    if (isTheirs) this.#settle((waiter) => waiter.reject(ofThisStart(fault, judged.report, plan)))
     this.#stream.emit({ type: 'exit', at: this.#at(), report })
     return { report, fault }
   }
@@ -353,3 +353,9 @@ function crashLoop(report: ExitReport, last: Fault): Fault {
     stopped: 'crash_loop',
   })
 }
+
+/** Whoever awaits a start may well end over it, and with it what would start the child again: no time is promised. */
+const ofThisStart = (fault: Fault, report: JudgedReport, { decision }: RestartPlan): Fault =>
+  decision === 'restart'
+    ? fault.with({ error: `${sentence(report)} It is started again as long as this program runs.` })
+    : fault

@@ -67,7 +67,8 @@ describe('a child that fails', () => {
     child.on((event) => {
       if (event.type === 'exit') delays.push(event.report.restart.delayMs)
     })
-    await faultBy(child.start())
+    const first = await faultBy(child.start())
+    assert.match(first.error, / It is started again as long as this program runs\.$/, 'words that may be its last ones')
     const state = await untilState(child, 'given_up')
     assert.equal(state.reason, 'crash_loop')
     assert.equal(state.fault.category, 'crash_loop')
