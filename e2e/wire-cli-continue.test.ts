@@ -106,17 +106,20 @@ describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
   })
 
   test('parkMsMax ends a parked turn and the run with it, long before the minute', async () => {
-    await using desk = await Desk.start([REFUSED])
-    const run = await desk.run(['--park-ms-max', '300', 'go'])
-    endedWith(run, 4, 'failed', 'model_auth_failed')
+    await using desk = await Desk.start([])
+    desk.model.close()
+    const run = await desk.run(['--attempts-max', '1', '--park-ms-max', '300', 'go'])
+    endedWith(run, 3, 'failed', 'model_unreachable')
     assert.equal(run.events.at(-1)?.type, 'turn-error')
     const parkedMs = Date.parse(run.events.at(-1)?.at ?? '') - Date.parse(ofType(run, 'parked')[0]?.at ?? '')
     assert.ok(parkedMs < 30_000, `${parkedMs} ms`)
   })
 
   test('a deadline ends a parked turn and the run with it, 7', async () => {
-    await using desk = await Desk.start([REFUSED])
-    const run = await desk.run(['--deadline-ms', '2500', 'go'])
+    await using desk = await Desk.start([])
+    desk.model.close()
+    const run = await desk.run(['--attempts-max', '1', '--deadline-ms', '2500', 'go'])
+    assert.equal(ofType(run, 'parked').length, 1)
     endedWith(run, 7, 'failed', 'deadline_exceeded')
   })
 
