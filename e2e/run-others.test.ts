@@ -1,5 +1,6 @@
 /** A run and the turns that others have left or are at work on: it does its own, and says what it finds. */
 import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
 import { test } from 'node:test'
 import type { Running } from './breakfall.ts'
 import { checked, Desk, endedWith, gone, LIMIT, NOBODY, serverIsolation, whole } from './wire-cli-kit.ts'
@@ -156,6 +157,39 @@ test(
     later.resolve()
     endedWith(checked(await whole(running)), 0, 'finished')
     await tail.seen(({ type }) => type === 'turn-end')
+  },
+)
+
+test(
+  'a server that is away parks the turn also where nobody named the model, and its first one is taken later',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start()
+    const { port } = new URL(desk.model.url)
+    desk.model.close()
+    const how = { bare: true, env: { OPENAI_BASE_URL: desk.model.url } }
+    const parked = await desk.run(['--attempts-max', '1', '--park-wait-ms', '0', 'go'], how)
+    endedWith(parked, 3, 'parked', 'model_unreachable')
+    assert.match(parked.stderr, /model: the first that \S+ lists, which does not answer yet/)
+    const asked: string[] = []
+    const server = createServer((req, res) => {
+      if (req.method === 'GET') return res.end(JSON.stringify({ data: [{ id: 'listed' }] }))
+      let raw = ''
+      req.on('data', (chunk: Buffer) => (raw += chunk.toString()))
+      return req.on('end', () => {
+        asked.push((JSON.parse(raw) as { model: string }).model)
+        void say('done')(res, undefined as never)
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(Number(port), '127.0.0.1', resolve))
+    try {
+      const taken = await desk.run(['--continue'], how)
+      endedWith(taken, 0, 'finished')
+      assert.equal(taken.result.turnId, parked.result.turnId)
+      assert.deepEqual(asked, ['listed'])
+    } finally {
+      server.close().closeAllConnections()
+    }
   },
 )
 

@@ -119,11 +119,12 @@ test('a model server that is not there is told from one that lists no models', L
   const silent = await place.run(['run', 'x', '--json', '--base-url', `${server.url}/v1`])
   assert.equal(silent.code, 2, silent.stderr)
   assert.match(silent.stderr, /does not list its models, so name one: --model NAME/)
-  const away = await place.run(['run', 'x', '--json', '--base-url', 'http://127.0.0.77:9009/v1'])
+  const waits = ['--attempts-max', '1', '--park-wait-ms', '0', ...isolation]
+  const away = await place.run(['run', 'x', '--json', '--base-url', 'http://127.0.0.77:9009/v1', ...waits])
   assert.equal(away.code, 3, away.stderr)
   const { fault } = away.json.at(-1) as { fault: { category: string; error: string } }
   assert.equal(fault.category, 'model_unreachable')
-  assert.match(fault.error, /at http:\/\/127\.0\.0\.77:9009\/v1 is not reachable \(the connection was refused\)/)
+  assert.match(fault.error, /at 127\.0\.0\.77:9009 is not reachable \(the connection was refused\)/)
 })
 
 test('a prompt can be piped in; what is no text or too much of it is said to be so', LIMIT, async () => {

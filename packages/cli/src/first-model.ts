@@ -62,6 +62,6 @@ function faultOf(thrown: unknown, { baseUrl }: Server): Fault {
 const told = (fault: Fault, { baseUrl }: Server): Fault =>
   fault.category === 'model_auth_failed'
     ? fault.with({
-        error: `the server at ${baseUrl} refused the key when it was asked which models it has; set a valid one.`,
+        error: `the server at ${baseUrl} refused the key when it was asked which models it has; set a valid one. Nothing was begun, and the prompt is not kept: with --model NAME it would be.`,
       })
     : fault

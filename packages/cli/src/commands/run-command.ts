@@ -1,6 +1,6 @@
 /** `breakfall run`: which model, which daemon, which session. The turn itself is followed in `run.ts`. */
 import { dirname } from 'node:path'
-import { EXIT_CODES, Fault } from '@breakfall/faults'
+import { EXIT_CODES, Fault, isFault } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
 import { DaemonClient } from '../daemon-client.ts'
 import { firstModel } from '../first-model.ts'
@@ -59,8 +59,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   const serves = context.loaded.config.model?.serve !== undefined
   if (theirs === undefined && choice === undefined && !serves && !goesOn(context)) return rehearseInstead(context)
   if (theirs === undefined && choice === undefined && !serves) await refuseNothingThere(context, folder)
-  if (choice !== undefined && !goesOn(context))
-    out.say(`model: ${choice.name} at ${choice.baseUrl} (${choice.because})`)
+  if (choice !== undefined && !goesOn(context)) out.say(`model: ${modelWords(choice)} (${choice.because})`)
   if (!env['BREAKFALL_URL']) grantWorkspace(prepareStateDir(stateDir), folder) // also for the daemon that takes it up if it parks
   await using daemon = new RunDaemon({
     stateDir,
@@ -111,13 +110,23 @@ async function refuseNothingThere(context: RunContext, folder: string): Promise<
   await sessionFor(viewer, context, folder)
 }
 
+const modelWords = ({ name, baseUrl, isGuessed }: ModelChoice): string =>
+  isGuessed ? `the first that ${baseUrl} lists, which does not answer yet` : `${name} at ${baseUrl}`
+
 /** Where nobody named the model and a first look found no list, the server is asked until it is known why. */
 async function chosen(context: RunContext): Promise<ModelChoice | undefined> {
   const choice = await chooseModel(context.loaded, context.env, listModels)
   if (choice === undefined || !choice.isGuessed || goesOn(context)) return choice
-  const name = await firstModel(choice)
+  const name = await firstModel(choice).catch(awayName)
+  if (name === null) return choice
   if (name !== undefined) return { ...choice, name, isGuessed: false }
   throw new Fault('invalid_request', {
     error: `the server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
   })
+}
+
+/** Nobody there yet: the turn tries and waits like any other, and its daemon asks for the list again before each try. */
+function awayName(thrown: unknown): null {
+  if (isFault(thrown) && (thrown.category === 'model_unreachable' || thrown.category === 'network_down')) return null
+  throw thrown
 }

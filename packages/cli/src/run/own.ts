@@ -24,9 +24,9 @@ export function ownDaemonFor(context: RunContext, choice: ModelChoice | undefine
 export const onRestart = (out: Output) => (): void =>
   out.say('the daemon of this run has died; starting it again, the turn goes on')
 
-const modelVariables = ({ baseUrl, name, api, profile }: ModelChoice): Record<string, string> => ({
+const modelVariables = ({ baseUrl, name, isGuessed, api, profile }: ModelChoice): Record<string, string> => ({
   BREAKFALL_MODEL_BASE_URL: baseUrl,
-  BREAKFALL_MODEL_NAME: name,
+  ...(isGuessed ? {} : { BREAKFALL_MODEL_NAME: name }),
   BREAKFALL_MODEL_API: api,
   ...(profile === undefined ? {} : { BREAKFALL_MODEL_PROFILE: profile }),
 })
