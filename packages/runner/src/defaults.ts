@@ -22,6 +22,8 @@ export const RUNNER_DEFAULTS = {
   recordMs: 7 * 24 * 3_600_000, // an id that is older than that will not be asked for again
   sweepMs: 60_000,
   treeEndMs: 2_000, // how long SIGKILL may take to empty a process tree before what is left is named
+  pumpEndMs: 5_000, // it ends within a turn of its loop, unless the disk holds it up
+  pumpRestartMs: 100,
   shutdownGraceMs: 2_000,
   pollMs: 1_000, // safety net under inotify
 } as const

@@ -1,6 +1,7 @@
 /** What all boxes of a runner share: the machine as it was found at the start, the clock, pipes and the spawn queue. */
 import type { Clock } from './clock.ts'
 import type { FifoPool } from './exec/fifo-pool.ts'
+import type { Pump } from './exec/pump.ts'
 import type { SpawnQueue } from './exec/spawn-queue.ts'
 import type { Cgroups } from './isolation/cgroup.ts'
 import type { HostLayout } from './isolation/host.ts'
@@ -17,6 +18,7 @@ export type RunnerHost = {
   readonly cgroups: Cgroups
   readonly fifos: FifoPool
   readonly queue: SpawnQueue
+  readonly pump: Pump
   readonly rules: WorkspaceRules
   readonly environment: Readonly<Record<string, string | undefined>>
   /** The keepers of this process: `made` numbers them, `idle` of them wait. */

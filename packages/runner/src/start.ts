@@ -11,6 +11,7 @@ import { Boxes } from './box/boxes.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { RUNNER_DEFAULTS } from './defaults.ts'
 import { FifoPool } from './exec/fifo-pool.ts'
+import { type Pump, startPump } from './exec/pump.ts'
 import { startTimeOf } from './exec/process-table.ts'
 import { SpawnQueue } from './exec/spawn-queue.ts'
 import type { Retention, RunnerHost } from './host.ts'
@@ -63,9 +64,13 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const stateDir = resolve(options.stateDir)
   makeFolder(stateDir)
   const lock = await lockFolder(stateDir)
+  let pump: Pump | undefined
   try {
-    return await serve(options, stateDir, lock)
+    const { machineBootId } = options.clock ?? systemClock()
+    pump = await startPump({ stateDir, machineBootId, inherited: inheritedDescriptors(), onTrouble: troubles(options) })
+    return await serve(options, stateDir, lock, pump)
   } catch (error) {
+    await pump?.close()
     await lock.release()
     throw error
   }
@@ -73,13 +78,21 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
 // ---- details ----
 
-async function serve(options: RunnerOptions, stateDir: string, lock: { release(): Promise<void> }): Promise<Runner> {
+function troubles({ onTrouble }: RunnerOptions): (what: string, error: unknown) => void {
+  return (what, error) => onTrouble?.(`${what}: ${error instanceof Error ? error.message : String(error)}`)
+}
+
+async function serve(
+  options: RunnerOptions,
+  stateDir: string,
+  lock: { release(): Promise<void> },
+  pump: Pump,
+): Promise<Runner> {
   const grants = loadTokens(options.tokenFile)
   const identity = readIdentity(stateDir)
   const metrics = new RunnerMetrics()
-  const trouble = (what: string, error: unknown): void =>
-    options.onTrouble?.(`${what}: ${error instanceof Error ? error.message : String(error)}`)
-  const host = await readHost(options, stateDir, identity, metrics)
+  const trouble = troubles(options)
+  const host = await readHost(options, stateDir, identity, metrics, pump)
   const boxes = new Boxes(host, trouble)
   await boxes.recover()
   const closing = new AbortController()
@@ -122,6 +135,7 @@ async function serve(options: RunnerOptions, stateDir: string, lock: { release()
         box.reservations.close()
       }
       host.cgroups.closeAll() // those with execs in them stay, and are found again
+      await pump.close() // before another runner may open the same pipes
       await lock.release()
     })()
     return closed
@@ -143,6 +157,7 @@ async function readHost(
   stateDir: string,
   identity: Identity,
   metrics: RunnerMetrics,
+  pump: Pump,
 ): Promise<RunnerHost> {
   const environment = options.environment ?? process.env
   const path = environment['PATH'] ?? ''
@@ -175,6 +190,7 @@ async function readHost(
     cgroups: findCgroups(`breakfall-${identity.runnerId}`),
     fifos: new FifoPool(join(stateDir, 'fifos'), program('mkfifo'), identity.bootId),
     queue: new SpawnQueue(RUNNER_DEFAULTS.spawnsMax),
+    pump,
     rules: { allowed: (options.allowWorkspace ?? []).map((folder) => realpathSync(folder)), stateDir },
     environment,
     setsid: program('setsid'),

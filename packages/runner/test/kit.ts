@@ -264,6 +264,10 @@ export function keepersOf(runnerId: string): readonly number[] {
     })
 }
 
+/** The process that copies output for the runner on this folder. */
+export const pumpOf = (stateDir: string): number =>
+  (JSON.parse(readFileSync(join(stateDir, 'pump.json'), 'utf8')) as { pid: number }).pid
+
 /** Control groups below a runner's own, wherever this process's groups are mounted. */
 export function groupsOf(runnerId: string): readonly string[] {
   return groupRoots(runnerId).flatMap((root) =>

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { ExecEvent } from '@breakfall/wire'
 import fc from 'fast-check'
-import { EventLog, INDEX_BYTES_FIRST, lossesOf, RECORD_BYTES, STREAMS } from '../src/exec/event-log.ts'
+import { EventLog, INDEX_BYTES_FIRST, RECORD_BYTES, spoolBytes, type Stream, STREAMS } from '../src/exec/event-log.ts'
 import { LogReader } from '../src/exec/log-reader.ts'
 import { wholeCharacters } from '../src/exec/utf8-cut.ts'
 import { bytesOf } from './kit.ts'
@@ -19,6 +19,12 @@ function withLog(work: (folder: string) => void): void {
   } finally {
     rmSync(folder, { recursive: true })
   }
+}
+
+/** As the pump does it, and is heard. */
+function append(folder: string, log: EventLog, stream: Stream, bytes: Uint8Array): void {
+  appendFileSync(join(folder, stream), bytes)
+  log.grow(stream, spoolBytes(folder, stream))
 }
 
 function replay(folder: string, count: number, after = 0): ExecEvent[] {
@@ -48,7 +54,7 @@ test('whatever is written comes back byte-exact, each event valid, from any poin
       withLog((folder) => {
         const log = new EventLog(folder)
         log.start(42, 1_000)
-        for (const { stream, bytes } of list) log.append(stream, bytes)
+        for (const { stream, bytes } of list) append(folder, log, stream, bytes)
         log.flush()
         const events = replay(folder, log.count)
         for (const stream of STREAMS) {
@@ -77,7 +83,8 @@ test('a text that arrives in any cuts has text events only', () => {
           const bytes = Buffer.from(text)
           const log = new EventLog(folder)
           const places = [0, ...cuts.map((cut) => Math.min(cut, bytes.length)), bytes.length].toSorted((a, b) => a - b)
-          for (let i = 1; i < places.length; i += 1) log.append('stdout', bytes.subarray(places[i - 1], places[i]))
+          for (let i = 1; i < places.length; i += 1)
+            append(folder, log, 'stdout', bytes.subarray(places[i - 1], places[i]))
           log.flush()
           const events = replay(folder, log.count)
           assert.ok(events.every((event) => event.type === 'stdout' && event.dataBase64 === undefined))
@@ -94,13 +101,14 @@ test('reopened after a crash at any index record, the events that were seen stay
     fc.property(writes, writes, fc.nat(60), (before, after, lost) => {
       withLog((folder) => {
         const first = new EventLog(folder)
-        for (const { stream, bytes } of before) first.append(stream, bytes)
+        for (const { stream, bytes } of before) append(folder, first, stream, bytes)
         const kept = Math.max(0, first.count - lost)
         const seen = replay(folder, kept)
         first.close()
         truncateSync(join(folder, 'index'), kept * RECORD_BYTES) // the spool is ahead of the index, never behind it
         const second = new EventLog(folder)
-        for (const { stream, bytes } of after) second.append(stream, bytes)
+        for (const stream of STREAMS) second.grow(stream, spoolBytes(folder, stream))
+        for (const { stream, bytes } of after) append(folder, second, stream, bytes)
         second.flush()
         const events = replay(folder, second.count)
         assert.deepEqual(events.slice(0, kept), seen)
@@ -116,57 +124,28 @@ test('reopened after a crash at any index record, the events that were seen stay
   )
 })
 
-test('a kill with bytes between the pipe and the spool is found at the next start, once, with their number where it was known', () => {
-  const cases = [
-    { held: 0, inSpool: '', lost: [{ stream: 'stderr', after: 3, bytes: undefined }] },
-    { held: 5, inSpool: '', lost: [{ stream: 'stderr', after: 3, bytes: 5 }] },
-    { held: 5, inSpool: 'de', lost: [{ stream: 'stderr', after: 5, bytes: 3 }] },
-    { held: 5, inSpool: 'defgh', lost: [] },
-  ]
-  for (const { held, inSpool, lost } of cases) {
-    withLog((folder) => {
-      const killed = new EventLog(folder, true)
-      killed.hold('stderr', 0)
-      killed.start(42, 1_000) // the first bytes may be there before the start is noted
-      killed.append('stderr', Buffer.from('abc'))
-      killed.hold('stderr', 0)
-      if (held > 0) killed.hold('stderr', held)
-      appendFileSync(join(folder, 'stderr'), inSpool)
-      for (let restarts = 0; restarts < 2; restarts += 1) {
-        const log = new EventLog(folder)
-        assert.deepEqual(lossesOf(folder), lost)
-        assert.equal(bytesOf(replay(folder, log.count), 'stderr').toString(), `abc${inSpool}`)
-        log.close()
-      }
-      killed.close()
-    })
-  }
-})
-
-test('a kill while the first bytes are read, before the start is noted, is found too', () => {
+test('bytes that came before the start was noted make no event until it is', () => {
   withLog((folder) => {
-    const killed = new EventLog(folder, true)
-    killed.hold('stdout', 0)
-    killed.hold('stdout', 2)
-    killed.start(42, 1_000)
+    writeFileSync(join(folder, 'stdout'), 'early') // by the pump, when the runner was killed before it heard of them
     const log = new EventLog(folder)
-    assert.deepEqual(lossesOf(folder), [{ stream: 'stdout', after: 0, bytes: 2 }])
-    assert.equal(log.count, 1)
-    for (const each of [log, killed]) each.close()
+    assert.equal(log.count, 0)
+    log.start(42, 1_000)
+    log.grow('stdout', spoolBytes(folder, 'stdout'))
+    assert.deepEqual(
+      replay(folder, log.count).map(({ type }) => type),
+      ['start', 'stdout'],
+    )
+    log.close()
   })
 })
 
-test('nothing is told as lost where the pipe was empty, or the bytes wait for the rest of a character', () => {
+test('a spool that is shorter than was told is an error, and not an event', () => {
   withLog((folder) => {
     const log = new EventLog(folder, true)
-    log.start(42, 1_000)
-    log.hold('stdout', 0)
-    log.release()
-    log.hold('stdout', 1)
-    log.append('stdout', Buffer.from([0xe2]))
-    new EventLog(folder).close()
+    append(folder, log, 'stdout', Buffer.from('abc'))
+    assert.throws(() => log.grow('stdout', 5), /fewer than 5 bytes/)
+    assert.deepEqual([log.count, log.bytes('stdout')], [1, 3])
     log.close()
-    assert.deepEqual(lossesOf(folder), [])
   })
 })
 
@@ -174,7 +153,7 @@ test('events are read one by one as they are asked for, so that a reader that st
   withLog((folder) => {
     const log = new EventLog(folder)
     log.start(1, 0)
-    for (let i = 0; i < 5; i += 1) log.append('stdout', Buffer.from(`line ${i}\n`))
+    for (let i = 0; i < 5; i += 1) append(folder, log, 'stdout', Buffer.from(`line ${i}\n`))
     log.close()
     const reader = new LogReader(folder, 'e1', 0)
     const lot = reader.read(log.count)
@@ -195,7 +174,7 @@ test('dropped bytes are told as one gap a stream, with the seq of the last event
       ['stderr', 'bb'],
       ['stdout', 'ccc'],
     ] as const)
-      log.append(stream, Buffer.from(text))
+      append(folder, log, stream, Buffer.from(text))
     log.close()
     for (const stream of STREAMS) rmSync(join(folder, stream))
     assert.deepEqual(replay(folder, 4, 1), [

@@ -239,7 +239,7 @@ export class Box {
   /** Also used for execs of an earlier runner, which have no plan: they are never spawned again. */
   openExec(reservation: ExecReservation, plan?: LaunchPlan): Exec {
     const folder = this.execs.folderOf(reservation.execId)
-    const { cgroups, clock, queue, runnerId } = this.#host
+    const { cgroups, clock, queue, pump, runnerId } = this.#host
     const mark = `${runnerId}/${this.prefix}/${this.id}/${reservation.execId}`
     const exec: Exec = new Exec({
       boxId: this.id,
@@ -251,6 +251,7 @@ export class Box {
       mark,
       clock,
       queue,
+      pump,
       spawn: (atMs, onGone, isNew) => {
         if (plan === undefined) throw new Error('an exec of an earlier runner is never started again')
         const { execId, request } = reservation

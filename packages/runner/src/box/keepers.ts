@@ -5,10 +5,8 @@
  *     inherits from another.
  * I2  The limit of processes is the caller's: what is ours in the box's group is added to it.
  */
-import { openSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
-import { closeAll } from '../exec/fifo-reader.ts'
 import { type Job, Keeper, type OnGone } from '../exec/keeper.ts'
 import type { RunnerHost } from '../host.ts'
 
@@ -72,23 +70,17 @@ export class Keepers {
   #make(): Keeper {
     const { cgroups, runnerId, bootId, sleep, inherited } = this.#host
     const name = `${bootId.slice(-12)}-${(this.#host.keepers.made += 1)}`
-    const cover = inherited.length === 0 ? 'ignore' : openSync('/dev/null', 'r+')
-    try {
-      const keeper = new Keeper({
-        execs: this.#box.execs,
-        name,
-        mark: keeperMark(runnerId, this.#box.groupName, name),
-        sleep,
-        group: cgroups.execGroup(this.#box.groupName, name),
-        covered: inherited,
-        cover,
-      })
-      this.#all.add(keeper)
-      void keeper.gone.then(() => this.#forget(keeper))
-      return keeper
-    } finally {
-      closeAll([cover])
-    }
+    const keeper = new Keeper({
+      execs: this.#box.execs,
+      name,
+      mark: keeperMark(runnerId, this.#box.groupName, name),
+      sleep,
+      group: cgroups.execGroup(this.#box.groupName, name),
+      inherited,
+    })
+    this.#all.add(keeper)
+    void keeper.gone.then(() => this.#forget(keeper))
+    return keeper
   }
 
   #forget(keeper: Keeper): void {

@@ -8,7 +8,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ExecExit } from '@breakfall/wire'
-import { EventLog, STREAMS } from '../exec/event-log.ts'
+import { EventLog, spoolBytes, STREAMS } from '../exec/event-log.ts'
 import { hasEvents } from '../exec/log-check.ts'
 import {
   EXEC_FILES,
@@ -114,6 +114,7 @@ const isOpen = (folder: string): boolean => existsSync(join(folder, EXEC_FILES.s
 function mendLog(folder: string, end: ExecEnd): ExecEnd {
   const log = new EventLog(folder)
   try {
+    for (const stream of STREAMS) log.grow(stream, spoolBytes(folder, stream))
     log.flush()
     for (const stream of STREAMS) log.lack(stream, end.exit[`${stream}Bytes`])
     const { count } = log

@@ -71,7 +71,7 @@ async function recoverExec(host: RunnerHost, box: Box, { reservation, end }: Exe
     return
   }
   const startedAtMs = startedAt(folder)
-  const ended = (readText(join(folder, 'ended')) || undefined) as EndReason | undefined
+  const ended = (readText(join(folder, EXEC_FILES.reason)) || undefined) as EndReason | undefined
   const exec = box.openExec(reservation)
   const isThisBoot = reservation.machineBootId === host.clock.machineBootId
   if (isThisBoot && claim(folder)) {

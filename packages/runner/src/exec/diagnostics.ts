@@ -1,6 +1,5 @@
 /** What the runner itself has to say about the end of an exec. */
 import type { Diagnostic } from '@breakfall/faults'
-import type { Loss } from './event-log.ts'
 
 export const spawnRefused = (raw: string): Diagnostic => ({
   id: 'spawn_refused',
@@ -22,13 +21,13 @@ export const outputNotKept = (raw: string): Diagnostic => ({
   count: 1,
 })
 
-export const outputLost = ({ stream, after, bytes }: Loss): Diagnostic => ({
+export const outputLost = (where: string): Diagnostic => ({
   id: 'output_lost',
   rank: 'consequence',
-  message: `the runner was killed with output in its hands: ${bytes === undefined ? `up to 65536 bytes of ${stream} after byte ${after} may be lost` : `${bytes} bytes of ${stream} after byte ${after} are lost`}`,
+  message: `the process that copies output was killed: up to 65536 bytes may be lost, after ${where}`,
   advice: 'run it again if that part of the output matters',
   retry: 'never',
-  evidence: [`${stream} ${after} ${bytes ?? '?'}`],
+  evidence: [where],
   count: 1,
 })
 

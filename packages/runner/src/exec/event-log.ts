@@ -5,22 +5,11 @@
  * I1  An event can be seen only when its bytes are in the spool and its record is in the index, in that order.
  * I2  Event n is record n: seq has no holes, and the exit event, kept in its own file, is the one after the last record.
  * I3  Text events end at a character; what has begun waits for the rest of it (at most 3 bytes a stream), or for the end.
- * I4  After a kill -9 the index is a prefix of the truth and the spool is at least as long: `open` makes events of the rest.
- * I5  While bytes are between the pipe and the spool, a note in the place of the next record says so. Whoever finds it after a
- *     kill -9 knows what was lost, and keeps that in a file: the exec will tell.
+ * I4  The bytes are written by another process, which goes on for a moment when this one is killed: the index is a prefix of
+ *     the truth and the spool is at least as long. `grow` makes events of the rest.
  */
 import { isUtf8 } from 'node:buffer'
-import {
-  appendFileSync,
-  closeSync,
-  existsSync,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  readSync,
-  statSync,
-} from 'node:fs'
+import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { writeFully } from '../state/disk.ts'
 import { wholeCharacters } from './utf8-cut.ts'
@@ -47,10 +36,9 @@ export class EventLog {
   readonly #index: number
   readonly #spools: Record<Stream, number | undefined> = { stdout: undefined, stderr: undefined }
   readonly #covered: Record<Stream, number> = { stdout: 0, stderr: 0 }
-  readonly #pending: Record<Stream, Buffer> = { stdout: NONE, stderr: NONE }
+  /** Bytes that have begun a character. */
+  readonly #waiting: Record<Stream, number> = { stdout: 0, stderr: 0 }
   readonly #record = Buffer.alloc(RECORD_BYTES)
-  readonly #note = Buffer.alloc(RECORD_BYTES)
-  #isHeld = false
   #count = 0
   #closed = false
 
@@ -67,47 +55,32 @@ export class EventLog {
   }
 
   bytes(stream: Stream): number {
-    return this.#covered[stream] + this.#pending[stream].length
+    return this.#covered[stream] + this.#waiting[stream]
   }
 
   start(pid: number, atMs: number): void {
     this.#add(KIND_START, pid, atMs)
   }
 
-  /** I5. Before bytes leave a pipe, with 0 for their number, and again when that is known. */
-  hold(stream: Stream, length: number): void {
-    this.#isHeld = true
-    this.#putNote(put(this.#note, stream === 'stdout' ? KIND_HELD : KIND_HELD + 1, length, this.bytes(stream)))
-  }
-
-  /** I5. None of them are on their way any more. */
-  release(): void {
-    if (!this.#isHeld) return
-    this.#isHeld = false
-    this.#putNote(NO_RECORD)
-  }
-
-  /** Throws where the disk does not take them; what is there then is still consistent. */
-  append(stream: Stream, bytes: Buffer): void {
-    this.#toSpool(stream, bytes)
-    const waiting = this.#pending[stream]
-    const all = waiting.length === 0 ? bytes : Buffer.concat([waiting, bytes])
-    const whole = wholeCharacters(all)
-    this.#pending[stream] = whole === all.length ? NONE : Buffer.from(all.subarray(whole)) // I3
-    if (whole === 0) {
-      this.release()
-      return
+  /** The spool has so many bytes now. Throws where the disk does not take the records; what is there then is still consistent. */
+  grow(stream: Stream, size: number): void {
+    this.#waiting[stream] = 0
+    let begun = 0
+    while (this.#covered[stream] + begun < size) {
+      const bytes = this.#read(stream, size)
+      const whole = wholeCharacters(bytes)
+      if (whole > 0) this.#output(stream, bytes.subarray(0, whole))
+      begun = bytes.length - whole
     }
-    this.#isHeld = false // the record takes the place of the note
-    this.#output(stream, all.subarray(0, whole))
+    this.#waiting[stream] = begun // I3
   }
 
   /** No more will come: what waited for the rest of a character is an event as it is. */
   flush(): void {
     for (const stream of STREAMS) {
-      const rest = this.#pending[stream]
-      this.#pending[stream] = NONE
-      if (rest.length > 0) this.#output(stream, rest)
+      const size = this.bytes(stream)
+      this.#waiting[stream] = 0
+      if (this.#covered[stream] < size) this.#output(stream, this.#read(stream, size))
     }
   }
 
@@ -132,23 +105,12 @@ export class EventLog {
 
   // ---- details ----
 
-  #putNote(note: Buffer): void {
-    try {
-      writeFully(this.#index, note, this.#count * RECORD_BYTES)
-    } catch {
-      // A full disk. What matters is said when the bytes themselves are refused.
-    }
-  }
-
-  #toSpool(stream: Stream, bytes: Buffer): void {
-    const fd = (this.#spools[stream] ??= openSync(join(this.#folder, stream), 'a', 0o600))
-    const before = this.bytes(stream)
-    try {
-      writeFully(fd, bytes)
-    } catch (error) {
-      ftruncateSync(fd, before) // half a chunk would shift every later offset
-      throw error
-    }
+  #read(stream: Stream, size: number): Buffer {
+    const fd = (this.#spools[stream] ??= openSync(join(this.#folder, stream), 'r'))
+    const length = Math.min(SHARED.length, size - this.#covered[stream])
+    const read = readSync(fd, SHARED, 0, length, this.#covered[stream])
+    if (read < length) throw new Error(`the spool of ${stream} has fewer than ${size} bytes`)
+    return SHARED.subarray(0, length)
   }
 
   #output(stream: Stream, bytes: Buffer): void {
@@ -159,8 +121,7 @@ export class EventLog {
 
   #add(kind: number, length: number, offset: number): void {
     put(this.#record, kind, length, offset)
-    const bytes = this.#isHeld ? Buffer.concat([this.#record, this.#note]) : this.#record // I5
-    writeFully(this.#index, bytes, this.#count * RECORD_BYTES) // I1: the spool has the bytes by now
+    writeFully(this.#index, this.#record, this.#count * RECORD_BYTES) // I1: the spool has the bytes by now
     this.#count += 1 // I2
   }
 
@@ -175,73 +136,19 @@ export class EventLog {
       if (parsed.kind === 'output') this.#covered[parsed.stream] += parsed.length
       this.#count += 1
     }
-    this.#noteLoss()
-    for (const stream of STREAMS) this.#takeUp(stream)
-  }
-
-  /** I5 */
-  #noteLoss(): void {
-    const note = this.#note
-    if (readSync(this.#index, note, 0, RECORD_BYTES, this.#count * RECORD_BYTES) < RECORD_BYTES) return
-    const stream = STREAMS[note.readUInt8(0) - KIND_HELD]
-    if (stream === undefined) return
-    const [length, offset] = [note.readUInt32LE(4), note.readDoubleLE(8)]
-    const spool = join(this.#folder, stream)
-    const kept = (existsSync(spool) ? statSync(spool).size : 0) - offset
-    if (length === 0 ? kept === 0 : kept < length)
-      appendFileSync(join(this.#folder, LOST), `${stream} ${offset + kept} ${length === 0 ? '?' : length - kept}\n`)
-    this.#isHeld = true
-    this.release()
-  }
-
-  /** I4: bytes that made it into the spool but not into the index. */
-  #takeUp(stream: Stream): void {
-    let fd: number
-    try {
-      fd = openSync(join(this.#folder, stream), 'r')
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
-      throw error
-    }
-    try {
-      const chunk = Buffer.alloc(64 * 1024)
-      for (;;) {
-        const read = readSync(fd, chunk, 0, chunk.length, this.#covered[stream])
-        if (read === 0) break
-        const whole = wholeCharacters(chunk.subarray(0, read))
-        if (whole > 0) this.#output(stream, chunk.subarray(0, whole))
-        if (whole === read || read === chunk.length) continue
-        this.#pending[stream] = Buffer.from(chunk.subarray(whole, read)) // the end of the spool, inside a character
-        break
-      }
-    } finally {
-      closeSync(fd)
-    }
   }
 }
 
-/** Bytes of a stream that an earlier runner took out of the pipe and was killed with; undefined where nobody knows how many. */
-export type Loss = { readonly stream: string; readonly after: number; readonly bytes: number | undefined }
-
-export function lossesOf(folder: string): readonly Loss[] {
-  const file = join(folder, LOST)
-  if (!existsSync(file)) return []
-  const lines = readFileSync(file, 'latin1').split('\n').filter(Boolean)
-  return lines.map((line) => {
-    const [stream = '', after, bytes] = line.split(' ')
-    return { stream, after: Number(after), bytes: bytes === '?' ? undefined : Number(bytes) }
-  })
+export function spoolBytes(folder: string, stream: Stream): number {
+  return statSync(join(folder, stream), { throwIfNoEntry: false })?.size ?? 0
 }
 
-const LOST = 'lost'
-const NONE = Buffer.alloc(0)
-const NO_RECORD = Buffer.alloc(RECORD_BYTES)
+const SHARED = Buffer.allocUnsafeSlow(64 * 1024) // filled and looked at within one call
 const TIME_MS_MAX = 8.64e15 // the last moment that a date can name, and more bytes than any disk has
 const LENGTH_MAX = 2 ** 32 - 1 // of one record
 const KIND_START = 1
 const KIND_STDOUT = 2
 const KIND_STDERR = 4
-const KIND_HELD = 6 // of stdout; 7 of stderr
 
 export const startRecord = (pid: number, atMs: number): Buffer => put(Buffer.alloc(RECORD_BYTES), KIND_START, pid, atMs)
 

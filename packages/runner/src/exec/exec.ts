@@ -6,16 +6,15 @@
  * I2  Why it was ended is decided by the first reason and kept on disk before the first signal.
  * I3  What was spawned is settled by its keeper's words, or by the keeper's certain death; never by a timer alone.
  */
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, type Diagnostic } from '@breakfall/faults'
 import type { Exec as ExecRecord, SpawnFailure } from '@breakfall/wire'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
-import { lossesOf } from './event-log.ts'
-import { killIncomplete, outputLost, spawnRefused, workspaceChanged } from './diagnostics.ts'
+import { killIncomplete, spawnRefused, workspaceChanged } from './diagnostics.ts'
 import { type EndReason, exitRecord } from './exit-record.ts'
-import { EXEC_FILES, type ExecEnd, removeWorkingFiles, writeEnd } from './folder.ts'
+import { EXEC_FILES, type ExecEnd, noteReason, removeWorkingFiles, writeEnd } from './folder.ts'
 import type { Keeper } from './keeper.ts'
 import { climb } from './kill-ladder.ts'
 import { ExecOutput } from './output.ts'
@@ -69,7 +68,7 @@ export class Exec {
         void this.endFor('output_limit')
       },
     }
-    this.#output = new ExecOutput(setup.folder, setup.reservation.request, listener, setup.isNew)
+    this.#output = new ExecOutput(setup, listener)
     this.#watch = new StatusWatch(join(setup.folder, EXEC_FILES.status))
     this.#tree = new ProcessTree(setup.level, setup.holdsTree, setup.mark)
     this.stdin = new StdinPipe(join(setup.folder, EXEC_FILES.stdin), setup.reservation.request.stdin === 'pipe')
@@ -154,7 +153,7 @@ export class Exec {
   async endFor(reason: EndReason, graceMs = this.setup.reservation.request.killGraceMs): Promise<void> {
     if (this.#ended === undefined && !this.isOver && !this.#isSettling) {
       this.#ended = reason
-      this.#note(reason)
+      noteReason(this.folder, reason)
       if (this.#isSpawned) void this.#climb(reason, graceMs)
       else if (this.#started === undefined) void this.#settle() // still in the queue: it never starts
     }
@@ -276,14 +275,6 @@ export class Exec {
     }
   }
 
-  #note(reason: EndReason): void {
-    try {
-      writeFileSync(join(this.folder, 'ended'), reason)
-    } catch {
-      // A full disk: only a restart in the next seconds would miss the reason.
-    }
-  }
-
   async #climb(reason: EndReason, graceMs = this.setup.reservation.request.killGraceMs): Promise<void> {
     const isEnded = await climb({
       tree: this.#tree,
@@ -317,12 +308,13 @@ export class Exec {
     const left = claimed ? await this.#tree.end(RUNNER_DEFAULTS.treeEndMs) : []
     if (this.#isReleased) return // the pipes are closed to us: the next runner reads what is left in them
     if (claimed && this.#startedAtMs === null) this.#begin()
-    this.#output.drain() // I1: nobody is left who could write
+    await this.#output.drain() // I1: nobody is left who could write
+    if (this.#isReleased) return
     this.#finish(claimed, durationMs, left)
   }
 
   #finish(claimed: boolean, durationMs: number, left: readonly number[]): void {
-    const losses = this.setup.isNew ? [] : lossesOf(this.folder)
+    const { losses } = this.#output
     const facts = {
       level: this.setup.level,
       status: this.#watch.status,
@@ -335,7 +327,7 @@ export class Exec {
       stdoutBytes: this.#output.bytes('stdout'),
       stderrBytes: this.#output.bytes('stderr'),
       truncated: this.#output.truncated || losses.length > 0,
-      diagnostics: [...this.#diagnostics, ...losses.map(outputLost)],
+      diagnostics: [...this.#diagnostics, ...losses],
     }
     this.#end = {
       exit: exitRecord(facts, this.setup.lookAgain),

@@ -9,6 +9,7 @@ import {
   readFileSync,
   rmSync,
   unlinkSync,
+  writeFileSync,
 } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { ExecExit } from '@breakfall/wire'
@@ -52,6 +53,7 @@ export const EXEC_FILES = {
   end: 'exit',
   index: 'index',
   claim: 'started',
+  reason: 'ended',
   stdin: 'in.fifo',
   stdout: 'out.fifo',
   stderr: 'err.fifo',
@@ -164,6 +166,15 @@ export function claim(folder: string): boolean {
 /** From now on no keeper can run it, whatever it has claimed. */
 export function withdraw(folder: string): void {
   rmSync(join(folder, EXEC_FILES.launch), { force: true })
+}
+
+/** Why it is being ended, for a runner that has to go on with that. */
+export function noteReason(folder: string, reason: string): void {
+  try {
+    writeFileSync(join(folder, EXEC_FILES.reason), reason)
+  } catch {
+    // A full disk: only a restart in the next seconds would miss the reason.
+  }
 }
 
 export function removeWorkingFiles(folder: string): void {

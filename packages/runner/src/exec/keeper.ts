@@ -17,6 +17,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
 import type { ExecGroup } from '../isolation/cgroup.ts'
+import { spawnCovered } from '../state/inherited.ts'
 import { KEEPER_MARK, sendSignal, settingsOf } from './process-table.ts'
 
 /** What the descriptors of a command's sandbox are. One digit each: the plain shell knows no others. */
@@ -86,9 +87,8 @@ export type KeeperPlan = {
   readonly mark: string
   readonly sleep: string
   readonly group: ExecGroup | undefined
-  /** What children of this process would inherit, and what they get in its place. */
-  readonly covered: readonly number[]
-  readonly cover: number | 'ignore'
+  /** Descriptors that it must not get. */
+  readonly inherited: readonly number[]
 }
 
 export type Job = {
@@ -189,16 +189,13 @@ export class Keeper {
 }
 
 function spawnKeeper(plan: KeeperPlan): ChildProcess {
-  const stdio: ('pipe' | 'ignore' | number | undefined)[] = ['pipe', 'ignore', 'ignore']
-  for (const fd of plan.covered) stdio[fd] ??= plan.cover
-  return spawn(
-    '/bin/sh',
-    ['-c', KEEPER_SCRIPT, 'keeper', plan.execs, plan.name, plan.sleep, ...(plan.group?.joins ?? [])],
-    {
+  const { execs, name, mark, sleep, group, inherited } = plan
+  return spawnCovered(inherited, ['pipe', 'ignore', 'ignore'], (stdio) =>
+    spawn('/bin/sh', ['-c', KEEPER_SCRIPT, 'keeper', execs, name, sleep, ...(group?.joins ?? [])], {
       cwd: '/',
-      env: { PATH: '/usr/bin:/bin', [KEEPER_MARK]: plan.mark }, // I4
+      env: { PATH: '/usr/bin:/bin', [KEEPER_MARK]: mark }, // I4
       detached: true, // its own session: a signal to the runner's group does not reach it
-      stdio: Array.from(stdio, (entry) => entry ?? 'ignore'),
-    },
+      stdio,
+    }),
   )
 }

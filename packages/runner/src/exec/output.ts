@@ -1,16 +1,23 @@
 /**
- * What an exec writes, from its pipes into its log. The only place that writes the log.
+ * What an exec writes: the pump copies it from the pipes into the spools, and here it becomes the exec's log. The only
+ * place that writes the log.
  *
  * I1  Bytes are kept in the order in which they came, up to the limit of the exec; after the first one that is not kept,
  *     none is. A disk that refuses them counts as the limit.
  * I2  The start event comes before any byte: `onBytes` is asked first.
+ * I3  The pipes are held open here as long as the pump has to read them: what is in a pipe is gone with the last who has it
+ *     open, and neither the pump, which may be just starting, nor the keeper is there for certain.
+ * I4  What may have been lost is noted in the folder before anything else: the exec tells it at its end, whoever writes that.
  */
+import { appendFileSync, closeSync, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, type Diagnostic } from '@breakfall/faults'
-import { outputNotKept } from './diagnostics.ts'
+import { outputLost, outputNotKept } from './diagnostics.ts'
 import { EventLog, type Stream } from './event-log.ts'
-import { FifoReader } from './fifo-reader.ts'
-import { EXEC_FILES, type FilledRequest } from './folder.ts'
+import { openFifo } from './fifo.ts'
+import { EXEC_FILES } from './folder.ts'
+import type { Pump } from './pump.ts'
+import type { ExecSetup } from './setup.ts'
 
 export type OutputListener = {
   /** Bytes came, and are not in the log yet. */
@@ -22,18 +29,23 @@ export type OutputListener = {
 }
 
 export class ExecOutput {
-  readonly #folder: string
-  readonly #request: FilledRequest
+  /** Where bytes may be missing: a pump was killed while this exec was open. */
+  readonly losses: Diagnostic[]
+  readonly #setup: ExecSetup
+  readonly #pump: Pump
   readonly #listener: OutputListener
   readonly #log: EventLog
-  readonly #readers: FifoReader[] = []
+  readonly #held: number[] = []
+  #pumped: number | undefined
+  #isClosed = false
   #truncated = false
 
-  constructor(folder: string, request: FilledRequest, listener: OutputListener, isNew: boolean) {
-    this.#folder = folder
-    this.#request = request
+  constructor(setup: ExecSetup, listener: OutputListener) {
+    this.#setup = setup
+    this.#pump = setup.pump
     this.#listener = listener
-    this.#log = new EventLog(folder, isNew)
+    this.#log = new EventLog(setup.folder, setup.isNew)
+    this.losses = setup.isNew ? [] : notedLosses(setup.folder).map(outputLost)
   }
 
   /** Events in the log. */
@@ -51,16 +63,22 @@ export class ExecOutput {
 
   /** Reads from now on. Once is enough. */
   open(): void {
-    if (this.#readers.length > 0) return
-    const streams: readonly Stream[] = this.#request.merge ? ['stdout'] : ['stdout', 'stderr']
-    for (const stream of streams)
-      this.#readers.push(
-        new FifoReader(join(this.#folder, EXEC_FILES[stream]), {
-          hold: () => this.#hold(stream, 0),
-          take: (bytes) => this.#take(stream, bytes),
-          release: () => this.#log.release(),
-        }),
-      )
+    if (this.#pumped !== undefined) return
+    const { folder, isNew, reservation } = this.#setup
+    const streams: readonly Stream[] = reservation.request.merge ? ['stdout'] : ['stdout', 'stderr']
+    if (!isNew && this.#pump.isAfterKill) this.#noteLoss()
+    for (const stream of streams) this.#held.push(openFifo(join(folder, EXEC_FILES[stream]))) // I3
+    this.#pumped = this.#pump.open(
+      {
+        bytesMax: reservation.request.outputBytesMax,
+        copies: streams.map((stream) => ({ pipe: join(folder, EXEC_FILES[stream]), spool: join(folder, stream) })),
+      },
+      {
+        has: (copy, bytes) => this.#has(streams[copy] as Stream, bytes),
+        full: (raw) => this.#full(raw),
+        lost: () => this.#noteLoss(),
+      },
+    )
   }
 
   /** The start event. */
@@ -69,48 +87,58 @@ export class ExecOutput {
   }
 
   /** Takes what is left in the pipes, for good: nobody may be left who could write. */
-  drain(): void {
-    for (const reader of this.#readers) {
-      this.#orFull(() => reader.rest())
-      reader.close()
-    }
+  async drain(): Promise<void> {
+    if (this.#pumped !== undefined) await this.#pump.rest(this.#pumped)
+    if (this.#isClosed) return // left to the next runner meanwhile
     this.#orFull(() => this.#log.flush())
   }
 
   close(): void {
-    for (const reader of this.#readers) reader.close()
+    if (this.#isClosed) return
+    this.#isClosed = true
+    for (const fd of this.#held) closeSync(fd)
+    if (this.#pumped !== undefined) this.#pump.forget(this.#pumped)
     this.#log.close()
   }
 
   // ---- details, in the order they are used above ----
 
-  #take(stream: Stream, bytes: Buffer): void {
-    const room = this.#request.outputBytesMax - this.bytes('stdout') - this.bytes('stderr')
-    const kept = bytes.length > room ? bytes.subarray(0, room) : bytes
-    this.#hold(stream, kept.length)
-    this.#listener.onBytes() // I2
-    if (this.#truncated) return
-    if (kept.length > 0) this.#orFull(() => this.#log.append(stream, kept))
-    if (bytes.length > room) this.#full()
-    this.#listener.onChange()
+  /** I4 */
+  #noteLoss(): void {
+    const where = `byte ${this.bytes('stdout')} of stdout, ${this.bytes('stderr')} of stderr`
+    if (this.losses.some(({ evidence }) => evidence.includes(where))) return
+    this.losses.push(outputLost(where))
+    try {
+      appendFileSync(join(this.#setup.folder, LOST), `${where}\n`)
+    } catch {
+      // A full disk: only a restart before the end of the exec would miss it.
+    }
   }
 
-  /** What is not kept cannot be lost. */
-  #hold(stream: Stream, length: number): void {
-    if (!this.#truncated) this.#orFull(() => this.#log.hold(stream, length))
+  #has(stream: Stream, bytes: number): void {
+    if (bytes === this.bytes(stream)) return // told once more, by a pump that was started anew
+    this.#listener.onBytes() // I2
+    if (!this.#truncated) this.#orFull(() => this.#log.grow(stream, bytes))
+    this.#listener.onChange()
   }
 
   #orFull(write: () => void): void {
     try {
       write()
     } catch (error) {
-      this.#full(outputNotKept(classify(error, { boundary: 'runner' }).errorRaw))
+      this.#full(classify(error, { boundary: 'runner' }).errorRaw)
     }
   }
 
-  #full(reason?: Diagnostic): void {
+  #full(raw?: string): void {
     this.#truncated = true
-    this.#log.release()
-    this.#listener.onFull(reason)
+    this.#listener.onFull(raw === undefined ? undefined : outputNotKept(raw))
   }
+}
+
+const LOST = 'lost'
+
+function notedLosses(folder: string): readonly string[] {
+  const file = join(folder, LOST)
+  return existsSync(file) ? readFileSync(file, 'latin1').split('\n').filter(Boolean) : []
 }

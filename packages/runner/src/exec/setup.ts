@@ -5,6 +5,7 @@ import type { ExecGroup } from '../isolation/cgroup.ts'
 import type { Exec } from './exec.ts'
 import type { Keeper, OnGone } from './keeper.ts'
 import type { ExecEnd, ExecReservation } from './folder.ts'
+import type { Pump } from './pump.ts'
 import type { SpawnQueue } from './spawn-queue.ts'
 
 export type ExecSetup = {
@@ -18,6 +19,7 @@ export type ExecSetup = {
   readonly mark: string
   readonly clock: Clock
   readonly queue: SpawnQueue
+  readonly pump: Pump
   /** Gives it to a keeper, to a new one where that is asked for, at this time of the monotonic clock. Throws where no process can be made. */
   readonly spawn: (atMs: number, onGone: OnGone, isNew: boolean) => Keeper
   /** Takes the keeper back, to be used again where nothing of this exec is left with it. */

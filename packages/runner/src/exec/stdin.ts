@@ -5,7 +5,7 @@
 import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { Fault } from '@breakfall/faults'
-import { openFifo, openWriteEnd } from './fifo-reader.ts'
+import { openFifo, openWriteEnd } from './fifo.ts'
 import { isThere, type Proven, sendSignal } from './process-table.ts'
 
 export class StdinPipe {

@@ -3,7 +3,8 @@
  * Node marks its own, and the low ones, to be closed in children; the rest is found here. They are not closed, since a
  * library does not know who else in its process uses them.
  */
-import { readdirSync, readFileSync } from 'node:fs'
+import type { ChildProcess } from 'node:child_process'
+import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
 
 const O_CLOEXEC = 0o2_000_000
 
@@ -12,6 +13,27 @@ export function inheritedDescriptors(): readonly number[] {
     .map(Number)
     .filter((fd) => fd > 2 && isPassedOn(fd))
 }
+
+type Stdio = 'pipe' | 'ignore' | 'inherit' | number
+
+/** Starts a child that gets nothing in place of them. */
+export function spawnCovered(
+  inherited: readonly number[],
+  first: readonly Stdio[],
+  start: (stdio: Stdio[]) => ChildProcess,
+): ChildProcess {
+  if (inherited.length === 0) return start([...first])
+  const nothing = openSync('/dev/null', 'r+')
+  try {
+    const stdio: (Stdio | undefined)[] = [...first]
+    for (const fd of inherited) stdio[fd] ??= nothing
+    return start(Array.from(stdio, (entry) => entry ?? 'ignore'))
+  } finally {
+    closeSync(nothing)
+  }
+}
+
+// ---- details ----
 
 function isPassedOn(fd: number): boolean {
   try {

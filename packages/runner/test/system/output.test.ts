@@ -7,7 +7,7 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { ExecEvent } from '@breakfall/wire'
-import { asProgram, bytesOf, inProcess, temporaryFolder, until, withoutBwrap } from '../kit.ts'
+import { asProgram, bytesOf, inProcess, pumpOf, temporaryFolder, until, withoutBwrap } from '../kit.ts'
 
 const sha = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
@@ -199,6 +199,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     await runner.run('b1', 'true')
     globalThis.gc?.()
     const before = process.memoryUsage().rss
+    const pumpBefore = peakMb(runner.stateDir)
     await runner.call('POST', 'boxes/b1/exec', {
       execId: 'big',
       shell: 'head -c 1000000000 /dev/zero',
@@ -218,6 +219,9 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     const { exit } = await runner.client.getExec('b1', 'big')
     assert.deepEqual([exit?.code, exit?.stdoutBytes], [0, 1_000_000_000])
     assert.ok(most - before < 64 * 1024 * 1024, `grew by ${Math.round((most - before) / 1024 / 1024)} MB`)
+    const pumpGrew = peakMb(runner.stateDir) - pumpBefore
+    assert.ok(pumpGrew < 64, `the process that copies grew by ${pumpGrew} MB`)
+    t.diagnostic(`runner ${Math.round((most - before) / 1024 / 1024)} MB, what copies for it ${pumpGrew} MB`)
   })
 
   test('a runner that may not open one more file goes on reading what runs already', async (t) => {
@@ -229,8 +233,10 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
       shell: 'echo up; while [ ! -e go ]; do sleep 0.02; done; seq 50000',
     })
     for await (const event of runner.client.execEvents('b1', 'e1')) if (event.type === 'stdout') break
-    const allow = (files: number): Buffer =>
-      execFileSync('prlimit', [`--pid=${runner.child.pid}`, `--nofile=${files}:`], { stdio: 'pipe' })
+    const allow = (files: number): void => {
+      for (const pid of [runner.child.pid, pumpOf(stateDir)])
+        execFileSync('prlimit', [`--pid=${pid}`, `--nofile=${files}:`], { stdio: 'pipe' })
+    }
     allow(3)
     writeFileSync(join(stateDir, 'boxes/default/b1/workspace/go'), '')
     await until(
@@ -242,3 +248,10 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     assert.equal((await runner.client.execOutput('b1', 'e1', 'stdout')).length, 288_897)
   })
 })
+
+/** The most memory that the process that copies output has had so far. */
+function peakMb(stateDir: string): number {
+  const peak = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pumpOf(stateDir)}/status`, 'utf8'))?.[1]
+  assert.ok(peak !== undefined)
+  return Math.round(Number(peak) / 1024)
+}
