@@ -9,11 +9,14 @@ export async function removeControlGroups(folder: string): Promise<void> {
   for (let tries = 0; tries < 40 && roots.some((root) => !removeEmpty(root)); tries += 1) await sleep(25)
 }
 
+/** Links are not followed, which `recursive` would do: a test's may lead anywhere. */
 function runnersIn(folder: string): readonly string[] {
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.name === 'identity.json' && entry.isFile())
-    .map((entry) => /"runnerId":\s*"([^"]+)"/.exec(readFileSync(join(entry.parentPath, entry.name), 'utf8'))?.[1] ?? '')
-    .filter((runnerId) => runnerId !== '')
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return runnersIn(path)
+    if (entry.name !== 'identity.json' || !entry.isFile()) return []
+    return /"runnerId":\s*"([^"]+)"/.exec(readFileSync(path, 'utf8'))?.[1] ?? []
+  })
 }
 
 /** Where groups of ours are made: below this process's own, wherever those are mounted. */
