@@ -33,7 +33,8 @@ export type RunEvents = {
 
 export type JudgedRun = {
   readonly report: JudgedReport
-  readonly readyForMs: number
+  /** Undefined where it never was. */
+  readonly readyForMs: number | undefined
   readonly cause: unknown
 }
 
@@ -212,12 +213,13 @@ export class ActiveRun {
   async #judged(): Promise<JudgedRun> {
     const outcome = await this.#child.over
     const { readyAtMs } = this.#vigil
-    const readyForMs = readyAtMs === undefined ? 0 : this.#startedMs + outcome.uptimeMs - readyAtMs
+    // Uptimes are whole milliseconds: one that ended right after it was ready would have been so for less than none.
+    const readyForMs = readyAtMs === undefined ? undefined : Math.max(0, this.#startedMs + outcome.uptimeMs - readyAtMs)
     const phase = this.#endPhase ?? this.#phase()
     this.#ended.abort() // I2
     this.#splitters.stdout.end()
     this.#splitters.stderr.end()
-    return { report: judge(this.#facts(outcome, phase)), readyForMs: Math.max(0, readyForMs), cause: outcome.cause }
+    return { report: judge(this.#facts(outcome, phase)), readyForMs, cause: outcome.cause }
   }
 
   #facts(outcome: RunOutcome, phase: Phase): Parameters<typeof judge>[0] {

@@ -25,22 +25,22 @@ export class RestartPolicy {
     return this.#inARow
   }
 
-  /** `readyForMs`: how long the failed run had been ready; 0 if it never was. */
+  /** `readyForMs`: how long the failed run had been ready; undefined if it never was. */
   plan(
     report: JudgedReport,
     situation: {
-      readonly readyForMs: number
+      readonly readyForMs: number | undefined
       readonly now: number
       readonly dice: number
       readonly override: boolean | undefined
     },
   ): RestartPlan {
     const { now, dice, readyForMs } = situation
-    if (readyForMs > 0 && readyForMs >= this.#limits.stableMs) this.#inARow = 0 // I1
+    if (readyForMs !== undefined && readyForMs >= this.#limits.stableMs) this.#inARow = 0 // I1
     this.#inARow += 1
     this.#failedAt = [...this.#failedAt.filter((at) => now - at < this.#limits.windowMs), now]
     const counted = { attempt: this.#inARow, windowCount: this.#failedAt.length }
-    const hopeless = hopelessReason(report, readyForMs > 0, situation.override)
+    const hopeless = hopelessReason(report, readyForMs !== undefined, situation.override)
     const { report: fault } = faultOf(report)
     const decision = decide(
       hopeless === undefined ? { ...fault, next: 'restart' } : { ...fault, next: 'never' },

@@ -256,7 +256,7 @@ class Supervisor implements Supervised {
       faultOf(report, { cause: judged.cause, requestId: id, sideEffects }),
     )
     // Who waits now has waited for this start, unless it had come to be ready: then it is the next that they mean.
-    const isTheirs = !report.expected && judged.readyForMs === 0 && this.#wished() !== 'restart'
+    const isTheirs = !report.expected && judged.readyForMs === undefined && this.#wished() !== 'restart'
     if (isTheirs) this.#settle((waiter) => waiter.reject(ofThisStart(fault, judged.report, plan)))
     this.#stream.emit({ type: 'exit', at: this.#at(), report })
     return { report, fault }
@@ -287,7 +287,7 @@ class Supervisor implements Supervised {
       startedAt: this.#at(),
       nowMs: clock.now(),
     })
-    return { report, readyForMs: 0, cause }
+    return { report, readyForMs: undefined, cause }
   }
 
   #onReady(runId: string): void {

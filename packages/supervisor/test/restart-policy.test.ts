@@ -26,8 +26,11 @@ function report(stderr = '', code = 1): JudgedReport {
 }
 
 /** Fails at these times, each run having been ready for so long. */
-function fail(times: readonly number[], readyForMs = 10, of = report()): readonly RestartPlan[] {
+const NEVER_READY = null
+
+function fail(times: readonly number[], readyFor: number | null = 10, of = report()): readonly RestartPlan[] {
   const policy = new RestartPolicy(SUPERVISOR_DEFAULTS)
+  const readyForMs = readyFor ?? undefined
   return times.map((now) => policy.plan(of, { readyForMs, now, dice: 1, override: undefined }))
 }
 
@@ -58,7 +61,7 @@ describe('the restart policy', () => {
 
   it('does not begin anew for a child that was up for a minute without ever being ready', () => {
     assert.deepEqual(
-      fail([0, 5 * MINUTE], 0).map((plan) => plan.delayMs),
+      fail([0, 5 * MINUTE], NEVER_READY).map((plan) => plan.delayMs),
       [500, 1_000],
     )
   })
@@ -70,20 +73,20 @@ describe('the restart policy', () => {
   })
 
   it('gives up at once what never gets better by itself', () => {
-    const [plan] = fail([0], 0, report("Error: Cannot find module 'nope-pkg'"))
+    const [plan] = fail([0], NEVER_READY, report("Error: Cannot find module 'nope-pkg'"))
     assert.deepEqual([plan?.decision, plan?.because], ['give_up', 'never_retry'])
   })
 
   it('gives up what needs a change if it never got ready, and tries again if it had served', () => {
     const oom = report('CUDA error: out of memory')
-    assert.equal(fail([0], 0, oom)[0]?.because, 'needs_change')
-    assert.equal(fail([0], 10, oom)[0]?.decision, 'restart')
+    assert.equal(fail([0], NEVER_READY, oom)[0]?.because, 'needs_change')
+    for (const servedMs of [0, 10]) assert.equal(fail([0], servedMs, oom)[0]?.decision, 'restart')
   })
 
   it('lets the caller have the last word, but not for ever', () => {
     const policy = new RestartPolicy(SUPERVISOR_DEFAULTS)
     const never = report("Error: Cannot find module 'nope-pkg'")
-    const plan = (override: boolean) => policy.plan(never, { readyForMs: 0, now: 0, dice: 1, override })
+    const plan = (override: boolean) => policy.plan(never, { readyForMs: undefined, now: 0, dice: 1, override })
     assert.equal(plan(true).decision, 'restart')
     assert.equal(plan(false).decision, 'give_up')
     for (let count = 0; count < 2; count += 1) plan(true)
