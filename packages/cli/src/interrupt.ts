@@ -1,7 +1,6 @@
 /**
  * Ctrl-C, SIGTERM and SIGHUP during a run: the first cancels in order, or leaves what is to be left as it is; the second leaves
- * at once. Listens from the run's first
- * moment, so that whatever was started by then is put away as well.
+ * at once. Listens from the run's first moment, so that whatever was started by then is put away as well.
  */
 import { EXIT_CODES, Fault, faultFrom } from '@breakfall/faults'
 import type { Output } from './output.ts'

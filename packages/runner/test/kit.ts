@@ -233,6 +233,9 @@ async function removeBoxes(test: TestRunner): Promise<void> {
 
 const firstToken = (file: string): string => readFileSync(file, 'utf8').trim().split(/\s+/)[0] ?? ''
 
+/** The runner's flags for boxes of a level. */
+export const LEVEL_FLAGS = { bwrap: [], process: ['--allow-isolation', 'process', '--isolation', 'process'] } as const
+
 /** A reason to skip, or false. */
 export const withoutBwrap: string | false =
   findProgram('bwrap', process.env['PATH'] ?? '') === null && 'bubblewrap is not installed'

@@ -129,10 +129,11 @@ function exitCodeFor(result: RunResult): number {
     case 'cancelled':
       return EXIT_CODES.cancelled
     case 'parked':
-      return result.fault?.class === 'needs_action' && /auth/.test(result.fault.category)
-        ? EXIT_CODES.credentials
-        : EXIT_CODES.transient
+      return isForCredentials(result.fault) ? EXIT_CODES.credentials : EXIT_CODES.transient
     case 'failed':
       return result.fault === null ? EXIT_CODES.failed : exitCodeOf(result.fault)
   }
 }
+
+const isForCredentials = (fault: FaultReport | null): boolean =>
+  fault !== null && exitCodeOf(fault) === EXIT_CODES.credentials

@@ -1,5 +1,4 @@
 /** The turn of a run: a new one for its prompt, or the one that its session was left with. */
-import { randomUUIDv7 } from 'node:crypto'
 import { Fault, isFault } from '@breakfall/faults'
 import type { Session, Turn } from '@breakfall/wire'
 import { lastTurnId } from '../commands/sessions.ts'
@@ -20,7 +19,7 @@ export async function startTurn(
   prompt: string | undefined,
 ): Promise<StartedTurn> {
   if (prompt !== undefined) {
-    const receipt = await client.prompt(session.id, prompt, { key: randomUUIDv7() }).catch(async (error: unknown) => {
+    const receipt = await client.prompt(session.id, prompt).catch(async (error: unknown) => {
       throw isFault(error) && error.category === 'session_busy' ? await busyFault(error, client, session.id) : error
     })
     return { turnId: receipt.turnId, after: receipt.seq - 1, isTheirs: false }

@@ -187,15 +187,7 @@ export async function remoteRunner(config: RunnerConfig, limitMs: number): Promi
   const signal = AbortSignal.timeout(limitMs)
   const url = config.url ?? (await resolveUrl(config, signal))
   if (url === undefined) return undefined
-  const token = tokenOf(config)
-  const client = createRunnerClient({ url, token })
-  try {
-    const { runnerId } = await client.health({ signal })
-    await client.listBoxes({ signal })
-    return { url, runnerId, token }
-  } finally {
-    await client.close()
-  }
+  return identified(url, tokenOf(config), signal, (client) => client.listBoxes({ signal }))
 }
 
 // ---- details ----
@@ -211,11 +203,17 @@ function tokenOf(config: RunnerConfig): string {
   return grant?.token ?? ''
 }
 
-/** Asks who is there before anything is sent that could have an effect. */
-async function identified(url: string, token: string, signal: AbortSignal): Promise<Place> {
+/** Asks who is there before anything is sent that could have an effect. That needs no token; what is asked besides may. */
+async function identified(
+  url: string,
+  token: string,
+  signal: AbortSignal,
+  ask?: (client: RunnerClient) => Promise<unknown>,
+): Promise<Place> {
   const client = createRunnerClient({ url, token })
   try {
     const { runnerId } = await client.health({ signal })
+    await ask?.(client)
     return { url, runnerId, token }
   } finally {
     await client.close()

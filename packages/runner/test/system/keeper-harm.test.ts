@@ -19,6 +19,7 @@ import {
   groupsOf,
   inProcess,
   keepersOf,
+  LEVEL_FLAGS,
   temporaryFolder,
   type TestRunner,
   until,
@@ -27,7 +28,6 @@ import {
 } from '../kit.ts'
 
 const LEVELS = ['bwrap', 'process'] as const
-const FLAGS = { bwrap: [], process: ['--allow-isolation', 'process', '--isolation', 'process'] } as const
 const PROCESS = { allowIsolation: ['process'] } as const
 const PLAIN = 12_345 // a user that has no control groups
 
@@ -35,7 +35,7 @@ const PLAIN = 12_345 // a user that has no control groups
 async function onHost(t: TestContext, level: (typeof LEVELS)[number], uid: number): Promise<TestRunner> {
   const folder = temporaryFolder(t)
   chmodSync(folder, 0o755)
-  return asProgram(t, join(folder, 'state'), FLAGS[level], uid === 0 ? {} : { uid, gid: uid })
+  return asProgram(t, join(folder, 'state'), LEVEL_FLAGS[level], uid === 0 ? {} : { uid, gid: uid })
 }
 
 for (const level of LEVELS) {

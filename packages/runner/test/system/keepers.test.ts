@@ -9,6 +9,7 @@ import {
   groupsOf,
   inProcess,
   keepersOf,
+  LEVEL_FLAGS,
   temporaryFolder,
   type TestRunner,
   until,
@@ -17,7 +18,6 @@ import {
 } from '../kit.ts'
 
 const PROCESS = { allowIsolation: ['process'], isolation: 'process' } as const
-const PROCESS_FLAGS = ['--allow-isolation', 'process', '--isolation', 'process']
 
 /** Starts it and waits for its first output. */
 async function startAndSee(runner: TestRunner, execId: string, shell: string): Promise<number> {
@@ -86,7 +86,7 @@ for (const level of ['bwrap', 'process'] as const) {
 
     test('kill -9 of the runner ends the keepers that wait, and the next start sweeps the control groups', async (t) => {
       const stateDir = join(temporaryFolder(t), 'state')
-      const flags = level === 'process' ? PROCESS_FLAGS : []
+      const flags = level === 'process' ? LEVEL_FLAGS.process : []
       const first = await asProgram(t, stateDir, flags)
       await first.box({ id: 'b1' })
       await first.box({ id: 'b2' })
@@ -113,11 +113,11 @@ for (const level of ['bwrap', 'process'] as const) {
 describe('keepers', async () => {
   test('a runner that is shut down, or killed and then started and shut down, leaves no control group', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
-    const first = await asProgram(t, stateDir, PROCESS_FLAGS)
+    const first = await asProgram(t, stateDir, LEVEL_FLAGS.process)
     await first.box({ id: 'b1' })
     await Promise.all([first.run('b1', 'true'), first.run('b1', 'true')])
     await first.kill('SIGKILL')
-    const second = await asProgram(t, stateDir, PROCESS_FLAGS)
+    const second = await asProgram(t, stateDir, LEVEL_FLAGS.process)
     await second.run('b1', { shell: 'true', execId: 'e1' })
     await second.kill('SIGTERM')
     assert.deepEqual(groupRoots(first.runnerId), [])

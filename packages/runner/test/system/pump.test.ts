@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startTimeOf } from '../../src/exec/process-table.ts'
-import { asProgram, pumpOf, type RunnerProgram, temporaryFolder, until } from '../kit.ts'
+import { LEVEL_FLAGS, asProgram, pumpOf, type RunnerProgram, temporaryFolder, until } from '../kit.ts'
 
-const flags = ['--allow-isolation', 'process', '--isolation', 'process'] // what isolates a command does not touch its pipes
+const flags = LEVEL_FLAGS.process // what isolates a command does not touch its pipes
 const FLOOD = { shell: 'exec seq 1 3000000', bytes: 22_888_896 }
 
 const execFile = (stateDir: string, execId: string, name: string): string =>

@@ -14,6 +14,7 @@ import {
   groupsOf,
   inProcess,
   keepersOf,
+  LEVEL_FLAGS,
   temporaryFolder,
   type TestRunner,
   until,
@@ -21,7 +22,7 @@ import {
 } from '../kit.ts'
 
 for (const level of ['bwrap', 'process'] as const) {
-  const flags = level === 'process' ? ['--allow-isolation', 'process', '--isolation', 'process'] : []
+  const flags = LEVEL_FLAGS[level]
   describe(`kill -9 of the runner, level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
     test('output goes on without loss, in the same events, and the exit code is known', async (t) => {
       const stateDir = join(temporaryFolder(t), 'state')
@@ -266,7 +267,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
 
   test('a keeper whose folder is gone ends by itself once its command is over', async (t) => {
     const folder = temporaryFolder(t)
-    const first = await asProgram(t, join(folder, 'state'), ['--allow-isolation', 'process', '--isolation', 'process'])
+    const first = await asProgram(t, join(folder, 'state'), LEVEL_FLAGS.process)
     await first.box({ id: 'b1' })
     await first.call('POST', 'boxes/b1/exec', {
       execId: 'e1',
