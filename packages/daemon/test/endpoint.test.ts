@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -78,4 +80,23 @@ test('a runner that lives and does not answer is waited for: no other one is sta
   writeFileSync(join(stateDir, 'runner', 'runner.json'), JSON.stringify({ ...runner, startTime: 1 }))
   assert.equal(await where.connect(null, 1, never).catch(categoryOf), 'process_start_failed')
   assert.equal(existsSync(join(stateDir, 'started')), true)
+})
+
+test('a runner that a killed daemon left is ended with one that had no need of it; another process of that pid is not', async (t) => {
+  const stateDir = tempFolder(t)
+  const left = spawn('sleep', ['60'])
+  const ended = once(left, 'exit')
+  afterwards(t, () => left.kill('SIGKILL'))
+  const pid = left.pid as number
+  const runner = { url: 'http://127.0.0.1:9', runnerId: 'mine', pid }
+  const where = new RunnerEndpoint({ stateDir, config: () => Promise.resolve({}) })
+  mkdirSync(join(stateDir, 'runner'))
+  const note = (startTime: number | undefined): void =>
+    writeFileSync(join(stateDir, 'runner', 'runner.json'), JSON.stringify({ ...runner, startTime }))
+  note(1)
+  await where.stopLocal()
+  assert.notEqual(readProcess(pid), undefined)
+  note(readProcess(pid)?.startTime)
+  await where.stopLocal()
+  assert.deepEqual(await ended, [null, 'SIGTERM'])
 })

@@ -91,7 +91,9 @@ export class RunnerEndpoint {
 
   /** Ends the runner on this machine, for a daemon that goes away with its only session. No other daemon can use its folder. */
   async stopLocal(): Promise<void> {
-    if (this.#local !== undefined) await stopLocalRunner(this.#options.stateDir, this.#local)
+    const { stateDir } = this.#options
+    const local = this.#local ?? readRunnerFile(stateDir) // started by one that was killed, and not needed since
+    if (local !== undefined && (local === this.#local || isAlive(local))) await stopLocalRunner(stateDir, local)
     this.#local = undefined
   }
 
