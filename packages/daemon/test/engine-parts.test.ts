@@ -6,6 +6,7 @@ import type { RunnerClient } from '@breakfall/runner/client'
 import type { Exec } from '@breakfall/wire'
 import { killBash } from '../src/engine/bash.ts'
 import { Coalescer } from '../src/engine/coalesce.ts'
+import { Crowd } from '../src/engine/crowd.ts'
 import type { Draft } from '../src/engine/live-session.ts'
 import { Feed } from '../src/engine/feed.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
@@ -313,4 +314,16 @@ test('a session that nobody reads keeps no events in memory, and a reader who co
   const before = reads.length
   assert.deepEqual(await follow(4, 2), [5, 6])
   assert.ok(reads.length > before, 'what came while nobody read is in the store alone')
+})
+
+test('of a crowd ten go at once and the others one after another; who comes later has what is free again', (t) => {
+  let now = 1_000
+  t.mock.method(performance, 'now', () => now)
+  const crowd = new Crowd({ lookMs: 1 })
+  const places = (count: number): number[] => Array.from({ length: count }, () => crowd.placeMs())
+  assert.deepEqual(places(13), [...Array.from({ length: 10 }, () => 0), 25, 50, 75])
+  now += 150
+  assert.deepEqual(places(5), [0, 0, 0, 25, 50])
+  now += 60_000
+  assert.deepEqual(places(11), [...Array.from({ length: 10 }, () => 0), 25])
 })

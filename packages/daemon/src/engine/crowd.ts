@@ -1,8 +1,9 @@
 /**
- * Keeps many parked turns from acting as one.
+ * Keeps many turns from acting as one: parked ones that wait for the same thing, and those that a daemon finds when it starts.
  *
  * I1  However many wait for the same thing, it is looked at once in a while, and all of them are told what was seen.
- * I2  However many are ready at the same moment, they go on one after another: what has just come back is not run over.
+ * I2  However many are ready at the same moment, a few go at once and the others one after another: what has just come back
+ *     is not run over.
  */
 export class Crowd {
   readonly #lookMs: number
@@ -24,13 +25,14 @@ export class Crowd {
     return seen
   }
 
-  /** How long to wait before going on. Nothing, for one who comes alone. */
+  /** How long to wait before going on. Nothing, for one who comes alone or with a few others. */
   placeMs(): number {
     const now = performance.now()
-    const at = Math.max(now, this.#freeAt)
-    this.#freeAt = at + GAP_MS // I2
+    const at = Math.max(now, this.#freeAt - (AT_ONCE - 1) * GAP_MS)
+    this.#freeAt = Math.max(now, this.#freeAt) + GAP_MS // I2
     return at - now
   }
 }
 
+const AT_ONCE = 10 // what one person has under way goes on without a wait; a model server takes that many
 const GAP_MS = 25 // forty a second: a crowd of a thousand is back within half a minute

@@ -4,7 +4,8 @@
  * I1  One loop per session at a time. What it does is in the journal before it is asked what follows.
  * I2  Whatever goes wrong in a turn ends in a terminal or a parked event and leaves the session free; a bug in one turn
  *     stops no other.
- * I3  A closing daemon hands its turns over: parked with `shutting_down`, taken up by the next one.
+ * I3  A closing daemon hands its turns over: parked with `shutting_down`, taken up by the next one. What it has not taken up
+ *     itself it leaves as it is.
  */
 import { classify, Fault, faultFrom, isFault, lastWords } from '@breakfall/faults'
 import { deadlineAt, next } from '../turn/next.ts'
@@ -16,6 +17,7 @@ import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
 import { parkTurn, stayParked } from './park.ts'
 import type { Ports } from './ports.ts'
+import { takeUpTurn, waitForPlace } from './take-up.ts'
 import { decideFor } from './turn-decision.ts'
 import { pause, TIMER_MS_MAX } from './waiting.ts'
 import { lookDelayMs } from './wake.ts'
@@ -23,6 +25,8 @@ import { lookDelayMs } from './wake.ts'
 export class Engine {
   readonly #ports: Ports
   readonly #running = new Map<LiveSession, Promise<void>>()
+  /** Found unfinished when the daemon started, and not taken up yet. */
+  readonly #left = new WeakSet<LiveSession>()
 
   constructor(ports: Ports) {
     this.#ports = ports
@@ -34,6 +38,12 @@ export class Engine {
 
   get driven(): number {
     return this.#running.size
+  }
+
+  /** Works on what an earlier process left, when it is its turn to go on. */
+  driveInPlace(session: LiveSession): void {
+    this.#left.add(session)
+    this.drive(session)
   }
 
   /** Makes sure that somebody works on the session. */
@@ -64,7 +74,8 @@ export class Engine {
       session.rearm()
       const deadline = this.#deadlineTimer(session)
       try {
-        await this.#perform(session, this.#next(session))
+        if (this.#left.has(session)) await this.#takeUp(session)
+        else await this.#perform(session, this.#next(session))
       } catch (thrown) {
         await this.#failed(session, thrown).catch((error: unknown) =>
           session.breakDown(classify(error, { boundary: 'daemon' })),
@@ -73,6 +84,14 @@ export class Engine {
         clearTimeout(deadline)
       }
     }
+  }
+
+  async #takeUp(session: LiveSession): Promise<void> {
+    const asLeft = session.fold.turn
+    await waitForPlace(this.#ports, session)
+    if (this.#ports.isClosing()) return // I3
+    this.#left.delete(session)
+    await takeUpTurn(session, asLeft)
   }
 
   #next(session: LiveSession): Command {
@@ -171,7 +190,7 @@ export class Engine {
   /** I3 */
   async #handOver(session: LiveSession): Promise<void> {
     const { turn } = session.fold
-    if (turn === null || turn.parked !== null || session.cancelOf(turn.id) !== null) return
+    if (turn === null || turn.parked !== null || session.cancelOf(turn.id) !== null || this.#left.has(session)) return
     try {
       await parkTurn(this.#ports, session, new Fault('shutting_down', { turnId: turn.id }).report, null)
     } catch (thrown) {

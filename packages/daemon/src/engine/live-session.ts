@@ -14,6 +14,7 @@ import { sessionState, sessionView, turnView } from '../turn/view.ts'
 import { Feed } from './feed.ts'
 import { Mutex } from './mutex.ts'
 import type { Ports } from './ports.ts'
+import { pause } from './waiting.ts'
 
 /** An event before it has a place in the journal. */
 export type Draft = { readonly type: EventType; readonly turnId: string } & Readonly<Record<string, unknown>>
@@ -113,9 +114,18 @@ export class LiveSession {
     for (const wake of this.#pokes) wake()
   }
 
-  onPoke(wake: () => void): () => void {
+  /** Waits for that time. True where somebody poked or interrupted before it was over. */
+  async isPokedWithin(ms: number): Promise<boolean> {
+    if (this.signal.aborted) return true
+    const poked = new AbortController()
+    const wake = (): void => poked.abort()
     this.#pokes.add(wake)
-    return () => this.#pokes.delete(wake)
+    try {
+      await pause(ms, poked.signal)
+    } finally {
+      this.#pokes.delete(wake)
+    }
+    return poked.signal.aborted
   }
 
   /** This process cannot go on with it: readers are told why, and a damaged journal is set aside with the evidence. */

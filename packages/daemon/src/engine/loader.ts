@@ -6,20 +6,22 @@
  * I3  Whatever is in memory with an unfinished turn is worked on: what a bug or a lost journal made us let go of is taken up
  *     again by whoever asks for it next, and counts as a takeover.
  * I4  A loader that takes up what is `asked` works on nothing else: what an earlier process left is only read until then.
+ * I5  At a start, whatever was taken over before and got no further since goes last: if it is what ends the daemon each time,
+ *     the others have gone on by then.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
 import type { SessionEvent } from '@breakfall/wire'
 import type { SessionRow, Store } from '../store/store.ts'
-import { isHandOver, reduce } from '../turn/reduce.ts'
+import { reduce } from '../turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../turn/state.ts'
 import type { TakeUp } from '../options.ts'
 import type { Engine } from './engine.ts'
 import { LiveSession } from './live-session.ts'
 import { Mutex } from './mutex.ts'
-import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
+import { takeUpTurn } from './take-up.ts'
 
 const PAGE_EVENTS = 2_000
 const PAGE_CHARS_MAX = 4 * 1024 * 1024
@@ -89,16 +91,17 @@ export class SessionLoader {
     this.#live.delete(id)
   }
 
-  /** Takes over every unfinished turn, unless only what is asked for is taken up. Returns how many. */
+  /** Takes over every unfinished turn, unless only what is asked for is taken up; they go on in turn. Returns how many. */
   async recover(): Promise<number> {
     await this.#setAsideDamaged()
     if (this.#takeUp === 'asked') return 0 // I4
     const rows = await this.#store.claimUnfinished()
-    const left = [...rows]
+    const left = rows[Symbol.iterator]() // one for all workers: each takes the next row
     const worker = async (): Promise<void> => {
-      for (let row = left.pop(); row !== undefined; row = left.pop()) await this.#takeOver(row)
+      for (const row of left) await this.#takeOver(row)
     }
     await Promise.all(Array.from({ length: LOADS_AT_ONCE }, worker))
+    for (const session of [...this.#live.values()].toSorted(byTakeovers)) this.#engine.driveInPlace(session) // I5
     return rows.length
   }
 
@@ -148,9 +151,7 @@ export class SessionLoader {
 
   async #takeOver(row: SessionRow): Promise<void> {
     try {
-      const session = await this.#folded(row)
-      this.#live.set(row.id, session)
-      await this.#goOn(session)
+      this.#live.set(row.id, await this.#folded(row))
     } catch (thrown) {
       this.#ports.log.error({ err: thrown, sessionId: row.id }, 'an unfinished turn could not be taken over') // I2
     }
@@ -167,10 +168,7 @@ export class SessionLoader {
   async #goOn(session: LiveSession): Promise<void> {
     const { turn, queue } = session.fold
     if (turn === null && queue.length === 0) return
-    if (turn?.parked != null && isHandOver(turn.parked.fault.category)) await resumeTurn(session, 'restart')
-    else if (turn !== null && turn.parked === null) {
-      await session.append({ type: 'taken-over', turnId: turn.id, epoch: session.row.epoch })
-    }
+    await takeUpTurn(session, turn)
     this.#engine.drive(session)
   }
 
@@ -206,6 +204,9 @@ export class SessionLoader {
     }
   }
 }
+
+const byTakeovers = (a: LiveSession, b: LiveSession): number => takeovers(a) - takeovers(b)
+const takeovers = ({ fold }: LiveSession): number => fold.turn?.takeovers ?? 0
 
 function asDamage(fault: Fault, sessionId: string): Fault {
   if (fault.category === 'journal_corrupt') return fault

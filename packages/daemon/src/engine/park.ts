@@ -15,7 +15,7 @@ import type { Parked, TurnFold } from '../turn/state.ts'
 import { endTurn } from './ending.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
-import { pause, within } from './waiting.ts'
+import { within } from './waiting.ts'
 import { lookDelayMs, parkedSentence, resumeTime, takesConnections, type WakeKind, wakeKind } from './wake.ts'
 
 type Because = 'time' | 'signal' | 'person' | 'restart'
@@ -72,15 +72,7 @@ const nextLook = (ports: Ports, look: number): number => lookDelayMs(look, ports
 
 /** True where somebody interrupted the wait: a cancel, a resume, a shutdown. */
 async function isPoked(session: LiveSession, ms: number): Promise<boolean> {
-  if (session.signal.aborted) return true
-  const poked = new AbortController()
-  const forget = session.onPoke(() => poked.abort())
-  try {
-    await pause(ms, poked.signal)
-  } finally {
-    forget()
-  }
-  return poked.signal.aborted || session.fold.turn?.parked == null
+  return (await session.isPokedWithin(ms)) || session.fold.turn?.parked == null
 }
 
 /** The sentence of a parked turn says that it waits; this one does not any more. */

@@ -14,6 +14,7 @@ import { afterwards, rig, tempFolder } from '../support/setup.ts'
 
 const CROWD = 100
 const PROBE_MS = 100 // a lone turn looks first after about that time, and a crowd shares looks for half of it
+const AT_ONCE = 10
 const GAP_MS = 25
 const LIMIT = { timeout: 120_000 }
 const limits = { probeMsFirst: PROBE_MS }
@@ -175,7 +176,7 @@ async function assertEachOnceInTurn(api: Api, crowd: readonly Waiting[]) {
   }
   const at = all.flatMap((events) => events.filter((event) => event.type === 'resumed').map(({ at }) => Date.parse(at)))
   const spreadMs = Math.max(...at) - Math.min(...at)
-  assertSpaced(crowd.length, spreadMs, GAP_MS)
+  assertSpaced(crowd.length - AT_ONCE, spreadMs, GAP_MS)
   return all
 }
 

@@ -1,0 +1,58 @@
+/** Journals with unfinished turns in them, as a daemon leaves them that was killed or asked to stop. */
+import { randomUUIDv7 } from 'node:crypto'
+import { join } from 'node:path'
+import { Fault } from '@breakfall/faults'
+import type { EventType, PolicyInput, SessionEvent } from '@breakfall/wire'
+import { openSqliteStore } from '../../src/index.ts'
+
+export type Left = {
+  readonly prompt: string
+  /** Handed over by a daemon that was asked to stop; else its daemon was killed. */
+  readonly isHandedOver?: boolean
+  /** How often it was taken over before, and got no further. */
+  readonly takeovers?: number
+  readonly policy?: PolicyInput
+}
+
+export type LeftTurn = { readonly id: string; readonly turnId: string; readonly prompt: string; readonly seq: number }
+
+export async function leaveTurns(stateDir: string, all: readonly Left[]): Promise<readonly LeftTurn[]> {
+  const store = await openSqliteStore(join(stateDir, 'journal'))
+  const turns: LeftTurn[] = []
+  for (const { prompt, isHandedOver = false, takeovers = 0, policy = {} } of all) {
+    const at = new Date().toISOString()
+    const data = { title: null, model: null, box: {}, tools: [], policy, runnerId: null, boxMade: false }
+    const { id } = await store.createSession({ id: randomUUIDv7(), journal: randomUUIDv7(), createdAt: at, data })
+    const { epoch = 0 } = (await store.claim(id)) ?? {}
+    const turnId = randomUUIDv7()
+    const drafts: { readonly type: EventType; readonly [field: string]: unknown }[] = [
+      { type: 'turn-start', prompt },
+      { type: 'step-start', step: 1 },
+      ...Array.from({ length: takeovers }, () => ({ type: 'taken-over', epoch }) as const),
+    ]
+    if (isHandedOver) drafts.push({ type: 'parked', fault: new Fault('shutting_down').report, resumeAt: null })
+    const events = drafts.map(({ type, ...rest }, n) => {
+      const body = JSON.stringify({ seq: n + 1, type, sessionId: id, turnId, at, ...rest })
+      return { seq: n + 1, type, turnId, body }
+    })
+    const state = isHandedOver ? 'parked' : 'busy'
+    const view = { id: turnId, sessionId: id, state: 'running', prompt, startedAt: at, endedAt: null } as never
+    const turn = { turnId, sessionId: id, view, cancel: null }
+    await store.append({ sessionId: id, epoch, after: 0, events, set: { state, turnId }, turns: [turn] })
+    turns.push({ id, turnId, prompt, seq: events.length })
+  }
+  await store.close()
+  return turns
+}
+
+/** What stands in their journals now. Only while no daemon has them. */
+export async function journalsOf(stateDir: string, turns: readonly LeftTurn[]): Promise<readonly SessionEvent[][]> {
+  const store = await openSqliteStore(join(stateDir, 'journal'))
+  const all: SessionEvent[][] = []
+  for (const { id } of turns) {
+    const stored = await store.read(id, 0, 1_000)
+    all.push(stored.map(({ body }) => JSON.parse(body) as SessionEvent))
+  }
+  await store.close()
+  return all
+}
