@@ -81,6 +81,7 @@ export const DAEMON_LIMITS = {
   shutdownMs: 5_000, // for turns to be handed over and answers to be finished
   probeMsFirst: 5_000, // a parked turn looks whether it can go on: first after that, then less often
   killMsMax: 10_000, // how long a cancel waits for the word that the process is gone
+  checkMs: 1_000, // a new session waits so long for the runner's word about its box, which takes milliseconds where all is well
   sessionsIdleMax: 2_000, // kept in memory without a turn and without a reader
 } as const
 

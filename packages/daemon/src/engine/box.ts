@@ -9,21 +9,28 @@ import { type Box, type BoxCreate, invalidRequest } from '@breakfall/wire'
 import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
+import { within } from './waiting.ts'
 
 const known = new WeakMap<LiveSession, Box>()
 
 /**
  * Throws where the runner would refuse such a box, so that nobody gets a session that can never run a tool. A runner that is
- * not there now says nothing: then the first tool finds out.
+ * not there now, or hangs, says nothing, and a session does not wait for it: then the first tool finds out.
  */
 export async function checkBox(ports: Ports, box: BoxCreate): Promise<void> {
-  const signal = AbortSignal.timeout(CHECK_MS)
+  const { checkMs } = ports.limits
+  const over = new AbortController()
   try {
-    const { client } = await ports.runner.connect(null, 0, signal)
-    await client.checkBox(box, { signal })
+    const connecting = ports.runner.connect(null, 0, over.signal)
+    let found = await within(connecting, checkMs)
+    if (found === undefined && ports.runner.isStarting) found = await within(connecting, START_MS)
+    if (found === undefined) throw new Fault('runner_unreachable', { errorRaw: `no answer within ${checkMs} ms` })
+    await found.client.checkBox(box, { signal: AbortSignal.timeout(checkMs) })
   } catch (thrown) {
     if (isFault(thrown) && REFUSALS.has(thrown.category)) throw inSession(thrown)
     ports.log.debug({ err: thrown }, 'the runner could not be asked about the box of a new session')
+  } finally {
+    over.abort()
   }
 }
 
@@ -51,7 +58,7 @@ export const isBoxGone = (thrown: unknown): boolean => isFault(thrown) && thrown
 
 // ---- details, in the order they are used above ----
 
-const CHECK_MS = 5_000 // a runner on this machine may have to be started first; the session does not wait longer for it
+const START_MS = 5_000 // one that is being started on this machine says within about a second where it is
 
 /** How a runner refuses a box for what was asked. */
 const REFUSALS: ReadonlySet<FaultCategory> = new Set([

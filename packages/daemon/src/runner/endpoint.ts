@@ -38,6 +38,7 @@ export class RunnerEndpoint {
   #clients = new Map<number, RunnerClient>()
   #isFirst = true
   #local: LocalRunner | undefined
+  #isStarting = false
   #keepAlive: NodeJS.Timeout | undefined
 
   constructor(options: EndpointOptions) {
@@ -47,6 +48,11 @@ export class RunnerEndpoint {
   /** Where it was when last seen. */
   get place(): Place | undefined {
     return this.#place
+  }
+
+  /** One is just being started on this machine: it is not there yet, but on its way. */
+  get isStarting(): boolean {
+    return this.#isStarting
   }
 
   /** A client for the runner that the session belongs to; for any, where it has none yet. */
@@ -177,7 +183,10 @@ export class RunnerEndpoint {
       // It was started for other folders: one with the right ones takes its place, and takes up what runs.
       if (place !== undefined) await stopLocalRunner(stateDir, known)
     }
-    const started = await startLocalRunner(this.#options, config)
+    this.#isStarting = true
+    const started = await startLocalRunner(this.#options, config).finally(() => {
+      this.#isStarting = false
+    })
     this.#local = started
     const [grant] = loadTokens(runnerTokenFile(stateDir))
     return { url: started.url, runnerId: started.runnerId, token: grant?.token ?? '' }

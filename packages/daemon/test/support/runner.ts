@@ -1,6 +1,10 @@
-/** Real runners for tests: in this process, on a port that a test may choose, with a state folder that says who it is. */
+/** Real runners for tests: here or as a process, on a port that a test may choose, with a state folder that says who it is. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import type { TestContext } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { startRunner } from '@breakfall/runner'
 import type { RunnerConfig } from '../../src/index.ts'
 import { afterwards, tempFolder } from './setup.ts'
@@ -46,6 +50,30 @@ export async function testRunner(
     stop,
     again: (port = 0) => testRunner(t, { folder, port, tokenFile }),
   }
+}
+
+const PROGRAM = fileURLToPath(new URL('main.ts', import.meta.resolve('@breakfall/runner')))
+
+export type RunnerProcess = { readonly url: string; readonly runnerId: string; kill(): Promise<void> }
+
+/** A runner as `breakfall up` starts one. Who it is follows from its folder, where it is from the port. */
+export async function runnerProcess(
+  t: TestContext,
+  { folder, port, tokenFile }: { folder: string; port: number; tokenFile: string },
+): Promise<RunnerProcess> {
+  const flags = ['--state-dir', folder, '--port', String(port), '--token-file', tokenFile, '--json']
+  const child = spawn(process.execPath, [PROGRAM, ...flags, '--allow-isolation', 'process'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const ended = once(child, 'exit')
+  const kill = async (): Promise<void> => {
+    child.kill('SIGKILL')
+    await ended
+  }
+  afterwards(t, kill)
+  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
+  const { url, runnerId } = JSON.parse(line) as { url: string; runnerId: string }
+  return { url, runnerId, kill }
 }
 
 /** A port where nothing listens. */

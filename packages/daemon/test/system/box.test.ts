@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Session } from '@breakfall/wire'
 import type { Answer } from '../support/api.ts'
 import { testRunner, unboundPort } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
-import { rig, tempFolder } from '../support/setup.ts'
+import { afterwards, rig, tempFolder } from '../support/setup.ts'
 
 const oneTool = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }, { text: 'all done' })
 
@@ -27,6 +30,38 @@ test('a session whose box the runner would refuse is refused with the field, and
   assert.deepEqual([tooMuch.status, tooMuch.json['category']], [429, 'quota_exceeded'])
   assert.deepEqual((await api.call<{ sessions: Session[] }>('GET', '/v1/sessions')).json.sessions, [])
   assert.equal((await create({ network: 'host' })).status, 201)
+})
+
+test('a runner that hangs holds up no new session: what it would have refused, the first tool finds out', async (t) => {
+  const hanging = createServer(() => undefined).listen(0, '127.0.0.1') // takes connections, and never says a word
+  await once(hanging, 'listening')
+  afterwards(t, () => {
+    hanging.closeAllConnections()
+    hanging.close()
+  })
+  const runner = await testRunner(t)
+  let url = `http://127.0.0.1:${(hanging.address() as AddressInfo).port}`
+  const { tokenFile } = runner.config
+  const model = { baseUrl: '', name: 'scripted' }
+  const { api, model: scripted } = await rig(t, oneTool, {
+    limits: { checkMs: 20 },
+    reload: () => ({ model, runner: { url, tokenFile } }),
+  })
+  model.baseUrl = scripted.baseUrl
+  const from = performance.now()
+  const { id } = await api.session({ box: { workspace: '/etc' } })
+  const ms = Math.round(performance.now() - from)
+  assert.ok(ms < 4_000, `the session was made after ${ms} ms`)
+  url = runner.url
+  hanging.closeAllConnections()
+  const end = (await api.ended(id, await api.prompt(id, 'go'))).at(-1)
+  assert.ok(end?.type === 'turn-error' && end.category === 'invalid_request', JSON.stringify(end))
+})
+
+test('a first session waits for the runner that is started for it, however soon it would give up on a silent one', async (t) => {
+  const { api } = await rig(t, oneTool, { limits: { checkMs: 500 } }) // it takes longer to start one
+  const { status, json } = await api.call('POST', '/v1/sessions', { box: { workspace: '/not/there' } })
+  assert.deepEqual([status, json['category']], [400, 'invalid_request'], JSON.stringify(json))
 })
 
 test('a box that turns out to be impossible at the first tool ends the turn with that cause, not with an answer', async (t) => {

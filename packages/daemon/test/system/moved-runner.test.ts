@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { SessionEvent } from '@breakfall/wire'
+import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { WebSocket } from 'ws'
 import { LIMITS } from '@breakfall/faults'
+import { createRunnerClient } from '@breakfall/runner/client'
 import type { LiveConfig } from '../../src/index.ts'
 import { assertNoGap, types } from '../support/api.ts'
-import { testRunner, unboundPort } from '../support/runner.ts'
+import { runnerProcess, testRunner, unboundPort } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
 import { afterwards, rig, tempFolder } from '../support/setup.ts'
 
@@ -151,12 +152,69 @@ test('a runner with another identity on the old port is never used, and the righ
   writeFileSync(file, moved.url)
   const events = await api.ended(session.id, turnId)
   assert.equal(events.at(-1)?.type, 'turn-end')
-  const { createRunnerClient } = await import('@breakfall/runner/client')
-  const { readFileSync } = await import('node:fs')
   const token = readFileSync(mine.config.tokenFile ?? '', 'utf8').trim()
   const client = createRunnerClient({ url: stranger.url, token })
   afterwards(t, () => client.close())
   assert.deepEqual(await client.listBoxes(), [], 'nothing was made at the stranger')
+})
+
+test('a runner process replaced by another on its port: the turn parks, and goes on only with the first, there or elsewhere', async (t) => {
+  const folder = tempFolder(t)
+  const [tokenFile, where, looks] = [join(folder, 'token'), join(folder, 'where'), join(folder, 'looks')]
+  const first = { folder: join(folder, 'first'), tokenFile }
+  const other = { folder: join(folder, 'other'), tokenFile }
+  writeFileSync(looks, '')
+  let mine = await runnerProcess(t, { ...first, port: 0 })
+  const place = mine.url
+  const port = Number(new URL(place).port)
+  writeFileSync(where, place)
+  const resolveCommand = ['sh', '-c', `echo look >> ${looks}; cat ${where}`]
+  const append = { tool: 'bash', arguments: { command: 'echo ran >> ledger; cat ledger' } }
+  const script = inOrder({ calls: [append] }, { text: 'done' })
+  const { api } = await rig(t, script, { runner: { url: place, tokenFile, resolveCommand } })
+  const { id } = await api.session()
+  await api.ended(id, await api.prompt(id, 'first'))
+
+  const token = readFileSync(tokenFile, 'utf8').trim()
+  const looked = (): number => readFileSync(looks, 'utf8').split('\n').length
+  /** The turn has met the other runner on the old port, has parked, and lets it alone each time that it looks. */
+  const assertKeptAway = async (turnId: string): Promise<void> => {
+    const isSettled = (event: SessionEvent): boolean => event.type === 'parked' || isTerminal(event)
+    const last = (await api.events(id, (event) => event.turnId === turnId && isSettled(event))).at(-1)
+    assert.ok(last?.type === 'parked' && last.fault.category === 'runner_identity_mismatch', JSON.stringify(last))
+    for (const from = looked(); looked() < from + 3;) await new Promise((resolve) => setTimeout(resolve, 10))
+    assert.equal((await api.turn(turnId)).state, 'parked')
+    const client = createRunnerClient({ url: place, token })
+    afterwards(t, () => client.close())
+    assert.equal((await client.health()).runnerId, stranger.runnerId)
+    assert.deepEqual(await client.listBoxes(), [], 'nothing was made there')
+  }
+  const assertWentOn = async (turnId: string, times: number): Promise<void> => {
+    const events = (await api.ended(id, turnId)).filter((event) => event.turnId === turnId)
+    assert.equal(events.at(-1)?.type, 'turn-end', JSON.stringify(events.at(-1)))
+    const woken = events.flatMap((event) => (event.type === 'resumed' ? [event.because] : []))
+    assert.deepEqual(woken, ['signal'])
+    const result = events.find((event) => event.type === 'tool-result')
+    assert.deepEqual([result?.outcome, result?.text.match(/ran/g)?.length], ['ok', times])
+  }
+
+  await mine.kill()
+  const stranger = await runnerProcess(t, { ...other, port })
+  assert.deepEqual([stranger.url, stranger.runnerId === mine.runnerId], [place, false])
+  const second = await api.prompt(id, 'second')
+  await assertKeptAway(second)
+  mine = await runnerProcess(t, { ...first, port: 0 })
+  writeFileSync(where, mine.url)
+  await assertWentOn(second, 2)
+
+  await mine.kill()
+  writeFileSync(where, place)
+  const third = await api.prompt(id, 'third')
+  await assertKeptAway(third)
+  await stranger.kill()
+  mine = await runnerProcess(t, { ...first, port })
+  assert.equal(mine.url, place)
+  await assertWentOn(third, 3)
 })
 
 test('a resolver that fails is an unreachable runner, told in its own words', async (t) => {
