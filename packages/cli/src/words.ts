@@ -65,6 +65,7 @@ export const WORDS: Readonly<Record<Word, string>> = {
   cwd_forbidden: 'this user may not enter the folder that it was to start in',
   argument_too_long: 'its arguments or its environment are longer than the system allows',
   no_process: 'the machine, or the box, had no process left for it; raise limits.pids, or end what runs',
+  no_space: 'the disk of the runner had no room for what has to be written down first; free some',
   sandbox_failed: 'the sandbox could not be set up; "breakfall doctor" tells why',
   resources: 'the system had no processes, files or memory left for it',
   other: 'nothing known',

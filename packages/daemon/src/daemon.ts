@@ -13,6 +13,7 @@ import { daemonRoutes } from './api/routes.ts'
 import { WebSocketApi } from './api/websocket.ts'
 import { Crowd } from './engine/crowd.ts'
 import { Engine } from './engine/engine.ts'
+import { LeftBoxes } from './engine/left-boxes.ts'
 import type { Ports } from './engine/ports.ts'
 import { Sessions } from './engine/sessions.ts'
 import { within } from './engine/waiting.ts'
@@ -158,7 +159,10 @@ async function assemble(
     program: options.runnerProgram,
     idleExitMs: options.runnerIdleExitMs,
     config: async () => (await config.read()).runner,
-    onFound: ({ url, runnerId }) => log.info({ runner: url, runnerId }, 'runner found'),
+    onFound: ({ url, runnerId }) => {
+      log.info({ runner: url, runnerId }, 'runner found')
+      void left.sweep(runnerId)
+    },
   })
   const config = new ConfigReader(options, { secrets, log, moreSecrets: () => [token, endpoint.place?.token ?? ''] })
   const { serve } = options.model
@@ -193,7 +197,8 @@ async function assemble(
     isClosing: () => isClosing,
   }
   const engine = new Engine(ports)
-  const sessions = new Sessions(ports, engine, options.takeUp)
+  const left = new LeftBoxes(ports)
+  const sessions = new Sessions(ports, engine, left, options.takeUp)
   const metrics = createMetrics({
     turnsDriven: () => engine.driven,
     sessionsLive: () => sessions.loader.count,

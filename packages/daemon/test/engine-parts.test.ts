@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { Fault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
-import type { Exec } from '@breakfall/wire'
-import { killBash } from '../src/engine/bash.ts'
+import type { Exec, ExecExit } from '@breakfall/wire'
+import { endOf, killBash } from '../src/engine/bash.ts'
 import { Coalescer } from '../src/engine/coalesce.ts'
 import { Crowd } from '../src/engine/crowd.ts'
 import type { Draft } from '../src/engine/live-session.ts'
@@ -139,6 +139,17 @@ test('a cancel ends the exec under whichever of its ids it runs, the newest firs
   assert.deepEqual(asked, ['call.3', 'call.2'])
 })
 
+test('a command that a full disk ended is not told that it wrote too much, one that it kept from starting is told why', () => {
+  const told = (cause: ExecExit['cause'], ...diagnostics: ExecExit['diagnostics']): string =>
+    endOf({ cause, diagnostics, reason: 'no_space' } as ExecExit, 1_000)
+  const because = (message: string): ExecExit['diagnostics'][number] =>
+    ({ rank: 'cause', message }) as ExecExit['diagnostics'][number]
+  assert.match(told('output_limit'), /^ended: it wrote more than allowed/)
+  assert.equal(told('output_limit', because('ENOSPC')), 'ended: ENOSPC')
+  assert.equal(told('spawn_failed'), 'could not be started: no_space')
+  assert.equal(told('spawn_failed', because('ENOSPC')), 'could not be started: ENOSPC')
+})
+
 test('a small output is journalled whole, also when part of it was before a crash', () => {
   const tail = new OutputTail(10)
   assert.equal(tail.take({ stream: 'stderr', text: 'rest' }), 'rest')
@@ -205,6 +216,8 @@ test('what a parked turn waits for follows from its fault', () => {
       ['shutting_down', 'restart'],
     ],
   )
+  const elsewhere = new Fault('journal_full', { boundary: 'runner' }).report
+  assert.equal(wakeKind(elsewhere), 'time', 'room on our disk says nothing about the one of a runner')
 })
 
 test('a parked turn says what it waits for and what wakes it, and promises no more tries', () => {

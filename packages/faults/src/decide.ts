@@ -26,6 +26,8 @@ export type Situation = {
   readonly parkedMs?: number | undefined
   readonly compacted?: boolean | undefined
   readonly restarts?: number | undefined
+  /** The tries at this step failed in different ways, so that they do not show a habit of the model. */
+  readonly isMixed?: boolean | undefined
   /** Look-ups of the runner's address made for this call, and the time since the first. */
   readonly resolves?: number | undefined
   readonly resolvingMs?: number | undefined
@@ -208,7 +210,8 @@ function parkFirst(fault: FaultReport, situation: Situation, policy: RetryPolicy
 
 /** Tries are spent: parked where that may help, else the end. */
 function spent(reason: Reason, fault: FaultReport, situation: Situation, policy: RetryPolicy, now: number): Decision {
-  const mayPark = (fault.class === 'transient' || fault.class === 'throttled') && !TIMELESS.has(fault.category)
+  const isHabit = TIMELESS.has(fault.category) && situation.isMixed !== true
+  const mayPark = (fault.class === 'transient' || fault.class === 'throttled') && !isHabit
   return mayPark && parkingOn(situation, policy) ? park(reason, fault, situation, policy, now) : stop(reason)
 }
 

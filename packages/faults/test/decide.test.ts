@@ -46,6 +46,12 @@ const CASES: readonly Case[] = [
     decision: stop('attempts_spent'),
   },
   {
+    says: 'one whose call was cut in the last try, after others that failed otherwise, is waited for',
+    category: 'tool_call_truncated',
+    situation: { attempt: 6, isMixed: true },
+    decision: park('attempts_spent'),
+  },
+  {
     says: 'the wait doubles',
     category: 'model_unreachable',
     situation: { attempt: 4 },

@@ -44,6 +44,9 @@ async function main(): Promise<void> {
     onTrouble: (line) => process.stderr.write(`${line}\n`),
     onIdle: () => process.exit(0),
   })
+  process.stdout.on('error', () => {
+    // Whoever started us was killed before we could say where we are: the next one finds it in runner.json.
+  })
   const { url, runnerId, bootId, pid, isolation } = runner
   const note = isolation.level === 'bwrap' ? '' : ` (${isolation.because ?? ''})`
   process.stdout.write(

@@ -27,6 +27,7 @@ export const SPAWN_FAILURES = [
   'argument_too_long',
   // Only in an exit record, where it was found out after the start was promised:
   'no_process', // the machine or the box had none left
+  'no_space', // for what has to be written down before it may run
   'sandbox_failed',
 ] as const
 export const EXEC_SIGNALS = [

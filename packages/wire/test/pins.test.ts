@@ -118,6 +118,7 @@ test('the lists of words', () => {
     'cwd_not_directory',
     'argument_too_long',
     'no_process',
+    'no_space',
     'sandbox_failed',
   ])
   assert.deepEqual(wire.SESSION_STATES, ['idle', 'busy', 'parked'])

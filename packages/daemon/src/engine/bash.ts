@@ -51,7 +51,7 @@ export async function runBash(
         }
         const exit = await follow(session, client, call, execId)
         // It certainly never ran, though its id is used up: another id, derived the same way by whoever comes after us.
-        if (exit.started === false && exit.cause === 'runner_lost' && run < RUNS_MAX) {
+        if (exit.started === false && mayPass(exit) && run < RUNS_MAX) {
           run += 1
           continue
         }
@@ -86,9 +86,23 @@ export async function killBash(
   return null
 }
 
+/** Takes what a call that was ended wrote before its end and nobody had taken yet. */
+export async function takeRest(
+  session: LiveSession,
+  client: RunnerClient,
+  call: Call,
+  { execId }: Exec,
+  signal: AbortSignal,
+): Promise<void> {
+  await follow(session, client, call, execId, signal)
+}
+
 // ---- details, in the order they are used above ----
 
 const RUNS_MAX = 3
+
+/** Why it was not run says nothing about the next try: at a runner without room that one is refused before it has an id. */
+const mayPass = ({ cause, reason }: ExecExit): boolean => cause === 'runner_lost' || reason === 'no_space'
 
 const execIdOf = (call: Call, run: number): string => (run === 1 ? call.execId : `${call.execId}.${run}`)
 
@@ -107,7 +121,13 @@ async function startExec(
   }
 }
 
-async function follow(session: LiveSession, client: RunnerClient, call: Call, execId: string): Promise<ExecExit> {
+async function follow(
+  session: LiveSession,
+  client: RunnerClient,
+  call: Call,
+  execId: string,
+  signal: AbortSignal = session.signal,
+): Promise<ExecExit> {
   const { turn } = session.fold
   const known = turn?.calls.find((entry) => entry.callId === call.callId) ?? call
   const turnId = turn?.id ?? ''
@@ -117,7 +137,7 @@ async function follow(session: LiveSession, client: RunnerClient, call: Call, ex
     ({ type: 'tool-output', turnId, callId: call.callId, stream, execSeq }) as const
   try {
     // A break is told in the journal and mended by `callRunner`, not behind its back.
-    const from = { after: known.execSeq, reconnect: false, signal: session.signal }
+    const from = { after: known.execSeq, reconnect: false, signal }
     const events = client.execEvents(session.boxId, execId, from) // I3
     for await (const event of events as AsyncIterable<ExecEvent | { type: 'fault'; fault: Fault }>) {
       if (event.type === 'fault') throw event.fault
@@ -161,7 +181,8 @@ function outcomeOf(session: LiveSession, exit: ExecExit, timeoutMs: number): Too
   return { outcome: 'failed', text: output === '' ? why : `${output}\n${why}`, exit }
 }
 
-function endOf(exit: ExecExit, timeoutMs: number): string {
+/** How it ended, for the model. Pure. */
+export function endOf(exit: ExecExit, timeoutMs: number): string {
   switch (exit.cause) {
     case 'exited':
       return exit.signalGuess === null
@@ -174,17 +195,21 @@ function endOf(exit: ExecExit, timeoutMs: number): string {
     case 'oom_killed':
       return 'killed: out of memory'
     case 'output_limit':
-      return 'ended: it wrote more than allowed; write to a file instead'
+      return `ended: ${causeOf(exit) ?? 'it wrote more than allowed; write to a file instead'}`
     case 'box_stopped':
       return 'ended: the box was stopped'
     case 'killed':
       return 'killed by request'
     case 'spawn_failed':
-      return `could not be started${exit.reason === undefined ? '' : `: ${exit.reason}`}`
+      return `could not be started: ${causeOf(exit) ?? exit.reason ?? 'nobody knows why'}`
     case 'runner_lost':
       return 'the runner lost track of it'
   }
 }
+
+/** The runner's own words, where it has any. */
+const causeOf = ({ diagnostics }: ExecExit): string | undefined =>
+  diagnostics.find(({ rank }) => rank === 'cause')?.message
 
 const NAME_LOOKUP =
   /could not resolve host|name or service not known|temporary failure in name resolution|EAI_AGAIN|ENOTFOUND/i

@@ -4,13 +4,16 @@
  * I1  A turn ends once: nothing is appended where it is over already.
  * I2  A cancel reaches the process: the turn ends after the word that it is gone, or says plainly that there was none.
  */
-import { duration, Fault, type FaultReport, LIMITS } from '@breakfall/faults'
+import { duration, Fault, type FaultReport, isFault, LIMITS } from '@breakfall/faults'
+import type { RunnerClient } from '@breakfall/runner/client'
+import type { Exec } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
 import type { Call, TurnFold } from '../turn/state.ts'
-import { killBash } from './bash.ts'
+import { killBash, takeRest } from './bash.ts'
 import type { Draft, LiveSession } from './live-session.ts'
 import { forModel } from './output.ts'
 import type { Ports } from './ports.ts'
+import { reachRunner } from './reach.ts'
 import { failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 /** The turn has failed. Calls that may have begun are `unknown`, the others were not run. */
@@ -107,30 +110,66 @@ async function stopCall(ports: Ports, session: LiveSession, call: Call): Promise
   if (call.tool !== 'bash') {
     return { outcome: 'cancelled', text: 'Cancelled: the file may or may not have been written.', isUnsure: true }
   }
-  const output = forModel(call.output).trimEnd()
-  const said = (words: string): string => (output === '' ? words : `${output}\n${words}`)
   const signal = AbortSignal.timeout(ports.limits.killMsMax)
+  let ended: { readonly client: RunnerClient; readonly exec: Exec | null }
   try {
-    const { client } = await ports.runner.connect(session.data.runnerId, session.row.epoch, signal)
-    const exec = await killBash(client, session.boxId, call, signal)
-    const exit = exec?.exit ?? undefined
-    if (exec === null) return { outcome: 'cancelled', text: 'Cancelled before it ran.', isUnsure: false }
-    if (exit?.cause === 'exited') {
-      const outcome = exit.code === 0 ? 'ok' : 'failed'
-      return { outcome, text: said(`[exit code ${exit.code}, just before it was cancelled]`), exit, isUnsure: false }
-    }
-    return { outcome: 'cancelled', text: said('[cancelled: it was ended]'), exit, isUnsure: false }
+    const at = { runnerId: session.data.runnerId, epoch: session.row.epoch }
+    ended = await reachRunner(ports, at, signal, async (client) => ({
+      client,
+      exec: await killBash(client, session.boxId, call, signal),
+    }))
   } catch (thrown) {
     ports.log.warn(
       { err: thrown, sessionId: session.id, execId: call.execId },
       'a cancelled command could not be reached',
     )
-    return {
-      outcome: 'cancelled',
-      text: said('[cancelled, but the runner could not be reached: the command may still be running]'),
-      isUnsure: true,
-    }
+    const text = withOutput(
+      session,
+      call,
+      '[cancelled, but the runner could not be reached: the command may still be running]',
+    )
+    return { outcome: 'cancelled', text, isUnsure: true }
   }
+  const { client, exec } = ended
+  if (exec === null) return { outcome: 'cancelled', text: 'Cancelled before it ran.', isUnsure: false }
+  const isWhole = await hasRest(ports, session, client, call, exec, signal)
+  const exit = exec.exit ?? undefined
+  const missing = isWhole ? '' : ', with output that could not be read any more'
+  if (exit?.cause === 'exited') {
+    const words = `[exit code ${exit.code}, just before it was cancelled${missing}]`
+    const outcome = exit.code === 0 ? 'ok' : 'failed'
+    return { outcome, text: withOutput(session, call, words), exit, isUnsure: false }
+  }
+  const text = withOutput(session, call, `[cancelled: it was ended${missing}]`)
+  return { outcome: 'cancelled', text, exit, isUnsure: false }
+}
+
+/** What it wrote before its end is journalled before its result. False where that cannot be read; the journal's own faults are thrown. */
+async function hasRest(
+  ports: Ports,
+  session: LiveSession,
+  client: RunnerClient,
+  call: Call,
+  exec: Exec,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    await takeRest(session, client, call, exec, signal)
+    return true
+  } catch (thrown) {
+    if (isFault(thrown) && thrown.report.boundary === 'journal') throw thrown
+    ports.log.warn(
+      { err: thrown, sessionId: session.id, execId: exec.execId },
+      "a cancelled command's output is not whole",
+    )
+    return false
+  }
+}
+
+function withOutput(session: LiveSession, call: Call, words: string): string {
+  const { output } = session.fold.turn?.calls.find(({ callId }) => callId === call.callId) ?? call
+  const shown = forModel(output).trimEnd()
+  return shown === '' ? words : `${shown}\n${words}`
 }
 
 const crashLoop = (): Fault =>

@@ -72,5 +72,5 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
 // ---- details ----
 
 /** The address or the token that we know is not good any more: both are read again for the next try. */
-const isStale = (thrown: unknown): boolean =>
+export const isStale = (thrown: unknown): boolean =>
   isFault(thrown) && (thrown.report.next === 'resolve' || thrown.category === 'runner_auth_failed')

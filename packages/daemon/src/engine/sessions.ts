@@ -14,6 +14,7 @@ import { sessionView } from '../turn/view.ts'
 import { checkBox } from './box.ts'
 import { cancelQueued } from './ending.ts'
 import type { Engine } from './engine.ts'
+import type { LeftBoxes } from './left-boxes.ts'
 import type { LiveSession, Writing } from './live-session.ts'
 import { SessionLoader } from './loader.ts'
 import { Mutex } from './mutex.ts'
@@ -32,9 +33,11 @@ export class Sessions {
   readonly #store: Store
   readonly #engine: Engine
   readonly #loader: SessionLoader
+  readonly #left: LeftBoxes
   readonly #admissions = new WeakMap<LiveSession, Mutex>()
 
-  constructor(ports: Ports, engine: Engine, takeUp?: TakeUp) {
+  constructor(ports: Ports, engine: Engine, left: LeftBoxes, takeUp?: TakeUp) {
+    this.#left = left
     this.#ports = ports
     this.#store = ports.store
     this.#engine = engine
@@ -197,18 +200,11 @@ export class Sessions {
     session.isBroken = true
   }
 
+  /** A box may be there as soon as it is known which runner would have it, whether or not anybody came to note that it was made. */
   async #removeBox(row: SessionRow): Promise<void> {
-    const { boxMade, runnerId } = row.data
-    const live = this.#loader.peek(row.id)
-    if (!(live?.data.boxMade ?? boxMade)) return
-    const signal = AbortSignal.timeout(this.#ports.limits.killMsMax)
-    try {
-      const { client } = await this.#ports.runner.connect(live?.data.runnerId ?? runnerId, row.epoch + 1, signal)
-      await client.removeBox(row.data.box.id ?? row.id, { signal })
-    } catch (thrown) {
-      if (isFault(thrown) && thrown.category === 'box_not_found') return
-      this.#ports.log.warn({ err: thrown, sessionId: row.id }, "a deleted session's box could not be removed")
-    }
+    const runnerId = this.#loader.peek(row.id)?.data.runnerId ?? row.data.runnerId
+    if (runnerId === null) return
+    await this.#left.remove({ boxId: row.data.box.id ?? row.id, runnerId, epoch: row.epoch + 1 })
   }
 }
 

@@ -15,7 +15,8 @@ export type WakeKind =
 
 export function wakeKind(fault: FaultReport): WakeKind {
   if (fault.category === 'shutting_down') return 'restart'
-  if (fault.category === 'journal_full') return 'journal'
+  // Only at the journal's own disk can be looked: a runner's may be on another machine.
+  if (fault.category === 'journal_full') return fault.boundary === 'journal' ? 'journal' : 'time'
   if (fault.next === 'resolve' || fault.phase === 'resolve') return 'runner'
   if (fault.category === 'network_down' || fault.category === 'model_unreachable') return 'model'
   return fault.class === 'needs_action' ? 'config' : 'time'

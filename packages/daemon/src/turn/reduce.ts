@@ -64,6 +64,7 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
     isAnswering: false,
     attempt: 0,
     attemptsSpent: 0,
+    failedAs: [],
     target: 0,
     keptAttempt: 0,
     prefillRefused: false,
@@ -92,6 +93,7 @@ function stepStarted(turn: TurnFold, step: number): TurnFold {
     isAnswering: true,
     attempt: 0,
     attemptsSpent: 0,
+    failedAs: [],
     keptAttempt: 0,
     prefillRefused: false,
     parts: [],
@@ -176,6 +178,7 @@ function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retr
     ...turn,
     attempt: isAnswer ? Math.max(turn.attempt, event.attempt) : turn.attempt,
     attemptsSpent: isElsewhere ? 0 : turn.attemptsSpent + (isAnswer ? 1 : 0),
+    failedAs: isElsewhere ? [] : isAnswer ? [...turn.failedAs, event.fault.category] : turn.failedAs,
     target: turn.target + (isElsewhere ? 1 : 0),
     keptAttempt: event.action === 'resume' ? event.attempt : turn.keptAttempt,
     prefillRefused: turn.prefillRefused || event['prefillRefused'] === true,
@@ -230,7 +233,7 @@ function resumed(turn: TurnFold, event: SessionEventOf<'resumed'>): TurnFold {
   return {
     ...turn,
     parked: null,
-    ...(isFresh ? { attemptsSpent: 0, target: 0 } : {}),
+    ...(isFresh ? { attemptsSpent: 0, failedAs: [], target: 0 } : {}),
     budget: { ...turn.budget, parkedMs: turn.budget.parkedMs + waited },
   }
 }

@@ -38,6 +38,8 @@ export type TurnFold = {
   readonly attempt: number
   /** Tries of this step that failed since it began, since another model is asked, or since the turn was last parked. */
   readonly attemptsSpent: number
+  /** How those failed. */
+  readonly failedAs: readonly string[]
   /** Which model of the list is asked, from 0. Whoever had to go on to the next stays with it until the turn parks or ends. */
   readonly target: number
   /** What the attempts up to this one have shown is kept: the next one goes on after it. */

@@ -4,9 +4,12 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createRunnerClient } from '@breakfall/runner/client'
 import type { Session } from '@breakfall/wire'
+import { loadTokens } from '@breakfall/wire/node'
 import type { Answer } from '../support/api.ts'
-import { testRunner, unboundPort } from '../support/runner.ts'
+import { type TestRunner, testRunner, unboundPort } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
 import { afterwards, rig, tempFolder } from '../support/setup.ts'
 
@@ -82,3 +85,42 @@ test('a box that turns out to be impossible at the first tool ends the turn with
   assert.ok(result?.outcome === 'failed' && result.text.startsWith('This was not run'), JSON.stringify(result))
   assert.equal((await api.call<Session>('GET', `/v1/sessions/${id}`)).json.state, 'idle')
 })
+
+test('a box that was made, and then nobody came to note it, goes with its session', async (t) => {
+  const runner = await testRunner(t)
+  const { api, daemon } = await rig(t, oneTool, { runner: runner.config })
+  const { id } = await api.session()
+  const client = clientOf(runner)
+  const session = await daemon.sessions.open(id)
+  await session.setData({ runnerId: runner.runnerId })
+  await client.createBox({ id }) // and here the daemon was killed
+  assert.equal((await api.call('DELETE', `/v1/sessions/${id}`)).status, 204)
+  assert.deepEqual(await client.listBoxes(), [])
+  await client.close()
+})
+
+test('the box of a session that is deleted while its runner is away is removed when that runner is back', async (t) => {
+  const runner = await testRunner(t)
+  const first = await rig(t, oneTool, { runner: runner.config, limits: { killMsMax: 300 } })
+  const { api } = first
+  const { id } = await api.session()
+  await api.ended(id, await api.prompt(id, 'go'))
+  const { id: other } = await api.session()
+  await api.ended(other, await api.prompt(other, 'go'))
+  await runner.stop()
+  assert.equal((await api.call('DELETE', `/v1/sessions/${id}`)).status, 204)
+  assert.equal((await api.call('GET', `/v1/sessions/${id}`)).status, 404)
+  const later = await first.restart()
+  const client = clientOf(await runner.again(runner.port))
+  assert.equal((await client.listBoxes()).length, 2)
+  await later.daemon.findRunner()
+  for (let boxes = 2; boxes > 1; boxes = (await client.listBoxes()).length) await sleep(20)
+  assert.deepEqual(
+    (await client.listBoxes()).map((box) => box.id),
+    [other],
+  )
+  await client.close()
+})
+
+const clientOf = ({ url, config: { tokenFile = '' } }: TestRunner) =>
+  createRunnerClient({ url, token: loadTokens(tokenFile)[0]?.token ?? '' })

@@ -58,6 +58,16 @@ test('a cancel during a tool ends its process, and the call has its result befor
   assert.equal((await api.call<{ state: string }>('GET', `/v1/sessions/${sessionId}`)).json.state, 'idle')
 })
 
+test('what a command says when it is told to end is in the journal, and the model reads it', async (t) => {
+  const command = "trap 'echo last words; exit 0' TERM; echo begun; sleep 30 & wait"
+  const { api } = await rig(t, inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] }))
+  const { events } = await cancelled(api, (event) => event.type === 'tool-output')
+  const output = events.flatMap((event) => (event.type === 'tool-output' ? [event.text] : [])).join('')
+  assert.equal(output, 'begun\nlast words\n')
+  const [result] = events.filter((event) => event.type === 'tool-result')
+  assert.equal(result?.text, 'begun\nlast words\n[cancelled: it was ended]')
+})
+
 test('a cancel during a backoff ends it at once, without another try', async (t) => {
   const { api, model } = await rig(t, () => ({ status: 503, headers: { 'retry-after': '30' } }))
   const { events } = await cancelled(api, (event) => event.type === 'retry')
@@ -126,6 +136,21 @@ test('a deadline ends a turn with its own category and reaches the process', asy
   assert.ok(end?.type === 'turn-error')
   assert.deepEqual([end.category, end.actor], ['deadline_exceeded', 'deadline'])
   assert.equal(events.find((event) => event.type === 'tool-result')?.exit?.cause, 'killed')
+})
+
+test('a cancel reaches a process whose runner is away for a moment', async (t) => {
+  const runner = await testRunner(t)
+  const { api } = await rig(t, slowBash, { runner: runner.config })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  await api.events(id, (event) => event.type === 'tool-output')
+  await runner.stop()
+  await api.call('POST', `/v1/turns/${turnId}/cancel`)
+  await runner.again(runner.port)
+  const events = await api.ended(id, turnId)
+  const [result, end] = events.slice(-2)
+  assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
+  assert.equal(end?.['sideEffects'], 'none')
 })
 
 test('a cancel whose process cannot be reached says so plainly', async (t) => {

@@ -222,6 +222,20 @@ test('a local model server that crashes fails the attempt with its cause, is res
   )
 })
 
+test('a call that was cut in the last try, after the server had been away in the others, does not end the turn', async (t) => {
+  const { api } = await rig(t, (_, request) => {
+    if (request === 1) return { status: 503 }
+    return request === 2 ? { calls: [{ id: 'c1', tool: 'bash', arguments: {} }] } : { text: 'whole' }
+  })
+  const { id } = await api.session({ policy: { attemptsMax: 2 } })
+  const turnId = await api.prompt(id, 'go')
+  const seen = await api.events(id, (event) => event.type === 'parked' || isTerminal(event))
+  const parked = seen.at(-1)
+  assert.ok(parked?.type === 'parked' && parked.fault.category === 'tool_call_truncated', JSON.stringify(parked))
+  assert.equal((await api.call('POST', `/v1/turns/${turnId}/resume`)).status, 202)
+  assert.equal((await api.ended(id, turnId)).at(-1)?.type, 'turn-end')
+})
+
 test('a model that leaves out what a tool needs in every try ends the turn, and does not make it wait for a day', async (t) => {
   const { api, model } = await rig(t, () => ({ calls: [{ id: 'c1', tool: 'bash', arguments: {} }] }))
   const session = await api.session()

@@ -3,7 +3,7 @@ import { boxCreateSchema } from '@breakfall/wire'
 import { readJson } from '@breakfall/wire/node'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { epochOf, page } from './access.ts'
-import { type ApiContext, boxOf, boxToChange, refuseFields, refuseWhileClosing } from './context.ts'
+import { type ApiContext, boxOf, boxToChange, boxToEnd, refuseFields, refuseWhileClosing } from './context.ts'
 import type { Handler } from './handlers.ts'
 
 type Names = 'createBox' | 'checkBox' | 'listBoxes' | 'getBox' | 'startBox' | 'stopBox' | 'removeBox'
@@ -37,12 +37,12 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
     },
     stopBox: async (call) => {
       await refuseFields(call)
-      const box = boxToChange(context, call)
+      const box = boxToEnd(context, call)
       await box.stop()
       return { status: 200, json: box.record }
     },
     removeBox: async (call) => {
-      await boxes.remove(boxToChange(context, call))
+      await boxes.remove(boxToEnd(context, call))
       return { status: 204 }
     },
   }

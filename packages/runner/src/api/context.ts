@@ -28,13 +28,16 @@ export function boxOf(context: ApiContext, call: RunnerCall): Box {
 }
 
 /** For calls that change something: not while we shut down, and not for an owner that was replaced. */
-export function boxToChange(context: ApiContext, call: RunnerCall): Box {
+export function boxToChange(context: ApiContext, call: RunnerCall, isEnding = false): Box {
   refuseWhileClosing(context)
   const epoch = epochOf(call.req)
   const box = boxOf(context, call)
-  box.admit(epoch)
+  box.admit(epoch, isEnding)
   return box
 }
+
+/** For calls that end something. */
+export const boxToEnd = (context: ApiContext, call: RunnerCall): Box => boxToChange(context, call, true)
 
 /** For calls that take no fields: one that is sent is a mistake, and nothing is done. */
 export async function refuseFields(call: RunnerCall): Promise<void> {

@@ -11,7 +11,7 @@ import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { Exec } from '../exec/exec.ts'
 import { STREAMS, type Stream } from '../exec/event-log.ts'
 import { page, queryNumber } from './access.ts'
-import { type ApiContext, boxOf, boxToChange, execOf, refuseFields, type RunnerCall } from './context.ts'
+import { type ApiContext, boxOf, boxToChange, boxToEnd, execOf, refuseFields, type RunnerCall } from './context.ts'
 import { streamEvents } from './event-stream.ts'
 import type { Handler } from './handlers.ts'
 import { rangeHeaders, rangeOf } from './ranges.ts'
@@ -67,7 +67,7 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
     },
     killExec: async (call) => {
       await refuseFields(call)
-      const box = boxToChange(context, call)
+      const box = boxToEnd(context, call)
       const exec = execOf(box, call)
       await box.execs.live.get(exec.id)?.endFor('killed')
       return { status: 200, json: exec.isOver ? exec.record() : box.execs.get(exec.id).record() }

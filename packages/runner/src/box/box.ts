@@ -70,8 +70,11 @@ export class Box {
     return `${this.prefix}.${this.id}`
   }
 
-  /** Refuses an owner that has been replaced; remembers a new one before it may do anything. */
-  admit(epoch: number | undefined): void {
+  /**
+   * Refuses an owner that has been replaced; remembers a new one before it may do anything. Ending something must not fail for
+   * want of disk space: then a new owner is remembered for as long as this process lives.
+   */
+  admit(epoch: number | undefined, isEnding: boolean): void {
     if (epoch === undefined || epoch === this.stored.epoch) return
     if (epoch < this.stored.epoch)
       throw new Fault('lease_lost', {
@@ -79,8 +82,15 @@ export class Box {
         boxId: this.id,
         errorRaw: `epoch ${epoch} is lower than ${this.stored.epoch}`,
       })
+    const before = this.stored.epoch
     this.stored.epoch = epoch
-    saveBox(this.paths, this.stored)
+    try {
+      saveBox(this.paths, this.stored)
+    } catch (error) {
+      if (isEnding) return
+      this.stored.epoch = before // or the next call of that owner would pass unremembered
+      throw error
+    }
   }
 
   /** Work on the workspace's files that must not overlap with other such work. */

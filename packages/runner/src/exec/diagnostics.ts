@@ -11,6 +11,16 @@ export const spawnRefused = (raw: string): Diagnostic => ({
   count: 1,
 })
 
+export const noSpace = (raw: string): Diagnostic => ({
+  id: 'no_space',
+  rank: 'cause',
+  message: `there was no room to write down what has to be kept before a command may run: ${raw}`,
+  advice: 'free some space in the state folder of the runner',
+  retry: 'later',
+  evidence: [raw],
+  count: 1,
+})
+
 export const outputNotKept = (raw: string): Diagnostic => ({
   id: 'output_not_kept',
   rank: 'cause',

@@ -12,7 +12,7 @@ import { classify, type Diagnostic } from '@breakfall/faults'
 import type { Exec as ExecRecord, SpawnFailure } from '@breakfall/wire'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
-import { killIncomplete, spawnRefused, workspaceChanged } from './diagnostics.ts'
+import { killIncomplete, noSpace, spawnRefused, workspaceChanged } from './diagnostics.ts'
 import { type EndReason, exitRecord } from './exit-record.ts'
 import { EXEC_FILES, type ExecEnd, noteReason, removeWorkingFiles, writeEnd } from './folder.ts'
 import type { Keeper } from './keeper.ts'
@@ -203,8 +203,9 @@ export class Exec {
     this.#isKeeperGone = true
     const fault = classify(error, { boundary: 'box', phase: 'spawn' })
     const isWorkspace = fault.category === 'file_not_found'
-    this.#refusal = isWorkspace ? 'cwd_missing' : 'no_process'
-    this.#diagnostics.push(isWorkspace ? workspaceChanged : spawnRefused(fault.errorRaw))
+    const isFull = fault.category === 'journal_full'
+    this.#refusal = isWorkspace ? 'cwd_missing' : isFull ? 'no_space' : 'no_process'
+    this.#diagnostics.push(isWorkspace ? workspaceChanged : (isFull ? noSpace : spawnRefused)(fault.errorRaw))
     this.#isSpawned = false
     this.#ended ??= 'spawn_failed'
     void this.#settle()

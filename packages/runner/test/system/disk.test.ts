@@ -1,7 +1,7 @@
 /** A full disk, and a damaged one: typed faults, a runner that lives, boxes that do not lie. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { atEnd, inProcess, temporaryFolder, until, withoutBwrap, withoutRoot } from '../kit.ts'
@@ -36,6 +36,30 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
     assert.equal((await runner.run('b1', { execId: 'more', shell: 'echo again' })).stdout, 'again\n')
   })
 
+  test('with room for some of what is written before a command: it is refused, or was not started for want of room', async (t) => {
+    const folder = temporaryFolder(t)
+    const stateDir = join(folder, 'state')
+    mkdirSync(stateDir)
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', stateDir])
+    atEnd(t, () => void execFileSync('umount', ['-l', stateDir]))
+    const runner = await inProcess(t, { stateDir, tokenFile: join(folder, 'token') })
+    await runner.box({ id: 'b1' })
+    const seen = new Set<string>()
+    for (let pages = 0; !seen.has('exited undefined true'); pages += 1) {
+      const { bavail, bsize } = statfsSync(stateDir)
+      const filler = join(stateDir, 'filler')
+      writeFileSync(filler, Buffer.alloc((bavail - pages) * bsize))
+      const execId = `e${pages}`
+      const { status, json } = await runner.call('POST', 'boxes/b1/exec', { execId, command: ['true'] })
+      if (status === 201) {
+        const { cause, reason, started } = (await runner.client.waitExec('b1', execId)).exit ?? {}
+        seen.add(`${cause} ${reason} ${started}`)
+      } else seen.add(`${status} ${json.category}`)
+      rmSync(filler)
+    }
+    assert.deepEqual([...seen], ['507 journal_full', 'spawn_failed no_space false', 'exited undefined true'])
+  })
+
   test('full at the start: the runner serves what it knows, and removing a box makes room', async (t) => {
     const folder = temporaryFolder(t)
     const stateDir = join(folder, 'state')
@@ -52,7 +76,10 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
     const told: string[] = []
     const second = await inProcess(t, { stateDir, tokenFile, onTrouble: (line) => void told.push(line) })
     assert.match(told.join('\n'), /ENOSPC/)
-    assert.equal((await second.call('DELETE', 'boxes/big')).status, 204)
+    const newOwner = { 'x-breakfall-epoch': '7' } // who has to be remembered, for which there is no room
+    const started = await second.call('POST', 'boxes/big/exec', { execId: 'e1', command: ['true'] }, newOwner)
+    assert.deepEqual([started.status, started.json.category], [507, 'journal_full'], started.text)
+    assert.equal((await second.call('DELETE', 'boxes/big', undefined, newOwner)).status, 204)
     await until(
       async () => (await second.call('POST', 'boxes/b1/exec', { execId: 'e1', command: ['true'] })).status,
       (status) => status === 201,

@@ -1,15 +1,20 @@
 /** The runner is killed with -9 in the middle of things and started again on the same folder. */
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import type { ExecEvent } from '@breakfall/wire'
 import { systemClock } from '../../src/clock.ts'
 import { startTimeOf } from '../../src/exec/process-table.ts'
+import { readJsonFile } from '../../src/state/disk.ts'
 import {
   asProgram,
+  atEnd,
   bytesOf,
   groupsOf,
   inProcess,
@@ -299,4 +304,22 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     assert.deepEqual(keepersOf(runner.runnerId), [])
     assert.deepEqual(groupsOf(runner.runnerId), [])
   })
+})
+
+test('a runner whose starter is gone before it could say where it listens serves all the same', async (t) => {
+  const stateDir = join(temporaryFolder(t), 'state')
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+  const child = spawn(process.execPath, [main, '--json', '--state-dir', stateDir], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  child.stdout.destroy()
+  const exited = once(child, 'exit')
+  atEnd(t, () => void child.kill('SIGKILL'))
+  const found = await until(
+    async () => readJsonFile(join(stateDir, 'runner.json')) as { url: string } | undefined,
+    (file) => file !== undefined,
+  )
+  const { status } = await fetch(`${found?.url}/v1/health`)
+  child.kill('SIGTERM')
+  assert.deepEqual([status, ...(await exited)], [200, 0, null])
 })

@@ -1,0 +1,36 @@
+/**
+ * Calls a runner to end something: a command that was cancelled, the box of a deleted session. A runner that moved or is just
+ * being started again is looked up again for as long as the caller waits. Nothing of it is journalled: what counts is
+ * whether the thing was ended, and the caller tells that.
+ */
+import { classify, decide, POLICY_DEFAULTS } from '@breakfall/faults'
+import type { RunnerClient } from '@breakfall/runner/client'
+import type { Ports } from './ports.ts'
+import { isStale } from './runner-call.ts'
+import { pause } from './waiting.ts'
+
+export async function reachRunner<T>(
+  ports: Ports,
+  { runnerId, epoch }: { readonly runnerId: string | null; readonly epoch: number },
+  signal: AbortSignal,
+  call: (client: RunnerClient) => Promise<T>,
+): Promise<T> {
+  for (let resolves = 0; ; resolves += 1) {
+    try {
+      const { client, place } = await ports.runner.connect(runnerId, epoch, signal)
+      try {
+        return await call(client)
+      } catch (thrown) {
+        if (isStale(thrown)) ports.runner.forget(place)
+        throw thrown
+      }
+    } catch (thrown) {
+      const fault = classify(thrown, { boundary: 'runner' }).with({ sideEffects: 'none' }) // to end it again is no harm
+      const so = { attempt: 1, failures: 1, waitedMs: 0, canPark: false, dice: ports.dice(), resolves }
+      const decision = decide(fault.report, so, POLICY_DEFAULTS, ports.now())
+      if (decision.action !== 'resolve') throw thrown
+      await pause(decision.delayMs, signal)
+      if (signal.aborted) throw thrown
+    }
+  }
+}
