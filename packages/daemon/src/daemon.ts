@@ -53,10 +53,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const grants = loadTokens(tokenFile)
   const token = grants[0]?.token ?? ''
   const secrets = new Secrets()
+  secrets.set(grants.map((grant) => grant.token))
   const log = logger(options, secrets)
   const store = await openSqliteStore(join(stateDir, 'journal'), { pagesMax: options.journalPagesMax })
   try {
-    const parts = await assemble(options, { limits, secrets, log, store, token })
+    const parts = await assemble(options, { limits, secrets, log, store })
     const { sessions, engine, metrics, endpoint } = parts
     const recovered = await sessions.loader.recover()
     if (recovered > 0) log.info({ recovered }, 'took up unfinished turns')
@@ -148,9 +149,9 @@ type Parts = {
 
 async function assemble(
   options: DaemonOptions,
-  given: { limits: DaemonLimits; secrets: Secrets; log: Logger; store: Store; token: string },
+  given: { limits: DaemonLimits; secrets: Secrets; log: Logger; store: Store },
 ): Promise<Parts> {
-  const { limits, secrets, log, store, token } = given
+  const { limits, secrets, log, store } = given
   const { stateDir, now = Date.now, dice = Math.random, failpoint = () => undefined } = options
   let isClosing = false
   let sockets = (): number => 0
@@ -159,12 +160,13 @@ async function assemble(
     program: options.runnerProgram,
     idleExitMs: options.runnerIdleExitMs,
     config: async () => (await config.read()).runner,
-    onFound: ({ url, runnerId }) => {
+    onFound: ({ url, runnerId, token }) => {
+      secrets.set([token])
       log.info({ runner: url, runnerId }, 'runner found')
       void left.sweep(runnerId)
     },
   })
-  const config = new ConfigReader(options, { secrets, log, moreSecrets: () => [token, endpoint.place?.token ?? ''] })
+  const config = new ConfigReader(options, { secrets, log })
   const { serve } = options.model
   const localModel = serve === undefined ? undefined : await startLocalModel(serve, { stateDir, now })
   const ports: Ports = {
@@ -192,7 +194,7 @@ async function assemble(
     modelReady: async (signal) => localModel?.ready(signal),
     fingerprint: () => config.fingerprint(),
     lastFingerprint: () => config.lastFingerprint,
-    scrub: (text) => secrets.scrub(text),
+    secrets,
     systemPrompt: systemPromptOf(options),
     isClosing: () => isClosing,
   }

@@ -1,22 +1,21 @@
 /** The configuration as it is now. Read again on demand; a reading that fails keeps the last good one. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { parseTokens } from '@breakfall/wire/node'
 import type { Logger } from 'pino'
-import type { DaemonOptions, LiveConfig, ModelConfig } from './options.ts'
+import type { DaemonOptions, LiveConfig } from './options.ts'
 import type { Secrets } from './secrets.ts'
 
 export class ConfigReader {
   readonly #reload: (() => LiveConfig | Promise<LiveConfig>) | undefined
   readonly #secrets: Secrets
   readonly #log: Logger
-  readonly #more: () => readonly string[]
   #last: LiveConfig
 
-  constructor(options: DaemonOptions, parts: { secrets: Secrets; log: Logger; moreSecrets: () => readonly string[] }) {
+  constructor(options: DaemonOptions, parts: { secrets: Secrets; log: Logger }) {
     this.#reload = options.reload
     this.#secrets = parts.secrets
     this.#log = parts.log
-    this.#more = parts.moreSecrets
     this.#last = { model: options.model, runner: options.runner ?? {} }
     this.#learn()
   }
@@ -51,17 +50,38 @@ export class ConfigReader {
   }
 
   #learn(): void {
-    const { model } = this.#last
-    this.#secrets.set([...keysOf(model), ...this.#more()])
+    this.#secrets.set(secretsIn(this.#last))
   }
 }
 
 // ---- details ----
 
-const keysOf = (model: ModelConfig): readonly (string | undefined)[] => [
-  model.apiKey,
-  ...(model.fallback ?? []).map((entry) => entry.apiKey),
-]
+/** Keys, the tokens of a runner elsewhere, and what stands before the `@` of an address. */
+function secretsIn({ model, runner }: LiveConfig): readonly (string | undefined)[] {
+  const models = [model, ...(model.fallback ?? [])]
+  const addresses = [...models.map(({ baseUrl }) => baseUrl), runner.url, runner.resolveUrl]
+  const tokens = runner.tokenFile === undefined ? [] : parseTokens(contentOf(runner.tokenFile))
+  return [
+    ...models.map(({ apiKey }) => apiKey),
+    ...tokens.map(({ token }) => token),
+    ...addresses.flatMap((address) => (address === undefined ? [] : credentialsIn(address))),
+  ]
+}
+
+/** As written, and as meant. */
+function credentialsIn(address: string): readonly string[] {
+  if (!URL.canParse(address)) return []
+  const { username, password } = new URL(address)
+  return [username, password].flatMap((text) => [text, unescaped(text)])
+}
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text // a bare percent sign, which means itself
+  }
+}
 
 function contentOf(file: string): string {
   try {

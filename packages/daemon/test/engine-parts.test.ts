@@ -12,7 +12,6 @@ import { Feed } from '../src/engine/feed.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
 import { lookDelayMs, parkedSentence, resumeTime, wakeKind } from '../src/engine/wake.ts'
-import { Secrets } from '../src/secrets.ts'
 import type { Call } from '../src/turn/state.ts'
 
 const draft = (part: string): Draft => ({ type: 'text-delta', turnId: 't', part })
@@ -259,26 +258,6 @@ test('a time that was asked for is kept, otherwise parks get longer and looks ge
     [5_000, 10_000, 20_000, 40_000, 60_000, 60_000],
   )
   assert.ok(new Set(Array.from({ length: 50 }, (_, n) => lookDelayMs(0, n / 50, 5_000))).size > 40, 'looks are spread')
-})
-
-test('known secrets are taken out by value, also where JSON has escaped them', () => {
-  const secrets = new Secrets()
-  secrets.set(['my-"odd"-key-1', 'short', undefined])
-  assert.equal(
-    secrets.scrub(JSON.stringify({ error: 'bad key my-"odd"-key-1 and short' })),
-    '{"error":"bad key [redacted] and short"}',
-  )
-  secrets.set(['the-next-key-2'])
-  assert.equal(secrets.scrub('my-"odd"-key-1 or the-next-key-2'), '[redacted] or [redacted]', 'the one before stays')
-})
-
-test('what people put where no key is needed is no secret: it would take ordinary words along', () => {
-  const secrets = new Secrets()
-  secrets.set(['lm-studio', 'not-needed', 'a key', 'correcthorsebatterystaple', 'lmStudio9'])
-  assert.equal(
-    secrets.scrub('lm-studio is not-needed, correcthorsebatterystaple and lmStudio9 are'),
-    'lm-studio is not-needed, [redacted] and [redacted] are',
-  )
 })
 
 test('all readers of an event hold the same bytes, however large it is', async () => {

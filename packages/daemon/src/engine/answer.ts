@@ -5,6 +5,8 @@
  * I2  A try that failed is in the journal, with what follows from it, before that begins: the same question again, a
  *     continuation of kept text, the next model of the list. A daemon that takes the turn over goes on exactly there.
  * I3  Only `decide` says what follows; it is asked with the whole turn's budget.
+ * I4  No secret is shown in pieces. What may be the beginning of one is shown when it turns out to be none, or when the answer is
+ *     whole; of an answer that broke off it is not, so that whoever goes on after it says it again.
  */
 import { type Decision, Fault, faultFrom, type FaultReport, isFault } from '@breakfall/faults'
 import { type AnswerRequest, canContinue, type Fallback, placesOf, type TryEvent, type Usage } from '@breakfall/model'
@@ -18,12 +20,14 @@ import { Coalescer } from './coalesce.ts'
 import { GivenUp } from './given-up.ts'
 import type { Draft, LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
+import { SecretStream } from '../secrets.ts'
 import { toolSpecs } from './tools.ts'
 import { decideFor } from './turn-decision.ts'
 
 const DRAFT_EVERY_MS = 1_000
 
 type EventOf<T extends TryEvent['type']> = Extract<TryEvent, { type: T }>
+type Delta = EventOf<'text-delta'> | EventOf<'reasoning-delta'>
 type Failure = Pick<EventOf<'failed'>, 'fault' | 'mayResume' | 'prefillRefused'> & { readonly usage?: Usage }
 
 export async function performAnswer(ports: Ports, session: LiveSession, attempt: number): Promise<void> {
@@ -88,6 +92,8 @@ class Answer {
   /** How many models are left in the list after this one. */
   readonly #fallbacks: number
   readonly #out: Coalescer
+  /** The text in all parts together is what people read; the marks are the parts. */
+  readonly #said: Readonly<Record<Delta['type'], SecretStream<string>>>
   readonly #calls: EventOf<'tool-call'>[] = []
   #draftedAt = Number.NEGATIVE_INFINITY
 
@@ -99,6 +105,8 @@ class Answer {
     this.#isFirst = what.isFirst
     this.#fallbacks = what.fallbacks
     this.#out = new Coalescer((drafts) => session.append(...drafts))
+    const { secrets } = ports
+    this.#said = { 'text-delta': new SecretStream(secrets), 'reasoning-delta': new SecretStream(secrets) }
   }
 
   async take(event: TryEvent): Promise<void> {
@@ -157,13 +165,25 @@ class Answer {
     this.#out.drop()
   }
 
-  async #delta({ type, attempt, part, text }: EventOf<'text-delta'> | EventOf<'reasoning-delta'>): Promise<void> {
-    const draft = this.#draft(type, { attempt, part })
+  async #delta({ type, part, text }: Delta): Promise<void> {
+    if (type === 'text-delta') await this.#show('reasoning-delta', this.#said['reasoning-delta'].end())
+    await this.#show(type, this.#said[type].push(text, part)) // I4
+  }
+
+  async #show(type: Delta['type'], piece: { readonly text: string; readonly mark: string } | null): Promise<void> {
+    if (piece === null || piece.text === '') return
+    const { text, mark: part } = piece
     const isSame = (held: Draft): boolean => held.type === type && held['part'] === part
-    await this.#out.push(draft, text, isSame)
+    await this.#out.push(this.#draft(type, { attempt: this.#attempt, part }), text, isSame)
+  }
+
+  /** What was said is over, and so is what could have become a secret. */
+  async #showRest(): Promise<void> {
+    for (const type of ['reasoning-delta', 'text-delta'] as const) await this.#show(type, this.#said[type].end())
   }
 
   async #drafted({ attempt, part, tool, argumentsBytes }: EventOf<'tool-draft'>): Promise<void> {
+    await this.#showRest() // a call ends the text before it
     const now = this.#ports.now()
     if (now - this.#draftedAt < DRAFT_EVERY_MS) return
     this.#draftedAt = now
@@ -171,6 +191,7 @@ class Answer {
   }
 
   async #done({ record: { usage }, proven, finish }: EventOf<'done'>): Promise<void> {
+    await this.#showRest()
     await this.#out.flush()
     if (this.#calls.length > 0) return this.#called(usage)
     const turn = this.#session.fold.turn as TurnFold

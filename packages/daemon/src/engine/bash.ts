@@ -4,7 +4,7 @@
  * I1  The exec starts at most once: starting a known id attaches to it, so a lost answer, a dropped connection or a killed
  *     daemon all come back to the same exec.
  * I2  What was begun and cannot be asked about any more is `unknown`, never run again.
- * I3  Output is taken up where the journal ends, by the exec's own seq: no line twice, none lost.
+ * I3  Output is taken up where the journal ends, by the exec's own seq and offsets: no character twice, none lost.
  */
 import { duration, Fault, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
@@ -12,6 +12,7 @@ import type { Exec, ExecEvent, ExecExit, ExecRequest } from '@breakfall/wire'
 import type { Call } from '../turn/state.ts'
 import { ensureBox, isBoxGone, replaceBox } from './box.ts'
 import { Coalescer } from './coalesce.ts'
+import { ExecOutput } from './exec-output.ts'
 import { GivenUp } from './given-up.ts'
 import type { Draft, LiveSession } from './live-session.ts'
 import { forModel, OutputTail, type Piece } from './output.ts'
@@ -49,7 +50,7 @@ export async function runBash(
           if (!(await replaceBox(session, client)).filesKept) return BOX_LOST
           continue
         }
-        const exit = await follow(session, client, call, execId)
+        const exit = await follow(ports, session, client, call, execId)
         // It certainly never ran, though its id is used up: another id, derived the same way by whoever comes after us.
         if (exit.started === false && mayPass(exit) && run < RUNS_MAX) {
           run += 1
@@ -88,13 +89,14 @@ export async function killBash(
 
 /** Takes what a call that was ended wrote before its end and nobody had taken yet. */
 export async function takeRest(
+  ports: Ports,
   session: LiveSession,
   client: RunnerClient,
   call: Call,
   { execId }: Exec,
   signal: AbortSignal,
 ): Promise<void> {
-  await follow(session, client, call, execId, signal)
+  await follow(ports, session, client, call, execId, signal)
 }
 
 // ---- details, in the order they are used above ----
@@ -122,6 +124,7 @@ async function startExec(
 }
 
 async function follow(
+  ports: Ports,
   session: LiveSession,
   client: RunnerClient,
   call: Call,
@@ -133,8 +136,9 @@ async function follow(
   const turnId = turn?.id ?? ''
   const tail = new OutputTail(Buffer.byteLength(known.output))
   const out = new Coalescer((drafts) => session.append(...drafts))
-  const draft = (stream: Piece['stream'], execSeq: number) =>
-    ({ type: 'tool-output', turnId, callId: call.callId, stream, execSeq }) as const
+  const output = new ExecOutput(ports.secrets, known)
+  const draft = (stream: Piece['stream']) =>
+    ({ type: 'tool-output', turnId, callId: call.callId, stream, ...output.place() }) as const
   try {
     // A break is told in the journal and mended by `callRunner`, not behind its back.
     const from = { after: known.execSeq, reconnect: false, signal }
@@ -143,17 +147,19 @@ async function follow(
       if (event.type === 'fault') throw event.fault
       if (event.type === 'exit') {
         const { seq: _seq, type: _type, ...exit } = event
-        const rest = tail.rest().map((piece) => ({ ...draft(piece.stream, event.seq), text: piece.text }))
-        await out.flush(...rest)
+        const held = output.rest().map((piece) => ({ ...piece, text: tail.take(piece) }))
+        const rest = [...held, ...tail.rest()].filter(({ text }) => text !== '')
+        await out.flush(...rest.map(({ stream, text }) => ({ ...draft(stream), text })))
         return exit as ExecExit
       }
       if (event.type === 'gap') {
-        const lost = `\n[… bytes ${event.from} to ${event.to} of ${event.stream} are no longer kept …]\n`
-        await out.push(draft(event.stream, event.seq), lost, () => false)
+        const { stream, text } = output.skip(event)
+        if (text !== '') await out.push(draft(stream), text, () => false)
       } else if (event.type === 'stdout' || event.type === 'stderr') {
-        const text = tail.take({ stream: event.type, text: textOf(event) })
-        const isSame = (held: Draft): boolean => held['stream'] === event.type
-        if (text !== '') await out.push(draft(event.type, event.seq), text, isSame)
+        const piece = output.take(event)
+        const text = tail.take(piece)
+        const isSame = (held: Draft): boolean => held['stream'] === piece.stream
+        if (text !== '') await out.push(draft(piece.stream), text, isSame)
       }
     }
     throw new Fault('runner_unreachable', {
@@ -163,11 +169,6 @@ async function follow(
   } finally {
     out.drop()
   }
-}
-
-function textOf(event: { data?: string | undefined; dataBase64?: string | undefined }): string {
-  // What is no UTF-8 is shown with replacement characters; the bytes themselves stay at the runner.
-  return event.data ?? Buffer.from(event.dataBase64 ?? '', 'base64').toString('utf8')
 }
 
 function outcomeOf(session: LiveSession, exit: ExecExit, timeoutMs: number): ToolOutcome {

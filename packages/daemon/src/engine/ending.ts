@@ -154,7 +154,7 @@ async function hasRest(
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
-    await takeRest(session, client, call, exec, signal)
+    await takeRest(ports, session, client, call, exec, signal)
     return true
   } catch (thrown) {
     if (isFault(thrown) && thrown.report.boundary === 'journal') throw thrown

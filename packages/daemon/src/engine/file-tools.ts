@@ -18,7 +18,7 @@ export function runRead(ports: Ports, session: LiveSession, given: ToolArguments
   return onFiles(ports, session, async (client, box) => {
     const { bytes } = await client.readFile(session.boxId, inWorkspace(given.path, box), { signal: session.signal })
     if (bytes.includes(0)) return failedOutcome(`${given.path} is not a text file (${bytes.length} bytes).`)
-    const lines = bytes.toString('utf8').split('\n')
+    const lines = ports.secrets.scrub(bytes.toString('utf8')).split('\n') // before anything is cut
     if (lines.at(-1) === '') lines.pop()
     const from = given.offset ?? 1
     const shown = lines.slice(from - 1, from - 1 + (given.limit ?? READ_LIMITS.lines))

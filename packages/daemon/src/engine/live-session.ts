@@ -182,9 +182,10 @@ export class LiveSession {
   /** Whoever is quoted, a model, a machine, a command or a person: no key of ours gets into the journal. */
   #clean(event: SessionEvent): { readonly event: SessionEvent; readonly stored: StoredEvent } {
     const { seq, type, turnId } = event
-    const text = JSON.stringify(event)
-    const body = this.#ports.scrub(text)
-    return { event: body === text ? event : (JSON.parse(body) as SessionEvent), stored: { seq, type, turnId, body } }
+    const body = JSON.stringify(event)
+    const clean = this.#ports.secrets.scrubValue(event, body)
+    const stored = { seq, type, turnId, body: clean === event ? body : JSON.stringify(clean) }
+    return { event: clean, stored }
   }
 
   #appendOf(

@@ -1,5 +1,5 @@
 /**
- * A command's output on its way to the journal and to the model: the head as it comes, the tail once it is over, and what
+ * A command's output, without secrets, on its way to the journal and to the model: the head as it comes, the tail once it is over, and what
  * lies between only counted. All of it stays at the runner.
  */
 
@@ -10,6 +10,7 @@ export const OUTPUT_LIMITS = {
 
 export type Piece = { readonly stream: 'stdout' | 'stderr'; readonly text: string }
 
+/** What it takes has no secret in it any more: cut afterwards, it cannot leave half of one. */
 export class OutputTail {
   readonly #pieces: Piece[] = []
   #bytes = 0
@@ -27,7 +28,7 @@ export class OutputTail {
       this.#headLeft -= bytes
       return piece.text
     }
-    // A piece is never split between head and tail: where the head ends is then the end of an exec event, and a reader
+    // A piece is never split between head and tail: where the head ends is then a place that the journal names, and a reader
     // that comes back after a crash can ask the runner for exactly what follows.
     this.#headLeft = 0
     this.#pieces.push(piece)

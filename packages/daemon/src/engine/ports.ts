@@ -5,6 +5,7 @@ import type { PolicyInput, SessionEvent } from '@breakfall/wire'
 import type { Logger } from 'pino'
 import type { DaemonLimits, ModelConfig } from '../options.ts'
 import type { RunnerEndpoint } from '../runner/endpoint.ts'
+import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store/store.ts'
 import type { Crowd } from './crowd.ts'
 
@@ -25,8 +26,8 @@ export type Ports = {
   readonly runner: RunnerEndpoint
   /** What parked turns share. */
   readonly crowd: Crowd
-  /** The text without any secret that this daemon knows. */
-  readonly scrub: (text: string) => string
+  /** What this daemon knows and never says. */
+  readonly secrets: Secrets
   /** Changes whenever the configuration or a token does. */
   readonly fingerprint: () => Promise<string>
   /** The fingerprint of what was last read, and used. */

@@ -125,7 +125,7 @@ const isSamePart = (a: PartName, b: PartName): boolean =>
 function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-call'>): SessionFold {
   const { callId, tool, arguments: given, step, execId } = event
   const request: CallRequest = { callId, tool, arguments: given }
-  const call: Call = { ...request, step, execId, output: '', execSeq: 0, result: null }
+  const call: Call = { ...request, step, execId, output: '', execSeq: 0, execOffsets: {}, result: null }
   const entries = turn.isAnswering
     ? [...state.entries, { role: 'assistant', text: textOf(turn), calls: [request] } as const]
     : state.entries.with(-1, withCall(state.entries.at(-1), request))
@@ -153,11 +153,12 @@ function updatedCall(turn: TurnFold, callId: string, change: (call: Call) => Cal
 }
 
 function outputGrown(call: Call, event: SessionEventOf<'tool-output'>): Call {
-  const { execSeq } = event
+  const { execSeq, execOffsets } = event
   return {
     ...call,
     output: call.output + event.text,
     execSeq: typeof execSeq === 'number' ? Math.max(call.execSeq, execSeq) : call.execSeq,
+    execOffsets: typeof execOffsets === 'object' ? { ...call.execOffsets, ...execOffsets } : call.execOffsets,
   }
 }
 

@@ -70,14 +70,20 @@ export type Part = {
   readonly text: string
 }
 
-export type Call = CallRequest & {
-  readonly step: number
-  readonly execId: string
-  /** What the journal holds of its output, and how far into the exec's own events that reaches. */
-  readonly output: string
+/** How far into an exec's own events the journal reaches: all up to a seq, and of those after it the bytes before an offset. */
+export type ExecPlace = {
   readonly execSeq: number
-  readonly result: SessionEventOf<'tool-result'> | null
+  readonly execOffsets: { readonly stdout?: number; readonly stderr?: number }
 }
+
+export type Call = CallRequest &
+  ExecPlace & {
+    readonly step: number
+    readonly execId: string
+    /** What the journal holds of its output. */
+    readonly output: string
+    readonly result: SessionEventOf<'tool-result'> | null
+  }
 
 export type Parked = { readonly fault: FaultReport; readonly since: string; readonly resumeAt: string | null }
 
