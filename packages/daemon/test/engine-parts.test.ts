@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { Fault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Exec, ExecExit } from '@breakfall/wire'
-import { endOf, killBash } from '../src/engine/bash.ts'
+import { killBash, toldOf } from '../src/engine/bash.ts'
 import { Coalescer } from '../src/engine/coalesce.ts'
 import { Crowd } from '../src/engine/crowd.ts'
 import type { Draft } from '../src/engine/live-session.ts'
@@ -138,15 +138,26 @@ test('a cancel ends the exec under whichever of its ids it runs, the newest firs
   assert.deepEqual(asked, ['call.3', 'call.2'])
 })
 
-test('a command that a full disk ended is not told that it wrote too much, one that it kept from starting is told why', () => {
-  const told = (cause: ExecExit['cause'], ...diagnostics: ExecExit['diagnostics']): string =>
-    endOf({ cause, diagnostics, reason: 'no_space' } as ExecExit, 1_000)
-  const because = (message: string): ExecExit['diagnostics'][number] =>
-    ({ rank: 'cause', message }) as ExecExit['diagnostics'][number]
-  assert.match(told('output_limit'), /^ended: it wrote more than allowed/)
-  assert.equal(told('output_limit', because('ENOSPC')), 'ended: ENOSPC')
-  assert.equal(told('spawn_failed'), 'could not be started: no_space')
-  assert.equal(told('spawn_failed', because('ENOSPC')), 'could not be started: ENOSPC')
+test('a full disk at the runner is told as that, and output that is missing is not passed off as none', () => {
+  const told = (exit: Partial<ExecExit>, ...diagnostics: [id: string, message: string][]): string =>
+    toldOf(
+      '',
+      {
+        cause: 'exited',
+        code: 0,
+        signalGuess: null,
+        ...exit,
+        diagnostics: diagnostics.map(([id, message]) => ({ id, message, rank: 'cause' })),
+      } as ExecExit,
+      1_000,
+    ).text
+  assert.equal(told({}), '(no output)')
+  assert.equal(told({}, ['output_not_kept', 'no room']), '[no room]')
+  assert.equal(told({ code: 3 }, ['output_lost', 'a part is lost']), '[exit code 3; a part is lost]')
+  assert.match(told({ cause: 'output_limit' }), /^\[ended: it wrote more than allowed/)
+  assert.equal(told({ cause: 'output_limit' }, ['output_not_kept', 'no room']), '[ended: no room]')
+  assert.equal(told({ cause: 'spawn_failed', reason: 'no_space' }), '[could not be started: no_space]')
+  assert.equal(told({ cause: 'spawn_failed' }, ['no_space', 'no room']), '[could not be started: no room]')
 })
 
 test('a small output is journalled whole, also when part of it was before a crash', () => {
@@ -252,6 +263,9 @@ test('a time that was asked for is kept, otherwise parks get longer and looks ge
   assert.equal(resumeTime(overloaded, null, 0, 0, 0), 60_000)
   assert.equal(resumeTime(overloaded, null, 3, 0, 0), 480_000)
   assert.equal(resumeTime(overloaded, null, 19, 1, 0), 4_320_000)
+  const runnerFull = new Fault('journal_full', { boundary: 'runner' }).report
+  assert.equal(resumeTime(runnerFull, null, 0, 0, 0), 5_000)
+  assert.equal(resumeTime(runnerFull, null, 19, 0, 0), 3_600_000)
   assert.equal(resumeTime(new Fault('runner_unreachable').report, null, 0, 0, 0), null)
   assert.deepEqual(
     [0, 1, 2, 3, 4, 9].map((look) => lookDelayMs(look, 0.5, 5_000)),

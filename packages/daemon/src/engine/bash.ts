@@ -175,15 +175,23 @@ function outcomeOf(session: LiveSession, exit: ExecExit, timeoutMs: number): Too
   if (exit.cause === 'runner_lost') return { ...unknownOutcome('the runner lost track of it'), exit }
   const call = session.fold.turn?.calls.find((entry) => entry.result === null)
   const output = forModel(call?.output ?? '').trimEnd()
-  if (exit.cause === 'exited' && exit.code === 0) {
-    return { outcome: 'ok', text: output === '' ? '(no output)' : output, exit }
-  }
-  const why = `[${endOf(exit, timeoutMs)}]${networkHint(output, session)}`
-  return { outcome: 'failed', text: output === '' ? why : `${output}\n${why}`, exit }
+  return { ...toldOf(output, exit, timeoutMs, networkHint(output, session)), exit }
 }
 
-/** How it ended, for the model. Pure. */
-export function endOf(exit: ExecExit, timeoutMs: number): string {
+/** What the model reads of a command that is over. Output that is missing is never passed off as none. Pure. */
+export function toldOf(output: string, exit: ExecExit, timeoutMs: number, hint = ''): ToolOutcome {
+  const isOk = exit.cause === 'exited' && exit.code === 0
+  const end = isOk ? '' : endOf(exit, timeoutMs)
+  const missing = exit.diagnostics.filter(({ id, message }) => MISSING.has(id) && !end.includes(message))
+  const notes = [end, ...missing.map(({ message }) => message)].filter((words) => words !== '').join('; ')
+  const lines = [output, notes === '' ? '' : `[${notes}]${hint}`].filter((line) => line !== '')
+  return { outcome: isOk ? 'ok' : 'failed', text: lines.join('\n') || '(no output)' }
+}
+
+/** What a runner says where output was written that it does not have. */
+const MISSING: ReadonlySet<string> = new Set(['output_lost', 'output_not_kept'])
+
+function endOf(exit: ExecExit, timeoutMs: number): string {
   switch (exit.cause) {
     case 'exited':
       return exit.signalGuess === null

@@ -37,7 +37,8 @@ export function resumeTime(
   if (asked !== null) return asked
   const isQuota = fault.category === 'model_quota_exhausted' // resets by itself, or somebody pays, or sets another key
   if (!isQuota && wakeKind(fault) !== 'time') return null
-  const base = isQuota ? QUOTA_MS : Math.min(AGAIN_MS_MAX, AGAIN_MS * 2 ** Math.min(20, parks))
+  const first = fault.category === 'journal_full' ? LIMITS.probeMsFirst : AGAIN_MS // somebody is freeing space, or nobody is
+  const base = isQuota ? QUOTA_MS : Math.min(AGAIN_MS_MAX, first * 2 ** Math.min(20, parks))
   return now + Math.round(base * (1 + 0.2 * dice)) // spread, so that a crowd does not come back together
 }
 
