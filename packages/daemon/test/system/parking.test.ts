@@ -15,7 +15,7 @@ const refusing =
     request <= times ? answer : { text: 'at last' }
 
 test('a long Retry-After parks the turn with its time, and the wait is kept to', async (t) => {
-  let now = Date.parse('2026-11-15T12:00:00Z')
+  const now = Date.parse('2026-11-15T12:00:00Z')
   const { api, model } = await rig(t, refusing(1, { status: 429, headers: { 'retry-after': '18000' } }), {
     now: () => now,
   })
@@ -26,10 +26,11 @@ test('a long Retry-After parks the turn with its time, and the wait is kept to',
   assert.equal(parked.resumeAt, new Date(now + 18_000_000).toISOString())
   assert.equal(parked.fault.category, 'model_rate_limited')
   assert.equal((await api.turn(turnId)).parked?.resumeAt, parked.resumeAt)
-  now += 18_000_001
+  assert.equal(model.asked.length, 1)
   const resumed = await api.call('POST', `/v1/turns/${turnId}/resume`)
   assert.equal(resumed.status, 202)
-  await api.ended(id, turnId)
+  const events = await api.ended(id, turnId)
+  assert.equal(events.find((event) => event.type === 'resumed')?.because, 'person')
   assert.equal(model.asked.length, 2)
   assert.deepEqual((await api.call('POST', `/v1/turns/${turnId}/resume`)).json['category'], 'turn_not_parked')
 })
