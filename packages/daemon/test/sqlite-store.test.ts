@@ -121,12 +121,25 @@ test('a deleted session leaves no event behind, also one with damage in the midd
     const again = await open()
     for (const { id } of [whole, damaged]) await again.deleteSession(id)
     await again.close()
-    const db = new DatabaseSync(join(folder, 'journal.db'))
-    const rows = db
-      .prepare('SELECT (SELECT count(*) FROM events) AS events, (SELECT count(*) FROM heads) AS heads')
-      .get()
-    db.close()
-    assert.deepEqual({ ...rows }, { events: 3, heads: 1 })
+    assert.deepEqual([rowsIn(folder, 'events'), rowsIn(folder, 'heads')], [3, 1])
+  }))
+
+test('a long session is gone at once and its events bit by bit, also over a restart', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const long = await claimed(store)
+    const bodies = Array.from({ length: 500 }, (_, n) => `"${n}"`)
+    for (const after of [0, 500, 1000]) await store.append(appendOf(long, after, bodies))
+    const [isDeleted] = await Promise.all([store.deleteSession(long.id), store.close()])
+    assert.equal(isDeleted, true)
+    assert.equal(rowsIn(folder, 'events'), 1_300)
+    const again = await open()
+    assert.equal(await again.getSession(long.id), undefined)
+    const next = await claimed(again)
+    await again.append(appendOf(next, 0, bodies))
+    while (Number(rowsIn(folder, 'events')) > bodies.length) await again.getSession(next.id)
+    assert.equal((await again.read(next.id, 0, 1000)).length, bodies.length)
+    assert.equal(rowsIn(folder, 'removed'), 0)
   }))
 
 test('a database that went back in time is found by the anchor beside it', () =>
@@ -192,19 +205,34 @@ test('a full disk refuses appends by name, keeps what was acknowledged, and take
   }))
 
 test('an append that finds no room takes none of those with it that came together with it', () =>
-  inFolder(async (_, open) => {
+  inFolder(async (folder, open) => {
     const small = await open({ pagesMax: 40 })
     const sessions = await Promise.all(Array.from({ length: 9 }, () => claimed(small)))
     const huge = JSON.stringify('x'.repeat(1_000_000))
+    const appends = sessions.map((session, n) => appendOf(session, 0, [n === 4 ? huge : '"small"']))
     const settled = await Promise.allSettled(
-      sessions.map((session, n) => small.append(appendOf(session, 0, [n === 4 ? huge : '"small"']))),
+      appends.map((append, n) => small.append(n === 6 ? { ...append, data: { title: huge } as never } : append)),
     )
     assert.deepEqual(
       settled.flatMap(({ status }, n) => (status === 'rejected' ? [n] : [])),
-      [4],
+      [4, 6],
     )
     for (const [n, { id }] of sessions.entries())
-      assert.equal((await small.read(id, 0, 10)).length, n === 4 ? 0 : 1, `session ${n}`)
+      assert.equal((await small.read(id, 0, 10)).length, n === 4 || n === 6 ? 0 : 1, `session ${n}`)
+    await small.close()
+    assert.equal(rowsIn(folder, 'events'), 7)
+  }))
+
+test('a journal of version 2 is taken over at open', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const session = await claimed(store)
+    await store.append(appendOf(session, 0, ['1', '2']))
+    await store.close()
+    edit(folder, 'DROP TABLE removed; PRAGMA user_version=2')
+    const again = await open()
+    assert.equal((await again.read(session.id, 0, 10)).length, 2)
+    assert.equal(await again.deleteSession(session.id), true)
   }))
 
 test('a journal of a newer version is refused with a sentence', () =>
@@ -227,4 +255,11 @@ function edit(folder: string, sql: string): void {
   const db = new DatabaseSync(join(folder, 'journal.db'))
   db.exec(sql)
   db.close()
+}
+
+function rowsIn(folder: string, table: string): unknown {
+  const db = new DatabaseSync(join(folder, 'journal.db'))
+  const row = db.prepare(`SELECT count(*) AS count FROM ${table}`).get()
+  db.close()
+  return row?.['count']
 }

@@ -214,7 +214,7 @@ export class LiveSession {
       ...(data === undefined ? {} : { data }),
       ...(turns.length === 0 ? {} : { turns }),
       ...(key === undefined ? {} : { key: key(events) }),
-      essential: events.some((event) => event.type === 'parked' || isTerminal(event)),
+      ...(events.some((event) => event.type === 'parked' || isTerminal(event)) ? { essential: true } : {}),
     }
   }
 

@@ -9,6 +9,12 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, truncateSync,
 
 export type Head = { readonly seq: number; readonly hash: string }
 
+/** What a commit did: how far journals have come, and which are gone. */
+export type Changes = {
+  readonly moved: readonly { readonly id: string; readonly lastSeq: number; readonly hash: string }[]
+  readonly deleted: readonly string[]
+}
+
 const LINES_PER_HEAD_MAX = 64 // rewritten when it holds that many stale lines per session
 const LINES_MIN = 4_096
 
@@ -33,16 +39,19 @@ export class Anchor {
   }
 
   /** One write for a whole commit. */
-  note(heads: ReadonlyMap<string, Head | null>): void {
-    if (heads.size === 0) return
+  note({ moved, deleted }: Changes): void {
+    if (moved.length + deleted.length === 0) return
     let text = ''
-    for (const [id, head] of heads) {
-      if (head === null) this.#heads.delete(id)
-      else this.#heads.set(id, head)
-      text += lineOf(id, head)
+    for (const { id, lastSeq, hash } of moved) {
+      this.#heads.set(id, { seq: lastSeq, hash })
+      text += lineOf(id, lastSeq, hash)
+    }
+    for (const id of deleted) {
+      this.#heads.delete(id)
+      text += `${id} -\n`
     }
     writeSync(this.#fd, text)
-    this.#lines += heads.size
+    this.#lines += moved.length + deleted.length
     if (this.#lines > LINES_MIN + this.#heads.size * LINES_PER_HEAD_MAX) this.#rewrite()
   }
 
@@ -53,7 +62,7 @@ export class Anchor {
   #rewrite(): void {
     const next = `${this.#file}.new`
     const fd = openSync(next, 'w', 0o600)
-    for (const [id, head] of this.#heads) writeSync(fd, lineOf(id, head))
+    for (const [id, { seq, hash }] of this.#heads) writeSync(fd, lineOf(id, seq, hash))
     fsyncSync(fd)
     closeSync(fd)
     renameSync(next, this.#file)
@@ -65,8 +74,7 @@ export class Anchor {
 
 // ---- details ----
 
-const lineOf = (id: string, head: Head | null): string =>
-  head === null ? `${id} -\n` : `${id} ${head.seq} ${head.hash}\n`
+const lineOf = (id: string, seq: number, hash: string): string => `${id} ${seq} ${hash}\n`
 
 function readHeads(file: string): { heads: Map<string, Head>; damaged: number; lines: number } {
   const heads = new Map<string, Head>()

@@ -62,16 +62,16 @@ export class GroupCommit {
   }
 
   #transaction(writes: readonly Write[]): readonly Written[] {
-    this.#journal.changedHeads.clear()
     this.#db.exec('BEGIN IMMEDIATE')
     try {
       const written = writes.map((write) => attempt(write))
+      this.#journal.settle()
       this.#db.exec('COMMIT')
-      this.#anchor.note(this.#journal.changedHeads)
+      this.#anchor.note(this.#journal.takeChanges())
       return written
     } catch (error) {
       rollBack(this.#db)
-      this.#journal.forgetHeads()
+      this.#journal.forget()
       throw error
     }
   }

@@ -6,99 +6,93 @@ import type { DatabaseSync } from 'node:sqlite'
 import { Fault, type FaultReport } from '@breakfall/faults'
 import type { Head } from './anchor.ts'
 import { CHAIN_START, isLink } from './chain.ts'
-import { type End, type Place, SqliteEvents } from './sqlite-events.ts'
-import { type Row, Statements } from './sqlite-statements.ts'
+import { type End, type Place, placeOf, SqliteEvents } from './sqlite-events.ts'
+import { SqliteRemoval } from './sqlite-removal.ts'
+import { type Row, type SqlValue, Statements } from './sqlite-statements.ts'
 import type { Append, KeyRow, NewSession, SessionRow, StoredEvent, StoreProblem, TurnRow } from './store.ts'
 
 export class SqliteJournal {
   readonly #sql: Statements
   readonly #events: SqliteEvents
+  readonly #removal: SqliteRemoval
   /** Where each journal ends, so that an append needs no look. Ours to keep: nobody else writes here. */
-  readonly #heads = new Map<string, JournalHead>()
-  /** Heads that changed in the open transaction, for the anchor; null where a session was deleted. */
-  readonly changedHeads = new Map<string, Head | null>()
+  readonly #ends = new Map<string, End>()
+  #deleted: string[] = []
 
   constructor(db: DatabaseSync) {
     this.#sql = new Statements(db)
     this.#events = new SqliteEvents(this.#sql)
+    this.#removal = new SqliteRemoval(this.#sql, this.#events)
   }
 
   createSession(session: NewSession): SessionRow {
     const { id, journal, createdAt, data } = session
+    const sid = this.#removal.freeSid()
     this.#sql.run(
-      'INSERT INTO sessions(id, journal, created_at, data) VALUES (?,?,?,?)',
+      'INSERT INTO sessions(sid, id, journal, created_at, data) VALUES (?,?,?,?,?)',
+      sid,
       id,
       journal,
       createdAt,
       JSON.stringify(data),
     )
-    this.#sql.run('INSERT INTO heads(sid) VALUES (last_insert_rowid())')
+    this.#sql.run('INSERT INTO heads(sid) VALUES (?)', sid)
     return { ...session, epoch: 0, lastSeq: 0, state: 'idle', turnId: null, quarantined: null }
   }
 
   getSession(id: string): SessionRow | undefined {
-    const row = this.#sql.get('SELECT * FROM sessions JOIN heads USING (sid) WHERE id=?', id)
-    return row === undefined ? undefined : sessionOf(row)
+    return this.#sessions('*', 'WHERE id=?', id).map(sessionOf)[0]
   }
 
   listSessions(page: { after?: string | undefined; limit: number }): readonly SessionRow[] {
     // Ids are UUIDv7: sorted by id is sorted by age, newest first.
     const rows =
       page.after === undefined
-        ? this.#sql.all('SELECT * FROM sessions JOIN heads USING (sid) ORDER BY id DESC LIMIT ?', page.limit)
-        : this.#sql.all(
-            'SELECT * FROM sessions JOIN heads USING (sid) WHERE id<? ORDER BY id DESC LIMIT ?',
-            page.after,
-            page.limit,
-          )
+        ? this.#sessions('*', 'ORDER BY id DESC LIMIT ?', page.limit)
+        : this.#sessions('*', 'WHERE id<? ORDER BY id DESC LIMIT ?', page.after, page.limit)
     return rows.map(sessionOf)
   }
 
   deleteSession(id: string): boolean {
-    this.#heads.delete(id)
+    this.#ends.delete(id)
     const place = this.#placeOf(id)
-    if (place !== undefined) this.#events.remove(place)
-    const { changes } = this.#sql.run('DELETE FROM sessions WHERE id=?', id)
+    if (place === undefined) return false
+    this.#removal.add(place)
+    this.#removal.removeSome()
+    this.#sql.run('DELETE FROM sessions WHERE sid=?', place.sid)
     this.#sql.run('DELETE FROM keys WHERE scope=?', id)
-    if (Number(changes) > 0) this.changedHeads.set(id, null)
-    return Number(changes) > 0
+    this.#deleted.push(id)
+    return true
   }
 
   claim(id: string): SessionRow | undefined {
-    this.#heads.delete(id)
+    this.#ends.delete(id)
     this.#sql.run('UPDATE sessions SET epoch=epoch+1 WHERE id=?', id)
     return this.getSession(id)
   }
 
   claimUnfinished(): readonly SessionRow[] {
-    this.#heads.clear()
+    this.#ends.clear()
     this.#sql.run("UPDATE sessions SET epoch=epoch+1 WHERE state<>'idle' AND quarantined IS NULL")
-    return this.#sql
-      .all("SELECT * FROM sessions JOIN heads USING (sid) WHERE state<>'idle' AND quarantined IS NULL ORDER BY sid")
-      .map(sessionOf)
+    return this.#sessions('*', "WHERE state<>'idle' AND quarantined IS NULL ORDER BY sid").map(sessionOf)
   }
 
   append(append: Append): void {
-    const head = this.#headOf(append.sessionId)
-    if (head === undefined) throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
-    const { sid } = head
-    if (head.epoch !== append.epoch) {
-      throw new Fault('lease_lost', { boundary: 'journal', errorRaw: `epoch ${append.epoch}, now ${head.epoch}` })
+    const end = this.#endOf(append.sessionId)
+    if (end === undefined) throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
+    const { sid } = end
+    if (end.epoch !== append.epoch) {
+      throw new Fault('lease_lost', { boundary: 'journal', errorRaw: `epoch ${append.epoch}, now ${end.epoch}` })
     }
-    if (head.lastSeq !== append.after) {
-      if (append.events.length > 0 && this.#isRepeated(head, append)) return
+    if (end.lastSeq !== append.after) {
+      if (append.events.length > 0 && this.#isRepeated(end, append)) return
       throw new Fault('lease_lost', {
         boundary: 'journal',
-        errorRaw: `append after seq ${append.after}, but the journal is at ${head.lastSeq}`,
+        errorRaw: `append after seq ${append.after}, but the journal is at ${end.lastSeq}`,
       })
     }
     this.#refuseBad(append) // before anything is written: a refusal must leave nothing behind
-    if (append.events.length > 0) {
-      const end = this.#events.write(head, append.epoch, append.events)
-      this.#sql.run('UPDATE heads SET last_seq=?, head=? WHERE sid=?', end.lastSeq, end.head, sid)
-      this.#heads.set(append.sessionId, { ...end, epoch: append.epoch })
-      this.changedHeads.set(append.sessionId, { seq: end.lastSeq, hash: end.hash })
-    }
+    if (append.events.length > 0) this.#events.write(end, append.events)
     if (append.set !== undefined) {
       this.#sql.run('UPDATE sessions SET state=?, turn_id=? WHERE sid=?', append.set.state, append.set.turnId, sid)
     }
@@ -176,32 +170,54 @@ export class SqliteJournal {
     return problems
   }
 
-  /** After a transaction that was rolled back: what is remembered may never have been written. */
-  forgetHeads(): void {
-    this.#heads.clear()
-    this.changedHeads.clear()
+  /** Whether deleted sessions have left anything that is still to be removed. */
+  hasRemains(): boolean {
+    return this.#removal.hasMore()
   }
 
-  #headOf(sessionId: string): JournalHead | undefined {
-    const known = this.#heads.get(sessionId)
+  removeSome(): void {
+    this.#removal.removeSome()
+  }
+
+  /** Before a commit: everything that belongs to it is in the database. */
+  settle(): void {
+    this.#events.settle()
+  }
+
+  /** After a commit: what it changed, for the anchor. */
+  takeChanges(): { readonly moved: readonly End[]; readonly deleted: readonly string[] } {
+    const deleted = this.#deleted
+    this.#deleted = []
+    return { moved: this.#events.takeMoved(), deleted }
+  }
+
+  /** After a transaction that was rolled back: what is remembered may never have been written. */
+  forget(): void {
+    this.takeChanges()
+    this.#ends.clear()
+  }
+
+  #endOf(sessionId: string): End | undefined {
+    const known = this.#ends.get(sessionId)
     if (known !== undefined) return known
-    const row = this.#sql.get(
-      'SELECT sid, epoch, last_seq, head FROM sessions JOIN heads USING (sid) WHERE id=?',
-      sessionId,
-    )
+    const [row] = this.#sessions('sid, epoch, last_seq, head', 'WHERE id=?', sessionId)
     if (row === undefined) return undefined
     const place = placeOf(row)
-    const end = this.#events.endOf(place)
-    if (end === undefined) throw corrupt(sessionId, place.lastSeq)
-    const head = { ...end, epoch: row['epoch'] as number }
-    if (this.#heads.size >= HEADS_MAX) this.#heads.clear()
-    this.#heads.set(sessionId, head)
-    return head
+    const hash = this.#events.hashAt(place)
+    if (hash === undefined) throw corrupt(sessionId, place.lastSeq)
+    const end = { id: sessionId, ...place, hash, epoch: row['epoch'] as number, isMoved: false }
+    if (this.#ends.size >= ENDS_MAX) this.#ends.clear()
+    this.#ends.set(sessionId, end)
+    return end
   }
 
   #placeOf(sessionId: string): Place | undefined {
-    const row = this.#sql.get('SELECT sid, last_seq, head FROM sessions JOIN heads USING (sid) WHERE id=?', sessionId)
-    return row === undefined ? undefined : placeOf(row)
+    return this.#sessions('sid, last_seq, head', 'WHERE id=?', sessionId).map(placeOf)[0]
+  }
+
+  #sessions(what: string, which: string, ...values: SqlValue[]): Row[] {
+    this.#events.settle()
+    return this.#sql.all(`SELECT ${what} FROM sessions JOIN heads USING (sid) ${which}`, ...values)
   }
 
   #refuseBad(append: Append): void {
@@ -216,6 +232,7 @@ export class SqliteJournal {
 
   /** I2 of the store: is what stands there already exactly what is to be appended? */
   #isRepeated(place: Place, { epoch, after, events }: Append): boolean {
+    this.#events.settle()
     const { ids } = this.#events.find(place, after, after + events.length)
     if (ids.length < events.length) return false
     return ids.every((id, index) => {
@@ -248,15 +265,7 @@ export class SqliteJournal {
 
 // ---- details ----
 
-const HEADS_MAX = 10_000
-
-type JournalHead = End & { readonly epoch: number }
-
-const placeOf = (row: Row): Place => ({
-  sid: row['sid'] as number,
-  lastSeq: row['last_seq'] as number,
-  head: row['head'] as number | null,
-})
+const ENDS_MAX = 10_000
 
 function sessionOf(row: Row): SessionRow {
   return {

@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
 import { storeFault } from './sqlite-commit.ts'
 
-export const SCHEMA_VERSION = 2
+export const SCHEMA_VERSION = 3
 
 /**
  * Node has no file locks. A transaction held on a database of its own is one: a second process is refused, and the kernel
@@ -40,7 +40,8 @@ export function openDatabase(file: string, options: { readonly pagesMax?: number
     })
   }
   if (version < SCHEMA_VERSION) {
-    db.exec(`BEGIN; ${version === 0 ? SCHEMA : FROM_VERSION_1} PRAGMA user_version=${SCHEMA_VERSION}; COMMIT`)
+    const steps = version === 0 ? [SCHEMA] : MOVES.slice(version - 1)
+    db.exec(`BEGIN; ${steps.join('')} PRAGMA user_version=${SCHEMA_VERSION}; COMMIT`)
   }
   if (options.pagesMax !== undefined) db.exec(`PRAGMA max_page_count=${options.pagesMax}`)
   return db
@@ -90,6 +91,15 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_marked ON events(key) WHERE ${IS_MARKED};
 `
 
+/** What is left of deleted sessions: where their events are found. */
+const REMOVED = `
+CREATE TABLE removed (
+  sid INTEGER PRIMARY KEY,
+  last_seq INTEGER NOT NULL,
+  head INTEGER
+) STRICT;
+`
+
 const SCHEMA = `
 CREATE TABLE sessions (
   sid INTEGER PRIMARY KEY,
@@ -117,7 +127,7 @@ CREATE TABLE keys (
   receipt TEXT NOT NULL,
   PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
-${EVENTS}`
+${EVENTS}${REMOVED}`
 
 /** Version 1 had its events sorted by key, which serves as the row of what was written then. Nothing is mended on the way. */
 const FROM_VERSION_1 = `
@@ -132,3 +142,6 @@ DROP TABLE events_1;
 ALTER TABLE sessions DROP COLUMN last_seq;
 ALTER TABLE sessions DROP COLUMN head_hash;
 `
+
+/** From each version to the next. */
+const MOVES = [FROM_VERSION_1, REMOVED]

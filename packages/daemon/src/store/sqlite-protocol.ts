@@ -21,11 +21,29 @@ export type Request = {
   [Op in Operation]: { readonly id: number; readonly op: Op; readonly args: Parameters<Store[Op]> }
 }[Operation]
 
-/** A number alone says that the request with this id is done and has nothing to return. */
 export type Reply =
-  | number
   | { readonly id: number; readonly value: unknown }
   | { readonly id: number; readonly fault: FaultReport }
+
+/** `done` are requests that have nothing to return, as most have: first and last id of each run of them. */
+export type Replies = { readonly done: readonly number[]; readonly others: readonly Reply[] }
+
+export function packReplies(replies: readonly Reply[]): Replies {
+  const done: number[] = []
+  const others: Reply[] = []
+  for (const reply of replies) {
+    if (!('value' in reply) || reply.value !== undefined) others.push(reply)
+    else if (done.at(-1) === reply.id - 1) done[done.length - 1] = reply.id
+    else done.push(reply.id, reply.id)
+  }
+  return { done, others }
+}
+
+export function* idsOf(done: Replies['done']): Generator<number> {
+  for (let at = 0; at < done.length; at += 2) {
+    for (let id = done[at] ?? 0; id <= (done[at + 1] ?? 0); id += 1) yield id
+  }
+}
 
 /**
  * Requests as one flat list. Cloning the objects of an append takes several times as long as cloning the strings and numbers
@@ -36,7 +54,7 @@ export function pack(requests: readonly Request[]): readonly unknown[] {
   for (const { id, op, args } of requests) {
     if (op === 'append') {
       const { sessionId, epoch, after, events, ...rest } = args[0]
-      list.push(id, op, sessionId, epoch, after, rest, events.length)
+      list.push(id, op, sessionId, epoch, after, Object.keys(rest).length > 0 ? rest : null, events.length)
       for (const { seq, type, turnId, body } of events) list.push(seq, type, turnId, body)
     } else {
       list.push(id, op, args)
@@ -53,11 +71,12 @@ export function unpack(list: readonly unknown[]): Request[] {
     const id: number = next()
     const op: Operation = next()
     if (op === 'append') {
-      const head = { sessionId: next(), epoch: next(), after: next(), ...(next() as object) }
+      const [sessionId, epoch, after, rest] = [next(), next(), next(), next() as object | null]
       const events: StoredEvent[] = []
       for (let left: number = next(); left > 0; left -= 1)
         events.push({ seq: next(), type: next(), turnId: next(), body: next() })
-      requests.push({ id, op, args: [{ ...head, events }] })
+      const append = { sessionId, epoch, after, events }
+      requests.push({ id, op, args: [rest === null ? append : { ...append, ...rest }] })
     } else {
       requests.push({ id, op, args: next() })
     }

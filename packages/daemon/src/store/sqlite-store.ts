@@ -1,14 +1,15 @@
 /**
  * The embedded store: `node:sqlite` in a thread of its own, since its API blocks. Calls made in one turn of the event loop
- * go over in one message.
+ * go over in one message, or in a few where they are many.
  */
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { Fault, type FaultReport, faultFrom } from '@breakfall/faults'
 import {
+  idsOf,
   type Opened,
   type Operation,
   pack,
-  type Reply,
+  type Replies,
   type Request,
   type SqliteOptions,
   type WorkerStart,
@@ -33,6 +34,9 @@ export async function openSqliteStore(folder: string, options: SqliteOptions = {
 
 type Waiting = { readonly resolve: (value: never) => void; readonly reject: (fault: Fault) => void }
 
+/** So many calls go over without waiting for the rest: the thread then works on the first while the others are being made. */
+const CALLS_AT_ONCE_MAX = 64
+
 class SqliteStore implements Store {
   readonly problems: readonly StoreProblem[]
   readonly #worker: Worker
@@ -46,7 +50,7 @@ class SqliteStore implements Store {
     this.problems = problems
     this.#worker = worker
     this.#port = port
-    port.on('message', (replies: readonly Reply[]) => this.#settle(replies))
+    port.on('message', (replies: Replies) => this.#settle(replies))
     worker.on('error', (cause) => this.#break(cause))
     worker.on('exit', () => this.#break(new Error('the journal thread ended')))
   }
@@ -81,24 +85,28 @@ class SqliteStore implements Store {
       this.#waiting.set(this.#lastId, { resolve, reject })
       if (this.#outbox.length === 0) setImmediate(() => this.#send())
       this.#outbox.push({ id: this.#lastId, op, args } as unknown as Request)
+      if (this.#outbox.length >= CALLS_AT_ONCE_MAX) this.#send()
     }) as ReturnType<Store[Op]>
   }
 
   #send(): void {
     const requests = this.#outbox
     this.#outbox = []
-    if (this.#broken === undefined) this.#port.postMessage(pack(requests))
+    if (requests.length > 0 && this.#broken === undefined) this.#port.postMessage(pack(requests))
   }
 
-  #settle(replies: readonly Reply[]): void {
-    for (const reply of replies) {
-      const id = typeof reply === 'number' ? reply : reply.id
-      const waiting = this.#waiting.get(id)
-      this.#waiting.delete(id)
-      if (typeof reply === 'number') waiting?.resolve(undefined as never)
-      else if ('fault' in reply) waiting?.reject(faultFrom(reply.fault))
-      else waiting?.resolve(reply.value as never)
+  #settle({ done, others }: Replies): void {
+    for (const id of idsOf(done)) this.#taken(id)?.resolve(undefined as never)
+    for (const reply of others) {
+      if ('fault' in reply) this.#taken(reply.id)?.reject(faultFrom(reply.fault))
+      else this.#taken(reply.id)?.resolve(reply.value as never)
     }
+  }
+
+  #taken(id: number): Waiting | undefined {
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    return waiting
   }
 
   /** Whoever waits learns it at once; later calls too. */

@@ -7,11 +7,21 @@ import { Reserve } from './reserve.ts'
 import { GroupCommit, storeFault, type Write, type Written } from './sqlite-commit.ts'
 import { SqliteJournal } from './sqlite-journal.ts'
 import { lockFolder, openDatabase } from './sqlite-open.ts'
-import { isWrite, type Opened, type Reply, type Request, unpack, type WorkerStart } from './sqlite-protocol.ts'
+import {
+  isWrite,
+  type Opened,
+  packReplies,
+  type Reply,
+  type Request,
+  unpack,
+  type WorkerStart,
+} from './sqlite-protocol.ts'
 
 const REQUESTS_PER_COMMIT_MAX = 2_000
 
 const { folder, port, options } = workerData as WorkerStart
+let isClosed = false
+let isRemoving = false
 
 try {
   serve(open())
@@ -48,21 +58,36 @@ function open(): Open {
 }
 
 function serve({ journal, group, close }: Open): void {
+  removeRemains(journal, group)
   port.on('message', (first: readonly unknown[]) => {
     const requests = [...unpack(first), ...alsoWaiting(port)]
     const closing = requests.find((request) => request.op === 'close')
     const writes = requests.filter((request) => isWrite(request))
     const written = group.commit(writes.map((request) => writeOf(journal, request)))
-    const replies = writes.map(({ id }, index) => replyOf(id, written[index] as Written))
+    const replies: Reply[] = writes.map(({ id }, index) => ({ id, ...(written[index] as Written) }))
     for (const request of requests) {
       if (!isWrite(request) && request.op !== 'close') replies.push(readReply(journal, request))
     }
-    port.postMessage(replies)
+    port.postMessage(packReplies(replies))
+    if (requests.some(({ op }) => op === 'deleteSession')) removeRemains(journal, group)
     if (closing !== undefined) {
+      isClosed = true
       close()
-      port.postMessage([{ id: closing.id, value: undefined }] satisfies Reply[])
+      port.postMessage(packReplies([{ id: closing.id, value: undefined }]))
       port.close()
     }
+  })
+}
+
+/** One piece, then whoever has asked for something meanwhile, then the next. */
+function removeRemains(journal: SqliteJournal, group: GroupCommit): void {
+  if (isRemoving || isClosed || !journal.hasRemains()) return
+  isRemoving = true
+  setImmediate(() => {
+    isRemoving = false
+    if (isClosed) return
+    const [written] = group.commit([{ essential: false, run: () => journal.removeSome() }])
+    if (written !== undefined && 'value' in written) removeRemains(journal, group) // no room: after the next deletion or start
   })
 }
 
@@ -80,10 +105,6 @@ function alsoWaiting(from: MessagePort): Request[] {
 function writeOf(journal: SqliteJournal, request: Request): Write {
   const essential = request.op === 'append' && request.args[0].essential === true
   return { essential, run: () => call(journal, request) }
-}
-
-function replyOf(id: number, written: Written): Reply {
-  return 'value' in written && written.value === undefined ? id : { id, ...written }
 }
 
 function readReply(journal: SqliteJournal, request: Request): Reply {

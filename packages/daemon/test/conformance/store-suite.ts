@@ -52,6 +52,23 @@ export function storeSuite(adapter: Adapter): void {
       assert.deepEqual(seqs(await store.read(session.id, 5, 2)), [])
     })
 
+    scenario('calls made at once take effect in their order', async (store, reopen) => {
+      const [a, b, c] = [await claimed(store), await claimed(store), await claimed(store)]
+      const first = appendOf(b, 0, ['1', '2'])
+      const [, ofA] = await Promise.all([store.append(appendOf(a, 0, ['1', '2'])), store.claim(a.id)])
+      assert.equal(ofA?.lastSeq, 2)
+      await Promise.all([store.append(first), store.append(first), store.append(appendOf(b, 2, ['3']))])
+      const [, isDeleted] = await Promise.all([
+        store.append(appendOf(c, 0, ['1'])),
+        store.deleteSession(c.id),
+        store.append(appendOf(b, 3, ['4'])),
+      ])
+      assert.equal(isDeleted, true)
+      const again = await reopen()
+      assert.deepEqual(seqs(await again.read(b.id, 0, 10)), [1, 2, 3, 4])
+      assert.equal(await again.getSession(c.id), undefined)
+    })
+
     scenario('any page of a long session is what was written, with others in between', async (store) => {
       const sessions = [await claimed(store), await claimed(store), await claimed(store)]
       const bodies = Array.from({ length: 300 }, (_, n) => `"${n + 1}"`)
