@@ -16,7 +16,8 @@ export { Fault, faultFrom, isFault, isFaultReport } from './fault.ts'
 export { duration, type Facts, friendly, lastWords, waitingWords } from './messages.ts'
 export { LIMITS, type Policy, POLICY_DEFAULTS, type RetryPolicy } from './policy.ts'
 export { fromProblem, type Problem, PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
-export { redact, redactBounded } from './redact.ts'
+export { cutEnd, cutStart } from './cut.ts'
+export { redact, redactBounded, redactStart } from './redact.ts'
 export {
   type Diagnostic,
   type FaultIds,

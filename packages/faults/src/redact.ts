@@ -2,10 +2,12 @@
  * Takes secrets out of text before anybody sees it. Best effort by known shapes: what a provider's key looks like, what
  * stands behind `Authorization:`, what stands between `//` and `@` in a URL. The name of the secret stays, the value goes.
  *
- * I1  Redact first, cut afterwards: a pattern cannot judge half a secret.
+ * I1  Redact first, cut afterwards, and between words: neither a pattern nor whoever knows its value can judge half a secret.
  * I2  Redacting again changes nothing, since reports are rebuilt whenever more is known about them.
  * I3  Work is linear in the text: every repetition is bounded, or cannot fail once it has begun.
  */
+
+import { cutEnd, cutStart } from './cut.ts'
 
 const GONE = '[redacted]'
 
@@ -25,20 +27,22 @@ export function redact(text: string): string {
 export function redactBounded(text: string, charsMax: number): string {
   const clean = redact(text)
   if (clean.length <= charsMax) return clean
-  const unread = text.length - lookedAt(text).length
-  const marker = ` …(${clean.length + unread - charsMax} characters left out)… `
-  const room = Math.max(0, charsMax - marker.length)
-  const head = Math.ceil(room * 0.7)
-  return wellFormed(clean.slice(0, head) + marker + clean.slice(clean.length - (room - head))).slice(0, charsMax)
+  const whole = clean.length + text.length - lookedAt(text).length
+  const room = Math.max(0, charsMax - leftOut(whole).length)
+  const head = cutStart(clean, Math.ceil(room * 0.7))
+  const tail = cutEnd(clean, Math.floor(room * 0.3))
+  return wellFormed(head + leftOut(whole - head.length - tail.length) + tail).slice(0, charsMax)
 }
 
 /** Redacted, and only the beginning of it. */
 export function redactStart(text: string, charsMax: number): string {
   const clean = redact(text)
-  return clean.length <= charsMax ? clean : wellFormed(clean.slice(0, charsMax - 1)) + '…'
+  return clean.length <= charsMax ? clean : wellFormed(cutStart(clean, charsMax - 1)) + '…'
 }
 
 // ---- details ----
+
+const leftOut = (chars: number): string => ` …(${chars} characters left out)… `
 
 const lookedAt = (text: string): string => (text.length > INPUT_CHARS_MAX ? cutBetweenWords(text) : text)
 

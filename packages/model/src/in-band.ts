@@ -1,5 +1,5 @@
 /** Errors that arrive inside a stream that began with status 200, in the shapes that servers use for them. */
-import { Fault, type FaultCategory, messageOf, statusCategory } from '@breakfall/faults'
+import { Fault, type FaultCategory, messageOf, redactStart, statusCategory } from '@breakfall/faults'
 
 /** The error object of a frame, or undefined where the frame is none. */
 export function inBandError(json: object): unknown {
@@ -16,7 +16,7 @@ export function inBandFault(body: unknown): Fault {
     boundary: 'model',
     phase: 'stream',
     facts: { detail },
-    errorRaw: JSON.stringify(body).slice(0, 4096),
+    errorRaw: JSON.stringify(body),
   })
 }
 
@@ -39,5 +39,5 @@ function isRequestError(body: unknown): boolean {
 /** Ollama: `{"error":"model runner has unexpectedly stopped"}`. */
 function textOf(body: unknown): string | undefined {
   const { error } = body as { error?: unknown }
-  return typeof error === 'string' ? error.slice(0, 300) : undefined
+  return typeof error === 'string' ? redactStart(error, 300) : undefined
 }

@@ -5,7 +5,7 @@
  * I2  An error inside the stream and a frame that is not JSON throw a Fault. Once every choice has its finish reason,
  *     what comes after cannot take the answer back.
  */
-import { Fault } from '@breakfall/faults'
+import { Fault, redactStart } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { ChunkTemplate } from './chunk-template.ts'
 import { inBandError, inBandFault } from './in-band.ts'
@@ -204,7 +204,7 @@ function parseFrame(data: string, isOver: boolean): Frame | undefined {
 export function notJson(data: string, cause: unknown): Fault {
   return new Fault('model_stream_interrupted', {
     phase: 'stream',
-    errorRaw: `a frame of the stream is not the JSON it should be: ${data.slice(0, 200)}`,
+    errorRaw: `a frame of the stream is not the JSON it should be: ${redactStart(data, 200)}`,
     cause,
   })
 }

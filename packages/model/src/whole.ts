@@ -1,5 +1,5 @@
 /** An answer that came as one JSON document, although a stream was asked for. */
-import { Fault } from '@breakfall/faults'
+import { Fault, redactStart } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 
 export function wholeJson(body: Buffer, contentType: string): object {
@@ -85,7 +85,7 @@ function notAnAnswer(text: string, contentType: string, cause: unknown): Fault {
   return new Fault(isCut ? 'model_stream_interrupted' : 'model_server_error', {
     phase: 'stream',
     facts: { detail: isCut ? undefined : `it answered ${contentType || 'something'} instead of an event stream` },
-    errorRaw: `${contentType}: ${text.slice(0, 500)}`,
+    errorRaw: `${contentType}: ${redactStart(text, 500)}`,
     cause,
   })
 }

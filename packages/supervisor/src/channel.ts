@@ -8,6 +8,7 @@
  *
  * I1  Whatever comes is bounded and never throws: a program that writes something else there is ignored.
  */
+import { cutStart } from '@breakfall/faults'
 import { LineSplitter } from './lines.ts'
 
 export type TerminationError = {
@@ -54,7 +55,7 @@ export function channelReader(onMessage: (message: ChannelMessage) => void): Lin
 
 // ---- details ----
 
-const text = (value: unknown, charsMax: number): string => (typeof value === 'string' ? value.slice(0, charsMax) : '')
+const text = (value: unknown, charsMax: number): string => (typeof value === 'string' ? cutStart(value, charsMax) : '')
 
 function parsed(line: string): unknown {
   try {

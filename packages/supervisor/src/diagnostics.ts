@@ -6,7 +6,7 @@
  * I2  The first match of the highest rank is the headline; consequences and hints never hide a cause.
  * I3  A line that its own logger calls information never ends a living process.
  */
-import type { Diagnostic } from '@breakfall/faults'
+import { cutEnd, cutStart, type Diagnostic } from '@breakfall/faults'
 import { LineSplitter } from './lines.ts'
 import { stripLogPrefix, withoutColours } from './log-prefix.ts'
 import { keyBlockFilter, makeRedactor, type Redactor } from './redactor.ts'
@@ -133,7 +133,7 @@ class Collector implements DiagnosticCollector {
     if (this.#open.length > 0) this.#follow(raw, row)
     if (row !== undefined) this.#record(row, text, level, raw)
     if (text !== '') {
-      this.#before.push(raw.length > EVIDENCE_CHARS_MAX * 2 ? raw.slice(0, EVIDENCE_CHARS_MAX * 2) : raw)
+      this.#before.push(cutStart(raw, EVIDENCE_CHARS_MAX * 2))
       if (this.#before.length > LINES_BEFORE) this.#before.shift()
       this.#previous = text
     }
@@ -190,7 +190,7 @@ class Collector implements DiagnosticCollector {
     for (const entry of this.#open) {
       if (row?.id === entry.row.id && entry.evidence.length > 0 && masked(entry.evidence.at(-1)) === masked(raw))
         continue
-      entry.evidence.push(raw.length > EVIDENCE_CHARS_MAX * 2 ? raw.slice(0, EVIDENCE_CHARS_MAX * 2) : raw)
+      entry.evidence.push(cutStart(raw, EVIDENCE_CHARS_MAX * 2))
       entry.wanted -= 1
     }
     this.#open = this.#open.filter((entry) => entry.wanted > 0)
@@ -218,7 +218,7 @@ function shown(line: string): string {
   const text = withoutColours(line).trim()
   if (text.length <= EVIDENCE_CHARS_MAX) return text
   const half = EVIDENCE_CHARS_MAX / 2 - 2
-  return `${text.slice(0, half)} … ${text.slice(-half)}`
+  return `${cutStart(text, half)} … ${cutEnd(text, half)}`
 }
 
 const masked = (line: string | undefined): string => (line ?? '').slice(0, EVIDENCE_CHARS_MAX).replace(/\d+/g, '#')

@@ -6,7 +6,7 @@
  * I2  An exit that nobody asked for is a failure, whatever its code.
  * I3  Everything that the child said is redacted before it is in here.
  */
-import { duration, Fault, type SideEffects } from '@breakfall/faults'
+import { cutStart, duration, Fault, type SideEffects } from '@breakfall/faults'
 import type { TerminationError } from './channel.ts'
 import { byRank, type Diagnosis, toDiagnostic } from './diagnostics.ts'
 import { describeExit, diagnoseExit, type ExitStatus, readExit } from './exit-status.ts'
@@ -263,7 +263,7 @@ const ENDED_WORDS: Readonly<Record<EndReason, string>> = {
 function lastWords(report: JudgedReport): string {
   if (report.terminationError !== null) return `: ${report.terminationError.name}: ${report.terminationError.message}`
   const last = report.stderrTail.findLast((line) => line.trim() !== '')
-  return last === undefined || report.expected ? '' : `; its last line was: ${last.trim().slice(0, 200)}`
+  return last === undefined || report.expected ? '' : `; its last line was: ${cutStart(last.trim(), 200)}`
 }
 
 function planned(plan: RestartPlan | undefined): string {

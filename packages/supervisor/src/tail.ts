@@ -4,6 +4,7 @@
  * I1  Bounded in lines and in characters, whatever comes.
  * I2  In the order of their coming, and every byte is kept or counted.
  */
+import { cutEnd, cutStart } from '@breakfall/faults'
 import type { Line } from './lines.ts'
 import { keyBlockFilter, type Redactor } from './redactor.ts'
 
@@ -74,6 +75,6 @@ type Kept = { readonly text: string; readonly bytes: number }
 const LAST_LINE_CHARS_MAX = Math.floor((TAIL_LIMITS.charsMax * 3) / 4 / TAIL_LIMITS.lastLinesMax)
 
 function cut(text: string): Kept {
-  const [head, tail] = [text.slice(0, LAST_LINE_CHARS_MAX - 300), text.slice(-296)]
+  const [head, tail] = [cutStart(text, LAST_LINE_CHARS_MAX - 300), cutEnd(text, 296)]
   return { text: `${head} … ${tail}`, bytes: Buffer.byteLength(head) + Buffer.byteLength(tail) }
 }

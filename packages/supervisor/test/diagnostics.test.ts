@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { collectDiagnostics, diagnose, diagnoseExit, readExit, SIGNATURES } from '../src/index.ts'
+import { makeRedactor } from '../src/redactor.ts'
 
 type Sample = { id: string; sample: string; exit: string; advice: string; retry: string; component: string }
 type LookAlike = { id: string; line: string }
@@ -240,6 +241,17 @@ describe('the collector', () => {
       'five',
       'six',
     ])
+  })
+
+  it('shows no half of a key that it was given, wherever a long line is cut', () => {
+    const key = 'an-unusual-key-without-a-known-shape'
+    for (let before = 200; before < 1_010; before += 1) {
+      const collector = collectDiagnostics({ redactor: makeRedactor({ given: { API_KEY: key } }) })
+      collector.line(`${'x '.repeat(before / 2)}${'-'.repeat(before % 2)} ${key} ${'y '.repeat(500)}`)
+      collector.line("thread 'main' panicked at src/main.rs:30:55:")
+      const said = collector.diagnoses()[0]?.evidence.join(' ') ?? ''
+      for (const piece of [key.slice(0, 6), key.slice(-6)]) assert.ok(!said.includes(piece), `${before}: ${said}`)
+    }
   })
 
   it('tells fatal lines, but not where the logger calls them information', () => {

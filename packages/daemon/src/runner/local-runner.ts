@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { Fault } from '@breakfall/faults'
+import { Fault, redactStart } from '@breakfall/faults'
 import { readProcess } from '@breakfall/supervisor'
 import { loadTokens } from '@breakfall/wire/node'
 import type { RunnerConfig } from '../options.ts'
@@ -120,7 +120,7 @@ export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConf
     child.once('exit', (code, signal) => fail(`it ended at once with ${signal ?? `code ${code}`}; see runner.log`))
     createInterface({ input: out }).once('line', (line) => {
       const runner = listeningLine(line)
-      if (runner === undefined) return fail(`it said: ${line.slice(0, 200)}`)
+      if (runner === undefined) return fail(`it said: ${redactStart(line, 200)}`)
       clearTimeout(timer)
       child.removeAllListeners('exit')
       out.destroy()

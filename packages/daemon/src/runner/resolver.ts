@@ -3,7 +3,7 @@
  * Whose resolver fails cannot reach the runner: the same category, with the phase and the words that tell which of the two it was.
  */
 import { spawn } from 'node:child_process'
-import { describeCause, Fault } from '@breakfall/faults'
+import { describeCause, Fault, redactStart } from '@breakfall/faults'
 import type { RunnerConfig } from '../options.ts'
 
 const RESOLVE_MS = 10_000
@@ -23,7 +23,7 @@ function urlIn(answer: string, kind: string): string {
   const text = answer.trim()
   const url = text.startsWith('{') ? urlField(text) : text
   if (url !== undefined && /^https?:\/\/\S+$/.test(url) && URL.canParse(url)) return url.replace(/\/+$/, '')
-  throw resolverFault(`the runner's resolver ${kind}`, `answered no URL: ${text.slice(0, 200)}`)
+  throw resolverFault(`the runner's resolver ${kind}`, `answered no URL: ${redactStart(text, 200)}`)
 }
 
 function urlField(text: string): string | undefined {
@@ -51,7 +51,7 @@ function commandOutput(command: readonly string[], signal: AbortSignal): Promise
     child.on('error', (cause) => reject(resolverFault("the runner's resolver command", describeCause(cause), cause)))
     child.on('close', (code) => {
       if (code === 0) resolve(out)
-      else reject(resolverFault("the runner's resolver command", `ended with code ${code}: ${err.slice(0, 500)}`))
+      else reject(resolverFault("the runner's resolver command", `ended with code ${code}: ${redactStart(err, 500)}`))
     })
   })
 }
@@ -61,7 +61,7 @@ async function fetched(url: string, signal: AbortSignal): Promise<string> {
     const response = await fetch(url, { signal, redirect: 'error' })
     const text = (await response.text()).slice(0, ANSWER_BYTES_MAX)
     if (response.ok) return text
-    throw new Error(`HTTP ${response.status} ${text.slice(0, 200)}`)
+    throw new Error(`HTTP ${response.status} ${redactStart(text, 200)}`)
   } catch (cause) {
     throw resolverFault("the runner's resolver URL", describeCause(cause), cause)
   }
