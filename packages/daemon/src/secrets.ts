@@ -10,7 +10,7 @@ import { redact } from '@breakfall/faults'
 const GONE = '[redacted]'
 const CHARS_MIN = 8 // shorter ones would take ordinary words along
 const PLAIN_CHARS_MIN = 16 // and so would `lm-studio` or `not-needed`, which people put where no key is asked for
-const KNOWN_MAX = 64 // a key that was replaced may still be quoted; what came long before it is no use to anybody
+const KNOWN_MAX = 256 // the tokens of many tenants; a key that was replaced may still be quoted; what came long before it is no use to anybody
 
 export class Secrets {
   /** As they are, and as a JSON text has them. */

@@ -56,7 +56,7 @@ export class Sessions {
       id: randomUUIDv7(),
       journal: randomUUIDv7(),
       createdAt: new Date(this.#ports.now()).toISOString(),
-      data: { title, model, box, tools, policy, runnerId: null, boxMade: false },
+      data: { title: this.#clean(title), model, box, tools, policy, runnerId: null, boxMade: false },
     })
     return sessionView(row, this.#ports.modelName())
   }
@@ -122,7 +122,8 @@ export class Sessions {
     const view = await this.turn(turnId)
     if (view.endedAt !== null) return { turn: view, isOver: true }
     const session = await this.open(view.sessionId)
-    const cancel: CancelRequest = { ...request, at: new Date(this.#ports.now()).toISOString() }
+    const at = new Date(this.#ports.now()).toISOString()
+    const cancel: CancelRequest = { ...request, reason: this.#clean(request.reason), at }
     await this.#noteCancel(session, turnId, cancel)
     await this.#loader.takeUp(session.id) // after the cancel is noted, so that nothing else is done with it
     if (session.fold.turn?.id === turnId) {
@@ -198,6 +199,11 @@ export class Sessions {
     for (const turnId of ids) await this.cancel(turnId, { actor: 'superseded', reason: 'the session is being deleted' })
     await within(this.#engine.settled(session), this.#ports.limits.killMsMax)
     session.isBroken = true
+  }
+
+  /** What people say beside the events is stored as well. */
+  #clean(text: string | null): string | null {
+    return text === null ? null : this.#ports.secrets.scrub(text)
   }
 
   /** A box may be there as soon as it is known which runner would have it, whether or not anybody came to note that it was made. */

@@ -26,6 +26,11 @@ const resultOf = (events: readonly SessionEvent[]): string =>
 /** By then the daemon has read the first half, which came before this. */
 const isWarning = (event: SessionEvent): boolean => event.type === 'tool-output' && event.stream === 'stderr'
 
+function assertNotIn(stateDir: string, text: string): void {
+  const folder = join(stateDir, 'journal')
+  for (const name of readdirSync(folder)) assert.ok(!readFileSync(join(folder, name)).includes(text), name)
+}
+
 const keyed = (model: ScriptedModel): DaemonOptions['model'] => ({
   baseUrl: model.baseUrl,
   name: 'scripted',
@@ -151,20 +156,19 @@ test('a key that a model says piece by piece stands in no event, and the rest of
   assert.equal(end.text, whole)
   assert.equal(assembled(events).get(1), whole)
   assert.ok(events.filter((event) => event.type === 'text-delta').length > 1, 'it came as it was said')
-  for (const name of readdirSync(join(stateDir, 'journal')))
-    assert.ok(!readFileSync(join(stateDir, 'journal', name)).includes('unusua'), name)
+  assertNotIn(stateDir, 'unusua')
 })
 
 type Said = (options: TryOptions) => AsyncIterable<TryEvent>
 
 /** A daemon whose model says what a test hands it, one event at a time. */
 async function saying(t: TestContext, said: Said) {
-  const { api } = await rig(t, () => ({}), {
+  const { api, stateDir } = await rig(t, () => ({}), {
     model: { baseUrl: 'http://127.0.0.1:1/v1', name: 'm', apiKey: KEY, profile: 'llama-cpp' },
     tryAnswer: (_, options) => said(options),
   })
   const { id } = await api.session()
-  return { api, id, turnId: await api.prompt(id, 'go') }
+  return { api, id, turnId: await api.prompt(id, 'go'), stateDir }
 }
 
 const none = { value: 0, quality: 'known' } as const
@@ -254,9 +258,10 @@ test('a turn that is cancelled while half a key is held back does not tell it, n
     yield broken(false)
   })
   await answering.api.events(answering.id, ({ type }) => type === 'text-delta')
-  await answering.api.call('POST', `/v1/turns/${answering.turnId}/cancel`, {})
+  await answering.api.call('POST', `/v1/turns/${answering.turnId}/cancel`, { reason: `it said ${KEY}` })
   const answered = await answering.api.ended(answering.id, answering.turnId)
   assert.equal(assembled(answered).get(1), 'it is ')
+  assertNotIn(answering.stateDir, 'unusua')
 
   const work = join(tempFolder(t), 'work')
   mkdirSync(work)
