@@ -55,7 +55,25 @@ export async function failTurn(
     return stopTurn(ports, session, open, fault, { actor: 'deadline' })
   }
   const fault = why === 'crash_loop' ? crashLoop() : stepsSpent(session.policy.stepsMax)
-  await stopTurn(ports, session, open, fault, {})
+  await stopTurn(ports, session, open, fault)
+}
+
+/** Ends what still runs for the turn, then the turn. */
+export async function stopTurn(
+  ports: Ports,
+  session: LiveSession,
+  open: readonly Call[],
+  fault: Fault,
+  more: object = {},
+): Promise<void> {
+  const outcomes = await Promise.all(open.map(async (call) => [call, await stopCall(ports, session, call)] as const)) // I2
+  const isUnsure = outcomes.some(([, outcome]) => outcome.isUnsure)
+  const told = isUnsure ? fault.with({ sideEffects: 'unknown' }) : fault
+  await session.transact(({ turn }) => {
+    if (turn === null) return null // I1
+    const results = outcomes.map(([call, { outcome, text, exit }]) => resultOf(turn, call, { outcome, text, exit }))
+    return { drafts: [...results, { ...terminal(turn.id, told.report), ...more }] }
+  })
 }
 
 // ---- details, in the order they are used above ----
@@ -70,7 +88,7 @@ function cancelledFault({ actor, reason }: CancelRequest): Fault {
 
 const byWhom = ({ actor, reason }: CancelRequest): object => ({ actor, reason: reason ?? undefined })
 
-const openCalls = (turn: TurnFold): readonly Call[] => turn.calls.filter((call) => call.result === null)
+export const openCalls = (turn: TurnFold): readonly Call[] => turn.calls.filter((call) => call.result === null)
 
 const resultOf = (turn: TurnFold, call: Call, outcome: ToolOutcome): Draft => ({
   type: 'tool-result',
@@ -82,23 +100,6 @@ const resultOf = (turn: TurnFold, call: Call, outcome: ToolOutcome): Draft => ({
 function terminal(turnId: string, report: FaultReport): Draft {
   const { at: _at, ...rest } = report
   return { ...rest, type: 'turn-error', turnId }
-}
-
-async function stopTurn(
-  ports: Ports,
-  session: LiveSession,
-  open: readonly Call[],
-  fault: Fault,
-  more: object,
-): Promise<void> {
-  const outcomes = await Promise.all(open.map(async (call) => [call, await stopCall(ports, session, call)] as const)) // I2
-  const isUnsure = outcomes.some(([, outcome]) => outcome.isUnsure)
-  const told = isUnsure ? fault.with({ sideEffects: 'unknown' }) : fault
-  await session.transact(({ turn }) => {
-    if (turn === null) return null // I1
-    const results = outcomes.map(([call, { outcome, text, exit }]) => resultOf(turn, call, { outcome, text, exit }))
-    return { drafts: [...results, { ...terminal(turn.id, told.report), ...more }] }
-  })
 }
 
 type Stopped = ToolOutcome & { readonly isUnsure: boolean }
@@ -134,7 +135,7 @@ async function stopCall(ports: Ports, session: LiveSession, call: Call): Promise
   if (exec === null) return { outcome: 'cancelled', text: 'Cancelled before it ran.', isUnsure: false }
   const isWhole = await hasRest(ports, session, client, call, exec, signal)
   const exit = exec.exit ?? undefined
-  const missing = isWhole ? '' : ', with output that could not be read any more'
+  const missing = isWhole ? '' : ', and not all of its output is here'
   if (exit?.cause === 'exited') {
     const words = `[exit code ${exit.code}, just before it was cancelled${missing}]`
     const outcome = exit.code === 0 ? 'ok' : 'failed'
@@ -144,7 +145,7 @@ async function stopCall(ports: Ports, session: LiveSession, call: Call): Promise
   return { outcome: 'cancelled', text, exit, isUnsure: false }
 }
 
-/** What it wrote before its end is journalled before its result. False where that cannot be read; the journal's own faults are thrown. */
+/** What it wrote before its end is journalled before its result. False where that cannot be read, or has no room: the end itself has. */
 async function hasRest(
   ports: Ports,
   session: LiveSession,
@@ -157,7 +158,8 @@ async function hasRest(
     await takeRest(ports, session, client, call, exec, signal)
     return true
   } catch (thrown) {
-    if (isFault(thrown) && thrown.report.boundary === 'journal') throw thrown
+    const isJournals = isFault(thrown) && thrown.report.boundary === 'journal'
+    if (isJournals && thrown.category !== 'journal_full') throw thrown
     ports.log.warn(
       { err: thrown, sessionId: session.id, execId: exec.execId },
       "a cancelled command's output is not whole",

@@ -12,7 +12,7 @@ import { deadlineAt, next } from '../turn/next.ts'
 import type { Command, Part, TurnFold } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'
 import { performCall } from './call.ts'
-import { cancelTurn, endTurn, failTurn } from './ending.ts'
+import { cancelTurn, endTurn, failTurn, openCalls, stopTurn } from './ending.ts'
 import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
 import { parkTurn, stayParked } from './park.ts'
@@ -172,10 +172,11 @@ export class Engine {
     session.parkedInMemory = { fault: report, since: new Date(this.#ports.now()).toISOString(), resumeAt: null }
     try {
       for (let look = 0; !this.#ports.isClosing(); look += 1) {
-        const { action } = decideFor(this.#ports, session, turn, report)
+        const { action, because } = decideFor(this.#ports, session, turn, report)
         try {
           if (action === 'park') return await parkTurn(this.#ports, session, report, null)
-          return await endTurn(session, fault.with({ stopped: 'parking_off' }))
+          if (because === 'deadline_passed') return await failTurn(this.#ports, session, 'deadline', openCalls(turn))
+          return await stopTurn(this.#ports, session, openCalls(turn), fault.with({ stopped: 'parking_off' }))
         } catch (thrown) {
           if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
         }

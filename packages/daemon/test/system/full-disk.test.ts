@@ -1,0 +1,94 @@
+/** The journal's disk fills up while a command runs: a turn can still be ended, and says why it was. */
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { testRunner } from '../support/runner.ts'
+import { inOrder } from '../support/scripted-model.ts'
+import { afterwards, rig, tempFolder } from '../support/setup.ts'
+
+const LIMIT = { timeout: 30_000 }
+
+/** A small disk of its own, where that is allowed. */
+function smallDisk(t: TestContext): string | undefined {
+  const disk = join(tempFolder(t), 'state')
+  mkdirSync(disk)
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'tmpfs', disk], { stdio: 'pipe' })
+  } catch (error) {
+    t.skip(`needs the right to mount a small file system: ${String(error).slice(0, 100)}`)
+    return undefined
+  }
+  afterwards(t, () => execFileSync('umount', ['--lazy', disk]))
+  return disk
+}
+
+/** Takes all the room there is. */
+function fill(disk: string): () => void {
+  const ballast = join(disk, 'ballast')
+  const { bavail, bsize } = statfsSync(disk)
+  writeFileSync(ballast, Buffer.alloc(bavail * bsize))
+  return () => rmSync(ballast)
+}
+
+const bash = (command: string) => inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] })
+
+test('a cancel ends the turn and its command also where its last words have no room', LIMIT, async (t) => {
+  const stateDir = smallDisk(t)
+  if (stateDir === undefined) return
+  const runner = await testRunner(t)
+  const command = "trap 'seq 100000; exit 0' TERM; echo begun; sleep 30 & wait"
+  const { api } = await rig(t, bash(command), { stateDir, runner: runner.config })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  await api.events(id, (event) => event.type === 'tool-output')
+  fill(stateDir)
+  assert.equal((await api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
+  const [result, end] = (await api.ended(id, turnId)).slice(-2)
+  assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
+  assert.match(result.text, /^begun\n.*\[cancelled: it was ended, and not all of its output is here\]$/s)
+  assert.deepEqual([end?.type, end?.['category'], end?.['sideEffects']], ['turn-error', 'cancelled', 'none'])
+})
+
+test('a turn that may not wait ends without leaving its command behind', LIMIT, async (t) => {
+  const stateDir = smallDisk(t)
+  if (stateDir === undefined) return
+  const runner = await testRunner(t)
+  const { api } = await rig(t, bash('echo begun; sleep 1; seq 100000; sleep 30'), { stateDir, runner: runner.config })
+  const { id } = await api.session({ policy: { park: 'never' } })
+  const turnId = await api.prompt(id, 'go')
+  await api.events(id, (event) => event.type === 'tool-output')
+  fill(stateDir)
+  const [result, end] = (await api.ended(id, turnId)).slice(-2)
+  assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
+  assert.deepEqual([end?.['category'], end?.['stopped']], ['journal_full', 'parking_off'])
+})
+
+test(
+  'a deadline that passes while nothing can be written is told as a deadline, and ends the command',
+  LIMIT,
+  async (t) => {
+    const stateDir = smallDisk(t)
+    if (stateDir === undefined) return
+    const runner = await testRunner(t)
+    let ahead = 0
+    const { api } = await rig(t, bash('echo begun; sleep 1; seq 100000; sleep 30'), {
+      stateDir,
+      runner: runner.config,
+      now: () => Date.now() + ahead,
+    })
+    const { id } = await api.session({ policy: { deadlineMs: 600_000 } })
+    const turnId = await api.prompt(id, 'go')
+    await api.events(id, (event) => event.type === 'tool-output')
+    rmSync(join(stateDir, 'journal', 'reserve')) // given away before, on a day like this
+    const free = fill(stateDir)
+    while ((await api.turn(turnId)).state !== 'parked') await sleep(20)
+    ahead = 700_000
+    free()
+    const [result, end] = (await api.ended(id, turnId)).slice(-2)
+    assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
+    assert.deepEqual([end?.['category'], end?.['stopped']], ['deadline_exceeded', 'deadline_passed'])
+  },
+)
