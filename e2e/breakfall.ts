@@ -55,9 +55,12 @@ export class Place implements AsyncDisposable {
   readonly stateDir = join(this.home, 'state', 'breakfall')
   readonly #running: ChildProcess[] = []
   readonly #program: string
+  readonly #ownGroup: boolean
 
-  constructor(files: Readonly<Record<string, string>> = {}, program = main) {
+  /** `ownGroup`: each program is the leader of a process group, as a supervisor or a shell starts it. */
+  constructor(files: Readonly<Record<string, string>> = {}, program = main, { ownGroup = false } = {}) {
     this.#program = program
+    this.#ownGroup = ownGroup
     mkdirSync(this.folder)
     for (const [path, content] of Object.entries(files)) {
       mkdirSync(dirname(join(this.folder, path)), { recursive: true })
@@ -119,6 +122,7 @@ export class Place implements AsyncDisposable {
       cwd: this.folder,
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
       env: this.#environment(env),
+      detached: this.#ownGroup,
     }) as ChildProcessByStdio<Writable | null, Readable, Readable>
     this.#running.push(child)
     child.stdin?.on('error', () => undefined) // it need not read all of it

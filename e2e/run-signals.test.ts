@@ -65,13 +65,44 @@ describe('a signal to a run', { ...LIMIT, concurrency: 1 }, () => {
 
   test('SIGTERM to the launcher of an older Node is not lost either, however early', async () => {
     await using place = new Place({}, LAUNCHER)
-    const old = { ...NOBODY, NODE_OPTIONS: '--import data:text/javascript,process.execve=undefined' }
-    const running = place.start(['run', 'go', '--json', '--model', 'any'], old)
+    const running = place.start(['run', 'go', '--json', '--model', 'any'], { ...NOBODY, ...OLD_NODE })
     await listens(running)
     running.child.kill('SIGTERM')
     const { code, json, lines } = await running.ended
     assert.deepEqual([code, lines.length, json[0]?.['outcome']], [130, 1, 'cancelled'])
     assert.deepEqual(place.leftovers(), [])
+  })
+})
+
+describe('the launcher of an older Node and its program are one', { ...LIMIT, concurrency: 1 }, () => {
+  for (const signal of SIGNALS)
+    test(`${signal} to the process group counts once: a daemon ends in order`, async () => {
+      await using place = new Place({}, LAUNCHER, { ownGroup: true })
+      const running = place.start(['up', '--json'], OLD_NODE)
+      await running.seen(({ event }) => event === 'listening')
+      signalGroup(running, signal)
+      const { code, json, stderr } = await running.ended
+      assert.deepEqual([code, json.at(-1)], [0, { event: 'result', outcome: 'finished' }], stderr)
+      assert.equal(existsSync(join(place.stateDir, 'daemon.json')), false)
+    })
+
+  test('a signal to the group before the program listens is answered', async () => {
+    await using place = new Place({}, LAUNCHER, { ownGroup: true })
+    const running = place.start(['explain', '--json', '-'], OLD_NODE, null)
+    await listens(running)
+    signalGroup(running, 'SIGINT')
+    const { code, json, lines } = await running.ended
+    assert.deepEqual([code, lines.length, json[0]?.['outcome']], [130, 1, 'cancelled'])
+  })
+
+  test('kill -9 of the launcher ends its program, and the next one can start', async () => {
+    await using place = new Place({}, LAUNCHER)
+    const args = ['runner', '--json', '--state-dir', join(place.home, 'runner')]
+    const first = place.start(args, OLD_NODE)
+    await first.seen(({ event }) => event === 'listening')
+    first.child.kill('SIGKILL')
+    await until(() => place.leftovers().length === 0)
+    await place.start(args, OLD_NODE).seen(({ event }) => event === 'listening')
   })
 })
 
@@ -88,6 +119,13 @@ test('a command that waits for its input is ended by a signal with its result', 
 
 /** A model server that refuses connections. */
 const NOBODY = { OPENAI_BASE_URL: 'http://127.0.0.77:9009/v1' }
+
+/** The launcher has to stay where this Node could become the program. */
+const OLD_NODE = { NODE_OPTIONS: '--import data:text/javascript,process.execve=undefined' }
+
+function signalGroup({ child }: Running, signal: NodeJS.Signals): void {
+  process.kill(-(child.pid ?? assert.fail('it was not started')), signal)
+}
 
 /** Whether a process of ours listens by now. Node has handlers of its own for the others, and this one is set up last. */
 function catches(pid: number): boolean {

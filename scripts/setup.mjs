@@ -5,19 +5,9 @@
  * I2  Nothing outside the checkout is touched, but for `apt` where the caller asks for it, as root, on Debian.
  * I3  What could not be done is said in one plain sentence; only what the caller cannot do without is an error.
  */
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import {
-  closeSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -26,6 +16,9 @@ export const root = dirname(dirname(fileURLToPath(import.meta.url)))
 /** The oldest Node that strips types without a flag or a warning, and the one that is fetched where the system's is older. */
 const NODE_WANTED = [24, 12]
 const NODE_PINNED = '24.21.0'
+
+/** Its own tries at a network that is not there would take 70 s without a word; these take some 15. */
+const QUIET = ['--no-audit', '--no-fund', '--loglevel=error', '--fetch-retry-mintimeout=1000', '--fetch-retry-factor=3']
 
 const modules = join(root, 'node_modules')
 const stampFile = join(modules, '.breakfall-setup.json')
@@ -42,10 +35,7 @@ export function setUp({ dev }) {
   const installed = stamp.lock === lock && (stamp.dev || !dev)
   if (!installed) {
     say(`installing ${dev ? 'packages' : 'run-time packages'} (npm ci${dev ? '' : ' --omit=dev'})`)
-    npm(
-      ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(dev ? [] : ['--omit=dev'])],
-      'npm ci failed, so nothing can run',
-    )
+    npm(['ci', ...QUIET, ...(dev ? [] : ['--omit=dev'])], 'npm ci failed, so nothing can run')
   }
   const node = nodeFor()
   if (!installed) writeFileSync(stampFile, JSON.stringify({ lock, dev }))
@@ -86,38 +76,6 @@ export function wantDebian(command, packageName) {
   return install() ? null : `apt-get could not install ${packageName}`
 }
 
-/** Runs the rest as a process that has the terminal: signals are its own business, and its exit code is ours. */
-export function become(node, args, cwd) {
-  if (process.execve) {
-    // Node 22.15 and up: this very process goes on as the program, with its id, its terminal and every signal.
-    process.chdir(cwd)
-    process.execve(node, [node, ...args], environment())
-  }
-  let child
-  let passedOn
-  const start = (more = {}) => {
-    child = spawn(node, args, { stdio: 'inherit', cwd, env: { ...environment(), ...more } })
-    child.on('error', (error) => {
-      say(`could not run ${node}: ${error.message}`)
-      process.exitCode = 1
-    })
-    child.on('exit', (code, signal) => {
-      // The program has last words for a signal. One that was ended by it was not up yet: it is told at its start.
-      if (signal !== null && signal === passedOn) start({ BREAKFALL_SIGNAL: signal })
-      else process.exitCode = code ?? 128 + (SIGNAL_NUMBERS[signal] ?? 0)
-    })
-  }
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-    process.on(signal, () => {
-      // A terminal's Ctrl-C reaches the child by itself, and twice would mean "at once"; what is sent to us alone is passed on.
-      if (signal !== 'SIGINT' || !hasTerminal()) child.kill((passedOn = signal))
-    })
-  }
-  start()
-}
-
-const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGKILL: 9, SIGTERM: 15 }
-
 /** Runs a step to its end under the checkout's Node and returns its exit code. */
 export function step(command, args, options = {}) {
   const done = spawnSync(command, args, { stdio: 'inherit', cwd: root, env: environment(), ...options })
@@ -134,16 +92,6 @@ export function say(line) {
 
 // ---- details, in the order they are used above ----
 
-/** Whether a terminal stands behind this process, whatever its standard streams are. */
-function hasTerminal() {
-  try {
-    closeSync(openSync('/dev/tty', 'r'))
-    return true
-  } catch {
-    return false // a service, a container, a test: nobody presses Ctrl-C
-  }
-}
-
 function readStamp() {
   try {
     return JSON.parse(readFileSync(stampFile, 'utf8'))
@@ -158,15 +106,28 @@ function npm(args, failure, options = {}) {
   const byFile = cli && /\.[cm]?js$/.test(cli)
   const done = spawnSync(byFile ? process.execPath : 'npm', byFile ? [cli, ...args] : args, {
     cwd: root,
-    stdio: ['ignore', 'inherit', 'inherit'],
+    stdio: ['ignore', 2, 2], // our stdout may be a program's
     env: withoutNpmSettings(),
     ...options,
   })
   if (done.status === 0) return
-  say(
-    `${failure}. ${done.error ? done.error.message : 'See the lines above'}; with no network, a first set-up cannot work.`,
-  )
+  const sentence = `${failure}. ${done.error ? done.error.message : 'See the lines above'}; with no network, a first set-up cannot work.`
+  say(sentence)
+  if (wantsJson(process.argv.slice(2))) process.stdout.write(`${JSON.stringify(resultOf(sentence))}\n`)
   process.exit(1)
+}
+
+/** Words after `--` are no flags. */
+function wantsJson(words) {
+  const dashes = words.indexOf('--')
+  return words.slice(0, dashes === -1 ? words.length : dashes).includes('--json')
+}
+
+/** The last line of `--json`, as the program itself would have said it: it cannot be loaded yet. */
+function resultOf(error) {
+  const row = { category: 'process_start_failed', class: 'needs_action', boundary: 'process', next: 'never' }
+  const fault = { ...row, phase: 'set-up', error, errorRaw: error, sideEffects: 'none', diagnostics: [] }
+  return { event: 'result', outcome: 'failed', fault: { ...fault, at: new Date().toISOString() } }
 }
 
 /** Flags given to the outer `npm test` must not change what the inner one installs. */
@@ -188,17 +149,7 @@ function nodeFor() {
     mkdirSync(home, { recursive: true })
     writeFileSync(join(home, 'package.json'), '{"private":true}\n')
     npm(
-      [
-        'install',
-        '--prefix',
-        home,
-        '--no-save',
-        '--no-package-lock',
-        '--no-audit',
-        '--no-fund',
-        '--loglevel=error',
-        `${name}@${NODE_PINNED}`,
-      ],
+      ['install', '--prefix', home, '--no-save', '--no-package-lock', ...QUIET, `${name}@${NODE_PINNED}`],
       `could not fetch Node ${NODE_PINNED} for ${process.platform} ${process.arch}; install Node ${NODE_WANTED.join('.')} or newer by hand`,
       { cwd: home },
     )

@@ -3,7 +3,8 @@
  * command, alone or with flags, is that command.
  */
 import { join } from 'node:path'
-import { become, root, setUp } from './setup.mjs'
+import { become } from './become.mjs'
+import { root, setUp } from './setup.mjs'
 
 const node = setUp({ dev: false })
 // npm runs scripts in the checkout; the work belongs to the folder that the person is in.

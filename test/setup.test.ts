@@ -15,6 +15,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
+import { isFaultReport } from '@breakfall/faults'
 import { root } from './sources.ts'
 
 let checkout = ''
@@ -37,6 +38,7 @@ beforeEach(() => {
      import { join } from 'node:path'
      const args = process.argv.slice(2)
      appendFileSync(${JSON.stringify(join(checkout, 'calls'))}, JSON.stringify(args) + '\\n')
+     console.log('added 35 packages')
      if (process.env.NPM_FAILS) process.exit(7)
      if (args[0] === 'ci') rmSync('node_modules', { recursive: true, force: true })
      mkdirSync('node_modules/.bin', { recursive: true })
@@ -132,6 +134,20 @@ test('a failed install is said in one sentence, exits 1, and is tried again the 
   assert.match(failed.said, /npm ci failed, so nothing can run/)
   setUp(true)
   assert.equal(calls().length, 2)
+})
+
+test('npm talks on stderr, and under --json a failed install is a result on stdout', () => {
+  const start = (words: readonly string[]): { stdout: string; stderr: string } =>
+    spawnSync(process.execPath, [join(checkout, 'scripts/start.mjs'), ...words], {
+      encoding: 'utf8',
+      env: { PATH: process.env['PATH'] ?? '', npm_execpath: join(checkout, 'npm.mjs'), NPM_FAILS: '1' },
+    })
+  const told = start(['hi', '--json'])
+  assert.match(told.stderr, /added 35 packages[^]*npm ci failed/)
+  const { event, outcome, fault } = JSON.parse(told.stdout) as Record<string, unknown>
+  assert.deepEqual([event, outcome], ['result', 'failed'])
+  assert.equal(isFaultReport(fault), true)
+  assert.equal(start(['--', '--json']).stdout, '')
 })
 
 test('a half-written stamp counts as none', () => {

@@ -1,7 +1,7 @@
 /** The folder that a run works in: whether it can be one, said before anything is asked of a model. */
-import { accessSync, constants, existsSync } from 'node:fs'
-import { homedir } from 'node:os'
+import { accessSync, constants } from 'node:fs'
 import { Fault } from '@breakfall/faults'
+import { homeFolder } from './paths.ts'
 
 /** The current folder. It may have been removed under our feet. */
 export function currentFolder(): string {
@@ -16,15 +16,21 @@ export function currentFolder(): string {
 }
 
 /** The same for whoever can do without one. */
-export const currentFolderIfAny = (): string | undefined => (existsSync('.') ? currentFolder() : undefined)
+export function currentFolderIfAny(): string | undefined {
+  try {
+    return process.cwd()
+  } catch {
+    return undefined // removed: whoever needs it asks the other way
+  }
+}
 
 /** Refuses what the runner would refuse for every tool. */
 export function refuseWide(folder: string, stateDir: string): void {
   for (const [inside, what] of [
-    [homedir(), 'your home folder; go to the folder of a project'],
+    [homeFolder(process.env), 'your home folder; go to the folder of a project'],
     [stateDir, "Breakfall's state folder; choose another with --state-dir"],
   ] as const) {
-    if (!isIn(inside, folder)) continue
+    if (inside === undefined || !isIn(inside, folder)) continue
     const is = inside === folder ? 'is' : 'holds'
     throw new Fault('invalid_request', {
       error: `a run cannot work in ${folder}, which ${is} ${what}`,
