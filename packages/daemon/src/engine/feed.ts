@@ -5,6 +5,8 @@
  *
  * I1  Only committed events are in here: nothing leaves before it is in the journal.
  * I2  A reader gets each seq once and in order, whether it comes from the store or from memory.
+ * I3  A large event is in memory once, however many readers are being given it, together or one after another: a hundred that
+ *     have stopped reading in the middle of it hold one copy.
  */
 import { encodeSse, formatCursor } from '@breakfall/wire'
 import type { Store, StoredEvent } from '../store/store.ts'
@@ -12,7 +14,8 @@ import type { Store, StoredEvent } from '../store/store.ts'
 const RECENT_EVENTS_MAX = 512
 const RECENT_CHARS_MAX = 1024 * 1024
 const PAGE_EVENTS = 128
-const PAGE_CHARS_MAX = 256 * 1024 // what a reader that has stopped reading may hold in our memory
+const PAGE_CHARS_MAX = 256 * 1024 // what a reader that has stopped reading may hold in our memory of its own
+const LARGE_CHARS = 16 * 1024
 
 /** An event as it leaves. Encoded once for all readers: a thousand of them hold the same bytes, however large the event is. */
 export class FedEvent {
@@ -44,6 +47,9 @@ export class Feed {
   readonly #journal: string
   readonly #recent: FedEvent[] = []
   #recentChars = 0
+  /** Large events that readers are being given, by seq, and how many readers that are. */
+  readonly #given = new Map<number, { readonly event: FedEvent; readers: number }>()
+  readonly #reading = new Map<number, Promise<readonly FedEvent[]>>()
   #head: number
   #published = 0
   #wakeups = new Set<() => void>()
@@ -108,9 +114,13 @@ export class Feed {
     try {
       while (!signal.aborted) {
         if (seq < this.#head) {
-          const page = await this.#page(seq)
+          const page = this.#hold(await this.#page(seq))
           seq = page.at(-1)?.seq ?? seq
-          yield page
+          try {
+            yield page
+          } finally {
+            this.#release(page)
+          }
         } else if (this.#ended === undefined) {
           await new Promise<void>((resolve) => {
             notify = resolve
@@ -125,13 +135,41 @@ export class Feed {
   }
 
   async #page(after: number): Promise<readonly FedEvent[]> {
+    const given = this.#given.get(after + 1)
+    if (given !== undefined) return [given.event] // I3
     const first = this.#recent[0]?.seq
     if (first !== undefined && after + 1 >= first) {
       const from = after + 1 - first // I2: seqs have no gaps, so the place is arithmetic
       return bounded(this.#recent.slice(from, from + PAGE_EVENTS))
     }
+    const reading = this.#reading.get(after) ?? this.#read(after).finally(() => this.#reading.delete(after))
+    this.#reading.set(after, reading)
+    return reading
+  }
+
+  async #read(after: number): Promise<readonly FedEvent[]> {
     const stored = await this.#store.read(this.#sessionId, after, PAGE_EVENTS, PAGE_CHARS_MAX)
     return stored.filter((event) => event.seq <= this.#head).map((event) => new FedEvent(event, this.#journal))
+  }
+
+  /** The page as a reader is given it: what is large is what others are being given, too. */
+  #hold(page: readonly FedEvent[]): readonly FedEvent[] {
+    return page.map((event) => {
+      if (event.body.length < LARGE_CHARS) return event
+      const given = this.#given.get(event.seq) ?? { event, readers: 0 }
+      this.#given.set(event.seq, given)
+      given.readers += 1
+      return given.event // I3
+    })
+  }
+
+  #release(page: readonly FedEvent[]): void {
+    for (const { seq } of page) {
+      const given = this.#given.get(seq)
+      if (given === undefined) continue
+      given.readers -= 1
+      if (given.readers === 0) this.#given.delete(seq)
+    }
   }
 
   #forget(): void {

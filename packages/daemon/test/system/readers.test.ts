@@ -67,6 +67,24 @@ test(
   },
 )
 
+test('twenty readers that stop in the middle of a giant event hold one copy of it', { timeout: 60_000 }, async (t) => {
+  const READERS = 20
+  const GIANT = 12_000_000 // more than the kernel takes on a reader's behalf
+  const { api } = await rig(t, () => ({ text: 'g'.repeat(GIANT), pieceChars: GIANT }))
+  const { id } = await api.session()
+  const all = await api.ended(id, await api.prompt(id, 'talk'))
+  assert.ok(all.some((event) => JSON.stringify(event).length > GIANT))
+  const before = process.memoryUsage().arrayBuffers
+  for (let n = 0; n < READERS; n += 1) {
+    const slow = await stuckReader(api, id)
+    afterwards(t, () => slow.destroy())
+  }
+  // What another reader takes whole was read and sent after all of them were given theirs.
+  assert.deepEqual(await api.ended(id, all.at(-1)?.turnId ?? ''), all)
+  const heldMb = (process.memoryUsage().arrayBuffers - before) / 1e6
+  assert.ok(heldMb < (READERS * GIANT) / 2e6, `${Math.round(heldMb)} MB are held`)
+})
+
 test('a thousand subscribers all see the whole turn, in order', { timeout: 30_000 }, async (t) => {
   const { api } = await rig(t, () => ({ text: 'one two three four five six', pauseMs: 30, pieceChars: 5 }))
   const { id } = await api.session()
