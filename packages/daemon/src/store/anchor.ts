@@ -9,12 +9,13 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, truncateSync,
 
 export type Head = { readonly seq: number; readonly hash: string }
 
-/** What a commit did: how far journals have come, and which are gone. */
-export type Changes = {
-  readonly moved: readonly { readonly id: string; readonly lastSeq: number; readonly hash: string }[]
-  readonly deleted: readonly string[]
-}
+type Moved = { readonly id: string; readonly lastSeq: number; readonly hash: string }
 
+/** What a commit did: how far journals have come, and which are gone. */
+export type Changes = { readonly moved: readonly Moved[]; readonly deleted: readonly string[] }
+
+/** How far the anchor may be behind. At most fifty writes a second, however many commits there are. */
+const LAG_MS = 20
 const LINES_PER_HEAD_MAX = 64 // rewritten when it holds that many stale lines per session
 const LINES_MIN = 4_096
 
@@ -22,6 +23,10 @@ export class Anchor {
   readonly #file: string
   readonly #heads: Map<string, Head>
   readonly damaged: number
+  /** Not yet written. Ends move on meanwhile: only where they are at last counts. */
+  readonly #moved = new Set<Moved>()
+  readonly #deleted = new Set<string>()
+  #timer: NodeJS.Timeout | undefined
   #fd: number
   #lines: number
 
@@ -38,25 +43,44 @@ export class Anchor {
     return this.#heads
   }
 
-  /** One write for a whole commit. */
+  /** Takes what a commit did. One write serves the commits of a moment. */
   note({ moved, deleted }: Changes): void {
-    if (moved.length + deleted.length === 0) return
-    let text = ''
-    for (const { id, lastSeq, hash } of moved) {
-      this.#heads.set(id, { seq: lastSeq, hash })
-      text += lineOf(id, lastSeq, hash)
-    }
-    for (const id of deleted) {
-      this.#heads.delete(id)
-      text += `${id} -\n`
-    }
-    writeSync(this.#fd, text)
-    this.#lines += moved.length + deleted.length
-    if (this.#lines > LINES_MIN + this.#heads.size * LINES_PER_HEAD_MAX) this.#rewrite()
+    for (const end of moved) this.#moved.add(end)
+    for (const id of deleted) this.#deleted.add(id)
+    this.#timer ??= setTimeout(() => this.#write(), LAG_MS)
+  }
+
+  /** I1: what a transaction did that was rolled back. Whatever it moved has gone too far. */
+  skip({ moved }: Changes): void {
+    for (const end of moved) this.#moved.delete(end)
   }
 
   close(): void {
+    this.#write()
     closeSync(this.#fd)
+  }
+
+  #write(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    let text = ''
+    for (const { id, lastSeq, hash } of this.#moved) {
+      this.#heads.set(id, { seq: lastSeq, hash })
+      text += lineOf(id, lastSeq, hash)
+    }
+    for (const id of this.#deleted) {
+      this.#heads.delete(id)
+      text += `${id} -\n`
+    }
+    try {
+      writeSync(this.#fd, text)
+      this.#lines += this.#moved.size + this.#deleted.size
+      if (this.#lines > LINES_MIN + this.#heads.size * LINES_PER_HEAD_MAX) this.#rewrite()
+      this.#moved.clear()
+      this.#deleted.clear()
+    } catch {
+      // I1: no room. The next commit that finds some brings these lines with it.
+    }
   }
 
   #rewrite(): void {

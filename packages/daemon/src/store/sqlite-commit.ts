@@ -71,6 +71,7 @@ export class GroupCommit {
       return written
     } catch (error) {
       rollBack(this.#db)
+      this.#anchor.skip(this.#journal.takeChanges())
       this.#journal.forget()
       throw error
     }

@@ -184,7 +184,7 @@ export class SqliteJournal {
     this.#events.settle()
   }
 
-  /** After a commit: what it changed, for the anchor. */
+  /** At the end of a transaction: what it changed, for the anchor. */
   takeChanges(): { readonly moved: readonly End[]; readonly deleted: readonly string[] } {
     const deleted = this.#deleted
     this.#deleted = []
@@ -193,7 +193,6 @@ export class SqliteJournal {
 
   /** After a transaction that was rolled back: what is remembered may never have been written. */
   forget(): void {
-    this.takeChanges()
     this.#ends.clear()
   }
 
