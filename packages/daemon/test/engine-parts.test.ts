@@ -1,18 +1,21 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { Fault } from '@breakfall/faults'
+import { Fault, POLICY_DEFAULTS } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
-import type { Exec, ExecExit } from '@breakfall/wire'
+import type { Exec, ExecExit, SessionEvent } from '@breakfall/wire'
 import { killBash, toldOf } from '../src/engine/bash.ts'
 import { Coalescer } from '../src/engine/coalesce.ts'
 import { Crowd } from '../src/engine/crowd.ts'
-import type { Draft } from '../src/engine/live-session.ts'
 import { Feed } from '../src/engine/feed.ts'
+import { type Draft, LiveSession } from '../src/engine/live-session.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
+import type { Ports } from '../src/engine/ports.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
 import { lookDelayMs, parkedSentence, resumeTime, wakeKind } from '../src/engine/wake.ts'
-import type { Call } from '../src/turn/state.ts'
+import type { SessionRow } from '../src/store/store.ts'
+import { reduce } from '../src/turn/reduce.ts'
+import { type Call, EMPTY_FOLD } from '../src/turn/state.ts'
 
 const draft = (part: string): Draft => ({ type: 'text-delta', turnId: 't', part })
 const samePart = (part: string) => (held: Draft) => held['part'] === part
@@ -158,6 +161,22 @@ test('a full disk at the runner is told as that, and output that is missing is n
   assert.equal(told({ cause: 'output_limit' }, ['output_not_kept', 'no room']), '[ended: no room]')
   assert.equal(told({ cause: 'spawn_failed', reason: 'no_space' }), '[could not be started: no_space]')
   assert.equal(told({ cause: 'spawn_failed' }, ['no_space', 'no room']), '[could not be started: no room]')
+})
+
+test('of the calls that an earlier process left, only the first can have been begun', () => {
+  const at = '2026-11-15T12:00:00.000Z'
+  const call = (callId: string) => ({ type: 'tool-call', step: 1, callId, tool: 'bash', arguments: {}, execId: callId })
+  const fold = [
+    { type: 'turn-start', prompt: 'go' },
+    { type: 'step-start', step: 1 },
+    ...['c1', 'c2', 'c3', 'c4'].map(call),
+    { type: 'tool-result', callId: 'c1', outcome: 'ok', text: '' },
+  ]
+    .map((event, index) => ({ seq: index + 1, sessionId: 's', turnId: 't', at, ...event }) as unknown as SessionEvent)
+    .reduce(reduce, EMPTY_FOLD)
+  const ports = { store: {}, policyOf: () => POLICY_DEFAULTS } as unknown as Ports
+  const session = new LiveSession(ports, { id: 's', data: {} } as SessionRow, fold)
+  assert.deepEqual([...session.freshCalls], ['c3', 'c4'])
 })
 
 test('a small output is journalled whole, also when part of it was before a crash', () => {

@@ -29,8 +29,11 @@ export type Writing = {
 export class LiveSession {
   readonly feed: Feed
   readonly policy: Policy
-  /** Calls that this process journalled itself and has not begun: everything else may have been begun by another. */
-  readonly freshCalls = new Set<string>()
+  /**
+   * Calls that certainly were not begun: those that this process journalled and has not come to, and of an earlier process all
+   * but the first that has no result, since they are begun in order.
+   */
+  readonly freshCalls: Set<string>
   /** True where this process must not write to the journal any more. */
   isBroken = false
   /** Set while the journal itself cannot take the event that says so. */
@@ -50,6 +53,8 @@ export class LiveSession {
     this.#row = row
     this.#fold = fold
     this.policy = ports.policyOf(row.data.policy)
+    const [, ...later] = fold.turn?.calls.filter((call) => call.result === null) ?? []
+    this.freshCalls = new Set(later.map((call) => call.callId))
     this.feed = new Feed(ports.store, row)
   }
 

@@ -3,10 +3,10 @@
  * being started again is looked up again for as long as the caller waits. Nothing of it is journalled: what counts is
  * whether the thing was ended, and the caller tells that.
  */
-import { classify, decide, POLICY_DEFAULTS } from '@breakfall/faults'
+import { decide, POLICY_DEFAULTS } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Ports } from './ports.ts'
-import { isStale } from './runner-call.ts'
+import { isStale, runnerFault } from './runner-call.ts'
 import { pause } from './waiting.ts'
 
 export async function reachRunner<T>(
@@ -25,7 +25,7 @@ export async function reachRunner<T>(
         throw thrown
       }
     } catch (thrown) {
-      const fault = classify(thrown, { boundary: 'runner' }).with({ sideEffects: 'none' }) // to end it again is no harm
+      const fault = runnerFault(thrown).with({ sideEffects: 'none' }) // to end it again is no harm
       const so = { attempt: 1, failures: 1, waitedMs: 0, canPark: false, dice: ports.dice(), resolves }
       const decision = decide(fault.report, so, POLICY_DEFAULTS, ports.now())
       if (decision.action !== 'resolve') throw thrown

@@ -7,7 +7,7 @@
  * I3  What is given in here can be entered again without harm (an exec by its id, a file put whole, an edit that looks
  *     first), so a lost answer is no reason to stop.
  */
-import { classify, isFault, LIMITS } from '@breakfall/faults'
+import { classify, Fault, isFault, LIMITS } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
@@ -33,7 +33,7 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
       }
     } catch (thrown) {
       if (signal.aborted || thrown instanceof GivenUp) throw thrown
-      const fault = classify(thrown, { boundary: 'runner', boxId: session.boxId })
+      const fault = runnerFault(thrown, session.boxId)
       const turn = session.fold.turn
       if (fault.report.next !== 'resolve' || turn === null) throw fault // I1
       const now = ports.now()
@@ -71,6 +71,13 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
 
 // ---- details ----
 
+/** One that is going down is one that cannot be reached: it, or its successor, is looked up. Parked so, a turn is woken by it. */
+export function runnerFault(thrown: unknown, boxId?: string): Fault {
+  const fault = classify(thrown, { boundary: 'runner', boxId })
+  if (fault.category !== 'shutting_down') return fault
+  return new Fault('runner_unreachable', { errorRaw: fault.errorRaw, cause: fault, boxId })
+}
+
 /** The address or the token that we know is not good any more: both are read again for the next try. */
 export const isStale = (thrown: unknown): boolean =>
-  isFault(thrown) && (thrown.report.next === 'resolve' || thrown.category === 'runner_auth_failed')
+  isFault(thrown) && (runnerFault(thrown).report.next === 'resolve' || thrown.category === 'runner_auth_failed')

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { WebSocket } from 'ws'
-import { LIMITS } from '@breakfall/faults'
+import { Fault, LIMITS, toProblem } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
 import type { LiveConfig } from '../../src/index.ts'
 import { assertNoGap, types } from '../support/api.ts'
@@ -59,6 +59,33 @@ test('an unbound runner with parking off ends in a turn-error of its category, o
   const result = events.find((event) => event.type === 'tool-result')
   assert.deepEqual([result?.outcome, result?.callId], ['failed', 'c1'])
   assert.equal((await api.call<{ state: string }>('GET', `/v1/sessions/${session.id}`)).json.state, 'idle')
+})
+
+test('a runner that says that it is going down is looked up again inside the call, like one that is gone', async (t) => {
+  const runner = await testRunner(t)
+  const going = JSON.stringify(toProblem(new Fault('shutting_down', { boundary: 'runner' })))
+  let refused = 0
+  const old = createServer((req, res) => {
+    if (req.url === '/v1/health')
+      return res.end(JSON.stringify({ status: 'ok', runnerId: runner.runnerId, bootId: 'b', version: '0' }))
+    refused += 1
+    return res.writeHead(503, { 'content-type': 'application/problem+json' }).end(going)
+  }).listen(0, '127.0.0.1')
+  await once(old, 'listening')
+  afterwards(t, () => old.close())
+  const oldUrl = `http://127.0.0.1:${(old.address() as AddressInfo).port}`
+  const resolver = createServer((_, res) => res.end(refused === 0 ? oldUrl : runner.url)).listen(0, '127.0.0.1')
+  await once(resolver, 'listening')
+  afterwards(t, () => resolver.close())
+  const resolveUrl = `http://127.0.0.1:${(resolver.address() as AddressInfo).port}`
+  const { api } = await rig(t, script, { runner: { resolveUrl, tokenFile: runner.config.tokenFile } })
+  const { id } = await api.session()
+  const events = await api.ended(id, await api.prompt(id, prompt))
+  assert.equal(events.at(-1)?.type, 'turn-end', JSON.stringify(events.at(-1)))
+  assert.deepEqual(
+    events.flatMap((event) => (event.type === 'retry' ? [[event.action, event.fault.category]] : [])),
+    [['resolve', 'runner_unreachable']],
+  )
 })
 
 test('a stale endpoint is resolved again inside the call: by command, by URL, or by the configuration read again', async (t) => {
