@@ -10,10 +10,12 @@ import { type Answer, ask, bash, byProgress, cutAfter, refuse, say } from './wir
 const keyFor = (from: string): string => (from === 'OPENAI_BASE_URL' ? API_KEY : '')
 
 /** Lists two models and answers as any of them. */
-async function listingServer(): Promise<HttpServer & { readonly seen: readonly string[] }> {
+async function listingServer(root = ''): Promise<HttpServer & { readonly seen: readonly string[] }> {
   const seen: string[] = []
   const server = await httpServer((req, res) => {
     seen.push(`${req.method} ${req.url}`)
+    if (req.url === '/') return void res.end(root)
+    res.setHeader('server', 'llama.cpp')
     if (req.method === 'GET') return void res.end(JSON.stringify({ data: [{ id: 'listed-first' }, { id: 'second' }] }))
     const asked = { headers: {}, body: { model: '', messages: [] }, raw: '' }
     req.resume().on('end', () => void say('hello')(res, asked))
@@ -91,7 +93,7 @@ describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
   ] as const)
     test(`comes from ${from}, too, is the first that the server lists, and why is said`, async () => {
       await using desk = await Desk.start()
-      await using server = await listingServer()
+      await using server = await listingServer(from === 'a local Ollama' ? 'Ollama is running' : '')
       const run = await desk.run(['go'], { bare: true, env: { ...env(server.port), OPENAI_API_KEY: keyFor(from) } })
       endedWith(run, 0, 'finished')
       assert.match(run.stderr, /model: listed-first at http/)

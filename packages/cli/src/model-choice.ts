@@ -1,6 +1,7 @@
 /** Which model a run talks to, and why: the first of the user's config, the usual variables, a server on its usual port. */
 import { classify, Fault } from '@breakfall/faults'
 import type { LoadedConfig } from './config/load.ts'
+import { LOCAL_PROFILES, type LocalName, saysItIs } from './says-it-is.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -18,7 +19,7 @@ export type ModelChoice = {
   readonly isGuessed: boolean
 }
 
-type LocalServer = { readonly name: string; readonly baseUrl: string; readonly profile: string; readonly where: string }
+type LocalServer = { readonly name: LocalName; readonly baseUrl: string; readonly where: string }
 
 /** Servers on this machine: on their usual ports, or where the variables say that those servers themselves read. */
 export function localServers(env: Env): readonly LocalServer[] {
@@ -26,13 +27,8 @@ export function localServers(env: Env): readonly LocalServer[] {
   const [host, port] = [env['LLAMA_ARG_HOST'] ?? '', env['LLAMA_ARG_PORT'] ?? '']
   const where = (variable: string): string => (variable === '' ? 'on its usual port' : 'where its variables say')
   return [
-    { name: 'Ollama', baseUrl: localUrl(ollama, '11434'), profile: 'ollama', where: where(ollama) },
-    {
-      name: 'llama-server',
-      baseUrl: localUrl(`${host}:${port}`, '8080'),
-      profile: 'llama-cpp',
-      where: where(host + port),
-    },
+    { name: 'Ollama', baseUrl: localUrl(ollama, '11434'), where: where(ollama) },
+    { name: 'llama-server', baseUrl: localUrl(`${host}:${port}`, '8080'), where: where(host + port) },
   ]
 }
 
@@ -96,15 +92,18 @@ export async function chooseModel(
     const models = await listModels(server.baseUrl)
     const name = model?.name ?? models?.[0]
     if (models === undefined || name === undefined) continue
+    const isKnown = await saysItIs(server.name, server.baseUrl)
     return {
       baseUrl: server.baseUrl,
       name,
       api: 'openai-chat',
       apiKey: undefined,
       apiKeyFrom: undefined,
-      profile: server.profile,
+      profile: model?.profile ?? (isKnown ? LOCAL_PROFILES[server.name] : undefined),
       isGuessed: false,
-      because: `${server.name} answers ${server.where}`,
+      because: isKnown
+        ? `${server.name} answers ${server.where}`
+        : `an OpenAI-compatible server answers at ${new URL(server.baseUrl).host}`,
     }
   }
   return undefined

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { test, type TestContext } from 'node:test'
 import { EXAMPLE_CONFIG, modelLines, writeExample } from '../src/commands/config.ts'
 import type { LoadedConfig } from '../src/config/load.ts'
-import { chooseModel, localServers } from '../src/model-choice.ts'
+import { chooseModel, listModels, localServers } from '../src/model-choice.ts'
 
 const nothingSet: LoadedConfig = { config: {}, origins: new Map(), warnings: [], files: [] }
 const nobody = (): Promise<undefined> => Promise.resolve(undefined)
@@ -24,6 +27,41 @@ test('local servers are looked for on their usual ports, or where their own vari
   assert.equal(urls({ LLAMA_ARG_PORT: '9001' })[1], 'http://127.0.0.1:9001/v1')
   assert.equal(urls({ LLAMA_ARG_HOST: 'box' })[1], 'http://box:8080/v1')
 })
+
+/** A server that lists a model, and says of itself what it is given to say. */
+async function server(t: TestContext, says: { root?: string; ownedBy?: string; head?: string }): Promise<number> {
+  const listening = createServer((req, res) => {
+    if (says.head !== undefined) res.setHeader('server', says.head)
+    if (req.url === '/') return void res.end(says.root ?? '<html>')
+    res.end(JSON.stringify({ data: [{ id: 'm', owned_by: says.ownedBy ?? 'me' }] }))
+  }).listen(0, '127.0.0.1')
+  await once(listening, 'listening')
+  t.after(() => listening.close())
+  return (listening.address() as AddressInfo).port
+}
+
+for (const [name, what, says, profile, because] of [
+  [
+    'llama-server',
+    'says nothing of itself',
+    {},
+    undefined,
+    /^an OpenAI-compatible server answers at 127\.0\.0\.1:\d+$/,
+  ],
+  ['llama-server', 'has its head line', { head: 'llama.cpp' }, 'llama-cpp', /^llama-server answers where its/],
+  ['llama-server', 'lists a model of its own', { ownedBy: 'llamacpp' }, 'llama-cpp', /^llama-server answers where its/],
+  ['Ollama', 'says so', { root: 'Ollama is running' }, 'ollama', /^Ollama answers where its/],
+  ['Ollama', 'says nothing of itself', {}, undefined, /^an OpenAI-compatible server answers at/],
+] as const)
+  test(`what answers in the place of ${name} is it where it ${what}: ${profile !== undefined}`, async (t) => {
+    const places = { OLLAMA_HOST: '127.0.0.1:1', LLAMA_ARG_HOST: '127.0.0.1', LLAMA_ARG_PORT: '1' }
+    const port = await server(t, says)
+    const here = name === 'Ollama' ? { OLLAMA_HOST: `127.0.0.1:${port}` } : { LLAMA_ARG_PORT: `${port}` }
+    const choice = await chooseModel(nothingSet, { ...places, ...here }, listModels)
+    assert.ok(choice !== undefined)
+    assert.deepEqual([choice.name, choice.profile], ['m', profile])
+    assert.match(choice.because, because)
+  })
 
 test('config show says which model a run would use and why, and nothing of a key but its end', async () => {
   const lines = async (env: Record<string, string>): Promise<string> =>

@@ -59,7 +59,7 @@ export const PROFILES: Readonly<Record<ProfileName, Profile>> = {
 }
 
 export type ChosenProfile = Profile & {
-  /** True where somebody named it. Continuing by prefill is for servers that somebody vouches for. */
+  /** True where somebody named it, if only the server itself. Continuing by prefill is for servers that somebody vouches for. */
   readonly named: boolean
 }
 

@@ -30,11 +30,6 @@ export function placesOf(request: AnswerRequest, fallback: readonly Fallback[]):
   return targetsOf(request, fallback).map((target) => target.request)
 }
 
-/** Whether a text that broke off can be continued there. */
-export function canContinue(request: AnswerRequest): boolean {
-  return takesPrefill(targetOf(request))
-}
-
 export function targetOf(request: AnswerRequest): Target {
   const profile = chooseProfile(request.profile, request.baseUrl)
   return { request, api: request.api ?? (profile.name === 'anthropic' ? 'anthropic-messages' : 'openai-chat'), profile }

@@ -12,15 +12,15 @@ import type { AnswerRequest, TryEvent, TryOptions } from './answer.ts'
 import { AnswerAttempt, type AttemptResult } from './answer-attempt.ts'
 import { systemNow } from './clock.ts'
 import { EventQueue } from './event-queue.ts'
-import { KeptText } from './kept-text.ts'
+import { canContinue, KeptText } from './kept-text.ts'
 import { Lifetime } from './lifetime.ts'
 import { partCounter } from './parts.ts'
 import { resolvePolicy } from './resolve-policy.ts'
-import { takesPrefill, targetOf } from './target.ts'
+import { targetOf } from './target.ts'
 
 export function tryAnswer(request: AnswerRequest, options: TryOptions = {}): AsyncIterable<TryEvent> {
   const { kept = '' } = options
-  assert(kept === '' || takesPrefill(targetOf(request)), 'kept text was given for a place that cannot continue it')
+  assert(kept === '' || canContinue(request, kept), 'kept text was given that cannot be continued there')
   const policy = resolvePolicy(options.policy)
   return { [Symbol.asyncIterator]: () => begin(request, { ...options, policy }) }
 }

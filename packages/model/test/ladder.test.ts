@@ -49,7 +49,7 @@ for (const profile of PROFILE_NAMES) {
   test(`${profile}: a text that broke off is ${way === null ? 'asked for again' : 'continued its way'}`, async () => {
     const half: Play = [head(), role, text('Hello wo'), rst]
     const request = { profile, api: 'openai-chat' } as const
-    const got = await play([half, way === null ? answer('Hello world') : answer('rld')], request)
+    const got = await play([half, way === null ? answer('Hello world') : answer(' wo', 'rld')], request)
     assert.equal(got.text, 'Hello world')
     assert.equal(got.failed[0]?.action, way === null ? 'retry' : 'resume')
     assert.equal(PROFILES[profile].prefill === 'none', way === null)
@@ -57,65 +57,104 @@ for (const profile of PROFILE_NAMES) {
     assert.ok(model !== undefined && stream === true && tools !== undefined)
     assert.equal(stream_options !== undefined, PROFILES[profile].usageOption)
     const { role: who, content, ...mark } = (messages as Record<string, unknown>[]).at(-1) ?? {}
-    assert.deepEqual([who, content], way === null ? ['user', 'hi'] : ['assistant', 'Hello wo'])
+    assert.deepEqual([who, content], way === null ? ['user', 'hi'] : ['assistant', 'Hello'])
     assert.deepEqual({ ...flags, ...mark }, way ?? {})
   })
 }
 
 test('text that broke off is continued where the server is known to do that, and nothing is discarded', async () => {
-  const got = await playAs([[head(), role, text('Hello wo'), rst], answer('rld', '!')], 'llama-cpp')
+  const got = await playAs([[head(), role, text('Hello wo'), rst], answer(' wor', 'ld', '!')], 'llama-cpp')
   assert.equal(got.text, 'Hello world!')
   assert.equal(got.failed[0]?.action, 'resume')
   assert.equal(got.types.includes('part-discarded'), false)
-  assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'Hello wo' })
+  assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'Hello' })
   assert.equal(got.done?.ledger[1]?.resumed, true)
 })
 
 test('a continuation that breaks off again is continued again', async () => {
   const got = await playAs(
-    [[head(), role, text('a'), rst], [head(), role, text('b'), fin], [head(), text('c'), lastChunk], answer('d')],
+    [
+      [head(), role, text('a b'), rst],
+      [head(), role, text(' b'), text(' c'), fin],
+      [head(), text(' cd'), lastChunk],
+      answer(' cd', ' e'),
+    ],
     'vllm',
   )
-  assert.equal(got.text, 'abcd')
-  assert.deepEqual(lastMessage(got.requests[3]), { role: 'assistant', content: 'abc' })
+  assert.equal(got.text, 'a b cd e')
+  assert.deepEqual(
+    got.requests.slice(1).map((request) => lastMessage(request).content),
+    ['a', 'a b', 'a b'],
+  )
   assert.equal(got.requests[3]?.body['continue_final_message'], true)
   assert.equal(got.requests[3]?.body['add_generation_prompt'], false)
 })
 
 test('servers that want a flag on the unfinished message get it', async () => {
-  const got = await playAs([[head(), role, text('a'), rst], answer('b')], 'deepseek')
+  const got = await playAs([[head(), role, text('a b'), rst], answer(' b', 'c')], 'deepseek')
   assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'a', prefix: true })
 })
 
-test('white space at the end of the kept text is not sent, and comes back once', async () => {
-  const got = await playAs([[head(), role, text('Hello \n'), rst], answer(' \n', 'world')], 'llama-cpp')
-  assert.equal(got.text, 'Hello \nworld')
-  assert.equal(lastMessage(got.requests[1]).content, 'Hello')
+test('the last word and the white space around it are not sent, and come back once', async () => {
+  const script = [[head(), role, text('Hello,  my \n'), rst], answer('  m', 'y \n', 'world')]
+  const got = await playAs(script, 'llama-cpp')
+  assert.equal(got.text, 'Hello,  my \nworld')
+  assert.equal(lastMessage(got.requests[1]).content, 'Hello,')
 })
 
-test('a continuation that does not begin where the text ends is thrown away and everything is asked for again', async () => {
-  const got = await playAs([[head(), role, text('Hello '), rst], answer('\nworld'), answer('Hi')], 'llama-cpp')
-  assert.equal(got.text, 'Hi')
-  assert.equal(got.failed.length, 2)
-})
+const HALF: Play = [head(), role, text('The capital of France is Par'), rst]
+
+for (const profile of PROFILE_NAMES.filter((name) => CONTINUES[name] !== null)) {
+  for (const [what, anew] of [
+    ['begins a new answer', answer('Sure, ', 'here it is: Paris.')],
+    ['begins a new answer with the word at the seam', answer('Par', 'is is the capital of France.')],
+    ['begins the same answer again', answer('The capital of France is Paris.')],
+    ['begins a new answer with white space', answer(' Sure: Paris.')],
+    ['goes on with another word', answer(' Lyon.')],
+    ['goes on without the white space', answer('is.')],
+    ['ends at once', answer('')],
+  ] as const) {
+    const isEcho = profile === 'mistral' && what === 'begins the same answer again'
+    test(`${profile}: where it ${what}, two answers are ${isEcho ? 'one, as it repeats' : 'never put together'}`, async () => {
+      const got = await playAs([HALF, anew, answer('It is Paris.')], profile)
+      assert.equal(got.text, isEcho ? 'The capital of France is Paris.' : 'It is Paris.')
+      assert.deepEqual(
+        got.failed.map(({ action }) => action),
+        isEcho ? ['resume'] : ['resume', 'retry'],
+      )
+    })
+  }
+}
+
+for (const [what, half] of [
+  ['of one word', 'Par'],
+  ['that ends in its first word', 'Paris, or rather Par'],
+  ['without white space near its end', `See ${'x'.repeat(200)}`],
+  ['of white space', ' \n'],
+] as const)
+  test(`a text ${what} cannot show that it is continued, so it is asked for again`, async () => {
+    const got = await playAs([[head(), role, text(half), rst], answer('Paris')], 'llama-cpp')
+    assert.equal(got.text, 'Paris')
+    assert.deepEqual([got.failed[0]?.action, messagesOf(got.requests[1]).length], ['retry', 1])
+  })
 
 test('a server that repeats the unfinished text before it goes on is understood', async () => {
-  const got = await playAs([[head(), role, text('Hello '), rst], answer('Hel', 'lo wor', 'ld')], 'mistral')
-  assert.equal(got.text, 'Hello world')
+  const got = await playAs([[head(), role, text('Hello my '), rst], answer('Hel', 'lo my wor', 'ld')], 'mistral')
+  assert.equal(got.text, 'Hello my world')
 })
 
 test('a server that refuses to continue is asked from the start', async () => {
   const refused = json(400, { error: { message: 'This model does not support assistant message prefill.' } })
-  const got = await playAs([[head(), role, text('Hel'), rst], refused, answer('Hello')], 'llama-cpp')
-  assert.equal(got.text, 'Hello')
+  const got = await playAs([[head(), role, text('Hello wo'), rst], refused, answer('Hello world')], 'llama-cpp')
+  assert.equal(got.text, 'Hello world')
   assert.equal(got.failed[1]?.action, 'retry')
   assert.equal(messagesOf(got.requests[2]).length, 1)
 })
 
 for (const [what, profile, half] of [
-  ['on a server that nobody vouched for', undefined, [text('Hel')]],
-  ['on a server that cannot', 'openai', [text('Hel')]],
-  ['after reasoning', 'llama-cpp', [thought('hm'), text('Hel')]],
+  ['on a server that nobody vouched for', undefined, [text('Hello wo')]],
+  ['on a server that cannot', 'openai', [text('Hello wo')]],
+  ['after reasoning', 'llama-cpp', [thought('hm'), text('Hello wo')]],
 ] as const) {
   test(`nothing is continued ${what}: it is discarded and asked for again`, async () => {
     const got = await playAs([[head(), role, ...half, rst], answer('Hello')], profile)
@@ -133,15 +172,15 @@ test('nothing is continued inside a tool call', async () => {
   assert.equal(got.failed[0]?.action, 'retry')
 })
 
-test('a continuation may end at once', async () => {
+test('a continuation may end right after the seam', async () => {
   const got = await playAs(
     [
-      [head(), role, text('Hello'), rst],
-      [head(), finish('stop'), lastChunk],
+      [head(), role, text('Hello world'), rst],
+      [head(), text(' world'), finish('stop'), lastChunk],
     ],
     'vllm',
   )
-  assert.equal(got.text, 'Hello')
+  assert.equal(got.text, 'Hello world')
 })
 
 // ---- the next model ----

@@ -22,7 +22,7 @@ test('the profile is the one that was named, else the one of the address, else g
 test('a profile that was only guessed does not continue text, the same one named does', () => {
   const url = 'https://api.mistral.ai/v1'
   const mayResume = (profile: ReturnType<typeof chooseProfile>): boolean =>
-    new KeptText().mayResume({ api: 'openai-chat', profile }, [{ kind: 'text' }], 'Hello')
+    new KeptText().mayResume({ api: 'openai-chat', profile }, [{ kind: 'text' }], 'Hello world')
   assert.equal(mayResume(chooseProfile(undefined, url)), false)
   assert.equal(mayResume(chooseProfile('mistral', url)), true)
 })

@@ -132,14 +132,15 @@ for (const profile of PROFILE_NAMES) {
   ] as const) {
     test(`${profile}: ${what} is ${means}`, async () => {
       const bare: Play = [head(), role, text('Hello world'), ...acts]
-      const got = await play([bare, answer('Howdy')], { profile, api: 'openai-chat' }, { policy: { attemptsMax: 2 } })
+      const plays = [bare, answer(' world!')]
+      const got = await play(plays, { profile, api: 'openai-chat' }, { policy: { attemptsMax: 2 } })
       if (means === 'taken') {
         assert.deepEqual([got.text, got.done?.proven, got.requests.length], ['Hello world', false, 1])
         return
       }
       assert.equal(got.failed[0]?.fault.category, 'model_stream_incomplete')
-      const kept = got.failed[0]?.action === 'resume' ? 'Hello world' : ''
-      assert.deepEqual([got.text, got.done?.proven], [`${kept}Howdy`, true])
+      const kept = got.failed[0]?.action === 'resume' ? 'Hello' : ''
+      assert.deepEqual([got.text, got.done?.proven], [`${kept} world!`, true])
     })
   }
 }

@@ -125,17 +125,27 @@ test('reasoning that went out must come again, too', async () => {
 })
 
 test('text is continued by prefill where the profile can', async () => {
-  const got = await relayed([[head(), role, text('Hello wo'), rst], answer('rld')], { profile: 'llama-cpp' })
+  const got = await relayed([[head(), role, text('Hello wo'), rst], answer(' wor', 'ld')], { profile: 'llama-cpp' })
   assert.equal(got.text, 'Hello world')
   assert.equal(got.error, undefined)
   const messages = got.requests[1]?.body['messages'] as { content: string }[]
-  assert.equal(messages.at(-1)?.content, 'Hello wo')
+  assert.equal(messages.at(-1)?.content, 'Hello')
+})
+
+test('a new answer in place of a continuation is never put behind what went out', async () => {
+  const got = await relayed([[head(), role, text('Hello wo'), rst], answer('Sure: hello'), answer('Hello world')], {
+    profile: 'llama-cpp',
+  })
+  assert.equal(got.text, 'Hello world')
+  assert.equal(got.error, undefined)
+  assert.equal(got.requests.length, 3)
 })
 
 test('a server that refuses to continue is asked from the start', async () => {
-  const script = [[head(), role, text('Hello'), rst], json(400, { error: { message: 'no prefill' } }), answer('Hello!')]
+  const refused = json(400, { error: { message: 'no prefill' } })
+  const script = [[head(), role, text('Hello wo'), rst], refused, answer('Hello world')]
   const got = await relayed(script, { profile: 'vllm' })
-  assert.equal(got.text, 'Hello!')
+  assert.equal(got.text, 'Hello world')
   assert.equal(got.error, undefined)
 })
 

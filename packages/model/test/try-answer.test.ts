@@ -55,17 +55,17 @@ for (const [what, play, category] of [
 
 test('a text that broke off can be continued by another try, and that one by a third', async (t) => {
   const profile = 'llama-cpp'
-  const first = await tried(t, [[head(), role, text('Hello \n'), rst]], { profile })
+  const first = await tried(t, [[head(), role, text('Hello, my \n'), rst]], { profile })
   assert.ok(first.end?.type === 'failed' && first.end.mayResume)
-  const second = await tried(t, [[head(), role, text(' \nwor'), rst]], { profile }, { attempt: 2, kept: first.said })
+  const second = await tried(t, [[head(), role, text(' my \nwor'), rst]], { profile }, { attempt: 2, kept: first.said })
   assert.ok(second.end?.type === 'failed' && second.end.mayResume)
   assert.equal(second.said, 'wor')
   const kept = first.said + second.said
-  const third = await tried(t, [answer('ld')], { profile }, { attempt: 3, kept })
+  const third = await tried(t, [answer(' \nworld')], { profile }, { attempt: 3, kept })
   assert.ok(third.end?.type === 'done' && third.end.record.resumed)
-  assert.equal(kept + third.said, 'Hello \nworld')
+  assert.equal(kept + third.said, 'Hello, my \nworld')
   const messages = third.requests[0]?.body['messages'] as object[]
-  assert.deepEqual(messages.at(-1), { role: 'assistant', content: 'Hello \nwor' })
+  assert.deepEqual(messages.at(-1), { role: 'assistant', content: 'Hello, my' })
 })
 
 for (const [what, play] of [
@@ -73,7 +73,7 @@ for (const [what, play] of [
   ['goes on from somewhere else', answer('\nworld')],
 ] as const) {
   test(`a server that ${what} is said to, and may be asked from the start`, async (t) => {
-    const got = await tried(t, [play], { profile: 'vllm' }, { kept: 'Hello ' })
+    const got = await tried(t, [play], { profile: 'vllm' }, { kept: 'Hello my ' })
     assert.ok(got.end?.type === 'failed')
     assert.deepEqual([got.end.prefillRefused, got.end.mayResume, got.end.fault.next], [true, false, 'retry'])
     assert.equal(got.said, '')
@@ -81,19 +81,20 @@ for (const [what, play] of [
 }
 
 test('a try that fails before it says anything leaves what was kept to be continued', async (t) => {
-  const got = await tried(t, [json(503, {})], { profile: 'vllm' }, { kept: 'Hello' })
+  const got = await tried(t, [json(503, {})], { profile: 'vllm' }, { kept: 'Hello my' })
   assert.ok(got.end?.type === 'failed')
   assert.deepEqual([got.end.prefillRefused, got.end.mayResume], [false, true])
 })
 
 test('what makes no sense is a mistake of the caller, told at the door', () => {
   const request: AnswerRequest = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', messages: [] }
-  assert.throws(() => tryAnswer(request, { kept: 'Hello' }), /cannot continue/)
+  assert.throws(() => tryAnswer(request, { kept: 'Hello my' }), /cannot be continued/)
   assert.throws(() => tryAnswer(request, { policy: { livenessMs: NaN } }), { category: 'invalid_request' })
   assert.deepEqual(
-    [undefined, 'openai', 'vllm'].map((profile) => canContinue({ ...request, profile } as AnswerRequest)),
+    [undefined, 'openai', 'vllm'].map((profile) => canContinue({ ...request, profile } as AnswerRequest, 'Hello my')),
     [false, false, true],
   )
+  assert.equal(canContinue({ ...request, profile: 'vllm' }, 'Hello'), false)
 })
 
 test('a cancel ends it at once, before and in the middle of it', async (t) => {

@@ -40,7 +40,7 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
   const isFirst = target === 0
   const answer = new Answer(ports, session, { attempt, isFirst, fallbacks: places.length - 1 - target })
   const kept = textOf(turn)
-  if (kept !== '' && !canContinue(request)) return answer.takeBack()
+  if (kept !== '' && !canContinue(request, kept)) return answer.takeBack()
   const down = isFirst ? await notServed(ports, signal) : undefined
   if (down !== undefined) return answer.failed({ fault: down.report, mayResume: false, prefillRefused: false })
   const options = { attempt, kept, policy, signal, now: ports.now, deadlineAt: deadlineAt(turn, policy) }
