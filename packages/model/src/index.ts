@@ -16,6 +16,7 @@ export type {
   TryOptions,
   Usage,
 } from './answer.ts'
+export { sleep, TIMER_MS_MAX } from './clock.ts'
 export { isProfileName, type Profile, PROFILE_NAMES, type ProfileName, PROFILES } from './profiles.ts'
 export {
   type Hold,

@@ -8,6 +8,7 @@
  *     itself it leaves as it is.
  */
 import { classify, Fault, faultFrom, isFault, lastWords } from '@breakfall/faults'
+import { sleep, TIMER_MS_MAX } from '@breakfall/model'
 import { deadlineAt, next } from '../turn/next.ts'
 import type { Command, Part, TurnFold } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'
@@ -19,7 +20,6 @@ import { parkTurn, stayParked } from './park.ts'
 import type { Ports } from './ports.ts'
 import { takeUpTurn, waitForPlace } from './take-up.ts'
 import { decideFor } from './turn-decision.ts'
-import { pause, TIMER_MS_MAX } from './waiting.ts'
 import { lookDelayMs } from './wake.ts'
 
 export class Engine {
@@ -114,7 +114,7 @@ export class Engine {
       case 'stay-parked':
         return stayParked(ports, session, command.parked)
       case 'pause':
-        return pause(command.until - ports.now(), session.signal)
+        return sleep(command.until - ports.now(), session.signal)
       case 'discard':
         return void (await session.append(...command.parts.map((part) => discarded(turnId, part))))
       case 'begin-step':
@@ -181,7 +181,7 @@ export class Engine {
           if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
         }
         session.rearm()
-        await pause(lookDelayMs(look, this.#ports.dice(), this.#ports.limits.probeMsFirst), session.signal)
+        await sleep(lookDelayMs(look, this.#ports.dice(), this.#ports.limits.probeMsFirst), session.signal)
       }
     } finally {
       session.parkedInMemory = null

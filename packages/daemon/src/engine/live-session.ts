@@ -6,6 +6,7 @@
  * I3  A cancel that was accepted is durable: it is stored with its turn before anybody is told.
  */
 import type { Fault, Policy } from '@breakfall/faults'
+import { sleep } from '@breakfall/model'
 import { type EventType, isTerminal, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { Append, CancelRequest, KeyRow, SessionData, SessionRow, Store, StoredEvent } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
@@ -14,7 +15,6 @@ import { sessionState, sessionView, turnView } from '../turn/view.ts'
 import { Feed } from './feed.ts'
 import { Mutex } from './mutex.ts'
 import type { Ports } from './ports.ts'
-import { pause } from './waiting.ts'
 
 /** An event before it has a place in the journal. */
 export type Draft = { readonly type: EventType; readonly turnId: string } & Readonly<Record<string, unknown>>
@@ -126,7 +126,7 @@ export class LiveSession {
     const wake = (): void => poked.abort()
     this.#pokes.add(wake)
     try {
-      await pause(ms, poked.signal)
+      await sleep(ms, poked.signal)
     } finally {
       this.#pokes.delete(wake)
     }

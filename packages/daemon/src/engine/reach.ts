@@ -4,10 +4,10 @@
  * whether the thing was ended, and the caller tells that.
  */
 import { decide, POLICY_DEFAULTS } from '@breakfall/faults'
+import { sleep } from '@breakfall/model'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Ports } from './ports.ts'
 import { isStale, runnerFault } from './runner-call.ts'
-import { pause } from './waiting.ts'
 
 export async function reachRunner<T>(
   ports: Ports,
@@ -29,7 +29,7 @@ export async function reachRunner<T>(
       const so = { attempt: 1, failures: 1, waitedMs: 0, canPark: false, dice: ports.dice(), resolves }
       const decision = decide(fault.report, so, POLICY_DEFAULTS, ports.now())
       if (decision.action !== 'resolve') throw thrown
-      await pause(decision.delayMs, signal)
+      await sleep(decision.delayMs, signal)
       if (signal.aborted) throw thrown
     }
   }

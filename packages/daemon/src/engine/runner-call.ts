@@ -8,12 +8,12 @@
  *     first), so a lost answer is no reason to stop.
  */
 import { classify, Fault, isFault, LIMITS } from '@breakfall/faults'
+import { sleep } from '@breakfall/model'
 import type { RunnerClient } from '@breakfall/runner/client'
 import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 import { decideFor } from './turn-decision.ts'
-import { pause } from './waiting.ts'
 
 export type RunnerCall<T> = (client: RunnerClient, runnerId: string) => Promise<T>
 
@@ -63,7 +63,7 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
         nextAt,
         max: LIMITS.resolvesMax,
       }) // I2
-      await pause(delayMs, signal)
+      await sleep(delayMs, signal)
       if (signal.aborted) throw signal.reason
     }
   }
