@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict'
-import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -163,6 +172,20 @@ test('a database that went back in time is found by the anchor beside it', () =>
         [lost.id, 'the session is gone; it had 1 events'],
       ],
     )
+  }))
+
+test('a session that was deleted is not missed by who opens the journal after a kill', () =>
+  inFolder(async (folder, open) => {
+    const first = await open()
+    const session = await claimed(first)
+    await first.append(appendOf(session, 0, ['1']))
+    await first.close()
+    const store = await open()
+    await store.deleteSession(session.id)
+    await inFolder(async (copy, openCopy) => {
+      cpSync(folder, copy, { recursive: true }) // as it is on the disk at this moment
+      assert.deepEqual((await openCopy()).problems, [])
+    })
   }))
 
 test('a torn last line of the anchor is forgotten, a damaged one is reported', () =>

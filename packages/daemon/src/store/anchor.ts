@@ -47,7 +47,8 @@ export class Anchor {
   note({ moved, deleted }: Changes): void {
     for (const end of moved) this.#moved.add(end)
     for (const id of deleted) this.#deleted.add(id)
-    this.#timer ??= setTimeout(() => this.#write(), LAG_MS)
+    if (deleted.length > 0) this.#write() // at once: a session that is gone, and that the anchor still knows, counts as lost
+    else this.#timer ??= setTimeout(() => this.#write(), LAG_MS)
   }
 
   /** I1: what a transaction did that was rolled back. Whatever it moved has gone too far. */
