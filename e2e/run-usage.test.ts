@@ -45,8 +45,9 @@ test('a mistake in usage is a result line, too', LIMIT, async () => {
   for (const args of [['nonsense'], ['run', '--no-such-flag'], ['show'], ['run', 'x', '--liveness-ms', 'soon']]) {
     const { code, json } = await place.run([...args, '--json'])
     assert.equal(code, 2)
-    const { event, outcome, fault } = json.at(-1) as { event: string; outcome: string; fault: { category: string } }
+    const { event, outcome, fault, ...rest } = json.at(-1) as Record<string, unknown> & { fault: { category: string } }
     assert.deepEqual([event, outcome, fault.category], ['result', 'failed', 'invalid_request'])
+    assert.deepEqual(rest, args[0] === 'run' ? { turnId: null, text: '', faultsSurvived: 0 } : {})
   }
 })
 
@@ -94,6 +95,13 @@ test('whoever names a model never gets a rehearsal', LIMIT, async () => {
   await refused(cloned, ['x'], {}, /model\.name is set \(.*breakfall\.toml:2\)/)
   await refused(place, ['--model', 'qwen3'], {}, /--model needs a prompt/)
   await refused(place, ['--base-url', 'http://127.0.0.1:9/v1'], {}, /--base-url needs a prompt/)
+  await refused(
+    place,
+    [],
+    { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' },
+    /a prompt is needed .*OPENAI_BASE_URL is set.*run -/,
+  )
+  await refused(place, [], { OPENAI_API_KEY: 'k' }, /a prompt is needed .*OPENAI_API_KEY is set.*--rehearsal/)
   await refused(place, ['--rehearsal', '--model', 'qwen3'], {}, /--model and --rehearsal do not go together/)
   await refused(place, ['x', '--faults', 'rate=1'], {}, /--faults is for rehearsals/)
 })
@@ -127,6 +135,8 @@ test('a model server that is not there is told from one that lists no models', L
   assert.match(fault.error, /at 127\.0\.0\.77:9009 is not reachable \(the connection was refused\)/)
 })
 
+const TOO_LONG = /^breakfall: the prompt is longer than a request may be \(1 MiB\)/
+
 test('a prompt can be piped in; what is no text or too much of it is said to be so', LIMIT, async () => {
   await using place = new Place()
   const model = await startRehearsalModel()
@@ -143,13 +153,16 @@ test('a prompt can be piped in; what is no text or too much of it is said to be 
     for (const [input, wanted, says] of [
       [' \n', 2, /the prompt is empty/],
       [Buffer.from([0x66, 0xff, 0xfe]), 2, /must be UTF-8/],
-      ['x'.repeat(5 * 1024 * 1024), 1, /longer than 4 MiB/],
+      ['x'.repeat(3_000_000), 1, TOO_LONG],
+      ['"'.repeat(700_000), 1, TOO_LONG], // each of them is sent as two
       ['a\0b', 2, /NUL/],
     ] as const) {
       const refused = await place.run(piped, env, input)
       assert.equal(refused.code, wanted, refused.stderr)
       assert.match(refused.stderr, says)
     }
+    const sessions = await place.run(['sessions', '--json'])
+    assert.equal(sessions.json.at(-1)?.['count'], 1, 'none was made for what was refused')
   } finally {
     await model.close()
   }
@@ -177,7 +190,8 @@ test('output that cannot be written is said in words, and a run goes on without 
       assert.ok(said.startsWith('1 ') && said.endsWith(SAID), said)
     }
     const run = await to(['run', '--rehearsal', '--faults', 'none'], full, 'pipe')
-    assert.ok(run.startsWith('0 ') && run.endsWith(SAID), run)
+    assert.ok(run.startsWith('0 ') && run.includes(SAID), run)
+    assert.equal(run.split('cannot be written').length, 2, 'said once')
     assert.equal(await to(['nonsense'], 'ignore', full), '2 ')
   } finally {
     closeSync(full)

@@ -5,7 +5,12 @@
 import { classify, Fault, faultFrom, isFault, POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults'
 import { patiently } from './patience.ts'
 
-type Server = { readonly baseUrl: string; readonly apiKey: string | undefined }
+type Server = {
+  readonly baseUrl: string
+  readonly apiKey: string | undefined
+  /** The variable that holds the key. */
+  readonly apiKeyFrom?: string | undefined
+}
 
 /** undefined: it answers, but lists none. Throws the fault where it could not be asked. */
 export async function firstModel(server: Server, policy: RetryPolicy = PATIENCE): Promise<string | undefined> {
@@ -58,10 +63,9 @@ function faultOf(thrown: unknown, { baseUrl }: Server): Fault {
   return classify(thrown, { boundary: 'model', phase: 'headers', address: baseUrl })
 }
 
-/** No turn has begun, so none goes on with a new key. */
-const told = (fault: Fault, { baseUrl }: Server): Fault =>
-  fault.category === 'model_auth_failed'
-    ? fault.with({
-        error: `the server at ${baseUrl} refused the key when it was asked which models it has; set a valid one. Nothing was begun, and the prompt is not kept: with --model NAME it would be.`,
-      })
-    : fault
+function told(fault: Fault, { baseUrl, apiKey, apiKeyFrom }: Server): Fault {
+  if (fault.category !== 'model_auth_failed') return fault
+  const did = apiKey === undefined ? 'wants a key, and none is set,' : 'refused the key'
+  const todo = apiKeyFrom === undefined ? 'set a valid one' : `set a valid one in ${apiKeyFrom}`
+  return fault.with({ error: `the server at ${baseUrl} ${did} when it was asked which models it has; ${todo}.` })
+}

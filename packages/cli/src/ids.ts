@@ -7,14 +7,13 @@ import type { Session } from '@breakfall/wire'
 import type { Viewer } from './journal-client.ts'
 
 const WHOLE = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
-const BEGINNING = /^[0-9a-f][0-9a-f-]{3,34}$/
+const BEGINNING = /^[0-9a-f][0-9a-f-]{0,34}$/
 
 export const isWholeId = (text: string): boolean => WHOLE.test(text)
-export const isIdBeginning = (text: string): boolean => BEGINNING.test(text)
 
 /** The whole id. What is no beginning of an id, or of none that is known, comes back as it is: whoever looks it up says so. */
 export async function wholeId(viewer: Viewer, given: string): Promise<string> {
-  if (isWholeId(given) || !isIdBeginning(given)) return given
+  if (isWholeId(given) || !BEGINNING.test(given)) return given
   const sessions = await viewer.sessions()
   const found = fitting(sessions, given)
   const [first, ...more] = found

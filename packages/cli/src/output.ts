@@ -14,19 +14,24 @@ export class Output {
   readonly json: boolean
   readonly #stdout: NodeJS.WriteStream
   readonly #stderr: NodeJS.WriteStream
+  /** What every result says, unless it says otherwise. */
+  #about: object
   /** The style that running text was left in: what opened it, and what closes it. */
   #running: { readonly style: Style; readonly close: string } | undefined
 
-  constructor(options: { json: boolean; stdout?: NodeJS.WriteStream; stderr?: NodeJS.WriteStream }) {
+  constructor(options: { json: boolean; about?: object; stdout?: NodeJS.WriteStream; stderr?: NodeJS.WriteStream }) {
     this.json = options.json
+    this.#about = options.about ?? {}
     this.#stdout = options.stdout ?? process.stdout
     this.#stderr = options.stderr ?? process.stderr
     if (WATCHED.has(this.#stdout)) return
     WATCHED.set(this.#stdout, { outlivesReader: false })
     this.#stderr.on('error', () => undefined) // I3
+    let isTold = false
     this.#stdout.on('error', (error: NodeJS.ErrnoException) => {
       const isGone = error.code === 'EPIPE' // I1
-      if (!isGone) this.#stderr.write(`breakfall: standard output cannot be written: ${error.message}\n`) // I2
+      if (!isGone && !isTold) this.#stderr.write(`breakfall: standard output cannot be written: ${error.message}\n`) // I2
+      isTold ||= !isGone
       if (WATCHED.get(this.#stdout)?.outlivesReader === true) return
       process.exit(isGone ? (process.exitCode ?? 0) : 1)
     })
@@ -45,7 +50,12 @@ export class Output {
   /** The last line of `--json`: how it ended, and what came of it. `outcome` is `finished` where nothing else is said. */
   result(fields: object = {}): void {
     this.#hasResult = true
-    this.data({ event: 'result', outcome: 'finished', ...fields })
+    this.data({ event: 'result', outcome: 'finished', ...this.#about, ...fields })
+  }
+
+  /** From now on the result says this as well, whoever writes it. */
+  knows(fields: object): void {
+    this.#about = { ...this.#about, ...fields }
   }
 
   #hasResult = false

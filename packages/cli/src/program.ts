@@ -45,7 +45,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     exitCode = code
   })
   const words = commonFlagsLast(argv.slice(2))
-  const out = new Output({ json: beforeDashes(words).includes('--json') })
+  const out = new Output({ json: beforeDashes(words).includes('--json'), about: aboutOf(words[0]) })
   onSignal((signal) => leave(signal, out))
   try {
     await program.parseAsync(hasKnownCommand(program, words) ? words : words.filter((word) => !isHelp(word)), {
@@ -83,7 +83,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     made.action(async (...given: unknown[]) => {
       const options = made.opts()
       const args = given.slice(0, -2) as string[]
-      const context = contextOf(options)
+      const context = contextOf(options, aboutOf(name))
       done((await act(context, ...args)) ?? EXIT_CODES.finished)
       context.out.end()
     })
@@ -247,6 +247,10 @@ export function buildProgram(done: (exitCode: number) => void): Command {
 /** Nothing of theirs is kept. */
 const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos'])
 
+/** The result of a run has the same fields, also where it failed before there was a turn. */
+const aboutOf = (command: string | undefined): object =>
+  command === 'run' ? { turnId: null, text: '', fault: null, faultsSurvived: 0 } : {}
+
 const isHelp = (word: string): boolean => word === '--help' || word === '-h'
 
 /** Help about a command that does not exist would hide the mistake: without the flag, it is named. */
@@ -327,8 +331,8 @@ function printText(text: string, options: Options): void {
   else out.write(text)
 }
 
-function contextOf(options: Options): Context {
-  const out = new Output({ json: options['json'] === true })
+function contextOf(options: Options, about = {}): Context {
+  const out = new Output({ json: options['json'] === true, about })
   const loaded = loadConfig({ env: process.env, folder: currentFolderIfAny(), flags: configFlags(options) })
   for (const warning of loaded.warnings) out.say(out.styleErr('yellow', `warning: ${warning}`))
   return {

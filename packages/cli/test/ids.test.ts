@@ -40,6 +40,7 @@ test('a beginning of several ids is refused with the candidates, and one of none
     category: 'invalid_request',
     error: `01a1e is the beginning of 2 ids; say more of it:\n  01a1e24f-0001  session "mend it"\n  01a1e111-0001  session`,
   })
+  await assert.rejects(wholeId(both, '01'), { error: /^01 is the beginning of 2 ids/ })
   assert.equal(await wholeId(both, 'ffff'), 'ffff')
   assert.equal(await wholeId(both, 'x'), 'x', 'no id begins so')
 })

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Session } from '@breakfall/wire'
-import { afterRehearsal, sessionLine } from '../src/commands/run-command.ts'
+import { sessionLine } from '../src/commands/run-command.ts'
+import { afterRehearsal } from '../src/run/no-prompt.ts'
 import { run, type RunInput } from '../src/commands/run.ts'
 import type { ModelChoice } from '../src/model-choice.ts'
 import type { Output } from '../src/output.ts'
@@ -35,7 +36,7 @@ const input = (endedAt: number): RunInput =>
 function lines(): { out: Output; said: Record<string, unknown>[] } {
   const said: Record<string, unknown>[] = []
   const take = (value: Record<string, unknown>): void => void said.push(value)
-  return { out: { json: true, data: take, result: take } as unknown as Output, said }
+  return { out: { json: true, data: take, result: take, knows: () => undefined } as unknown as Output, said }
 }
 
 test('a turn that its daemon finished before the run asked for it is the turn that was taken up', async () => {
@@ -57,9 +58,13 @@ test('a model that was named a line above is not named again; one of a session t
 })
 
 test('a rehearsal ends with what comes next, as a command that works from where it was started', () => {
-  const [where = '', command] = afterRehearsal({})
+  const [where = '', command, how] = afterRehearsal({}, undefined)
   assert.match(where, /scratch folder, which is removed/)
   assert.equal(command, '  breakfall run "make the failing test pass"')
   const npm = { npm_lifecycle_event: 'start', npm_package_json: '/home/me/break fall/package.json' }
-  assert.equal(afterRehearsal(npm)[1], `  npm --prefix '/home/me/break fall' start -- "make the failing test pass"`)
+  const after = afterRehearsal(npm, undefined)
+  assert.equal(after[1], `  npm --prefix '/home/me/break fall' start -- "make the failing test pass"`)
+  assert.match(how ?? '', /or see: breakfall config example$/)
+  assert.match(after[2] ?? '', /see: '\/home\/me\/break fall\/packages\/cli\/bin\/breakfall\.mjs' config example$/)
+  assert.deepEqual(afterRehearsal(npm, 'gpt-5 at https://x.example (OPENAI_API_KEY is set)').slice(2), [], 'it is set')
 })

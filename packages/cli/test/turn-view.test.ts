@@ -33,6 +33,26 @@ test('what is void is said to be void before it is shown again', () => {
   assert.match(words(view, { type: 'part-discarded', step: 1, attempt: 1, part: 'p1', because: fault }), /^\n.*void/)
 })
 
+test('an answer of several parts is void once, and the next one again', () => {
+  const view = new TurnView()
+  const discarded = (attempt: number, part: string): string =>
+    words(view, { type: 'part-discarded', step: 1, attempt, part, because: fault })
+  assert.match(discarded(1, 'p1'), /void/)
+  assert.equal(discarded(1, 'p2'), '')
+  assert.match(discarded(2, 'p3'), /void/)
+})
+
+test('a park that was survived is remembered by what the turn waited for', () => {
+  const view = new TurnView()
+  const away = new Fault('model_unreachable', { errorRaw: 'connect ECONNREFUSED' }).report
+  words(view, { type: 'parked', fault: away, resumeAt: null })
+  words(view, { type: 'resumed', because: 'person' })
+  words(view, { type: 'step-start', step: 2 })
+  assert.deepEqual(view.survived, [
+    { category: 'model_unreachable', what: 'connect ECONNREFUSED', how: 'parked, resumed by person' },
+  ])
+})
+
 test('a retry names the fault, what is done about it, when, and which try it was; the summary remembers it', () => {
   const view = new TurnView()
   const shown = words(view, {

@@ -123,6 +123,6 @@ function incomplete(state: AnswerState): Fault {
   const seen = state.ended ? 'the end marker but no finish reason' : 'no finish reason and no end marker'
   return new Fault('model_stream_incomplete', {
     phase: 'stream',
-    errorRaw: `the stream ended properly after ${state.parts.length} parts with ${seen}`,
+    errorRaw: `the stream ended properly after ${state.parts.length} part${state.parts.length === 1 ? '' : 's'} with ${seen}`,
   })
 }

@@ -105,7 +105,7 @@ function painted(injection: Injection, out: Output): string {
     .filter(([, value]) => value !== '') // left out
     .map(([key, value]) => `${key}=${String(value)}`)
     .join(' ')
-  const after = injection.outcome === 'missed' ? 'no place for it' : `${injection.events} events`
+  const after = injection.outcome === 'missed' ? 'no place for it' : counted(injection.events, 'event')
   const text = row(
     injection.at.slice(11, 23),
     `${injection.method} ${injection.path} #${injection.request}`,
@@ -116,6 +116,8 @@ function painted(injection: Injection, out: Output): string {
   return out.style(injection.outcome === 'missed' ? 'dim' : 'yellow', text)
 }
 
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
+
 const row = (time: string, request: string, attempt: string, fault: string, after: string): string =>
   `${time.padEnd(12)}  ${request.slice(0, 36).padEnd(36)}  ${attempt.padStart(3)}  ${fault.slice(0, 44).padEnd(44)}  ${after}`
 
@@ -125,6 +127,6 @@ function closing(requests: number, counts: ReadonlyMap<string, number>, out: Out
     out.result({ requests, injected, faults: Object.fromEntries(counts) })
     return
   }
-  out.line(`\n${requests} requests, ${injected} faults injected`)
+  out.line(`\n${counted(requests, 'request')}, ${counted(injected, 'fault')} injected`)
   for (const [kind, count] of counts) out.line(`  ${String(count).padStart(5)} ${kind}`)
 }

@@ -1,6 +1,5 @@
 /** `breakfall run`: which model, which daemon, which session. The turn itself is followed in `run.ts`. */
-import { dirname } from 'node:path'
-import { EXIT_CODES, Fault, isFault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
 import { DaemonClient } from '../daemon-client.ts'
 import { firstModel } from '../first-model.ts'
@@ -12,8 +11,9 @@ import { RunDaemon } from '../run/daemon.ts'
 import { agreedServer } from '../run/server.ts'
 import { goesOn, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
 import { ownDaemonFor } from '../run/own.ts'
-import { isPiped, promptOf } from '../run/prompt.ts'
-import { HOW_TO_SET, rehearse, rehearseInstead } from '../run/rehearse.ts'
+import { promptOf } from '../run/prompt.ts'
+import { runWithoutPrompt } from '../run/no-prompt.ts'
+import { rehearse, rehearseInstead } from '../run/rehearse.ts'
 import { createFor, sessionFor } from '../run/session.ts'
 import { prepareStateDir } from '../start-trouble.ts'
 import { currentFolder, isWritable, refuseWide } from '../work-folder.ts'
@@ -28,27 +28,10 @@ export async function runCommand(given: Context, words: readonly string[]): Prom
   refuseContradictions(context, prompt)
   if (context.run.rehearsal === true) return await rehearse(context, prompt)
   if (prompt !== undefined || goesOn(context)) return await runHere(context, prompt)
-  context.out.say('no prompt was given, so this is a rehearsal: a scripted model on a task of its own')
-  if (isPiped()) context.out.say('what is piped in was not read; breakfall run - takes the prompt from there')
-  const code = await rehearse(context, undefined)
-  if (code === EXIT_CODES.finished) for (const line of afterRehearsal(context.env)) context.out.say(line)
-  return code
-}
-
-/** What was seen, where, and what comes next: with the same words that started it. Pure. */
-export function afterRehearsal(env: Context['env']): readonly string[] {
-  const checkout = env['npm_lifecycle_event'] === 'start' ? dirname(env['npm_package_json'] ?? '.') : undefined
-  const command = checkout === undefined ? 'breakfall run' : `npm --prefix ${quoted(checkout)} start --`
-  return [
-    '\nThat was in a scratch folder, which is removed again. Now a task of yours, in your folder, with your model:',
-    `  ${command} "make the failing test pass"`,
-    HOW_TO_SET,
-  ]
+  return await runWithoutPrompt(context)
 }
 
 // ---- details, in the order they are used above ----
-
-const quoted = (path: string): string => (/^[\w/.@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)
 
 async function runHere(context: RunContext, prompt: string | undefined): Promise<number> {
   const { out, interrupt, stateDir, env } = context
@@ -127,6 +110,11 @@ async function chosen(context: RunContext): Promise<ModelChoice | undefined> {
 
 /** Nobody there yet: the turn tries and waits like any other, and its daemon asks for the list again before each try. */
 function awayName(thrown: unknown): null {
-  if (isFault(thrown) && (thrown.category === 'model_unreachable' || thrown.category === 'network_down')) return null
-  throw thrown
+  if (!isFault(thrown)) throw thrown
+  if (thrown.category === 'model_unreachable' || thrown.category === 'network_down') return null
+  if (thrown.category !== 'model_auth_failed') throw thrown
+  throw thrown.with({ error: `${thrown.error} ${NOT_KEPT}` })
 }
+
+/** No turn has begun, so none goes on with a new key. */
+const NOT_KEPT = 'Nothing was begun, and the prompt is not kept: with --model NAME it would be.'

@@ -49,7 +49,9 @@ export async function run(input: RunInput, out: Output): Promise<number> {
   input.interrupt.throwIfAsked()
   const session = input.session ?? (await input.client.createSession(input.create))
   input.onSession?.(session)
+  out.knows({ sessionId: session.id })
   const started = await startTurn(input.client, session, input.prompt)
+  out.knows({ turnId: started.turnId })
   input.client.goesOnWith(started.turnId)
   const view = new TurnView()
   if (input.prompt === undefined) await learn(input, session, started, view)
@@ -58,7 +60,7 @@ export async function run(input: RunInput, out: Output): Promise<number> {
   const result = await follow(input, session, started, view, out).catch((thrown: unknown) => {
     throw keptFault(thrown, session.id)
   })
-  if (out.json) out.result({ sessionId: session.id, ...result, ...input.about })
+  if (out.json) out.result({ ...result, ...input.about })
   else for (const line of summary(result, view, session, input.isLasting())) paint(out, [line])
   return exitCodeFor(result)
 }

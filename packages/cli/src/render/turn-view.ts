@@ -25,6 +25,8 @@ export class TurnView {
   readonly #writes = new Map<string, string>()
   #midLine = false
   #part = ''
+  #void = ''
+  #parkedWith: FaultReport | undefined
   #outputLines = 0
   #lastLines: string[] = []
   /** 0 while no event has told. */
@@ -45,7 +47,7 @@ export class TurnView {
       case 'reasoning-delta':
         return [this.#words(event, 'dim')]
       case 'part-discarded':
-        return [this.#line('warn', '⤺ the unfinished answer above is void; it is asked for again')] // I1
+        return this.#discarded(event)
       case 'tool-draft':
         return []
       case 'tool-call':
@@ -57,9 +59,10 @@ export class TurnView {
       case 'retry':
         return this.#retry(event)
       case 'parked':
+        this.#parkedWith = event.fault as FaultReport
         return [this.#line('warn', `⏸ parked: ${event.fault.error}`)]
       case 'resumed':
-        this.#note('parked', 'a wait', `resumed by ${event.because}`)
+        this.#resumed(event)
         return [this.#line('good', `▶ resumed (${event.because})`)]
       case 'taken-over':
         this.#note('taken_over', 'the daemon was restarted', 'picked up at the last safe point')
@@ -90,6 +93,21 @@ export class TurnView {
     this.#part = event.part
     this.#midLine = !event.text.endsWith('\n')
     return { kind: 'text', tone, text: fresh + event.text }
+  }
+
+  /** I1. One answer may have several parts, and is void once. */
+  #discarded({ step, attempt }: SessionEventOf<'part-discarded'>): readonly Piece[] {
+    const answer = `${step} ${attempt}`
+    if (this.#void === answer) return []
+    this.#void = answer
+    return [this.#line('warn', '⤺ the unfinished answer above is void; it is asked for again')]
+  }
+
+  #resumed({ because }: SessionEventOf<'resumed'>): void {
+    const fault = this.#parkedWith
+    this.#parkedWith = undefined
+    if (fault === undefined) this.#note('parked', 'a wait', `resumed by ${because}`)
+    else this.#note(fault.category, whatHappened(fault), `parked, resumed by ${because}`)
   }
 
   #toolCall(event: SessionEventOf<'tool-call'>): readonly Piece[] {

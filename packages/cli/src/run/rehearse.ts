@@ -1,5 +1,6 @@
 /** A rehearsal instead of a run with a model: on request, without a prompt, or where there is no model at all. */
 import { spawnSync } from 'node:child_process'
+import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { DaemonClient } from '../daemon-client.ts'
 import { OwnDaemon } from '../own-daemon.ts'
@@ -49,25 +50,37 @@ export async function rehearse(
 
 /** Nothing was named and nothing was found: it is said, before and after, that the prompt is not done. */
 export async function rehearseInstead(context: RunContext): Promise<number> {
-  const { out, loaded } = context
+  const { out, loaded, env } = context
+  const how = howToSet(env)
   const [named] = [...loaded.origins].filter(([key]) => key.startsWith('model.'))
   if (named !== undefined)
     throw new Fault('invalid_request', {
-      error: `${named[0]} is set (${named[1]}), but no model server: none is configured and none answers on this machine. ${HOW_TO_SET}`,
+      error: `${named[0]} is set (${named[1]}), but no model server: none is configured and none answers on this machine. ${how}`,
     })
   const warning = 'warning: NO MODEL DID YOUR PROMPT. None is configured and none answers on this machine'
   out.say(out.styleErr('yellow', `${warning}, so this is a rehearsal:`))
-  out.say(`a scripted model on a task of its own, in a scratch folder. ${HOW_TO_SET}\n`)
+  out.say(`a scripted model on a task of its own, in a scratch folder. ${how}\n`)
   const code = await rehearse(context, undefined, { promptSent: false })
   out.say(out.styleErr('yellow', `\n${warning}.`))
-  out.say(HOW_TO_SET)
+  out.say(how)
   return code
 }
 
-// ---- details ----
+/** What to do about a missing model, in words that work from where this was started. Pure. */
+export function howToSet(env: RunContext['env']): string {
+  const checkout = checkoutOf(env)
+  const command = checkout === undefined ? 'breakfall' : quoted(`${checkout}/packages/cli/bin/breakfall.mjs`)
+  return `Set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, start Ollama or llama-server, or see: ${command} config example`
+}
 
-export const HOW_TO_SET =
-  'Set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, start Ollama or llama-server, or see: breakfall config example'
+/** Where `npm start` was asked for, if it was. */
+export const checkoutOf = (env: RunContext['env']): string | undefined =>
+  env['npm_lifecycle_event'] === 'start' ? dirname(env['npm_package_json'] ?? '.') : undefined
+
+export const quoted = (path: string): string =>
+  /^[\w/.@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
+
+// ---- details ----
 
 const withoutBreakfall = (env: RunContext['env']): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('BREAKFALL_')))
