@@ -83,6 +83,7 @@ export const DAEMON_LIMITS = {
   killMsMax: 10_000, // how long a cancel waits for the word that the process is gone
   checkMs: 1_000, // a new session waits so long for the runner's word about its box, which takes milliseconds where all is well
   sessionsIdleMax: 2_000, // kept in memory without a turn and without a reader
+  idleCharsMax: 64 * 1024 * 1024, // what the journals of those hold together: a long conversation is read again in a blink
 } as const
 
 export type DaemonLimits = { readonly [Name in keyof typeof DAEMON_LIMITS]: number }

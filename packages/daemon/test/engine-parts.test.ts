@@ -175,7 +175,7 @@ test('of the calls that an earlier process left, only the first can have been be
     .map((event, index) => ({ seq: index + 1, sessionId: 's', turnId: 't', at, ...event }) as unknown as SessionEvent)
     .reduce(reduce, EMPTY_FOLD)
   const ports = { store: {}, policyOf: () => POLICY_DEFAULTS } as unknown as Ports
-  const session = new LiveSession(ports, { id: 's', data: {} } as SessionRow, fold)
+  const session = new LiveSession(ports, { id: 's', data: {} } as SessionRow, fold, 0)
   assert.deepEqual([...session.freshCalls], ['c3', 'c4'])
 })
 

@@ -34,6 +34,8 @@ export class LiveSession {
    * but the first that has no result, since they are begun in order.
    */
   readonly freshCalls: Set<string>
+  /** What its journal holds: about what it costs to have it in memory. */
+  journalChars: number
   /** True where this process must not write to the journal any more. */
   isBroken = false
   /** Set while the journal itself cannot take the event that says so. */
@@ -47,11 +49,12 @@ export class LiveSession {
   #stop = new AbortController()
   #pokes = new Set<() => void>()
 
-  constructor(ports: Ports, row: SessionRow, fold: SessionFold) {
+  constructor(ports: Ports, row: SessionRow, fold: SessionFold, journalChars: number) {
     this.#ports = ports
     this.#store = ports.store
     this.#row = row
     this.#fold = fold
+    this.journalChars = journalChars
     this.policy = ports.policyOf(row.data.policy)
     const [, ...later] = fold.turn?.calls.filter((call) => call.result === null) ?? []
     this.freshCalls = new Set(later.map((call) => call.callId))
@@ -228,6 +231,7 @@ export class LiveSession {
     this.#row = { ...this.#row, ...append.set, lastSeq, data: writing.data ?? this.#row.data }
     this.#fold = fold // I1
     if (writing.cancel !== undefined) this.#cancels.set(writing.cancel.turnId, writing.cancel.request) // I3
+    for (const { body } of append.events) this.journalChars += body.length
     this.feed.publish(append.events)
   }
 }

@@ -26,6 +26,7 @@ import { takeUpTurn } from './take-up.ts'
 const PAGE_EVENTS = 2_000
 const PAGE_CHARS_MAX = 4 * 1024 * 1024
 const LOADS_AT_ONCE = 32
+const JUST_OPENED = 64 // sessions opened last stay: dropped between being opened and used, they would be taken over from ourselves
 
 export class SessionLoader {
   readonly #ports: Ports
@@ -122,8 +123,8 @@ export class SessionLoader {
 
   async #folded(row: SessionRow): Promise<LiveSession> {
     try {
-      const fold = await this.#foldOf(row)
-      const session = new LiveSession(this.#ports, row, fold)
+      const { fold, chars } = await this.#foldOf(row)
+      const session = new LiveSession(this.#ports, row, fold, chars)
       for (const turnId of [fold.turn?.id, ...fold.queue.map((queued) => queued.id)]) {
         const cancel = turnId === undefined ? undefined : (await this.#store.getTurn(turnId))?.cancel
         if (turnId !== undefined && cancel != null) session.recallCancel(turnId, cancel)
@@ -139,14 +140,18 @@ export class SessionLoader {
     }
   }
 
-  async #foldOf(row: SessionRow): Promise<SessionFold> {
+  async #foldOf(row: SessionRow): Promise<{ fold: SessionFold; chars: number }> {
     let fold: SessionFold = EMPTY_FOLD
+    let chars = 0
     for (let after = 0; after < row.lastSeq;) {
       const events = await this.#store.read(row.id, after, PAGE_EVENTS, PAGE_CHARS_MAX)
-      for (const { body } of events) fold = reduce(fold, JSON.parse(body) as SessionEvent)
+      for (const { body } of events) {
+        fold = reduce(fold, JSON.parse(body) as SessionEvent)
+        chars += body.length
+      }
       after = events.at(-1)?.seq ?? row.lastSeq
     }
-    return fold
+    return { fold, chars }
   }
 
   async #takeOver(row: SessionRow): Promise<void> {
@@ -193,15 +198,21 @@ export class SessionLoader {
     writeFileSync(join(folder, `${sessionId}.json`), JSON.stringify(fault.report, null, 2), { mode: 0o600 })
   }
 
-  /** Sessions that nobody works on or reads are dropped from memory, oldest first. */
+  /** Sessions that nobody works on or reads are dropped from memory, oldest first. Who has just been opened is about to be used. */
   #makeRoom(): void {
-    const idleMax = this.#ports.limits.sessionsIdleMax
-    if (this.#live.size <= idleMax) return
-    for (const [id, session] of this.#live) {
-      if (this.#live.size <= idleMax) return
-      const isUsed = session.fold.turn !== null || session.feed.readers > 0 || this.#engine.isDriving(session)
-      if (!isUsed) this.#live.delete(id)
+    if (this.#live.size <= JUST_OPENED) return
+    const { sessionsIdleMax, idleCharsMax } = this.#ports.limits
+    const idle = [...this.#live].slice(0, -JUST_OPENED).filter(([, session]) => !this.#isUsed(session))
+    let chars = idle.reduce((sum, [, { journalChars }]) => sum + journalChars, 0)
+    for (const [id, { journalChars }] of idle) {
+      if (this.#live.size <= sessionsIdleMax && chars <= idleCharsMax) return
+      this.#live.delete(id)
+      chars -= journalChars
     }
+  }
+
+  #isUsed(session: LiveSession): boolean {
+    return session.fold.turn !== null || session.feed.readers > 0 || this.#engine.isDriving(session)
   }
 }
 
