@@ -21,9 +21,7 @@ export async function endTurn(session: LiveSession, fault: Fault): Promise<void>
   await session.transact(({ turn }) => {
     if (turn === null) return null // I1
     const results = openCalls(turn).map((call) =>
-      session.freshCalls.has(call.callId)
-        ? resultOf(turn, call, failedOutcome(`This was not run: ${fault.error}`))
-        : resultOf(turn, call, unknownOutcome('the turn ended before its outcome was known')),
+      session.freshCalls.has(call.callId) ? resultOf(turn, call, notRun(fault)) : resultOf(turn, call, TOO_EARLY),
     )
     return { drafts: [...results, terminal(turn.id, fault.report)] }
   })
@@ -66,7 +64,9 @@ export async function stopTurn(
   fault: Fault,
   more: object = {},
 ): Promise<void> {
-  const outcomes = await Promise.all(open.map(async (call) => [call, await stopCall(ports, session, call)] as const)) // I2
+  const outcomes = await Promise.all(
+    open.map(async (call) => [call, await stopCall(ports, session, call, fault)] as const),
+  ) // I2
   const isUnsure = outcomes.some(([, outcome]) => outcome.isUnsure)
   const told = isUnsure ? fault.with({ sideEffects: 'unknown' }) : fault
   await session.transact(({ turn }) => {
@@ -102,14 +102,22 @@ function terminal(turnId: string, report: FaultReport): Draft {
   return { ...rest, type: 'turn-error', turnId }
 }
 
+const NOT_RUN: ToolOutcome = { outcome: 'cancelled', text: 'Cancelled before it ran.' }
+
+const notRun = (fault: Fault): ToolOutcome => failedOutcome(`This was not run: ${fault.error}`)
+
+const TOO_EARLY: ToolOutcome = unknownOutcome('the turn ended before its outcome was known')
+
 type Stopped = ToolOutcome & { readonly isUnsure: boolean }
 
-async function stopCall(ports: Ports, session: LiveSession, call: Call): Promise<Stopped> {
+async function stopCall(ports: Ports, session: LiveSession, call: Call, fault: Fault): Promise<Stopped> {
+  const isCancel = fault.class === 'cancelled'
   if (call.tool === 'read' || session.freshCalls.has(call.callId) || session.data.runnerId === null) {
-    return { outcome: 'cancelled', text: 'Cancelled before it ran.', isUnsure: false }
+    return { ...(isCancel ? NOT_RUN : notRun(fault)), isUnsure: false }
   }
   if (call.tool !== 'bash') {
-    return { outcome: 'cancelled', text: 'Cancelled: the file may or may not have been written.', isUnsure: true }
+    const text = 'Cancelled: the file may or may not have been written.'
+    return { ...(isCancel ? { outcome: 'cancelled', text } : TOO_EARLY), isUnsure: true }
   }
   const signal = AbortSignal.timeout(ports.limits.killMsMax)
   let ended: { readonly client: RunnerClient; readonly exec: Exec | null }
@@ -132,7 +140,7 @@ async function stopCall(ports: Ports, session: LiveSession, call: Call): Promise
     return { outcome: 'cancelled', text, isUnsure: true }
   }
   const { client, exec } = ended
-  if (exec === null) return { outcome: 'cancelled', text: 'Cancelled before it ran.', isUnsure: false }
+  if (exec === null) return { ...(isCancel ? NOT_RUN : notRun(fault)), isUnsure: false }
   const isWhole = await hasRest(ports, session, client, call, exec, signal)
   const exit = exec.exit ?? undefined
   const missing = isWhole ? '' : ', and not all of its output is here'
