@@ -1,7 +1,7 @@
 /** What can stand in the way of a daemon or a run: each has its own sentence and its own exit code. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { main, Place } from './breakfall.ts'
@@ -193,17 +193,45 @@ test('a folder that cannot be worked in is refused before any model is asked', L
   assert.match(shell.stderr, /the current folder does not exist any more/)
 })
 
+test('a folder that cannot be written is said to be so, to root as well', LIMIT, async () => {
+  await using place = new Place()
+  chmodSync(place.folder, 0o555)
+  const { stderr } = await place.run(['run', 'x', ...SERVER, '--attempts-max', '1', '--park-wait-ms', '0'])
+  assert.match(stderr, /this folder is read-only for you/)
+  chmodSync(place.folder, 0o755)
+})
+
+const hasNamespaces = spawnSync('unshare', ['-n', 'true']).status === 0
+
 test(
-  'a folder that cannot be written is said to be so',
-  { ...LIMIT, skip: process.getuid?.() === 0 && 'root may write anywhere' },
+  'a machine without loopback is told so at once',
+  { ...LIMIT, skip: !hasNamespaces && 'no network namespaces here' },
   async () => {
     await using place = new Place()
-    chmodSync(place.folder, 0o555)
-    const { stderr } = await place.run(['run', 'x', ...SERVER, '--attempts-max', '1', '--park-wait-ms', '0'])
-    assert.match(stderr, /this folder is read-only for you/)
-    chmodSync(place.folder, 0o755)
+    const { status, stderr } = spawnSync(
+      'unshare',
+      ['-n', process.execPath, main, 'run', 'x', '--model', 'any', ...SERVER],
+      {
+        cwd: place.folder,
+        encoding: 'utf8',
+        env: { PATH: process.env['PATH'], HOME: place.home },
+        timeout: 30_000, // it had tried for most of a minute
+      },
+    )
+    assert.equal(status, 125, stderr)
+    assert.match(stderr, /loopback interface is down; bring it up/)
   },
 )
+
+test('a missing token of a remote runner is told at the start, and none is made up', LIMIT, async () => {
+  await using place = new Place()
+  const missing = join(place.home, 'missing-token')
+  const remote = { BREAKFALL_RUNNER_URL: 'http://127.0.0.77:9009', BREAKFALL_RUNNER_TOKEN_FILE: missing }
+  const { stderr } = await place.run(['run', 'x', ...SERVER, '--attempts-max', '1', '--park', 'never'], remote)
+  assert.match(stderr, /warning: \[runner\] tokenFile names .*missing-token, but there is no such file/)
+  await place.run(['doctor'], remote)
+  assert.equal(existsSync(missing), false)
+})
 
 test("without an absolute HOME a cloned folder's files do not become the user's own", LIMIT, async () => {
   await using place = new Place({ '.config/breakfall/config.toml': '[model]\nbaseUrl = "http://evil.example/v1"\n' })

@@ -1,9 +1,10 @@
 /** A local model server from the config: its crash fails the attempt with the cause, it is restarted, the turn goes on. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Place } from './breakfall.ts'
 
 const LIMIT = { timeout: 120_000 }
@@ -56,6 +57,25 @@ test(
     assert.match(JSON.stringify(retries[0]), /out of memory/i, 'the cause is told')
     assert.equal(readFileSync(join(place.home, 'starts'), 'utf8').length, 2)
     assert.deepEqual(place.leftovers(), [])
+  },
+)
+
+test(
+  'a daemon logs its turning points as JSON, whether or not its first line is; --quiet leaves them out',
+  LIMIT,
+  async () => {
+    for (const [flags, isLogged] of [
+      [[], true],
+      [['--quiet'], false],
+    ] as const) {
+      await using place = new Place()
+      const running = place.start(['up', ...flags])
+      while (!existsSync(join(place.stateDir, 'daemon.json'))) await sleep(10)
+      running.child.kill('SIGTERM')
+      const { code, stderr } = await running.ended
+      assert.equal(code, 0, stderr)
+      assert.equal(/^\{.*"msg":"listening"\}$/m.test(stderr), isLogged, stderr)
+    }
   },
 )
 

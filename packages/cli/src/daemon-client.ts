@@ -4,7 +4,7 @@
  */
 import { randomUUIDv7 } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { classify, type Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
+import { classify, Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
 import {
   type Session,
   type SessionCreate,
@@ -208,7 +208,7 @@ export class DaemonClient {
         ...(signal === undefined ? {} : { signal }),
       })
     } catch (thrown) {
-      throw classify(thrown, { boundary: 'daemon', address: url, signal })
+      throw noLoopback(thrown, url) ?? classify(thrown, { boundary: 'daemon', address: url, signal })
     }
     if (response.ok) return response
     const fault = classify(undefined, {
@@ -233,6 +233,17 @@ const RECONNECT = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 } as con
 
 /** A stream may be cut for many reasons; where the next one does not even begin the daemon is away. */
 const AWAY_ATTEMPT = 2
+
+/** A machine that has no way to itself has it down: no try and no other daemon would help. */
+function noLoopback(thrown: unknown, url: string): Fault | undefined {
+  const { cause } = thrown as { readonly cause?: NodeJS.ErrnoException }
+  if (cause?.code !== 'ENETUNREACH' || !/^http:\/\/(?:127\.|localhost|\[::1\])/.test(url)) return undefined
+  return new Fault('daemon_unreachable', {
+    error: `the daemon at ${url} cannot be reached: this machine's loopback interface is down; bring it up (ip link set lo up)`,
+    next: 'never',
+    cause,
+  })
+}
 
 const refused = ({ url, tokenFrom = 'its token file' }: DaemonAddress): string =>
   `the daemon at ${url} does not accept the token from ${tokenFrom}; it has another one since it started: restart it, or give the right one`

@@ -209,9 +209,23 @@ function fromProviderWords(text: string): Explanation | undefined {
     const body = line.trim().replace(SDK_WORDS, '')
     const fault = classify(undefined, { boundary: 'model', now: 0, response: { status: 400, body } })
     if (fault.category === 'model_context_overflow') return { report: fault.report, by: "a provider's error" }
+    const [, category] = PROVIDER_SENTENCES.find(([sentence]) => sentence.test(body)) ?? []
+    if (category !== undefined)
+      return { report: new Fault(category, { errorRaw: body }).report, by: "a provider's error" }
   }
   return undefined
 }
+
+/** What OpenAI and Anthropic say, word by word, where a log has kept the sentence alone. */
+const PROVIDER_SENTENCES: readonly (readonly [RegExp, FaultCategory])[] = [
+  [/^Incorrect API key provided\b/, 'model_auth_failed'],
+  [/^You didn't provide an API key\b/, 'model_auth_failed'],
+  [/^invalid x-api-key$/, 'model_auth_failed'],
+  [/^You exceeded your current quota\b/, 'model_quota_exhausted'],
+  [/^Your credit balance is too low\b/, 'model_quota_exhausted'],
+  [/^Rate limit reached for \S+/, 'model_rate_limited'],
+  [/^The model `[^`]+` does not exist\b/, 'model_not_found'],
+]
 
 /** What SDKs and proxies put before a provider's sentence: the names of their errors, then the status. */
 const SDK_WORDS = /^(?:[\w.]*(?:Error|Exception): )*(?:(?:Error code: |HTTP )?[45]\d\d(?:: | - | ))?/

@@ -14,6 +14,8 @@ Examples:
   breakfall gateway --upstream http://127.0.0.1:8080/v1
   breakfall chaos --upstream http://127.0.0.1:8080 --plan "rate=0.2"
   some-command 2>&1 | breakfall explain -
+
+In a checkout "npm start -- WORDS" is "breakfall run WORDS"; the name of another command alone, or before flags, is that command.
 ${EXIT_CODES_HELP}`
 
 /** By command. */

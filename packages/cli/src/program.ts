@@ -124,6 +124,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       .option('--runner-token-file <file>', "that runner's token")
       .option('--allow-workspace <dir>', 'a folder that boxes may use as workspace (repeatable)', collect)
       .addOption(new Option('--allow-isolation <level>', 'allow commands without a sandbox').choices(['process']))
+      .option('--quiet', 'log only what needs somebody: turns that are parked, and troubles')
       .addOption(new Option('--until-idle', 'end when standard input closes and the work is done').hideHelp()),
   )
 

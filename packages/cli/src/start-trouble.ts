@@ -2,6 +2,7 @@
 import { accessSync, constants, existsSync, mkdirSync, opendirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
+import type { Config } from './config/schema.ts'
 
 /** Makes the state folder (or, without `make`, only looks whether it could), or says why it cannot be. Level by level: a recursive mkdir in /proc never comes back. */
 export function prepareStateDir(folder: string, { make = true } = {}): string {
@@ -45,6 +46,16 @@ export function stateFileFault(error: unknown): unknown {
   return path === undefined
     ? error
     : refusal(`${path} cannot be used: ${words(code)}; remove it, or choose another --state-dir`, error)
+}
+
+/** A remote runner's token that is not there is a slip, which only the first tool would find. */
+export function tokenWarnings({ runner, remote_runner }: Config): readonly string[] {
+  const isRemote =
+    (runner?.url ?? runner?.resolveUrl ?? runner?.resolveCommand ?? remote_runner?.endpoint) !== undefined
+  const file = runner?.tokenFile
+  return !isRemote || file === undefined || existsSync(file)
+    ? []
+    : [`[runner] tokenFile names ${file}, but there is no such file: the runner will refuse every tool`]
 }
 
 /** A service that could not take its port says so. */

@@ -1,5 +1,5 @@
 /** The folder that a run works in: whether it can be one, said before anything is asked of a model. */
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, statSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
 import { homeFolder } from './paths.ts'
 
@@ -24,8 +24,13 @@ export function currentFolderIfAny(): string | undefined {
   }
 }
 
-/** Refuses what the runner would refuse for every tool. */
+/** Refuses what the runner would refuse for every tool, and what no box can have. */
 export function refuseWide(folder: string, stateDir: string): void {
+  const system = ['/proc', '/sys', '/dev'].find((inside) => isIn(folder, inside))
+  if (system !== undefined)
+    throw new Fault('invalid_request', {
+      error: `a run cannot work in ${folder}: ${system} belongs to the system, and each box has its own`,
+    })
   for (const [inside, what] of [
     [homeFolder(process.env), 'your home folder; go to the folder of a project'],
     [stateDir, "Breakfall's state folder; choose another with --state-dir"],
@@ -38,10 +43,12 @@ export function refuseWide(folder: string, stateDir: string): void {
   }
 }
 
+/** Asked as whom commands run: in a box root has no more rights than its files give it. */
 export function isWritable(folder: string): boolean {
   try {
     accessSync(folder, constants.W_OK)
-    return true
+    const { mode, uid, gid } = statSync(folder)
+    return process.getuid?.() !== 0 || (mode & (uid === 0 ? 0o200 : gid === 0 ? 0o020 : 0o002)) !== 0
   } catch {
     return false // whatever the reason: nothing can be changed there
   }

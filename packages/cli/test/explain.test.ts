@@ -84,6 +84,21 @@ test('a fault report, a problem document and a turn-error come back as they are'
   }
 })
 
+test("a provider's sentence without the JSON around it", () => {
+  for (const [text, category] of [
+    [
+      'Incorrect API key provided: sk-…abcd. You can find your API key at https://platform.openai.com.',
+      'model_auth_failed',
+    ],
+    ['openai.AuthenticationError: invalid x-api-key', 'model_auth_failed'],
+    ['You exceeded your current quota, please check your plan and billing details.', 'model_quota_exhausted'],
+    ['Rate limit reached for gpt-5 in organization org-1 on tokens per min', 'model_rate_limited'],
+    ['The model `gpt-9` does not exist or you do not have access to it.', 'model_not_found'],
+    ['our docs say: Incorrect API key provided means that the key is wrong', 'other'],
+  ] as const)
+    assert.equal(explain(text).report.category, category, text)
+})
+
 test("a provider's error body, alone or inside a log", () => {
   assert.equal(
     explain(

@@ -10,12 +10,16 @@ test("the daemon's log lines are words for a person", () => {
   const lines = [
     { ...ids, category: 'model_rate_limited', resumeAt: '2025-11-15T22:50:36.193Z', msg: 'turn parked' },
     { ...ids, category: 'model_unreachable', resumeAt: null, msg: 'turn parked' },
+    { ...ids, callId: 'c', tool: 'bash', execId: 'e', msg: 'tool called' },
+    { url: 'http://127.0.0.1:1', msg: 'listening' },
     { err: { type: 'Fault', message: 'nobody is there', stack: '…' }, msg: 'the runner is not reachable yet' },
   ].map(shown)
   const at = '2025-11-15 22:40:36 UTC  '
   assert.deepEqual(lines, [
     `${at}turn parked: model_rate_limited, until 2025-11-15 22:50:36 UTC (session 01a1e15e-9b05)`,
     `${at}turn parked: model_unreachable (session 01a1e15e-9b05)`,
+    `${at}tool called: bash (session 01a1e15e-9b05)`,
+    `${at}listening: http://127.0.0.1:1`,
     `${at}the runner is not reachable yet: nobody is there`,
   ])
 })

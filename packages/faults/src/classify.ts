@@ -169,7 +169,7 @@ const KIND_WORDS: Readonly<Record<TransportKind, string>> = {
   refused: 'the connection was refused',
   no_route: 'there is no route',
   name_unknown: 'its name is unknown',
-  name_unresolved: 'its name could not be looked up',
+  name_unresolved: 'its name could not be looked up: no network here, or no name server that answers',
   connect_timeout: 'the connection took too long',
   headers_timeout: 'no answer came in time',
   body_timeout: 'the answer stopped',

@@ -15,7 +15,7 @@ import { promptOf } from '../run/prompt.ts'
 import { runWithoutPrompt } from '../run/no-prompt.ts'
 import { rehearse, rehearseInstead } from '../run/rehearse.ts'
 import { createFor, sessionFor } from '../run/session.ts'
-import { prepareStateDir } from '../start-trouble.ts'
+import { prepareStateDir, tokenWarnings } from '../start-trouble.ts'
 import { currentFolder, isWritable, refuseWide } from '../work-folder.ts'
 import { grantWorkspace } from '../workspaces.ts'
 import { run } from './run.ts'
@@ -77,12 +77,12 @@ export function sessionLine({ id, model }: Session, choice: ModelChoice | undefi
   return `session: ${id}, model ${model}${choice === undefined ? '' : ` at ${choice.baseUrl}`}`
 }
 
-/** What is wrong with a folder is said before a model is asked. */
-function lookAt(folder: string, { out, env, run: { session }, stateDir }: RunContext): void {
+/** What is wrong with a folder or the settings is said before a model is asked. */
+function lookAt(folder: string, { out, env, run: { session }, stateDir, loaded }: RunContext): void {
   if (!env['BREAKFALL_URL'] && session === undefined) refuseWide(folder, stateDir)
-  if (isWritable(folder)) return
-  const warning = 'warning: this folder is read-only for you: the turn can look, but change nothing'
-  out.say(out.styleErr('yellow', warning))
+  const readOnly = 'this folder is read-only for you: the turn can look, but change nothing'
+  for (const warning of [...(isWritable(folder) ? [] : [readOnly]), ...tokenWarnings(loaded.config)])
+    out.say(out.styleErr('yellow', `warning: ${warning}`))
 }
 
 /** That there is nothing to go on with is said before the model that is missing for it. */

@@ -39,7 +39,7 @@ export function sessionTable(
   const rows = sessions.map(({ id, state, model, title, ...rest }) => {
     const folder = typeof rest['workspace'] === 'string' ? rest['workspace'] : '(private)'
     const status = isHalted(state, rest) ? `${state}, nobody runs it` : state
-    const cells = [shortId(id), status, folder, model || '(default)', title ?? '']
+    const cells = [shortId(id), status, folder, model === 'default' ? '(default)' : model || '(default)', title ?? '']
     return cells.map((cell) => cell.replaceAll(/\s+/g, ' ')) // a line break in a name would look like another session
   })
   const widths = HEAD.map((word, column) => Math.max(word.length, ...rows.map((row) => row[column]?.length ?? 0)))

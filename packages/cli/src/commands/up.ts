@@ -10,7 +10,7 @@ import { findDaemon } from '../locate-daemon.ts'
 import { chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
 import type { Context } from '../program.ts'
 import { logLine } from '../render/log-lines.ts'
-import { listenFault, prepareStateDir, stateFileFault } from '../start-trouble.ts'
+import { listenFault, prepareStateDir, stateFileFault, tokenWarnings } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
 import { untilIdle } from '../until-idle.ts'
 import { currentFolder } from '../work-folder.ts'
@@ -28,6 +28,7 @@ export async function up(context: Context): Promise<number> {
   const stateDir = prepareStateDir(context.stateDir)
   if (isOwned && choice === undefined && loaded.config.model?.serve === undefined)
     throw new Fault('invalid_request', { error: 'no model is configured; see "breakfall config example"' })
+  for (const warning of tokenWarnings(loaded.config)) out.say(out.styleErr('yellow', `warning: ${warning}`))
   const daemon = await startDaemon({
     stateDir,
     ...liveConfig(loaded.config, choice, context),
@@ -39,13 +40,15 @@ export async function up(context: Context): Promise<number> {
     host,
     policy: loaded.config.policy,
     tryAnswer: sayingWhereNoModelIs,
-    logLevel: env['BREAKFALL_LOG'] ?? (isOwned || !out.json ? 'warn' : 'info'),
+    logLevel: env['BREAKFALL_LOG'] ?? (isOwned || options['quiet'] === true ? 'warn' : 'info'),
     ...(out.isTalkTerminal && !out.json ? { logTo: { write: (line: string) => out.say(logLine(line)) } } : {}),
     ...(isOwned
       ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS, fileFields: { untilIdle: true }, takeUp: 'asked' as const }
       : {}),
   }).catch(async (error: unknown) => {
-    throw await takenFault(error, context, stateFileFault(listenFault(error, host, port)))
+    throw isOwned && isTaken(error)
+      ? error
+      : await startFault(error, context, stateFileFault(listenFault(error, host, port)))
   })
   const finding = daemon.findRunner()
   const runner = await soon(finding, asked)
@@ -87,13 +90,16 @@ const lastWords = (leavesRunner: boolean): string =>
     ? 'stopped; the runner waits ten minutes for the next start, then ends by itself'
     : 'stopped; turns go on at the next start'
 
-/** Of a second daemon it is said where the first one is. */
-async function takenFault(error: unknown, { stateDir, env }: Context, otherwise: unknown): Promise<unknown> {
-  if (!isFault(error) || error.category !== 'lease_lost') return otherwise
+/** A run that started this one uses the other then. */
+const isTaken = (error: unknown): boolean => isFault(error) && error.category === 'lease_lost'
+
+/** Of a second daemon it is said where the first one is: a mistake, like a port that is taken. */
+async function startFault(error: unknown, { stateDir, env }: Context, otherwise: unknown): Promise<unknown> {
+  if (!isTaken(error)) return otherwise
   const other = await findDaemon(stateDir, env).catch(() => undefined) // what is wrong with it is not the question here
   const where = other === undefined ? 'and does not answer yet' : `at ${other.url}`
   const sentence = `a daemon runs for the state folder ${stateDir} already, ${where}; use that one, stop it, or choose another --state-dir`
-  return error.with({ error: sentence, errorRaw: sentence }) // that its lock is taken says nothing more
+  return new Fault('invalid_request', { error: sentence, errorRaw: sentence }) // that its lock is taken says nothing more
 }
 
 /** Chooses anew only where the model's settings have changed: this is asked before every answer. */

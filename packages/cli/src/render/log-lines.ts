@@ -6,8 +6,9 @@ import { clock } from './waits.ts'
 export function logLine(line: string): string {
   const fields = fieldsOf(line)
   if (fields === undefined) return line.trimEnd()
-  const { time, msg, category, resumeAt, sessionId, what, err } = fields
-  const why = [category, typeof resumeAt === 'string' ? `until ${clock(resumeAt)}` : undefined, what, sentenceOf(err)]
+  const { time, msg, category, resumeAt, sessionId, what, err, tool, because, url, runner } = fields
+  const until = typeof resumeAt === 'string' ? `until ${clock(resumeAt)}` : undefined
+  const why = [url, runner, tool, because, category, until, what, sentenceOf(err)]
   const words = why.filter((word): word is string => typeof word === 'string' && word !== '').join(', ')
   const at = typeof time === 'number' ? `${clock(new Date(time).toISOString())}  ` : ''
   const session = typeof sessionId === 'string' ? ` (session ${shortener([sessionId])(sessionId)})` : ''

@@ -16,7 +16,8 @@ export function summary(result: RunResult, view: TurnView, session: Session, isL
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
   }
   if (view.filesChanged.size > 0) out.push(line('dim', `  changed ${[...view.filesChanged].join(', ')}`))
-  if (result.outcome === 'parked') out.push(line('plain', `  ${goesOn(session.id, isLasting)}`))
+  if (result.outcome === 'parked')
+    out.push(line('plain', `  ${goesOn(session.id, isLasting, result.fault?.category ?? '')}`))
   if (result.left === true)
     out.push(line('plain', `  to see it: breakfall tail ${session.id}; to end it: breakfall cancel ${session.id}`))
   if (result.fault?.category === 'isolation_unavailable') out.push(line('plain', `  ${WITHOUT_SANDBOX}`))

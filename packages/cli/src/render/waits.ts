@@ -11,12 +11,18 @@ export function waitsFor({ category, resumeAt }: Pick<Parked, 'category' | 'resu
 
 /** A line that says what it waits for, and one that says how it goes on: under a daemon by itself, else when it is taken up. */
 export function parkedLines(parked: Parked, sessionId: string, isLive: boolean): readonly string[] {
-  return [`waits ${waitsFor(parked)} since ${clock(parked.since)}`, goesOn(sessionId, isLive)]
+  return [`waits ${waitsFor(parked)} since ${clock(parked.since)}`, goesOn(sessionId, isLive, parked.category)]
 }
 
-/** Where a daemon stays it goes on by itself; else only when somebody takes it up. */
-export const goesOn = (sessionId: string, isLive: boolean): string =>
-  isLive ? `goes on by itself; to try now: breakfall resume ${sessionId}` : takeUp(sessionId)
+/** Where a daemon stays it goes on by itself; else only when somebody takes it up. A process keeps the keys that it began with. */
+export function goesOn(sessionId: string, isLive: boolean, category: string): string {
+  if (!isLive) return takeUp(sessionId)
+  const when = category === 'model_auth_failed' ? ` ${WITH_KEY}` : ''
+  return `goes on by itself${when}; to try now: breakfall resume ${sessionId}`
+}
+
+const WITH_KEY =
+  'when its daemon has another key: start that again with one, or name the variable that has it as [model] apiKeyEnv in config.toml'
 
 export const takeUp = (sessionId: string): string =>
   `take it up again: breakfall run --continue (in its folder), or breakfall run --session ${sessionId}; breakfall up goes on with all that were left`

@@ -6,6 +6,7 @@
  * I2  There is no fall-back to running commands in the daemon. No runner, no command.
  * I3  Many turns that need the runner at once cause one look-up.
  */
+import { existsSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { classify, Fault } from '@breakfall/faults'
 import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
@@ -209,7 +210,7 @@ const KEEP_ALIVE_MS = 60_000 // a local runner ends by itself after ten minutes 
 const ADOPT_MS = 5_000
 
 function tokenOf(config: RunnerConfig): string {
-  if (config.tokenFile === undefined) return ''
+  if (config.tokenFile === undefined || !existsSync(config.tokenFile)) return '' // one made up here would fit nobody
   const [grant] = loadTokens(config.tokenFile)
   return grant?.token ?? ''
 }
