@@ -146,6 +146,20 @@ test('handing a turn over at shutdown costs no park', () => {
   assert.deepEqual([state.turn?.budget.parks, state.turn?.budget.failures, state.turn?.faultsSurvived], [0, 0, 0])
 })
 
+test('a fault is shown as survived once the turn has got on after it, and all are at a good end', () => {
+  const survived = (...events: Loose[]): unknown => turnView(fold(...events), 's', 't1', null)?.['faultsSurvived']
+  const parked: Loose = { type: 'parked', fault: fault('runner_unreachable'), resumeAt: null }
+  const resumed: Loose = { type: 'resumed', because: 'person' }
+  const taken: Loose = { type: 'taken-over', epoch: 2 }
+  const ended: Loose = { type: 'turn-end', text: 'ok', usage: {}, steps: 1, faultsSurvived: 2 }
+  const cancelled: Loose = { type: 'turn-error', ...new Fault('cancelled').report }
+  assert.equal(survived(start, step, retry('retry')), 0)
+  assert.equal(survived(start, step, retry('retry'), parked, resumed, taken), 0)
+  assert.equal(survived(start, step, retry('retry'), parked, resumed, call('a')), 2)
+  assert.equal(survived(start, step, retry('retry'), call('a'), result('a'), retry('retry'), cancelled), 1)
+  assert.equal(survived(start, step, retry('retry'), parked, resumed, ended), 2)
+})
+
 test('a crash loop without progress ends, and any progress starts the count anew', () => {
   const crash: Loose = { type: 'taken-over', epoch: 2 }
   const crashes = Array.from({ length: LIMITS.restartsMax }, () => crash)

@@ -76,6 +76,7 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
     usage: NO_USAGE,
     attempts: 0,
     faultsSurvived: 0,
+    faultsOpen: 0,
     takeovers: 0,
   }
   return {
@@ -100,6 +101,7 @@ function stepStarted(turn: TurnFold, step: number): TurnFold {
     calls: [],
     retryAt: null,
     attempts: turn.attempts + 1,
+    faultsOpen: 0,
     takeovers: 0,
   }
 }
@@ -130,7 +132,8 @@ function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-
     ? [...state.entries, { role: 'assistant', text: textOf(turn), calls: [request] } as const]
     : state.entries.with(-1, withCall(state.entries.at(-1), request))
   const usage = turn.isAnswering ? addUsage(turn.usage, event['usage']) : turn.usage
-  const next = { ...turn, isAnswering: false, calls: [...turn.calls, call], usage, retryAt: null, takeovers: 0 }
+  const gotOn = { isAnswering: false, retryAt: null, takeovers: 0, faultsOpen: 0 }
+  const next = { ...turn, ...gotOn, calls: [...turn.calls, call], usage }
   return { ...state, entries, turn: next }
 }
 
@@ -186,6 +189,7 @@ function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retr
     attempts: turn.attempts + (isAnswer ? 1 : 0),
     retryAt: Date.parse(event.nextAt),
     faultsSurvived: turn.faultsSurvived + 1,
+    faultsOpen: turn.faultsOpen + 1,
     usage: addUsage(turn.usage, event['usage']),
     budget: {
       ...turn.budget,
@@ -213,6 +217,7 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
     parked: { fault: fault as never, since, resumeAt },
     retryAt: null,
     faultsSurvived: turn.faultsSurvived + counts,
+    faultsOpen: turn.faultsOpen + counts,
     budget: {
       ...turn.budget,
       failures: turn.budget.failures + counts,
@@ -224,7 +229,8 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
 /** What a model was asked for when the daemon before this one died has cost tokens that nobody counted. */
 function takenOver(turn: TurnFold): TurnFold {
   const usage = turn.isAnswering && turn.parts.length > 0 ? addUsage(turn.usage, UNCOUNTED) : turn.usage
-  return { ...turn, usage, takeovers: turn.takeovers + 1, faultsSurvived: turn.faultsSurvived + 1 }
+  const [faultsSurvived, faultsOpen] = [turn.faultsSurvived + 1, turn.faultsOpen + 1]
+  return { ...turn, usage, takeovers: turn.takeovers + 1, faultsSurvived, faultsOpen }
 }
 
 /** What was waited for is there: the step has its tries again, from the first model. A hand-over was no wait for anything. */

@@ -57,7 +57,10 @@ export type TurnFold = {
   readonly usage: Usage
   /** Answers asked for, in the whole turn. */
   readonly attempts: number
+  /** All that the turn has met; at its good end it has survived them. */
   readonly faultsSurvived: number
+  /** Those among them after which it has not got on yet. */
+  readonly faultsOpen: number
   /** Times that a daemon died on this turn since it last got anywhere. */
   readonly takeovers: number
 }

@@ -71,7 +71,7 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
       parked === null ? null : { category: parked.fault.category, since: parked.since, resumeAt: parked.resumeAt },
     fault: parked === null ? null : parked.fault,
     result: null,
-    faultsSurvived: turn.faultsSurvived,
+    faultsSurvived: turn.faultsSurvived - turn.faultsOpen,
     usage: turn.usage,
     startedAt: turn.startedAt,
     endedAt: null,
@@ -81,8 +81,9 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
 function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
   const base = 'step' in turn ? runningView(turn, sessionId, null) : queuedView(turn, sessionId)
   if (end.type === 'turn-end') {
-    const { text, usage, steps } = end
-    return { ...base, state: 'finished', parked: null, fault: null, result: { text }, usage, steps, endedAt: end.at }
+    const { text, usage, steps, faultsSurvived, at: endedAt } = end
+    const finished = { result: { text }, usage, steps, faultsSurvived, endedAt }
+    return { ...base, state: 'finished', parked: null, fault: null, ...finished }
   }
   const state: TurnState = end.category === 'cancelled' ? 'cancelled' : 'failed'
   const { type: _type, seq: _seq, sessionId: _session, ...fault } = end
