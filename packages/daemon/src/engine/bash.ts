@@ -182,13 +182,16 @@ function outcomeOf(session: LiveSession, exit: ExecExit, timeoutMs: number): Too
 export function toldOf(output: string, exit: ExecExit, timeoutMs: number, hint = ''): ToolOutcome {
   const isOk = exit.cause === 'exited' && exit.code === 0
   const end = isOk ? '' : endOf(exit, timeoutMs)
-  const missing = exit.diagnostics.filter(({ id, message }) => MISSING.has(id) && !end.includes(message))
-  const notes = [end, ...missing.map(({ message }) => message)].filter((words) => words !== '').join('; ')
+  const missing = lossesOf(exit).filter((message) => !end.includes(message))
+  const notes = [end, ...missing].filter((words) => words !== '').join('; ')
   const lines = [output, notes === '' ? '' : `[${notes}]${hint}`].filter((line) => line !== '')
   return { outcome: isOk ? 'ok' : 'failed', text: lines.join('\n') || '(no output)' }
 }
 
-/** What a runner says where output was written that it does not have. */
+/** What its runner says of output that was written and that it does not have. */
+export const lossesOf = ({ diagnostics }: ExecExit): readonly string[] =>
+  diagnostics.filter(({ id }) => MISSING.has(id)).map(({ message }) => message)
+
 const MISSING: ReadonlySet<string> = new Set(['output_lost', 'output_not_kept'])
 
 function endOf(exit: ExecExit, timeoutMs: number): string {

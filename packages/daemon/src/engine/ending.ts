@@ -9,7 +9,7 @@ import type { RunnerClient } from '@breakfall/runner/client'
 import type { Exec } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
 import type { Call, TurnFold } from '../turn/state.ts'
-import { killBash, takeRest } from './bash.ts'
+import { killBash, lossesOf, takeRest } from './bash.ts'
 import type { Draft, LiveSession } from './live-session.ts'
 import { forModel } from './output.ts'
 import type { Ports } from './ports.ts'
@@ -143,7 +143,8 @@ async function stopCall(ports: Ports, session: LiveSession, call: Call, fault: F
   if (exec === null) return { ...(isCancel ? NOT_RUN : notRun(fault)), isUnsure: false }
   const isWhole = await hasRest(ports, session, client, call, exec, signal)
   const exit = exec.exit ?? undefined
-  const missing = isWhole ? '' : ', and not all of its output is here'
+  const losses = [...(isWhole ? [] : ['not all of its output is here']), ...(exit === undefined ? [] : lossesOf(exit))]
+  const missing = losses.map((words) => `; ${words}`).join('')
   if (exit?.cause === 'exited') {
     const words = `[exit code ${exit.code}, just before it was cancelled${missing}]`
     const outcome = exit.code === 0 ? 'ok' : 'failed'

@@ -48,7 +48,7 @@ test('a cancel ends the turn and its command also where its last words have no r
   assert.equal((await api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
   const [result, end] = (await api.ended(id, turnId)).slice(-2)
   assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
-  assert.match(result.text, /^begun\n.*\[cancelled: it was ended, and not all of its output is here\]$/s)
+  assert.match(result.text, /^begun\n.*\[cancelled: it was ended; not all of its output is here\]$/s)
   assert.deepEqual([end?.type, end?.['category'], end?.['sideEffects']], ['turn-error', 'cancelled', 'none'])
 })
 
