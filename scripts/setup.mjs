@@ -18,7 +18,14 @@ const NODE_WANTED = [24, 12]
 const NODE_PINNED = '24.21.0'
 
 /** Its own tries at a network that is not there would take 70 s without a word; these take some 15. */
-const QUIET = ['--no-audit', '--no-fund', '--loglevel=error', '--fetch-retry-mintimeout=1000', '--fetch-retry-factor=3']
+const QUIET = [
+  '--no-audit',
+  '--no-fund',
+  '--loglevel=error',
+  '--fetch-retries=3',
+  '--fetch-retry-mintimeout=1000',
+  '--fetch-retry-factor=3',
+]
 
 const modules = join(root, 'node_modules')
 const stampFile = join(modules, '.breakfall-setup.json')
