@@ -14,6 +14,7 @@ import type { Draft, LiveSession } from './live-session.ts'
 import { forModel } from './output.ts'
 import type { Ports } from './ports.ts'
 import { reachRunner } from './reach.ts'
+import { hasRoom } from './room.ts'
 import { failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 /** The turn has failed. Calls that may have begun are `unknown`, the others were not run. */
@@ -163,6 +164,7 @@ async function hasRest(
   exec: Exec,
   signal: AbortSignal,
 ): Promise<boolean> {
+  if (!(await hasRoom(ports.stateDir))) return false // what is left is for the end
   try {
     await takeRest(ports, session, client, call, exec, signal)
     return true

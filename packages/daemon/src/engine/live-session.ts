@@ -206,6 +206,7 @@ export class LiveSession {
     const turnId = fold.turn?.id ?? fold.queue[0]?.id ?? null
     const isMoved = state !== this.#row.state || turnId !== this.#row.turnId
     const { cancel, data, key } = writing
+    const isEssential = cancel !== undefined || events.some((event) => event.type === 'parked' || isTerminal(event)) // I3
     const shown = new Set(events.filter((event) => !isStreamed(event)).map((event) => event.turnId))
     if (cancel !== undefined) shown.add(cancel.turnId)
     const turns = [...shown].flatMap((id) => {
@@ -222,7 +223,7 @@ export class LiveSession {
       ...(data === undefined ? {} : { data }),
       ...(turns.length === 0 ? {} : { turns }),
       ...(key === undefined ? {} : { key: key(events) }),
-      ...(events.some((event) => event.type === 'parked' || isTerminal(event)) ? { essential: true } : {}),
+      ...(isEssential ? { essential: true } : {}),
     }
   }
 

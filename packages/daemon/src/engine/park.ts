@@ -8,20 +8,19 @@
  * I4  A turn that waits for another configuration is woken by one that came while nobody looked, too: what it was parked
  *     under is stored with it.
  */
-import { statfs } from 'node:fs/promises'
 import { type Fault, faultFrom, type FaultReport, isFault, lastWords } from '@breakfall/faults'
 import { deadlineAt } from '../turn/next.ts'
 import type { Parked, TurnFold } from '../turn/state.ts'
 import { endTurn } from './ending.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
+import { hasRoom } from './room.ts'
 import { within } from './waiting.ts'
 import { lookDelayMs, parkedSentence, resumeTime, takesConnections, type WakeKind, wakeKind } from './wake.ts'
 
 type Because = 'time' | 'signal' | 'person' | 'restart'
 
 const LOOK_MS_MAX = 30_000
-const ROOM_BYTES_MIN = 8 * 1024 * 1024 // less than that would be full again at once
 
 export async function parkTurn(
   ports: Ports,
@@ -102,16 +101,6 @@ async function lookFor(ports: Ports, session: LiveSession, kind: WakeKind, befor
     case 'time':
     case 'restart':
       return false
-  }
-}
-
-async function hasRoom(folder: string): Promise<boolean> {
-  try {
-    const { bavail, bsize } = await statfs(folder)
-    return bavail * bsize >= ROOM_BYTES_MIN
-  } catch {
-    // A disk that cannot even be asked is not ready; the parked turn already says why it waits.
-    return false
   }
 }
 

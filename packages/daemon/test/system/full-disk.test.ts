@@ -39,7 +39,7 @@ test('a cancel ends the turn and its command also where its last words have no r
   const stateDir = smallDisk(t)
   if (stateDir === undefined) return
   const runner = await testRunner(t)
-  const command = "trap 'seq 100000; exit 0' TERM; echo begun; sleep 30 & wait"
+  const command = "trap 'head -c 600000 /dev/zero | tr \\\\0 \\\\1; exit 0' TERM; echo begun; sleep 30 & wait"
   const { api } = await rig(t, bash(command), { stateDir, runner: runner.config })
   const { id } = await api.session()
   const turnId = await api.prompt(id, 'go')
@@ -50,6 +50,26 @@ test('a cancel ends the turn and its command also where its last words have no r
   assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
   assert.match(result.text, /^begun\n.*\[cancelled: it was ended; not all of its output is here\]$/s)
   assert.deepEqual([end?.type, end?.['category'], end?.['sideEffects']], ['turn-error', 'cancelled', 'none'])
+})
+
+test('a cancel that was accepted on a full disk holds after a restart', LIMIT, async (t) => {
+  const stateDir = smallDisk(t)
+  if (stateDir === undefined) return
+  const runner = await testRunner(t)
+  const options = { stateDir, runner: runner.config, limits: { shutdownMs: 100 } }
+  const first = await rig(t, bash('echo begun; sleep 30'), options)
+  const { id } = await first.api.session()
+  const turnId = await first.api.prompt(id, 'go')
+  await first.api.events(id, (event) => event.type === 'tool-output')
+  await runner.stop() // so that the command cannot be ended yet, and the turn neither
+  const free = fill(stateDir)
+  while ((await first.api.call('POST', '/v1/sessions', {})).status !== 507); // until there is really no room
+  assert.equal((await first.api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
+  free()
+  const { api } = await first.restart()
+  await runner.again(runner.port)
+  const end = (await api.ended(id, turnId)).at(-1)
+  assert.deepEqual([end?.type, end?.['category']], ['turn-error', 'cancelled'])
 })
 
 test('a turn that may not wait ends without leaving its command behind', LIMIT, async (t) => {
