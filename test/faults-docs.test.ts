@@ -10,6 +10,7 @@ import {
   FAULTS,
   friendly,
 } from '@breakfall/faults'
+import { diagnose } from '@breakfall/supervisor'
 
 const DOCS = new URL('../docs/faults/', import.meta.url)
 const page = (name: string): string => readFileSync(new URL(name, DOCS), 'utf8')
@@ -56,6 +57,12 @@ for (const category of FAULT_CATEGORIES) {
         status: row.http,
         detail: sentence,
       })
+  })
+
+  test(`docs/faults/${category}.md shows diagnostics as they are made from its evidence`, () => {
+    const { example } = exampleOf(section(page(`${category}.md`), 'On the wire'))
+    const shown = example['diagnostics'] as readonly { evidence: readonly string[] }[]
+    for (const diagnostic of shown) assert.deepEqual([diagnostic], diagnose(diagnostic.evidence.join('\n')))
   })
 
   test(`docs/faults/${category}.md links only to pages that exist`, () => {

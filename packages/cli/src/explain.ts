@@ -55,7 +55,7 @@ export function explain(text: string, boundary: Boundary = 'model'): Explanation
       fromErrorCode(trimmed, boundary) ?? fromHttpStatus(trimmed, boundary) ?? fromExit(trimmed),
       diagnostics,
     ) ??
-    fromHints(trimmed, diagnostics) ?? { report: nothingKnown(trimmed), by: 'nothing known' }
+    fromHints(trimmed, diagnostics) ?? { report: nothingKnown(trimmed, boundary), by: 'nothing known' }
   )
 }
 
@@ -178,8 +178,9 @@ function fromHints(text: string, diagnostics: Diagnostics): Explanation | undefi
   return first === undefined ? undefined : signed('other', text, first, diagnostics)
 }
 
-const nothingKnown = (text: string): FaultReport =>
+const nothingKnown = (text: string, boundary: Boundary): FaultReport =>
   new Fault('other', {
+    boundary,
     error: text === '' ? 'there is nothing in this text' : 'nothing in this text is known; the raw text is kept',
     errorRaw: text,
   }).report

@@ -199,6 +199,7 @@ test('nothing recognised is other, without diagnostics', () => {
     const { report } = explain(text)
     assert.equal(report.category, 'other', text)
     assert.deepEqual(report.diagnostics, [])
+    assert.deepEqual([report.boundary, explain(text, 'runner').report.boundary], ['model', 'runner'])
   }
 })
 

@@ -226,7 +226,10 @@ async function assemble(
   }
 }
 
-async function readiness(parts: Parts, store: Store): Promise<{ isReady: boolean; checks: Record<string, string> }> {
+async function readiness(
+  parts: Parts,
+  store: Store,
+): Promise<{ isReady: boolean; checks: Record<string, string | boolean> }> {
   const journal = await store.listSessions({ limit: 1 }).then(
     () => 'ok',
     () => 'failed', // the reason is in the log of whoever needed it; a probe only says that it is so
@@ -234,7 +237,7 @@ async function readiness(parts: Parts, store: Store): Promise<{ isReady: boolean
   const checks = {
     journal,
     runner: parts.endpoint.place === undefined ? 'not_connected' : 'ok',
-    closing: String(parts.isClosing()),
+    closing: parts.isClosing(),
   }
   return { isReady: journal === 'ok' && !parts.isClosing(), checks }
 }

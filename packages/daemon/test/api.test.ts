@@ -63,6 +63,22 @@ test('bad requests name the field, what was expected and what came', async (t) =
   assert.deepEqual(await bad(`/v1/sessions/${id}/turns`, { prompt: '  ' }), ['prompt'])
   assert.deepEqual(await bad(`/v1/sessions/${id}/turns`, { prompt: 'x', que: true }), ['que'])
   assert.equal((await api.call('GET', `/v1/sessions/${id}/events?after=not-a-cursor`)).status, 400)
+  for (const [path, headers, says] of [
+    ['/v1/sessions?cursor=zz', {}, /: cursor must be the "next" of an earlier page, got "zz"$/],
+    ['/v1/sessions?limit=2', {}, /: there is no query parameter limit$/],
+    ['/v1/ws', {}, /: Upgrade must be websocket/],
+  ] as const) {
+    const { status, json } = await api.call('GET', path, undefined, headers)
+    assert.deepEqual([status, json['category']], [400, 'invalid_request'], path)
+    assert.match(String(json['detail']), says)
+  }
+  const long = await api.call(
+    'POST',
+    `/v1/sessions/${id}/turns`,
+    { prompt: 'x' },
+    { 'idempotency-key': 'k'.repeat(256) },
+  )
+  assert.match(String(long.json['detail']), /: Idempotency-Key must be 1 to 255 characters, got 256 characters$/)
   const wrong = await api.call('PUT', '/v1/sessions')
   assert.deepEqual([wrong.status, wrong.headers.get('allow')], [405, 'POST, GET'])
 })
@@ -85,7 +101,15 @@ test('the API documents itself, its faults and its numbers', async (t) => {
   const { api } = await rig(t, talk)
   const { json } = await api.call<{ paths: Record<string, object>; openapi: string }>('GET', '/v1/openapi.json')
   assert.equal(json.openapi, '3.1.0')
-  for (const path of ['/v1/sessions', '/v1/sessions/{id}/turns', '/v1/sessions/{id}/events', '/v1/turns/{id}/cancel'])
+  const ready = await api.call<{ checks: object }>('GET', '/v1/ready')
+  assert.deepEqual(ready.json.checks, { journal: 'ok', runner: 'not_connected', closing: false })
+  for (const path of [
+    '/v1/ws',
+    '/v1/sessions',
+    '/v1/sessions/{id}/turns',
+    '/v1/sessions/{id}/events',
+    '/v1/turns/{id}/cancel',
+  ])
     assert.ok(json.paths[path], path)
   const faults = await api.call<{ faults: { category: string }[] }>('GET', '/v1/faults')
   assert.ok(faults.json.faults.some(({ category }) => category === 'runner_unreachable'))

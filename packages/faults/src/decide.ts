@@ -179,7 +179,9 @@ function resolve(fault: FaultReport, situation: Situation, policy: RetryPolicy, 
   }
   if (situation.failures >= policy.failuresMax) return spent('failures_spent', fault, situation, policy, now)
   // The first look-up is at once: a runner that moved is usually up at its new place already.
-  const delayMs = tries === 0 ? 0 : backoffMs(tries, policy, situation.dice)
+  // The last one is made when the time is up, not after a pause that goes beyond it.
+  const leftMs = LIMITS.resolveMsMax - (situation.resolvingMs ?? 0)
+  const delayMs = tries === 0 ? 0 : Math.min(leftMs, backoffMs(tries, policy, situation.dice))
   if (situation.waitedMs + delayMs > policy.waitMsMax) return spent('wait_spent', fault, situation, policy, now)
   return within(situation, now, { action: 'resolve', delayMs, because: 'moved' })
 }

@@ -26,7 +26,12 @@ export function friendly(category: FaultCategory, facts: Facts = {}): string {
 
 /** The sentence of a fault that a turn waits on. `until` says for what, or until when, and what happens then. */
 export function waitingWords(error: string, until: string): string {
-  return concluded(error, `The turn waits ${until}.`)
+  return concluded(error.replace(YOUR_TRY, ''), `The turn waits ${until}.`)
+}
+
+/** The sentence of a fault that is the end for a reason of the caller's own, told in a sentence. */
+export function endWords(error: string, conclusion: string): string {
+  return concluded(error, conclusion)
 }
 
 /** The sentence of a fault with which trying has stopped. As it was, where it says already that it was not tried again. */
@@ -148,6 +153,8 @@ function concluded(error: string, conclusion: string): string {
 
 /** As the sentences above say it. */
 const MORE_TRIES = /; [^;.]* again while tries last/
+/** Who waits is told when it goes on, not to try it himself. */
+const YOUR_TRY = /; retry in a few seconds/
 const WAITING = / The turn waits [^.]*\.$/
 
 const STOPPED: Partial<Readonly<Record<Reason, string>>> = {
@@ -159,6 +166,7 @@ const STOPPED: Partial<Readonly<Record<Reason, string>>> = {
   parking_off: 'parking is off',
   parks_spent: 'the turn was parked as often as it may be',
   park_time_spent: 'the turn was parked for as long as it may be',
+  side_effects_unknown: 'it may have had an effect already, and is not repeated',
 }
 
 const at = (f: Facts): string => (f.address ? ` at ${f.address}` : '')

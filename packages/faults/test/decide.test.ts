@@ -203,6 +203,12 @@ const CASES: readonly Case[] = [
     decision: park('resolves_spent'),
   },
   {
+    says: 'no pause between look-ups goes beyond those thirty seconds',
+    category: 'runner_unreachable',
+    situation: { resolves: 7, resolvingMs: 28_500 },
+    decision: { action: 'resolve', delayMs: 1_500, because: 'moved' },
+  },
+  {
     says: 'look-ups draw on the budget of the whole turn',
     category: 'runner_unreachable',
     situation: { failures: 60 },

@@ -10,6 +10,7 @@ import {
   FAULT_CLASSES,
   FAULTS,
   friendly,
+  endWords,
   lastWords,
   LIMITS,
   NEXT_STEPS,
@@ -215,7 +216,10 @@ test('no sentence promises more tries once there are none: it says what is waite
     const sentence = friendly(category, facts)
     const waiting = waitingWords(sentence, 'until the runner answers, and goes on by itself then')
     const ended = lastWords(waiting, 'attempts_spent', 6)
-    for (const error of [waiting, ended]) assert.doesNotMatch(error, /while tries last|\.\.|\. \./, category)
+    const over = endWords(sentence, 'The stream ends here.')
+    for (const error of [waiting, ended, over]) assert.doesNotMatch(error, /while tries last|\.\.|\. \./, category)
+    for (const error of [waiting, ended]) assert.doesNotMatch(error, /retry in a few seconds/, category)
+    assert.match(over, /[^.]\. The stream ends here\.$/, category)
     assert.match(waiting, /[^.]\. The turn waits until the runner answers, and goes on by itself then\.$/, category)
     assert.match(ended, /[^.]\. Breakfall tried 6 times and stopped: all tries are spent\.$/, category)
     assert.doesNotMatch(ended, /The turn waits/, category)

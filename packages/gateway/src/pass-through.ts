@@ -6,7 +6,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
-import { backoffMs, classify, Fault, type Policy } from '@breakfall/faults'
+import { backoffMs, classify, Fault, lastWords, type Policy } from '@breakfall/faults'
 import { clientHeaders, upstreamHeaders } from '@breakfall/model'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
@@ -50,7 +50,8 @@ export class PassThrough {
         const fault = classify(thrown, { boundary: 'model', signal: call.signal, address: new URL(upstream.url).host })
         if (call.signal.aborted) return 499
         pool.failed(upstream.url, fault.category)
-        if (call.res.headersSent || !mayRepeat(call, fault) || attempt >= policy.attemptsMax) return refuse(call, fault)
+        if (call.res.headersSent || !mayRepeat(call, fault) || attempt >= policy.attemptsMax)
+          return refuse(call, lastOf(call, fault, attempt))
         await wait(backoffMs(attempt, policy, dice()), undefined, { signal: call.signal }).catch(() => {
           // The client left while we waited: the next round sees that in its signal.
         })
@@ -131,7 +132,19 @@ function passedBack(headers: IncomingHttpHeaders): Record<string, string> {
   return { ...clientHeaders(headers), ...(length === undefined ? {} : { 'content-length': length }) }
 }
 
+/** The fault as the last word: nothing is tried again after it. */
+function lastOf(call: Call, fault: Fault, attempt: number): Fault {
+  const because = mayRepeat(call, fault)
+    ? 'attempts_spent'
+    : isTransient(fault)
+      ? 'side_effects_unknown'
+      : 'not_retryable'
+  return fault.with({ error: lastWords(fault.error, because, attempt), stopped: because })
+}
+
+const isTransient = ({ report: { next } }: Fault): boolean => next === 'retry' || next === 'park'
+
 function mayRepeat(call: Call, fault: Fault): boolean {
-  if (fault.report.next !== 'retry' && fault.report.next !== 'park') return false
+  if (!isTransient(fault)) return false
   return call.method === 'GET' || call.method === 'HEAD' || fault.category === 'model_unreachable' // I1
 }

@@ -64,6 +64,22 @@ test('everything else under /v1 is passed through, with method, query, body and 
   )
 })
 
+test('the last word of a passed-through call promises no further try, and says why there is none', async (t) => {
+  const gateway = await startGateway({ upstream: 'http://127.0.0.1:1/v1', policy: { attemptsMax: 2, backoffMs: 1 } })
+  t.after(() => gateway.close())
+  const said = async (res: Response): Promise<string> =>
+    ((await res.json()) as { error: { message: string } }).error.message
+  const read = await fetch(`${gateway.url}/models`)
+  assert.deepEqual([read.status, read.headers.get('x-should-retry')], [503, 'false'])
+  const spent = await said(read)
+  assert.match(spent, /Breakfall tried 2 times and stopped: all tries are spent\.$/)
+  assert.doesNotMatch(spent, /while tries last/)
+  const { gateway: second } = await stand(t, [[rst]])
+  const sent = await said(await post(`${second.url}/responses`, { x: 1 }))
+  assert.match(sent, /Breakfall tried once and stopped: it may have had an effect already, and is not repeated\.$/)
+  assert.doesNotMatch(sent, /while tries last/)
+})
+
 test('a passed-through stream arrives as it comes, and its break breaks the connection instead of ending it', async (t) => {
   const { gateway } = await stand(t, [[head(), text('one'), pause(20), rst]])
   const res = await post(`${gateway.url}/responses`, {})

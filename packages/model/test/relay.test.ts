@@ -149,6 +149,12 @@ test('a server that refuses to continue is asked from the start', async () => {
   assert.equal(got.error, undefined)
 })
 
+test('the error that ends a stream promises no further try', async () => {
+  const got = await relayed([[head(), role, text('Hello wo'), rst], answer('Goodbye')])
+  assert.match(String(got.error?.message), /What had been passed on could not be continued, so the stream ends here\.$/)
+  assert.doesNotMatch(String(got.error?.message), /while tries last/)
+})
+
 test('a clean end without proof after content is never passed on as an end', async () => {
   const got = await relayed([[head(), role, text('Hel'), lastChunk]], { policy: { attemptsMax: 2 } })
   assert.equal(got.text, 'Hel')

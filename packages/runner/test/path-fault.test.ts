@@ -13,3 +13,9 @@ test('a file that may not be written is a refusal that the caller can understand
     assert.equal(fault.error, `src/a.txt may not be used so (${says}); nothing was changed`)
   }
 })
+
+test('what the system said names the path that was asked for, not the descriptor of its folder', () => {
+  const message = "ENOENT: no such file or directory, open '/proc/self/fd/27/none'"
+  const fault = pathFault(Object.assign(new Error(message), { code: 'ENOENT' }), 'src/none')
+  assert.equal(fault.errorRaw, "ENOENT: no such file or directory, open 'src/none'")
+})

@@ -130,7 +130,7 @@ class Collector implements DiagnosticCollector {
     this.#lineNumber += 1
     const { text, level } = stripLogPrefix(raw)
     const row = matchSignature(text) ?? this.#wrapped(text)
-    if (this.#open.length > 0) this.#follow(raw, row)
+    if (this.#open.length > 0 && text !== '') this.#follow(raw, row) // an empty line is no evidence
     if (row !== undefined) this.#record(row, text, level, raw)
     if (text !== '') {
       this.#before.push(cutStart(raw, EVIDENCE_CHARS_MAX * 2))

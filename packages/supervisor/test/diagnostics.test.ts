@@ -282,3 +282,8 @@ describe('the collector', () => {
     )
   })
 })
+
+it('shows no empty lines as evidence', () => {
+  const [found] = diagnose('loading\n\nCUDA error: out of memory\n\n  current device: 0\n\n')
+  assert.deepEqual(found?.evidence, ['loading', 'CUDA error: out of memory', 'current device: 0'])
+})

@@ -12,15 +12,22 @@ export function parseRequest<T>(schema: z.ZodType<T>, value: unknown): T {
 
 export function invalidRequest(errors: readonly FieldError[]): Fault {
   const shown = errors.slice(0, ERRORS_MAX)
-  const words = shown
-    .slice(0, 3)
-    .map((e) => `${e.field === '' ? 'the body' : e.field} must be ${e.expected}, got ${e.got}`)
+  const words = shown.slice(0, 3).map(inWords)
   const more = errors.length > 3 ? ` (and ${errors.length - 3} more)` : ''
   const sentence = `the request is not valid: ${words.join('; ')}${more}`
   return new Fault('invalid_request', { error: sentence, errorRaw: sentence, errors: shown })
 }
 
+/** What is expected of a name that nobody knows: that it is not there. */
+export const UNKNOWN = { field: 'no field of that name', query: 'no query parameter of that name' } as const
+
 // ---- details ----
+
+function inWords({ field, expected, got }: FieldError): string {
+  if (expected === UNKNOWN.field) return `there is no field ${field}`
+  if (expected === UNKNOWN.query) return `there is no query parameter ${field}`
+  return `${field === '' ? 'the body' : field} must be ${expected}, got ${got}`
+}
 
 const ERRORS_MAX = 20
 const GOT_CHARS_MAX = 100
@@ -30,7 +37,7 @@ function fieldErrors(issue: z.core.$ZodIssue, root: unknown): readonly FieldErro
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => {
       const path = [...issue.path, key]
-      return { field: path.map(String).join('.'), expected: 'no field of that name', got: shown(at(root, path)) }
+      return { field: path.map(String).join('.'), expected: UNKNOWN.field, got: shown(at(root, path)) }
     })
   }
   if (issue.code === 'invalid_key') {

@@ -130,7 +130,7 @@ export const execRequestSchema = body({
   outputBytesMax: integer(1, 10_737_418_240).optional(),
 }).refine((request) => (request.command === undefined) !== (request.shell === undefined), {
   path: ['command'],
-  error: 'given, or shell in its place, but not both',
+  error: 'a list of strings, unless shell stands in its place',
 })
 export type ExecRequest = z.infer<typeof execRequestSchema>
 

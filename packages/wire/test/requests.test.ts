@@ -47,6 +47,24 @@ test('an exec needs a command or a shell line, not both and not none', () => {
   wire.parseRequest(wire.execRequestSchema, { shell: 'echo hi' })
 })
 
+test('what is wrong is said in a sentence that reads as one', () => {
+  const sentence = (value: unknown): string => {
+    try {
+      wire.parseRequest(wire.execRequestSchema, value)
+    } catch (fault) {
+      return (fault as Error).message
+    }
+    return 'valid'
+  }
+  const command = 'a list of strings, unless shell stands in its place'
+  assert.equal(sentence({ command: ['a'], bogus: 1 }), 'the request is not valid: there is no field bogus')
+  assert.equal(sentence({}), `the request is not valid: command must be given: ${command}, got nothing`)
+  assert.equal(
+    sentence({ command: ['a'], shell: 'b' }),
+    `the request is not valid: command must be ${command}, got ["a"]`,
+  )
+})
+
 test('NUL bytes and bad environment names are refused', () => {
   assert.deepEqual(fields(wire.execRequestSchema, { command: ['a\0b'] }), ['command.0'])
   assert.deepEqual(fields(wire.execRequestSchema, { shell: 'a\0b' }), ['shell'])

@@ -1,6 +1,7 @@
 /** The daemon's routes, as data: what they are called, what they take and answer, and what they do. */
-import { Fault, FAULTS } from '@breakfall/faults'
+import { FAULTS } from '@breakfall/faults'
 import {
+  invalidRequest,
   openApiDocument,
   sessionCreateSchema,
   sessionListSchema,
@@ -22,7 +23,10 @@ export type RouteParts = {
   readonly sessions: Sessions
   readonly limits: DaemonLimits
   readonly version: string
-  readonly ready: () => Promise<{ readonly isReady: boolean; readonly checks: Readonly<Record<string, string>> }>
+  readonly ready: () => Promise<{
+    readonly isReady: boolean
+    readonly checks: Readonly<Record<string, string | boolean>>
+  }>
   /** Who is asked for answers now. */
   readonly model: () => Promise<{ readonly name: string; readonly baseUrl: string }>
   readonly metricsText: () => Promise<string>
@@ -150,6 +154,19 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
     },
     {
       method: 'get',
+      path: '/v1/ws',
+      operationId: 'webSocket',
+      summary: 'The same commands and events over a WebSocket; `Upgrade: websocket` is needed',
+      answers: { 101: null },
+      faults: ['invalid_request'],
+      handle: () => {
+        throw invalidRequest([
+          { field: 'Upgrade', expected: 'websocket: this address speaks nothing else', got: 'nothing' },
+        ])
+      },
+    },
+    {
+      method: 'get',
       path: '/v1/model',
       operationId: 'getModel',
       summary: 'The model server that turns are asked of, and the model of sessions that name none',
@@ -225,10 +242,8 @@ function keyOf(call: Call): string | undefined {
   const key = call.req.headers['idempotency-key']
   if (key === undefined) return undefined
   if (typeof key === 'string' && key !== '' && key.length <= KEY_CHARS_MAX) return key
-  throw new Fault('invalid_request', {
-    facts: { name: 'Idempotency-Key' },
-    errors: [{ field: 'Idempotency-Key', expected: `1 to ${KEY_CHARS_MAX} characters`, got: String(key).slice(0, 50) }],
-  })
+  const got = `${String(key).length} characters`
+  throw invalidRequest([{ field: 'Idempotency-Key', expected: `1 to ${KEY_CHARS_MAX} characters`, got }])
 }
 
 const catalogue = (): readonly object[] =>

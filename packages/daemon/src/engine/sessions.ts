@@ -6,7 +6,7 @@
  */
 import { createHash, randomUUIDv7 } from 'node:crypto'
 import { Fault, isFault } from '@breakfall/faults'
-import { type Session, type SessionCreate, TOOL_NAMES, type Turn } from '@breakfall/wire'
+import { invalidRequest, type Session, type SessionCreate, TOOL_NAMES, type Turn } from '@breakfall/wire'
 import type { TakeUp } from '../options.ts'
 import type { CancelRequest, KeyRow, SessionRow, Store } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
@@ -24,6 +24,7 @@ import { within } from './waiting.ts'
 
 const QUEUE_MAX = 100
 const PAGE_MAX = 100
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export type Receipt = { readonly turnId: string; readonly seq: number }
 export type PromptRequest = { readonly prompt: string; readonly queue?: boolean | undefined }
@@ -62,6 +63,10 @@ export class Sessions {
   }
 
   async list(cursor: string | undefined): Promise<{ sessions: readonly Session[]; next?: string }> {
+    if (cursor !== undefined && !UUID.test(cursor)) {
+      const got = JSON.stringify(cursor.slice(0, 50))
+      throw invalidRequest([{ field: 'cursor', expected: 'the "next" of an earlier page', got }])
+    }
     const rows = await this.#store.listSessions({ after: cursor, limit: PAGE_MAX + 1 })
     const page = rows.slice(0, PAGE_MAX)
     const last = page.at(-1)

@@ -28,7 +28,7 @@ export function reduce(state: SessionFold, event: SessionEvent): SessionFold {
     case 'part-discarded':
       return withTurn(state, { ...turn, parts: turn.parts.filter((part) => !isSamePart(part, event)) })
     case 'tool-draft':
-      return withTurn(state, { ...turn, attempt: Math.max(turn.attempt, event.attempt), retryAt: null })
+      return withTurn(state, { ...seen(turn, event.attempt), retryAt: null })
     case 'tool-call':
       return called(state, turn, event)
     case 'tool-output':
@@ -63,6 +63,7 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
     step: 0,
     isAnswering: false,
     attempt: 0,
+    asked: 0,
     attemptsSpent: 0,
     failedAs: [],
     target: 0,
@@ -93,6 +94,7 @@ function stepStarted(turn: TurnFold, step: number): TurnFold {
     step,
     isAnswering: true,
     attempt: 0,
+    asked: 1,
     attemptsSpent: 0,
     failedAs: [],
     keptAttempt: 0,
@@ -115,8 +117,23 @@ function extended(turn: TurnFold, event: SessionEventOf<'text-delta'> | SessionE
     known === undefined
       ? [...turn.parts, { step, attempt, part, kind, text }]
       : turn.parts.with(at, { ...known, text: known.text + text })
-  return { ...turn, parts, attempt: Math.max(turn.attempt, attempt), retryAt: null }
+  return { ...seen(turn, attempt), parts, retryAt: null }
 }
+
+/** Something is known of this attempt. */
+const seen = (turn: TurnFold, attempt: number): TurnFold => ({
+  ...asking(turn, attempt),
+  attempt: Math.max(turn.attempt, attempt),
+})
+
+/** This attempt is made, or is about to be: each is counted once, however often that is said. */
+function asking(turn: TurnFold, attempt: number): TurnFold {
+  const more = Math.max(0, attempt - turn.asked)
+  return more === 0 ? turn : { ...turn, asked: turn.asked + more, attempts: turn.attempts + more }
+}
+
+/** Whoever goes on with an answer asks for it once more. */
+const askingAgain = (turn: TurnFold): TurnFold => (turn.isAnswering ? asking(turn, turn.attempt + 1) : turn)
 
 type PartName = { readonly step: number; readonly attempt: number; readonly part: string }
 
@@ -179,14 +196,12 @@ function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retr
   const isAnswer = event.action !== 'resolve'
   const isElsewhere = event.action === 'fallback'
   const next: TurnFold = {
-    ...turn,
-    attempt: isAnswer ? Math.max(turn.attempt, event.attempt) : turn.attempt,
+    ...(isAnswer ? askingAgain(seen(turn, event.attempt)) : turn),
     attemptsSpent: isElsewhere ? 0 : turn.attemptsSpent + (isAnswer ? 1 : 0),
     failedAs: isElsewhere ? [] : isAnswer ? [...turn.failedAs, event.fault.category] : turn.failedAs,
     target: turn.target + (isElsewhere ? 1 : 0),
     keptAttempt: event.action === 'resume' ? event.attempt : turn.keptAttempt,
     prefillRefused: turn.prefillRefused || event['prefillRefused'] === true,
-    attempts: turn.attempts + (isAnswer ? 1 : 0),
     retryAt: Date.parse(event.nextAt),
     faultsSurvived: turn.faultsSurvived + 1,
     faultsOpen: turn.faultsOpen + 1,
@@ -212,8 +227,9 @@ export const isHandOver = (category: string): boolean => category === 'shutting_
 function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
   const { fault, at: since, resumeAt } = event
   const counts = isHandOver(fault.category) ? 0 : 1
+  const { retry } = fault as { retry?: { readonly attempt: number } } // of the try that was the last for now
   return {
-    ...turn,
+    ...(turn.isAnswering && retry !== undefined ? seen(turn, retry.attempt) : turn),
     parked: { fault: fault as never, since, resumeAt },
     retryAt: null,
     faultsSurvived: turn.faultsSurvived + counts,
@@ -230,7 +246,7 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
 function takenOver(turn: TurnFold): TurnFold {
   const usage = turn.isAnswering && turn.parts.length > 0 ? addUsage(turn.usage, UNCOUNTED) : turn.usage
   const [faultsSurvived, faultsOpen] = [turn.faultsSurvived + 1, turn.faultsOpen + 1]
-  return { ...turn, usage, takeovers: turn.takeovers + 1, faultsSurvived, faultsOpen }
+  return { ...askingAgain(turn), usage, takeovers: turn.takeovers + 1, faultsSurvived, faultsOpen }
 }
 
 /** What was waited for is there: the step has its tries again, from the first model. A hand-over was no wait for anything. */
@@ -238,7 +254,7 @@ function resumed(turn: TurnFold, event: SessionEventOf<'resumed'>): TurnFold {
   const waited = turn.parked === null ? 0 : Math.max(0, Date.parse(event.at) - Date.parse(turn.parked.since))
   const isFresh = turn.parked !== null && !isHandOver(turn.parked.fault.category)
   return {
-    ...turn,
+    ...askingAgain(turn),
     parked: null,
     ...(isFresh ? { attemptsSpent: 0, failedAs: [], target: 0 } : {}),
     budget: { ...turn.budget, parkedMs: turn.budget.parkedMs + waited },

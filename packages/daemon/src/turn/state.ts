@@ -36,6 +36,8 @@ export type TurnFold = {
   readonly isAnswering: boolean
   /** The highest attempt of this step that anybody has seen a part of, or seen fail. */
   readonly attempt: number
+  /** The highest attempt of this step that was asked for, or is about to be. */
+  readonly asked: number
   /** Tries of this step that failed since it began, since another model is asked, or since the turn was last parked. */
   readonly attemptsSpent: number
   /** How those failed. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import type { SessionEvent } from '@breakfall/wire'
 import type { ModelConfig } from '../../src/index.ts'
 import { types } from '../support/api.ts'
 import { testRunner, unboundPort } from '../support/runner.ts'
@@ -211,6 +212,35 @@ test('a model that is not there parks the turn after its tries, and is noticed w
   assert.equal(events.at(-1)?.type, 'turn-end')
   assert.deepEqual(types(events).filter((type) => type === 'retry').length, 1)
 })
+
+for (const [what, answer] of [
+  ['before they say anything', { status: 500 }],
+  ['in the middle of their text', { text: 'One two three four', cutAfter: 1, pauseMs: 20 }],
+] as const)
+  test(`tries that fail ${what} are numbered and counted once each, over parks and resumes`, async (t) => {
+    const { api, model } = await rig(t, () => answer, { policy: { attemptsMax: 2, backoffMs: 1 } })
+    const { id } = await api.session()
+    const turnId = await api.prompt(id, 'go')
+    const isParked = (n: number) => {
+      let parks = 0
+      return (event: SessionEvent) => event.type === 'parked' && ++parks === n
+    }
+    for (const n of [1, 2, 3]) {
+      const events = await api.events(id, isParked(n))
+      const last = events.at(-1)
+      assert.ok(last?.type === 'parked')
+      const tries = events.flatMap((event) => (event.type === 'retry' ? [[event.attempt, event.max]] : []))
+      const { attempt, max } = (last.fault as { retry: { attempt: number; max: number } }).retry
+      assert.deepEqual(
+        [...tries.map(([number]) => number), attempt],
+        Array.from({ length: n }, (_, i) => 2 * i + 1).concat(2 * n),
+      )
+      assert.deepEqual([tries.at(-1)?.[1], max], [2 * n, 2 * n], 'max is the number of the last try')
+      const { json: turn } = await api.call<{ attempts: number }>('GET', `/v1/turns/${turnId}`)
+      assert.deepEqual([turn.attempts, model.asked.length], [2 * n, 2 * n])
+      await api.call('POST', `/v1/turns/${turnId}/resume`)
+    }
+  })
 
 test('a turn parked for longer than allowed ends with the category that parked it', async (t) => {
   const { api } = await rig(t, () => ({ status: 401 }))

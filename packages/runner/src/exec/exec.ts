@@ -224,7 +224,7 @@ export class Exec {
   #begin(): void {
     this.#readStatus()
     const { sandboxPid, pid, keeper } = this.#watch.status
-    this.#startedAtMs = this.setup.clock.now()
+    this.#startedAtMs = Math.round(this.setup.clock.now() - this.#sinceSpawnMs()) // a short command is over before it is seen
     this.#output.start(sandboxPid ?? pid ?? keeper ?? this.#tree.keeper ?? 0, this.#startedAtMs)
     this.#started?.()
     this.#waiters.notify()
@@ -304,17 +304,20 @@ export class Exec {
     this.#isSettling = true
     this.#detach()
     const claimed = this.#isSpawned
-    const durationMs =
-      this.#spawnedMonotonicMs === undefined ? 0 : this.setup.clock.monotonicMs() - this.#spawnedMonotonicMs
     const left = claimed ? await this.#tree.end(RUNNER_DEFAULTS.treeEndMs) : []
     if (this.#isReleased) return // the pipes are closed to us: the next runner reads what is left in them
     if (claimed && this.#startedAtMs === null) this.#begin()
     await this.#output.drain() // I1: nobody is left who could write
     if (this.#isReleased) return
-    this.#finish(claimed, durationMs, left)
+    this.#finish(claimed, left)
   }
 
-  #finish(claimed: boolean, durationMs: number, left: readonly number[]): void {
+  #sinceSpawnMs(): number {
+    return this.#spawnedMonotonicMs === undefined ? 0 : this.setup.clock.monotonicMs() - this.#spawnedMonotonicMs
+  }
+
+  #finish(claimed: boolean, left: readonly number[]): void {
+    const [endedAtMs, durationMs] = [this.setup.clock.now(), this.#sinceSpawnMs()]
     const { losses } = this.#output
     const facts = {
       level: this.setup.level,
@@ -333,7 +336,7 @@ export class Exec {
     this.#end = {
       exit: exitRecord(facts, this.setup.lookAgain),
       startedAtMs: this.#startedAtMs,
-      endedAtMs: this.setup.clock.now(),
+      endedAtMs,
       lastSeq: this.#output.count + 1,
     }
     const isKept = this.#keep(this.#end) // I1

@@ -78,17 +78,20 @@ export function openDeepest(
 /** Faults for what the kernel says on the way. */
 export function pathFault(error: unknown, path: string): Fault {
   const { code } = error as NodeJS.ErrnoException
+  const errorRaw = rawOf(error, path)
   if (code === 'ENOENT' || code === 'ENOTDIR')
-    return new Fault('file_not_found', { facts: { name: path.slice(0, 200) }, cause: error })
+    return new Fault('file_not_found', { facts: { name: path.slice(0, 200) }, cause: error, errorRaw })
   if (code === 'ELOOP' || code === 'EMLINK')
     return new Fault('invalid_request', {
       cause: error,
+      errorRaw,
       error: `${path.slice(0, 200)} is, or leads over, a symbolic link; links are not followed here`,
       errors: [{ field: 'path', expected: 'a path without symbolic links', got: JSON.stringify(path.slice(0, 200)) }],
     })
   if (code === 'EISDIR')
     return new Fault('invalid_request', {
       cause: error,
+      errorRaw,
       error: `${path.slice(0, 200)} is a folder; list it with ?glob=`,
       errors: [{ field: 'path', expected: 'a file', got: 'a folder' }],
     })
@@ -96,15 +99,17 @@ export function pathFault(error: unknown, path: string): Fault {
     return new Fault('forbidden', {
       boundary: 'box',
       cause: error,
+      errorRaw,
       error: `${path.slice(0, 200)} may not be used so (${code === 'EROFS' ? 'the file system is read-only' : 'permission denied'}); nothing was changed`,
     })
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new Fault('journal_full', {
       boundary: 'box',
       cause: error,
+      errorRaw,
       error: 'there is no room left for the file; nothing was written',
     })
-  return error instanceof Fault ? error : new Fault('other', { boundary: 'box', cause: error })
+  return error instanceof Fault ? error : new Fault('other', { boundary: 'box', cause: error, errorRaw })
 }
 
 // ---- details ----
@@ -153,4 +158,10 @@ function giveTo(folder: OpenFolder, owner: Owner): void {
   } finally {
     closeSync(fd)
   }
+}
+
+/** As the system said it, but with the caller's own path: which descriptor stood for its folder tells nobody anything. */
+function rawOf(error: unknown, path: string): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  return error.message.replaceAll(/'\/proc\/self\/fd\/\d+\/[^']*'/g, () => `'${path.slice(0, 200)}'`)
 }

@@ -73,6 +73,19 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     }
   })
 
+  test('how long a command took is the time between its start and its end', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    const apart: number[] = []
+    for (const [n, seconds] of ['0', '0', '0', '0.1', '0.1', '0.1'].entries()) {
+      await runner.client.startExec('b1', { execId: `e${n}`, command: ['sleep', seconds] })
+      const { startedAt, endedAt, exit } = await runner.client.waitExec('b1', `e${n}`)
+      apart.push(Math.abs(Date.parse(endedAt ?? '') - Date.parse(startedAt ?? '') - (exit?.durationMs ?? 0)))
+    }
+    // Two clocks are read one after the other, and a busy machine may come in between; not each time.
+    assert.ok(Math.min(...apart.slice(0, 3)) <= 5 && Math.min(...apart.slice(3)) <= 5, apart.join(', '))
+  })
+
   test('50 waiters, early and late, get the same record, after all output is there', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })

@@ -10,7 +10,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net'
 import { type Boundary, classify, Fault, isFault } from '@breakfall/faults'
 import type { OpenApiRoute } from '../openapi.ts'
-import { invalidRequest } from '../parse.ts'
+import { invalidRequest, UNKNOWN } from '../parse.ts'
 import { REQUEST_ID_HEADER } from '../runner-api.ts'
 import { checkHost, checkOrigin } from './guards.ts'
 import { sendFault, sendJson } from './answers.ts'
@@ -174,7 +174,7 @@ function foundOrThrow<P>(match: Match<P>, path: string, query: URLSearchParams):
   const known = match.route.query ?? {}
   const wrong = [...new Set(query.keys())].flatMap((field) => {
     const got = query.getAll(field)
-    if (!Object.hasOwn(known, field)) return [{ field, expected: 'no query parameter of that name', got: got[0] ?? '' }]
+    if (!Object.hasOwn(known, field)) return [{ field, expected: UNKNOWN.query, got: got[0] ?? '' }]
     return got.length > 1 ? [{ field, expected: 'one value', got: got.join(', ').slice(0, 100) }] : []
   })
   if (wrong.length > 0) throw invalidRequest(wrong)
