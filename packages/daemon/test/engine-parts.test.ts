@@ -195,7 +195,7 @@ test('bad arguments and unknown tools are refused with a sentence that names wha
   const all = ['bash', 'read'] as const
   assert.deepEqual(parseCall('bash', { command: 'ls' }, all), { tool: 'bash', given: { command: 'ls' } })
   assert.throws(() => parseCall('bash', { command: 3 }, all), /command must be a shell command/)
-  assert.throws(() => parseCall('bash', { command: 'ls', cwd: '/' }, all), /cwd must be no field/)
+  assert.throws(() => parseCall('bash', { command: 'ls', cwd: '/' }, all), /there is no field cwd/)
   assert.throws(
     () => parseCall('write', { path: 'a', content: '' }, all),
     /there is no tool write; the tools are bash, read/,
