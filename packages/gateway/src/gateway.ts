@@ -186,10 +186,13 @@ class RunningGateway {
 
   async #pass(call: Call, body: Buffer): Promise<void> {
     const from = monotonicMs()
-    const status = await this.#passThrough.run(call, body)
+    const { status, attempts, fault } = await this.#passThrough.run(call, body)
     this.#metrics.passedThrough(status)
     const { requestId, method, path } = call
-    this.#settings.logger?.info({ requestId, method, path, status, ms: elapsed(from) }, 'passed through')
+    const line = { requestId, method, path, status, ms: elapsed(from) }
+    const { logger } = this.#settings
+    if (fault === null) logger?.info(line, 'passed through')
+    else logger?.warn({ ...line, attempts, category: fault.category, errorRaw: fault.errorRaw }, 'failed')
   }
 
   async #heal(call: Call, api: ApiName, body: Buffer, json: Record<string, unknown>): Promise<void> {

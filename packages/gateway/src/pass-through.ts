@@ -6,7 +6,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
-import { backoffMs, classify, Fault, lastWords, type Policy } from '@breakfall/faults'
+import { backoffMs, classify, Fault, type FaultReport, lastWords, type Policy } from '@breakfall/faults'
 import { clientHeaders, upstreamHeaders } from '@breakfall/model'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
@@ -20,6 +20,9 @@ export type PassThroughOptions = {
   readonly dice: () => number
   readonly clientStuckMs: number
 }
+
+/** What the client got, and why where it is a failure of ours. */
+export type Passed = { readonly status: number; readonly attempts: number; readonly fault: FaultReport | null }
 
 export class PassThrough {
   readonly #options: PassThroughOptions
@@ -36,8 +39,7 @@ export class PassThrough {
     })
   }
 
-  /** The status that the client got. */
-  async run(call: Call, body: Buffer): Promise<number> {
+  async run(call: Call, body: Buffer): Promise<Passed> {
     const { policy, dice, pool } = this.#options
     for (let attempt = 1; ; attempt++) {
       const upstreams = pool.inOrder()
@@ -45,13 +47,15 @@ export class PassThrough {
       try {
         const answer = await this.#ask(call, upstream, body)
         pool.answered(upstream.url)
-        return await forward(call, answer, this.#options.clientStuckMs)
+        return { status: await forward(call, answer, this.#options.clientStuckMs), attempts: attempt, fault: null }
       } catch (thrown) {
         const fault = classify(thrown, { boundary: 'model', signal: call.signal, address: new URL(upstream.url).host })
-        if (call.signal.aborted) return 499
+        if (call.signal.aborted) return { status: 499, attempts: attempt, fault: null }
         pool.failed(upstream.url, fault.category)
-        if (call.res.headersSent || !mayRepeat(call, fault) || attempt >= policy.attemptsMax)
-          return refuse(call, lastOf(call, fault, attempt))
+        if (call.res.headersSent || !mayRepeat(call, fault) || attempt >= policy.attemptsMax) {
+          const last = lastOf(call, fault, attempt)
+          return { status: refuse(call, last), attempts: attempt, fault: last.report }
+        }
         await wait(backoffMs(attempt, policy, dice()), undefined, { signal: call.signal }).catch(() => {
           // The client left while we waited: the next round sees that in its signal.
         })

@@ -20,7 +20,7 @@ import {
   startFakeModel,
   text,
 } from '../../model/test/fake-model.ts'
-import { startGateway, type WatchNote } from '../src/index.ts'
+import { type GatewayLogEntry, startGateway, type WatchNote } from '../src/index.ts'
 import { CHAT, post, stand } from './client.ts'
 
 // ---- routes ----
@@ -65,7 +65,14 @@ test('everything else under /v1 is passed through, with method, query, body and 
 })
 
 test('the last word of a passed-through call promises no further try, and says why there is none', async (t) => {
-  const gateway = await startGateway({ upstream: 'http://127.0.0.1:1/v1', policy: { attemptsMax: 2, backoffMs: 1 } })
+  const told: unknown[] = []
+  const logger = {
+    info: (_: object, text: string) => told.push(text),
+    warn: ({ status, attempts, category }: GatewayLogEntry, text: string) =>
+      told.push([text, status, attempts, category]),
+  }
+  const policy = { attemptsMax: 2, backoffMs: 1 }
+  const gateway = await startGateway({ upstream: 'http://127.0.0.1:1/v1', policy, logger })
   t.after(() => gateway.close())
   const said = async (res: Response): Promise<string> =>
     ((await res.json()) as { error: { message: string } }).error.message
@@ -74,6 +81,7 @@ test('the last word of a passed-through call promises no further try, and says w
   const spent = await said(read)
   assert.match(spent, /Breakfall tried 2 times and stopped: all tries are spent\.$/)
   assert.doesNotMatch(spent, /while tries last/)
+  assert.deepEqual(told, [['failed', 503, 2, 'model_unreachable']])
   const { gateway: second } = await stand(t, [[rst]])
   const sent = await said(await post(`${second.url}/responses`, { x: 1 }))
   assert.match(sent, /Breakfall tried once and stopped: it may have had an effect already, and is not repeated\.$/)
