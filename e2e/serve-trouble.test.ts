@@ -14,7 +14,7 @@ test('a second daemon says where the first one is', LIMIT, async () => {
   await using place = new Place()
   const first = await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
   const second = await place.run(['up'])
-  assert.equal(second.code, 1)
+  assert.equal(second.code, 2)
   assert.match(
     second.stderr,
     new RegExp(`a daemon runs for the state folder .* already, at ${String(first['url'])}; use that one`),
