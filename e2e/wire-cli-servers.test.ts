@@ -73,7 +73,7 @@ describe('up --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
     const args = ['up', '--port', '0', '--json', ...serverIsolation]
     const line = (await desk.start(args).seen(({ event }) => event === 'listening')) as Json
     const second = await desk.command(args)
-    assert.equal(second.code, 1)
+    assert.equal(second.code, 2)
     assert.ok(second.stderr.includes(desk.stateDir), second.stderr)
     assert.doesNotMatch(second.stderr, /^\s+at /m, 'no stack trace')
     assert.equal((await call(line.url, 'GET', '/v1/health')).status, 200)
