@@ -5,7 +5,17 @@
  * I1  Written after the commit, never before: an anchor may lag behind its journal, and never runs ahead of it.
  * I2  A torn last line is ignored, any other line that cannot be read is reported.
  */
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, truncateSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs'
 
 export type Head = { readonly seq: number; readonly hash: string }
 
@@ -74,7 +84,7 @@ export class Anchor {
       text += `${id} -\n`
     }
     try {
-      writeSync(this.#fd, text)
+      this.#append(text)
       this.#lines += this.#moved.size + this.#deleted.size
       if (this.#lines > LINES_MIN + this.#heads.size * LINES_PER_HEAD_MAX) this.#rewrite()
       this.#moved.clear()
@@ -84,12 +94,23 @@ export class Anchor {
     }
   }
 
+  /** All of it or nothing: half a line in the middle would count as damage. */
+  #append(text: string): void {
+    const written = writeSync(this.#fd, text)
+    if (written === Buffer.byteLength(text)) return
+    ftruncateSync(this.#fd, fstatSync(this.#fd).size - written)
+    throw new Error('there was room for a part of it')
+  }
+
   #rewrite(): void {
     const next = `${this.#file}.new`
     const fd = openSync(next, 'w', 0o600)
-    for (const [id, { seq, hash }] of this.#heads) writeSync(fd, lineOf(id, seq, hash))
-    fsyncSync(fd)
-    closeSync(fd)
+    try {
+      for (const [id, { seq, hash }] of this.#heads) writeSync(fd, lineOf(id, seq, hash))
+      fsyncSync(fd)
+    } finally {
+      closeSync(fd)
+    }
     renameSync(next, this.#file)
     closeSync(this.#fd)
     this.#fd = openSync(this.#file, 'a', 0o600)
