@@ -31,8 +31,7 @@ export class Reserve {
       const fd = openSync(this.#file, 'w', 0o600)
       try {
         const block = Buffer.alloc(64 * 1024, 0x5a)
-        for (let left = this.#bytes; left > 0; left -= block.length)
-          writeSync(fd, block, 0, Math.min(left, block.length))
+        for (let left = this.#bytes; left > 0;) left -= writeSync(fd, block, 0, Math.min(left, block.length))
         fsyncSync(fd)
       } finally {
         closeSync(fd)

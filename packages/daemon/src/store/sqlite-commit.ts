@@ -5,6 +5,7 @@
  * I1  Nothing is answered before the commit that it is part of.
  * I2  One request's refusal touches no other: fences are checked before anything is written for that request.
  * I3  A commit that fails as a whole is taken apart and tried one by one, so that only what cannot be written fails.
+ * I4  Once the reserve was given away, only what is essential is written until there is room for a new one.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { Fault, type FaultReport, isFault } from '@breakfall/faults'
@@ -21,6 +22,7 @@ export class GroupCommit {
   readonly #anchor: Anchor
   readonly #reserve: Reserve
   #isShort = false
+  #isGivenAway = false
 
   constructor(parts: { db: DatabaseSync; journal: SqliteJournal; anchor: Anchor; reserve: Reserve }) {
     this.#db = parts.db
@@ -31,9 +33,10 @@ export class GroupCommit {
 
   commit(writes: readonly Write[]): readonly Written[] {
     if (writes.length === 0) return []
+    if (this.#isGivenAway && !this.#isFilled()) return writes.map((write) => this.#fromReserve(write)) // I4
     try {
       const written = this.#transaction(writes)
-      if (this.#isShort && this.#reserve.fill()) this.#isShort = false // there is room again
+      if (this.#isShort) this.#isFilled()
       return written
     } catch (error) {
       if (writes.length > 1) return writes.map((write) => this.#alone(write)) // I3
@@ -54,11 +57,24 @@ export class GroupCommit {
     if (fault.category !== 'journal_full') return { fault: fault.report }
     this.#isShort = true
     if (!write.essential || !this.#reserve.release()) return { fault: fault.report }
+    this.#isGivenAway = true
+    return this.#fromReserve(write)
+  }
+
+  #fromReserve(write: Write): Written {
+    if (!write.essential) return { fault: new Fault('journal_full', { boundary: 'journal' }).report }
     try {
       return this.#transaction([write])[0] as Written
-    } catch (again) {
-      return { fault: storeFault(again).report }
+    } catch (error) {
+      return { fault: storeFault(error).report }
     }
+  }
+
+  /** Whether there is room again, and the reserve whole. */
+  #isFilled(): boolean {
+    const isFilled = this.#reserve.fill()
+    if (isFilled) this.#isShort = this.#isGivenAway = false
+    return isFilled
   }
 
   #transaction(writes: readonly Write[]): readonly Written[] {

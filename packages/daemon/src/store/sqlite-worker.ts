@@ -103,7 +103,7 @@ function alsoWaiting(from: MessagePort): Request[] {
 }
 
 function writeOf(journal: SqliteJournal, request: Request): Write {
-  const essential = request.op === 'append' && request.args[0].essential === true
+  const essential = request.op === 'append' ? request.args[0].essential === true : request.op !== 'createSession'
   return { essential, run: () => call(journal, request) }
 }
 

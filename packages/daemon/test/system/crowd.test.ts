@@ -1,16 +1,14 @@
 /** A hundred turns that wait for the same thing: no storm while they wait, none when they wake up, and each goes on once. */
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import type { LiveConfig, ModelConfig } from '../../src/index.ts'
 import type { Api } from '../support/api.ts'
 import { testRunner, unboundPort } from '../support/runner.ts'
 import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, rig, tempFolder } from '../support/setup.ts'
+import { afterwards, rig } from '../support/setup.ts'
+import { smallDisk } from '../support/small-disk.ts'
 
 const CROWD = 100
 const PROBE_MS = 100 // a lone turn looks first after about that time, and a crowd shares looks for half of it
@@ -85,27 +83,19 @@ describe('a hundred turns', { concurrency: true }, () => {
   })
 
   test('that wait for room on the disk go on in turn when there is some', LIMIT, async (t) => {
-    const stateDir = join(tempFolder(t), 'state')
-    mkdirSync(stateDir)
-    try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', stateDir], { stdio: 'pipe' })
-    } catch (error) {
-      return t.skip(`needs the right to mount a small file system: ${String(error).slice(0, 100)}`)
-    }
-    afterwards(t, () => execFileSync('umount', ['--lazy', stateDir]))
+    const disk = smallDisk(t, '64m')
+    if (disk === undefined) return
     const isFull = Promise.withResolvers<void>()
     const { api } = await rig(t, () => ({ text: 'z'.repeat(40_000), pieceChars: 20_000, until: isFull.promise }), {
-      stateDir,
+      stateDir: disk.folder,
       limits,
     })
     const crowd = await started(api)
-    const ballast = join(stateDir, 'ballast')
-    const { bavail, bsize } = statfsSync(stateDir)
-    writeFileSync(ballast, Buffer.alloc(bavail * bsize - 50_000))
+    const free = disk.fill(50_000)
     isFull.resolve()
     const waiting = await thoseParked(api, crowd)
     assert.ok(waiting.length > CROWD / 2, `${waiting.length} wait: the others were done before the disk was full`)
-    rmSync(ballast)
+    free()
     await assertEachOnceInTurn(api, waiting)
   })
 })

@@ -1,50 +1,28 @@
 /** The journal's disk fills up while a command runs: a turn can still be ended, and says why it was. */
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { test, type TestContext } from 'node:test'
+import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { testRunner } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
-import { afterwards, rig, tempFolder } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
+import { smallDisk } from '../support/small-disk.ts'
 
 const LIMIT = { timeout: 30_000 }
-
-/** A small disk of its own, where that is allowed. */
-function smallDisk(t: TestContext): string | undefined {
-  const disk = join(tempFolder(t), 'state')
-  mkdirSync(disk)
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'tmpfs', disk], { stdio: 'pipe' })
-  } catch (error) {
-    t.skip(`needs the right to mount a small file system: ${String(error).slice(0, 100)}`)
-    return undefined
-  }
-  afterwards(t, () => execFileSync('umount', ['--lazy', disk]))
-  return disk
-}
-
-/** Takes all the room there is. */
-function fill(disk: string): () => void {
-  const ballast = join(disk, 'ballast')
-  const { bavail, bsize } = statfsSync(disk)
-  writeFileSync(ballast, Buffer.alloc(bavail * bsize))
-  return () => rmSync(ballast)
-}
 
 const bash = (command: string) => inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] })
 
 test('a cancel ends the turn and its command also where its last words have no room', LIMIT, async (t) => {
-  const stateDir = smallDisk(t)
-  if (stateDir === undefined) return
+  const disk = smallDisk(t, '16m')
+  if (disk === undefined) return
   const runner = await testRunner(t)
   const command = "trap 'head -c 600000 /dev/zero | tr \\\\0 \\\\1; exit 0' TERM; echo begun; sleep 30 & wait"
-  const { api } = await rig(t, bash(command), { stateDir, runner: runner.config })
+  const { api } = await rig(t, bash(command), { stateDir: disk.folder, runner: runner.config })
   const { id } = await api.session()
   const turnId = await api.prompt(id, 'go')
   await api.events(id, (event) => event.type === 'tool-output')
-  fill(stateDir)
+  disk.fill()
   assert.equal((await api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
   const [result, end] = (await api.ended(id, turnId)).slice(-2)
   assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
@@ -53,16 +31,16 @@ test('a cancel ends the turn and its command also where its last words have no r
 })
 
 test('a cancel that was accepted on a full disk holds after a restart', LIMIT, async (t) => {
-  const stateDir = smallDisk(t)
-  if (stateDir === undefined) return
+  const disk = smallDisk(t, '16m')
+  if (disk === undefined) return
   const runner = await testRunner(t)
-  const options = { stateDir, runner: runner.config, limits: { shutdownMs: 100 } }
+  const options = { stateDir: disk.folder, runner: runner.config, limits: { shutdownMs: 100 } }
   const first = await rig(t, bash('echo begun; sleep 30'), options)
   const { id } = await first.api.session()
   const turnId = await first.api.prompt(id, 'go')
   await first.api.events(id, (event) => event.type === 'tool-output')
   await runner.stop() // so that the command cannot be ended yet, and the turn neither
-  const free = fill(stateDir)
+  const free = disk.fill()
   while ((await first.api.call('POST', '/v1/sessions', {})).status !== 507); // until there is really no room
   assert.equal((await first.api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
   free()
@@ -73,14 +51,17 @@ test('a cancel that was accepted on a full disk holds after a restart', LIMIT, a
 })
 
 test('a turn that may not wait ends without leaving its command behind', LIMIT, async (t) => {
-  const stateDir = smallDisk(t)
-  if (stateDir === undefined) return
+  const disk = smallDisk(t, '16m')
+  if (disk === undefined) return
   const runner = await testRunner(t)
-  const { api } = await rig(t, bash('echo begun; sleep 1; seq 100000; sleep 30'), { stateDir, runner: runner.config })
+  const { api } = await rig(t, bash('echo begun; sleep 1; seq 100000; sleep 30'), {
+    stateDir: disk.folder,
+    runner: runner.config,
+  })
   const { id } = await api.session({ policy: { park: 'never' } })
   const turnId = await api.prompt(id, 'go')
   await api.events(id, (event) => event.type === 'tool-output')
-  fill(stateDir)
+  disk.fill()
   const [result, end] = (await api.ended(id, turnId)).slice(-2)
   assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
   assert.deepEqual([end?.['category'], end?.['stopped']], ['journal_full', 'parking_off'])
@@ -90,20 +71,20 @@ test(
   'a deadline that passes while nothing can be written is told as a deadline, and ends the command',
   LIMIT,
   async (t) => {
-    const stateDir = smallDisk(t)
-    if (stateDir === undefined) return
+    const disk = smallDisk(t, '16m')
+    if (disk === undefined) return
     const runner = await testRunner(t)
     let ahead = 0
     const { api } = await rig(t, bash('echo begun; sleep 1; seq 100000; sleep 30'), {
-      stateDir,
+      stateDir: disk.folder,
       runner: runner.config,
       now: () => Date.now() + ahead,
     })
     const { id } = await api.session({ policy: { deadlineMs: 600_000 } })
     const turnId = await api.prompt(id, 'go')
     await api.events(id, (event) => event.type === 'tool-output')
-    rmSync(join(stateDir, 'journal', 'reserve')) // given away before, on a day like this
-    const free = fill(stateDir)
+    rmSync(join(disk.folder, 'journal', 'reserve')) // given away before, on a day like this
+    const free = disk.fill()
     while ((await api.turn(turnId)).state !== 'parked') await sleep(20)
     ahead = 700_000
     free()

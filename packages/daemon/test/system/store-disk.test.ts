@@ -1,27 +1,22 @@
 /** The journal on a disk that has room for what is committed, and none, or some, for what is noted beside it. */
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { mkdirSync, readFileSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { openSqliteStore } from '../../src/store/sqlite-store.ts'
-import { appendOf, claimed } from '../conformance/store-suite.ts'
+import { appendOf, claimed, refused } from '../conformance/store-suite.ts'
 import { afterwards, tempFolder } from '../support/setup.ts'
+import { smallDisk } from '../support/small-disk.ts'
 
 const SESSIONS = 60 // with some hundred bytes each in the anchor, which has one page
 
 test('the anchor of a full disk has no half lines, and has them all when there is room', async (t) => {
-  const [folder, small] = [tempFolder(t), tempFolder(t)]
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k', 'tmpfs', small], { stdio: 'pipe' })
-  } catch (error) {
-    return t.skip(`needs the right to mount a small file system: ${String(error).slice(0, 100)}`)
-  }
-  afterwards(t, () => execFileSync('umount', ['--lazy', small]))
-  const journal = join(folder, 'journal')
+  const disk = smallDisk(t, '4k')
+  if (disk === undefined) return
+  const journal = join(tempFolder(t), 'journal')
   mkdirSync(journal)
   const anchors = join(journal, 'anchors')
-  symlinkSync(join(small, 'anchors'), anchors)
+  symlinkSync(join(disk.folder, 'anchors'), anchors)
   const store = await openSqliteStore(journal, {})
   afterwards(t, () => store.close()) // a worker that is left keeps the process
   const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => claimed(store)))
@@ -29,7 +24,7 @@ test('the anchor of a full disk has no half lines, and has them all when there i
   const gone = await claimed(store)
   assert.equal(await store.deleteSession(gone.id), true) // the anchor is written at once
   assert.match(readFileSync(anchors, 'utf8'), /^(?:\S+ \d+ [0-9a-f]{64}\n)*$/)
-  execFileSync('mount', ['-o', 'remount,size=64k', small])
+  disk.grow('64k')
   for (const session of sessions) await store.append(appendOf(session, 1, ['1']))
   await store.close()
   assert.match(readFileSync(anchors, 'utf8'), new RegExp(`^(?:\\S+ (?:-|\\d+ [0-9a-f]{64})\n){${SESSIONS},}$`))
@@ -37,3 +32,32 @@ test('the anchor of a full disk has no half lines, and has them all when there i
   afterwards(t, () => again.close())
   assert.deepEqual(again.problems, [])
 })
+
+test('what the reserve has given room for is not eaten by others: they wait until it is whole again', async (t) => {
+  const disk = smallDisk(t, '4m')
+  if (disk === undefined) return
+  const store = await openSqliteStore(disk.folder, { reserveBytes: 512 * 1024 })
+  afterwards(t, () => store.close())
+  const [one, other] = [await claimed(store), await claimed(store)]
+  const body = JSON.stringify('x'.repeat(20_000))
+  let seq = 0
+  const more = async (): Promise<void> => {
+    await store.append(appendOf(one, seq, [body]))
+    seq += 1
+  }
+  await refused(endless(more), 'journal_full')
+  await store.append({ ...appendOf(other, 0, ['"parked"']), essential: true })
+  await refused(more(), 'journal_full')
+  await refused(store.append(appendOf(other, 1, ['"small"'])), 'journal_full')
+  await store.append({ ...appendOf(other, 1, ['"ended"']), essential: true })
+  assert.equal((await store.claim(one.id))?.lastSeq, seq) // whoever opens it can read it
+  disk.grow('16m')
+  await store.append(appendOf(other, 2, ['"on"']))
+  assert.equal(statSync(join(disk.folder, 'reserve')).size, 512 * 1024)
+})
+
+// ---- details ----
+
+async function endless(step: () => Promise<void>): Promise<never> {
+  for (;;) await step()
+}

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -12,6 +11,7 @@ import { isTerminal, type Session } from '@breakfall/wire'
 import { assertNoGap, types } from '../support/api.ts'
 import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
 import { afterwards, rig, tempFolder } from '../support/setup.ts'
+import { smallDisk } from '../support/small-disk.ts'
 
 test('a damaged session is set aside with the evidence, and the others go on', async (t) => {
   const { promise: held, resolve: release } = Promise.withResolvers<void>()
@@ -112,29 +112,20 @@ test('a full disk parks the turn before its side effect, shows it, and goes on w
 })
 
 test('on a disk that is really full the parked event is written from the reserve, and room wakes the turn', async (t) => {
-  const folder = tempFolder(t)
-  const stateDir = join(folder, 'state')
-  mkdirSync(stateDir)
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', stateDir], { stdio: 'pipe' })
-  } catch (error) {
-    return t.skip(`needs the right to mount a small file system: ${String(error).slice(0, 100)}`)
-  }
-  afterwards(t, () => execFileSync('umount', ['--lazy', stateDir]))
+  const disk = smallDisk(t, '24m')
+  if (disk === undefined) return
   const script: Script = inOrder(
     { text: 'z'.repeat(600_000), pieceChars: 20_000, calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] },
     { text: 'done' },
   )
-  const { api } = await rig(t, script, { stateDir })
+  const { api } = await rig(t, script, { stateDir: disk.folder })
   const { id } = await api.session()
-  const ballast = join(stateDir, 'ballast')
-  const { bavail, bsize } = statfsSync(stateDir)
-  writeFileSync(ballast, Buffer.alloc(bavail * bsize - 200_000))
+  const free = disk.fill(200_000)
   const turnId = await api.prompt(id, 'go')
   const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
   assert.ok(parked?.type === 'parked' && parked.fault.category === 'journal_full')
   assert.equal((await api.turn(turnId)).state, 'parked')
-  rmSync(ballast)
+  free()
   const events = await api.ended(id, turnId)
   assertNoGap(events)
   assert.equal(events.at(-1)?.type, 'turn-end')
