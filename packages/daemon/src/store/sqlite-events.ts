@@ -7,7 +7,7 @@
  */
 import { CHAIN_START, chainHash } from './chain.ts'
 import { IS_MARKED, SEQS_PER_SESSION } from './sqlite-open.ts'
-import type { Row, SqlValue, Statements } from './sqlite-statements.ts'
+import { type Row, Rows, type Statements } from './sqlite-statements.ts'
 import type { StoredEvent } from './store.ts'
 
 /** Where a session's events are found: `head` is the row of the last one. */
@@ -40,8 +40,16 @@ export class SqliteEvents {
   readonly #sql: Statements
   /** Only ever counts up: what a transaction that was rolled back leaves is a gap. */
   #lastId: number | undefined
-  /** The values of rows that are written and not settled. */
-  #rows: SqlValue[] = []
+  /** Written and not settled. */
+  readonly #rows = new Rows(
+    'INSERT INTO events(id, key, prev, epoch, type, turn_id, body, hash) VALUES',
+    '(?,?,?,?,?,?,?,unhex(?))',
+  )
+  readonly #ends = new Rows(
+    'INSERT INTO heads(sid, last_seq, head) VALUES',
+    '(?,?,?)',
+    'ON CONFLICT(sid) DO UPDATE SET last_seq=excluded.last_seq, head=excluded.head',
+  )
   #moved: End[] = []
 
   constructor(sql: Statements) {
@@ -62,7 +70,7 @@ export class SqliteEvents {
       end.lastSeq += 1
       end.hash = chainHash(end.hash, { seq: end.lastSeq, epoch: end.epoch, type, body })
       this.#lastId += 1
-      this.#rows.push(this.#lastId, keyOf(end.sid, end.lastSeq), end.head, end.epoch, type, turnId, body, end.hash)
+      this.#rows.add(this.#lastId, keyOf(end.sid, end.lastSeq), end.head, end.epoch, type, turnId, body, end.hash)
       end.head = this.#lastId
     }
     if (end.isMoved) return
@@ -72,14 +80,10 @@ export class SqliteEvents {
 
   /** Brings what was written into the database, the events of many sessions in one statement. */
   settle(): void {
-    if (this.#rows.length === 0) return
-    const rows = this.#rows
-    this.#rows = []
-    this.#runAll(INSERT_EVENTS, rows)
-    this.#runAll(
-      MOVE_ENDS,
-      this.#moved.flatMap(({ sid, lastSeq, head }) => [sid, lastSeq, head]),
-    )
+    if (this.#rows.isEmpty) return
+    for (const { sid, lastSeq, head } of this.#moved) this.#ends.add(sid, lastSeq, head)
+    this.#rows.write(this.#sql)
+    this.#ends.write(this.#sql)
   }
 
   /** At the end of a transaction: whose journals it moved on. What was not settled by then is dropped. */
@@ -87,7 +91,8 @@ export class SqliteEvents {
     const moved = this.#moved
     for (const end of moved) end.isMoved = false
     this.#moved = []
-    this.#rows = []
+    this.#rows.drop()
+    this.#ends.drop()
     return moved
   }
 
@@ -136,14 +141,6 @@ export class SqliteEvents {
     for (const id of ids) this.#sql.run('DELETE FROM events WHERE id=?', id)
     return { sid, lastSeq: after, head: head as number | null }
   }
-
-  #runAll({ columns, byRows }: Many, values: readonly SqlValue[]): void {
-    const atOnce = columns * ROWS_MAX
-    for (let from = 0; from < values.length; from += atOnce) {
-      const some = values.slice(from, from + atOnce)
-      this.#sql.run(byRows[some.length / columns] as string, ...some)
-    }
-  }
 }
 
 // ---- details ----
@@ -153,28 +150,6 @@ const keyOf = (sid: number, seq: number): number => sid * SEQS_PER_SESSION + seq
 const seqOf = (key: unknown): number => (key as number) % SEQS_PER_SESSION
 
 const hexOf = (bytes: unknown): string => Buffer.from(bytes as Uint8Array).toString('hex')
-
-/** Rows in one statement: eight in one take a third less time than one each; more bring nothing. */
-const ROWS_MAX = 8
-
-/** A statement for one row and for several, by their number. */
-type Many = { readonly columns: number; readonly byRows: readonly string[] }
-
-const many = (before: string, row: string, after = ''): Many => ({
-  columns: row.split('?').length - 1,
-  byRows: Array.from({ length: ROWS_MAX + 1 }, (_, rows) => `${before} ${Array(rows).fill(row).join()} ${after}`),
-})
-
-const INSERT_EVENTS = many(
-  'INSERT INTO events(id, key, prev, epoch, type, turn_id, body, hash) VALUES',
-  '(?,?,?,?,?,?,?,unhex(?))',
-)
-
-const MOVE_ENDS = many(
-  'INSERT INTO heads(sid, last_seq, head) VALUES',
-  '(?,?,?)',
-  'ON CONFLICT(sid) DO UPDATE SET last_seq=excluded.last_seq, head=excluded.head',
-)
 
 const NEXT_MARKED = `SELECT id, key FROM events WHERE key>=? AND key<? AND ${IS_MARKED} ORDER BY key LIMIT 1`
 

@@ -63,8 +63,8 @@ export function pack(requests: readonly Request[]): readonly unknown[] {
   return list
 }
 
-export function unpack(list: readonly unknown[]): Request[] {
-  const requests: Request[] = []
+/** Adds them to those that came before. */
+export function unpack(list: readonly unknown[], requests: Request[] = []): Request[] {
   let at = 0
   const next = (): never => list[at++] as never
   while (at < list.length) {

@@ -33,3 +33,44 @@ export class Statements {
     return statement
   }
 }
+
+/** Rows that go into the database several to a statement, whoever they belong to. */
+export class Rows {
+  /** By how many rows they take. */
+  readonly #statements: readonly string[]
+  readonly #columns: number
+  #pieces: SqlValue[][] = []
+
+  constructor(before: string, row: string, after = '') {
+    this.#columns = row.split('?').length - 1
+    this.#statements = Array.from(
+      { length: ROWS_MAX + 1 },
+      (_, count) => `${before} ${Array(count).fill(row).join()} ${after}`,
+    )
+  }
+
+  get isEmpty(): boolean {
+    return this.#pieces.length === 0
+  }
+
+  add(...row: SqlValue[]): void {
+    let piece = this.#pieces.at(-1)
+    if (piece === undefined || piece.length >= ROWS_MAX * this.#columns) this.#pieces.push((piece = []))
+    piece.push(...row)
+  }
+
+  write(sql: Statements): void {
+    const pieces = this.#pieces
+    this.#pieces = []
+    for (const values of pieces) sql.run(this.#statements[values.length / this.#columns] as string, ...values)
+  }
+
+  drop(): void {
+    this.#pieces = []
+  }
+}
+
+// ---- details ----
+
+/** Eight rows in one statement take a third less time than one each; more bring nothing. */
+const ROWS_MAX = 8

@@ -60,7 +60,7 @@ function open(): Open {
 function serve({ journal, group, close }: Open): void {
   removeRemains(journal, group)
   port.on('message', (first: readonly unknown[]) => {
-    const requests = [...unpack(first), ...alsoWaiting(port)]
+    const requests = withWaiting(port, unpack(first))
     const closing = requests.find((request) => request.op === 'close')
     const writes = requests.filter((request) => isWrite(request))
     const written = group.commit(writes.map((request) => writeOf(journal, request)))
@@ -92,14 +92,13 @@ function removeRemains(journal: SqliteJournal, group: GroupCommit): void {
 }
 
 /** What else has arrived meanwhile joins the same commit. */
-function alsoWaiting(from: MessagePort): Request[] {
-  const more: Request[] = []
-  while (more.length < REQUESTS_PER_COMMIT_MAX) {
+function withWaiting(from: MessagePort, requests: Request[]): Request[] {
+  while (requests.length < REQUESTS_PER_COMMIT_MAX) {
     const next = receiveMessageOnPort(from) as { message: readonly unknown[] } | undefined
     if (next === undefined) break
-    more.push(...unpack(next.message))
+    unpack(next.message, requests)
   }
-  return more
+  return requests
 }
 
 function writeOf(journal: SqliteJournal, request: Request): Write {
