@@ -89,7 +89,7 @@ async function read(ask: Ask, count: number, pauseMs: number): Promise<{ chunks:
     chunks += blocks.length
     if (pauseMs === 0) continue
     for (const block of blocks) {
-      const sent = /"content":" (\d+)"/.exec(block)?.[1]
+      const sent = /"content":"(\d+) "/.exec(block)?.[1]
       if (sent !== undefined) latenciesMs.push(Number(now - BigInt(sent)) / 1e6)
     }
   }

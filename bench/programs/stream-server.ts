@@ -16,10 +16,13 @@ export const chunkFrame = (text: string): string =>
     choices: [{ index: 0, delta: { content: text }, logprobs: null, finish_reason: null }],
   })
 
-/** Frames of a whole answer of so many chunks of text; with `stamped`, each text is the time at which it was made. */
+/**
+ * Frames of a whole answer of so many chunks of text; with `stamped`, each text is the time at which it was made. The space
+ * is behind it: a digit at the end may be the beginning of a token, and would wait for what follows.
+ */
 export function* answerFrames(chunks: number, stamped = false): Iterable<string> {
   for (let index = 0; index < chunks; index++)
-    yield chunkFrame(stamped ? ` ${process.hrtime.bigint()}` : ` word${index % 97}`)
+    yield chunkFrame(stamped ? `${process.hrtime.bigint()} ` : ` word${index % 97}`)
   yield JSON.stringify({ id: 'chatcmpl-123', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })
   yield '[DONE]'
 }
