@@ -13,7 +13,7 @@ export {
 } from './decide.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, type ExitCode, exitCodeOf } from './exit-codes.ts'
 export { Fault, faultFrom, isFault, isFaultReport } from './fault.ts'
-export { duration, endWords, type Facts, friendly, lastWords, waitingWords } from './messages.ts'
+export { concluded, duration, type Facts, friendly, lastWords, waitingWords } from './messages.ts'
 export { LIMITS, type Policy, POLICY_DEFAULTS, type RetryPolicy } from './policy.ts'
 export { fromProblem, type Problem, PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
 export { cutEnd, cutStart } from './cut.ts'

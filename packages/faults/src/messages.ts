@@ -29,9 +29,12 @@ export function waitingWords(error: string, until: string): string {
   return concluded(error.replace(YOUR_TRY, ''), `The turn waits ${until}.`)
 }
 
-/** The sentence of a fault that is the end for a reason of the caller's own, told in a sentence. */
-export function endWords(error: string, conclusion: string): string {
-  return concluded(error, conclusion)
+/** What a sentence says of what will be done gives way to what is so instead. */
+export function concluded(error: string, conclusion: string): string {
+  return `${error
+    .replace(MORE_TRIES, '')
+    .replace(WAITING, '')
+    .replace(/[.\s]*$/, '.')} ${conclusion}`
 }
 
 /** The sentence of a fault with which trying has stopped. As it was, where it says already that it was not tried again. */
@@ -142,14 +145,6 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => string>> = {
 }
 
 // ---- details ----
-
-/** What a sentence says of what will be done gives way to what is so instead. */
-function concluded(error: string, conclusion: string): string {
-  return `${error
-    .replace(MORE_TRIES, '')
-    .replace(WAITING, '')
-    .replace(/[.\s]*$/, '.')} ${conclusion}`
-}
 
 /** As the sentences above say it. */
 const MORE_TRIES = /; [^;.]* again while tries last/

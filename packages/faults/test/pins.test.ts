@@ -10,7 +10,7 @@ import {
   FAULT_CLASSES,
   FAULTS,
   friendly,
-  endWords,
+  concluded,
   lastWords,
   LIMITS,
   NEXT_STEPS,
@@ -216,7 +216,7 @@ test('no sentence promises more tries once there are none: it says what is waite
     const sentence = friendly(category, facts)
     const waiting = waitingWords(sentence, 'until the runner answers, and goes on by itself then')
     const ended = lastWords(waiting, 'attempts_spent', 6)
-    const over = endWords(sentence, 'The stream ends here.')
+    const over = concluded(sentence, 'The stream ends here.')
     for (const error of [waiting, ended, over]) assert.doesNotMatch(error, /while tries last|\.\.|\. \./, category)
     for (const error of [waiting, ended]) assert.doesNotMatch(error, /retry in a few seconds/, category)
     assert.match(over, /[^.]\. The stream ends here\.$/, category)

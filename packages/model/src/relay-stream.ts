@@ -5,7 +5,7 @@
  * I2  After content: continued by prefill, or asked for again and gone on with only if it begins with exactly what went
  *     out; else the stream ends with the API's own error. Never with a silent cut.
  */
-import { classify, endWords, type Fault, type FaultReport } from '@breakfall/faults'
+import { classify, concluded, type Fault, type FaultReport } from '@breakfall/faults'
 import type { FailedAction } from './answer.ts'
 import { sleep } from './clock.ts'
 import { plainFrame } from './client-shape.ts'
@@ -155,7 +155,7 @@ class StreamRelay {
   /** What broke is the news, not that the second try differed from the first. */
   #lost(attempt: RelayAttempt, last: FaultReport): FaultReport {
     const fault = attempt.isMismatch && this.#lastFailure !== undefined ? this.#lastFailure.fault.report : last
-    const error = endWords(fault.error, 'What had been passed on could not be continued, so the stream ends here.')
+    const error = concluded(fault.error, 'What had been passed on could not be continued, so the stream ends here.')
     return { ...fault, error, stopped: 'not_retryable' }
   }
 

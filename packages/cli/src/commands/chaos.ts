@@ -5,6 +5,7 @@ import type { Injection, Plan, ProxyEvent } from '@breakfall/chaos'
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { Output } from '../output.ts'
 import type { Context } from '../program.ts'
+import { counted } from '../render/counted.ts'
 import { listenFault } from '../start-trouble.ts'
 import { untilAsked } from '../until-asked.ts'
 
@@ -115,8 +116,6 @@ function painted(injection: Injection, out: Output): string {
   )
   return out.style(injection.outcome === 'missed' ? 'dim' : 'yellow', text)
 }
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 const row = (time: string, request: string, attempt: string, fault: string, after: string): string =>
   `${time.padEnd(12)}  ${request.slice(0, 36).padEnd(36)}  ${attempt.padStart(3)}  ${fault.slice(0, 44).padEnd(44)}  ${after}`

@@ -6,6 +6,7 @@ import type { DaemonClient } from '../daemon-client.ts'
 import { shortener, wholeId } from '../ids.ts'
 import type { Viewer } from '../journal-client.ts'
 import type { Output } from '../output.ts'
+import { counted } from '../render/counted.ts'
 import { paint } from '../render/paint.ts'
 import { TurnView } from '../render/turn-view.ts'
 import { parkedLines, takeUp } from '../render/waits.ts'
@@ -39,7 +40,7 @@ export function sessionTable(
   const rows = sessions.map(({ id, state, model, title, ...rest }) => {
     const folder = typeof rest['workspace'] === 'string' ? rest['workspace'] : '(private)'
     const status = isHalted(state, rest) ? `${state}, nobody runs it` : state
-    const cells = [shortId(id), status, folder, model === 'default' ? '(default)' : model || '(default)', title ?? '']
+    const cells = [shortId(id), status, folder, model === '' || model === 'default' ? '(default)' : model, title ?? '']
     return cells.map((cell) => cell.replaceAll(/\s+/g, ' ')) // a line break in a name would look like another session
   })
   const widths = HEAD.map((word, column) => Math.max(word.length, ...rows.map((row) => row[column]?.length ?? 0)))
@@ -213,8 +214,6 @@ function showTurn(turn: Turn, out: Output, open?: string): void {
   if (out.json) out.result(turn)
   else for (const line of turnLines(turn, open)) out.line(line)
 }
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 function separate(out: Output, event: SessionEvent): void {
   if (!out.json) out.line(out.style('dim', `── ${event.type} ${event.turnId}`))

@@ -2,6 +2,7 @@
 import { duration } from '@breakfall/faults'
 import type { GatewayLogEntry, GatewayTotals, WatchNote } from '@breakfall/gateway'
 import { withoutControls } from '../printable.ts'
+import { counted } from './counted.ts'
 
 export type GatewayLine = { readonly tone: 'good' | 'warn' | 'bad' | 'dim'; readonly text: string }
 
@@ -15,7 +16,7 @@ export function requestLine(entry: GatewayLogEntry, text: string, isWarning: boo
     String(status),
     ...(ms === undefined ? [] : [duration(ms)]),
     ...(attempts > 1 ? [`${attempts} attempts`] : []),
-    ...(isHealed ? [`survived ${counted(faults)}`] : []),
+    ...(isHealed ? [`survived ${categoriesIn(faults)}`] : []),
     ...(category === undefined ? [] : [`${text}: ${category}${errorRaw === undefined ? '' : ` (${errorRaw})`}`]),
   ]
   const mark = isWarning ? '✗' : category === undefined ? '✓' : '■' // ended by the client: neither
@@ -31,11 +32,9 @@ export function noteLine({ kind, at, requestId, category, text }: WatchNote): Ga
 }
 
 export const totalsLine = ({ requests, attempts, faults, healed, lost }: GatewayTotals): string =>
-  `${number(requests, 'request')}, ${number(attempts, 'attempt')}, ${number(faults, 'fault')}, ${healed} healed, ${lost} lost`
+  `${counted(requests, 'request')}, ${counted(attempts, 'attempt')}, ${counted(faults, 'fault')}, ${healed} healed, ${lost} lost`
 
 // ---- details ----
-
-const number = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 const CHARS_MAX = 300
 
@@ -44,7 +43,7 @@ const line = (at: string, mark: string, requestId: string, words: string): strin
     .replaceAll('\n', ' ')
     .slice(0, CHARS_MAX)
 
-function counted(categories: readonly string[]): string {
+function categoriesIn(categories: readonly string[]): string {
   const counts = new Map<string, number>()
   for (const category of categories) counts.set(category, (counts.get(category) ?? 0) + 1)
   return [...counts].map(([category, times]) => (times === 1 ? category : `${category} ×${times}`)).join(', ')

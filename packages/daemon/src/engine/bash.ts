@@ -50,7 +50,7 @@ export async function runBash(
           if (!(await replaceBox(session, client)).filesKept) return BOX_LOST
           continue
         }
-        const exit = await follow(ports, session, client, call, execId)
+        const exit = await followExec(ports, session, client, call, execId)
         // It certainly never ran, though its id is used up: another id, derived the same way by whoever comes after us.
         if (exit.started === false && mayPass(exit) && run < RUNS_MAX) {
           run += 1
@@ -87,18 +87,6 @@ export async function killBash(
   return null
 }
 
-/** Takes what a call that was ended wrote before its end and nobody had taken yet. */
-export async function takeRest(
-  ports: Ports,
-  session: LiveSession,
-  client: RunnerClient,
-  call: Call,
-  { execId }: Exec,
-  signal: AbortSignal,
-): Promise<void> {
-  await follow(ports, session, client, call, execId, signal)
-}
-
 // ---- details, in the order they are used above ----
 
 const RUNS_MAX = 3
@@ -123,7 +111,8 @@ async function startExec(
   }
 }
 
-async function follow(
+/** Takes what the exec has written and nobody has taken yet into the journal, until its end. */
+export async function followExec(
   ports: Ports,
   session: LiveSession,
   client: RunnerClient,

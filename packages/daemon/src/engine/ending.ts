@@ -9,7 +9,7 @@ import type { RunnerClient } from '@breakfall/runner/client'
 import type { Exec } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
 import type { Call, TurnFold } from '../turn/state.ts'
-import { killBash, lossesOf, takeRest } from './bash.ts'
+import { followExec, killBash, lossesOf } from './bash.ts'
 import type { Draft, LiveSession } from './live-session.ts'
 import { forModel } from './output.ts'
 import type { Ports } from './ports.ts'
@@ -166,7 +166,7 @@ async function hasRest(
 ): Promise<boolean> {
   if (!(await hasRoom(ports.stateDir))) return false // what is left is for the end
   try {
-    await takeRest(ports, session, client, call, exec, signal)
+    await followExec(ports, session, client, call, exec.execId, signal)
     return true
   } catch (thrown) {
     const isJournals = isFault(thrown) && thrown.report.boundary === 'journal'

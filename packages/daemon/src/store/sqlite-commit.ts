@@ -21,8 +21,8 @@ export class GroupCommit {
   readonly #journal: SqliteJournal
   readonly #anchor: Anchor
   readonly #reserve: Reserve
-  #isShort = false
-  #isGivenAway = false
+  /** False where the reserve may have been given away: it is looked at, and filled, before the next commit. */
+  #isReserved = false
 
   constructor(parts: { db: DatabaseSync; journal: SqliteJournal; anchor: Anchor; reserve: Reserve }) {
     this.#db = parts.db
@@ -33,32 +33,21 @@ export class GroupCommit {
 
   commit(writes: readonly Write[]): readonly Written[] {
     if (writes.length === 0) return []
-    if (this.#isGivenAway && !this.#isFilled()) return writes.map((write) => this.#fromReserve(write)) // I4
+    this.#isReserved ||= this.#reserve.fill()
+    if (!this.#isReserved) return writes.map((write) => this.#fromReserve(write)) // I4
     try {
-      const written = this.#transaction(writes)
-      if (this.#isShort) this.#isFilled()
-      return written
+      return this.#transaction(writes)
     } catch (error) {
-      if (writes.length > 1) return writes.map((write) => this.#alone(write)) // I3
+      if (writes.length > 1) return writes.flatMap((write) => this.commit([write])) // I3
       return [this.#afterFailure(error, writes[0] as Write)]
-    }
-  }
-
-  #alone(write: Write): Written {
-    try {
-      return this.#transaction([write])[0] as Written
-    } catch (error) {
-      return this.#afterFailure(error, write)
     }
   }
 
   #afterFailure(error: unknown, write: Write): Written {
     const fault = storeFault(error)
     if (fault.category !== 'journal_full') return { fault: fault.report }
-    this.#isShort = true
-    if (!write.essential || !this.#reserve.release()) return { fault: fault.report }
-    this.#isGivenAway = true
-    return this.#fromReserve(write)
+    this.#isReserved = false
+    return write.essential && this.#reserve.release() ? this.#fromReserve(write) : { fault: fault.report }
   }
 
   #fromReserve(write: Write): Written {
@@ -68,13 +57,6 @@ export class GroupCommit {
     } catch (error) {
       return { fault: storeFault(error).report }
     }
-  }
-
-  /** Whether there is room again, and the reserve whole. */
-  #isFilled(): boolean {
-    const isFilled = this.#reserve.fill()
-    if (isFilled) this.#isShort = this.#isGivenAway = false
-    return isFilled
   }
 
   #transaction(writes: readonly Write[]): readonly Written[] {

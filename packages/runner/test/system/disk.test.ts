@@ -3,16 +3,12 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, test } from 'node:test'
+import { describe, test, type TestContext } from 'node:test'
 import { atEnd, inProcess, temporaryFolder, until, withoutBwrap, withoutRoot } from '../kit.ts'
 
 describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
   test('full in the middle of output: the exec ends, says why, keeps what was written; then 507, and all is well with room', async (t) => {
-    const folder = temporaryFolder(t)
-    const stateDir = join(folder, 'state')
-    mkdirSync(stateDir)
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', stateDir])
-    atEnd(t, () => void execFileSync('umount', ['-l', stateDir]))
+    const { folder, stateDir } = smallDisk(t)
     const runner = await inProcess(t, { stateDir, tokenFile: join(folder, 'token') })
     await runner.box({ id: 'b1' })
     const { exec, events } = await runner.run('b1', { execId: 'big', shell: 'head -c 50000000 /dev/zero' })
@@ -37,11 +33,7 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
   })
 
   test('with room for some of what is written before a command: it is refused, or was not started for want of room', async (t) => {
-    const folder = temporaryFolder(t)
-    const stateDir = join(folder, 'state')
-    mkdirSync(stateDir)
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', stateDir])
-    atEnd(t, () => void execFileSync('umount', ['-l', stateDir]))
+    const { folder, stateDir } = smallDisk(t)
     const runner = await inProcess(t, { stateDir, tokenFile: join(folder, 'token') })
     await runner.box({ id: 'b1' })
     const seen = new Set<string>()
@@ -61,11 +53,7 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
   })
 
   test('full at the start: the runner serves what it knows, and removing a box makes room', async (t) => {
-    const folder = temporaryFolder(t)
-    const stateDir = join(folder, 'state')
-    mkdirSync(stateDir)
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', stateDir])
-    atEnd(t, () => void execFileSync('umount', ['-l', stateDir]))
+    const { folder, stateDir } = smallDisk(t)
     const tokenFile = join(folder, 'token')
     const first = await inProcess(t, { stateDir, tokenFile })
     await first.box({ id: 'b1' })
@@ -105,6 +93,16 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
     assert.equal((await second.call('GET', 'boxes/bad')).status, 404)
   })
 })
+
+/** A state folder on a disk of 4 MiB. */
+function smallDisk(t: TestContext): { folder: string; stateDir: string } {
+  const folder = temporaryFolder(t)
+  const stateDir = join(folder, 'state')
+  mkdirSync(stateDir)
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', stateDir])
+  atEnd(t, () => void execFileSync('umount', ['-l', stateDir]))
+  return { folder, stateDir }
+}
 
 async function fillUp(folder: string): Promise<void> {
   try {
