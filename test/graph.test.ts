@@ -14,15 +14,16 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   runner: ['faults', 'wire'],
   gateway: ['faults', 'wire', 'model'],
   daemon: ['faults', 'wire', 'model', 'supervisor', 'runner/client'],
+  client: ['faults', 'wire'],
   chaos: ['faults', 'wire'],
-  cli: ['faults', 'wire', 'model', 'supervisor', 'runner', 'gateway', 'daemon'],
+  cli: ['faults', 'wire', 'model', 'supervisor', 'runner', 'gateway', 'daemon', 'client'],
 }
 
 /** Loaded only when asked for, so that fault injection is in nobody's way. */
 const ONLY_DYNAMIC: Readonly<Record<string, readonly string[]>> = { cli: ['chaos'] }
 
 /** What runs in a browser imports nothing of Node. */
-const BROWSER = ['packages/faults/src/', 'packages/wire/src/']
+const BROWSER = ['packages/faults/src/', 'packages/wire/src/', 'packages/client/src/']
 const isBrowser = (path: string): boolean =>
   BROWSER.some((folder) => path.startsWith(folder)) && !path.startsWith('packages/wire/src/node/')
 
