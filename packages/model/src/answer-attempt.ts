@@ -30,6 +30,7 @@ export type AnswerAttemptOptions = {
   readonly events: ProgressQueue
   /** A part was shown for the first time. */
   readonly shown?: ((part: string) => void) | undefined
+  readonly onBytes?: (() => void) | undefined
 }
 
 export type ProgressQueue = {
@@ -52,6 +53,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   readonly result: Promise<AttemptResult>
   /** True where it went on from kept text. */
   readonly resumed: boolean
+  readonly onBytes: (() => void) | undefined
   /** The text that was shown, without an echo of what came before. Kept only where it can be continued: answers may be long. */
   shownText = ''
   readonly #options: AnswerAttemptOptions
@@ -72,6 +74,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     const { target, kept } = options
     this.#options = options
     this.target = target
+    this.onBytes = options.onBytes
     this.resumed = kept.prefill !== ''
     this.#keepsText = takesPrefill(target)
     this.#gate = kept.gate(target.profile.prefillEcho)

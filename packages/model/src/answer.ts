@@ -151,6 +151,8 @@ export type TryOptions = Pick<AnswerOptions, 'signal' | 'policy' | 'now' | 'dead
   readonly attempt?: number | undefined
   /** What earlier tries have shown and nobody has taken back: this one goes on after it. Only where `canContinue`. */
   readonly kept?: string | undefined
+  /** Called whenever something of the response is read, for callers that watch whether the server is alive. */
+  readonly onBytes?: (() => void) | undefined
 }
 
 export type TryEvent =

@@ -31,6 +31,8 @@ export type AttemptReader = {
   head?(status: number, headers: IncomingHttpHeaders): void
   frame(frame: SseFrame): ReadState
   comment?(text: string): void
+  /** Something of the response was read: its head, or bytes of its body. */
+  readonly onBytes?: (() => void) | undefined
   /** All frames of one read were handed over. */
   flush?(): void
   /** The body of an answer that is not an event stream, whole. */
@@ -143,6 +145,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
     if (this.#isOver || status < 200) return
+    this.#reader.onBytes?.()
     this.#phase = 'stream'
     this.#status = status
     this.#headers = headers
@@ -169,6 +172,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     if (this.#isOver) return
     this.#bytes += chunk.length
     this.#watch.byte()
+    this.#reader.onBytes?.()
     if (this.#events !== undefined) {
       try {
         this.#events.push(chunk)

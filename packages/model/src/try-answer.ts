@@ -44,6 +44,7 @@ function begin(request: AnswerRequest, options: TryOptions & { readonly policy: 
     now,
     nextPartId: partCounter(),
     events,
+    onBytes: options.onBytes,
   })
   void finish(attempt, events).finally(() => lifetime.dispose())
   return events

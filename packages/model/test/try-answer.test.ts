@@ -141,3 +141,10 @@ test('the places of a list are the request laid over by each, and a key does not
     ],
   )
 })
+
+test('onBytes is called for the head and for each read of the body, pings included', async (t) => {
+  let reads = 0
+  const { end } = await tried(t, [answer('Hello')], {}, { onBytes: () => void (reads += 1) })
+  assert.equal(end?.type, 'done')
+  assert.ok(reads >= 2, `the head and at least one read, got ${reads}`)
+})
