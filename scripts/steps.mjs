@@ -6,7 +6,7 @@ import { environment, root, step } from './setup.mjs'
 
 /** Tests beside a package (`packages/x/test/*.test.ts`) are fast; those in a `system` folder start processes and loads. */
 const UNIT = ['packages/*/test/*.test.ts', 'packages/*/test/regressions/*.test.ts', 'test/*.test.ts']
-const SYSTEM = ['packages/*/test/system/*.test.ts', 'e2e/*.test.ts']
+const SYSTEM = ['packages/*/test/system/*.test.ts', 'e2e/*/*.test.ts']
 
 export const checkSteps = () => [
   { name: 'format', run: () => step('oxfmt', ['--check']) },

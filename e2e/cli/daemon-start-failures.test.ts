@@ -1,0 +1,271 @@
+/** What can stand in the way of a daemon or a run: each has its own sentence and its own exit code. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { main, Place } from '../breakfall.ts'
+import { type HttpServer, httpServer } from '../http-server.ts'
+
+const LIMIT = { timeout: 60_000 }
+const SERVER = ['--model', 'any', '--base-url', 'http://127.0.0.1:9/v1']
+
+test('a second daemon says where the first one is', LIMIT, async () => {
+  await using place = new Place()
+  const first = await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
+  const second = await place.run(['up'])
+  assert.equal(second.code, 2)
+  assert.match(
+    second.stderr,
+    new RegExp(`a daemon runs for the state folder .* already, at ${String(first['url'])}; use that one`),
+  )
+})
+
+test('a daemon that is asked to end while it looks for its runner ends in order', LIMIT, async () => {
+  await using place = new Place()
+  const up = place.start(['up', '--json'], { BREAKFALL_LOG: 'info' })
+  await said(up.child, '"msg":"listening"')
+  up.child.kill('SIGTERM')
+  assert.equal((await up.ended).code, 0)
+  assert.throws(() => readFileSync(join(place.stateDir, 'daemon.json')), { code: 'ENOENT' })
+})
+
+test(
+  'a prompt to a daemon without a model ends at once and says so, and the next one finds what was set meanwhile',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
+    const { code, json } = await place.run(['run', 'x', '--json'])
+    assert.equal(code, 1)
+    const { fault } = json.at(-1) as { fault: { category: string; error: string } }
+    assert.equal(fault.category, 'model_endpoint_invalid')
+    assert.match(fault.error, /^no model is configured for this daemon; set/)
+    mkdirSync(join(place.home, 'config', 'breakfall'), { recursive: true })
+    writeFileSync(
+      join(place.home, 'config', 'breakfall', 'config.toml'),
+      '[model]\nbaseUrl = "http://127.0.0.1:9/v1"\nname = "a"\n',
+    )
+    const again = await place.run(['run', 'x', '--json', '--attempts-max', '1', '--park', 'never'])
+    assert.equal((again.json.at(-1) as { fault: { category: string } }).fault.category, 'model_unreachable')
+  },
+)
+
+test('flags that name a model server are refused where the daemon has its own', LIMIT, async () => {
+  await using place = new Place()
+  await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
+  const { code, stderr } = await place.run(['run', 'x', ...SERVER])
+  assert.equal(code, 2)
+  assert.match(stderr, /has a model server of its own, which --base-url cannot change/)
+})
+
+test('a token that the daemon does not accept exits 4, names the file, and is found by the doctor', LIMIT, async () => {
+  await using place = new Place()
+  const { tokenFile, url } = await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
+  writeFileSync(String(tokenFile), 'another\n')
+  for (const args of [['sessions'], ['run', 'x']]) {
+    const { code, stderr } = await place.run(args)
+    assert.equal(code, 4, stderr)
+    assert.ok(stderr.includes(`does not accept the token from ${String(tokenFile)}`), stderr)
+  }
+  const doctor = await place.run(['doctor', '--json'])
+  assert.equal(doctor.code, 1)
+  assert.ok(doctor.json.some(({ check, verdict }) => check === 'daemon' && verdict === 'bad'))
+  const named = await place.run(['sessions'], { BREAKFALL_URL: String(url), BREAKFALL_TOKEN: 'wrong' })
+  assert.equal(named.code, 4)
+  assert.match(named.stderr, /the token from BREAKFALL_TOKEN/)
+})
+
+test(
+  'the doctor asks as a run would: a refused key, a remote runner that is away or refuses its token, a daemon with a model',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const model = async (env: Readonly<Record<string, string>>) =>
+      (await place.run(['doctor', '--json'], env)).json.find(({ check }) => check === 'model')
+    await using refusing = await httpServer((_, response) => response.writeHead(401).end('{"error":{"message":"no"}}'))
+    const refused = await model({ OPENAI_BASE_URL: `${refusing.url}/v1`, OPENAI_API_KEY: 'bad' })
+    assert.equal(refused?.['verdict'], 'bad')
+    assert.match(String(refused?.['found']), /refused the key/)
+
+    await using runner = await httpServer((request, response) => {
+      const isHealth = request.url === '/v1/health'
+      const health = { status: 'ok', version: '1', runnerId: 'r', bootId: 'b', boxes: 0, uptimeMs: 1 }
+      response.writeHead(isHealth ? 200 : 401, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(isHealth ? health : { category: 'unauthorized', status: 401, title: 'no' }))
+    })
+    for (const url of [runner.url, 'http://127.0.0.1:9']) {
+      const { code, json } = await place.run(['doctor', '--json'], { BREAKFALL_RUNNER_URL: url })
+      assert.equal(json.find(({ check }) => check === 'runner')?.['verdict'], 'bad', JSON.stringify(json))
+      assert.equal(code, 1)
+    }
+
+    await place.start(['up', '--json', ...SERVER]).seen((line) => line['event'] === 'listening')
+    assert.match(String((await model({}))?.['found']), /runs use that of the daemon/)
+  },
+)
+
+test('a daemon of another version exits 2 and says how to restart it; its token is not sent to it', LIMIT, async () => {
+  await using place = new Place()
+  await using other = await answering({ status: 'ok', version: '9.9.9' })
+  writeDaemonFile(place, other.url)
+  for (const args of [['sessions'], ['run', 'x', '--model', 'a'], ['show', 'x']]) {
+    const { code, stderr } = await place.run(args)
+    assert.equal(code, 2, stderr)
+    assert.match(stderr, /is version 9\.9\.9, this is .*; restart it with this version: kill 4711 and run/)
+  }
+  const named = await place.run(['sessions'], { BREAKFALL_URL: other.url })
+  assert.equal(named.code, 2)
+  assert.match(named.stderr, /use the same version on both sides/)
+  assert.deepEqual(other.tokens, [])
+})
+
+test('a stale file is no daemon, also where somebody else has its port now, who gets no token', LIMIT, async () => {
+  await using place = new Place()
+  await using stranger = await answering({ hello: 'world' })
+  writeDaemonFile(place, stranger.url)
+  const { code, stderr } = await place.run(['sessions'])
+  assert.equal(code, 0)
+  assert.match(stderr, /no daemon runs here/)
+  assert.deepEqual(stranger.tokens, [])
+  const named = await place.run(['sessions'], { BREAKFALL_URL: stranger.url })
+  assert.equal(named.code, 125)
+  assert.match(named.stderr, /is not a daemon; check BREAKFALL_URL/)
+})
+
+test('a state folder that cannot be one exits 2 and says why', LIMIT, async () => {
+  await using place = new Place()
+  writeFileSync(join(place.home, 'file'), '')
+  for (const folder of [join(place.home, 'file'), join(place.home, 'file', 'x'), '/proc/breakfall'])
+    for (const args of [['up'], ['run', 'x', ...SERVER], ['runner']]) {
+      const { code, stderr } = await place.run([...args, '--state-dir', folder])
+      assert.equal(code, 2, `${args.join(' ')} ${folder}`)
+      assert.match(stderr, /the state folder .* cannot be used: .*; choose another with --state-dir/)
+    }
+})
+
+test(
+  'the doctor looks and makes nothing, on a machine without bubblewrap, a home or a scratch folder too',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    for (const env of [{}, { PATH: '/nonexistent' }, { TMPDIR: join(place.home, 'none') }]) {
+      const { code, json, stderr } = await place.run(['doctor', '--json'], env)
+      assert.equal(code, 0, stderr)
+      assert.deepEqual(json.at(-1), { event: 'result', outcome: 'finished', bad: 0, findings: json.length - 1 })
+      assert.ok(
+        json.every((line) => line['verdict'] === 'ok' || line['event'] === 'result' || line['fix'] !== undefined),
+      )
+      const sandbox = json.find(({ check }) => check === 'sandbox')
+      if ('PATH' in env) assert.match(String(sandbox?.['found']), /bubblewrap is not installed/)
+    }
+    assert.throws(() => readdirSync(place.stateDir), { code: 'ENOENT' })
+  },
+)
+
+test('a folder that is to be allowed but is not there exits 2 and is named', LIMIT, async () => {
+  await using place = new Place()
+  for (const command of ['up', 'runner']) {
+    const { code, stderr } = await place.run([command, '--allow-workspace', 'no such folder'])
+    assert.equal(code, 2, stderr)
+    assert.ok(
+      stderr.includes(`--allow-workspace names ${join(place.folder, 'no such folder')}, but there is no such folder`),
+      stderr,
+    )
+  }
+})
+
+test('a folder that cannot be worked in is refused before any model is asked', LIMIT, async () => {
+  await using place = new Place()
+  const env = { HOME: place.folder }
+  const home = await place.run(['run', 'x', ...SERVER], env)
+  assert.equal(home.code, 2)
+  assert.match(home.stderr, /which is your home folder; go to the folder of a project/)
+  const above = await place.run(['run', 'x', ...SERVER], { HOME: join(place.folder, 'me') })
+  assert.match(above.stderr, /which holds your home folder/)
+  const gone = join(place.folder, 'gone')
+  mkdirSync(gone)
+  const shell = spawnSync('/bin/sh', ['-c', 'rmdir "$0" && exec "$1" "$2" run x', gone, process.execPath, main], {
+    cwd: gone,
+    encoding: 'utf8',
+  })
+  assert.equal(shell.status, 2, shell.stderr)
+  assert.match(shell.stderr, /the current folder does not exist any more/)
+})
+
+test('a folder that cannot be written is said to be so, to root as well', LIMIT, async () => {
+  await using place = new Place()
+  chmodSync(place.folder, 0o555)
+  const { stderr } = await place.run(['run', 'x', ...SERVER, '--attempts-max', '1', '--park-wait-ms', '0'])
+  assert.match(stderr, /this folder is read-only for you/)
+  chmodSync(place.folder, 0o755)
+})
+
+const hasNamespaces = spawnSync('unshare', ['-n', 'true']).status === 0
+
+test(
+  'a machine without loopback is told so at once',
+  { ...LIMIT, skip: !hasNamespaces && 'no network namespaces here' },
+  async () => {
+    await using place = new Place()
+    const { status, stderr } = spawnSync(
+      'unshare',
+      ['-n', process.execPath, main, 'run', 'x', '--model', 'any', ...SERVER],
+      {
+        cwd: place.folder,
+        encoding: 'utf8',
+        env: { PATH: process.env['PATH'], HOME: place.home },
+        timeout: 30_000, // it had tried for most of a minute
+      },
+    )
+    assert.equal(status, 125, stderr)
+    assert.match(stderr, /loopback interface is down; bring it up/)
+  },
+)
+
+test('a missing token of a remote runner is told at the start, and none is made up', LIMIT, async () => {
+  await using place = new Place()
+  const missing = join(place.home, 'missing-token')
+  const remote = { BREAKFALL_RUNNER_URL: 'http://127.0.0.77:9009', BREAKFALL_RUNNER_TOKEN_FILE: missing }
+  const { stderr } = await place.run(['run', 'x', ...SERVER, '--attempts-max', '1', '--park', 'never'], remote)
+  assert.match(stderr, /warning: \[runner\] tokenFile names .*missing-token, but there is no such file/)
+  await place.run(['doctor'], remote)
+  assert.equal(existsSync(missing), false)
+})
+
+test("without an absolute HOME a cloned folder's files do not become the user's own", LIMIT, async () => {
+  await using place = new Place({ '.config/breakfall/config.toml': '[model]\nbaseUrl = "http://evil.example/v1"\n' })
+  for (const HOME of ['', '.']) {
+    const { code, lines } = await place.run(['config', 'show'], { HOME, XDG_CONFIG_HOME: '' })
+    assert.equal(code, 0)
+    assert.ok(!lines.join('\n').includes('evil'), lines.join('\n'))
+  }
+})
+
+// ---- details ----
+
+function writeDaemonFile(place: Place, url: string): void {
+  mkdirSync(place.stateDir, { recursive: true })
+  const tokenFile = join(place.stateDir, 'daemon.token')
+  writeFileSync(tokenFile, 'secret\n', { mode: 0o600 })
+  writeFileSync(join(place.stateDir, 'daemon.json'), JSON.stringify({ url, pid: 4711, tokenFile }))
+}
+
+async function said(child: { stderr: NodeJS.ReadableStream | null }, words: string): Promise<void> {
+  let text = ''
+  await new Promise<void>((resolve) => {
+    child.stderr?.on('data', (chunk: Buffer) => {
+      if ((text += chunk.toString()).includes(words)) resolve()
+    })
+  })
+}
+
+/** Gives everybody the same JSON, and remembers who sent a token. */
+async function answering(body: object): Promise<HttpServer & { tokens: string[] }> {
+  const tokens: string[] = []
+  const server = await httpServer((req, res) => {
+    if (req.headers.authorization !== undefined) tokens.push(req.headers.authorization)
+    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  })
+  return { ...server, tokens }
+}

@@ -1,0 +1,172 @@
+/** The installed `breakfall` command in folders of its own, before a scripted model, and what the tests ask of it. */
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { type Ended, hasSandbox, isolation, LAUNCHER, Place, type Running } from '../breakfall.ts'
+import type { Event, Json } from '../daemon/client.ts'
+import { type Answer, type ScriptedModel, startScriptedModel } from '../scripted-model.ts'
+import { isEvent, isFault } from '../daemon/shapes.ts'
+
+export const LIMIT = { timeout: 120_000 }
+export const API_KEY = 'sk-wire-cli-5e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b'
+
+/** An address that refuses connections: servers of these tests listen on 127.0.0.1 only. */
+export const NOBODY = 'http://127.0.0.77:9009'
+
+export const serverIsolation: readonly string[] = hasSandbox ? [] : ['--allow-isolation', 'process']
+
+export type How = { readonly env?: Readonly<Record<string, string>>; readonly input?: string; readonly bare?: boolean }
+
+/** A person's desk: a home, a project folder, a model server that answers by script under the name `any`. */
+export class Desk implements AsyncDisposable {
+  readonly place: Place
+  readonly model: ScriptedModel
+
+  static async start(answers: readonly Answer[] = [], files: Readonly<Record<string, string>> = {}): Promise<Desk> {
+    const desk = new Desk(await startScriptedModel(), files)
+    desk.model.script('any', answers)
+    return desk
+  }
+
+  constructor(model: ScriptedModel, files: Readonly<Record<string, string>>) {
+    this.model = model
+    this.place = new Place(files, LAUNCHER)
+  }
+
+  get folder(): string {
+    return this.place.folder
+  }
+  get stateDir(): string {
+    return this.place.stateDir
+  }
+  get configFile(): string {
+    return join(this.place.home, 'config', 'breakfall', 'config.toml')
+  }
+
+  config(toml: string): void {
+    this.write(this.configFile, toml)
+  }
+
+  /** A file in the project folder, or anywhere by an absolute path. */
+  write(path: string, text: string, mode = 0o644): string {
+    const file = path.startsWith('/') ? path : join(this.folder, path)
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, text, { mode })
+    return file
+  }
+
+  lines(path: string): string[] {
+    const file = join(this.folder, path)
+    return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []
+  }
+
+  /** Any command; with the model's address and key in the environment unless `bare`. */
+  start(args: readonly string[], { env = {}, input, bare = false }: How = {}): Running {
+    const model = {
+      BREAKFALL_MODEL_BASE_URL: this.model.url,
+      BREAKFALL_MODEL_NAME: 'any',
+      BREAKFALL_MODEL_API_KEY_ENV: 'WIRE_KEY',
+      WIRE_KEY: API_KEY,
+    }
+    return this.place.start(args, { ...(!bare && model), ...env }, input)
+  }
+
+  /** A command that has to end by itself. */
+  command(args: readonly string[], how: How = {}): Promise<Ended> {
+    return whole(this.start(args, how))
+  }
+
+  begin(args: readonly string[] = ['go'], how: How = {}): Running {
+    return this.start(['run', '--json', '--backoff-ms', '1', ...isolation, ...args], how)
+  }
+
+  /** `run --json`, checked against the contract as far as it holds for every run. */
+  async run(args: readonly string[] = ['go'], how: How = {}): Promise<Run> {
+    return checked(await whole(this.begin(args, how)))
+  }
+
+  /** The daemon of this state folder, as its own file names it. */
+  daemon(): { pid: number; url: string } {
+    return JSON.parse(readFileSync(join(this.stateDir, 'daemon.json'), 'utf8')) as { pid: number; url: string }
+  }
+
+  runnerPid(): number {
+    const file = join(this.stateDir, 'runner', 'runner.json')
+    return (JSON.parse(readFileSync(file, 'utf8')) as { pid: number }).pid
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.place[Symbol.asyncDispose]()
+    this.model.close()
+  }
+}
+
+/** The end of a command; one that never ends is ended, so that its test says so and the others go on. */
+export async function whole(running: Running): Promise<Ended> {
+  const timer = setTimeout(() => running.child.kill('SIGTERM'), 90_000)
+  const ended = await running.ended
+  clearTimeout(timer)
+  return ended
+}
+
+export type Run = {
+  readonly code: number | null
+  readonly events: readonly Event[]
+  readonly result: Json
+  readonly stderr: string
+  readonly stdout: string
+}
+
+/** Every line is JSON, all but the last are the session's events without a gap, the last is the result. */
+export function checked(ended: Ended): Run {
+  const all = ended.lines.map((line) => {
+    try {
+      return JSON.parse(line) as Json
+    } catch {
+      return assert.fail(`a line of --json that is no JSON: ${line}\n${ended.stderr}`)
+    }
+  })
+  const result = all.pop()
+  const said = `${JSON.stringify(result)}\n${ended.stderr}`
+  assert.equal(result?.event, 'result', said)
+  assert.ok(['finished', 'failed', 'cancelled', 'parked'].includes(result.outcome), said)
+  for (const key of ['outcome', 'turnId', 'text', 'fault', 'faultsSurvived'])
+    assert.ok(key in result, `${key}: ${said}`)
+  if (result.outcome === 'finished') assert.equal(result.fault, null, said)
+  else isFault(result.fault)
+  assert.ok(Number.isInteger(result.faultsSurvived), said)
+  const events = all as Event[]
+  for (const [i, event] of events.entries()) {
+    isEvent(event)
+    assert.equal(event.sessionId, events[0]?.sessionId, 'the events are those of one session')
+    assert.equal(event.seq, (events[0]?.seq ?? 0) + i, `no gap and nothing twice: ${JSON.stringify(event)}`)
+  }
+  return { code: ended.code, events, result, stderr: ended.stderr, stdout: ended.lines.join('\n') }
+}
+
+export const types = (run: Run): string[] => run.events.map(({ type }) => type)
+export const ofType = (run: Run, type: string): Event[] => run.events.filter((event) => event.type === type)
+
+/** The run's answer and code, with everything that it said where that is not so. */
+export function endedWith(run: Run, code: number, outcome: string, category?: string): void {
+  const said = `${JSON.stringify(run.result)}\n${types(run).join(' ')}\n${run.stderr}`
+  assert.equal(run.result.outcome, outcome, said)
+  assert.equal(run.code, code, said)
+  if (category !== undefined) assert.equal(run.result.fault.category, category, said)
+}
+
+/** Files under a folder whose bytes hold the text, as paths. */
+export function filesWith(folder: string, text: string): string[] {
+  if (!existsSync(folder)) return []
+  return readdirSync(folder, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((file) => readFileSync(file).includes(text))
+}
+
+export const modeOf = (file: string): string => (statSync(file).mode & 0o777).toString(8)
+
+/** Resolves when the process is gone. */
+export async function gone(pid: number): Promise<void> {
+  while (existsSync(`/proc/${pid}`)) await new Promise((resolve) => setTimeout(resolve, 20))
+}

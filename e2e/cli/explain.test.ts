@@ -1,0 +1,112 @@
+/** `explain --json -` over every captured failure of `fixtures/`, and over what only looks like one. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { describe, test } from 'node:test'
+import { Desk, LIMIT } from './desk.ts'
+import type { Json } from '../daemon/client.ts'
+import { isFault } from '../daemon/shapes.ts'
+
+const rows = (name: string): Json[] =>
+  readFileSync(new URL(`../../fixtures/${name}`, import.meta.url), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Json)
+const SIGNATURES = rows('signatures.jsonl').filter(({ sample }) => sample !== '')
+const LOOK_ALIKES = rows('signatures.negative.jsonl')
+const BATCH = 10
+
+async function explain(desk: Desk, input: string, ...more: string[]): Promise<Json> {
+  const ended = await desk.command(['explain', '--json', ...more, '-'], { input, bare: true })
+  assert.equal(ended.code, 0, ended.stderr)
+  assert.equal(ended.lines.length, 1, 'one fault report')
+  isFault(ended.json[0] as Json)
+  return ended.json[0]
+}
+
+describe('explain --json -', { ...LIMIT, concurrency: 2 }, () => {
+  for (let from = 0; from < SIGNATURES.length; from += BATCH)
+    test(`names each failure of a log with signatures ${from + 1} to ${from + BATCH}`, async () => {
+      await using desk = await Desk.start()
+      const some = SIGNATURES.slice(from, from + BATCH)
+      const report = await explain(desk, some.map(({ sample }) => `${sample}\n`).join('some line between\n'))
+      const found = report.diagnostics.map(({ id }: Json) => id)
+      for (const { id } of some) assert.ok(found.includes(id), `${id} is not in ${found.join(' ')}`)
+      assert.deepEqual(
+        found.filter((id: string) => !some.some((row) => row.id === id)),
+        [],
+        'and no other one',
+      )
+      for (const diagnostic of report.diagnostics) {
+        const said = JSON.stringify(diagnostic)
+        assert.ok(['cause', 'consequence', 'hint'].includes(diagnostic.rank), said)
+        assert.ok(typeof diagnostic.advice === 'string' && diagnostic.advice !== '', said)
+        assert.ok(Array.isArray(diagnostic.evidence) && diagnostic.evidence.length > 0, said)
+        assert.ok(diagnostic.count >= 1, said)
+      }
+    })
+
+  test('one line alone has its own name and nothing else', async () => {
+    await using desk = await Desk.start()
+    for (let i = 3; i < SIGNATURES.length; i += 17) {
+      const { diagnostics } = await explain(desk, SIGNATURES[i].sample)
+      assert.deepEqual(
+        diagnostics.map(({ id }: Json) => id),
+        [SIGNATURES[i].id],
+      )
+    }
+  })
+
+  test('look-alikes are nothing fatal, alone or together', async () => {
+    await using desk = await Desk.start()
+    const together = await explain(desk, LOOK_ALIKES.map(({ line }) => `${line}\n`).join(''))
+    assert.deepEqual(
+      together.diagnostics.filter(({ rank }: Json) => rank !== 'hint'),
+      [],
+    )
+    for (const { id, line } of LOOK_ALIKES.filter((_, i) => i % 3 === 0)) {
+      const report = await explain(desk, line)
+      assert.deepEqual(
+        report.diagnostics.filter(({ rank }: Json) => rank !== 'hint'),
+        [],
+        id,
+      )
+    }
+  })
+
+  test('a cause stands before the noise that follows it', async () => {
+    await using desk = await Desk.start()
+    const oom = SIGNATURES.find(({ id }) => id === 'mlx.metal_oom')
+    const noise = LOOK_ALIKES.find(({ id }) => id === 'neg.py_resource_tracker')
+    const report = await explain(desk, `loading\n${oom.sample}\n${noise.line}\n`)
+    assert.equal(report.diagnostics[0].id, 'mlx.metal_oom')
+    assert.equal(report.diagnostics[0].rank, 'cause')
+    assert.match(report.error, /memory/i)
+  })
+
+  test('nothing recognised is other, with no diagnostics', async () => {
+    await using desk = await Desk.start()
+    for (const input of ['', ' \n', 'all is well today', '\u0000\u0001 binary \ufffd', 'x'.repeat(300_000)]) {
+      const report = await explain(desk, input)
+      assert.equal(report.category, 'other')
+      assert.deepEqual(report.diagnostics, [])
+    }
+  })
+
+  test('knows errors of the network, of HTTP and exit codes', async () => {
+    await using desk = await Desk.start()
+    const refused = 'Error: connect ECONNREFUSED 127.0.0.1:8080'
+    assert.equal((await explain(desk, refused)).category, 'model_unreachable')
+    assert.equal((await explain(desk, refused, '--boundary', 'runner')).category, 'runner_unreachable')
+    const limited = '429 {"error":{"message":"Rate limit reached","type":"rate_limit_error"}}'
+    assert.equal((await explain(desk, limited)).category, 'model_rate_limited')
+    const overflow = `400 {"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}`
+    assert.equal((await explain(desk, overflow)).category, 'model_context_overflow')
+  })
+
+  test('a secret in what it is given does not come out again', async () => {
+    await using desk = await Desk.start()
+    const key = 'sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEF'
+    const report = await explain(desk, `401 Incorrect API key provided: ${key}. Authorization: Bearer ${key}`)
+    assert.equal(JSON.stringify(report).includes(key), false)
+  })
+})

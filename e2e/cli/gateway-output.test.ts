@@ -1,0 +1,103 @@
+/** What the gateway says while it works: lines for people at a terminal, JSON for everybody else. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { hasTerminals, Place } from '../breakfall.ts'
+import { type HttpServer, httpServer } from '../http-server.ts'
+
+const LIMIT = { timeout: 60_000 }
+
+test(
+  'away from a terminal each request is a line of JSON on stderr, and stdout keeps its contract',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    await using upstream = await upstreamThatFailsOnce()
+    const gateway = place.start([
+      'gateway',
+      '--upstream',
+      `${upstream.url}/v1`,
+      '--port',
+      '0',
+      '--json',
+      '--backoff-ms',
+      '1',
+    ])
+    const { url } = await gateway.seen((line) => line['event'] === 'listening')
+    assert.match(await ask(String(url)), /"hello"/)
+    gateway.child.kill('SIGINT')
+    const { code, json, stderr } = await gateway.ended
+    assert.equal(code, 0)
+    assert.deepEqual(
+      json.map((line) => line['event']),
+      ['listening', 'result'],
+    )
+    const entry = JSON.parse(stderr.trim().split('\n')[0] ?? '') as Record<string, unknown>
+    assert.deepEqual(
+      [entry['msg'], entry['attempts'], entry['faults']],
+      ['answered after faults', 2, ['model_overloaded']],
+    )
+  },
+)
+
+test(
+  'at a terminal a retry and a request are a line for people each',
+  { ...LIMIT, skip: !hasTerminals && 'no "script" here' },
+  async () => {
+    await using place = new Place()
+    await using upstream = await upstreamThatFailsOnce()
+    const gateway = place.startInTerminal([
+      'gateway',
+      '--upstream',
+      `${upstream.url}/v1`,
+      '--port',
+      '0',
+      '--backoff-ms',
+      '1',
+    ])
+    const [, url] = await gateway.shown(/(http:\/\/127\.0\.0\.1:\d+\/v1) {2}→/)
+    assert.match(await ask(url ?? ''), /"hello"/)
+    await gateway.shown(/⚡ \w{6} {2}model_overloaded: .*; retry/)
+    await gateway.shown(
+      /✓ \w{6} {2}POST \/v1\/chat\/completions {2}any {2}200 {2}.* 2 attempts {2}survived model_overloaded/,
+    )
+    gateway.press('\x03')
+    assert.equal(await gateway.code, 0)
+    await gateway.shown(/1 request, 2 attempts, 1 fault, 1 healed, 0 lost/)
+    assert.doesNotMatch(gateway.text(), /"level":/)
+  },
+)
+
+// ---- details ----
+
+async function ask(url: string): Promise<string> {
+  const body = JSON.stringify({ model: 'any', messages: [{ role: 'user', content: 'hi' }] })
+  const response = await fetch(`${url}/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body,
+  })
+  return response.text()
+}
+
+async function upstreamThatFailsOnce(): Promise<HttpServer> {
+  let calls = 0
+  return httpServer((req, res) => {
+    req.resume().on('end', () => {
+      res.writeHead(++calls === 1 ? 503 : 200, { 'content-type': 'application/json' })
+      const message = { role: 'assistant', content: 'hello' }
+      res.end(
+        JSON.stringify(
+          calls === 1
+            ? { error: { message: 'overloaded', type: 'server_error', code: 'server_is_overloaded', param: null } }
+            : {
+                id: 'x',
+                object: 'chat.completion',
+                created: 1,
+                model: 'any',
+                choices: [{ index: 0, message, finish_reason: 'stop' }],
+              },
+        ),
+      )
+    })
+  })
+}

@@ -1,0 +1,115 @@
+/** `--json` of every command: each line is JSON, the last one is the result, and stderr is for people. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Command } from 'commander'
+import { buildProgram } from '../../packages/cli/src/program.ts'
+import { type Ended, Place } from '../breakfall.ts'
+
+const LIMIT = { timeout: 120_000 }
+const AWAY = {
+  BREAKFALL_MODEL_BASE_URL: 'http://127.0.0.1:9/v1',
+  BREAKFALL_MODEL_NAME: 'any',
+  BREAKFALL_POLICY_ATTEMPTS_MAX: '1',
+}
+
+/** What a command is called with, and what its result says besides; a server is asked to end once it listens. */
+type Row = { readonly args: readonly string[]; readonly code?: number; readonly serves?: true; readonly says: object }
+
+test('every command ends with its result, and none has been forgotten here', LIMIT, async () => {
+  await using place = new Place()
+  await using other = new Place()
+  const { json } = await place.run(['run', 'hello', '--json', '--park-wait-ms', '0'], AWAY)
+  const { turnId, sessionId } = json.at(-1) as { turnId: string; sessionId: string }
+  const up = place.start(['up', '--json'], AWAY)
+  await up.seen((line) => line['event'] === 'listening')
+  const rows: Readonly<Record<string, Row>> = {
+    run: { args: ['hello', '--park-wait-ms', '0'], code: 3, says: { outcome: 'parked' } },
+    up: { args: ['--state-dir', other.stateDir], serves: true, says: {} },
+    runner: { args: ['--state-dir', `${other.stateDir}-runner`], serves: true, says: {} },
+    gateway: { args: ['--upstream', 'http://127.0.0.1:9/v1'], serves: true, says: {} },
+    chaos: { args: ['--upstream', 'http://127.0.0.1:9'], serves: true, says: { requests: 0 } },
+    sessions: { args: [], says: {} },
+    show: { args: [turnId], says: { id: turnId, state: 'parked' } },
+    tail: { args: [sessionId, '--no-follow'], says: { sessionId } },
+    resume: { args: [turnId], says: { id: turnId } },
+    cancel: { args: [turnId], says: { id: turnId, state: 'cancelled' } },
+    explain: { args: ['429 Too Many Requests'], says: { category: 'model_rate_limited' } },
+    doctor: { args: ['--state-dir', other.stateDir], code: 1, says: { bad: 1 } },
+    'config show': { args: [], says: { warnings: [] } },
+    'config example': { args: [], says: {} },
+    'service print': { args: [], says: {} },
+    completion: { args: ['bash'], says: {} },
+  }
+  assert.deepEqual(Object.keys(rows).toSorted(), leaves(buildProgram(() => undefined)).toSorted())
+  for (const [name, { args, code = 0, serves, says }] of Object.entries(rows)) {
+    const running = place.start([...name.split(' '), ...args, '--json'], AWAY)
+    if (serves === true) {
+      await running.seen((line) => line['event'] === 'listening')
+      running.child.kill('SIGTERM')
+    }
+    const ended = await running.ended
+    const result = resultOf(ended, name)
+    assert.equal(ended.code, code, `${name}: ${ended.stderr}`)
+    assert.partialDeepStrictEqual(result, says, name)
+    if (code === 0) assert.equal(result['outcome'], 'finished', name)
+  }
+})
+
+test('what fails is told to programs on stdout, once, and to people on stderr in words', LIMIT, async () => {
+  await using place = new Place({ 'a file': '' })
+  const stateDir = `${place.folder}/a file`
+  for (const [args, code, category] of [
+    [['show', 'x'], 1, 'not_found'],
+    [['tail', 'x'], 125, 'daemon_unreachable'],
+    [['cancel', 'x'], 1, 'not_found'],
+    [['resume', 'x'], 125, 'daemon_unreachable'],
+    [['up', '--state-dir', stateDir], 2, 'invalid_request'],
+    [['runner', '--state-dir', stateDir], 2, 'invalid_request'],
+    [['gateway'], 2, 'invalid_request'],
+    [['chaos'], 2, 'invalid_request'],
+    [['run', 'x', '--base-url', 'nonsense'], 2, 'invalid_request'],
+    [
+      ['run', 'x', '--state-dir', stateDir, '--base-url', 'http://127.0.0.1:9/v1', '--model', 'm'],
+      2,
+      'invalid_request',
+    ],
+    [['explain'], 2, 'invalid_request'],
+    [['service', 'print', '--port', '-1'], 2, 'invalid_request'],
+    [['completion', 'cmd'], 2, 'invalid_request'],
+    [['config', 'show', 'x'], 2, 'invalid_request'],
+    [['doctor', '--nonsense'], 2, 'invalid_request'],
+  ] as const) {
+    const name = args.join(' ')
+    const ended = await place.run([...args, '--json'])
+    const { fault, outcome } = resultOf(ended, name) as { outcome: string; fault: { category: string; error: string } }
+    assert.deepEqual([ended.code, outcome, fault.category], [code, 'failed', category], `${name}: ${ended.stderr}`)
+    assert.ok(ended.stderr.includes(fault.error), `${name}: ${ended.stderr}`)
+  }
+})
+
+test('words that a prompt has in common with a flag do not ask for JSON', LIMIT, async () => {
+  await using place = new Place()
+  const { lines } = await place.run(['show', '--', '--json'])
+  assert.deepEqual(lines, [])
+})
+
+/** The last line, with every line seen to be JSON and stderr to be none. */
+function resultOf({ lines, json, stderr }: Ended, name: string): Record<string, unknown> {
+  assert.equal(json.length, lines.length, `${name}: each line is JSON: ${lines.join('\n')}`)
+  assert.deepEqual(
+    json.flatMap((line, index) => (line['event'] === 'result' ? [index] : [])),
+    [json.length - 1],
+    `${name}: the last line is the result, and no other: ${lines.join('\n')}${stderr}`,
+  )
+  const faults = stderr.split('\n').filter((line) => line.startsWith('{') && line.includes('"category"'))
+  assert.deepEqual(faults, [], `${name}: stderr is for people`)
+  const result = json.at(-1) ?? {}
+  assert.equal(typeof result['outcome'], 'string', name)
+  if (result['outcome'] !== 'finished') assert.equal(typeof result['fault'], 'object', name)
+  return result
+}
+
+function leaves(command: Command, path: readonly string[] = []): readonly string[] {
+  if (command.commands.length === 0) return [path.join(' ')]
+  return command.commands.flatMap((child) => leaves(child, [...path, child.name()]))
+}

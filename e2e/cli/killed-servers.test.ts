@@ -1,0 +1,114 @@
+/** kill -9 of the daemon, of the runner and of both under a run: the run goes on, and nothing happens twice. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Running } from '../breakfall.ts'
+import { checked, Desk, endedWith, gone, LIMIT, ofType, serverIsolation, whole } from './desk.ts'
+import { eventually } from '../daemon/rig.ts'
+import { type Answer, ask, bash, byProgress, say } from '../scripted-model.ts'
+import { isHistory } from '../daemon/shapes.ts'
+
+const STEPS = 12
+const step = (n: number): string => `echo begin ${n} >> ledger; sleep 0.3; echo end ${n} >> ledger; echo did ${n}`
+const script: readonly Answer[] = byProgress([
+  ...Array.from({ length: STEPS }, (_, i) => ask([bash(step(i + 1))], `Step ${i + 1}. `)),
+  say('All ', 'twelve ', 'are done.'),
+])
+const LEDGER = Array.from({ length: STEPS }, (_, i) => [`begin ${i + 1}`, `end ${i + 1}`]).flat()
+
+/** Points of the run at which something is killed: after a line of the given kind for the given step. */
+type Point = { readonly type: 'step-start' | 'tool-call' | 'tool-output' | 'tool-result'; readonly nth: number }
+const POINTS: readonly Point[] = [
+  { type: 'step-start', nth: 2 },
+  { type: 'tool-call', nth: 4 },
+  { type: 'tool-output', nth: 6 },
+  { type: 'tool-result', nth: 8 },
+  { type: 'tool-call', nth: 11 },
+]
+
+async function reached(running: Running, { type, nth }: Point): Promise<void> {
+  let seen = 0
+  const lines = new Set<unknown>()
+  await running.seen((line) => {
+    if (line['type'] !== type || lines.has(line['seq'])) return false
+    lines.add(line['seq'])
+    return ++seen === nth
+  })
+}
+
+async function finishes(desk: Desk, running: Running): Promise<void> {
+  const run = checked(await whole(running))
+  endedWith(run, 0, 'finished')
+  isHistory(run.events)
+  assert.equal(run.result.text, 'All twelve are done.')
+  assert.deepEqual(desk.lines('ledger'), LEDGER, 'each effect once, in order')
+  const results = ofType(run, 'tool-result')
+  assert.deepEqual(
+    results.map((event) => event['outcome']),
+    Array(STEPS).fill('ok'),
+  )
+  for (const [i, result] of results.entries()) assert.match(result['text'], new RegExp(`did ${i + 1}\\b`))
+}
+
+describe('kill -9 under a run', { ...LIMIT, concurrency: 2 }, () => {
+  test('of the daemon that it started, at several points: the run starts it again and finishes', async () => {
+    await using desk = await Desk.start(script)
+    const running = desk.begin()
+    for (const point of POINTS) {
+      await reached(running, point)
+      process.kill(desk.daemon().pid, 'SIGKILL')
+    }
+    await finishes(desk, running)
+    assert.deepEqual(desk.place.leftovers(), [])
+  })
+
+  test('of the runner, at several points: commands live on with their keepers and are found again', async () => {
+    await using desk = await Desk.start(script)
+    const running = desk.begin()
+    for (const point of POINTS) {
+      await reached(running, point)
+      process.kill(desk.runnerPid(), 'SIGKILL')
+    }
+    await finishes(desk, running)
+    assert.deepEqual(desk.place.leftovers(), [])
+  })
+
+  test('of both at once, at several points', async () => {
+    await using desk = await Desk.start(script)
+    const running = desk.begin()
+    for (const point of POINTS.slice(1, 4)) {
+      await reached(running, point)
+      const pids = [desk.daemon().pid, desk.runnerPid()]
+      for (const pid of pids) process.kill(pid, 'SIGKILL')
+    }
+    await finishes(desk, running)
+    assert.deepEqual(desk.place.leftovers(), [])
+  })
+
+  test('of a daemon that somebody else runs: the run follows it to where it is started again', async () => {
+    await using desk = await Desk.start(script)
+    const up = async (): Promise<number> => {
+      const args = ['up', '--port', '0', '--json', '--allow-workspace', desk.folder, ...serverIsolation]
+      return (await desk.start(args).seen(({ event }) => event === 'listening'))['pid'] as number
+    }
+    const pid = await up()
+    const running = desk.begin()
+    await reached(running, { type: 'tool-call', nth: 3 })
+    process.kill(pid, 'SIGKILL')
+    await gone(pid)
+    await up()
+    await finishes(desk, running)
+  })
+
+  test('of the run itself: the turn ends all the same or is taken up again, and nothing runs twice', async () => {
+    await using desk = await Desk.start(script)
+    const running = desk.begin()
+    await reached(running, { type: 'tool-call', nth: 3 })
+    const { pid } = desk.daemon()
+    running.child.kill('SIGKILL')
+    await running.ended
+    await gone(pid) // it finishes what is under way, then ends by itself
+    assert.deepEqual(desk.lines('ledger'), LEDGER)
+    await eventually('nothing is left behind', () => desk.place.leftovers().length === 0)
+    assert.equal(desk.model.asked('any').length, STEPS + 1)
+  })
+})

@@ -1,0 +1,222 @@
+/** Which model a run asks, in which dialect, and what happens to the key. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { API_KEY, Desk, endedWith, filesWith, LIMIT, NOBODY, ofType } from './desk.ts'
+import { type HttpServer, httpServer } from '../http-server.ts'
+import type { Json } from '../daemon/client.ts'
+import { type Answer, ask, bash, byProgress, cutAfter, refuse, say } from '../scripted-model.ts'
+
+/** A key alone would mean OpenAI's own server. */
+const keyFor = (from: string): string => (from === 'OPENAI_BASE_URL' ? API_KEY : '')
+
+/** Lists two models and answers as any of them. */
+async function listingServer(root = ''): Promise<HttpServer & { readonly seen: readonly string[] }> {
+  const seen: string[] = []
+  const server = await httpServer((req, res) => {
+    seen.push(`${req.method} ${req.url}`)
+    if (req.url === '/') return void res.end(root)
+    res.setHeader('server', 'llama.cpp')
+    if (req.method === 'GET') return void res.end(JSON.stringify({ data: [{ id: 'listed-first' }, { id: 'second' }] }))
+    const asked = { headers: {}, body: { model: '', messages: [] }, raw: '' }
+    req.resume().on('end', () => void say('hello')(res, asked))
+  })
+  return { ...server, seen }
+}
+
+/** Anthropic's event stream: blocks of text and tool use, proven by message_stop where it gets there. */
+function messages(blocks: readonly Json[], end: 'whole' | 'cut' = 'whole'): Answer {
+  return async (res) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    const send = (type: string, more: object): Promise<void> =>
+      new Promise((resolve) =>
+        res.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`, () => resolve()),
+      )
+    const usage = { input_tokens: 12, output_tokens: 1 }
+    const message = { id: 'm1', type: 'message', role: 'assistant', model: 'any', content: [], usage }
+    await send('message_start', { message: { ...message, stop_reason: null, stop_sequence: null } })
+    for (const [index, block] of blocks.entries()) {
+      const tool = 'input' in block
+      const start = tool ? { type: 'tool_use', id: block.id, name: block.name, input: {} } : { type: 'text', text: '' }
+      await send('content_block_start', { index, content_block: start })
+      const whole = tool ? JSON.stringify(block.input) : (block.text as string)
+      for (const piece of [whole.slice(0, 5), whole.slice(5)]) {
+        const delta = tool ? { type: 'input_json_delta', partial_json: piece } : { type: 'text_delta', text: piece }
+        await send('content_block_delta', { index, delta })
+        if (end === 'cut') return void res.socket?.resetAndDestroy()
+      }
+      await send('content_block_stop', { index })
+    }
+    const reason = blocks.some((block) => 'input' in block) ? 'tool_use' : 'end_turn'
+    await send('message_delta', { delta: { stop_reason: reason, stop_sequence: null }, usage: { output_tokens: 9 } })
+    await send('message_stop', {})
+    res.end()
+  }
+}
+
+describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
+  test('may speak Anthropic messages, tools and cuts included', async () => {
+    const use = { id: 'toolu_1', name: 'bash', input: { command: 'echo made >> ledger; echo seen' } }
+    await using desk = await Desk.start([
+      messages([{ text: 'I look first.' }], 'cut'),
+      messages([{ text: 'I look first.' }, use]),
+      messages([{ text: 'I have seen it.' }]),
+    ])
+    desk.config(
+      `[model]\nbaseUrl = "${desk.model.url.replace('/v1', '')}"\napi = "anthropic-messages"\nname = "any"\napiKeyEnv = "WIRE_KEY"\n`,
+    )
+    const run = await desk.run(['go'], { bare: true, env: { WIRE_KEY: API_KEY } })
+    endedWith(run, 0, 'finished')
+    assert.equal(run.result.text, 'I have seen it.')
+    assert.equal(run.result.faultsSurvived, 1)
+    assert.deepEqual(desk.lines('ledger'), ['made'])
+    const asked = desk.model.asked('any')
+    assert.equal(asked[0]?.headers['x-api-key'], API_KEY)
+    assert.ok(asked[0]?.headers['anthropic-version'])
+    assert.ok(Number(asked[0]?.body['max_tokens']) > 0)
+    const last = JSON.stringify(asked[2]?.body.messages)
+    assert.match(last, /"type":"tool_use".*"toolu_1"/)
+    assert.match(last, /"type":"tool_result".*"tool_use_id":"toolu_1".*seen/)
+  })
+
+  for (const [from, env, because] of [
+    [
+      'OPENAI_BASE_URL',
+      (port: number) => ({ OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` }),
+      /OPENAI_BASE_URL is set/,
+    ],
+    ['a local Ollama', (port: number) => ({ OLLAMA_HOST: `127.0.0.1:${port}` }), /Ollama answers/],
+    [
+      'a local llama-server',
+      (port: number) => ({ LLAMA_ARG_HOST: '127.0.0.1', LLAMA_ARG_PORT: String(port) }),
+      /llama-server answers/,
+    ],
+  ] as const)
+    test(`comes from ${from}, too, is the first that the server lists, and why is said`, async () => {
+      await using desk = await Desk.start()
+      await using server = await listingServer(from === 'a local Ollama' ? 'Ollama is running' : '')
+      const run = await desk.run(['go'], { bare: true, env: { ...env(server.port), OPENAI_API_KEY: keyFor(from) } })
+      endedWith(run, 0, 'finished')
+      assert.match(run.stderr, /model: listed-first at http/)
+      assert.match(run.stderr, because)
+      const { seen } = server
+      assert.ok(seen.includes('GET /v1/models') && seen.includes('POST /v1/chat/completions'), seen.join(' '))
+    })
+
+  test('the next one of the fallback list is asked when the first one’s tries are spent, with its own key only', async () => {
+    await using desk = await Desk.start()
+    desk.model.script(
+      'first',
+      Array.from({ length: 9 }, () => refuse(500, { message: 'broken' })),
+    )
+    desk.model.script(
+      'second',
+      byProgress([ask([bash('echo by-the-second >> ledger')]), say('The second one did it.')]),
+    )
+    desk.config(
+      [
+        `[model]\nbaseUrl = "${desk.model.url}"\nname = "first"\napiKeyEnv = "FIRST_KEY"`,
+        `[[model.fallback]]\nbaseUrl = "${NOBODY}/v1"\nname = "away"`,
+        `[[model.fallback]]\nbaseUrl = "${desk.model.url}"\nname = "second"\napiKeyEnv = "SECOND_KEY"`,
+      ].join('\n\n'),
+    )
+    const env = { FIRST_KEY: `${API_KEY}-first`, SECOND_KEY: `${API_KEY}-second` }
+    const run = await desk.run(['--attempts-max', '2', 'go'], { bare: true, env })
+    endedWith(run, 0, 'finished')
+    assert.equal(run.result.text, 'The second one did it.')
+    assert.ok(ofType(run, 'retry').some((event) => event['action'] === 'fallback'))
+    assert.deepEqual(desk.lines('ledger'), ['by-the-second'])
+    for (const { headers } of desk.model.asked('first')) assert.equal(headers.authorization, `Bearer ${API_KEY}-first`)
+    for (const { headers } of desk.model.asked('second'))
+      assert.equal(headers.authorization, `Bearer ${API_KEY}-second`)
+  })
+})
+
+const FAKE_SERVER = `
+import { appendFileSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+const port = Number(process.argv[2])
+appendFileSync('starts', process.pid + '\\n')
+const starts = readFileSync('starts', 'utf8').trim().split('\\n').length
+createServer((req, res) => {
+  if (req.method !== 'POST') return res.setHeader('content-type', 'application/json').end('{"status":"ok","data":[{"id":"served"}]}')
+  req.resume().on('end', () => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    const send = (delta, finish_reason = null) => res.write('data: ' + JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'served', choices: [{ index: 0, delta, finish_reason }] }) + '\\n\\n')
+    send({ role: 'assistant', content: 'Served ' })
+    if (starts === 1) return setTimeout(() => { console.error('CUDA error: out of memory'); process.abort() }, 100)
+    send({ content: 'well.' })
+    send({}, 'stop')
+    res.end('data: [DONE]\\n\\n')
+  })
+}).listen(port, '127.0.0.1')
+`
+
+describe('[model.serve]', { ...LIMIT }, () => {
+  test('starts the server, starts it again when it crashes, goes on with the turn, and leaves nothing behind', async () => {
+    await using desk = await Desk.start()
+    const script = desk.write('fake-server.mjs', FAKE_SERVER)
+    desk.config(`[model]\nname = "served"\n\n[model.serve]\ncommand = ["${process.execPath}", "${script}", "{port}"]\n`)
+    const run = await desk.run(['go'], { bare: true })
+    endedWith(run, 0, 'finished')
+    assert.equal(run.result.text, 'Served well.')
+    const retries = ofType(run, 'retry')
+    assert.ok(retries.length >= 1)
+    assert.match(JSON.stringify(retries[0]), /memory/i, 'the attempt failed with the cause')
+    assert.equal(desk.lines('starts').length, 2)
+    assert.deepEqual(desk.place.leftovers(), [])
+  })
+
+  test('a server that cannot start is said with its own words', async () => {
+    await using desk = await Desk.start()
+    desk.config('[model]\nname = "served"\n\n[model.serve]\ncommand = ["no-such-llama-server", "--port", "{port}"]\n')
+    const run = await desk.command(['run', '--json', '--park', 'never', '--attempts-max', '2', 'go'], { bare: true })
+    assert.ok(run.code !== 0 && run.code !== null, run.lines.join('\n'))
+    assert.match(run.lines.join('\n') + run.stderr, /no-such-llama-server/)
+  })
+})
+
+describe('a key', { ...LIMIT, concurrency: 2 }, () => {
+  test('is in no output, no log and no file, whatever the provider says about it', async () => {
+    const leak: Answer = (res, asked) => {
+      const key = String(asked.headers.authorization)
+      refuse(500, { message: `failed for ${key}`, key: key.slice(7) })(res, asked) as void
+    }
+    const inBand: Answer = cutAfter(`I was given `)
+    await using desk = await Desk.start([
+      leak,
+      inBand,
+      ask([bash('env; cat /proc/self/environ | tr "\\0" "\\n"')]),
+      leak,
+      say('Done.'),
+    ])
+    const run = await desk.run()
+    endedWith(run, 0, 'finished')
+    assert.match(String(desk.model.asked('any')[0]?.headers.authorization), new RegExp(API_KEY), 'it was used')
+    assert.equal(run.stdout.includes(API_KEY), false, 'stdout')
+    assert.equal(run.stderr.includes(API_KEY), false, 'stderr')
+    assert.deepEqual(filesWith(desk.place.home, API_KEY), [])
+    const plain = await desk.command(['run', '--continue', '--park', 'never', 'again'], { env: { NO_COLOR: '1' } })
+    assert.equal(plain.lines.join('\n').includes(API_KEY) || plain.stderr.includes(API_KEY), false)
+    assert.deepEqual(filesWith(desk.place.home, API_KEY), [])
+  })
+
+  test('of an unknown shape is kept out too, since it is known what it is', async () => {
+    const odd = 'Zebra-42-tango-plain-words'
+    const leak: Answer = (res, asked) =>
+      refuse(500, { message: `no luck with ${String(asked.headers.authorization)}` })(res, asked)
+    await using desk = await Desk.start([leak, say('Done.')])
+    const run = await desk.run(['go'], { env: { WIRE_KEY: odd } })
+    endedWith(run, 0, 'finished')
+    assert.equal(run.stdout.includes(odd) || run.stderr.includes(odd), false, run.stdout)
+    assert.deepEqual(filesWith(desk.place.home, odd), [])
+  })
+
+  test('written into the config instead of the name of its variable is refused without being shown', async () => {
+    await using desk = await Desk.start([say('not asked')])
+    desk.config(`[model]\nbaseUrl = "${desk.model.url}"\napiKey = "${API_KEY}"\n`)
+    const ended = await desk.command(['run', '--json', 'go'], { bare: true })
+    assert.equal(ended.code, 2)
+    assert.match(ended.stderr, /apiKey/)
+    assert.equal(ended.stderr.includes(API_KEY) || ended.lines.join('').includes(API_KEY), false)
+  })
+})

@@ -1,0 +1,212 @@
+/** A run and the turns that others have left or are at work on: it does its own, and says what it finds. */
+import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import { test } from 'node:test'
+import type { Running } from '../breakfall.ts'
+import { checked, Desk, endedWith, gone, LIMIT, NOBODY, serverIsolation, whole } from './desk.ts'
+import { refuse, say, sayWhen } from '../scripted-model.ts'
+
+test(
+  'a run takes up no turn that another has left, parked or in the middle, and does not wait for it',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start()
+    const never = new Promise<void>(() => undefined)
+    const later = Promise.withResolvers<void>()
+    desk.model.script('theirs', [sayWhen(never, 'wait ', 'lost'), say('taken up')])
+    desk.model.script('mine', [sayWhen(later.promise, 'wait ', 'mine')])
+    const killed = desk.begin(['left in the middle', '--model', 'theirs'])
+    const { sessionId } = await killed.seen(({ type }) => type === 'text-delta')
+    const { pid } = desk.daemon()
+    killed.child.kill('SIGKILL')
+    process.kill(pid, 'SIGKILL')
+    await Promise.all([killed.ended, gone(pid)])
+    const mine = desk.begin(['go', '--model', 'mine'])
+    await mine.seen(({ type }) => type === 'text-delta')
+    const looked = await desk.command(['show', sessionId as string])
+    assert.match(looked.lines.join('\n'), /running[^]*but nobody runs it/)
+    later.resolve()
+    endedWith(checked(await whole(mine)), 0, 'finished')
+    assert.equal(desk.model.asked('theirs').length, 1, 'nobody has asked for it')
+    assert.deepEqual(
+      desk.place.leftovers().filter((line) => /until-idle/.test(line)),
+      [],
+    )
+    const taken = await desk.run(['--session', sessionId as string], { env: { BREAKFALL_MODEL_NAME: 'theirs' } })
+    endedWith(taken, 0, 'finished')
+    assert.equal(taken.result.text, 'taken up')
+  },
+)
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  test(`a run says that it waits on a parked turn and for how long; ${signal} leaves it parked`, LIMIT, async () => {
+    await using desk = await Desk.start([refuse(429, { message: 'later' }, { 'retry-after': '600' }), say('done')])
+    const running = desk.begin()
+    const talk = saidBy(running)
+    await running.seen(({ type }) => type === 'parked')
+    await talk(/waiting here for up to 60 s; Ctrl-C leaves it parked/)
+    running.child.kill(signal)
+    const run = checked(await whole(running))
+    endedWith(run, 3, 'parked', 'model_rate_limited')
+    assert.doesNotMatch(run.stderr, /cancel/)
+    assert.doesNotMatch(JSON.stringify(run.result.fault), /by itself/, 'nobody goes on with it')
+    const taken = await desk.run(['--continue'])
+    endedWith(taken, 0, 'finished')
+    assert.equal(taken.result.turnId, run.result.turnId)
+    assert.deepEqual(desk.place.leftovers(), [])
+  })
+
+test(
+  'a key that the model refuses is not waited for: it comes from the environment, which does not change',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start([refuse(401, { message: 'no' })])
+    const run = await whole(desk.start(['run', '--isolation', 'process', 'go']))
+    assert.equal(run.code, 4, run.stderr)
+    assert.doesNotMatch(run.stderr, /waiting here/)
+    assert.match(
+      run.lines.join('\n'),
+      /still parked[^]*take it up again: breakfall run --continue .*; breakfall up goes/,
+    )
+  },
+)
+
+test('another prompt to a session that is busy is told with what, and which commands there are', LIMIT, async () => {
+  await using desk = await Desk.start([refuse(401, { message: 'no' })])
+  const { result } = await desk.run()
+  const parked = await desk.command(['run', '--continue', 'another'])
+  assert.equal(parked.code, 1)
+  const { turnId, sessionId } = result as { turnId: string; sessionId: string }
+  assert.match(parked.stderr, new RegExp(`turn ${turnId} of this session is parked and waits for a valid key`))
+  for (const command of ['run --continue', `run --session ${sessionId}`, `cancel ${sessionId}`, 'run "PROMPT"'])
+    assert.ok(parked.stderr.includes(`breakfall ${command}`), parked.stderr)
+  assert.equal(desk.model.asked('any').length, 1, 'to be asked for something else does not take it up')
+})
+
+test('who goes on with a turn that another runs is told so, and leaves it running when ended', LIMIT, async () => {
+  const later = Promise.withResolvers<void>()
+  await using desk = await Desk.start([sayWhen(later.promise, 'wait ', 'done')])
+  const owner = desk.begin()
+  await owner.seen(({ type }) => type === 'text-delta')
+  const follower = desk.begin(['--continue'])
+  await saidBy(follower)(/running already, started by somebody else.*to end it: breakfall cancel/)
+  const busy = await desk.command(['run', '--continue', 'another'])
+  assert.match(busy.stderr, /is running, so it takes no other prompt yet; to follow it: breakfall run --session/)
+  follower.child.kill('SIGINT')
+  const left = checked(await whole(follower))
+  endedWith(left, 130, 'cancelled')
+  assert.equal(left.result['left'], true)
+  later.resolve()
+  endedWith(checked(await whole(owner)), 0, 'finished')
+})
+
+test('a turn that nobody runs any more is explained as that', LIMIT, async () => {
+  await using desk = await Desk.start([sayWhen(new Promise(() => undefined), 'wait ', 'never')])
+  const killed = desk.begin()
+  const { sessionId } = await killed.seen(({ type }) => type === 'text-delta')
+  const { pid } = desk.daemon()
+  killed.child.kill('SIGKILL')
+  process.kill(pid, 'SIGKILL')
+  await Promise.all([killed.ended, gone(pid)])
+  const { lines } = await desk.command(['explain', sessionId as string])
+  assert.match(lines.join('\n'), /was running when its daemon ended, and nobody runs it now; take it up again: /)
+})
+
+test('a model server that a variable names is the one of the daemon that runs, or an error', LIMIT, async () => {
+  await using desk = await Desk.start([say('done')])
+  const bare = { bare: true, env: { OPENAI_BASE_URL: desk.model.url } }
+  const up = desk.start(['up', '--json', '--model', 'any', '--port', '0', ...serverIsolation], bare)
+  await up.seen(({ event }) => event === 'listening')
+  for (const name of ['OPENAI_BASE_URL', 'BREAKFALL_MODEL_BASE_URL']) {
+    const other = await whole(desk.begin(['go'], { bare: true, env: { [name]: `${NOBODY}/v1` } }))
+    assert.equal(other.code, 2, other.stderr)
+    assert.ok(other.stderr.includes(`has a model server of its own, ${desk.model.url}, which `), other.stderr)
+    assert.match(other.stderr, new RegExp(`${name} \\(${NOBODY}/v1\\) cannot change`))
+  }
+  assert.equal(desk.model.asked('any').length, 0)
+  const same = checked(await whole(desk.begin(['go'], { bare: true, env: { OPENAI_BASE_URL: `${desk.model.url}/` } })))
+  endedWith(same, 0, 'finished')
+  assert.match(
+    same.stderr,
+    new RegExp(`using the daemon at http://\\S+, which asks the model server ${desk.model.url}`),
+  )
+})
+
+test(
+  'a daemon that dies under a run and a tail is announced at once, and both go on with the next one',
+  LIMIT,
+  async () => {
+    const later = Promise.withResolvers<void>()
+    await using desk = await Desk.start([
+      sayWhen(new Promise(() => undefined), 'wait ', 'lost'),
+      sayWhen(later.promise, '', 'done'),
+    ])
+    const args = ['up', '--json', '--port', '0', ...serverIsolation]
+    const up = desk.start(args)
+    await up.seen(({ event }) => event === 'listening')
+    const running = desk.begin()
+    const { sessionId } = await running.seen(({ type }) => type === 'text-delta')
+    const tail = desk.start(['tail', sessionId as string, '--json'])
+    await tail.seen(({ type }) => type === 'text-delta')
+    const talks = [saidBy(running), saidBy(tail)]
+    const { pid } = desk.daemon()
+    process.kill(pid, 'SIGKILL')
+    await gone(pid)
+    for (const talk of talks) await talk(/the daemon at \S+ has died or does not answer; waiting for it .* are kept/)
+    await desk.start(args).seen(({ event }) => event === 'listening')
+    later.resolve()
+    endedWith(checked(await whole(running)), 0, 'finished')
+    await tail.seen(({ type }) => type === 'turn-end')
+  },
+)
+
+test(
+  'a server that is away parks the turn also where nobody named the model, and its first one is taken later',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start()
+    const { port } = new URL(desk.model.url)
+    desk.model.close()
+    const how = { bare: true, env: { OPENAI_BASE_URL: desk.model.url } }
+    const parked = await desk.run(['--attempts-max', '1', '--park-wait-ms', '0', 'go'], how)
+    endedWith(parked, 3, 'parked', 'model_unreachable')
+    assert.match(parked.stderr, /model: the first that \S+ lists, which does not answer yet/)
+    const asked: string[] = []
+    const server = createServer((req, res) => {
+      if (req.method === 'GET') return res.end(JSON.stringify({ data: [{ id: 'listed' }] }))
+      let raw = ''
+      req.on('data', (chunk: Buffer) => (raw += chunk.toString()))
+      return req.on('end', () => {
+        asked.push((JSON.parse(raw) as { model: string }).model)
+        void say('done')(res, undefined as never)
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(Number(port), '127.0.0.1', resolve))
+    try {
+      const taken = await desk.run(['--continue'], how)
+      endedWith(taken, 0, 'finished')
+      assert.equal(taken.result.turnId, parked.result.turnId)
+      assert.deepEqual(asked, ['listed'])
+    } finally {
+      server.close().closeAllConnections()
+    }
+  },
+)
+
+// ---- details ----
+
+/** Waits for a sentence on stderr. */
+function saidBy({ child, ended }: Running): (sentence: RegExp) => Promise<void> {
+  let text = ''
+  let look = (): void => undefined
+  child.stderr?.on('data', (chunk: Buffer) => {
+    text += chunk.toString()
+    look()
+  })
+  return (sentence) =>
+    new Promise((resolve, reject) => {
+      look = () => void (sentence.test(text) && resolve())
+      look()
+      void ended.then(() => reject(new Error(`it ended without saying ${String(sentence)}:\n${text}`)))
+    })
+}

@@ -1,0 +1,190 @@
+/** A run that parked or ended is taken up again; how long a run waits; what a box may reach. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { hasSandbox, isolation } from '../breakfall.ts'
+import { httpServer } from '../http-server.ts'
+import { Desk, endedWith, LIMIT, ofType, serverIsolation } from './desk.ts'
+import { eventually } from '../daemon/rig.ts'
+import { type Answer, ask, bash, byProgress, refuse, say, startScriptedModel } from '../scripted-model.ts'
+
+const OVERLOADED = refuse(503, { message: 'Overloaded', code: 'overloaded' })
+const REFUSED = refuse(401, { message: 'Incorrect API key provided', code: 'invalid_api_key' })
+
+describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
+  test('takes up the parked turn of this folder where it stood, and its finished tools are not repeated', async () => {
+    await using desk = await Desk.start([ask([bash('echo once >> ledger')]), REFUSED, say('Now it went.')])
+    const parked = await desk.run(['--park-wait-ms', '1', 'go'])
+    endedWith(parked, 4, 'parked', 'model_auth_failed')
+    const run = await desk.run(['--continue'])
+    endedWith(run, 0, 'finished')
+    assert.equal(run.result.turnId, parked.result.turnId)
+    assert.equal(run.result.text, 'Now it went.')
+    assert.ok(ofType(run, 'resumed').length === 1)
+    assert.deepEqual(desk.lines('ledger'), ['once'])
+  })
+
+  test('the summary names what the turn lived through before it was taken up', async () => {
+    const tool = ask([bash('echo once >> ledger')])
+    await using desk = await Desk.start([OVERLOADED, tool, REFUSED, say('Now it went.')])
+    await desk.run(['--park-wait-ms', '1', 'go'])
+    const { code, lines, stderr } = await desk.command(['run', '--continue', ...isolation])
+    assert.equal(code, 0, stderr)
+    const text = lines.join('\n')
+    assert.doesNotMatch(text, /● bash/, 'it was shown before')
+    assert.match(
+      text,
+      /✓ finished in 2 steps, \d faults? survived\n {2}survived model_overloaded: .*\n {2}survived model_auth_failed: .* → parked, resumed by person/,
+    )
+  })
+
+  test('with a prompt goes on in the same session, and the model is told what went before', async () => {
+    await using desk = await Desk.start([say('The word is plover.'), say('As I said.')])
+    const first = await desk.run(['say', 'a', 'word'])
+    const second = await desk.run(['--continue', 'again'])
+    endedWith(second, 0, 'finished')
+    assert.equal(second.events[0]?.sessionId, first.events[0]?.sessionId)
+    assert.notEqual(second.result.turnId, first.result.turnId)
+    assert.ok(
+      second.events.every(({ turnId }) => turnId === second.result.turnId),
+      'only what is new is printed',
+    )
+    assert.equal(second.events[0]?.seq, (first.events.at(-1)?.seq ?? 0) + 1, 'the seqs go on')
+    const told = JSON.stringify(desk.model.asked('any')[1]?.body.messages)
+    assert.match(told, /say a word.*The word is plover\..*again/)
+  })
+
+  test('with nothing to go on with says so and names the folder', async () => {
+    await using desk = await Desk.start([say('not asked')])
+    const ended = await desk.command(['run', '--json', '--continue'])
+    assert.equal(ended.code, 1, ended.stderr)
+    assert.ok(ended.stderr.includes(desk.folder), ended.stderr)
+    assert.match(ended.stderr, /start one: breakfall run "PROMPT"/)
+    assert.equal(desk.model.asked('any').length, 0)
+  })
+
+  test('what is parked goes on by itself under up', async () => {
+    await using desk = await Desk.start(byProgress([ask([bash('echo once >> ledger')]), say('Done at last.')]))
+    const { port } = new URL(desk.model.url)
+    desk.model.close()
+    const parked = await desk.run(['--attempts-max', '1', '--park-wait-ms', '1', 'go'])
+    endedWith(parked, 3, 'parked', 'model_unreachable')
+    const model = await startScriptedModel(Number(port))
+    model.script('any', byProgress([ask([bash('echo once >> ledger')]), say('Done at last.')]))
+    try {
+      const up = desk.start(['up', '--port', '0', '--json', ...serverIsolation])
+      await up.seen((line) => line['event'] === 'listening')
+      const shown = async (): Promise<string> => {
+        const ended = await desk.command(['show', parked.result.turnId as string, '--json'])
+        assert.equal(ended.code, 0, ended.stderr)
+        return ended.lines.join('\n')
+      }
+      await eventually('the turn is finished', async () => /"state":"finished"/.test(await shown()), 60_000)
+      assert.match(await shown(), /Done at last\./)
+      assert.deepEqual(desk.lines('ledger'), ['once'])
+    } finally {
+      model.close()
+    }
+  })
+})
+
+describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
+  test('a model that comes back while the run waits is met there, and the run finishes', async () => {
+    await using desk = await Desk.start()
+    const { port } = new URL(desk.model.url)
+    desk.model.close()
+    const running = desk.begin(['--attempts-max', '1', 'go'])
+    await running.seen((line) => line['type'] === 'parked')
+    const model = await startScriptedModel(Number(port))
+    try {
+      const ended = await running.ended
+      assert.equal(ended.code, 0, ended.lines.join('\n'))
+      assert.equal(ended.json.at(-1)?.['text'], '(script over)')
+      assert.equal(ended.json.find(({ type }) => type === 'resumed')?.['because'], 'signal')
+    } finally {
+      model.close()
+    }
+  })
+
+  test('parkMsMax ends a parked turn and the run with it, long before the minute', async () => {
+    await using desk = await Desk.start([])
+    desk.model.close()
+    const run = await desk.run(['--attempts-max', '1', '--park-ms-max', '300', 'go'])
+    endedWith(run, 3, 'failed', 'model_unreachable')
+    assert.equal(run.events.at(-1)?.type, 'turn-error')
+    const parkedMs = Date.parse(run.events.at(-1)?.at ?? '') - Date.parse(ofType(run, 'parked')[0]?.at ?? '')
+    assert.ok(parkedMs < 30_000, `${parkedMs} ms`)
+  })
+
+  test('a deadline ends a parked turn and the run with it, 7', async () => {
+    await using desk = await Desk.start([])
+    desk.model.close()
+    const run = await desk.run(['--attempts-max', '1', '--deadline-ms', '2500', 'go'])
+    assert.equal(ofType(run, 'parked').length, 1)
+    endedWith(run, 7, 'failed', 'deadline_exceeded')
+  })
+
+  test('failuresMax and waitMsMax are budgets of a turn, 7', async () => {
+    await using desk = await Desk.start(Array.from({ length: 20 }, () => refuse(500, { message: 'broken' })))
+    const failures = await desk.run(['--failures-max', '2', '--park', 'never', 'go'])
+    endedWith(failures, 7, 'failed', 'model_server_error')
+    assert.ok(desk.model.asked('any').length <= 3, String(desk.model.asked('any').length))
+    const before = desk.model.asked('any').length
+    const waits = await desk.run(['--wait-ms-max', '1', '--backoff-ms', '60000', '--park', 'never', 'go'])
+    endedWith(waits, 7, 'failed', 'model_server_error')
+    assert.ok(desk.model.asked('any').length - before <= 2)
+  })
+
+  test('livenessMs and headersMs are the clocks of the model stream', async () => {
+    const silent = (): void => {
+      // Takes the request and never answers.
+    }
+    const oneSign: Answer = (res) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' }).write(': one sign of life\n\n')
+    }
+    await using desk = await Desk.start([silent, say('at last'), oneSign])
+    const run = await desk.run(['--headers-ms', '300', 'go'])
+    endedWith(run, 0, 'finished')
+    assert.equal(ofType(run, 'retry')[0]?.['fault'].phase, 'headers')
+    const stalled = await desk.run(['--liveness-ms', '300', '--attempts-max', '1', '--park', 'never', 'go'])
+    endedWith(stalled, 3, 'failed', 'model_stream_stalled')
+  })
+})
+
+describe("a box's network", { ...LIMIT, concurrency: 2, skip: !hasSandbox && 'there is no sandbox here' }, () => {
+  const lookUp = 'echo "curl: (6) Could not resolve host: example.com" >&2; exit 6'
+
+  test('is none by default, and a look-up that fails is told so', async () => {
+    await using server = await hello()
+    await using desk = await Desk.start([ask([bash(lookUp)]), ask([bash(server.command)]), say('I see.')])
+    const run = await desk.run()
+    endedWith(run, 0, 'finished')
+    const [looked, called] = ofType(run, 'tool-result')
+    assert.match(looked?.['text'], /this box has no network/i)
+    assert.match(JSON.stringify(desk.model.asked('any')[1]?.body.messages), /this box has no network/i)
+    assert.equal(called?.['outcome'], 'failed')
+    assert.equal(server.hits(), 0)
+  })
+
+  test('is the host’s with --network host, and then nothing is said about it', async () => {
+    await using server = await hello()
+    await using desk = await Desk.start([ask([bash(lookUp)]), ask([bash(server.command)]), say('I see.')])
+    const run = await desk.run(['--network', 'host', 'go'])
+    endedWith(run, 0, 'finished')
+    const [looked, called] = ofType(run, 'tool-result')
+    assert.doesNotMatch(looked?.['text'], /no network/i)
+    assert.equal(called?.['outcome'], 'ok', called?.['text'])
+    assert.match(called?.['text'], /hello from the host/)
+    assert.equal(server.hits(), 1)
+  })
+})
+
+/** A server on this machine's loopback, and a shell command that calls it. */
+async function hello(): Promise<{ command: string; hits(): number } & AsyncDisposable> {
+  let hits = 0
+  const server = await httpServer((_, res) => {
+    hits++
+    res.end('hello from the host')
+  })
+  const talk = `exec 3<>/dev/tcp/127.0.0.1/${server.port} && printf "GET / HTTP/1.0\\r\\n\\r\\n" >&3 && cat <&3`
+  return { ...server, command: `bash -c '${talk}'`, hits: () => hits }
+}

@@ -1,0 +1,194 @@
+/** `breakfall run --json`: the session's events, one result, and the exit code of each ending. */
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { isolation } from '../breakfall.ts'
+import { checked, Desk, endedWith, filesWith, LIMIT, modeOf, NOBODY, ofType, whole } from './desk.ts'
+import { eventually, sleeps } from '../daemon/rig.ts'
+import { ask, bash, byProgress, cutAfter, refuse, say, stallAfter } from '../scripted-model.ts'
+import { isHistory } from '../daemon/shapes.ts'
+
+describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
+  test('prints the events of a turn with tools, then the result, and exits with 0', async () => {
+    await using desk = await Desk.start(
+      [ask([bash('echo made > made; cat README')], 'I look. '), say('It ', 'says hello.')],
+      { README: 'hello\n' },
+    )
+    const run = await desk.run(['read', 'the', 'readme'])
+    endedWith(run, 0, 'finished')
+    isHistory(run.events)
+    assert.equal(run.events[0]?.['prompt'], 'read the readme')
+    assert.equal(run.result.text, 'It says hello.')
+    assert.equal(run.result.faultsSurvived, 0)
+    assert.equal(run.events.at(-1)?.type, 'turn-end')
+    assert.equal(run.events.at(-1)?.['text'], run.result.text)
+    assert.equal(run.events.at(-1)?.turnId, run.result.turnId)
+    assert.match(ofType(run, 'tool-result')[0]?.['text'], /hello/)
+    assert.deepEqual(desk.lines('made'), ['made'], 'it works in the current folder')
+    const sent = desk.model.asked('any')[0]
+    assert.match(String(sent?.headers.authorization), /^Bearer sk-wire-cli/)
+    assert.equal(desk.place.leftovers().length, 0, 'daemon and runner of its own end with it')
+  })
+
+  test('counts the faults that it survived', async () => {
+    await using desk = await Desk.start([
+      cutAfter('It ', 'goes '),
+      refuse(503, { message: 'busy' }),
+      say('It ', 'went well.'),
+    ])
+    const run = await desk.run()
+    endedWith(run, 0, 'finished')
+    assert.equal(run.result.text, 'It went well.')
+    assert.equal(run.result.faultsSurvived, 2)
+    assert.equal(ofType(run, 'retry').length, 2)
+    assert.equal(ofType(run, 'part-discarded').length, 1)
+  })
+
+  test('a request that the model refuses is failed, 1', async () => {
+    await using desk = await Desk.start([refuse(400, { message: 'bad tool schema', type: 'invalid_request_error' })])
+    const run = await desk.run()
+    endedWith(run, 1, 'failed', 'model_bad_request')
+    assert.equal(run.events.at(-1)?.type, 'turn-error')
+    assert.equal(desk.model.asked('any').length, 1, 'a genuine 4xx is not tried again')
+    assert.match(run.result.fault.errorRaw, /bad tool schema/)
+  })
+
+  for (const [what, args] of [
+    ['an unknown flag', ['run', '--json', '--no-such-flag', 'go']],
+    ['an unknown command', ['no-such-command']],
+    ['a policy value that is no number', ['run', '--json', '--attempts-max', 'many', 'go']],
+    ['a policy value out of range', ['run', '--json', '--attempts-max', '-1', 'go']],
+    ['a network that is none', ['run', '--json', '--network', 'some', 'go']],
+    ['a base URL that is none', ['run', '--json', '--base-url', 'not a url', 'go']],
+    ['an API that is none', ['run', '--json', '--api', 'soap', 'go']],
+    ['a port that is none', ['up', '--json', '--port', '99999']],
+  ] as const)
+    test(`${what} is wrong usage, 2, and says what was expected`, async () => {
+      await using desk = await Desk.start([say('not asked')])
+      const ended = await desk.command(args)
+      assert.equal(ended.code, 2, ended.lines.join('\n') + ended.stderr)
+      assert.notEqual(ended.stderr.trim(), '')
+      assert.doesNotMatch(ended.stderr, /^\s+at /m, 'no stack trace')
+      assert.equal(desk.model.asked('any').length, 0)
+    })
+
+  test('spent tries park the turn, and without parking it is failed with the exit code of a transient fault, 3', async () => {
+    await using desk = await Desk.start(Array.from({ length: 9 }, () => refuse(500, { message: 'broken' })))
+    const never = await desk.run(['--park', 'never', '--attempts-max', '2', 'go'])
+    endedWith(never, 3, 'failed', 'model_server_error')
+    assert.equal(desk.model.asked('any').length, 2)
+    const auto = await desk.run(['--attempts-max', '3', '--park-wait-ms', '1', 'go'])
+    endedWith(auto, 3, 'parked', 'model_server_error')
+    assert.equal(desk.model.asked('any').length, 5)
+    assert.equal(auto.events.at(-1)?.type, 'parked')
+  })
+
+  test('a refused key parks for credentials, 4, at once', async () => {
+    await using desk = await Desk.start([
+      refuse(401, { message: 'Incorrect API key provided', code: 'invalid_api_key' }),
+    ])
+    const run = await desk.run(['--park-wait-ms', '1', 'go'])
+    endedWith(run, 4, 'parked', 'model_auth_failed')
+    assert.equal(desk.model.asked('any').length, 1)
+  })
+
+  test('a refused key without parking is failed, 4', async () => {
+    await using desk = await Desk.start([refuse(401, { message: 'Incorrect API key provided' })])
+    endedWith(await desk.run(['--park', 'never', 'go']), 4, 'failed', 'model_auth_failed')
+  })
+
+  test('a long Retry-After parks until that time, 3', async () => {
+    await using desk = await Desk.start([refuse(429, { message: 'slow down' }, { 'retry-after': '3600' })])
+    const before = Date.now()
+    const run = await desk.run(['--park-wait-ms', '1', 'go'])
+    endedWith(run, 3, 'parked', 'model_rate_limited')
+    const at = Date.parse(run.events.at(-1)?.['resumeAt'])
+    assert.ok(at >= before + 3_600_000, 'the time that was asked for is never shortened')
+    assert.equal(desk.model.asked('any').length, 1)
+  })
+
+  test('a deadline is a budget, 7', async () => {
+    await using desk = await Desk.start([stallAfter('I think')])
+    const run = await desk.run(['--deadline-ms', '1500', 'go'])
+    endedWith(run, 7, 'failed', 'deadline_exceeded')
+    assert.equal(run.events.at(-1)?.type, 'turn-error')
+  })
+
+  test('too many steps are a budget, 7', async () => {
+    await using desk = await Desk.start(Array.from({ length: 9 }, () => ask([bash('echo step >> ledger')])))
+    const run = await desk.run(['--steps-max', '3', 'go'])
+    endedWith(run, 7, 'failed')
+    assert.equal(desk.lines('ledger').length, 3)
+    assert.match(JSON.stringify(run.result.fault), /steps/i)
+  })
+
+  test('a runner that does not answer is 125, parked or failed', async () => {
+    await using desk = await Desk.start(byProgress([ask([bash('echo ran >> ledger')]), say('never said')]))
+    desk.config(`[runner]\nurl = "${NOBODY}"\ntokenFile = "${desk.write('token', 'T'.repeat(40), 0o600)}"\n`)
+    const run = await desk.run(['--park', 'never', 'go'])
+    endedWith(run, 125, 'failed', 'runner_unreachable')
+    assert.match(run.result.fault.error, /^the tool runner is not reachable yet/)
+    assert.ok(ofType(run, 'retry').every((event) => event['action'] === 'resolve'))
+    assert.equal(run.result.faultsSurvived, 0, 'what ended the turn was not survived')
+    assert.deepEqual(desk.lines('ledger'), [], 'never a fall-back to local execution')
+  })
+
+  test('commands that need a living daemon exit with 125 where none answers', async () => {
+    await using desk = await Desk.start()
+    for (const args of [
+      ['tail', 'x'],
+      ['resume', 'x'],
+    ]) {
+      const ended = await desk.command([...args, '--json'])
+      assert.equal(ended.code, 125, `${args.join(' ')}: ${ended.lines.join('\n')}${ended.stderr}`)
+      assert.match(ended.lines.join('\n') + ended.stderr, /daemon_unreachable/)
+    }
+  })
+
+  test('Ctrl-C cancels once, reaches the process in the box, and is 130', async () => {
+    await using desk = await Desk.start(byProgress([ask([bash('echo begun > begun; sleep 8123')]), say('not said')]))
+    const running = desk.begin()
+    await eventually('the tool runs', () => existsSync(join(desk.folder, 'begun')) && sleeps('8123'), 60_000)
+    running.child.kill('SIGINT')
+    const run = checked(await whole(running))
+    endedWith(run, 130, 'cancelled', 'cancelled')
+    assert.equal(ofType(run, 'tool-result')[0]?.['outcome'], 'cancelled')
+    assert.equal(run.events.at(-1)?.type, 'turn-error')
+    assert.equal(run.events.at(-1)?.['actor'], 'user')
+    assert.equal(sleeps('8123'), false)
+    assert.equal(desk.model.asked('any').length, 1)
+  })
+
+  test('Ctrl-C in the middle of an answer is 130 too', async () => {
+    await using desk = await Desk.start([stallAfter('I think', ' and think')])
+    const running = desk.begin()
+    await running.seen((line) => line['type'] === 'text-delta')
+    running.child.kill('SIGINT')
+    const run = checked(await whole(running))
+    endedWith(run, 130, 'cancelled', 'cancelled')
+  })
+
+  test('without --json people read text on stdout, and the exit code is the same', async () => {
+    await using desk = await Desk.start([ask([bash('echo from-the-tool')], 'I look. '), say('All is well.')])
+    const ended = await desk.command(['run', ...isolation, 'go'], { env: { NO_COLOR: '1' } })
+    assert.equal(ended.code, 0, ended.stderr)
+    const text = ended.lines.join('\n') + ended.stderr
+    assert.match(text, /All is well\./)
+    assert.equal(text.includes('\u001b'), false, 'no colours where nobody wants them')
+  })
+
+  test('tokens of daemon and runner are in files of mode 600 and nowhere else', async () => {
+    await using desk = await Desk.start([say('done')])
+    const run = await desk.run()
+    endedWith(run, 0, 'finished')
+    for (const name of ['daemon.token', 'runner.token']) {
+      const file = join(desk.stateDir, name)
+      const token = readFileSync(file, 'utf8').trim().split(/\s/)[0] ?? ''
+      assert.ok(token.length >= 32)
+      assert.equal(modeOf(file), '600')
+      assert.equal(run.stdout.includes(token) || run.stderr.includes(token), false)
+      assert.deepEqual(filesWith(desk.place.home, token), [file])
+    }
+  })
+})

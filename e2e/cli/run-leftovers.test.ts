@@ -1,0 +1,149 @@
+/** A run ends, whatever happens around it, and leaves nothing behind: no process, no scratch folder. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { hasTerminals, isolation, Place } from '../breakfall.ts'
+import { type HttpServer, httpServer } from '../http-server.ts'
+
+const LIMIT = { timeout: 120_000 }
+const TERMINAL = { ...LIMIT, skip: !hasTerminals && 'no "script" here' }
+
+/** A place whose scratch folders are its own, so that what is left in them can be counted. */
+function placeWithScratch(): { place: Place; env: Record<string, string>; scratch: () => readonly string[] } {
+  const place = new Place()
+  const folder = join(place.home, 'tmp')
+  mkdirSync(folder)
+  const scratch = (): readonly string[] => readdirSync(folder).filter((name) => name.startsWith('breakfall-'))
+  return { place, env: { TMPDIR: folder }, scratch }
+}
+
+test('a bad fault plan ends a rehearsal and a proxy before they hold anything open', LIMIT, async () => {
+  const { place, env, scratch } = placeWithScratch()
+  await using _ = place
+  for (const args of [
+    ['run', '--faults', 'nonsense'],
+    ['chaos', '--rehearsal', '--plan', 'faults=nonsense'],
+    ['chaos', '--rehearsal', '--plan', 'no/such/plan.json'],
+    ['chaos', '--rehearsal', '--upstream', 'http://127.0.0.1:9'],
+  ]) {
+    const { code, stderr } = await place.run(args, env)
+    assert.equal(code, 2, `${args.join(' ')}: ${stderr}`)
+  }
+  assert.deepEqual([scratch(), place.leftovers()], [[], []])
+})
+
+test('a proxy whose port is taken says so and ends', LIMIT, async () => {
+  await using place = new Place()
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const { code, stderr } = await place.run(['chaos', '--rehearsal', '--port', String(port)])
+  assert.equal(code, 2)
+  assert.match(stderr, new RegExp(`port ${port} on 127.0.0.1 is taken`))
+  server.close()
+})
+
+test('a run whose reader has left goes on to its end, and puts everything away', LIMIT, async () => {
+  const { place, env, scratch } = placeWithScratch()
+  await using _ = place
+  const running = place.start(['run', '--json', '--faults', 'none'], env)
+  await running.seen((line) => line['type'] === 'turn-start')
+  running.child.stdout?.destroy()
+  const [code] = (await once(running.child, 'exit')) as [number]
+  assert.equal(code, 0)
+  assert.deepEqual([scratch(), place.leftovers()], [[], []])
+})
+
+test(
+  'Ctrl-C before the turn has begun ends the run with 130, and puts away what was started by then',
+  LIMIT,
+  async () => {
+    const { place, env, scratch } = placeWithScratch()
+    await using _ = place
+    const running = place.start(['run'], env)
+    await said(running.child, 'this is a rehearsal')
+    running.child.kill('SIGINT')
+    assert.equal((await running.ended).code, 130)
+    assert.deepEqual([scratch(), place.leftovers()], [[], []])
+  },
+)
+
+test('Ctrl-C reaches the turn although the daemon of the run was killed a moment before', LIMIT, async () => {
+  await using place = new Place()
+  await using model = await talkingModel()
+  const running = place.start(['run', 'go', '--json', '--model', 'any', ...isolation], {
+    OPENAI_BASE_URL: `${model.url}/v1`,
+  })
+  await running.seen((line) => line['type'] === 'text-delta')
+  const { pid } = JSON.parse(readFileSync(join(place.stateDir, 'daemon.json'), 'utf8')) as { pid: number }
+  process.kill(pid, 'SIGKILL')
+  running.child.kill('SIGINT')
+  const { code, json, stderr } = await running.ended
+  assert.equal(code, 130, stderr)
+  assert.equal(json.at(-1)?.['outcome'], 'cancelled')
+  assert.deepEqual(place.leftovers(), [])
+})
+
+test('at a terminal the first Ctrl-C cancels and says so, the second leaves at once', TERMINAL, async () => {
+  await using place = new Place()
+  await using model = await talkingModel()
+  const env = { OPENAI_BASE_URL: `${model.url}/v1` }
+  const once_ = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], env)
+  await once_.shown(/word word/)
+  once_.press('\x03')
+  assert.equal(await once_.code, 130)
+  assert.match(once_.text(), /cancelling… \(again to leave at once\)[\s\S]*■ cancelled after 1 step/)
+  const twice = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], env)
+  await twice.shown(/word word/)
+  twice.press('\x03')
+  await twice.shown(/cancelling/)
+  twice.press('\x03')
+  assert.equal(await twice.code, 130)
+})
+
+test(
+  'reasoning at a terminal is dim from its first word to its last, with one escape sequence each',
+  TERMINAL,
+  async () => {
+    await using place = new Place()
+    await using model = await talkingModel(['I ', 'think ', 'so'])
+    const env = { OPENAI_BASE_URL: `${model.url}/v1` }
+    const coloured = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], env)
+    await coloured.shown(/word/)
+    assert.ok(coloured.text().includes('\x1b[2mI think so\x1b[22m\r\nword'), JSON.stringify(coloured.text()))
+    coloured.press('\x03')
+    await coloured.code
+    const plain = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], { ...env, NO_COLOR: '1' })
+    await plain.shown(/I think so\r\nword/)
+    plain.press('\x03')
+    await plain.code
+    assert.ok(!plain.text().includes('\x1b'), JSON.stringify(plain.text()))
+  },
+)
+
+// ---- details ----
+
+async function said(child: { stderr: NodeJS.ReadableStream | null }, words: string): Promise<void> {
+  let text = ''
+  for await (const chunk of child.stderr ?? []) if ((text += String(chunk)).includes(words)) return
+}
+
+/** Thinks as told, then says "word" again and again until somebody hangs up. */
+async function talkingModel(thoughts: readonly string[] = []): Promise<HttpServer> {
+  return httpServer((req, res) => {
+    const chunk = (delta: object): boolean =>
+      res.write(
+        `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'any', choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`,
+      )
+    req.resume().on('end', () => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      for (const thought of thoughts) chunk({ reasoning_content: thought })
+      const timer = setInterval(() => chunk({ content: 'word ' }), 20)
+      res.on('close', () => clearInterval(timer))
+    })
+  })
+}

@@ -1,0 +1,355 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { REHEARSAL_PROJECT, REHEARSAL_PROMPT, startRehearsalModel } from '@breakfall/chaos'
+import { sessionEventSchema } from '@breakfall/wire'
+import { hasSandbox, isolation, Place } from '../breakfall.ts'
+import { type HttpServer, httpServer } from '../http-server.ts'
+
+const LIMIT = { timeout: 120_000 }
+const result = (lines: readonly Record<string, unknown>[]): Record<string, unknown> => lines.at(-1) ?? {}
+const types = (lines: readonly Record<string, unknown>[]): unknown[] => lines.map((line) => line['type'])
+
+test(
+  'a newcomer without a model sees a real task done over a stream cut, a stall and a moved runner',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const { code, json, stderr } = await place.run(['run', '--json'])
+    assert.equal(code, 0, stderr)
+    const last = result(json)
+    assert.equal(last['event'], 'result')
+    assert.equal(last['outcome'], 'finished')
+    assert.match(String(last['text']), /all 4 checks passed/)
+    assert.equal(last['faultsSurvived'], 3)
+    const faults = json
+      .filter((line) => line['type'] === 'retry')
+      .map((line) => (line['fault'] as { category: string }).category)
+    assert.deepEqual(faults.sort(), ['model_stream_interrupted', 'model_stream_stalled', 'runner_unreachable'])
+    for (const line of json.slice(0, -1)) sessionEventSchema.parse(line)
+    assert.deepEqual(
+      json.slice(0, -1).map((line) => line['seq']),
+      json.slice(0, -1).map((_, i) => i + 1),
+    )
+    assert.deepEqual(place.leftovers(), [])
+  },
+)
+
+test("a person's own model does a task in the current folder, and it is said which model and why", LIMIT, async () => {
+  await using place = new Place(REHEARSAL_PROJECT)
+  const model = await startRehearsalModel()
+  try {
+    const { code, json, stderr } = await place.run(
+      ['run', REHEARSAL_PROMPT, '--json', '--model', 'rehearsal/mend', ...isolation],
+      { OPENAI_BASE_URL: model.url },
+    )
+    assert.equal(code, 0, stderr)
+    assert.match(stderr, /model: rehearsal\/mend at .* \(OPENAI_BASE_URL is set\)/)
+    assert.equal(result(json)['outcome'], 'finished')
+    assert.match(readFileSync(join(place.folder, 'slug.sh'), 'utf8'), /tr -s/)
+    assert.deepEqual(place.leftovers(), [])
+  } finally {
+    await model.close()
+  }
+})
+
+test('a run survives its own daemon being killed, and nothing happens twice', LIMIT, async () => {
+  await using place = new Place()
+  const model = await startRehearsalModel({ chunkDelayMs: 5 })
+  try {
+    const running = place.start(['run', 'count', '--json', '--model', 'rehearsal/steps-12', ...isolation], {
+      OPENAI_BASE_URL: model.url,
+    })
+    for (const calls of [2, 5, 9]) {
+      let seen = 0
+      await running.seen((line) => line['type'] === 'tool-result' && ++seen >= calls)
+      const { pid } = JSON.parse(readFileSync(join(place.stateDir, 'daemon.json'), 'utf8')) as { pid: number }
+      process.kill(pid, 'SIGKILL')
+      await running.seen((line) => line['type'] === 'taken-over' && Number(line['epoch']) > 0 && ++seen > calls)
+    }
+    const { code, json, stderr } = await running.ended
+    assert.equal(code, 0, stderr)
+    assert.equal(result(json)['outcome'], 'finished')
+    const seqs = json.slice(0, -1).map((line) => line['seq'])
+    assert.deepEqual(
+      seqs,
+      seqs.map((_, i) => i + 1),
+    )
+    const lines = readFileSync(join(place.folder, 'steps.log'), 'utf8').trim().split('\n')
+    assert.equal(lines.length, 12)
+    assert.equal(new Set(lines).size, 12)
+  } finally {
+    await model.close()
+  }
+})
+
+test(
+  'a run in another folder works although the runner of a killed run, made for the first folder, is still there',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    await using other = new Place()
+    const model = await startRehearsalModel({ chunkDelayMs: 5 })
+    const env = { OPENAI_BASE_URL: model.url }
+    try {
+      const running = place.start(['run', 'count', '--json', '--model', 'rehearsal/steps-12', ...isolation], env)
+      await running.seen((line) => line['type'] === 'tool-result')
+      const { pid } = JSON.parse(readFileSync(join(place.stateDir, 'daemon.json'), 'utf8')) as { pid: number }
+      running.child.kill('SIGKILL')
+      process.kill(pid, 'SIGKILL')
+      await running.ended
+      const next = other.start(
+        ['run', 'say', '--json', '--model', 'rehearsal/steps-2', '--state-dir', place.stateDir, ...isolation],
+        env,
+      )
+      const { code, json, stderr } = await next.ended
+      assert.equal(code, 0, stderr)
+      assert.equal(result(json)['outcome'], 'finished')
+      assert.equal(readFileSync(join(other.folder, 'steps.log'), 'utf8').trim().split('\n').length, 2)
+    } finally {
+      await model.close()
+    }
+  },
+)
+
+test('with a daemon up, runs in any folder of the user work, also two at once', LIMIT, async () => {
+  await using place = new Place()
+  await using other = new Place()
+  const model = await startRehearsalModel({ chunkDelayMs: 5 })
+  const env = { OPENAI_BASE_URL: model.url }
+  try {
+    const flags = ['--json', '--state-dir', place.stateDir]
+    const daemon = place.start(
+      ['up', ...flags, '--model', 'rehearsal/steps-4', ...(hasSandbox ? [] : ['--allow-isolation', 'process'])],
+      env,
+    )
+    await daemon.seen((line) => line['event'] === 'listening')
+    const both = await Promise.all([
+      place.run(['run', 'count', ...flags, ...isolation], env),
+      other.run(['run', 'count', ...flags, ...isolation], env),
+    ])
+    for (const { code, json, stderr } of both) {
+      assert.equal(code, 0, stderr)
+      assert.match(stderr, /using the daemon at/)
+      assert.equal(result(json)['outcome'], 'finished')
+    }
+    for (const { folder } of [place, other])
+      assert.equal(readFileSync(join(folder, 'steps.log'), 'utf8').trim().split('\n').length, 4)
+  } finally {
+    await model.close()
+  }
+})
+
+test('a run follows a daemon that was killed and came back at another port', LIMIT, async () => {
+  await using place = new Place()
+  const model = await startRehearsalModel({ chunkDelayMs: 5 })
+  const env = { OPENAI_BASE_URL: model.url }
+  try {
+    const up = [
+      'up',
+      '--json',
+      '--state-dir',
+      place.stateDir,
+      '--model',
+      'rehearsal/steps-8',
+      ...(hasSandbox ? [] : ['--allow-isolation', 'process']),
+    ]
+    const first = place.start(up, env)
+    await first.seen((line) => line['event'] === 'listening')
+    const running = place.start(['run', 'count', '--json', '--state-dir', place.stateDir, ...isolation], env)
+    await running.seen((line) => line['type'] === 'tool-result')
+    first.child.kill('SIGKILL')
+    await first.ended
+    await place.start(up, env).seen((line) => line['event'] === 'listening')
+    const { code, json, stderr } = await running.ended
+    assert.equal(code, 0, stderr)
+    assert.equal(result(json)['outcome'], 'finished')
+    assert.equal(readFileSync(join(place.folder, 'steps.log'), 'utf8').trim().split('\n').length, 8)
+  } finally {
+    await model.close()
+  }
+})
+
+test(
+  'a server that does not list its models needs a name, and that is said before anything is asked',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    await using server = await httpServer((_, res) => res.writeHead(404).end('{}'))
+    const { code, stderr } = await place.run(['run', 'x'], { OPENAI_BASE_URL: `${server.url}/v1` })
+    assert.equal(code, 2)
+    assert.match(stderr, /does not list its models, so name one: --model NAME/)
+  },
+)
+
+test(
+  'a key that is refused when the models are asked for is told as that, not as a server without a list',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    await using door = await keyedDoor('http://127.0.0.1:9/v1', 'right')
+    const { code, stderr } = await place.run(['run', 'x'], {
+      OPENAI_BASE_URL: `${door.url}/v1`,
+      OPENAI_API_KEY: 'wrong',
+    })
+    assert.equal(code, 4)
+    assert.match(
+      stderr,
+      /refused the key when it was asked which models it has; set a valid one in OPENAI_API_KEY\. .*not kept.*\n.*model_auth_failed: HTTP 401 /,
+    )
+  },
+)
+
+test('Ctrl-C cancels the turn, reaches the process, and exits 130', LIMIT, async () => {
+  await using place = new Place()
+  await using model = await scriptedModel([{ tool: 'bash', arguments: { command: 'echo started; sleep 600' } }])
+  const running = place.start(['run', 'sleep', '--json', '--model', 'any', ...isolation], {
+    OPENAI_BASE_URL: `${model.url}/v1`,
+  })
+  await running.seen((line) => line['type'] === 'tool-output')
+  running.child.kill('SIGINT')
+  const { code, json } = await running.ended
+  assert.equal(code, 130)
+  assert.equal(result(json)['outcome'], 'cancelled')
+  assert.deepEqual(types(json).slice(-3), ['tool-result', 'turn-error', undefined])
+  assert.equal((result(json)['fault'] as { category: string }).category, 'cancelled')
+  assert.deepEqual(place.leftovers(), [])
+})
+
+test('a refused key parks the turn and exits 4; with the right key --continue finishes it', LIMIT, async () => {
+  await using place = new Place(REHEARSAL_PROJECT)
+  const rehearsal = await startRehearsalModel()
+  await using door = await keyedDoor(rehearsal.url, 'right')
+  const env = { OPENAI_BASE_URL: `${door.url}/v1` }
+  try {
+    const first = await place.run(
+      ['run', REHEARSAL_PROMPT, '--json', '--model', 'rehearsal/mend', '--park-wait-ms', '0', ...isolation],
+      { ...env, OPENAI_API_KEY: 'wrong' },
+    )
+    assert.equal(first.code, 4, first.stderr)
+    assert.equal(result(first.json)['outcome'], 'parked')
+    assert.equal((result(first.json)['fault'] as { category: string }).category, 'model_auth_failed')
+    const second = await place.run(['run', '--continue', '--json', '--model', 'rehearsal/mend', ...isolation], {
+      ...env,
+      OPENAI_API_KEY: 'right',
+    })
+    assert.equal(second.code, 0, second.stderr)
+    assert.equal(result(second.json)['turnId'], result(first.json)['turnId'])
+    assert.equal(result(second.json)['outcome'], 'finished')
+  } finally {
+    await rehearsal.close()
+  }
+})
+
+test('a model that stays away parks the turn and exits 3', LIMIT, async () => {
+  await using place = new Place()
+  const { code, json, stderr } = await place.run(
+    [
+      'run',
+      'hello',
+      '--json',
+      '--model',
+      'any',
+      '--attempts-max',
+      '2',
+      '--backoff-ms',
+      '1',
+      '--park-wait-ms',
+      '0',
+      ...isolation,
+    ],
+    { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' },
+  )
+  assert.equal(code, 3, stderr)
+  assert.equal(result(json)['outcome'], 'parked')
+  assert.equal((result(json)['fault'] as { category: string }).category, 'model_unreachable')
+  assert.equal(result(json)['faultsSurvived'], 0) // one retry was seen, and it did not help
+  assert.deepEqual(place.leftovers(), [])
+})
+
+test('a wrong flag, a wrong config and a wrong plan are usage errors that name what is wrong', LIMIT, async () => {
+  await using place = new Place({ 'breakfall.toml': '[model]\nbaseUrl = "http://evil.example"\n' })
+  const folder = await place.run(['run', 'x'])
+  assert.equal(folder.code, 2)
+  assert.match(folder.stderr, /breakfall\.toml:2: model\.baseUrl cannot be set by a folder's file/)
+  await using clean = new Place()
+  assert.equal((await clean.run(['run', '--no-such-flag'])).code, 2)
+  assert.equal((await clean.run(['nonsense'])).code, 2)
+  const policy = await clean.run(['run', 'x', '--liveness-ms', 'soon'])
+  assert.equal(policy.code, 2)
+  assert.match(policy.stderr, /flag --liveness-ms: policy\.livenessMs must be an integer/)
+  const plan = await clean.run(['chaos', '--upstream', 'http://127.0.0.1:9', '--plan', 'faults=nonsense'])
+  assert.equal(plan.code, 2)
+  assert.match(plan.stderr, /nonsense/)
+})
+
+// ---- small servers that speak the real protocol ----
+
+type Step = { readonly tool: string; readonly arguments: Readonly<Record<string, unknown>> }
+
+/** Asks for the given tools, one after another, then says that it is done. */
+async function scriptedModel(steps: readonly Step[]): Promise<HttpServer> {
+  return httpServer((req, res) => {
+    let body = ''
+    req.on('data', (chunk: Buffer) => (body += chunk.toString()))
+    req.on('end', () => {
+      const { messages = [] } = (body === '' ? {} : JSON.parse(body)) as { messages?: { role: string }[] }
+      const step = steps[messages.filter(({ role }) => role === 'tool').length]
+      const delta =
+        step === undefined
+          ? { content: 'done' }
+          : {
+              tool_calls: [
+                {
+                  index: 0,
+                  id: 'call_1',
+                  type: 'function',
+                  function: { name: step.tool, arguments: JSON.stringify(step.arguments) },
+                },
+              ],
+            }
+      const chunk = (value: object, finish: string | null): string =>
+        `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'any', choices: [{ index: 0, delta: value, finish_reason: finish }] })}\n\n`
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      res.end(
+        chunk({ role: 'assistant' }, null) +
+          chunk(delta, null) +
+          chunk({}, step === undefined ? 'stop' : 'tool_calls') +
+          'data: [DONE]\n\n',
+      )
+    })
+  })
+}
+
+/** Lets requests with the key through to the upstream and refuses all others, as a provider does. */
+async function keyedDoor(upstream: string, key: string): Promise<HttpServer> {
+  return httpServer((req, res) => {
+    if (req.headers.authorization !== `Bearer ${key}`) {
+      res.writeHead(401, { 'content-type': 'application/json' })
+      res.end(
+        JSON.stringify({
+          error: {
+            message: 'Incorrect API key provided',
+            type: 'invalid_request_error',
+            param: null,
+            code: 'invalid_api_key',
+          },
+        }),
+      )
+      return
+    }
+    const chunks: Buffer[] = []
+    req.on('data', (chunk: Buffer) => chunks.push(chunk))
+    req.on('end', () => {
+      const init =
+        req.method === 'POST'
+          ? { method: 'POST', body: Buffer.concat(chunks), headers: { 'content-type': 'application/json' } }
+          : {}
+      void fetch(new URL(req.url ?? '/', upstream), init).then(async (answer) => {
+        res.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? 'application/json' })
+        res.end(Buffer.from(await answer.arrayBuffer()))
+      })
+    })
+  })
+}

@@ -1,0 +1,195 @@
+/** Looking at sessions while no daemon runs: what an earlier run left is on disk, and can be seen there. */
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { startRehearsalModel } from '@breakfall/chaos'
+import { sessionEventSchema, sessionSchema, turnSchema } from '@breakfall/wire'
+import { isolation, Place } from '../breakfall.ts'
+
+const LIMIT = { timeout: 120_000 }
+const AWAY = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' }
+const PARKS = ['--model', 'any', '--attempts-max', '2', '--backoff-ms', '1', '--park-wait-ms', '0', ...isolation]
+
+test(
+  'a turn that an earlier run left parked can be listed, shown, explained and read without a daemon',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const run = await place.run(['run', 'hello', '--json', ...PARKS], AWAY)
+    assert.equal(run.code, 3, run.stderr)
+    const { turnId, sessionId } = run.json.at(-1) as { turnId: string; sessionId: string }
+
+    const sessions = await place.run(['sessions', '--json'])
+    assert.equal(sessions.code, 0, sessions.stderr)
+    assert.match(sessions.stderr, /no daemon runs here/)
+    const [session, result] = sessions.json
+    assert.equal(sessionSchema.parse(session).id, sessionId)
+    assert.deepEqual([session?.['state'], session?.['live']], ['parked', false])
+    assert.deepEqual(result, { event: 'result', outcome: 'finished', count: 1 })
+    assert.match(
+      (await place.run(['sessions'])).lines.join('\n'),
+      /parked .*\n  waits for the model server \(model_unreachable\) since/,
+    )
+
+    const turn = await place.run(['show', turnId, '--json'])
+    assert.equal(turn.code, 0, turn.stderr)
+    assert.equal(turnSchema.parse(turn.json[0]).parked?.category, 'model_unreachable')
+    const shown = await place.run(['show', sessionId])
+    assert.match(shown.lines.join('\n'), new RegExp(`turn ${turnId}: parked, 1 step, 2 attempts`))
+    assert.match((await place.run(['explain', turnId])).lines.join('\n'), /category {3}model_unreachable/)
+    assert.match((await place.run(['explain', sessionId])).lines.join('\n'), /category {3}model_unreachable/)
+
+    const events = await place.run(['tail', sessionId, '--no-follow', '--json'])
+    assert.deepEqual(
+      events.json.slice(0, -1).map((event) => sessionEventSchema.parse(event)),
+      run.json.slice(0, -1),
+    )
+    assert.deepEqual(
+      (await place.run(['tail', sessionId, '--no-follow', '--json', '--after', '2'])).json.slice(0, -1),
+      events.json.slice(2, -1),
+    )
+    assert.deepEqual(place.leftovers(), [])
+  },
+)
+
+test('looking starts nothing and changes nothing: the parked turn is still there to be taken up', LIMIT, async () => {
+  await using place = new Place()
+  const run = await place.run(['run', 'hello', '--json', ...PARKS], AWAY)
+  const journal = (): Buffer => readFileSync(join(place.stateDir, 'journal', 'journal.db'))
+  const before = journal()
+  await place.run(['sessions'])
+  await place.run(['show', String(run.json.at(-1)?.['turnId'])])
+  assert.ok(journal().equals(before))
+  assert.ok(!existsSync(join(place.stateDir, 'daemon.json')))
+  const again = await place.run(['run', '--continue', '--json', ...PARKS], AWAY)
+  assert.equal(again.code, 3, again.stderr)
+  assert.equal(again.json.at(-1)?.['turnId'], run.json.at(-1)?.['turnId'])
+})
+
+test(
+  'what a killed daemon left under way is not called running without saying that nobody runs it',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const model = await startRehearsalModel({ chunkDelayMs: 5 })
+    try {
+      const running = place.start(['run', 'count', '--json', '--model', 'rehearsal/steps-40', ...isolation], {
+        OPENAI_BASE_URL: model.url,
+      })
+      const { turnId } = await running.seen((line) => line['type'] === 'tool-result')
+      const { pid } = JSON.parse(readFileSync(join(place.stateDir, 'daemon.json'), 'utf8')) as { pid: number }
+      running.child.kill('SIGKILL')
+      process.kill(pid, 'SIGKILL')
+      await running.ended
+      const sessions = await place.run(['sessions'])
+      assert.equal(sessions.code, 0, sessions.stderr)
+      assert.match(sessions.lines.join('\n'), /busy, nobody runs it/)
+      const shown = await place.run(['show', String(turnId)])
+      assert.match(
+        shown.lines.join('\n'),
+        /running.*\n {2}but nobody runs it; take it up again: breakfall run --continue .*; breakfall up goes on/,
+      )
+    } finally {
+      await model.close()
+    }
+  },
+)
+
+test('where nothing was ever run there are no sessions, and no id is known', LIMIT, async () => {
+  await using place = new Place()
+  const sessions = await place.run(['sessions'])
+  assert.equal(sessions.code, 0)
+  assert.match(sessions.lines.join(), /no sessions yet/)
+  assert.equal((await place.run(['show', 'x'])).code, 1)
+  assert.ok(!existsSync(place.stateDir), 'looking made a state folder')
+})
+
+test(
+  'a parked turn is cancelled without a daemon: it and no other, nothing is started for it and nothing is left',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const [mine, other] = [
+      await place.run(['run', 'one', '--json', ...PARKS], AWAY),
+      await place.run(['run', 'two', '--json', ...PARKS], AWAY),
+    ].map((run) => run.json.at(-1) as { turnId: string; sessionId: string })
+    const cancelled = await place.run(['cancel', String(mine?.turnId), '--json', '--reason', 'not needed'])
+    assert.equal(cancelled.code, 0, cancelled.stderr)
+    assert.equal(turnSchema.parse(cancelled.json[0]).state, 'cancelled')
+    assert.match(String(turnSchema.parse(cancelled.json[0]).fault?.error), /not needed/)
+    const shown = await place.run(['show', String(mine?.turnId).slice(0, -1)])
+    assert.match(shown.lines[0] ?? '', /: cancelled, 1 step/)
+    assert.match((await place.run(['show', String(other?.turnId)])).lines[0] ?? '', /: parked,/)
+    assert.deepEqual(place.leftovers(), [])
+    assert.ok(!existsSync(join(place.stateDir, 'daemon.json')))
+    assert.ok(!existsSync(join(place.stateDir, 'runner', 'runner.json')))
+    const again = await place.run(['cancel', String(mine?.sessionId)])
+    assert.equal(again.code, 1)
+    assert.match(again.stderr, /is idle/)
+  },
+)
+
+test('a parked turn says what it waits for and how it is taken up, by the beginning of its id', LIMIT, async () => {
+  await using place = new Place()
+  const run = await place.run(['run', 'hello', ...PARKS], AWAY)
+  const [, sessionId = ''] = /session: (\S+)/.exec(run.stderr) ?? []
+  const waits = 'waits for the model server \\(model_unreachable\\)'
+  const how = `take it up again: breakfall run --continue \\(in its folder\\), or breakfall run --session ${sessionId.slice(0, 13)}`
+  assert.match(run.lines.join('\n'), new RegExp(`still parked after 1 step: ${waits}\n  ${how}`))
+  for (const args of [['sessions'], ['show', sessionId.slice(0, 13)]]) {
+    const { lines, stderr } = await place.run(args)
+    assert.match(lines.join('\n'), new RegExp(`${waits} since \\S+ \\S+ UTC\n  ${how}`), stderr)
+  }
+  assert.match((await place.run(['explain', sessionId.slice(0, 13)])).lines.join('\n'), /category {3}model_unreachable/)
+  assert.equal((await place.run(['--json', 'sessions'])).json.at(-1)?.['count'], 1)
+})
+
+test('what needs a daemon exits 125 without one and says how to start it', LIMIT, async () => {
+  await using place = new Place()
+  for (const args of [
+    ['resume', 'x'],
+    ['tail', 'x'],
+  ]) {
+    const { code, stderr } = await place.run(args)
+    assert.equal(code, 125, args.join(' '))
+    assert.match(stderr, /breakfall up/)
+  }
+  const named = await place.run(['sessions'], { BREAKFALL_URL: `http://127.0.0.1:${await freePort()}` })
+  assert.equal(named.code, 125, 'a daemon that was named is not replaced by what is on this disk')
+})
+
+test('an address of a daemon that is none is a mistake in usage', LIMIT, async () => {
+  await using place = new Place()
+  for (const url of ['127.0.0.1:4711', 'http://127.0.0.1:4711/v1', 'ftp://x']) {
+    const { code, stderr } = await place.run(['sessions'], { BREAKFALL_URL: url })
+    assert.equal(code, 2, url)
+    assert.match(stderr, /BREAKFALL_URL must be a daemon's address such as/)
+  }
+})
+
+test('the end of a session is reached without following, also from its last event', LIMIT, async () => {
+  await using place = new Place()
+  await place.run(['run', 'hello', '--json', ...PARKS], AWAY)
+  const daemon = place.start(['up', '--json'], {
+    ...AWAY,
+    BREAKFALL_MODEL_NAME: 'any',
+    BREAKFALL_POLICY_ATTEMPTS_MAX: '1',
+  })
+  await daemon.seen((line) => line['event'] === 'listening')
+  const { json } = await place.run(['sessions', '--json'])
+  const { id, live } = json[0] as { id: string; live?: boolean }
+  assert.equal(live, undefined)
+  const tail = await place.run(['tail', id, '--no-follow', '--json', '--after', '1000'])
+  assert.deepEqual([tail.code, tail.json], [0, [{ event: 'result', outcome: 'finished', sessionId: id, count: 0 }]])
+})
+
+/** A port that was free a moment ago, and that nobody listens on. */
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}

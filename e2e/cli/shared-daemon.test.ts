@@ -1,0 +1,97 @@
+/** Runs that share a daemon, and what is left of one that goes wrong. */
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { checked, Desk, endedWith, LIMIT, whole } from './desk.ts'
+import { ask, bash, say, sayWhen } from '../scripted-model.ts'
+
+const { version: VERSION } = JSON.parse(
+  readFileSync(new URL('../../packages/cli/package.json', import.meta.url), 'utf8'),
+) as { version: string }
+
+test('a run ends with its own turn, also while its daemon serves another run', LIMIT, async () => {
+  await using desk = await Desk.start()
+  const second = Promise.withResolvers<void>()
+  const both = Promise.withResolvers<void>()
+  desk.model.script('first', [sayWhen(both.promise, 'wait ', 'first')])
+  desk.model.script('second', [sayWhen(second.promise, 'wait ', 'second')])
+  const owner = desk.begin(['go', '--model', 'first'])
+  await owner.seen(({ type }) => type === 'text-delta')
+  const guest = desk.begin(['go', '--model', 'second'])
+  await guest.seen(({ type }) => type === 'text-delta')
+  const asked = performance.now()
+  both.resolve()
+  endedWith(checked(await whole(owner)), 0, 'finished')
+  assert.ok(performance.now() - asked < 6_000, 'it does not wait for its daemon, which stays for the other one')
+  assert.equal(guest.child.exitCode, null, 'the other one goes on')
+  second.resolve()
+  endedWith(checked(await whole(guest)), 0, 'finished')
+})
+
+test('a run that meets the daemon of another just as that ends goes on with one of its own', LIMIT, async () => {
+  await using desk = await Desk.start([say('done')])
+  const ending = createServer((request, response) => {
+    if (request.url === '/v1/health') return response.end(JSON.stringify({ status: 'ok', version: VERSION }))
+    ending.close()
+    return ending.closeAllConnections()
+  })
+  await new Promise<void>((resolve) => ending.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(ending.address() as AddressInfo).port}`
+  const tokenFile = desk.write(join(desk.stateDir, 'daemon.token'), 'a-token-of-another-run-0123456789\n', 0o600)
+  desk.write(join(desk.stateDir, 'daemon.json'), JSON.stringify({ url, pid: 1, tokenFile, untilIdle: true }))
+  const run = await desk.run()
+  endedWith(run, 0, 'finished')
+  assert.match(run.stderr, new RegExp(`using the daemon at ${url}`))
+  assert.deepEqual(desk.place.leftovers(), [])
+})
+
+test(
+  'a turn whose daemon belonged to a run that was killed, with all it had, is brought to its end',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start()
+    const later = Promise.withResolvers<void>()
+    desk.model.script('owner', [sayWhen(later.promise, 'wait ', 'owner')])
+    desk.model.script('guest', [
+      ask([bash('echo once >> ledger')]),
+      sayWhen(later.promise, 'wait ', 'lost'),
+      say('guest'),
+    ])
+    const owner = desk.begin(['go', '--model', 'owner'])
+    await owner.seen(({ type }) => type === 'text-delta')
+    const guest = desk.begin(['go', '--model', 'guest'])
+    await guest.seen(({ type }) => type === 'text-delta')
+    const { pid } = desk.daemon()
+    owner.child.kill('SIGKILL')
+    process.kill(pid, 'SIGKILL')
+    const run = checked(await whole(guest))
+    endedWith(run, 0, 'finished')
+    assert.equal(run.result.text, 'guest')
+    assert.deepEqual(desk.lines('ledger'), ['once'])
+    await owner.ended
+    later.resolve()
+  },
+)
+
+test('a damaged token file is named, and nothing is left running', LIMIT, async () => {
+  await using desk = await Desk.start([say('hi')])
+  assert.equal((await desk.run()).code, 0)
+  const file = join(desk.stateDir, 'daemon.token')
+  for (const bytes of [Buffer.of(), Buffer.from([0xff, 0xfe, 0x7b])]) {
+    writeFileSync(file, bytes)
+    const { code, stderr } = await whole(desk.begin())
+    assert.equal(code, 2, stderr)
+    assert.match(stderr, /the token file .*daemon\.token (?:has no token in it|is damaged.*); remove it, and a new one/)
+    assert.deepEqual(desk.place.leftovers(), [])
+  }
+})
+
+test('runs that start at the same moment all do their work', LIMIT, async () => {
+  await using desk = await Desk.start()
+  desk.model.script('any', Array(8).fill(say('done')))
+  const runs = await Promise.all(Array.from({ length: 4 }, () => whole(desk.begin())))
+  for (const run of runs) endedWith(checked(run), 0, 'finished')
+})

@@ -1,0 +1,141 @@
+/** SIGINT, SIGTERM and SIGHUP, whenever they come: the last words are said, the code is the documented one, nothing is left. */
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isolation, LAUNCHER, main, Place, type Running } from '../breakfall.ts'
+import { Desk, whole } from './desk.ts'
+import { sayWhen } from '../scripted-model.ts'
+
+const LIMIT = { timeout: 120_000 }
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+describe('a signal to a run', { ...LIMIT, concurrency: 1 }, () => {
+  for (const signal of SIGNALS) {
+    test(`${signal} in its first moment: one result line, exit 130, nothing started`, async () => {
+      await using place = new Place({}, main)
+      const running = place.start(['run', 'go', '--json', '--model', 'any'], NOBODY)
+      await listens(running)
+      running.child.kill(signal)
+      const { code, json, lines, stderr } = await running.ended
+      assert.equal(code, 130, stderr)
+      assert.equal(lines.length, 1)
+      const { outcome, fault } = json[0] as { outcome: string; fault: { category: string } }
+      assert.deepEqual([outcome, fault.category], ['cancelled', 'cancelled'])
+      assert.deepEqual(place.leftovers(), [])
+    })
+
+    test(`${signal} while its daemon starts: cancelled, said to people, and the daemon is gone`, async () => {
+      await using place = new Place({}, main)
+      const running = place.start(['run', 'go', '--model', 'any', ...isolation], NOBODY)
+      await until(() => place.leftovers().some((line) => line.includes(' up --json')))
+      running.child.kill(signal)
+      const { code, stderr } = await running.ended
+      assert.equal(code, 130, stderr)
+      assert.match(
+        stderr,
+        new RegExp(`cancelling…[^]*breakfall: cancelled by ${signal === 'SIGINT' ? 'Ctrl-C' : signal}\n`),
+      )
+      await until(() => place.leftovers().length === 0)
+    })
+
+    test(`${signal} in the middle of an answer: the turn is cancelled for that reason, and the daemon is gone`, async () => {
+      await using desk = await Desk.start([sayWhen(new Promise(() => undefined), 'I begin ', 'never')])
+      const running = desk.begin()
+      await running.seen(({ type }) => type === 'text-delta')
+      running.child.kill(signal)
+      const { code, json, stderr } = await whole(running)
+      assert.equal(code, 130, stderr)
+      assert.deepEqual([json.at(-1)?.['event'], json.at(-1)?.['outcome']], ['result', 'cancelled'])
+      const end = json.find(({ type }) => type === 'turn-error')
+      assert.equal(end?.['reason'], signal === 'SIGINT' ? 'Ctrl-C' : signal)
+      await until(() => desk.place.leftovers().length === 0)
+    })
+  }
+
+  test('SIGTERM while it reads its prompt from a pipe that stays open: it ends all the same', async () => {
+    await using place = new Place({}, main)
+    const running = place.start(['run', '-', '--json'], {}, null)
+    await listens(running)
+    running.child.kill('SIGTERM')
+    const { code, json } = await running.ended
+    assert.deepEqual([code, json.at(-1)?.['outcome']], [130, 'cancelled'])
+  })
+
+  test('SIGTERM to the launcher of an older Node is not lost either, however early', async () => {
+    await using place = new Place({}, LAUNCHER)
+    const running = place.start(['run', 'go', '--json', '--model', 'any'], { ...NOBODY, ...OLD_NODE })
+    await listens(running)
+    running.child.kill('SIGTERM')
+    const { code, json, lines } = await running.ended
+    assert.deepEqual([code, lines.length, json[0]?.['outcome']], [130, 1, 'cancelled'])
+    assert.deepEqual(place.leftovers(), [])
+  })
+})
+
+describe('the launcher of an older Node and its program are one', { ...LIMIT, concurrency: 1 }, () => {
+  for (const signal of SIGNALS)
+    test(`${signal} to the process group counts once: a daemon ends in order`, async () => {
+      await using place = new Place({}, LAUNCHER, { ownGroup: true })
+      const running = place.start(['up', '--json'], OLD_NODE)
+      await running.seen(({ event }) => event === 'listening')
+      signalGroup(running, signal)
+      const { code, json, stderr } = await running.ended
+      assert.deepEqual([code, json.at(-1)], [0, { event: 'result', outcome: 'finished' }], stderr)
+      assert.equal(existsSync(join(place.stateDir, 'daemon.json')), false)
+    })
+
+  test('a signal to the group before the program listens is answered', async () => {
+    await using place = new Place({}, LAUNCHER, { ownGroup: true })
+    const running = place.start(['explain', '--json', '-'], OLD_NODE, null)
+    await listens(running)
+    signalGroup(running, 'SIGINT')
+    const { code, json, lines } = await running.ended
+    assert.deepEqual([code, lines.length, json[0]?.['outcome']], [130, 1, 'cancelled'])
+  })
+
+  test('kill -9 of the launcher ends its program, and the next one can start', async () => {
+    await using place = new Place({}, LAUNCHER)
+    const args = ['runner', '--json', '--state-dir', join(place.home, 'runner')]
+    const first = place.start(args, OLD_NODE)
+    await first.seen(({ event }) => event === 'listening')
+    first.child.kill('SIGKILL')
+    await until(() => place.leftovers().length === 0)
+    await place.start(args, OLD_NODE).seen(({ event }) => event === 'listening')
+  })
+})
+
+test('a command that waits for its input is ended by a signal with its result', LIMIT, async () => {
+  await using place = new Place({}, main)
+  const running = place.start(['explain', '--json', '-'], {}, null)
+  await listens(running)
+  running.child.kill('SIGHUP')
+  const { code, json, lines } = await running.ended
+  assert.deepEqual([code, lines.length, json[0]?.['outcome']], [130, 1, 'cancelled'])
+})
+
+// ---- details ----
+
+/** A model server that refuses connections. */
+const NOBODY = { OPENAI_BASE_URL: 'http://127.0.0.77:9009/v1' }
+
+/** The launcher has to stay where this Node could become the program. */
+const OLD_NODE = { NODE_OPTIONS: '--import data:text/javascript,process.execve=undefined' }
+
+function signalGroup({ child }: Running, signal: NodeJS.Signals): void {
+  process.kill(-(child.pid ?? assert.fail('it was not started')), signal)
+}
+
+/** Whether a process of ours listens by now. Node has handlers of its own for the others, and this one is set up last. */
+function catches(pid: number): boolean {
+  if (!existsSync(`/proc/${pid}/status`)) return false
+  const [, mask = '0'] = /^SigCgt:\s*(\S+)/m.exec(readFileSync(join('/proc', String(pid), 'status'), 'utf8')) ?? []
+  return (BigInt(`0x${mask}`) & 1n) === 1n
+}
+
+const listens = (running: Running): Promise<void> => until(() => catches(running.child.pid ?? 0))
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await sleep(2)
+}

@@ -1,0 +1,154 @@
+/** What can go wrong before anything starts: each trouble has its own sentence and exit code. */
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { createServer as createTcpServer, type AddressInfo, type Server } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { Place } from '../breakfall.ts'
+
+const LIMIT = { timeout: 60_000 }
+const listening = (line: Record<string, unknown>): boolean => line['event'] === 'listening'
+const portOf = (server: Server): number => (server.address() as AddressInfo).port
+const bound = (server: Server): Promise<void> => new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+
+test(
+  'a daemon prints where it listens, writes daemon.json, and a second one on the same folder is refused',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const first = place.start(['up', '--json', '--port', '0', '--state-dir', place.stateDir])
+    const line = await first.seen(listening)
+    assert.deepEqual(Object.keys(line).sort(), ['event', 'pid', 'runner', 'tokenFile', 'url'])
+    const file = JSON.parse(readFileSync(join(place.stateDir, 'daemon.json'), 'utf8')) as { url: string; pid: number }
+    assert.equal(file.url, line['url'])
+    assert.equal(file.pid, first.child.pid)
+    const second = await place.run(['up', '--state-dir', place.stateDir])
+    assert.equal(second.code, 2, 'as for a port, or a second runner')
+    assert.match(second.stderr, /a daemon runs for the state folder .* already/)
+    assert.doesNotMatch(second.stderr, /lease_lost|locked/, 'said once, in words')
+    const sessions = await place.run(['sessions', '--json'])
+    assert.deepEqual(sessions.json, [{ event: 'result', outcome: 'finished', count: 0 }])
+  },
+)
+
+test('after kill -9 the lock is stale, and the next daemon starts all the same', LIMIT, async () => {
+  await using place = new Place()
+  const first = place.start(['up', '--json', '--state-dir', place.stateDir])
+  await first.seen(listening)
+  first.child.kill('SIGKILL')
+  await first.ended
+  assert.match((await place.run(['sessions'])).stderr, /no daemon runs here/, 'the stale daemon.json is not believed')
+  await place.start(['up', '--json', '--state-dir', place.stateDir]).seen(listening)
+})
+
+test('a taken port is named', LIMIT, async () => {
+  await using place = new Place()
+  const other = createTcpServer()
+  await bound(other)
+  const { code, stderr } = await place.run(['up', '--port', String(portOf(other))])
+  assert.equal(code, 2)
+  assert.match(stderr, new RegExp(`port ${portOf(other)} on 127\\.0\\.0\\.1 is taken`))
+  other.close()
+})
+
+test('a state folder that cannot be used is named with the reason', LIMIT, async () => {
+  await using place = new Place({ 'a-file': '' })
+  for (const folder of [join(place.folder, 'a-file'), join(place.folder, 'a-file', 'below'), '/proc/nothing']) {
+    const { code, stderr } = await place.run(['up', '--state-dir', folder])
+    assert.equal(code, 2, folder)
+    assert.match(stderr, /the state folder .* cannot be used/)
+  }
+})
+
+test('a wrong token is told apart from a missing daemon', LIMIT, async () => {
+  await using place = new Place()
+  const daemon = place.start(['up', '--json', '--state-dir', place.stateDir])
+  const { url } = (await daemon.seen(listening)) as { url: string }
+  const { code, stderr } = await place.run(['sessions'], { BREAKFALL_URL: url, BREAKFALL_TOKEN: 'wrong' })
+  assert.equal(code, 4)
+  assert.match(stderr, /a valid token is needed/)
+})
+
+test('a daemon of another version is named with what to do', LIMIT, async () => {
+  await using place = new Place()
+  const other = createServer((_req, res) => res.end(JSON.stringify({ status: 'ok', version: '99.0.0' })))
+  await bound(other)
+  mkdirSync(place.stateDir, { recursive: true })
+  writeFileSync(join(place.stateDir, 'token'), 'x\n')
+  writeFileSync(
+    join(place.stateDir, 'daemon.json'),
+    JSON.stringify({ url: `http://127.0.0.1:${portOf(other)}`, pid: 1, tokenFile: join(place.stateDir, 'token') }),
+  )
+  const { code, stderr } = await place.run(['sessions'])
+  assert.equal(code, 2)
+  assert.match(stderr, /is version 99\.0\.0, this is /)
+  other.close()
+  other.closeAllConnections()
+})
+
+test(
+  'every command has help, the tree completes in three shells, and the example config is accepted as it stands',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const help = await place.run(['--help'])
+    assert.equal(help.code, 0)
+    for (const command of [
+      'run',
+      'up',
+      'runner',
+      'gateway',
+      'sessions',
+      'show',
+      'cancel',
+      'resume',
+      'tail',
+      'explain',
+      'chaos',
+      'doctor',
+      'config',
+      'service',
+      'completion',
+    ]) {
+      assert.match(help.lines.join('\n'), new RegExp(`^  ${command}\\b`, 'm'))
+    }
+    for (const shell of ['bash', 'zsh', 'fish']) {
+      const script = await place.run(['completion', shell])
+      assert.equal(script.code, 0)
+      assert.match(script.lines.join('\n'), /doctor/)
+    }
+    const example = await place.run(['config', 'example'])
+    mkdirSync(join(place.home, 'config', 'breakfall'), { recursive: true })
+    writeFileSync(
+      join(place.home, 'config', 'breakfall', 'config.toml'),
+      example.lines.join('\n').replaceAll(/^# (?=\w+ = |\[)/gm, ''),
+    )
+    const shown = await place.run(['config', 'show', '--origin'])
+    assert.equal(shown.code, 0, shown.stderr)
+    assert.match(shown.lines.join('\n'), /policy\.attemptsMax = 6 {3}# .*config\.toml:\d+/)
+    assert.match((await place.run(['service', 'print'])).lines.join('\n'), /^ExecStart=.* up --json/m)
+  },
+)
+
+test('explain reads a log from a pipe and answers one fault report', LIMIT, async () => {
+  await using place = new Place({
+    'server.log':
+      'loading\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 9216.00 MiB on device 0: cudaMalloc failed: out of memory\n',
+  })
+  const { code, json } = await place.run(['explain', '--json', 'server.log'])
+  assert.equal(code, 0)
+  assert.equal(json.length, 1)
+  assert.equal(json[0]?.['category'], 'process_failed')
+  assert.match(JSON.stringify(json[0]?.['diagnostics']), /cuda/)
+})
+
+test('doctor looks at the machine and gives a fix for each trouble', LIMIT, async () => {
+  await using place = new Place()
+  const { json } = await place.run(['doctor', '--json'])
+  const checks = json.slice(0, -1).map((line) => line['check'])
+  for (const check of ['Node', 'sandbox', 'state', 'disk', 'port', 'daemon', 'model'])
+    assert.ok(checks.includes(check), check)
+  for (const line of json.slice(0, -1))
+    assert.ok(line['verdict'] === 'ok' || typeof line['fix'] === 'string' || typeof line['found'] === 'string')
+})

@@ -1,0 +1,210 @@
+/** What `breakfall` says to mistakes, and that nobody who named a model gets a rehearsal. */
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
+import { test } from 'node:test'
+import { startRehearsalModel } from '@breakfall/chaos'
+import { isolation, main, NO_LOCAL_MODEL, Place } from '../breakfall.ts'
+import { httpServer } from '../http-server.ts'
+
+const LIMIT = { timeout: 120_000 }
+
+test('help about a command that does not exist names the mistake', LIMIT, async () => {
+  await using place = new Place()
+  for (const args of [
+    ['nonsense', '--help'],
+    ['--help', 'nonsense'],
+    ['config', 'nonsense', '--help'],
+  ]) {
+    const { code, stderr } = await place.run(args)
+    assert.equal(code, 2, args.join(' '))
+    assert.match(stderr, /unknown command 'nonsense'/)
+  }
+  for (const args of [['--help'], ['run', '--help'], ['config', 'show', '--help'], ['run', '--help', 'nonsense']])
+    assert.equal((await place.run(args)).code, 0, args.join(' '))
+})
+
+test('every command has examples in its help', LIMIT, async () => {
+  await using place = new Place()
+  const { lines } = await place.run(['--help'])
+  const listed = lines
+    .slice(lines.indexOf('Commands:') + 1, lines.indexOf('Examples:'))
+    .flatMap((line) => /^ {2}([a-z]+) /.exec(line)?.[1] ?? [])
+    .filter((name) => !['config', 'service', 'help'].includes(name))
+  const commands = [...listed.map((name) => [name]), ['config', 'show'], ['config', 'example'], ['service', 'print']]
+  assert.ok(commands.length >= 16, commands.join(' '))
+  for (const command of commands) {
+    const help = (await place.run([...command, '--help'])).lines.join('\n')
+    assert.match(help, new RegExp(`Examples:\n.*breakfall ${command.join(' ')}`), command.join(' '))
+  }
+})
+
+test('a mistake in usage is a result line, too', LIMIT, async () => {
+  await using place = new Place()
+  for (const args of [['nonsense'], ['run', '--no-such-flag'], ['show'], ['run', 'x', '--liveness-ms', 'soon']]) {
+    const { code, json } = await place.run([...args, '--json'])
+    assert.equal(code, 2)
+    const { event, outcome, fault, ...rest } = json.at(-1) as Record<string, unknown> & { fault: { category: string } }
+    assert.deepEqual([event, outcome, fault.category], ['result', 'failed', 'invalid_request'])
+    assert.deepEqual(rest, args[0] === 'run' ? { turnId: null, text: '', faultsSurvived: 0 } : {})
+  }
+})
+
+test(
+  'a prompt without any model is a rehearsal that says before, after and in its result that nobody did it',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const { code, json, stderr } = await place.run([
+      'run',
+      'mend my program',
+      '--json',
+      '--faults',
+      'none',
+      '--rehearsal',
+    ])
+    assert.equal(code, 0, stderr)
+    assert.equal(json.at(-1)?.['rehearsal'], true)
+    const other = await place.run(['run', 'mend my program', '--json'])
+    assert.equal(other.code, 0, other.stderr)
+    assert.deepEqual([other.json.at(-1)?.['rehearsal'], other.json.at(-1)?.['promptSent']], [true, false])
+    assert.equal(other.stderr.match(/warning: NO MODEL DID YOUR PROMPT/g)?.length, 2)
+    assert.match(other.stderr, /Set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY/)
+  },
+)
+
+test('whoever names a model never gets a rehearsal', LIMIT, async () => {
+  await using place = new Place()
+  await using cloned = new Place({ 'breakfall.toml': '[model]\nname = "qwen3"\n' })
+  const refused = async (
+    at: Place,
+    args: readonly string[],
+    env: Record<string, string>,
+    says: RegExp,
+  ): Promise<void> => {
+    const { code, stderr, json } = await at.run(['run', '--json', ...args], env)
+    assert.equal(code, 2, `${args.join(' ')} ${stderr}`)
+    const { fault } = json.at(-1) as { fault: { error: string } }
+    assert.match(fault.error, says)
+  }
+  await refused(place, ['x', '--model', 'qwen3'], {}, /model\.name is set \(flag --model\), but no model server/)
+  await refused(place, ['x', '--api', 'openai-chat'], {}, /model\.api is set \(flag --api\)/)
+  await refused(place, ['x', '--profile', 'vllm'], {}, /model\.profile is set/)
+  await refused(place, ['x'], { BREAKFALL_MODEL_NAME: 'qwen3' }, /environment BREAKFALL_MODEL_NAME/)
+  await refused(cloned, ['x'], {}, /model\.name is set \(.*breakfall\.toml:2\)/)
+  await refused(place, ['--model', 'qwen3'], {}, /--model needs a prompt/)
+  await refused(place, ['--base-url', 'http://127.0.0.1:9/v1'], {}, /--base-url needs a prompt/)
+  await refused(
+    place,
+    [],
+    { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' },
+    /a prompt is needed .*OPENAI_BASE_URL is set.*run -/,
+  )
+  await refused(place, [], { OPENAI_API_KEY: 'k' }, /a prompt is needed .*OPENAI_API_KEY is set.*--rehearsal/)
+  await refused(place, ['--rehearsal', '--model', 'qwen3'], {}, /--model and --rehearsal do not go together/)
+  await refused(place, ['x', '--faults', 'rate=1'], {}, /--faults is for rehearsals/)
+})
+
+test('an empty prompt and a time that is none are mistakes in usage, found before anything starts', LIMIT, async () => {
+  await using place = new Place()
+  for (const [args, says] of [
+    [['run', ''], /the prompt is empty/],
+    [['run', '  '], /the prompt is empty/],
+    [['run', '--park-wait-ms', 'soon'], /--park-wait-ms.*whole number of milliseconds/],
+    [['run', '--park-wait-ms', '-1'], /--park-wait-ms.*whole number of milliseconds/],
+    [['runner', '--idle-exit-ms', 'soon'], /--idle-exit-ms.*whole number of milliseconds/],
+  ] as const) {
+    const { code, stderr } = await place.run(args)
+    assert.equal(code, 2, args.join(' '))
+    assert.match(stderr, says)
+  }
+})
+
+test('a model server that is not there is told from one that lists no models', LIMIT, async () => {
+  await using place = new Place()
+  await using server = await httpServer((_, response) => response.writeHead(404).end())
+  const silent = await place.run(['run', 'x', '--json', '--base-url', `${server.url}/v1`])
+  assert.equal(silent.code, 2, silent.stderr)
+  assert.match(silent.stderr, /does not list its models, so name one: --model NAME/)
+  const waits = ['--attempts-max', '1', '--park-wait-ms', '0', ...isolation]
+  const away = await place.run(['run', 'x', '--json', '--base-url', 'http://127.0.0.77:9009/v1', ...waits])
+  assert.equal(away.code, 3, away.stderr)
+  const { fault } = away.json.at(-1) as { fault: { category: string; error: string } }
+  assert.equal(fault.category, 'model_unreachable')
+  assert.match(fault.error, /at 127\.0\.0\.77:9009 is not reachable \(the connection was refused\)/)
+})
+
+const TOO_LONG = /^breakfall: the prompt is longer than a request may be \(1 MiB\)/
+
+test('a prompt can be piped in; what is no text or too much of it is said to be so', LIMIT, async () => {
+  await using place = new Place()
+  const model = await startRehearsalModel()
+  try {
+    const env = { OPENAI_BASE_URL: model.url }
+    const piped = ['run', '-', '--json', '--model', 'rehearsal/echo', ...isolation]
+    const long = `say this\n${'x'.repeat(300_000)}`
+    const { code, json, stderr } = await place.run(piped, env, long)
+    assert.equal(code, 0, stderr)
+    assert.equal(json.find(({ type }) => type === 'turn-start')?.['prompt'], long)
+    const shown = await place.run(['tail', String(json.at(-1)?.['sessionId']), '--no-follow', '--json'])
+    assert.deepEqual(shown.json.slice(0, -1), json.slice(0, -1), 'all of it is written before the command ends')
+    assert.equal(shown.json.at(-1)?.['event'], 'result')
+    for (const [input, wanted, says] of [
+      [' \n', 2, /the prompt is empty/],
+      [Buffer.from([0x66, 0xff, 0xfe]), 2, /must be UTF-8/],
+      ['x'.repeat(3_000_000), 1, TOO_LONG],
+      ['"'.repeat(700_000), 1, TOO_LONG], // each of them is sent as two
+      ['a\0b', 2, /NUL/],
+    ] as const) {
+      const refused = await place.run(piped, env, input)
+      assert.equal(refused.code, wanted, refused.stderr)
+      assert.match(refused.stderr, says)
+    }
+    const sessions = await place.run(['sessions', '--json'])
+    assert.equal(sessions.json.at(-1)?.['count'], 1, 'none was made for what was refused')
+  } finally {
+    await model.close()
+  }
+})
+
+test('output that cannot be written is said in words, and a run goes on without it', LIMIT, async () => {
+  await using place = new Place()
+  const full = openSync('/dev/full', 'w')
+  const to = async (args: readonly string[], stdout: number | 'ignore', stderr: number | 'pipe'): Promise<string> => {
+    const env = { PATH: process.env['PATH'], HOME: place.home, ...NO_LOCAL_MODEL }
+    const child = spawn(process.execPath, [main, ...args], {
+      cwd: place.folder,
+      stdio: ['ignore', stdout, stderr],
+      env,
+    })
+    let text = ''
+    child.stderr?.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    const [code] = (await once(child, 'close')) as [number]
+    return `${code} ${text}`
+  }
+  const SAID = 'breakfall: standard output cannot be written: ENOSPC: no space left on device, write\n'
+  try {
+    for (const args of [['sessions'], ['show', 'x', '--json'], ['--help'], ['doctor']]) {
+      const said = await to(args, full, 'pipe')
+      assert.ok(said.startsWith('1 ') && said.endsWith(SAID), said)
+    }
+    const run = await to(['run', '--rehearsal', '--faults', 'none'], full, 'pipe')
+    assert.ok(run.startsWith('0 ') && run.includes(SAID), run)
+    assert.equal(run.split('cannot be written').length, 2, 'said once')
+    assert.equal(await to(['nonsense'], 'ignore', full), '2 ')
+  } finally {
+    closeSync(full)
+  }
+})
+
+test('where there is no sandbox, it is said how to go on without one', LIMIT, async () => {
+  await using place = new Place()
+  const env = { OPENAI_BASE_URL: 'http://127.0.0.77:9009/v1', PATH: place.folder }
+  const { code, stderr } = await place.run(['run', 'go', '--model', 'any'], env)
+  assert.equal(code, 1, stderr)
+  assert.match(
+    stderr,
+    /cannot isolate commands.*bwrap is not on the PATH\n {2}to go on without a sandbox.*--isolation process\n/s,
+  )
+})

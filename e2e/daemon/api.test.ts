@@ -1,0 +1,342 @@
+/** The daemon's HTTP API by the contract alone: sessions, turns, events, keys and queue. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { shared } from '../shared.ts'
+import { present } from './client.ts'
+import { assembled, eventually, LIMIT, Rig, sleeps } from './rig.ts'
+import { ask, bash, say, sayWhen, stallAfter } from '../scripted-model.ts'
+import { isHistory, isProblem, isSession, isTurn } from './shapes.ts'
+
+const rig = await shared(Rig.start())
+
+describe('sessions', LIMIT, () => {
+  test('the listening line names the url, the pid, the runner and the token file', () => {
+    assert.match(rig.listening.url, /^http:\/\/127\.0\.0\.1:\d+$/)
+    assert.ok(Number.isInteger(rig.listening.pid))
+    assert.match(rig.listening.runner.url, /^http:\/\/127\.0\.0\.1:\d+$/)
+    assert.equal(typeof rig.listening.runner.runnerId, 'string')
+    assert.ok(rig.token.length >= 16)
+  })
+
+  test('a new session is idle, empty and carries what it was made with', async () => {
+    const made = await rig.call('POST', '/v1/sessions', { body: { title: 'first', model: 'some-model' } })
+    assert.equal(made.status, 201, made.text)
+    assert.ok(made.headers['x-request-id'])
+    isSession(made.json)
+    const { id, ...rest } = made.json
+    assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-/)
+    assert.equal(rest.title, 'first')
+    assert.equal(rest.model, 'some-model')
+    assert.equal(rest.state, 'idle')
+    assert.equal(rest.turnId, null)
+    assert.equal(rest.lastSeq, 0)
+    assert.equal(rest.boxId, id, 'the box id is the session id')
+  })
+
+  test('a session made with nothing has no title and the configured model', async () => {
+    const made = await rig.call('POST', '/v1/sessions', { body: {} })
+    assert.equal(made.status, 201, made.text)
+    assert.equal(made.json.title, null)
+    assert.equal(made.json.model, 'any')
+  })
+
+  test('a session is found by its id and in the list', async () => {
+    const { id } = await rig.session([])
+    const one = await rig.call('GET', `/v1/sessions/${id}`)
+    assert.equal(one.status, 200)
+    isSession(one.json)
+    const list = await rig.call('GET', '/v1/sessions')
+    assert.equal(list.status, 200)
+    assert.ok(Array.isArray(list.json.sessions))
+    for (const session of list.json.sessions) isSession(session)
+    assert.ok(list.json.sessions.some((session: { id: string }) => session.id === id))
+  })
+
+  test('a deleted session is gone, and deleting it again is 404', async () => {
+    const { id } = await rig.session([say('x')])
+    await rig.wholeTurn(id)
+    assert.equal((await rig.call('DELETE', `/v1/sessions/${id}`)).status, 204)
+    isProblem(await rig.call('GET', `/v1/sessions/${id}`), 404, 'not_found')
+    isProblem(await rig.call('DELETE', `/v1/sessions/${id}`), 404, 'not_found')
+    isProblem(await rig.prompt(id, 'more'), 404, 'not_found')
+    isProblem(await rig.call('GET', `/v1/sessions/${id}/events`), 404, 'not_found')
+  })
+
+  test('a session with a running tool can be deleted, and its process ends', async () => {
+    const { id } = await rig.session([ask([bash('sleep 7001.25')])])
+    const { events } = await rig.turn(id)
+    await events.type('tool-call')
+    await eventually('the tool runs', () => sleeps('7001.25'))
+    assert.equal((await rig.call('DELETE', `/v1/sessions/${id}`)).status, 204)
+    await eventually('the tool is gone', () => !sleeps('7001.25'))
+    isProblem(await rig.call('GET', `/v1/sessions/${id}`), 404, 'not_found')
+  })
+})
+
+describe('turns', LIMIT, () => {
+  test('a turn of text: receipt, events in order, answer, usage', async () => {
+    const { id } = await rig.session([say('Hello ', 'there', '.')])
+    const receipt = await rig.prompt(id, 'greet me')
+    assert.equal(receipt.status, 202)
+    assert.equal(receipt.json.seq, 1, "the receipt's seq is that of turn-start")
+    const { turnId } = receipt.json
+    const stream = await rig.events(id)
+    const last = await stream.ended(turnId)
+    isHistory(stream.events)
+    assert.deepEqual(
+      [...new Set(stream.events.map(({ type }) => type))],
+      ['turn-start', 'step-start', 'text-delta', 'turn-end'],
+    )
+    assert.equal(stream.events[0]?.['prompt'], 'greet me')
+    assert.equal(last['text'], 'Hello there.')
+    assert.equal(last['steps'], 1)
+    assert.equal(last['faultsSurvived'], 0)
+    assert.deepEqual(last['usage'].inputTokens, { value: 120, quality: 'known' })
+    assert.deepEqual(last['usage'].outputTokens, { value: 80, quality: 'known' })
+    assert.deepEqual([...assembled(stream.events, turnId)], [[1, 'Hello there.']])
+    const turn = await rig.call('GET', `/v1/turns/${turnId}`)
+    isTurn(turn.json, 'finished')
+    assert.equal(turn.json.sessionId, id)
+    assert.equal(turn.json.prompt, 'greet me')
+    assert.equal(turn.json.steps, 1)
+    assert.equal(turn.json.attempts, 1)
+    assert.deepEqual(turn.json.result, { text: 'Hello there.' })
+    assert.equal(turn.json.fault, null)
+    assert.equal(turn.json.parked, null)
+    const session = await rig.call('GET', `/v1/sessions/${id}`)
+    assert.equal(session.json.state, 'idle')
+    assert.equal(session.json.lastSeq, last.seq)
+  })
+
+  test('a turn with tools: call, output and result in order, and the model is given the result', async () => {
+    const { id, model } = await rig.session([
+      ask([bash('echo out; echo err >&2'), bash('exit 3')], 'Let me look. '),
+      say('Seen.'),
+    ])
+    const { turnId, events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    const calls = events.filter(({ type }) => type === 'tool-call')
+    assert.deepEqual(
+      calls.map((event) => event['tool']),
+      ['bash', 'bash'],
+    )
+    assert.deepEqual(calls[0]?.['arguments'], { command: 'echo out; echo err >&2' })
+    const results = events.filter(({ type }) => type === 'tool-result')
+    assert.deepEqual(
+      results.map((event) => event['outcome']),
+      ['ok', 'failed'],
+      'a non-zero exit is failed',
+    )
+    assert.equal(results[0]?.['exit'].cause, 'exited')
+    assert.equal(results[0]?.['exit'].code, 0)
+    assert.equal(results[1]?.['exit'].code, 3)
+    assert.ok(present(results[0]).seq < present(results[1]).seq, "a step's tools run in order")
+    const output = (stream: string): string =>
+      events
+        .filter(
+          (event) =>
+            event.type === 'tool-output' && event['callId'] === calls[0]?.['callId'] && event['stream'] === stream,
+        )
+        .map((event) => event['text'])
+        .join('')
+    assert.ok(output('stdout').includes('out\n'))
+    assert.equal(last['steps'], 2)
+    assert.equal(last['text'], 'Seen.', "turn-end.text is the last step's text")
+    assert.deepEqual(
+      [...assembled(events, turnId)],
+      [
+        [1, 'Let me look. '],
+        [2, 'Seen.'],
+      ],
+    )
+    const told = rig.model.asked(model)[1]?.body.messages.filter(({ role }) => role === 'tool') ?? []
+    assert.equal(told.length, 2)
+    assert.match(JSON.stringify(told[0]), /out/)
+    assert.match(JSON.stringify(told[1]), /3/)
+  })
+
+  test('read, write and edit work in the workspace and say when they could not', async () => {
+    const { id } = await rig.session([
+      ask([{ tool: 'write', arguments: { path: 'a.txt', content: 'one two\n' } }]),
+      ask([{ tool: 'edit', arguments: { path: 'a.txt', old: 'two', new: 'three' } }]),
+      ask([{ tool: 'read', arguments: { path: 'a.txt' } }, bash('cat a.txt')]),
+      ask([
+        { tool: 'read', arguments: { path: 'missing.txt' } },
+        { tool: 'read', arguments: { path: '../../../etc/passwd' } },
+      ]),
+      say('ok'),
+    ])
+    const { events } = await rig.wholeTurn(id)
+    isHistory(events)
+    const results = events.filter(({ type }) => type === 'tool-result')
+    assert.equal(results[0]?.['outcome'], 'ok', JSON.stringify(results[0]))
+    assert.deepEqual(
+      results.slice(-2).map((event) => event['outcome']),
+      ['failed', 'failed'],
+    )
+    assert.ok(!JSON.stringify(results.at(-1)).includes('root:'))
+  })
+
+  test('an unknown tool and bad arguments are told to the model, and the turn goes on', async () => {
+    const { id, model } = await rig.session([ask([{ tool: 'teleport', arguments: { to: 'moon' } }]), say('I cannot.')])
+    const { events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    assert.equal(last.type, 'turn-end')
+    assert.match(JSON.stringify(rig.model.asked(model)[1]?.body.messages), /teleport/)
+  })
+
+  test('GET of a running turn shows it running, and of an older turn how it ended', async () => {
+    const gate = Promise.withResolvers<void>()
+    const { id } = await rig.session([say('old answer'), sayWhen(gate.promise, 'new ', 'answer')])
+    const old = await rig.wholeTurn(id, 'first')
+    const { turnId, events } = await rig.turn(id, 'second')
+    await events.until((event) => event.turnId === turnId && event.type === 'text-delta')
+    const now = await rig.call('GET', `/v1/turns/${turnId}`)
+    isTurn(now.json, 'running')
+    assert.match(now.json.startedAt, /Z$/)
+    const session = await rig.call('GET', `/v1/sessions/${id}`)
+    assert.equal(session.json.state, 'busy')
+    assert.equal(session.json.turnId, turnId)
+    const before = await rig.call('GET', `/v1/turns/${old.turnId}`)
+    isTurn(before.json, 'finished')
+    assert.deepEqual(before.json.result, { text: 'old answer' })
+    gate.resolve()
+    await events.ended(turnId)
+    isHistory(events.events)
+    isTurn((await rig.call('GET', `/v1/turns/${old.turnId}`)).json, 'finished')
+  })
+
+  test('the second turn gives the model the first one', async () => {
+    const { id, model } = await rig.session([say('Pleased.'), say('Ada.')])
+    await rig.wholeTurn(id, 'my name is Ada')
+    await rig.wholeTurn(id, 'what is my name?')
+    const messages = rig.model.asked(model)[1]?.body.messages.filter(({ role }) => role !== 'system') ?? []
+    assert.deepEqual(
+      messages.map(({ role }) => role),
+      ['user', 'assistant', 'user'],
+    )
+    assert.match(JSON.stringify(messages), /my name is Ada.*Pleased\..*what is my name/)
+  })
+})
+
+describe('Idempotency-Key', LIMIT, () => {
+  test('the same key and body give the same receipt, and one turn', async () => {
+    const { id, model } = await rig.session([say('once')])
+    const key = { 'idempotency-key': 'k-1' }
+    const first = await rig.prompt(id, 'go', {}, key)
+    const stream = await rig.events(id)
+    await stream.ended(first.json.turnId)
+    const again = await rig.prompt(id, 'go', {}, key)
+    assert.equal(again.status, 202, again.text)
+    assert.deepEqual(again.json, first.json)
+    assert.equal(rig.model.asked(model).length, 1)
+  })
+
+  test('the same key while the turn runs gives the receipt and not session_busy', async () => {
+    const { id } = await rig.session([stallAfter('…')])
+    const key = { 'idempotency-key': 'k-busy' }
+    const first = await rig.prompt(id, 'go', {}, key)
+    const again = await rig.prompt(id, 'go', {}, key)
+    assert.equal(again.status, 202, again.text)
+    assert.deepEqual(again.json, first.json)
+    await rig.call('POST', `/v1/turns/${first.json.turnId}/cancel`)
+  })
+
+  test('the same key with another body is idempotency_conflict', async () => {
+    const { id } = await rig.session([say('once')])
+    const key = { 'idempotency-key': 'k-2' }
+    assert.equal((await rig.prompt(id, 'go', {}, key)).status, 202)
+    isProblem(await rig.prompt(id, 'stop', {}, key), 409, 'idempotency_conflict')
+  })
+
+  test('ten concurrent requests with one key make one turn', async () => {
+    const { id } = await rig.session([say('once'), say('twice')])
+    const replies = await Promise.all(
+      Array.from({ length: 10 }, () => rig.prompt(id, 'go', {}, { 'idempotency-key': 'k-3' })),
+    )
+    assert.deepEqual(
+      replies.map(({ status }) => status),
+      Array(10).fill(202),
+    )
+    assert.equal(new Set(replies.map(({ text }) => text)).size, 1)
+    const stream = await rig.events(id)
+    await stream.ended(present(replies[0]).json.turnId)
+    assert.equal(stream.events.filter(({ type }) => type === 'turn-start').length, 1)
+  })
+
+  test('a key belongs to its session', async () => {
+    const one = await rig.session([say('a')])
+    const two = await rig.session([say('b')])
+    const key = { 'idempotency-key': 'k-shared' }
+    const first = await rig.prompt(one.id, 'go', {}, key)
+    const second = await rig.prompt(two.id, 'go', {}, key)
+    assert.equal(second.status, 202, second.text)
+    assert.notEqual(first.json.turnId, second.json.turnId)
+  })
+})
+
+describe('a busy session', LIMIT, () => {
+  test('refuses a second turn with session_busy and the id of the one that runs', async () => {
+    const { id } = await rig.session([stallAfter('…')])
+    const { turnId } = await rig.turn(id)
+    const refused = await rig.prompt(id, 'me too')
+    isProblem(refused, 409, 'session_busy')
+    assert.equal(refused.json.turnId, turnId)
+    await rig.call('POST', `/v1/turns/${turnId}/cancel`)
+  })
+
+  test('queues a turn that asks for it; the queued one runs after, in order', async () => {
+    const gate = Promise.withResolvers<void>()
+    const { id } = await rig.session([sayWhen(gate.promise, 'fir', 'st'), say('second'), say('third')])
+    const first = await rig.turn(id, 'one')
+    const second = await rig.prompt(id, 'two', { queue: true })
+    const third = await rig.prompt(id, 'three', { queue: true })
+    assert.equal(second.status, 202, second.text)
+    const queued = await first.events.until(({ turnId }) => turnId === second.json.turnId)
+    assert.equal(queued.type, 'turn-queued')
+    assert.equal(queued['prompt'], 'two')
+    assert.equal(queued.seq, second.json.seq, "the receipt's seq is that of turn-queued")
+    isTurn((await rig.call('GET', `/v1/turns/${second.json.turnId}`)).json, 'queued')
+    gate.resolve()
+    const last = await first.events.ended(third.json.turnId)
+    assert.equal(last['text'], 'third')
+    isHistory(first.events.events)
+    assert.deepEqual(
+      first.events.events.filter(({ type }) => type === 'turn-start').map((event) => event['prompt']),
+      ['one', 'two', 'three'],
+    )
+  })
+
+  test('a queued turn that is cancelled never starts, and the others go on', async () => {
+    const gate = Promise.withResolvers<void>()
+    const { id } = await rig.session([sayWhen(gate.promise, 'a', 'b'), say('third')])
+    const first = await rig.turn(id, 'one')
+    const second = await rig.prompt(id, 'two', { queue: true })
+    const third = await rig.prompt(id, 'three', { queue: true })
+    const cancelled = await rig.call('POST', `/v1/turns/${second.json.turnId}/cancel`, {
+      body: { reason: 'changed my mind' },
+    })
+    assert.ok([200, 202].includes(cancelled.status), cancelled.text)
+    const end = await first.events.ended(second.json.turnId)
+    assert.equal(end.type, 'turn-error')
+    assert.equal(end['category'], 'cancelled')
+    assert.equal(end['actor'], 'user')
+    assert.equal(end['reason'], 'changed my mind')
+    gate.resolve()
+    assert.equal((await first.events.ended(third.json.turnId))['text'], 'third')
+    isHistory(first.events.events)
+    assert.deepEqual(
+      first.events.events.filter(({ turnId }) => turnId === second.json.turnId).map(({ type }) => type),
+      ['turn-queued', 'turn-error'],
+    )
+    isTurn((await rig.call('GET', `/v1/turns/${second.json.turnId}`)).json, 'cancelled')
+  })
+
+  test('queue: true on an idle session starts at once', async () => {
+    const { id } = await rig.session([say('now')])
+    const receipt = await rig.prompt(id, 'go', { queue: true })
+    const stream = await rig.events(id)
+    await stream.ended(receipt.json.turnId)
+    assert.equal(stream.events[0]?.type, 'turn-start')
+  })
+})

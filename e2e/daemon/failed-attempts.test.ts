@@ -1,0 +1,163 @@
+/** Failed attempts as a consumer sees them: each one journalled, counted, bounded, and void in the answer. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { shared } from '../shared.ts'
+import { assembled, LIMIT, Rig } from './rig.ts'
+import {
+  ask,
+  bash,
+  cutAfter,
+  cutInTool,
+  endUnproven,
+  inBandError,
+  refuse,
+  say,
+  sayWhen,
+  stallAfter,
+} from '../scripted-model.ts'
+import { isHistory } from './shapes.ts'
+
+const rig = await shared(Rig.start())
+
+describe('the consumer rule over failures', { ...LIMIT, concurrency: true }, () => {
+  const failures = {
+    'a cut': { answer: cutAfter('Half of ', 'an ans'), category: 'model_stream_interrupted' },
+    'an end without proof': { answer: endUnproven('Half'), category: 'model_stream_incomplete' },
+    'a stall': { answer: stallAfter('Half'), category: 'model_stream_stalled' },
+    'a cut tool call': { answer: cutInTool(bash('touch never')), category: undefined },
+    'an in-band overload': {
+      answer: inBandError(
+        { message: 'The server is overloaded', type: 'overloaded_error', code: 'overloaded' },
+        'Half',
+      ),
+      category: undefined,
+    },
+    'a dropped connection': { answer: cutAfter(), category: undefined },
+  }
+  for (const [name, { answer, category }] of Object.entries(failures)) {
+    test(`${name}, twice, leaves exactly the model's answer`, async () => {
+      const { id } = await rig.session([answer, answer, say('The whole', ' answer.')], { policy: { livenessMs: 400 } })
+      const { turnId, events, last } = await rig.wholeTurn(id)
+      isHistory(events)
+      assert.equal(last.type, 'turn-end', JSON.stringify(last))
+      assert.deepEqual([...assembled(events, turnId)], [[1, 'The whole answer.']])
+      assert.equal(last['text'], 'The whole answer.')
+      assert.equal(last['faultsSurvived'], 2)
+      const retries = events.filter(({ type }) => type === 'retry')
+      assert.deepEqual(
+        retries.map((event) => event['attempt']),
+        [1, 2],
+      )
+      assert.deepEqual(
+        retries.map((event) => event['max']),
+        [6, 6],
+      )
+      if (category !== undefined)
+        assert.deepEqual(
+          retries.map((event) => event['fault'].category),
+          [category, category],
+        )
+      assert.ok(!events.some(({ type }) => type === 'tool-call'), 'a cut tool call is never run')
+      const turn = await rig.call('GET', `/v1/turns/${turnId}`)
+      assert.equal(turn.json.attempts, 3)
+    })
+  }
+})
+
+describe('tries', { ...LIMIT, concurrency: true }, () => {
+  test('spent attempts park a transient fault with the time of the next try', async () => {
+    const cut = cutAfter('x')
+    const { id, model } = await rig.session([cut, cut, say('back')], { policy: { attemptsMax: 2 } })
+    const { turnId, events } = await rig.turn(id)
+    const parked = await events.type('parked')
+    assert.equal(parked['fault'].category, 'model_stream_interrupted')
+    assert.equal(rig.model.asked(model).length, 2)
+    assert.ok(Date.parse(parked['resumeAt']) > Date.parse(parked.at))
+    assert.equal((await rig.call('POST', `/v1/turns/${turnId}/resume`)).status, 202)
+    const last = await events.ended(turnId)
+    assert.equal(last['text'], 'back')
+    isHistory(events.events)
+    assert.deepEqual([...assembled(events.events, turnId)], [[1, 'back']])
+  })
+
+  test('server errors before the first byte are tried again and leave no trace in the answer', async () => {
+    const down = refuse(503, { message: 'overloaded', type: 'server_error', param: null, code: null })
+    const { id } = await rig.session([
+      down,
+      refuse(500, { message: 'oops' }),
+      refuse(408, { message: 'slow' }),
+      say('up'),
+    ])
+    const { turnId, events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    assert.equal(last['faultsSurvived'], 3)
+    assert.deepEqual([...assembled(events, turnId)], [[1, 'up']])
+    assert.ok(!events.some(({ type }) => type === 'part-discarded'), 'there was no part to discard')
+  })
+
+  test('attemptsMax bounds the tries of a step, and the end says why trying stopped', async () => {
+    const cut = cutAfter('part')
+    const { id, model } = await rig.session([cut, cut, cut, cut], { policy: { attemptsMax: 3, park: 'never' } })
+    const { turnId, events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    assert.equal(last.type, 'turn-error')
+    assert.equal(last['category'], 'model_stream_interrupted')
+    assert.ok(typeof last['stopped'] === 'string' && last['stopped'] !== '')
+    assert.equal(rig.model.asked(model).length, 3)
+    assert.deepEqual([...assembled(events, turnId)], [], 'nothing of the void parts is left')
+    const turn = await rig.call('GET', `/v1/turns/${turnId}`)
+    assert.equal(turn.json.attempts, 3)
+    assert.equal(turn.json.fault.category, 'model_stream_interrupted')
+  })
+
+  test('failuresMax bounds the failures of a whole turn', async () => {
+    const cut = cutAfter('part')
+    const step = ask([bash('true')])
+    const { id } = await rig.session([cut, step, cut, step, cut, step, say('never')], {
+      policy: { failuresMax: 2, park: 'never' },
+    })
+    const { events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    assert.equal(last.type, 'turn-error')
+    assert.ok(events.filter(({ type }) => type === 'tool-call').length <= 2)
+    assert.ok(events.filter(({ type }) => type === 'retry').length <= 2)
+  })
+
+  test('readers who come at any moment of a turn hold the same events, without gap or double', async () => {
+    const gate = Promise.withResolvers<void>()
+    const { id } = await rig.session([
+      cutAfter('lost'),
+      ask([bash('for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.05; done')]),
+      sayWhen(gate.promise, 'al', 'most'),
+      say('next'),
+    ])
+    const early = await rig.events(id)
+    const { turnId } = (await rig.prompt(id, 'go')).json
+    const streams = [early]
+    for (const type of ['retry', 'tool-call', 'tool-output', 'tool-result']) {
+      await early.type(type)
+      streams.push(await rig.events(id))
+    }
+    gate.resolve()
+    for (const stream of streams) await stream.ended(turnId)
+    isHistory(early.events)
+    for (const stream of streams) assert.deepEqual(stream.frames, early.frames)
+  })
+
+  test('a crash does not refill the budget of tries', async () => {
+    await using own = await Rig.start()
+    const cut = cutAfter('x')
+    const { id, model } = await own.session([cut, cut, stallAfter('…'), cut, cut, cut], {
+      policy: { attemptsMax: 3, park: 'never' },
+    })
+    const { turnId, events } = await own.turn(id)
+    await events.until((event) => event.type === 'text-delta' && event['text'] === '…')
+    await own.kill9()
+    await own.up()
+    const stream = await own.events(id)
+    const last = await stream.ended(turnId)
+    isHistory(stream.events)
+    assert.equal(last['category'], 'model_stream_interrupted')
+    assert.ok(own.model.asked(model).length <= 4, `${own.model.asked(model).length} requests`)
+  })
+})

@@ -1,0 +1,354 @@
+/** What the daemon does when the model fails, and what a cancel does in every phase. */
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { shared } from '../shared.ts'
+import { type Event, present } from './client.ts'
+import { API_KEY, eventually, LIMIT, Rig, sleeps } from './rig.ts'
+import { ask, bash, OVERFLOW, refuse, say, stallAfter } from '../scripted-model.ts'
+import { isHistory, isTurn } from './shapes.ts'
+
+const rig = await shared(Rig.start())
+
+const RATE_LIMIT = { message: 'Rate limit reached', type: 'requests', param: null, code: 'rate_limit_exceeded' }
+const BAD_KEY = {
+  message: `Incorrect API key provided: ${API_KEY}. You can find your API key at the provider's page.`,
+  type: 'invalid_request_error',
+  param: null,
+  code: 'invalid_api_key',
+}
+const NO_QUOTA = {
+  message: 'You exceeded your current quota, please check your plan and billing details.',
+  type: 'insufficient_quota',
+  param: null,
+  code: 'insufficient_quota',
+}
+const cancel = (turnId: string, reason?: string): ReturnType<Rig['call']> =>
+  rig.call('POST', `/v1/turns/${turnId}/cancel`, reason === undefined ? {} : { body: { reason } })
+const turnOf = async (turnId: string): Promise<Record<string, never>> =>
+  (await rig.call('GET', `/v1/turns/${turnId}`)).json as Record<string, never>
+
+describe('parking', { ...LIMIT, concurrency: true }, () => {
+  test('a long Retry-After parks the turn until then; resume wakes it, once', async () => {
+    const { id, model } = await rig.session([refuse(429, RATE_LIMIT, { 'retry-after': '3600' }), say('At last.')])
+    const { turnId, events } = await rig.turn(id)
+    const parked = await events.type('parked')
+    assert.equal(parked['fault'].category, 'model_rate_limited')
+    const waitMs = Date.parse(parked['resumeAt']) - Date.parse(parked.at)
+    assert.ok(waitMs > 3_590_000 && waitMs < 4_000_000, `Retry-After is kept: ${waitMs} ms`)
+    const turn = await rig.call('GET', `/v1/turns/${turnId}`)
+    isTurn(turn.json, 'parked')
+    assert.equal(turn.json.parked.category, 'model_rate_limited')
+    assert.equal(turn.json.parked.resumeAt, parked['resumeAt'])
+    assert.equal((await rig.call('GET', `/v1/sessions/${id}`)).json.state, 'parked')
+    assert.equal(rig.model.asked(model).length, 1)
+    const woken = await rig.call('POST', `/v1/turns/${turnId}/resume`)
+    assert.equal(woken.status, 202, woken.text)
+    const last = await events.ended(turnId)
+    assert.equal(last['text'], 'At last.')
+    isHistory(events.events)
+    const resumed = events.events.filter(({ type }) => type === 'resumed')
+    assert.deepEqual(
+      resumed.map((event) => event['because']),
+      ['person'],
+    )
+    assert.equal((await rig.call('POST', `/v1/turns/${turnId}/resume`)).status, 409)
+  })
+
+  test('a short Retry-After is waited for and never shortened', async () => {
+    const { id } = await rig.session([refuse(429, RATE_LIMIT, { 'retry-after': '1' }), say('ok')])
+    const { events, last } = await rig.wholeTurn(id)
+    assert.equal(last.type, 'turn-end')
+    const retry = present(events.find(({ type }) => type === 'retry'))
+    assert.ok(retry['delayMs'] >= 1_000)
+    const next = present(events[events.indexOf(retry) + 1])
+    assert.ok(Date.parse(next.at) - Date.parse(retry.at) >= 990)
+  })
+
+  for (const [name, answer, category] of [
+    ['spent quota', refuse(429, NO_QUOTA), 'model_quota_exhausted'],
+    ['refused credentials', refuse(401, BAD_KEY), 'model_auth_failed'],
+  ] as const) {
+    test(`${name} park the turn without asking again, and resume takes it up`, async () => {
+      const { id, model } = await rig.session([answer, say('paid')])
+      const { turnId, events } = await rig.turn(id)
+      const parked = await events.type('parked')
+      assert.equal(parked['fault'].category, category)
+      assert.equal(rig.model.asked(model).length, 1)
+      assert.equal((await rig.call('POST', `/v1/turns/${turnId}/resume`)).status, 202)
+      assert.equal((await events.ended(turnId))['text'], 'paid')
+      isHistory(events.events)
+    })
+
+    test(`${name} end the turn under park: never`, async () => {
+      const { id } = await rig.session([answer], { policy: { park: 'never' } })
+      const { turnId, events, last } = await rig.wholeTurn(id)
+      isHistory(events)
+      assert.equal(last.type, 'turn-error')
+      assert.equal(last['category'], category)
+      isTurn(await turnOf(turnId), 'failed')
+      assert.equal((await rig.call('GET', `/v1/sessions/${id}`)).json.state, 'idle')
+    })
+  }
+
+  test('a parked session refuses or queues the next prompt, and is freed by cancel', async () => {
+    const { id } = await rig.session([refuse(401, BAD_KEY), say('next')])
+    const { turnId, events } = await rig.turn(id)
+    await events.type('parked')
+    const refused = await rig.prompt(id, 'more')
+    assert.equal(refused.status, 409)
+    assert.equal(refused.json.category, 'session_busy')
+    assert.equal(refused.json.turnId, turnId)
+    await cancel(turnId)
+    await events.ended(turnId)
+    assert.equal((await rig.wholeTurn(id)).last.type, 'turn-end')
+  })
+})
+
+describe('limits', { ...LIMIT, concurrency: true }, () => {
+  test('stepsMax ends a runaway loop', async () => {
+    const step = ask([bash('true')])
+    const { id, model } = await rig.session(Array(9).fill(step), { policy: { stepsMax: 3 } })
+    const { events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    assert.equal(last.type, 'turn-error')
+    assert.equal(rig.model.asked(model).length, 3)
+    assert.match(`${last['error']} ${last['stopped']}`, /step/)
+  })
+
+  test('deadlineMs ends a turn in its stream', async () => {
+    const { id } = await rig.session([stallAfter('thinking')], { policy: { deadlineMs: 600 } })
+    const { turnId, events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    assert.equal(last['category'], 'deadline_exceeded')
+    isTurn(await turnOf(turnId), 'failed')
+  })
+
+  test('deadlineMs ends a turn in its tool, and the process with it', async () => {
+    const { id } = await rig.session([ask([bash('sleep 7003.25')])], { policy: { deadlineMs: 1_500 } })
+    const { events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    assert.equal(last['category'], 'deadline_exceeded')
+    await eventually('the process is gone', () => !sleeps('7003.25'))
+  })
+
+  test('deadlineMs ends a parked turn', async () => {
+    const { id } = await rig.session([refuse(429, RATE_LIMIT, { 'retry-after': '3600' })], {
+      policy: { deadlineMs: 800 },
+    })
+    const { events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    assert.equal(last.type, 'turn-error')
+  })
+
+  test('a genuine 4xx is never tried again', async () => {
+    for (const [status, error, category] of [
+      [
+        400,
+        { message: 'bad tool schema', type: 'invalid_request_error', param: 'tools', code: null },
+        'model_bad_request',
+      ],
+      [
+        404,
+        {
+          message: "The model 'x' does not exist",
+          type: 'invalid_request_error',
+          param: null,
+          code: 'model_not_found',
+        },
+        'model_not_found',
+      ],
+    ] as const) {
+      const { id, model } = await rig.session([refuse(status, error)])
+      const { events, last } = await rig.wholeTurn(id)
+      isHistory(events)
+      assert.equal(last['category'], category)
+      assert.equal(last['next'], 'never')
+      assert.equal(rig.model.asked(model).length, 1)
+    }
+  })
+})
+
+describe('context overflow', LIMIT, () => {
+  const big = ask([bash('head -c 12000 /dev/zero | tr "\\0" x')])
+
+  test('is answered by compacting once, and the model is asked with less', async () => {
+    const { id, model } = await rig.session([big, big, OVERFLOW, say('fits now')])
+    const { events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    assert.equal(last['text'], 'fits now', JSON.stringify(last))
+    const [before, then] = rig.model.asked(model).slice(2).map(present)
+    assert.ok(Number(then?.raw.length) < Number(before?.raw.length))
+    assert.equal(
+      then?.body.messages.filter(({ role }) => role === 'tool').length,
+      before?.body.messages.filter(({ role }) => role === 'tool').length,
+      'every call keeps an answer, as the protocol demands',
+    )
+  })
+
+  test('a second time ends the turn as model_context_overflow', async () => {
+    const { id, model } = await rig.session([big, big, OVERFLOW, OVERFLOW, say('never')])
+    const { events, last } = await rig.wholeTurn(id)
+    isHistory(events)
+    assert.equal(last.type, 'turn-error')
+    assert.equal(last['category'], 'model_context_overflow')
+    assert.equal(rig.model.asked(model).length, 4)
+  })
+})
+
+describe('cancel', { ...LIMIT, concurrency: true }, () => {
+  const ended = (event: Event, reason: string): void => {
+    assert.equal(event.type, 'turn-error')
+    assert.equal(event['category'], 'cancelled')
+    assert.equal(event['class'], 'cancelled')
+    assert.equal(event['actor'], 'user')
+    assert.equal(event['reason'], reason)
+  }
+
+  test('in the stream ends it, hangs up on the model, and is idempotent', async () => {
+    let hungUp = false
+    const { id } = await rig.session([
+      (res, asked) => {
+        res.on('close', () => (hungUp = true))
+        return stallAfter('begin')(res, asked)
+      },
+      say('next'),
+    ])
+    const { turnId, events } = await rig.turn(id)
+    await events.type('text-delta')
+    const first = await cancel(turnId, 'enough')
+    assert.equal(first.status, 202, first.text)
+    isTurn(first.json)
+    ended(await events.ended(turnId), 'enough')
+    await eventually('the model is hung up on', () => hungUp)
+    const again = await cancel(turnId, 'another reason')
+    assert.equal(again.status, 200)
+    isTurn(again.json, 'cancelled')
+    assert.equal(again.json.fault.reason ?? 'enough', 'enough')
+    isHistory(events.events)
+    assert.equal((await rig.wholeTurn(id)).last['text'], 'next', 'the session is free')
+  })
+
+  test('in a tool ends the process for real, with its result before the end', async () => {
+    const { id } = await rig.session([
+      ask([bash("trap '' TERM; echo on; sleep 7004.25; sleep 7004.25"), bash('echo second')]),
+      say('next'),
+    ])
+    const { turnId, events } = await rig.turn(id)
+    await events.type('tool-output')
+    const first = await cancel(turnId, 'stop it')
+    assert.equal(first.status, 202, first.text)
+    const again = await cancel(turnId)
+    assert.ok([200, 202].includes(again.status))
+    ended(await events.ended(turnId), 'stop it')
+    isHistory(events.events)
+    const results = events.events.filter(({ type }) => type === 'tool-result')
+    assert.ok(results.length > 0)
+    for (const result of results) assert.equal(result['outcome'], 'cancelled')
+    assert.ok(!events.events.some((event) => event.type === 'tool-output' && event['text'].includes('second')))
+    assert.equal(sleeps('7004.25'), false, 'no process is left when the end is told')
+    const next = await rig.wholeTurn(id, 'next')
+    isHistory(next.events)
+    assert.equal(next.last['text'], 'next')
+  })
+
+  test('while waiting to try again', async () => {
+    const { id, model } = await rig.session([refuse(429, RATE_LIMIT, { 'retry-after': '50' }), say('never')])
+    const { turnId, events } = await rig.turn(id)
+    await events.type('retry')
+    isTurn(await turnOf(turnId), 'retrying')
+    await cancel(turnId, 'no patience')
+    ended(await events.ended(turnId, 5_000), 'no patience')
+    isHistory(events.events)
+    assert.equal(rig.model.asked(model).length, 1)
+  })
+
+  test('while parked', async () => {
+    const { id } = await rig.session([refuse(429, RATE_LIMIT, { 'retry-after': '3600' })])
+    const { turnId, events } = await rig.turn(id)
+    await events.type('parked')
+    await cancel(turnId, 'not today')
+    ended(await events.ended(turnId, 5_000), 'not today')
+    isHistory(events.events)
+    isTurn(await turnOf(turnId), 'cancelled')
+    assert.equal((await rig.call('POST', `/v1/turns/${turnId}/resume`)).status, 409)
+  })
+
+  test('right after the receipt, before anything else happened', async () => {
+    for (let i = 0; i < 5; i++) {
+      const { id } = await rig.session([say('a')])
+      const receipt = await rig.prompt(id, 'go')
+      await cancel(receipt.json.turnId, 'at once')
+      const events = await rig.events(id)
+      const last = await events.ended(receipt.json.turnId)
+      isHistory(events.events)
+      if (last.type === 'turn-error') ended(last, 'at once')
+    }
+  })
+
+  test('of a finished turn changes nothing and shows it as it ended', async () => {
+    const { id } = await rig.session([say('done')])
+    const { turnId, last } = await rig.wholeTurn(id)
+    const reply = await cancel(turnId, 'too late')
+    assert.equal(reply.status, 200, reply.text)
+    isTurn(reply.json, 'finished')
+    assert.equal((await rig.call('GET', `/v1/sessions/${id}`)).json.lastSeq, last.seq)
+  })
+
+  test('never hits the next turn', async () => {
+    const { id } = await rig.session([stallAfter('one'), ask([bash('sleep 0.3; echo alive')]), say('two')])
+    const first = await rig.turn(id)
+    await first.events.type('text-delta')
+    await cancel(first.turnId)
+    await first.events.ended(first.turnId)
+    const second = await rig.prompt(id, 'second')
+    for (let i = 0; i < 5; i++) assert.equal((await cancel(first.turnId)).status, 200)
+    const last = await first.events.ended(second.json.turnId)
+    assert.equal(last['text'], 'two')
+    isHistory(first.events.events)
+  })
+
+  test('without a reason says so by leaving it out or null, and the actor is still the user', async () => {
+    const { id } = await rig.session([stallAfter('x')])
+    const { turnId, events } = await rig.turn(id)
+    await events.type('text-delta')
+    assert.equal((await cancel(turnId)).status, 202)
+    const last = await events.ended(turnId)
+    assert.equal(last['actor'], 'user')
+  })
+
+  test('a client that goes away cancels nothing', async () => {
+    const { id } = await rig.session([ask([bash('sleep 0.3; echo on')]), say('finished alone')])
+    const { turnId, events } = await rig.turn(id)
+    await events.type('tool-call')
+    events.close()
+    await eventually('the turn finishes', async () => (await turnOf(turnId))['state'] === 'finished')
+  })
+})
+
+describe('secrets', LIMIT, () => {
+  test('the key reaches the model, and nothing else: no event, file, log line, metric or box', async () => {
+    const { id, model } = await rig.session([
+      ask([bash('env; cat /proc/*/environ 2>/dev/null | tr "\\0" "\\n"')]),
+      refuse(401, BAD_KEY),
+    ])
+    const { events } = await rig.turn(id)
+    const parked = await events.type('parked')
+    assert.equal(rig.model.asked(model)[0]?.headers.authorization, `Bearer ${API_KEY}`)
+    assert.ok(!JSON.stringify(events.frames).includes(API_KEY), 'in an event')
+    assert.ok(parked['fault'].errorRaw.includes('Incorrect API key'), 'the raw error is kept, redacted')
+    assert.ok(!JSON.stringify(events.frames).includes(rig.token), "the daemon's own token reached a box")
+    assert.ok(!(await rig.call('GET', '/metrics')).text.includes(API_KEY))
+    const files = readdirSync(rig.stateDir, { recursive: true, encoding: 'utf8' }).map((name) =>
+      join(rig.stateDir, name),
+    )
+    for (const file of files) if (statSync(file).isFile()) assert.ok(!readFileSync(file).includes(API_KEY), file)
+    for (const file of files) if (file.endsWith('.token')) assert.equal(statSync(file).mode & 0o777, 0o600, file)
+    const log = await rig.stop()
+    assert.ok(log.includes('"msg"'), 'there is a log')
+    assert.ok(!log.includes(API_KEY), 'in the log')
+    assert.ok(!log.includes('Bearer '), 'a token in the log')
+    await rig.up()
+  })
+})

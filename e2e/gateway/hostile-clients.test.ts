@@ -1,0 +1,240 @@
+/** The gateway under people who mean it harm, and under plain bad luck in numbers. Seeded; the seed is in each message. */
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import { describe, test } from 'node:test'
+import { answer, assembledChat, role, text } from './frames.ts'
+import { chatBody, type Gateway, LIMIT, type Reply, Rig } from './rig.ts'
+import {
+  both,
+  bytes,
+  chunk,
+  chunks,
+  cut,
+  half,
+  type Play,
+  reset,
+  say,
+  silence,
+  stall,
+  status,
+  stream,
+  streamHead,
+} from './upstream.ts'
+
+const SEED = 20261115
+
+/** Numbers from 0 to 1, the same for the same seed. */
+function dice(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+}
+const descriptors = (gateway: Gateway): number => readdirSync(`/proc/${gateway.pid}/fd`).length
+const memoryMib = (gateway: Gateway): number =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) / 1024
+
+async function eventually(what: string, met: () => boolean): Promise<void> {
+  for (let tries = 0; tries < 200; tries++) {
+    if (met()) return
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  assert.fail(`not within 10 s: ${what}`)
+}
+
+/** Opens a socket and sends a request for a streamed chat, without reading anything. */
+async function asks(gateway: Gateway, name: string): Promise<Socket> {
+  const socket = await gateway.socket()
+  socket.on('error', () => socket.destroy()) // ended by us in the middle
+  socket.pause()
+  const body = JSON.stringify(chatBody(name))
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  )
+  return socket
+}
+
+describe('in numbers', LIMIT, () => {
+  test('200 streams at once with random cuts: each whole, or told to be broken', async () => {
+    await using rig = await Rig.start('--attempts-max', '6', '--liveness-ms', '3000')
+    const roll = dice(SEED)
+    const words = Array.from({ length: 30 }, (_, index) => `word${index} `)
+    const frames = answer(...words)
+    const plays = (): Play[] =>
+      Array.from({ length: 6 }, () => {
+        if (roll() < 0.5) return stream(...frames)
+        const part = frames.slice(0, Math.floor(roll() * frames.length))
+        const ways = [
+          cut(...part),
+          half(...part),
+          stream(...part),
+          reset,
+          status(503, 'busy'),
+          both(streamHead(), chunks(part.join('').slice(0, Math.floor(roll() * 500))), reset),
+        ]
+        return ways[Math.floor(roll() * ways.length)] as Play
+      })
+    const replies = await Promise.all(Array.from({ length: 200 }, () => rig.chat(plays())))
+    let good = 0
+    for (const reply of replies) {
+      const held = assembledChat(reply.frames)
+      const told = reply.status >= 500 || reply.frames.some(({ json }) => json?.error !== undefined)
+      assert.ok(reply.whole, `seed ${SEED}: a cut connection`)
+      if (!told) {
+        assert.equal(held.content, words.join(''), `seed ${SEED}`)
+        assert.equal(held.finish, 'stop', `seed ${SEED}`)
+        good++
+      } else assert.equal(words.join('').startsWith(held.content), true, `seed ${SEED}: ${held.content}`)
+    }
+    assert.ok(good >= 190, `seed ${SEED}: only ${good} of 200 were whole`)
+  })
+
+  test('1,000 requests that are left leave no descriptor and no upstream request behind', async () => {
+    await using rig = await Rig.start()
+    const roll = dice(SEED)
+    const leave = async (): Promise<void> => {
+      const name = rig.upstream.plays(roll() < 0.5 ? stall(role(), text('One')) : silence)
+      const socket = await asks(rig.gateway, name)
+      await rig.upstream.arrived(name)
+      if (roll() < 0.5) socket.resetAndDestroy()
+      else socket.destroy()
+    }
+    await Promise.all(Array.from({ length: 50 }, leave))
+    await eventually('no upstream request', () => rig.upstream.open === 0)
+    const before = descriptors(rig.gateway)
+    for (let round = 0; round < 19; round++) await Promise.all(Array.from({ length: 50 }, leave))
+    await eventually('no upstream request', () => rig.upstream.open === 0)
+    await eventually(
+      `no more than ${before} descriptors, not ${descriptors(rig.gateway)}`,
+      () => descriptors(rig.gateway) <= before + 5,
+    )
+  })
+
+  test('clients that do not read hold their upstream back, and memory stays', async () => {
+    await using rig = await Rig.start()
+    await rig.chat([stream(...answer('warm'))])
+    const before = memoryMib(rig.gateway)
+    const sent: number[] = []
+    const piece = chunk(text('z'.repeat(64 * 1024)))
+    const flood = (index: number): Play =>
+      both(streamHead(), chunks(role()), async ({ socket }) => {
+        for (sent[index] = 0; sent[index] < 400 && !socket.destroyed; sent[index]++) await say(socket, piece) // 25 MiB
+      })
+    const sockets: Socket[] = []
+    for (let index = 0; index < 20; index++) sockets.push(await asks(rig.gateway, rig.upstream.plays(flood(index))))
+    let last = -1
+    await eventually('the floods stand still', () => {
+      const now = sent.reduce((sum, one) => sum + one, 0)
+      const still = sent.length === 20 && now === last
+      last = now
+      return still
+    })
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    assert.ok(last < 20 * 400, 'the upstream was never held back')
+    const grown = memoryMib(rig.gateway) - before
+    assert.ok(grown < 20 * 16, `${grown} MiB for 20 clients that do not read`)
+    for (const socket of sockets) socket.destroy()
+    await eventually('the floods are over', () => rig.upstream.open === 0)
+  })
+
+  test('a break at the end of a long answer is healed in no more time than it takes to read it again', async () => {
+    await using rig = await Rig.start('--attempts-max', '2')
+    const words = Array.from({ length: 50_000 }, () => text('word')).join('')
+    const reply = await rig.chat([half(role(), words), stream(role(), words, ...answer(' end').slice(1))])
+    assert.equal(assembledChat(reply.frames).content, `${'word'.repeat(50_000)} end`)
+    assert.equal(reply.tries, 2)
+  })
+
+  test('an answer of 200 MiB is not kept', async () => {
+    await using rig = await Rig.start()
+    await rig.chat([stream(...answer('warm'))])
+    const before = memoryMib(rig.gateway)
+    const piece = chunk(text('z'.repeat(256 * 1024)))
+    const long: Play = async ({ socket }) => {
+      for (let sent = 0; sent < 800 && !socket.destroyed; sent++) await say(socket, piece)
+    }
+    const ending = both(chunks(...answer().slice(1)), bytes('0\r\n\r\n'))
+    const name = rig.upstream.plays(both(streamHead(), chunks(role()), long, ending))
+    let got = 0
+    for await (const part of await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) }))
+      got += (part as Buffer).length
+    assert.ok(got > 200 * 1024 * 1024)
+    const grown = memoryMib(rig.gateway) - before
+    assert.ok(grown < 150, `${grown} MiB`)
+  })
+
+  test('--hold answer: a client that leaves while much is held frees it', async () => {
+    await using rig = await Rig.start('--hold', 'answer')
+    const piece = text('z'.repeat(1024 * 1024))
+    const much = stall(role(), ...Array.from({ length: 12 }, () => piece))
+    for (let round = 0; round < 6; round++) {
+      const names = Array.from({ length: 4 }, () => rig.upstream.plays(much))
+      const sockets = await Promise.all(names.map((name) => asks(rig.gateway, name)))
+      await Promise.all(names.map((name) => rig.upstream.arrived(name)))
+      for (const socket of sockets) socket.destroy()
+      await eventually('left', () => rig.upstream.open === 0)
+    }
+    assert.ok(memoryMib(rig.gateway) < 500, `${memoryMib(rig.gateway)} MiB`)
+  })
+})
+
+describe('at the door', { ...LIMIT, concurrency: true }, () => {
+  const bad: Record<string, string> = {
+    'headers of 100 KiB': `GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\nx: ${'y'.repeat(100_000)}\r\n\r\n`,
+    '5,000 headers': `GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\n${'x: y\r\n'.repeat(5_000)}\r\n`,
+    'a path of 100 KiB': `GET /v1/${'y'.repeat(100_000)} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n`,
+    'no HTTP': '\x16\x03\x01\x02\x00\x01\x00\r\n\r\n',
+    'no Host': 'GET /v1/models HTTP/1.1\r\n\r\n',
+    'two lengths':
+      'POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n{}',
+    'a length and chunks':
+      'POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+    CONNECT: 'CONNECT 127.0.0.1:22 HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n',
+    'an upgrade':
+      'GET /v1/realtime HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: x\r\nsec-websocket-version: 13\r\n\r\n',
+  }
+  let rig: Rig
+  test('odd requests are refused, and the gateway lives', async () => {
+    rig = await Rig.start()
+    await using _ = rig
+    for (const [what, request] of Object.entries(bad)) {
+      const socket = await rig.gateway.socket()
+      socket.on('error', () => socket.destroy())
+      socket.write(request)
+      const said = await Promise.race([
+        once(socket, 'data').then(([bytes]) => String(bytes)),
+        once(socket, 'close').then(() => 'closed'),
+      ])
+      assert.match(said, /^(HTTP\/1\.1 (4\d\d|501)|closed)/, `${what}: ${said}`)
+      socket.destroy()
+    }
+    assert.equal(assembledChat((await rig.chat([stream(...answer('alive'))])).frames).content, 'alive')
+  })
+
+  test('300 connections that send a byte and wait keep nobody out', async () => {
+    await using own = await Rig.start()
+    const sockets = await Promise.all(Array.from({ length: 300 }, () => own.gateway.socket()))
+    for (const socket of sockets) {
+      socket.on('error', () => socket.destroy())
+      socket.write('POST /v1/chat')
+    }
+    assert.equal(assembledChat((await own.chat([stream(...answer('alive'))])).frames).content, 'alive')
+    for (const socket of sockets) socket.destroy()
+  })
+
+  test('more than 1,024 requests at once: the rest is told 429 with a time, and none hangs', async () => {
+    await using own = await Rig.start()
+    const name = own.upstream.plays(...Array.from({ length: 1_100 }, () => silence))
+    const sockets = await Promise.all(Array.from({ length: 1_024 }, () => asks(own.gateway, name)))
+    await own.upstream.arrived(name, 1_024)
+    const refused: Reply = await own.gateway.chat(name)
+    assert.equal(refused.status, 429, refused.text)
+    assert.ok(refused.headers['retry-after'])
+    for (const socket of sockets) socket.destroy()
+    await eventually('room again', () => own.upstream.open === 0)
+    assert.equal(assembledChat((await own.chat([stream(...answer('alive'))])).frames).content, 'alive')
+  })
+})

@@ -1,0 +1,249 @@
+/** The model library as the contract has it: events that end exactly once, whatever goes in. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { streamAnswer } from '@breakfall/model'
+import { shared } from '../shared.ts'
+import {
+  answer,
+  callMore,
+  callStart,
+  DONE,
+  finish,
+  type Json,
+  message,
+  role,
+  text,
+  textBlock,
+  toolBlock,
+} from './frames.ts'
+import { LIMIT } from './rig.ts'
+import { cut, half, type Play, reset, silence, stall, status, stream, Upstream } from './upstream.ts'
+
+const upstream = await shared(Upstream.start())
+
+const user = [{ role: 'user' as const, content: 'go' }]
+const policy = { attemptsMax: 3, backoffMs: 1, livenessMs: 1_000 }
+const ask = (request: Json, options: Json = {}): AsyncIterable<Json> =>
+  streamAnswer(request, { policy, ...options }) as AsyncIterable<Json>
+const request = (...plays: readonly Play[]): Json => ({
+  baseUrl: upstream.url,
+  model: upstream.plays(...plays),
+  messages: user,
+})
+
+/** All events; checks what holds for every stream of them. */
+async function events(source: AsyncIterable<Json>): Promise<{ all: Json[]; last: Json; text: string; calls: Json[] }> {
+  const all: Json[] = []
+  for await (const event of source) all.push(event)
+  const terminal = all.filter(({ type }) => type === 'done' || type === 'fault')
+  assert.equal(terminal.length, 1, JSON.stringify(all))
+  assert.equal(all.at(-1), terminal[0])
+  const parts = new Map<string, string>()
+  for (const event of all) {
+    if (event.type === 'text-delta') parts.set(event.part, (parts.get(event.part) ?? '') + event.text)
+    if (event.type === 'part-discarded') parts.delete(event.part)
+  }
+  return {
+    all,
+    last: all.at(-1),
+    text: [...parts.values()].join(''),
+    calls: all.filter(({ type }) => type === 'tool-call'),
+  }
+}
+
+describe('streamAnswer with nonsense', { ...LIMIT, concurrency: true }, () => {
+  const nonsense: Record<string, () => Json> = {
+    nothing: () => undefined,
+    null: () => null,
+    'an empty object': () => ({}),
+    'no base URL': () => ({ model: 'm', messages: user }),
+    'an empty base URL': () => ({ baseUrl: '', model: 'm', messages: user }),
+    'a base URL that is none': () => ({ baseUrl: 'not a url', model: 'm', messages: user }),
+    'a base URL of another kind': () => ({ baseUrl: 'file:///etc/passwd', model: 'm', messages: user }),
+    'a number as base URL': () => ({ baseUrl: 7, model: 'm', messages: user }),
+    'no messages': () => ({
+      baseUrl: upstream.url,
+      model: upstream.plays(status(400, { error: { message: 'empty' } })),
+    }),
+    'messages that are not a list': () => ({ ...request(status(400, {})), messages: 'go' }),
+    'a message that is null': () => ({ ...request(status(400, {})), messages: [null] }),
+    'tools that are not a list': () => ({ ...request(status(400, {})), tools: 'bash' }),
+    'a tool that is null': () => ({ ...request(status(400, {})), tools: [null] }),
+    'a circle in the body': () => {
+      const circle: Json = {}
+      circle.self = circle
+      return { ...request(status(400, {})), extra: { circle } }
+    },
+    'a BigInt in the body': () => ({ ...request(status(400, {})), extra: { big: 1n } }),
+    'an API nobody knows': () => ({ ...request(status(400, {})), api: 'smoke-signals' }),
+    'a profile nobody knows': () => ({ ...request(status(400, {})), profile: 'nobody' }),
+    'a key with a line end': () => ({ ...request(status(400, {})), apiKey: 'a\r\nb: c' }),
+  }
+  for (const [what, make] of Object.entries(nonsense))
+    for (const api of [undefined, 'anthropic-messages'])
+      test(`${what}${api === undefined ? '' : ` (${api})`}: one fault, not a throw`, async () => {
+        const made = make()
+        const { last } = await events(
+          ask(
+            api === undefined || made === null || typeof made !== 'object' || 'api' in made ? made : { ...made, api },
+          ),
+        )
+        assert.equal(last.type, 'fault')
+        assert.equal(typeof last.fault.category, 'string')
+        assert.notEqual(last.fault.category, 'other', JSON.stringify(last.fault))
+        assert.notEqual(last.fault.error, '')
+      })
+  const policies: Json[] = [
+    { attemptsMax: Number.NaN },
+    { attemptsMax: -1 },
+    { attemptsMax: 0 },
+    { backoffMs: Number.NaN },
+    { backoffMs: -5 },
+    { livenessMs: Number.NaN },
+    { livenessMs: 0 },
+    { headersMs: Number.POSITIVE_INFINITY },
+    { connectMs: '10' },
+    { unknownName: 1 },
+  ]
+  for (const odd of policies)
+    test(`a policy of ${Object.entries(odd).join()} ends, one way or the other`, async () => {
+      const { last } = await events(
+        ask(request(reset, reset, stream(...answer('hi'))), { policy: { backoffMs: 1, ...odd } }),
+      )
+      assert.ok(last.type === 'done' || last.fault.category !== 'other', JSON.stringify(last))
+    })
+  for (const parameters of [
+    null,
+    true,
+    7,
+    {},
+    { type: 'string' },
+    { required: 'a' },
+    { required: [7] },
+    { properties: null, required: ['__proto__'] },
+  ])
+    test(`a tool whose schema is ${JSON.stringify(parameters)}`, async () => {
+      const made = {
+        ...request(stream(role(), callStart(0, 'c', 'f', '{"a":1}'), finish('tool_calls'), DONE)),
+        tools: [{ type: 'function', function: { name: 'f', parameters } }],
+      }
+      const { last, calls } = await events(ask(made))
+      if (last.type === 'done') assert.deepEqual(calls[0].arguments, { a: 1 })
+      else assert.notEqual(last.fault.category, 'other', JSON.stringify(last))
+    })
+})
+
+describe('streamAnswer and its reader', { ...LIMIT, concurrency: true }, () => {
+  test('a signal that was aborted before: cancelled, and no request', async () => {
+    const made = request(stream(...answer('hi')))
+    const { last } = await events(ask(made, { signal: AbortSignal.abort() }))
+    assert.equal(last.fault.class, 'cancelled')
+    assert.equal(upstream.seen(made.model).length, 0)
+  })
+  for (const [what, play] of Object.entries({ 'before the head': silence, 'in the text': stall(role(), text('One')) }))
+    test(`an abort ${what}: cancelled, the shown part taken back, the upstream left`, async () => {
+      const control = new AbortController()
+      const made = request(play)
+      void upstream.arrived(made.model).then(() => setTimeout(() => control.abort(), 30))
+      const result = await events(ask(made, { signal: control.signal, policy: { ...policy, livenessMs: 60_000 } }))
+      assert.equal(result.last.fault.category, 'cancelled')
+      assert.equal(result.text, '')
+      await upstream.seen(made.model)[0]?.gone
+    })
+  test('an abort in a backoff does not wait for it', async () => {
+    const control = new AbortController()
+    const source = ask(request(reset), { signal: control.signal, policy: { attemptsMax: 3, backoffMs: 30_000 } })
+    const seen: string[] = []
+    for await (const event of source) {
+      seen.push(event.type)
+      if (event.type === 'attempt-failed') control.abort()
+    }
+    assert.equal(seen.at(-1), 'fault')
+  })
+  test('breaking out closes the connection', async () => {
+    const made = request(stall(role(), text('One')))
+    for await (const event of ask(made, { policy: { ...policy, livenessMs: 60_000 } }))
+      if (event.type === 'text-delta') break
+    await upstream.seen(made.model)[0]?.gone
+  })
+  test('return() before the first next() asks nobody', async () => {
+    const made = request(stream(...answer('hi')))
+    const iterator = ask(made)[Symbol.asyncIterator]()
+    await iterator.return?.()
+    assert.equal((await iterator.next()).done, true)
+    assert.equal(upstream.seen(made.model).length, 0)
+  })
+  test('next() after the end stays at the end', async () => {
+    const iterator = ask(request(stream(...answer('hi'))))[Symbol.asyncIterator]()
+    while ((await iterator.next()).done !== true);
+    assert.deepEqual(await iterator.next(), { done: true, value: undefined })
+  })
+  test('two readers of one answer share its events, and neither hangs nor throws', async () => {
+    const source = ask(request(stream(...answer('a', 'b', 'c'))))
+    const seen: Json[] = []
+    const take = async (): Promise<void> => {
+      for await (const event of source) seen.push(event)
+    }
+    await Promise.all([take(), take()])
+    assert.equal(seen.filter(({ type }) => type === 'done').length, 1)
+    assert.equal(seen.flatMap((event) => (event.type === 'text-delta' ? [event.text] : [])).join(''), 'abc')
+  })
+  test('next() asked many times at once is answered in order', async () => {
+    const iterator = ask(request(stream(...answer('a'))))[Symbol.asyncIterator]()
+    const types = (await Promise.all(Array.from({ length: 30 }, () => iterator.next()))).flatMap(
+      ({ value }) => value?.type ?? [],
+    )
+    assert.equal(types[0], 'attempt-start')
+    assert.equal(types.at(-1), 'done')
+    assert.equal(types.filter((type) => type === 'done').length, 1)
+  })
+})
+
+describe('streamAnswer over breaks', { ...LIMIT, concurrency: true }, () => {
+  const breaks: Record<string, Play> = {
+    reset,
+    'a cut text': cut(role(), text('Ha')),
+    'an end without proof': stream(role(), text('Ha')),
+    'a stall': stall(role(), text('Ha')),
+    'half a frame': half(role(), 'data: {"choices":['),
+    'a 503': status(503, ''),
+    'a cut call': stream(role(), callStart(0, 'c', 'f', '{"a"'), finish('length'), DONE),
+  }
+  for (const [what, play] of Object.entries(breaks))
+    test(`${what}, twice: exactly the answer, and each attempt in the ledger`, async () => {
+      const { last, text: held } = await events(ask(request(play, play, stream(...answer('All', ' of it.')))))
+      assert.equal(last.type, 'done', JSON.stringify(last))
+      assert.equal(held, 'All of it.')
+      assert.equal(last.ledger.length, 3)
+    })
+  test("messages in Anthropic's dialect", async () => {
+    const made = {
+      ...request(
+        reset,
+        cut(...message(textBlock(0, 'x')).slice(0, 4)),
+        stream(...message(textBlock(0, 'Hi'), toolBlock(1, 't', 'f', '{"a"', ':1}'))),
+      ),
+      api: 'anthropic-messages',
+    }
+    const { last, text: held, calls } = await events(ask(made))
+    assert.equal(last.type, 'done', JSON.stringify(last))
+    assert.equal(held, 'Hi')
+    assert.deepEqual(
+      calls.map((call) => call.arguments),
+      [{ a: 1 }],
+    )
+  })
+  test('a required argument that is missing is a cut call', async () => {
+    const tools = [
+      {
+        type: 'function',
+        function: { name: 'f', parameters: { type: 'object', required: ['a'], properties: { a: {} } } },
+      },
+    ]
+    const call = (args: string): Play =>
+      stream(role(), callStart(0, 'c', 'f'), callMore(0, args), finish('tool_calls'), DONE)
+    const { last, calls } = await events(ask({ ...request(call('{}'), call('{"a":null}')), tools }))
+    assert.equal(last.type, 'done', JSON.stringify(last))
+    assert.deepEqual(calls[0].arguments, { a: null })
+  })
+})

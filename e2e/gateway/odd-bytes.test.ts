@@ -1,0 +1,375 @@
+/** The same answers in odd bytes: line ends, encodings, packets, connections, and answers that are not streamed. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { describe, test } from 'node:test'
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
+import { shared } from '../shared.ts'
+import { answer, assembledChat, choice, DONE, finish, role, text } from './frames.ts'
+import { chatBody, Gateway, LIMIT, Reading, Rig } from './rig.ts'
+import {
+  both,
+  bytes,
+  chunk,
+  chunks,
+  cut,
+  fin,
+  headerLines,
+  half,
+  type Play,
+  reset,
+  say,
+  silence,
+  status,
+  stream,
+  STREAM_HEAD,
+  streamHead,
+  Upstream,
+} from './upstream.ts'
+
+const [rig, whole] = await Promise.all([
+  shared(Rig.start('--attempts-max', '3', '--liveness-ms', '2000')),
+  shared(Rig.start('--hold', 'answer', '--attempts-max', '3')),
+])
+
+const content = 'Zwölf Boxkämpfer — 拳击 🥊 end'
+const frames = answer('Zwölf Box', 'kämpfer — 拳击', ' 🥊 end').join('')
+const last = '0\r\n\r\n'
+
+describe('event streams in odd bytes', { ...LIMIT, concurrency: true }, () => {
+  const odd: Record<string, Play> = {
+    'CRLF line ends': stream(frames.replaceAll('\n', '\r\n')),
+    'CR line ends': stream(frames.replaceAll('\n', '\r')),
+    'CRLF split between packets': stream(...frames.replaceAll('\n', '\r\n').split(/(?<=\r)/)),
+    'a byte order mark': stream(`\uFEFF${frames}`),
+    'comments and fields nobody knows': stream(
+      frames.replaceAll('data:', ': still here\nretry: 5\nid: 7\nfoo: bar\nnocolon\ndata:'),
+    ),
+    'no space after the colon': stream(frames.replaceAll('data: ', 'data:')),
+    'JSON over several data lines': stream(
+      ...frames.split('\n\n').map((frame) => `${frame.replace('"choices":', '\ndata: "choices":\ndata:')}\n\n`),
+    ),
+    'one byte a packet': both(
+      streamHead(),
+      async ({ socket }) => {
+        for (const byte of Buffer.from(frames)) {
+          await say(socket, chunk(Buffer.from([byte])))
+          if (byte > 127) await new Promise((resolve) => setImmediate(resolve))
+        }
+      },
+      bytes(last),
+    ),
+    'all in one packet with the head': bytes(
+      Buffer.concat([Buffer.from(`${STREAM_HEAD}\r\n`), chunk(frames), Buffer.from(last)]),
+    ),
+    'a trailer': both(streamHead({ trailer: 'x-sum' }), chunks(frames), bytes('0\r\nx-sum: 1\r\n\r\n')),
+    'a chunk extension': both(
+      streamHead(),
+      bytes(`${Buffer.byteLength(frames).toString(16)};a=b\r\n${frames}\r\n${last}`),
+    ),
+    'a length instead of chunks': status(200, frames, { 'content-type': 'text/event-stream' }),
+    'HTTP/1.0 and an end': both(bytes(`HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n${frames}`), fin),
+    'HTTP/1.1 and an end': both(
+      bytes(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n${frames}`),
+      fin,
+    ),
+    '103 Early Hints before it': both(bytes('HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n'), stream(frames)),
+    'no content type': both(
+      bytes('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'),
+      chunks(frames),
+      bytes(last),
+    ),
+    'an odd content type': both(
+      bytes('HTTP/1.1 200 OK\r\ncontent-type: TEXT/Event-Stream;charset=UTF-8\r\ntransfer-encoding: chunked\r\n\r\n'),
+      chunks(frames),
+      bytes(last),
+    ),
+  }
+  function encoded(name: string, ...pieces: readonly Buffer[]): Play {
+    return both(streamHead({ 'content-encoding': name }), chunks(...pieces), bytes(last))
+  }
+  for (const [what, play] of Object.entries(odd))
+    test(what, async () => {
+      const reply = await rig.chat([play])
+      assert.equal(assembledChat(reply.frames).content, content, reply.text || `${reply.status}`)
+      assert.equal(assembledChat(reply.frames).finish, 'stop')
+      assert.equal(reply.frames.at(-1)?.data, '[DONE]')
+      assert.equal(reply.headers['content-encoding'], undefined)
+      assert.equal(reply.tries, 1)
+    })
+  const packed = {
+    gzip: gzipSync(frames),
+    deflate: deflateSync(frames),
+    br: brotliCompressSync(frames),
+    zstd: zstdCompressSync(frames),
+  }
+  for (const [name, payload] of Object.entries(packed))
+    test(`${name}, which nobody asked for, is a server's failure that is named, and never taken for an answer`, async () => {
+      const play = encoded(name, payload)
+      const healed = await rig.chat([play, stream(frames)])
+      assert.equal(assembledChat(healed.frames).content, content, healed.text)
+      const reply = await rig.chat([play, play, play])
+      assert.equal(reply.status, 502, reply.text)
+      assert.match(reply.json.error.message, new RegExp(`compressed its answer \\(${name}\\)`))
+    })
+  test('invalid UTF-8 harms nobody', async () => {
+    const bad = Buffer.from(text('a?b'))
+    bad[bad.indexOf('?')] = 0xff
+    const reply = await rig.chat([stream(role(), bad, finish(), DONE)])
+    assert.equal(assembledChat(reply.frames).content, 'a\uFFFDb')
+  })
+  test('10,000 small frames in one packet', async () => {
+    const many = [role(), ...Array.from({ length: 10_000 }, (_, index) => text(`${index} `)), finish(), DONE].join('')
+    for (const one of [rig, whole]) {
+      const reply = await one.chat([stream(many)])
+      assert.equal(
+        assembledChat(reply.frames).content,
+        Array.from({ length: 10_000 }, (_, index) => `${index} `).join(''),
+      )
+      assert.equal(reply.frames.length, 10_003)
+    }
+  })
+  test('a frame of 3 MiB', async () => {
+    const huge = 'x'.repeat(3 * 1024 * 1024)
+    const reply = await rig.chat([stream(...answer(huge))])
+    assert.equal(assembledChat(reply.frames).content.length, huge.length, reply.text.slice(0, 300))
+  })
+  test('a line without an end does not grow for ever', async () => {
+    const line = 'data: '.concat('x'.repeat(1024 * 1024))
+    const endless = both(
+      streamHead(),
+      async ({ socket }) => {
+        for (let sent = 0; sent < 100 && !socket.destroyed; sent++) await say(socket, chunk(line))
+      },
+      fin,
+    )
+    const reply = await rig.chat([endless, stream(frames)])
+    assert.equal(assembledChat(reply.frames).content, content, reply.text.slice(0, 300))
+  })
+  test('each text arrives when it is sent, not later', async () => {
+    const steps = Array.from({ length: 4 }, () => Promise.withResolvers<void>())
+    const name = rig.upstream.plays(
+      both(
+        streamHead(),
+        chunks(role()),
+        ...steps.map(({ promise }, index): Play => async (talk) => {
+          await chunks(text(`<${index}>`))(talk)
+          await promise
+        }),
+        chunks(finish(), DONE),
+        bytes(last),
+      ),
+    )
+    const reading = new Reading(await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) }))
+    for (const [index, { resolve }] of steps.entries()) {
+      await reading.until((got) => got.includes(`<${index}>`))
+      resolve()
+    }
+    await reading.until((got) => got.includes('[DONE]'))
+  })
+})
+
+describe('--hold answer', { ...LIMIT, concurrency: true }, () => {
+  test('past 16 MiB the answer goes out as it comes', async () => {
+    const piece = 'y'.repeat(1024 * 1024)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const name = whole.upstream.plays(
+      both(
+        streamHead(),
+        chunks(role(), ...Array.from({ length: 18 }, () => text(piece))),
+        () => promise,
+        chunks(finish(), DONE),
+        bytes(last),
+      ),
+    )
+    const response = await whole.gateway.open('/v1/chat/completions', { body: chatBody(name) })
+    let got = 0
+    let tail = ''
+    for await (const part of response) {
+      got += (part as Buffer).length
+      tail = (tail + String(part)).slice(-20)
+      if (got > 17 * 1024 * 1024) resolve()
+    }
+    assert.ok(got > 18 * 1024 * 1024)
+    assert.match(tail, /\[DONE\]\n\n$/)
+  })
+  test('nothing of the answer is seen before all of it is there', async () => {
+    const name = whole.upstream.plays(cut(role(), text('void')), stream(...answer('good')))
+    assert.equal((await whole.gateway.chat(name)).text.includes('void'), false)
+  })
+})
+
+describe('answers that are not streamed', { ...LIMIT, concurrency: true }, () => {
+  const body = {
+    id: 'x',
+    object: 'chat.completion',
+    model: 'm',
+    odd: 1,
+    choices: [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }],
+    usage: { total_tokens: 3 },
+  }
+  const json = JSON.stringify(body)
+  const breaks: Record<string, Play> = {
+    'a reset': reset,
+    'a 503': status(503, 'busy'),
+    'JSON cut in the middle of a length': both(
+      bytes(
+        `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${json.length}\r\n\r\n${json.slice(0, 40)}`,
+      ),
+      fin,
+    ),
+    'JSON cut in the middle of chunks': both(
+      bytes(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`),
+      chunks(json.slice(0, 40)),
+      reset,
+    ),
+    'JSON that ends early, cleanly': status(200, json.slice(0, 40)),
+    'nothing at all, with status 200': status(200, ''),
+    'an error told inside a 200': status(200, {
+      error: { message: 'overloaded', type: 'overloaded_error', code: 503 },
+    }),
+  }
+  for (const [what, play] of Object.entries(breaks))
+    test(`${what} is asked for again`, async () => {
+      const reply = await rig.chat([play, play, status(200, json)], { stream: false })
+      assert.equal(reply.status, 200, reply.text)
+      assert.deepEqual(reply.json, body)
+      assert.equal(reply.tries, 3)
+    })
+  test('a cut tool call is asked for again, and never passed on', async () => {
+    const call = (args: string, reason: string): object => ({
+      ...body,
+      choices: [
+        {
+          index: 0,
+          message: {
+            role: 'assistant',
+            content: null,
+            tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: args } }],
+          },
+          finish_reason: reason,
+        },
+      ],
+    })
+    const broken = [status(200, call('{"a"', 'tool_calls')), status(200, call('{"a"', 'length'))]
+    const reply = await rig.chat([...broken, status(200, call('{"a":1}', 'tool_calls'))], { stream: false })
+    assert.deepEqual(reply.json, call('{"a":1}', 'tool_calls'))
+    const lost = await rig.chat([...broken, broken[0] as Play], { stream: false })
+    assert.ok(lost.status >= 500, lost.text)
+    assert.equal(lost.headers['x-should-retry'], 'false')
+  })
+  test('the same for messages', async () => {
+    const good = {
+      id: 'msg_1',
+      type: 'message',
+      role: 'assistant',
+      model: 'm',
+      content: [{ type: 'text', text: 'hi' }],
+      stop_reason: 'end_turn',
+      stop_sequence: null,
+      usage: { input_tokens: 1, output_tokens: 1 },
+    }
+    const reply = await rig.messages([reset, status(200, JSON.stringify(good).slice(0, 50)), status(200, good)], {
+      stream: false,
+    })
+    assert.deepEqual(reply.json, good)
+  })
+  test('a server that streams although nobody asked for it is an error that says so, not a hang', async () => {
+    const play = stream(...answer('hi'))
+    const reply = await rig.chat([play, play, play], { stream: false })
+    assert.equal(reply.status, 502, reply.text)
+    assert.equal(reply.headers['x-should-retry'], 'false')
+  })
+  test('a server that answers whole although a stream was asked for', async () => {
+    const reply = await rig.chat([status(200, json)])
+    assert.equal(reply.status, 200)
+    assert.ok(
+      reply.json?.choices?.[0]?.message?.content === 'hi' || assembledChat(reply.frames).content === 'hi',
+      reply.text,
+    )
+  })
+})
+
+describe('connections', { ...LIMIT, concurrency: true }, () => {
+  test('a kept connection that the upstream closes just then costs the client nothing', async () => {
+    await using own = await Rig.start('--attempts-max', '2')
+    for (let round = 0; round < 20; round++) {
+      const reply = await own.chat([both(stream(...answer('hi')), fin), stream(...answer('hi'))])
+      assert.equal(assembledChat(reply.frames).content, 'hi', `round ${round}: ${reply.text}`)
+    }
+  })
+  test('an upstream that answers before it has read the body', async () => {
+    await using early = await Upstream.start({ early: true })
+    await using gateway = await Gateway.start(early, '--attempts-max', '2')
+    const name = early.plays(status(413, { error: { message: 'too long' } }, { connection: 'close' }))
+    const reply = await gateway.chat(name, { pad: 'x'.repeat(2_000_000) }, { 'x-name': name })
+    assert.equal(reply.status, 413, reply.text)
+    assert.deepEqual(reply.json, { error: { message: 'too long' } })
+  })
+  test('a redirect is not followed with the key in hand', async () => {
+    await using elsewhere = await Upstream.start()
+    const reply = await rig.chat([
+      status(307, '', { location: `${elsewhere.url}/chat/completions` }),
+      stream(...answer('hi')),
+    ])
+    assert.equal(elsewhere.connections, 0)
+    assert.ok(reply.status === 307 || reply.status >= 400, reply.text)
+  })
+  test('two requests on one client connection, one after the other, do not mix', async () => {
+    const first = rig.upstream.plays(stream(...answer('first')))
+    const second = rig.upstream.plays(stream(...answer('second')))
+    const ask = (name: string, close: boolean): string => {
+      const body = JSON.stringify(chatBody(name))
+      return `POST /v1/chat/completions HTTP/1.1\r\n${headerLines({ host: '127.0.0.1', 'content-type': 'application/json', 'content-length': String(body.length), connection: close ? 'close' : 'keep-alive' })}\r\n${body}`
+    }
+    const said = await rig.gateway.raw(ask(first, false) + ask(second, true)) // pipelined
+    assert.ok(said.indexOf('"first"') > 0 && said.indexOf('"second"') > said.indexOf('[DONE]'), said)
+  })
+  for (const phase of ['before the head', 'in the middle', 'in a backoff'] as const)
+    test(`a client that leaves ${phase} is known upstream at once`, async () => {
+      await using own = await Rig.start(
+        '--attempts-max',
+        '4',
+        ...(phase === 'in a backoff' ? ['--backoff-ms', '20000'] : []),
+      )
+      const plays: Record<typeof phase, Play> = {
+        'before the head': silence,
+        'in the middle': both(streamHead(), chunks(role(), text('One')), silence),
+        'in a backoff': half(role()),
+      }
+      const name = own.upstream.plays(plays[phase])
+      const socket = await own.gateway.socket()
+      const body = JSON.stringify(chatBody(name))
+      socket.write(
+        `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+      )
+      const talk = await own.upstream.arrived(name)
+      if (phase === 'in the middle') await once(socket, 'data')
+      const left = performance.now()
+      socket.resetAndDestroy()
+      await talk.gone
+      assert.ok(performance.now() - left < 1_000)
+      assert.equal(own.upstream.seen(name).length, 1)
+    })
+  test('an upstream that comes up late is found', async () => {
+    const probe = await Upstream.start()
+    const { port } = probe
+    await probe[Symbol.asyncDispose]()
+    await using gateway = await Gateway.start(
+      [`http://127.0.0.1:${port}/v1`],
+      '--backoff-ms',
+      '200',
+      '--attempts-max',
+      '12',
+    )
+    const pending = gateway.chat('play-1')
+    await using late = await Upstream.start({ port })
+    late.plays(stream(...answer('here')))
+    assert.equal(assembledChat((await pending).frames).content, 'here')
+  })
+})
+
+test('an answer without any choice is asked for again', LIMIT, async () => {
+  const reply = await rig.chat([stream(DONE), stream(choice({}, { finish_reason: 'stop' }), DONE), stream(frames)])
+  assert.ok(reply.tries >= 1)
+  assert.equal(reply.frames.at(-1)?.data, '[DONE]')
+})

@@ -1,0 +1,338 @@
+/** The gateway's door: the listening line, what is passed through, what is refused, and which headers cross it. */
+import assert from 'node:assert/strict'
+import { createServer } from 'node:net'
+import { once } from 'node:events'
+import { describe, test } from 'node:test'
+import { shared } from '../shared.ts'
+import { answer, assembledChat, text } from './frames.ts'
+import { chatBody, Gateway, KEY, LIMIT, Rig } from './rig.ts'
+import { both, bytes, chunks, cut, fin, reset, silence, status, stream, streamHead } from './upstream.ts'
+
+const rig = await shared(Rig.start('--attempts-max', '3'))
+
+describe('the listening line', LIMIT, () => {
+  test('says where, with /v1, on loopback', () => {
+    assert.equal(rig.gateway.listening.event, 'listening')
+    assert.match(rig.gateway.url, /^http:\/\/127\.0\.0\.1:\d+\/v1$/)
+  })
+  for (const args of [
+    [],
+    ['--upstream', 'no url'],
+    ['--upstream', 'ftp://x/v1'],
+    ['--upstream', 'http://127.0.0.1:1/v1', '--hold', 'all'],
+  ])
+    test(`is not said for ${JSON.stringify(args)}: usage, exit 2`, async () => {
+      const { code, json, stderr } = await rig.gateway.place.run(['gateway', '--port', '0', '--json', ...args])
+      assert.equal(code, 2, stderr)
+      assert.equal(
+        json.some((line) => line['event'] === 'listening'),
+        false,
+      )
+      assert.notEqual(stderr, '')
+    })
+  test('needs a token for any other address', async () => {
+    const { code, stderr } = await rig.gateway.place.run([
+      'gateway',
+      '--upstream',
+      rig.upstream.url,
+      '--host',
+      '0.0.0.0',
+      '--port',
+      '0',
+      '--json',
+    ])
+    assert.equal(code, 2)
+    assert.match(stderr, /--token-file/)
+  })
+})
+
+describe('everything else under /v1 passes through', { ...LIMIT, concurrency: true }, () => {
+  test('GET with path, query, status and headers as they are', async () => {
+    const name = rig.upstream.plays(
+      status(203, { data: ['x'] }, { 'x-request-id': 'up-1', 'x-odd': 'kept', etag: '"a"' }),
+    )
+    const reply = await rig.gateway.ask(`/v1/models/${name}?limit=2&a=%2F%20`)
+    assert.equal(reply.status, 203)
+    assert.deepEqual(reply.json, { data: ['x'] })
+    assert.equal(reply.headers['x-odd'], 'kept')
+    assert.equal(reply.headers.etag, '"a"')
+    assert.equal(reply.headers['x-request-id'], 'up-1')
+    assert.ok(reply.headers['x-breakfall-request-id'])
+    assert.equal(rig.upstream.seen(name)[0]?.path, `/v1/models/${name}?limit=2&a=%2F%20`)
+  })
+  test('binary bodies, both ways, byte for byte', async () => {
+    const odd = Buffer.from(Array.from({ length: 256 }, (_, value) => value))
+    const name = rig.upstream.plays(
+      bytes(`HTTP/1.1 200 OK\r\ncontent-type: audio/mpeg\r\ncontent-length: 256\r\n\r\n`, odd),
+    )
+    const socket = await rig.gateway.socket()
+    socket.write(
+      `POST /v1/audio/${name} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-type: application/octet-stream\r\ncontent-length: 256\r\n\r\n`,
+    )
+    socket.write(odd)
+    const pieces: Buffer[] = []
+    for await (const piece of socket) pieces.push(piece as Buffer)
+    const whole = Buffer.concat(pieces)
+    assert.deepEqual(whole.subarray(whole.indexOf('\r\n\r\n') + 4), odd)
+    assert.deepEqual(rig.upstream.seen(name)[0]?.body, odd)
+  })
+  test('DELETE, an empty 204, a 404 of the upstream', async () => {
+    const gone = rig.upstream.plays(bytes('HTTP/1.1 204 No Content\r\n\r\n'))
+    const deleted = await rig.gateway.ask(`/v1/files/${gone}`, { method: 'DELETE' })
+    assert.equal(deleted.status, 204)
+    assert.equal(rig.upstream.seen(gone)[0]?.method, 'DELETE')
+    const none = rig.upstream.plays(status(404, { error: { message: 'no such file' } }))
+    const missing = await rig.gateway.ask(`/v1/files/${none}`)
+    assert.equal(missing.status, 404)
+    assert.deepEqual(missing.json, { error: { message: 'no such file' } })
+  })
+  test('a streamed /v1/responses goes out as it comes', async () => {
+    const first = 'event: response.created\ndata: {"type":"response.created"}\n\n'
+    const last = 'event: response.completed\ndata: {"type":"response.completed"}\n\n'
+    let release = (): void => undefined
+    const seen = new Promise<void>((resolve) => (release = resolve))
+    const name = rig.upstream.plays(both(streamHead(), chunks(first), () => seen, chunks(last), bytes('0\r\n\r\n')))
+    const response = await rig.gateway.open('/v1/responses', { body: { model: name, stream: true, input: 'go' } })
+    let got = ''
+    for await (const piece of response) {
+      got += String(piece)
+      if (got === first) release()
+    }
+    assert.equal(got, first + last)
+    assert.match(String(response.headers['content-type']), /^text\/event-stream/)
+  })
+  test('a cut pass-through is a cut for the client too, never a clean end', async () => {
+    const name = rig.upstream.plays(cut('event: response.created\ndata: {}\n\n'))
+    const reply = await rig.gateway.ask('/v1/responses', { body: { model: name, stream: true } })
+    assert.equal(reply.whole && !reply.text.includes('error'), false, reply.text)
+  })
+  test("an upstream redirect is the client's to follow, and the key goes nowhere else", async () => {
+    const name = rig.upstream.plays(status(307, '', { location: 'http://127.0.0.1:9/elsewhere' }))
+    const reply = await rig.gateway.ask(`/v1/files/${name}`)
+    assert.equal(reply.status, 307)
+    assert.equal(reply.headers.location, 'http://127.0.0.1:9/elsewhere')
+  })
+})
+
+describe('outside /v1', { ...LIMIT, concurrency: true }, () => {
+  for (const path of [
+    '/',
+    '/v2/models',
+    '/v10/models',
+    '/V1/models',
+    '/chat/completions',
+    '/v1/../admin',
+    '/v1/%2e%2e/admin',
+    '/v1/..%2fadmin',
+    '//evil/v1/models',
+    '/v1/.%2E/x',
+    '/v1\\..\\admin',
+  ])
+    test(`${path} is a 404 that the upstream never hears of`, async () => {
+      const name = rig.upstream.plays(status(200, { reached: true }))
+      const reply = await rig.gateway.ask(`${path}?${name}`)
+      assert.ok(reply.status === 404 || reply.status === 400, `${reply.status} ${reply.text}`)
+      assert.ok(reply.headers['x-breakfall-request-id'] ?? reply.headers['x-request-id'])
+      assert.equal(rig.upstream.seen(name).length, 0)
+    })
+  test('an absolute-form target of another host is not forwarded there', async () => {
+    const other = createServer(() => assert.fail('somebody connected'))
+    other.listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    const { port } = other.address() as { port: number }
+    const said = await rig.gateway.raw(
+      `GET http://127.0.0.1:${port}/v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n`,
+    )
+    assert.match(said, /^HTTP\/1\.1 (400|403|404|418|421)/)
+    other.close()
+  })
+  test('a foreign Host or Origin is refused, as DNS rebinding would send it', async () => {
+    const name = rig.upstream.plays(status(200, {}), status(200, {}))
+    const host = await rig.gateway.ask(`/v1/models/${name}`, { headers: { host: 'evil.example' } })
+    assert.equal(host.status, 403, host.text)
+    const origin = await rig.gateway.ask(`/v1/models/${name}`, { headers: { origin: 'https://evil.example' } })
+    assert.equal(origin.status, 403, origin.text)
+    assert.equal(rig.upstream.seen(name).length, 0)
+  })
+})
+
+describe('headers', { ...LIMIT, concurrency: true }, () => {
+  test("the key and the API's own headers reach the upstream; hop-by-hop ones and our token do not", async () => {
+    const name = rig.upstream.plays(stream(...answer('hi')))
+    await rig.gateway.chat(
+      name,
+      {},
+      {
+        'openai-organization': 'org-1',
+        'x-stainless-lang': 'js',
+        'user-agent': 'agent/1',
+        'x-breakfall-token': 'ours',
+        te: 'trailers',
+        'proxy-authorization': 'Basic x',
+        'keep-alive': 'timeout=5',
+      },
+    )
+    const { headers } = rig.upstream.seen(name)[0] ?? assert.fail()
+    assert.equal(headers['authorization'], `Bearer ${KEY}`)
+    assert.equal(headers['openai-organization'], 'org-1')
+    assert.equal(headers['x-stainless-lang'], 'js')
+    assert.equal(headers['user-agent'], 'agent/1')
+    assert.equal(headers['host'], `127.0.0.1:${rig.upstream.port}`)
+    for (const name of ['x-breakfall-token', 'te', 'proxy-authorization', 'keep-alive'])
+      assert.equal(headers[name], undefined, name)
+  })
+  test('the body reaches the upstream as the client wrote it', async () => {
+    const name = rig.upstream.plays(stream(...answer('hi')))
+    const body = `{ "model":"${name}",  "stream" : true, "seed": 12345678901234567890, "messages":[{"role":"user","content":"\\u00e4 ü 😀"}] }`
+    await rig.gateway.ask('/v1/chat/completions', { body })
+    assert.equal(rig.upstream.seen(name)[0]?.body.toString(), body)
+  })
+  test("a rate limit's headers arrive with a good answer", async () => {
+    const name = rig.upstream.plays(
+      both(
+        streamHead({ 'x-request-id': 'up-7', 'x-ratelimit-remaining-tokens': '9', 'openai-processing-ms': '4' }),
+        chunks(...answer('hi')),
+        bytes('0\r\n\r\n'),
+      ),
+    )
+    const reply = await rig.gateway.chat(name)
+    assert.equal(reply.headers['x-request-id'], 'up-7')
+    assert.equal(reply.headers['x-ratelimit-remaining-tokens'], '9')
+    assert.match(String(reply.headers['x-breakfall-request-id']), /^[0-9a-f-]{36}$/)
+    assert.match(String(reply.headers['content-type']), /^text\/event-stream/)
+  })
+})
+
+describe('tries spent before content', { ...LIMIT, concurrency: true }, () => {
+  for (const code of [408, 409, 429, 500, 502, 503, 504, 529])
+    test(`${code}: the upstream's own status and body, and no more tries by the SDK`, async () => {
+      const body = { error: { message: 'own words', type: 'x', code: 'y' } }
+      const play = status(code, body, { 'x-request-id': 'up-9' })
+      const reply = await rig.chat([play, play, play])
+      assert.equal(reply.tries, 3)
+      assert.equal(reply.status, code)
+      assert.deepEqual(reply.json, body)
+      assert.equal(reply.headers['x-should-retry'], 'false')
+      assert.match(String(reply.headers['x-breakfall-category']), /^model_[a-z_]+$/)
+      assert.equal(reply.headers['x-request-id'], 'up-9')
+    })
+  for (const code of [400, 401, 403, 404, 413, 422])
+    test(`a genuine ${code} is asked once and passed on as it is`, async () => {
+      const reply = await rig.chat([
+        status(code, 'plain <text>', { 'content-type': 'text/plain; charset=x' }),
+        stream(...answer('never')),
+      ])
+      assert.equal(reply.tries, 1)
+      assert.equal(reply.status, code)
+      assert.equal(reply.text, 'plain <text>')
+      assert.equal(reply.headers['content-type'], 'text/plain; charset=x')
+    })
+  const silent = { 'a reset': reset, 'a bare end': fin, 'bytes that are not HTTP': both(bytes('garbage\r\n\r\n'), fin) }
+  for (const [what, play] of Object.entries(silent))
+    test(`${what} every time is a 502 in OpenAI's error JSON`, async () => {
+      const reply = await rig.chat([play, play, play])
+      assert.equal(reply.tries, 3)
+      assert.equal(reply.status, 502, reply.text)
+      assert.equal(typeof reply.json.error.message, 'string')
+      assert.equal(reply.json.error.code, reply.headers['x-breakfall-category'])
+      assert.equal(reply.headers['x-should-retry'], 'false')
+    })
+  test("nobody listening is a 503 in each API's error JSON", async () => {
+    await using nobody = await Gateway.start(['http://127.0.0.1:1/v1'], '--attempts-max', '2')
+    const chat = await nobody.chat('play-0')
+    assert.equal(chat.status, 503, chat.text)
+    assert.equal(chat.json.error.code, 'model_unreachable')
+    assert.equal(chat.headers['x-should-retry'], 'false')
+    const message = await nobody.messages('play-0')
+    assert.equal(message.status, 503, message.text)
+    assert.equal(message.json.type, 'error')
+    assert.equal(typeof message.json.error.type, 'string')
+    assert.equal(message.headers['x-breakfall-category'], 'model_unreachable')
+    const models = await nobody.ask('/v1/models')
+    assert.equal(models.status, 503, models.text)
+  })
+  test('no head in time is a 504', async () => {
+    await using slow = await Gateway.start(rig.upstream, '--attempts-max', '2', '--headers-ms', '150')
+    const name = rig.upstream.plays(silence, silence)
+    const reply = await slow.chat(name)
+    assert.equal(reply.status, 504, reply.text)
+    assert.equal(rig.upstream.seen(name).length, 2)
+  })
+})
+
+describe('retry-after', { ...LIMIT, concurrency: true }, () => {
+  test('is waited for, in seconds, in milliseconds', async () => {
+    for (const [header, value, least] of [
+      ['retry-after', '1', 950],
+      ['retry-after-ms', '300', 290],
+    ] as const) {
+      const started = performance.now()
+      const reply = await rig.chat([status(429, {}, { [header]: value }), stream(...answer('hi'))])
+      assert.equal(assembledChat(reply.frames).content, 'hi')
+      assert.ok(performance.now() - started >= least, `${header}: ${performance.now() - started} ms`)
+    }
+  })
+  test('longer than a minute is passed on at once instead', async () => {
+    for (const value of ['3600', new Date(Date.now() + 3_600_000).toUTCString()]) {
+      const play = status(429, { error: { message: 'later' } }, { 'retry-after': value })
+      const reply = await rig.chat([play, play, play])
+      assert.equal(reply.status, 429)
+      assert.equal(reply.headers['retry-after'], value)
+      assert.equal(reply.tries, 1, value)
+    }
+  })
+  for (const absurd of ['-5', 'soon', 'NaN', '1e400', '', new Date(0).toUTCString()])
+    test(`${JSON.stringify(absurd)} does not hang or harm`, async () => {
+      const reply = await rig.chat([status(429, {}, { 'retry-after': absurd }), stream(...answer('hi'))])
+      assert.equal(assembledChat(reply.frames).content, 'hi', reply.text)
+    })
+})
+
+describe('bodies', LIMIT, () => {
+  test('up to 64 MiB pass; above it 413, without reading on for ever', async () => {
+    const name = rig.upstream.plays(stream(...answer('hi')))
+    const pad = 'x'.repeat(64 * 1024 * 1024 - 200)
+    const fits = await rig.gateway.chat(name, { pad })
+    assert.equal(assembledChat(fits.frames).content, 'hi', fits.text.slice(0, 300))
+    const over = await rig.gateway.raw(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${64 * 1024 * 1024 + 1}\r\n\r\n{`,
+    )
+    assert.match(over, /^HTTP\/1\.1 413/)
+    assert.match(over, /67108864|64 MiB/)
+  })
+  test('100-continue is answered', async () => {
+    const name = rig.upstream.plays(stream(...answer('hi')))
+    const body = JSON.stringify(chatBody(name))
+    const socket = await rig.gateway.socket()
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nexpect: 100-continue\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`,
+    )
+    const [first] = (await once(socket, 'data')) as [Buffer]
+    assert.match(first.toString(), /^HTTP\/1\.1 100 /)
+    socket.write(body)
+    let rest = ''
+    for await (const piece of socket) rest += String(piece)
+    assert.ok(rest.includes(text('hi').trim()), rest)
+  })
+  test("a body that is not JSON is the upstream's to refuse, or a 400", async () => {
+    const reply = await rig.gateway.ask('/v1/chat/completions', { body: '{"model": play-0' })
+    assert.ok(reply.status === 400 || reply.status === 418, `${reply.status} ${reply.text}`)
+  })
+})
+
+describe('secrets', LIMIT, () => {
+  test('no key, prompt or token is in the log', async () => {
+    const play = status(500, { error: { message: `bad key ${KEY}` } })
+    const name = rig.upstream.plays(play, play, play)
+    await rig.gateway.chat(
+      name,
+      { messages: [{ role: 'user', content: 'my-secret-prompt' }] },
+      { 'x-api-key': KEY, cookie: 'session=abcdef123456' },
+    )
+    await rig.gateway.ask(`/v1/models/${name}?api_key=${KEY}`)
+    assert.match(rig.gateway.stderr, /model_server_error/)
+    assert.equal(rig.gateway.stderr.includes(KEY), false)
+    assert.equal(rig.gateway.stderr.includes('my-secret-prompt'), false)
+    assert.equal(rig.gateway.stderr.includes('abcdef123456'), false)
+  })
+})

@@ -1,0 +1,153 @@
+/** `resilientFetch` in place of `fetch`: whatever the platform's own takes and gives, and answers that survive. */
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { describe, test } from 'node:test'
+import { resilientFetch } from '@breakfall/model'
+import { shared } from '../shared.ts'
+import { answer, assembledChat, choice, DONE, finish, framesIn, type Json, role, text } from './frames.ts'
+import { LIMIT } from './rig.ts'
+import { both, bytes, chunks, cut, reset, silence, stall, status, stream, streamHead, Upstream } from './upstream.ts'
+
+const upstream = await shared(Upstream.start())
+
+const user = [{ role: 'user' as const, content: 'go' }]
+const policy = { attemptsMax: 3, backoffMs: 1, livenessMs: 1_000 }
+
+describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
+  const healing = resilientFetch({ policy } as Json)
+  const body = (name: string, more: object = {}): string =>
+    JSON.stringify({ model: name, stream: true, messages: user, ...more })
+  const chat = (): string => `${upstream.url}/chat/completions`
+  const forms: Record<string, (name: string) => Parameters<typeof fetch>> = {
+    'a string and options': (name) => [chat(), { method: 'POST', body: body(name) }],
+    'a URL': (name) => [new URL(chat()), { method: 'POST', body: body(name) }],
+    'a Request': (name) => [new Request(chat(), { method: 'POST', body: body(name) })],
+    'a Request and options over it': (name) => [
+      new Request(chat(), { method: 'POST', body: 'old' }),
+      { body: body(name) },
+    ],
+    'a Blob as body': (name) => [chat(), { method: 'POST', body: new Blob([body(name)]) }],
+    'bytes as body': (name) => [chat(), { method: 'POST', body: new TextEncoder().encode(body(name)) }],
+    'an ArrayBuffer as body': (name) => [chat(), { method: 'POST', body: new TextEncoder().encode(body(name)).buffer }],
+    'a stream as body': (name) => [
+      chat(),
+      { method: 'POST', body: new Blob([body(name)]).stream(), duplex: 'half' } as RequestInit,
+    ],
+    'the method in small letters': (name) => [chat(), { method: 'post', body: body(name) }],
+  }
+  for (const [what, make] of Object.entries(forms))
+    test(`${what}: healed`, async () => {
+      const name = upstream.plays(reset, cut(role()), stream(...answer('All of it.')))
+      const response = await healing(...make(name))
+      assert.equal(response.status, 200)
+      assert.equal(assembledChat(framesIn(await response.text()).frames).content, 'All of it.')
+      assert.equal(upstream.seen(name).length, 3)
+      assert.equal(upstream.seen(name)[2]?.body.toString(), body(name))
+    })
+  test('a response is one: url, ok, headers, clone, body used once', async () => {
+    const name = upstream.plays(both(streamHead({ 'x-odd': 'kept' }), chunks(...answer('hi')), bytes('0\r\n\r\n')))
+    const response = await healing(chat(), { method: 'POST', body: body(name) })
+    assert.ok(response instanceof Response && response.ok)
+    assert.equal(response.headers.get('x-odd'), 'kept')
+    const twin = response.clone()
+    assert.equal(await twin.text(), await response.text())
+    assert.equal(response.bodyUsed, true)
+    await assert.rejects(response.text(), TypeError)
+  })
+  test('an abort rejects with an AbortError, before and in the middle', async () => {
+    await assert.rejects(healing(chat(), { method: 'POST', body: body('x'), signal: AbortSignal.abort() }), {
+      name: 'AbortError',
+    })
+    for (const play of [silence, stall(role(), text('One'))]) {
+      const control = new AbortController()
+      const name = upstream.plays(play)
+      void upstream.arrived(name).then(() => setTimeout(() => control.abort(), 30))
+      await assert.rejects(
+        async () => {
+          const response = await resilientFetch({ policy: { ...policy, livenessMs: 60_000 } } as Json)(chat(), {
+            method: 'POST',
+            body: body(name),
+            signal: control.signal,
+          })
+          await response.text()
+        },
+        { name: 'AbortError' },
+      )
+      await upstream.seen(name)[0]?.gone
+    }
+  })
+  test('a signal inside a Request counts', async () => {
+    const control = new AbortController()
+    const name = upstream.plays(silence)
+    void upstream.arrived(name).then(() => control.abort())
+    await assert.rejects(healing(new Request(chat(), { method: 'POST', body: body(name), signal: control.signal })), {
+      name: 'AbortError',
+    })
+  })
+  test('a reader that cancels ends the upstream request', async () => {
+    const name = upstream.plays(stall(role(), text('One')))
+    const response = await resilientFetch({ policy: { ...policy, livenessMs: 60_000 } } as Json)(chat(), {
+      method: 'POST',
+      body: body(name),
+    })
+    await response.body?.cancel()
+    await upstream.seen(name)[0]?.gone
+  })
+  test('what is no model call is a plain fetch: once, as it is', async () => {
+    const name = upstream.plays(status(503, 'plain'), status(200, 'again'))
+    const response = await healing(`${upstream.url}/files/${name}`)
+    assert.deepEqual([response.status, await response.text(), upstream.seen(name).length], [503, 'plain', 1])
+    const form = new FormData()
+    form.append('file', new Blob(['x']), 'a.txt')
+    const upload = upstream.plays(status(200, { ok: true }))
+    assert.deepEqual(await (await healing(`${upstream.url}/files/${upload}`, { method: 'POST', body: form })).json(), {
+      ok: true,
+    })
+    assert.match(String(upstream.seen(upload)[0]?.headers['content-type']), /^multipart\/form-data; boundary=/)
+    await assert.rejects(healing('http://127.0.0.1:1/elsewhere'), TypeError)
+    await assert.rejects(healing('not a url'), TypeError)
+    assert.equal(await (await healing('data:text/plain,hi')).text(), 'hi')
+  })
+  test('a chat call with a body that is a form, or none, or not JSON, is passed on', async () => {
+    const name = upstream.plays(status(400, 'no'), status(400, 'no'))
+    assert.equal((await healing(`${chat()}?${name}`, { method: 'POST', body: 'not json' })).status, 400)
+    assert.equal((await healing(`${chat()}?${name}`, { method: 'POST' })).status, 400)
+  })
+  test('spent tries are a status that no SDK tries again', async () => {
+    const name = upstream.plays(reset, reset, reset)
+    const response = await healing(chat(), { method: 'POST', body: body(name) })
+    assert.equal(response.status, 502)
+    assert.equal(response.headers.get('x-should-retry'), 'false')
+    const error = (await response.json()) as Json
+    assert.equal(error.error.code, response.headers.get('x-breakfall-category'))
+  })
+  test('a status or a header that a Response cannot have does not hang', async () => {
+    const odd = [
+      status(999, 'odd'),
+      both(streamHead({ 'x-odd': '\u4e2d\u6587' }), chunks(...answer('hi')), bytes('0\r\n\r\n')),
+      both(bytes('HTTP/1.1 204 No Content\r\n\r\n')),
+    ]
+    for (const play of odd) {
+      const name = upstream.plays(play, play, play)
+      const response = await healing(chat(), { method: 'POST', body: body(name), signal: AbortSignal.timeout(3_000) })
+      await response.text()
+      assert.ok(response.status >= 200 && response.status < 600)
+    }
+  })
+  test('a signal that lives long keeps nothing of calls that are over', async () => {
+    const { signal } = new AbortController()
+    for (let round = 0; round < 5; round++) {
+      const name = upstream.plays(stream(...answer('hi')))
+      await (await healing(chat(), { method: 'POST', body: body(name), signal })).text()
+    }
+    await new Promise((resolve) => setImmediate(resolve)) // the last call tidies up after its answer was read
+    assert.equal(getEventListeners(signal, 'abort').length, 0)
+  })
+  test('a policy that makes no sense is refused at once, by name', () => {
+    assert.throws(() => resilientFetch({ policy: { attemptsMax: Number.NaN } }), /policy\.attemptsMax/)
+  })
+  test('a choice of nothing but null content crosses', async () => {
+    const name = upstream.plays(stream(choice({ role: 'assistant', content: null }), finish(), DONE))
+    assert.equal((await healing(chat(), { method: 'POST', body: body(name) })).status, 200)
+  })
+})

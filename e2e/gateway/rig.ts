@@ -1,0 +1,211 @@
+/** A gateway started as the contract says, before an upstream made of bytes, and raw requests against it. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { Place, type Running } from '../breakfall.ts'
+import { type Frame, framesIn, type Json } from './frames.ts'
+import { type Play, Upstream } from './upstream.ts'
+
+export const LIMIT = { timeout: 60_000 }
+export const KEY = 'sk-wire-0a1b2c3d4e5f60718293a4b5c6d7e8f9'
+
+export type Reply = {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+  readonly json: Json
+  readonly frames: readonly Frame[]
+  readonly comments: readonly string[]
+  /** Whether the answer ended as HTTP says it must; false is a cut connection. */
+  readonly whole: boolean
+}
+
+export type Asking = {
+  readonly method?: string
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+}
+
+export class Gateway implements AsyncDisposable {
+  readonly place = new Place()
+  readonly running: Running
+  url = ''
+  listening: Json
+  #stderr = ''
+
+  /** The command with a short backoff; `upstreams` may be servers or bare URLs. */
+  constructor(upstreams: readonly (Upstream | string)[], flags: readonly string[] = []) {
+    const named = upstreams.flatMap((one) => ['--upstream', typeof one === 'string' ? one : one.url])
+    this.running = this.place.start(['gateway', ...named, '--port', '0', '--json', '--backoff-ms', '1', ...flags])
+    this.running.child.stderr?.on('data', (bytes: Buffer) => (this.#stderr += bytes.toString()))
+  }
+
+  static async start(upstreams: Upstream | readonly (Upstream | string)[], ...flags: string[]): Promise<Gateway> {
+    const gateway = new Gateway(upstreams instanceof Upstream ? [upstreams] : upstreams, flags)
+    gateway.listening = await gateway.running.seen((line) => line['event'] === 'listening')
+    gateway.url = gateway.listening.url
+    return gateway
+  }
+
+  get port(): number {
+    return Number(new URL(this.url).port)
+  }
+  get pid(): number {
+    return this.running.child.pid as number
+  }
+  get stderr(): string {
+    return this.#stderr
+  }
+
+  /** A request outside any SDK; `path` is as it goes on the wire. */
+  async open(path: string, asking: Asking = {}): Promise<IncomingMessage> {
+    const body =
+      asking.body === undefined || typeof asking.body === 'string' ? asking.body : JSON.stringify(asking.body)
+    const sent = request({
+      host: '127.0.0.1',
+      port: this.port,
+      path,
+      method: asking.method ?? (body === undefined ? 'GET' : 'POST'),
+      agent: false,
+      headers: {
+        authorization: `Bearer ${KEY}`,
+        ...(body === undefined
+          ? {}
+          : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body as string)) }),
+        ...asking.headers,
+      },
+      ...(asking.signal === undefined ? {} : { signal: asking.signal }),
+    })
+    sent.end(body)
+    const [response] = (await once(sent, 'response')) as [IncomingMessage]
+    return response
+  }
+
+  async ask(path: string, asking: Asking = {}): Promise<Reply> {
+    return read(await this.open(path, asking))
+  }
+
+  /** A streamed chat completion of that play. */
+  chat(name: string, more: object = {}, headers: Readonly<Record<string, string>> = {}): Promise<Reply> {
+    return this.ask('/v1/chat/completions', { body: chatBody(name, more), headers })
+  }
+
+  /** A streamed message of that play. */
+  messages(name: string, more: object = {}, headers: Readonly<Record<string, string>> = {}): Promise<Reply> {
+    return this.ask('/v1/messages', {
+      body: { model: name, stream: true, max_tokens: 100, messages: [{ role: 'user', content: 'go' }], ...more },
+      headers: { 'anthropic-version': '2023-06-01', ...headers },
+    })
+  }
+
+  /** The bytes of a whole exchange on a socket of its own. */
+  async raw(bytes: string | Buffer): Promise<string> {
+    const socket = await this.socket()
+    socket.write(bytes)
+    const pieces: Buffer[] = []
+    try {
+      for await (const piece of socket) pieces.push(piece as Buffer)
+    } catch (error) {
+      assert.equal((error as NodeJS.ErrnoException).code, 'ECONNRESET')
+    }
+    return Buffer.concat(pieces).toString('latin1')
+  }
+
+  async socket(): Promise<Socket> {
+    const socket = connect(this.port, '127.0.0.1')
+    await once(socket, 'connect')
+    return socket
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.place[Symbol.asyncDispose]()
+  }
+}
+
+/** An upstream and a gateway before it. */
+export class Rig implements AsyncDisposable {
+  readonly upstream: Upstream
+  readonly gateway: Gateway
+
+  constructor(upstream: Upstream, gateway: Gateway) {
+    this.upstream = upstream
+    this.gateway = gateway
+  }
+
+  static async start(...flags: string[]): Promise<Rig> {
+    const upstream = await Upstream.start()
+    try {
+      return new Rig(upstream, await Gateway.start(upstream, ...flags))
+    } catch (error) {
+      await upstream[Symbol.asyncDispose]() // nobody holds it yet, and an open server would keep the test process alive
+      throw error
+    }
+  }
+
+  /** A streamed chat completion over these plays, and how many of them were asked for. */
+  async chat(plays: readonly Play[], more: object = {}): Promise<Reply & { tries: number }> {
+    const name = this.upstream.plays(...plays)
+    const reply = await this.gateway.chat(name, more)
+    return { ...reply, tries: this.upstream.seen(name).length }
+  }
+
+  async messages(plays: readonly Play[], more: object = {}): Promise<Reply & { tries: number }> {
+    const name = this.upstream.plays(...plays)
+    const reply = await this.gateway.messages(name, more)
+    return { ...reply, tries: this.upstream.seen(name).length }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.gateway[Symbol.asyncDispose]()
+    await this.upstream[Symbol.asyncDispose]()
+  }
+}
+
+export function chatBody(name: string, more: object = {}): object {
+  return { model: name, stream: true, messages: [{ role: 'user', content: 'go' }], ...more }
+}
+
+export async function read(response: IncomingMessage): Promise<Reply> {
+  const pieces: Buffer[] = []
+  let whole = true
+  try {
+    for await (const piece of response) pieces.push(piece as Buffer)
+  } catch (error) {
+    whole = false
+    assert.equal((error as NodeJS.ErrnoException).code, 'ECONNRESET', String(error))
+  }
+  const text = Buffer.concat(pieces).toString()
+  let json: Json
+  try {
+    json = JSON.parse(text)
+  } catch {
+    json = undefined // an event stream, or not JSON on purpose
+  }
+  return {
+    status: response.statusCode ?? 0,
+    headers: response.headers,
+    text,
+    json,
+    ...framesIn(text),
+    whole: whole && response.complete,
+  }
+}
+
+/** A stream that is read piece by piece, as far as a test wants. */
+export class Reading {
+  text = ''
+  readonly #pieces: AsyncIterator<Buffer>
+  constructor(response: IncomingMessage) {
+    this.#pieces = response[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+  }
+  async until(met: (text: string) => boolean): Promise<string> {
+    while (!met(this.text)) {
+      const { done, value } = await this.#pieces.next()
+      assert.ok(done !== true, `the stream ended before that: ${this.text}`)
+      this.text += value.toString()
+    }
+    return this.text
+  }
+}

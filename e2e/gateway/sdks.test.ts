@@ -1,0 +1,235 @@
+/** Unchanged SDKs through the gateway, over an upstream that breaks where it hurts them most. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import Anthropic from '@anthropic-ai/sdk'
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai'
+import OpenAI from 'openai'
+import { shared } from '../shared.ts'
+import {
+  answer,
+  callMore,
+  callStart,
+  DONE,
+  finish,
+  type Json,
+  message,
+  messageDelta,
+  messageStart,
+  messageStop,
+  role,
+  text,
+  textBlock,
+  toolBlock,
+} from './frames.ts'
+import { KEY, LIMIT, Rig } from './rig.ts'
+import { cut, half, type Play, reset, stall, status, stream } from './upstream.ts'
+
+/** An answer that is not streamed. */
+const WHOLE = {
+  id: 'x',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }],
+}
+
+const rig = await shared(Rig.start('--attempts-max', '4'))
+const openai = new OpenAI({ baseURL: rig.gateway.url, apiKey: KEY })
+const anthropic = new Anthropic({ baseURL: rig.gateway.url.replace(/\/v1$/, ''), apiKey: KEY })
+
+const call = [callStart(0, 'c1', 'add'), callMore(0, '{"a":1,'), callMore(0, '"b":2}')]
+const user = [{ role: 'user' as const, content: 'go' }]
+
+describe('openai', { ...LIMIT, concurrency: true }, () => {
+  test('a stream that breaks three times before content', async () => {
+    const model = rig.upstream.plays(reset, cut(role()), status(503, 'busy'), stream(...answer('All', ' of it.')))
+    let held = ''
+    for await (const part of await openai.chat.completions.create({ model, messages: user, stream: true }))
+      held += part.choices[0]?.delta.content ?? ''
+    assert.equal(held, 'All of it.')
+  })
+  test('a stream that breaks after content and comes again', async () => {
+    const model = rig.upstream.plays(
+      cut(role(), text('All ')),
+      half(role(), text('All of')),
+      stream(...answer('All of it.')),
+    )
+    const runner = openai.chat.completions.stream({ model, messages: user })
+    assert.equal((await runner.finalChatCompletion()).choices[0]?.message.content, 'All of it.')
+  })
+  test('a stream that cannot be healed throws, and never ends quietly', async () => {
+    const other = stream(...answer('Other.'))
+    const model = rig.upstream.plays(cut(role(), text('All ')), other, other, other)
+    await assert.rejects(async () => {
+      for await (const _ of await openai.chat.completions.create({ model, messages: user, stream: true }));
+    }, /could not be continued/)
+  })
+  test('runTools over cut calls: the tool runs once, with whole arguments', async () => {
+    const ran: unknown[] = []
+    const model = rig.upstream.plays(
+      cut(role(), ...call.slice(0, 2)),
+      stream(role(), ...call.slice(0, 2), finish('length'), DONE),
+      stream(role(), ...call, finish('tool_calls'), DONE),
+      reset,
+      stream(...answer('It is 3.')),
+    )
+    const body: Json = {
+      model,
+      messages: user,
+      stream: true,
+      tools: [
+        {
+          type: 'function',
+          function: {
+            name: 'add',
+            parameters: {
+              type: 'object',
+              properties: { a: { type: 'number' }, b: { type: 'number' } },
+              required: ['a', 'b'],
+            },
+            parse: (args: string): Json => JSON.parse(args),
+            function: (args: Json) => {
+              ran.push(args)
+              return String(args.a + args.b)
+            },
+          },
+        },
+      ],
+    }
+    const runner = openai.chat.completions.runTools(body) as Json // its types do not take a bare JSON schema
+    assert.equal(await runner.finalContent(), 'It is 3.')
+    assert.deepEqual(ran, [{ a: 1, b: 2 }])
+  })
+  test("tries that are spent are not multiplied by the SDK's own", async () => {
+    const busy = status(503, { error: { message: 'busy' } })
+    const model = rig.upstream.plays(...Array.from({ length: 12 }, () => busy))
+    await assert.rejects(
+      openai.chat.completions.create({ model, messages: user, stream: true }),
+      (error: Json) => error.status === 503,
+    )
+    assert.equal(rig.upstream.seen(model).length, 4)
+  })
+  test('an answer that is not streamed, and a genuine 400', async () => {
+    const model = rig.upstream.plays(reset, status(200, JSON.stringify(WHOLE).slice(0, 30)), status(200, WHOLE))
+    assert.equal((await openai.chat.completions.create({ model, messages: user })).choices[0]?.message.content, 'hi')
+    const bad = rig.upstream.plays(
+      status(400, { error: { message: 'no such field', type: 'invalid_request_error', param: 'x', code: null } }),
+    )
+    await assert.rejects(openai.chat.completions.create({ model: bad, messages: user }), /400 no such field/)
+    assert.equal(rig.upstream.seen(bad).length, 1)
+  })
+  test('an abort ends the upstream request', async () => {
+    let gone: Promise<void> | undefined
+    const hanging: Play = async (talk) => {
+      gone = talk.gone
+      await stall(role(), text('One'))(talk)
+    }
+    const model = rig.upstream.plays(hanging)
+    const parts = await openai.chat.completions.create({ model, messages: user, stream: true })
+    for await (const _ of parts) break
+    await gone
+  })
+  test('models and responses pass through', async () => {
+    const name = rig.upstream.plays(status(200, { id: 'm', object: 'model', created: 1, owned_by: 'me' }))
+    assert.equal((await openai.models.retrieve(name)).owned_by, 'me')
+    const done = {
+      type: 'response.completed',
+      sequence_number: 0,
+      response: { id: 'r', output: [], status: 'completed' },
+    }
+    const model = rig.upstream.plays(stream(`event: response.completed\ndata: ${JSON.stringify(done)}\n\n`))
+    const types: string[] = []
+    for await (const event of await openai.responses.create({ model, input: 'go', stream: true }))
+      types.push(event.type)
+    assert.deepEqual(types, ['response.completed'])
+  })
+})
+
+describe('ai', { ...LIMIT, concurrency: true }, () => {
+  const provider = (model: string): Json =>
+    createOpenAICompatible({ name: 'x', baseURL: rig.gateway.url, apiKey: KEY, includeUsage: true })(model)
+  test('streamText over breaks and a cut call: the tool runs once', async () => {
+    const ran: unknown[] = []
+    const model = rig.upstream.plays(
+      cut(role(), text('Let me '), ...call.slice(0, 2)),
+      stream(role(), text('Let me add. '), ...call, finish('tool_calls'), DONE),
+      half(role()),
+      stream(...answer('It is 3.')),
+    )
+    const result = streamText({
+      model: provider(model),
+      messages: user,
+      stopWhen: stepCountIs(3),
+      tools: {
+        add: tool({
+          inputSchema: jsonSchema({
+            type: 'object',
+            properties: { a: { type: 'number' }, b: { type: 'number' } },
+            required: ['a', 'b'],
+          }),
+          execute: (args: Json) => {
+            ran.push(args)
+            return args.a + args.b
+          },
+        }),
+      },
+    })
+    let held = ''
+    for await (const part of result.textStream) held += part
+    assert.equal(held, 'Let me add. It is 3.')
+    assert.deepEqual(ran, [{ a: 1, b: 2 }])
+    assert.equal(await result.finishReason, 'stop')
+  })
+  test('streamText tells a break that cannot be healed', async () => {
+    const other = stream(...answer('Other.'))
+    const model = rig.upstream.plays(cut(role(), text('All ')), other, other, other)
+    const errors: unknown[] = []
+    const result = streamText({
+      model: provider(model),
+      messages: user,
+      maxRetries: 0,
+      onError: ({ error }) => void errors.push(error),
+    })
+    const reasons: unknown[] = []
+    for await (const part of result.fullStream) if (part.type === 'finish') reasons.push(part.finishReason)
+    assert.ok(errors.length > 0, JSON.stringify(reasons))
+    assert.equal(reasons.includes('stop'), false)
+  })
+  test('generateText over a reset and a cut body', async () => {
+    const model = rig.upstream.plays(reset, status(200, JSON.stringify(WHOLE).slice(0, 60)), status(200, WHOLE))
+    assert.equal((await generateText({ model: provider(model), messages: user, maxRetries: 0 })).text, 'hi')
+  })
+})
+
+describe('@anthropic-ai/sdk', { ...LIMIT, concurrency: true }, () => {
+  const ask = (model: string): Json => ({ model, max_tokens: 50, messages: user })
+  test('a stream over breaks before and after content, and a cut call', async () => {
+    const block = toolBlock(1, 't1', 'add', '{"a":1,', '"b":2}')
+    const model = rig.upstream.plays(
+      cut(messageStart('msg_0')),
+      cut(messageStart(), ...textBlock(0, 'Let me ').slice(0, 2)),
+      cut(messageStart('msg_2'), ...textBlock(0, 'Let me add.'), ...block.slice(0, 2)),
+      stream(messageStart('msg_3'), ...textBlock(0, 'Let me add.'), ...block, messageDelta('tool_use'), messageStop),
+    )
+    const final = await anthropic.messages.stream(ask(model)).finalMessage()
+    assert.equal(final.id, 'msg_1')
+    assert.equal(final.stop_reason, 'tool_use')
+    assert.deepEqual(
+      final.content.map((one: Json) => one.text ?? one.input),
+      ['Let me add.', { a: 1, b: 2 }],
+    )
+  })
+  test('a break that cannot be healed throws', async () => {
+    const other = stream(...message(textBlock(0, 'Other')))
+    const model = rig.upstream.plays(cut(messageStart(), ...textBlock(0, 'Let me ').slice(0, 2)), other, other, other)
+    await assert.rejects(anthropic.messages.stream(ask(model)).finalMessage(), /could not be continued/)
+  })
+  test('tries that are spent are not multiplied', async () => {
+    const play = status(529, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } })
+    const model = rig.upstream.plays(...Array.from({ length: 12 }, () => play))
+    await assert.rejects(anthropic.messages.create(ask(model)), (error: Json) => error.status === 529)
+    assert.equal(rig.upstream.seen(model).length, 4)
+    assert.equal(rig.upstream.seen(model)[0]?.headers['authorization'], `Bearer ${KEY}`)
+  })
+})

@@ -1,0 +1,157 @@
+/** What only time shows: the head after 15 s, pings, the end of a gateway with streams in flight. All at once, so it costs 15 s in all. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { shared } from '../shared.ts'
+import {
+  answer,
+  assembledChat,
+  assembledMessage,
+  DONE,
+  finish,
+  message,
+  messageStart,
+  role,
+  text,
+  textBlock,
+} from './frames.ts'
+import { chatBody, LIMIT, read, Reading, Rig } from './rig.ts'
+import { both, bytes, chunks, type Play, reset, silence, status, stream, streamHead } from './upstream.ts'
+
+const [rig, whole] = await Promise.all([
+  shared(Rig.start('--attempts-max', '2')),
+  shared(Rig.start('--attempts-max', '2', '--hold', 'answer')),
+])
+
+/** Waits for the head of the answer without any content, then goes on. */
+function slowly(...plays: readonly Play[]): { play: Play; go: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  return { play: both(...plays.slice(0, -1), () => promise, plays.at(-1) as Play), go: resolve }
+}
+
+describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
+  test('then a 200, and the answer when it comes', async () => {
+    const { play, go } = slowly(stream(...answer('late')))
+    const name = rig.upstream.plays(play)
+    const started = performance.now()
+    const response = await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) })
+    const waited = performance.now() - started
+    assert.ok(waited > 14_000 && waited < 20_000, `${waited} ms`)
+    assert.equal(response.statusCode, 200)
+    assert.match(String(response.headers['content-type']), /^text\/event-stream/)
+    assert.ok(response.headers['x-breakfall-request-id'])
+    go()
+    const reply = await read(response)
+    assert.equal(assembledChat(reply.frames).content, 'late')
+    assert.equal(assembledChat(reply.frames).roles, 1)
+  })
+  test('then what fails is told inside, and retries in comments', async () => {
+    const { play, go } = slowly(streamHead(), chunks(role()), reset)
+    const name = rig.upstream.plays(play, status(503, 'busy'))
+    const response = await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) })
+    assert.equal(response.statusCode, 200)
+    go()
+    const reply = await read(response)
+    assert.match(
+      reply.comments.find((line) => line.includes('retry')) ?? '',
+      /^: breakfall retry 2\/2 model_stream_interrupted in \d+ ms$/,
+    )
+    assert.match(reply.frames.at(-2)?.json.error.code, /^model_/)
+    assert.equal(reply.frames.at(-1)?.data, '[DONE]')
+    assert.equal(reply.whole, true)
+  })
+  test('messages: pings as that API has them, then its error event', async () => {
+    const { play, go } = slowly(streamHead(), chunks(messageStart('msg_0')), reset)
+    const name = rig.upstream.plays(play, status(529, {}))
+    const pending = rig.gateway.open('/v1/messages', {
+      body: { model: name, stream: true, max_tokens: 9, messages: [{ role: 'user', content: 'x' }] },
+    })
+    const response = await pending
+    assert.equal(response.statusCode, 200)
+    go()
+    const reply = await read(response)
+    assert.equal(reply.frames.at(-1)?.event, 'error')
+    assert.equal(
+      reply.frames.some(({ json }) => json.type === 'message_stop'),
+      false,
+    )
+  })
+  test('--hold answer: pings while it is held, then all of it', async () => {
+    const { play, go } = slowly(
+      streamHead(),
+      chunks(role(), text('held ')),
+      both(chunks(text('back'), finish(), DONE), bytes('0\r\n\r\n')),
+    )
+    const name = whole.upstream.plays(play)
+    const reading = new Reading(await whole.gateway.open('/v1/chat/completions', { body: chatBody(name) }))
+    const first = await reading.until((got) => got.includes('\n'))
+    assert.match(first, /^:/)
+    assert.equal(first.includes('held'), false)
+    go()
+    const got = await reading.until((all) => all.includes('[DONE]'))
+    assert.ok(got.includes('held '))
+  })
+  test('--hold answer, messages: pings, then all of it', async () => {
+    const frames = message(textBlock(0, 'held'))
+    const { play, go } = slowly(
+      streamHead(),
+      chunks(...frames.slice(0, 4)),
+      both(chunks(...frames.slice(4)), bytes('0\r\n\r\n')),
+    )
+    const name = whole.upstream.plays(play)
+    const response = await whole.gateway.open('/v1/messages', {
+      body: { model: name, stream: true, max_tokens: 9, messages: [{ role: 'user', content: 'x' }] },
+    })
+    go()
+    const reply = await read(response)
+    assert.equal(assembledMessage(reply.frames)[0].text, 'held')
+    assert.equal(reply.frames.at(-1)?.json.type, 'message_stop')
+    assert.ok(
+      reply.comments.length > 0 ||
+        reply.frames[0]?.json.type === 'ping' ||
+        reply.frames.some(({ json }) => json.type === 'ping'),
+    )
+  })
+  test('an answer that is not streamed has its own status however late', async () => {
+    const { play, go } = slowly(status(418, { error: { message: 'late' } }))
+    const name = rig.upstream.plays(play)
+    const pending = rig.gateway.chat(name, { stream: false })
+    await rig.upstream.arrived(name)
+    const timer = setTimeout(go, 15_500)
+    const reply = await pending
+    clearTimeout(timer)
+    assert.equal(reply.status, 418)
+    assert.deepEqual(reply.json, { error: { message: 'late' } })
+  })
+
+  test('SIGTERM lets a stream that goes on come to its end', async () => {
+    await using own = await Rig.start()
+    const { play, go } = slowly(
+      streamHead(),
+      chunks(role(), text('One')),
+      both(chunks(text(' two'), finish(), DONE), bytes('0\r\n\r\n')),
+    )
+    const name = own.upstream.plays(play)
+    const reading = new Reading(await own.gateway.open('/v1/chat/completions', { body: chatBody(name) }))
+    await reading.until((got) => got.includes('One'))
+    own.gateway.running.child.kill('SIGTERM')
+    go()
+    await reading.until((got) => got.includes('[DONE]'))
+    assert.equal((await own.gateway.running.ended).code, 0)
+  })
+  test('SIGTERM ends one that does not in an error, in the time that service managers give', async () => {
+    await using own = await Rig.start()
+    const name = own.upstream.plays(both(streamHead(), chunks(role(), text('One')), silence))
+    const response = await own.gateway.open('/v1/chat/completions', { body: chatBody(name) })
+    const reading = new Reading(response)
+    await reading.until((got) => got.includes('One'))
+    own.gateway.running.child.kill('SIGTERM')
+    let cut = false
+    try {
+      await reading.until(() => false)
+    } catch {
+      cut = !response.complete
+    }
+    assert.ok(cut || reading.text.includes('"error"'), `a clean end without proof: ${reading.text}`)
+    assert.equal((await own.gateway.running.ended).code, 0)
+  })
+})

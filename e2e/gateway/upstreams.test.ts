@@ -1,0 +1,258 @@
+/** Several upstreams, servers that can continue text, tokens, numbers, and clocks: the rest of what the gateway's page says. */
+import assert from 'node:assert/strict'
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import {
+  answer,
+  assembledChat,
+  assembledMessage,
+  blockDelta,
+  blockStart,
+  blockStop,
+  choice,
+  DONE,
+  finish,
+  message,
+  messageStart,
+  role,
+  text,
+  textBlock,
+} from './frames.ts'
+import { Gateway, KEY, LIMIT, Rig } from './rig.ts'
+import {
+  both,
+  bytes,
+  chunk,
+  cut,
+  half,
+  type Play,
+  reset,
+  say,
+  status,
+  stream,
+  streamHead,
+  Upstream,
+} from './upstream.ts'
+
+describe('several upstreams', { ...LIMIT, concurrency: true }, () => {
+  test('the next one is asked when the tries at one are spent, also after text', async () => {
+    await using first = await Upstream.start()
+    await using second = await Upstream.start()
+    await using gateway = await Gateway.start([first, second], '--attempts-max', '2')
+    const busy = status(503, 'busy')
+    const name = first.plays(busy, busy, cut(role(), text('One ')), busy)
+    second.plays(stream(...answer('from the second')), stream(...answer('One two')))
+    assert.equal(assembledChat((await gateway.chat(name)).frames).content, 'from the second')
+    assert.equal(first.seen(name).length, 2)
+    assert.equal(assembledChat((await gateway.chat(name)).frames).content, 'One two')
+  })
+  test("the key stays with the first one's host name", async () => {
+    await using first = await Upstream.start()
+    await using second = await Upstream.start()
+    const elsewhere = second.url.replace('127.0.0.1', 'localhost')
+    await using gateway = await Gateway.start([first, elsewhere], '--attempts-max', '1')
+    const name = first.plays(reset)
+    second.plays(stream(...answer('hi')))
+    const reply = await gateway.chat(name, {}, { 'x-api-key': KEY, cookie: 'a=b' })
+    assert.equal(assembledChat(reply.frames).content, 'hi', reply.text)
+    assert.equal(second.seen(name)[0]?.rawHead.includes(KEY), false)
+    assert.equal(second.seen(name)[0]?.headers['cookie'], undefined)
+  })
+  test('one that failed three times in a row is asked last for a while', async () => {
+    await using second = await Upstream.start()
+    await using gateway = await Gateway.start(['http://127.0.0.1:1/v1', second], '--attempts-max', '3')
+    const name = second.plays(stream(...answer('a')), stream(...answer('b')))
+    await gateway.chat(name)
+    await gateway.chat(name)
+    const { text: metrics } = await gateway.ask('/metrics')
+    assert.equal(/breakfall_gateway_faults_total\{[^}]*model_unreachable[^}]*\} (\d+)/.exec(metrics)?.[1], '3', metrics)
+  })
+})
+
+describe('a server that can continue text', { ...LIMIT, concurrency: true }, () => {
+  test('is asked to, where its profile is named', async () => {
+    await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '3')
+    const reply = await rig.chat([
+      cut(role(), text('One '), text('two ')),
+      stream(role(), text(' two'), text(' three.'), finish(), DONE),
+    ])
+    assert.equal(assembledChat(reply.frames).content, 'One two three.', reply.text)
+    const asked = JSON.parse(rig.upstream.seen('play-1')[1]?.body.toString() ?? '{}')
+    assert.deepEqual(asked.messages.at(-1), { role: 'assistant', content: 'One' })
+  })
+  test('one that refuses to is asked for all of it', async () => {
+    await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '3')
+    const reply = await rig.chat([
+      cut(role(), text('One two ')),
+      status(400, { error: { message: 'no prefill' } }),
+      stream(...answer('One two three')),
+    ])
+    assert.equal(assembledChat(reply.frames).content, 'One two three', reply.text)
+  })
+  test('one choice, where two were asked for, is the answer all the same once the end is told', async () => {
+    await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '2')
+    const reply = await rig.chat([stream(...answer('hi'))], { n: 2 })
+    assert.equal(assembledChat(reply.frames).content, 'hi', reply.text)
+    assert.equal(
+      reply.frames.some(({ json }) => json?.error),
+      false,
+      reply.text,
+    )
+    assert.equal(reply.tries, 1)
+  })
+})
+
+describe('one gateway', { ...LIMIT, concurrency: true }, () => {
+  let rig: Rig
+  before(async () => {
+    rig = await Rig.start('--attempts-max', '3', '--progress-ms', '400', '--token-file', 'token')
+  })
+  after(async () => {
+    await rig[Symbol.asyncDispose]()
+  })
+  const token = (): string => readFileSync(join(rig.gateway.place.folder, 'token'), 'utf8').trim().split(/\s/)[0] ?? ''
+
+  test('a token file is made, for nobody else to read, and its token wanted', async () => {
+    assert.equal(statSync(join(rig.gateway.place.folder, 'token')).mode & 0o777, 0o600)
+    const name = rig.upstream.plays(stream(...answer('hi')))
+    for (const headers of [{}, { 'x-breakfall-token': 'wrong' }, { 'x-breakfall-token': '' }]) {
+      const refused = await rig.gateway.chat(name, {}, headers as Record<string, string>)
+      assert.equal(refused.status, 401)
+      assert.equal(rig.upstream.seen(name).length, 0)
+    }
+    const reply = await rig.gateway.chat(name, {}, { 'x-breakfall-token': token() })
+    assert.equal(assembledChat(reply.frames).content, 'hi')
+    assert.equal(rig.upstream.seen(name)[0]?.rawHead.includes(token()), false)
+    assert.equal((await rig.gateway.ask('/metrics')).status, 401)
+    assert.equal(rig.gateway.stderr.includes(token()), false)
+  })
+  test('signs of life without output are given up after the progress clock', async () => {
+    const alive: Play = both(streamHead(), async ({ socket }) => {
+      for (let sign = 0; sign < 100 && !socket.destroyed; sign++) {
+        await say(socket, chunk(sign % 2 === 0 ? ': PROCESSING\n\n' : role()))
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      }
+    })
+    const name = rig.upstream.plays(alive, stream(...answer('hi')))
+    const reply = await rig.gateway.chat(name, {}, { 'x-breakfall-token': token() })
+    assert.equal(assembledChat(reply.frames).content, 'hi')
+    assert.equal(rig.upstream.seen(name).length, 2)
+  })
+  test("headers that the client names as its connection's own stay here", async () => {
+    const name = rig.upstream.plays(stream(...answer('hi')))
+    await rig.gateway.chat(name, {}, { 'x-breakfall-token': token(), connection: 'close, x-mine', 'x-mine': '1' })
+    assert.equal(rig.upstream.seen(name)[0]?.headers['x-mine'], undefined)
+  })
+  test('two cookies stay two', async () => {
+    const name = rig.upstream.plays(
+      bytes(
+        'HTTP/1.1 200 OK\r\nset-cookie: a=1; expires=Wed, 21 Oct 2026 07:28:00 GMT\r\nset-cookie: b=2\r\ncontent-length: 2\r\n\r\n{}',
+      ),
+    )
+    const reply = await rig.gateway.ask(`/v1/models/${name}`, { headers: { 'x-breakfall-token': token() } })
+    assert.deepEqual(reply.headers['set-cookie'], ['a=1; expires=Wed, 21 Oct 2026 07:28:00 GMT', 'b=2'])
+  })
+})
+
+test('--hold answer: a break past the 16 MiB that are held is told, not hidden', LIMIT, async () => {
+  await using rig = await Rig.start('--hold', 'answer', '--attempts-max', '2')
+  const pieces = Array.from({ length: 18 }, () => text('y'.repeat(1024 * 1024)))
+  const reply = await rig.chat([half(role(), ...pieces), stream(...answer('short'))])
+  assert.equal(reply.text.includes('short'), false)
+  assert.match(reply.frames.at(-2)?.json.error.code, /^model_stream_/)
+  assert.equal(reply.frames.at(-1)?.data, '[DONE]')
+})
+
+describe('what cannot be compared is never said twice', { ...LIMIT, concurrency: true }, () => {
+  let rig: Rig
+  before(async () => {
+    rig = await Rig.start('--attempts-max', '2')
+  })
+  after(async () => {
+    await rig[Symbol.asyncDispose]()
+  })
+  test('a signature', async () => {
+    const thinks = (signature: string): string[] => [
+      blockStart(0, { type: 'thinking', thinking: '', signature: '' }),
+      blockDelta(0, { type: 'thinking_delta', thinking: 'Hm.' }),
+      blockDelta(0, { type: 'signature_delta', signature }),
+      blockStop(0),
+    ]
+    const reply = await rig.messages([
+      cut(messageStart(), ...thinks('one').slice(0, 3)),
+      stream(...message(thinks('two'), textBlock(1, 'So.'))),
+    ])
+    assert.equal(assembledMessage(reply.frames)[0].signature, 'one', reply.text)
+  })
+  test('the rest of a block that had been closed', async () => {
+    const thinks = (thoughts: string): string[] => [
+      blockStart(0, { type: 'thinking', thinking: '', signature: '' }),
+      blockDelta(0, { type: 'thinking_delta', thinking: thoughts }),
+      blockDelta(0, { type: 'signature_delta', signature: `of ${thoughts}` }),
+      blockStop(0),
+    ]
+    const other = stream(...message(thinks('Hm, no.'), textBlock(1, 'So.')))
+    const reply = await rig.messages([cut(messageStart(), ...thinks('Hm')), other])
+    assert.deepEqual(
+      assembledMessage(reply.frames).map(({ thinking, signature }) => [thinking, signature]),
+      [['Hm', 'of Hm']],
+      reply.text,
+    )
+    assert.equal(reply.frames.at(-1)?.event, 'error', reply.text)
+    const longer = stream(...message(textBlock(0, 'One', ' two')))
+    const text = await rig.messages([cut(messageStart(), ...textBlock(0, 'One')), longer])
+    assert.deepEqual(
+      assembledMessage(text.frames).map((block) => block.text),
+      ['One'],
+      text.text,
+    )
+    assert.equal(text.frames.at(-1)?.event, 'error', text.text)
+  })
+  test('a citation', async () => {
+    const cited = [
+      blockStart(0, { type: 'text', text: '' }),
+      blockDelta(0, { type: 'text_delta', text: 'Said.' }),
+      blockDelta(0, { type: 'citations_delta', citation: { cited_text: 'x' } }),
+      blockStop(0),
+    ]
+    const reply = await rig.messages([cut(messageStart(), ...cited.slice(0, 3)), stream(...message(cited))])
+    assert.equal(reply.frames.filter(({ json }) => json?.delta?.type === 'citations_delta').length, 1, reply.text)
+  })
+  test('a refusal', async () => {
+    const refuses = (said: string): string => choice({ refusal: said })
+    const reply = await rig.chat([cut(role(), refuses('I ca')), stream(role(), refuses('I cannot.'), finish(), DONE)])
+    const said = reply.frames.flatMap(({ json }) => json?.choices?.[0]?.delta?.refusal ?? []).join('')
+    assert.deepEqual([said, assembledChat(reply.frames).content], ['I cannot.', ''], reply.text)
+  })
+  test('an annotation', async () => {
+    const noted = choice({ annotations: [{ url: 'u' }] })
+    const reply = await rig.chat([
+      cut(role(), text('One'), noted),
+      stream(role(), text('One'), noted, text(' two'), finish(), DONE),
+    ])
+    assert.equal(reply.frames.filter(({ json }) => json?.choices?.[0]?.delta?.annotations).length, 1, reply.text)
+  })
+  test('a log probability', async () => {
+    const likely = (said: string): string =>
+      choice({ content: said }, { logprobs: { content: [{ token: said, logprob: -1 }] } })
+    const reply = await rig.chat([
+      cut(role(), likely('One ')),
+      stream(role(), likely('One '), likely('two'), finish(), DONE),
+    ])
+    const tokens = reply.frames.flatMap(
+      ({ json }) => json?.choices?.[0]?.logprobs?.content?.map((one: { token: string }) => one.token) ?? [],
+    )
+    assert.equal(tokens.join(''), assembledChat(reply.frames).content, reply.text)
+  })
+  test('an answer told whole in one frame', async () => {
+    const reply = await rig.chat([
+      cut(role(), text('One')),
+      status(200, {
+        id: 'y',
+        choices: [{ index: 0, message: { role: 'assistant', content: 'One two' }, finish_reason: 'stop' }],
+      }),
+    ])
+    assert.equal(assembledChat(reply.frames).content, 'One two', reply.text)
+  })
+})

@@ -1,0 +1,221 @@
+/** Execs over raw HTTP: what they are given, what their records say, and what is refused. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sharedRunner } from './shared-runner.ts'
+import { assertProblem, assertWellFormed, ISO, type Json } from './runner-process.ts'
+
+const LIMIT = { timeout: 30_000 }
+const { runner, box, place } = await sharedRunner({ box: { env: { FROM_BOX: 'box', BOTH: 'box' } } })
+
+test('a command runs as its arguments stand, a shell line as a shell reads it', LIMIT, async () => {
+  const command = await runner.run(box, { command: ['printf', '%s|', 'a b', '$HOME', '', '*', "'"] })
+  assert.equal(await runner.output(box, command.execId), "a b|$HOME||*|'|")
+  assert.deepEqual(command.command, ['printf', '%s|', 'a b', '$HOME', '', '*', "'"])
+  assert.equal(await runner.shell(box, 'for i in 1 2 3; do echo $i; done | tail -n 1'), '3\n')
+})
+
+test('a command starts in the workspace, or in the folder that it names', LIMIT, async () => {
+  const { workspace } = (await runner.get(place)).json
+  await runner.shell(box, 'mkdir -p deep/er')
+  for (const [cwd, seen] of [
+    [undefined, workspace.path],
+    ['.', workspace.path],
+    ['deep', `${workspace.path}/deep`],
+    ['deep/er/..', `${workspace.path}/deep`],
+    [`${workspace.path}/deep/er`, `${workspace.path}/deep/er`],
+  ] as const) {
+    const record = await runner.run(box, { command: ['pwd'], cwd })
+    assert.equal(await runner.output(box, record.execId), `${seen}\n`)
+  }
+})
+
+test('the environment is the box’s, then the exec’s, and nothing of the runner’s', LIMIT, async () => {
+  const record = await runner.run(box, {
+    shell: 'echo "$FROM_BOX $BOTH $FROM_EXEC"',
+    env: { BOTH: 'exec', FROM_EXEC: 'line\nbreak = "x"' },
+  })
+  assert.equal(await runner.output(box, record.execId), 'box exec line\nbreak = "x"\n')
+})
+
+test('a record goes from running to exited with the whole exit record, and stays', LIMIT, async () => {
+  const started = await runner.post(`${place}/exec`, { execId: 'record', shell: 'printf out; printf erro >&2; exit 3' })
+  assert.equal(started.status, 201)
+  assert.equal(started.json.execId, 'record')
+  assert.equal(started.json.boxId, box)
+  assert.match(started.json.state, /^(starting|running|exited)$/)
+  const record = await runner.wait(box, 'record')
+  assert.equal(record.state, 'exited')
+  assert.match(record.startedAt, ISO)
+  assert.match(record.endedAt, ISO)
+  assert.equal(record.stdoutBytes, 3)
+  assert.equal(record.stderrBytes, 4)
+  const { durationMs, ...exit } = record.exit
+  assert.ok(Number.isInteger(durationMs) && durationMs >= 0)
+  assert.deepEqual(exit, {
+    cause: 'exited',
+    started: true,
+    code: 3,
+    signal: null,
+    signalGuess: null,
+    survivors: [],
+    stdoutBytes: 3,
+    stderrBytes: 4,
+    truncated: false,
+    diagnostics: [],
+  })
+  const blocks = await runner.events(`${place}/execs/record/events`)
+  assert.equal(record.lastSeq, blocks.at(-1)?.data.seq)
+  assert.deepEqual(blocks.at(-1)?.data, { seq: record.lastSeq, type: 'exit', ...record.exit })
+  assert.deepEqual((await runner.get(`${place}/execs/record`)).json, record)
+  assert.deepEqual(
+    (await runner.get(`${place}/execs`)).json.execs.find((one: Json) => one.execId === 'record'),
+    record,
+  )
+})
+
+test('every call on an exec that is not there is 404 exec_not_found', LIMIT, async () => {
+  for (const path of ['', '/events', '/output/stdout', '/wait'])
+    assert.equal(assertProblem(await runner.get(`${place}/execs/none${path}`), 404, 'exec_not_found').execId, 'none')
+  assertProblem(await runner.ask('POST', `${place}/execs/none/stdin`, { body: 'x' }), 404, 'exec_not_found')
+  assertProblem(await runner.post(`${place}/execs/none/signal`, { signal: 'SIGINT' }), 404, 'exec_not_found')
+  assertProblem(await runner.post(`${place}/execs/none/kill`, {}), 404, 'exec_not_found')
+})
+
+test('twenty who start the same exec at once get one process, one 201 and one record', LIMIT, async () => {
+  const request = { execId: 'once', shell: 'echo ran >> once; sleep 0.2; cat once' }
+  const answers = await Promise.all(Array.from({ length: 20 }, () => runner.post(`${place}/exec`, request)))
+  assert.equal(answers.filter(({ status }) => status === 201).length, 1)
+  assert.equal(answers.filter(({ status }) => status === 200).length, 19)
+  for (const { json } of answers) assert.equal(json.execId, 'once')
+  await runner.wait(box, 'once')
+  assert.equal(await runner.output(box, 'once'), 'ran\n')
+  const late = await runner.post(`${place}/exec`, request)
+  assert.equal(late.status, 200)
+  assert.equal(late.json.exit.code, 0)
+  assert.equal(await runner.shell(box, 'cat once'), 'ran\n')
+})
+
+test('the same body is compared after defaults, another one is 409 exec_conflict and runs nothing', LIMIT, async () => {
+  const request = { execId: 'same', command: ['sh', '-c', 'echo x >> same'] }
+  const defaults = { cwd: '.', env: {}, stdin: 'none', killGraceMs: 2000, merge: false, outputBytesMax: 104_857_600 }
+  await runner.run(box, request)
+  assert.equal((await runner.post(`${place}/exec`, { ...defaults, ...request })).status, 200)
+  for (const other of [
+    { command: ['sh', '-c', 'echo y >> same'] },
+    { cwd: '..' },
+    { env: { A: '1' } },
+    { stdin: 'pipe' },
+    { timeoutMs: 1234 },
+    { killGraceMs: 1 },
+    { merge: true },
+    { outputBytesMax: 5 },
+  ]) {
+    const problem = assertProblem(await runner.post(`${place}/exec`, { ...request, ...other }), 409, 'exec_conflict')
+    assert.equal(problem.execId, 'same')
+    assert.equal(problem.boxId, box)
+  }
+  assert.equal(await runner.shell(box, 'cat same'), 'x\n')
+})
+
+test('starting a known exec with an event stream attaches to it from its first event', LIMIT, async () => {
+  const request = { execId: 'attach', shell: 'echo a; sleep 0.1; echo b' }
+  const streams = await Promise.all(
+    Array.from({ length: 5 }, async () => {
+      await using stream = await runner.stream('POST', `${place}/exec`, { json: request })
+      assert.match(stream.headers['content-type'] ?? '', /^text\/event-stream/)
+      return await Array.fromAsync(stream.blocks)
+    }),
+  )
+  for (const blocks of streams) assert.deepEqual(blocks, streams[0])
+  assertWellFormed(streams[0] ?? [])
+  await using known = await runner.stream('POST', `${place}/exec`, { json: request })
+  assert.equal(known.status, 200)
+  await using conflict = await runner.stream('POST', `${place}/exec`, { json: { ...request, merge: true } })
+  assert.equal(conflict.status, 409)
+})
+
+test('exec ids belong to their box, and one that is not chosen is made', LIMIT, async () => {
+  const other = await runner.box()
+  const [one, two] = [
+    await runner.run(box, { execId: 'shared', shell: 'echo one' }),
+    await runner.run(other, { execId: 'shared', shell: 'echo two' }),
+  ]
+  assert.equal(await runner.output(box, one.execId), 'one\n')
+  assert.equal(await runner.output(other, two.execId), 'two\n')
+  const [three, four] = [await runner.run(box, { shell: 'true' }), await runner.run(box, { shell: 'true' })]
+  assert.notEqual(three.execId, four.execId)
+})
+
+for (const [what, body, field] of [
+  ['no command', {}, 'command'],
+  ['both a command and a shell line', { command: ['true'], shell: 'true' }, 'command'],
+  ['an empty command', { command: [] }, 'command'],
+  ['a command of numbers', { command: [1] }, 'command'],
+  ['a command as text', { command: 'true' }, 'command'],
+  ['a NUL in an argument', { command: ['echo', 'a\0b'] }, 'command'],
+  ['a NUL in the shell line', { shell: 'a\0b' }, 'shell'],
+  ['half a letter in an argument', { command: ['echo', '\ud800'] }, 'command'],
+  ['an empty folder', { shell: 'true', cwd: '' }, 'cwd'],
+  ['a NUL in the folder', { shell: 'true', cwd: 'a\0b' }, 'cwd'],
+  ['an environment name with =', { shell: 'true', env: { 'A=B': '' } }, 'env'],
+  ['an empty environment name', { shell: 'true', env: { '': '' } }, 'env'],
+  ['a NUL in the environment', { shell: 'true', env: { A: '\0' } }, 'env'],
+  ['no time', { shell: 'true', timeoutMs: 0 }, 'timeoutMs'],
+  ['time below zero', { shell: 'true', timeoutMs: -1 }, 'timeoutMs'],
+  ['time as text', { shell: 'true', timeoutMs: '5' }, 'timeoutMs'],
+  ['a grace below zero', { shell: 'true', killGraceMs: -1 }, 'killGraceMs'],
+  ['an output of half a byte', { shell: 'true', outputBytesMax: 0.5 }, 'outputBytesMax'],
+  ['an output below zero', { shell: 'true', outputBytesMax: -1 }, 'outputBytesMax'],
+  ['another stdin', { shell: 'true', stdin: 'file' }, 'stdin'],
+  ['merge as text', { shell: 'true', merge: 'yes' }, 'merge'],
+  ['an unknown field', { shell: 'true', user: 'root' }, 'user'],
+  ['a terminal, which comes later', { shell: 'true', tty: true }, 'tty'],
+  ['an id that climbs', { shell: 'true', execId: '../e' }, 'execId'],
+  ['an empty id', { shell: 'true', execId: '' }, 'execId'],
+] as const)
+  test(`an exec with ${what} is refused by the field's name and not run`, LIMIT, async () => {
+    const count = async (): Promise<number> => (await runner.get(`${place}/execs`)).json.execs.length
+    const before = await count()
+    const problem = assertProblem(await runner.post(`${place}/exec`, body), 400, 'invalid_request')
+    assert.ok(
+      problem.errors.some((error: Json) => error.field.split(/[.[]/)[0] === field),
+      `${field} is not in ${JSON.stringify(problem.errors)}`,
+    )
+    assert.equal(await count(), before)
+  })
+
+for (const [reason, prepare, request] of [
+  ['not_found', 'true', { command: ['no-such-program'] }],
+  ['not_found', 'true', { command: ['./no-such-file'] }],
+  ['not_executable', 'echo x > plain; chmod 644 plain', { command: ['./plain'] }],
+  ['not_executable', 'mkdir -p folder', { command: ['./folder'] }],
+  ['bad_interpreter', 'printf "#!/no/such/sh\\n" > lost; chmod 755 lost', { command: ['./lost'] }],
+  ['cwd_missing', 'true', { command: ['true'], cwd: 'nowhere' }],
+  ['cwd_not_directory', 'echo x > plain', { command: ['true'], cwd: 'plain' }],
+  ['argument_too_long', 'true', { command: ['echo', 'x'.repeat(200_000)] }],
+  ['argument_too_long', 'true', { command: ['true'], env: { LONG: 'x'.repeat(200_000) } }],
+  ['argument_too_long', 'true', { shell: `: ${'x'.repeat(200_000)}` }],
+] as const)
+  test(
+    `what cannot be run is 422 ${reason} and reserves nothing: ${JSON.stringify(request).slice(0, 60)}`,
+    LIMIT,
+    async () => {
+      await runner.shell(box, prepare)
+      const execId = `spawn-${Math.trunc(performance.now() * 1000)}`
+      const problem = assertProblem(await runner.post(`${place}/exec`, { execId, ...request }), 422, 'spawn_failed')
+      assert.equal(problem.reason, reason)
+      assertProblem(await runner.get(`${place}/execs/${execId}`), 404, 'exec_not_found')
+      assert.equal((await runner.run(box, { execId, shell: 'echo now' })).exit.code, 0)
+    },
+  )
+
+test('a program named by a path is looked for from the folder that it starts in', LIMIT, async () => {
+  await runner.shell(box, 'mkdir -p sub; printf "#!/bin/sh\\necho from sub\\n" > sub/tool; chmod 755 sub/tool')
+  const record = await runner.run(box, { command: ['./tool'], cwd: 'sub' })
+  assert.equal(await runner.output(box, record.execId), 'from sub\n')
+  const found = await runner.run(box, {
+    command: ['tool'],
+    env: { PATH: `${(await runner.get(place)).json.workspace.path}/sub:/usr/bin:/bin` },
+  })
+  assert.equal(await runner.output(box, found.execId), 'from sub\n')
+})

@@ -1,0 +1,182 @@
+/** The output of execs over raw HTTP: what they print, and who may read it how often and from where. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sharedRunner } from './shared-runner.ts'
+import { assertProblem, assertWellFormed, type Block, bytesOf, ISO } from './runner-process.ts'
+
+const LIMIT = { timeout: 30_000 }
+const { runner, box, place } = await sharedRunner()
+
+test('events are a start, every byte in order, and one exit that is last, with id and event lines', LIMIT, async () => {
+  const script = 'for i in $(seq 200); do echo "out $i"; echo "err $i" >&2; done'
+  await using stream = await runner.stream('POST', `${place}/exec`, { json: { execId: 'order', shell: script } })
+  const blocks = await Array.fromAsync(stream.blocks)
+  assertWellFormed(blocks)
+  const { at, pid, ...start } = blocks[0]?.data ?? {}
+  assert.match(at, ISO)
+  assert.ok(Number.isInteger(pid))
+  assert.deepEqual(start, { seq: 1, type: 'start', execId: 'order' })
+  const lines = (word: string): string => Array.from({ length: 200 }, (_, i) => `${word} ${i + 1}\n`).join('')
+  assert.equal(bytesOf(blocks, 'stdout').toString(), lines('out'))
+  assert.equal(bytesOf(blocks, 'stderr').toString(), lines('err'))
+  assert.equal(await runner.output(box, 'order'), lines('out'))
+  assert.equal(await runner.output(box, 'order', 'stderr'), lines('err'))
+})
+
+test('a reader may come back after any event, by after or Last-Event-ID, and gets the same chunks', LIMIT, async () => {
+  const script = 'for i in 1 2 3 4 5 6 7 8; do printf "é$i\\n"; printf "\\377$i" >&2; sleep 0.02; done; exit 4'
+  await runner.post(`${place}/exec`, { execId: 'resume', shell: script })
+  const live = await runner.events(`${place}/execs/resume/events`)
+  assertWellFormed(live)
+  assert.ok(live.length >= 6)
+  for (let seq = 0; seq <= live.length; seq++) {
+    assert.deepEqual(await runner.events(`${place}/execs/resume/events?after=${seq}`), live.slice(seq))
+    assert.deepEqual(
+      await runner.events(`${place}/execs/resume/events`, { 'last-event-id': String(seq) }),
+      live.slice(seq),
+    )
+    // An EventSource that comes back asks for its first address again, and says in the header how far it is.
+    assert.deepEqual(
+      await runner.events(`${place}/execs/resume/events?after=1`, { 'last-event-id': String(seq) }),
+      live.slice(seq),
+    )
+  }
+  for (const after of ['x', '-1', '1.5', '', String(live.length + 1), '9'.repeat(30), '1&after=2']) {
+    assertProblem(await runner.get(`${place}/execs/resume/events?after=${after}`), 400, 'invalid_request')
+    const headers = { 'last-event-id': after }
+    assertProblem(await runner.get(`${place}/execs/resume/events?after=0`, { headers }), 400, 'invalid_request')
+  }
+})
+
+test('a reader that is cut off again and again while the exec runs holds every byte once', LIMIT, async () => {
+  const script = 'for i in $(seq 300); do echo "line $i"; [ $((i % 10)) -eq 0 ] && sleep 0.01; done; true'
+  await runner.post(`${place}/exec`, { execId: 'cuts', shell: script })
+  const held: Block[] = []
+  while (held.at(-1)?.event !== 'exit') {
+    await using stream = await runner.stream('GET', `${place}/execs/cuts/events?after=${held.at(-1)?.id ?? 0}`)
+    for (let i = 0; i < 3; i++) {
+      const { value, done } = await stream.blocks.next()
+      if (done === true) break
+      held.push(value)
+    }
+  }
+  assertWellFormed(held)
+  assert.deepEqual(held, await runner.events(`${place}/execs/cuts/events`))
+  assert.equal(bytesOf(held, 'stdout').toString(), Array.from({ length: 300 }, (_, i) => `line ${i + 1}\n`).join(''))
+})
+
+test(
+  'what is no UTF-8 comes as base64, a text event is never cut inside a letter, and bytes are exact',
+  LIMIT,
+  async () => {
+    const script = String.raw`printf 'a\000b'; printf '\303'; sleep 0.1; printf '\251'; printf '\377\376'; sleep 0.1; printf '\360\237\221'; printf end`
+    const record = await runner.run(box, { execId: 'bytes', shell: script })
+    const blocks = await runner.events(`${place}/execs/bytes/events`)
+    assertWellFormed(blocks)
+    const bytes = Buffer.from('610062c3a9fffef09f91656e64', 'hex')
+    assert.deepEqual(bytesOf(blocks, 'stdout'), bytes)
+    assert.deepEqual((await runner.get(`${place}/execs/bytes/output/stdout`)).bytes, bytes)
+    assert.equal(record.stdoutBytes, bytes.length)
+    assert.ok(blocks.some(({ data }) => data.dataBase64 !== undefined))
+  },
+)
+
+test('a lone bad byte is exactly the event that the contract shows', LIMIT, async () => {
+  await runner.run(box, { execId: 'bad-byte', shell: String.raw`printf 'hi\n'; sleep 0.1; printf '\377' >&2` })
+  const [, out, bad] = (await runner.events(`${place}/execs/bad-byte/events`)).map(({ data }) => data)
+  assert.deepEqual(out, { seq: 2, type: 'stdout', offset: 0, data: 'hi\n' })
+  assert.deepEqual(bad, { seq: 3, type: 'stderr', offset: 0, dataBase64: '/w==' })
+})
+
+test('merge gives both streams as stdout in the exact order of the writes', LIMIT, async () => {
+  const script = 'for i in $(seq 300); do echo "out $i"; echo "err $i" >&2; done'
+  const record = await runner.run(box, { execId: 'merge', shell: script, merge: true })
+  const all = Array.from({ length: 300 }, (_, i) => `out ${i + 1}\nerr ${i + 1}\n`).join('')
+  assert.equal(await runner.output(box, 'merge'), all)
+  assert.equal(await runner.output(box, 'merge', 'stderr'), '')
+  assert.equal(record.stderrBytes, 0)
+  const blocks = await runner.events(`${place}/execs/merge/events`)
+  assertWellFormed(blocks)
+  assert.ok(!blocks.some(({ event }) => event === 'stderr'))
+})
+
+test('writing to /dev/stderr and /dev/stdout by name works and destroys nothing', LIMIT, async () => {
+  const script =
+    'echo one >&2; echo two > /dev/stderr; echo three | tee /dev/stderr; echo four > /dev/stdout; echo five >&2'
+  await runner.run(box, { execId: 'named', shell: script })
+  assert.equal(await runner.output(box, 'named', 'stderr'), 'one\ntwo\nthree\nfive\n')
+  assert.equal(await runner.output(box, 'named'), 'three\nfour\n')
+  const merged = await runner.run(box, { shell: script, merge: true })
+  assert.equal(
+    (await runner.output(box, merged.execId)).split('\n').toSorted().join(' '),
+    ' five four one three three two',
+  )
+})
+
+test(
+  'waiters before, during and after the end all get the same record, and a wait that is up is 202',
+  LIMIT,
+  async () => {
+    await runner.post(`${place}/exec`, { execId: 'waited', shell: 'read line; echo "$line"', stdin: 'pipe' })
+    const early = Array.from({ length: 20 }, () => runner.get(`${place}/execs/waited/wait`))
+    const soFar = await runner.get(`${place}/execs/waited/wait?timeoutMs=50`)
+    assert.equal(soFar.status, 202)
+    assert.equal(soFar.json.execId, 'waited')
+    assert.equal(soFar.json.exit, null)
+    assert.equal(soFar.json.endedAt, null)
+    assert.equal((await runner.get(`${place}/execs/waited/wait?timeoutMs=0`)).status, 202)
+    for (const wrong of ['x', '-1', '1.5', ''])
+      assertProblem(await runner.get(`${place}/execs/waited/wait?timeoutMs=${wrong}`), 400, 'invalid_request')
+    await runner.ask('POST', `${place}/execs/waited/stdin`, { body: 'go\n' })
+    const records = await Promise.all(early)
+    const late = await Promise.all(
+      Array.from({ length: 20 }, () => runner.get(`${place}/execs/waited/wait?timeoutMs=1`)),
+    )
+    for (const answer of [...records, ...late]) {
+      assert.equal(answer.status, 200)
+      assert.deepEqual(answer.json, records[0]?.json)
+    }
+    assert.equal(records[0]?.json.exit.code, 0)
+  },
+)
+
+test('output is served in ranges, and a range beyond it is 416 with the length', LIMIT, async () => {
+  await runner.run(box, { execId: 'range', command: ['printf', '0123456789'] })
+  const path = `${place}/execs/range/output/stdout`
+  const whole = await runner.get(path)
+  assert.equal(whole.status, 200)
+  assert.equal(whole.headers['accept-ranges'], 'bytes')
+  assert.equal(whole.headers['content-length'], '10')
+  for (const [range, text, described] of [
+    ['bytes=0-3', '0123', 'bytes 0-3/10'],
+    ['bytes=4-', '456789', 'bytes 4-9/10'],
+    ['bytes=-2', '89', 'bytes 8-9/10'],
+    ['bytes=8-100', '89', 'bytes 8-9/10'],
+    ['bytes=9-9', '9', 'bytes 9-9/10'],
+    ['bytes=-100', '0123456789', 'bytes 0-9/10'],
+  ] as const) {
+    const part = await runner.get(path, { headers: { range } })
+    assert.equal(part.status, 206, range)
+    assert.equal(part.text, text)
+    assert.equal(part.headers['content-range'], described)
+  }
+  for (const range of ['bytes=10-', 'bytes=50-60', 'bytes=-0']) {
+    const answer = await runner.get(path, { headers: { range } })
+    assertProblem(answer, 416, 'range_not_satisfiable')
+  }
+  assert.equal((await runner.get(`${place}/execs/range/output/stderr`)).text, '')
+  const other = await runner.get(`${place}/execs/range/output/stdin`)
+  assert.ok(other.status === 404 || other.status === 400, other.text)
+})
+
+test('a hundred short execs, ten at a time, lose not a byte', LIMIT, async () => {
+  for (let round = 0; round < 10; round++)
+    await Promise.all(
+      Array.from({ length: 10 }, async (_, i) => {
+        await using stream = await runner.stream('POST', `${place}/exec`, { json: { shell: `echo ${round}-${i}` } })
+        const blocks = await Array.fromAsync(stream.blocks)
+        assertWellFormed(blocks)
+        assert.equal(bytesOf(blocks, 'stdout').toString(), `${round}-${i}\n`)
+      }),
+    )
+})

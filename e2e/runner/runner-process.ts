@@ -1,0 +1,372 @@
+/** A real runner process and raw HTTP against it: nothing here knows more than the wire contract does. */
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { removeControlGroups } from '../control-groups.ts'
+
+const main = fileURLToPath(new URL('../../packages/cli/src/main.ts', import.meta.url))
+
+// oxlint-disable-next-line typescript/no-explicit-any -- JSON from outside, read field by field by the tests.
+export type Json = any
+
+export type Answer = {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly bytes: Buffer
+  readonly text: string
+  readonly json: Json
+}
+
+export type Ask = {
+  readonly json?: unknown
+  readonly body?: string | Buffer
+  readonly headers?: Readonly<Record<string, string>>
+  /** `null` sends no token. */
+  readonly token?: string | null
+}
+
+/** One block of an event stream as it came: the three lines and the parsed data. */
+export type Block = { readonly id: string | null; readonly event: string | null; readonly data: Json }
+
+export type Stream = AsyncDisposable & {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly blocks: AsyncIterableIterator<Block>
+}
+
+export type RunnerOptions = {
+  readonly flags?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** A state folder, a token file and the runner that serves them, started again as often as a test likes. */
+export class WireRunner implements AsyncDisposable {
+  readonly folder = mkdtempSync(join(tmpdir(), 'breakfall-wire-'))
+  readonly stateDir = join(this.folder, 'state')
+  readonly tokenFile = join(this.folder, 'token')
+  readonly #options: RunnerOptions
+  child!: ChildProcess
+  listening: Json
+  url = ''
+  stderr = ''
+
+  constructor(options: RunnerOptions = {}) {
+    this.#options = options
+    mkdirSync(join(this.folder, 'home'))
+  }
+
+  static async start(options: RunnerOptions = {}): Promise<WireRunner> {
+    const runner = new WireRunner(options)
+    await runner.start()
+    return runner
+  }
+
+  async start(): Promise<void> {
+    const child = spawn(
+      process.execPath,
+      [main, 'runner', '--port', '0', '--json', '--token-file', this.tokenFile, '--state-dir', this.stateDir].concat(
+        this.#options.flags ?? [],
+      ),
+      {
+        cwd: this.folder,
+        stdio: ['ignore', 'pipe', 'pipe'],
+        env: { PATH: process.env['PATH'] ?? '', HOME: join(this.folder, 'home'), ...this.#options.env },
+      },
+    )
+    this.child = child
+    child.stderr.on('data', (chunk: Buffer) => (this.stderr += chunk.toString()))
+    const lines = createInterface({ input: child.stdout })
+    const [line] = (await Promise.race([
+      once(lines, 'line'),
+      once(child, 'close').then(([code]) => {
+        throw new Error(`the runner ended with ${String(code)} before it listened: ${this.stderr}`)
+      }),
+    ])) as [string]
+    this.listening = JSON.parse(line)
+    assert.equal(this.listening.event, 'listening', line)
+    this.url = this.listening.url
+  }
+
+  get level(): string {
+    return this.listening.isolation.level
+  }
+
+  get token(): string {
+    return readFileSync(this.tokenFile, 'utf8').split(/\s/)[0] ?? ''
+  }
+
+  /** Ends the process with `signal` and waits until it is gone. */
+  async end(signal: NodeJS.Signals): Promise<number | null> {
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return this.child.exitCode
+    const closed = once(this.child, 'close')
+    this.child.kill(signal)
+    const patience = setTimeout(() => this.child.kill('SIGKILL'), 10_000)
+    const [code] = (await closed) as [number | null]
+    clearTimeout(patience)
+    return code
+  }
+
+  async ask(method: string, path: string, ask: Ask = {}): Promise<Answer> {
+    const response = await this.#send(method, path, ask)
+    const chunks: Buffer[] = []
+    for await (const chunk of response) chunks.push(chunk as Buffer)
+    const bytes = Buffer.concat(chunks)
+    const text = bytes.toString()
+    const isJson = /\bjson\b/.test(response.headers['content-type'] ?? '')
+    const status = response.statusCode ?? 0
+    assert.ok(response.headers['x-request-id'], `${method} ${path} answered ${status} without x-request-id`)
+    return {
+      status,
+      headers: response.headers,
+      bytes,
+      text,
+      json: isJson && text !== '' ? JSON.parse(text) : undefined,
+    }
+  }
+
+  get = (path: string, ask?: Ask): Promise<Answer> => this.ask('GET', path, ask)
+  post = (path: string, json?: unknown, ask?: Ask): Promise<Answer> => this.ask('POST', path, { json, ...ask })
+  put = (path: string, body: string | Buffer, ask?: Ask): Promise<Answer> => this.ask('PUT', path, { body, ...ask })
+  delete = (path: string, ask?: Ask): Promise<Answer> => this.ask('DELETE', path, ask)
+
+  async stream(method: string, path: string, ask: Ask = {}): Promise<Stream> {
+    const response = await this.#send(method, path, {
+      ...ask,
+      headers: { accept: 'text/event-stream', ...ask.headers },
+    })
+    return {
+      status: response.statusCode ?? 0,
+      headers: response.headers,
+      blocks: blocksOf(response),
+      [Symbol.asyncDispose]: async () => {
+        response.destroy()
+      },
+    }
+  }
+
+  /** The whole event stream, to its end. */
+  async events(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Block[]> {
+    await using stream = await this.stream('GET', path, { headers })
+    assert.equal(stream.status, 200)
+    assert.match(stream.headers['content-type'] ?? '', /^text\/event-stream/)
+    return await Array.fromAsync(stream.blocks)
+  }
+
+  /** Bytes over a plain socket, and what came back until the other side closed. */
+  async raw(bytes: string): Promise<string> {
+    const { hostname, port } = new URL(this.url)
+    const socket = connect(Number(port), hostname)
+    socket.on('error', () => {}) // A reset is an answer too: the test reads what came before it.
+    socket.write(bytes)
+    const chunks: Buffer[] = []
+    socket.on('data', (chunk) => chunks.push(chunk))
+    await once(socket, 'close')
+    return Buffer.concat(chunks).toString('latin1')
+  }
+
+  async box(create: Json = {}): Promise<string> {
+    const made = await this.post(BOXES, create)
+    assert.equal(made.status, 201, made.text)
+    return made.json.id
+  }
+
+  /** Starts an exec and waits for its end: the record. */
+  async run(box: string, request: Json): Promise<Json> {
+    const started = await this.post(`${BOXES}/${box}/exec`, request)
+    assert.equal(started.status, 201, started.text)
+    return this.wait(box, started.json.execId)
+  }
+
+  async wait(box: string, execId: string): Promise<Json> {
+    const over = await this.get(`${BOXES}/${box}/execs/${execId}/wait`)
+    assert.equal(over.status, 200, over.text)
+    return over.json
+  }
+
+  async output(box: string, execId: string, stream: 'stdout' | 'stderr' = 'stdout'): Promise<string> {
+    const output = await this.get(`${BOXES}/${box}/execs/${execId}/output/${stream}`)
+    assert.equal(output.status, 200, output.text)
+    return output.text
+  }
+
+  /** What a shell line printed to stdout, once it is over. */
+  async shell(box: string, shell: string): Promise<string> {
+    const record = await this.run(box, { shell })
+    return this.output(box, record.execId)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.end('SIGTERM')
+    for (const pid of processesNaming(this.folder)) killIfThere(pid)
+    await removeControlGroups(this.folder)
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+
+  #send(method: string, path: string, ask: Ask): Promise<IncomingMessage> {
+    const token = ask.token === undefined ? this.token : ask.token
+    const body = ask.json === undefined ? ask.body : JSON.stringify(ask.json)
+    const { hostname, port } = new URL(this.url)
+    return new Promise((resolve, reject) => {
+      const outgoing = request({
+        hostname,
+        port,
+        method,
+        path,
+        agent: false,
+        headers: {
+          ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+          ...(ask.json === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }),
+          ...ask.headers,
+        },
+      })
+      let answered = false
+      outgoing.on('response', (response) => {
+        answered = true
+        resolve(response)
+      })
+      // A server that refuses a body early may reset the rest of the upload after its answer.
+      outgoing.on('error', (error) => (answered ? undefined : reject(error)))
+      outgoing.end(body)
+    })
+  }
+}
+
+export const BOXES = '/v1/default/boxes'
+
+/** Checks that an answer is the problem of exactly this status and category, in the full shape. */
+export function assertProblem(answer: Answer, status: number, category: string): Json {
+  assert.equal(answer.status, status, `${category} expected: ${answer.text}`)
+  assert.match(answer.headers['content-type'] ?? '', /^application\/problem\+json/)
+  const problem = answer.json
+  assert.equal(problem.category, category, answer.text)
+  assert.equal(problem.type, `urn:breakfall:fault:${category}`)
+  assert.equal(problem.status, status)
+  for (const field of ['title', 'detail', 'error', 'errorRaw', 'class', 'boundary', 'next', 'sideEffects', 'at'])
+    assert.ok(typeof problem[field] === 'string' && problem[field] !== '', `${category} has no ${field}`)
+  assert.match(
+    problem.class,
+    /^(transient|throttled|needs_action|invalid|cancelled|internal|unknown_outcome)$/,
+    answer.text,
+  )
+  assert.match(problem.boundary, /^(client|model|runner|box|process|journal|daemon)$/, answer.text)
+  assert.equal(problem.next, category === 'runner_identity_mismatch' ? 'resolve' : 'never')
+  assert.equal(problem.sideEffects, 'none', 'a refusal has done nothing')
+  assert.ok(Array.isArray(problem.diagnostics))
+  assert.equal(problem.requestId, answer.headers['x-request-id'])
+  assert.match(problem.at, ISO)
+  return problem
+}
+
+export const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+/** The bytes of one stream as its events carry them. */
+export function bytesOf(blocks: readonly Block[], type: 'stdout' | 'stderr'): Buffer {
+  return Buffer.concat(
+    blocks
+      .filter(({ event }) => event === type)
+      .map(({ data }) => (data.data === undefined ? Buffer.from(data.dataBase64, 'base64') : Buffer.from(data.data))),
+  )
+}
+
+/** Processes on this machine, boxes included, whose command line has these words. */
+export function processesNaming(words: string): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .map(Number)
+    .filter((pid) => commandOf(pid).includes(words))
+}
+
+/**
+ * Processes that are this command. Whoever was told to start it names it too, and may take a moment more to go once
+ * the end is told.
+ */
+export function processesRunning(command: string): number[] {
+  return processesNaming(command).filter((pid) => commandOf(pid) === command)
+}
+
+/** The command line of a process, with single spaces; empty once it is gone. */
+export function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trimEnd()
+  } catch {
+    return '' // It ended while we looked.
+  }
+}
+
+export function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It ended by itself in the meantime.
+  }
+}
+
+/** Asks again until it is so; a test that uses it fails by its own limit. */
+export async function until<T>(look: () => T | Promise<T>): Promise<T> {
+  for (;;) {
+    const found = await look()
+    if (found) return found
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+async function* blocksOf(response: IncomingMessage): AsyncGenerator<Block, undefined> {
+  let rest = ''
+  response.setEncoding('utf8')
+  for await (const chunk of response) {
+    const parts = (rest + (chunk as string)).split('\n\n')
+    rest = parts.pop() ?? ''
+    for (const part of parts) {
+      const block = blockOf(part)
+      if (block !== undefined) yield block
+    }
+  }
+  assert.equal(rest, '', 'the stream ended inside an event')
+}
+
+function blockOf(text: string): Block | undefined {
+  const fields = new Map<string, string>()
+  for (const line of text.split('\n')) {
+    if (line.startsWith(':')) continue // a heartbeat
+    const [, name, value] = /^([a-z]+): ?(.*)$/s.exec(line) ?? assert.fail(`not a line of an event stream: ${line}`)
+    assert.ok(!fields.has(name ?? '') || name !== 'id', 'two ids in one event')
+    fields.set(
+      name ?? '',
+      `${fields.has('data') && name === 'data' ? `${fields.get('data') ?? ''}\n` : ''}${value ?? ''}`,
+    )
+  }
+  const data = fields.get('data')
+  if (data === undefined) return undefined
+  return { id: fields.get('id') ?? null, event: fields.get('event') ?? null, data: JSON.parse(data) }
+}
+
+/** Seq from 1 without holes, ids and event names as in the data, offsets that fit, text that is text, one exit, last. */
+export function assertWellFormed(blocks: readonly Block[]): void {
+  const offsets: Record<string, number> = { stdout: 0, stderr: 0 }
+  for (const [i, { id, event, data }] of blocks.entries()) {
+    assert.equal(data.seq, i + 1)
+    assert.equal(id, String(i + 1))
+    assert.equal(event, data.type)
+    assert.equal(event === 'start', i === 0)
+    assert.equal(event === 'exit', i === blocks.length - 1)
+    if (event !== 'stdout' && event !== 'stderr') continue
+    assert.equal(data.offset, offsets[event])
+    assert.notEqual(data.data === undefined, data.dataBase64 === undefined)
+    if (data.data !== undefined) assert.ok(!data.data.includes('\uFFFD'))
+    const bytes = data.data === undefined ? Buffer.from(data.dataBase64, 'base64') : Buffer.from(data.data)
+    assert.ok(bytes.length > 0)
+    if (data.dataBase64 !== undefined)
+      assert.ok(bytes.toString().includes('\uFFFD'), 'base64 only where text will not do')
+    offsets[event] = (offsets[event] ?? 0) + bytes.length
+  }
+  assert.equal(blocks.at(-1)?.data.stdoutBytes, offsets['stdout'])
+  assert.equal(blocks.at(-1)?.data.stderrBytes, offsets['stderr'])
+}

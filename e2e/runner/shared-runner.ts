@@ -1,0 +1,48 @@
+/** One runner for all tests of a file, with a box, and a folder of the host in which boxes may work. */
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, type TestContext } from 'node:test'
+import { BOXES, WireRunner } from './runner-process.ts'
+
+export type SharedRunner = {
+  readonly runner: WireRunner
+  readonly box: string
+  /** Where its box is called. */
+  readonly place: string
+  /** A folder of the tests' own, outside every runner's. */
+  readonly home: string
+  /** The folder in it that boxes may work in. */
+  readonly allowed: string
+  /** Makes a folder in `home`. */
+  readonly folder: (name: string) => string
+  /** At level process nothing is walled off, and the record says so. */
+  readonly needsSandbox: (t: TestContext) => boolean
+}
+
+/** Starts it now, and ends it after the file's last test. */
+export async function sharedRunner(
+  options: { readonly env?: Record<string, string>; readonly box?: object } = {},
+): Promise<SharedRunner> {
+  const home = mkdtempSync(join(tmpdir(), 'breakfall-wire-host-'))
+  const folder = (name: string): string => {
+    mkdirSync(join(home, name), { recursive: true })
+    return join(home, name)
+  }
+  const allowed = folder('allowed')
+  const runner = await WireRunner.start({
+    flags: ['--allow-isolation', 'process', '--allow-workspace', allowed],
+    ...(options.env === undefined ? {} : { env: options.env }),
+  })
+  after(async () => {
+    await runner[Symbol.asyncDispose]()
+    rmSync(home, { recursive: true })
+  })
+  const box = await runner.box(options.box)
+  const needsSandbox = (t: TestContext): boolean => {
+    if (runner.level === 'bwrap') return true
+    t.skip('bwrap does not work on this machine')
+    return false
+  }
+  return { runner, box, place: `${BOXES}/${box}`, home, allowed, folder, needsSandbox }
+}
