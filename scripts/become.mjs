@@ -3,7 +3,7 @@
  *
  * Node 22.15 and up becomes it. An older one starts it and stays as its stand-in, with three promises:
  * I1  A signal counts once, whoever got it. One to the group (a terminal's Ctrl-C, a supervisor) reaches the program by itself as
- *     well, so what reaches us is passed on as a message, and the program takes the two for one (packages/cli/src/signals.ts).
+ *     well, so what reaches us is passed on as a message, and the program takes the two for one (packages/cli/src/process/signals.ts).
  * I2  A signal is answered, however early: a program that it ended was not up yet, and is started again to be told.
  * I3  The stand-in's end is the program's end, `kill -9` too: the channel between them closes, and the program ends itself.
  */

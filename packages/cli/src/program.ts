@@ -5,9 +5,9 @@
 import { Argument, Command, CommanderError, Option } from 'commander'
 import { type Boundary, BOUNDARIES, EXIT_CODES, exitCodeOf, Fault, faultFrom, isFault } from '@breakfall/faults'
 import type * as Sessions from './commands/sessions.ts'
-import { completionScript, type Shell, SHELLS } from './completion.ts'
+import { completionScript, type Shell, SHELLS } from './command-line/completion.ts'
 import { loadConfig, type LoadedConfig } from './config/load.ts'
-import type { DaemonClient } from './daemon-client.ts'
+import type { DaemonClient } from './daemon/client.ts'
 import {
   addModelFlags,
   addPolicyFlags,
@@ -16,17 +16,17 @@ import {
   configFlags,
   milliseconds,
   portNumber,
-} from './flags.ts'
-import { helpOf, PROGRAM_HELP } from './help.ts'
-import { leave } from './interrupt.ts'
-import type { Viewer } from './journal-client.ts'
-import { Output } from './output.ts'
-import { defaultStateDir, userConfigFile } from './paths.ts'
-import { printable } from './printable.ts'
+} from './command-line/flags.ts'
+import { helpOf, PROGRAM_HELP } from './command-line/help.ts'
+import { leave } from './process/interrupt.ts'
+import type { Viewer } from './sessions/offline.ts'
+import { Output } from './render/output.ts'
+import { defaultStateDir, userConfigFile } from './config/paths.ts'
+import { printable } from './render/printable.ts'
 import { WITHOUT_SANDBOX } from './render/summary.ts'
-import { onSignal } from './signals.ts'
-import { version } from './version.ts'
-import { currentFolderIfAny } from './work-folder.ts'
+import { onSignal } from './process/signals.ts'
+import { version } from './process/version.ts'
+import { currentFolderIfAny } from './workspace/work-folder.ts'
 
 type Options = Readonly<Record<string, unknown>>
 
@@ -93,7 +93,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
   addPolicyFlags(
     addModelFlags(
       command('run [prompt...]', 'run one turn in the current folder, live, to its end', async (context, prompt) => {
-        const { runCommand } = await import('./commands/run-command.ts')
+        const { runCommand } = await import('./commands/run.ts')
         return runCommand(context, prompt as unknown as readonly string[])
       }),
     )
@@ -287,7 +287,7 @@ function addConfigCommands(program: Command, done: (exitCode: number) => void): 
     .option('--json', 'machine-readable lines on stdout')
     .action(async () => {
       const { showConfig } = await import('./commands/config.ts')
-      const { chooseModel, listModels } = await import('./model-choice.ts')
+      const { chooseModel, listModels } = await import('./model/choose.ts')
       const { origin, json } = showing.opts<{ origin?: boolean; json?: boolean }>()
       const context = contextOf({ json })
       const choice = await chooseModel(context.loaded, context.env, listModels)
@@ -318,7 +318,7 @@ function addConfigCommands(program: Command, done: (exitCode: number) => void): 
     .addHelpText('after', helpOf('service print'))
     .action(async () => {
       const { systemdUnit } = await import('./commands/service.ts')
-      const { mainFile } = await import('./program-file.ts')
+      const { mainFile } = await import('./process/self.ts')
       const { daemon } = contextOf(printing.opts()).loaded.config
       const unit = { node: process.execPath, main: mainFile, stateDir: daemon?.stateDir, port: daemon?.port }
       printText(systemdUnit(unit), printing.opts())
@@ -350,13 +350,13 @@ async function withDaemon(
   without?: string,
   isFollowed = false,
 ): Promise<[typeof Sessions, DaemonClient]> {
-  const [sessions, daemon] = await Promise.all([import('./commands/sessions.ts'), import('./locate-daemon.ts')])
+  const [sessions, daemon] = await Promise.all([import('./commands/sessions.ts'), import('./daemon/find.ts')])
   const client = await daemon.needDaemon(stateDir, env, without)
   return [sessions, isFollowed ? daemon.looking(client, stateDir, env) : client]
 }
 
 async function withViewer(context: Context): Promise<[typeof Sessions, Viewer]> {
-  const [sessions, { findViewer }] = await Promise.all([import('./commands/sessions.ts'), import('./locate-daemon.ts')])
+  const [sessions, { findViewer }] = await Promise.all([import('./commands/sessions.ts'), import('./daemon/find.ts')])
   const found = await findViewer(context.stateDir, context.env, context.loaded.config.model?.name ?? '')
   const { out } = context
   if ('isOffline' in found) out.say(out.styleErr('dim', 'no daemon runs here: this is what the journal on disk says'))

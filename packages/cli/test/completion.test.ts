@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
-import { completionScript } from '../src/completion.ts'
+import { completionScript } from '../src/command-line/completion.ts'
 import { buildProgram } from '../src/program.ts'
 
 const program = buildProgram(() => undefined)

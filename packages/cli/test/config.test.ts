@@ -8,7 +8,7 @@ import { isFault } from '@breakfall/faults'
 import { showConfig } from '../src/commands/config.ts'
 import { loadConfig, type LoadedConfig } from '../src/config/load.ts'
 import { variables } from '../src/config/schema.ts'
-import type { Output } from '../src/output.ts'
+import type { Output } from '../src/render/output.ts'
 
 const home = mkdtempSync(join(tmpdir(), 'breakfall config-'))
 after(() => rmSync(home, { recursive: true, force: true }))

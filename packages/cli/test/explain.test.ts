@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { Fault, FAULT_CATEGORIES, FAULTS, friendly, toProblem } from '@breakfall/faults'
 import { explainCommand, linesOf } from '../src/commands/explain.ts'
-import { explain } from '../src/explain.ts'
-import type { Viewer } from '../src/journal-client.ts'
-import { Output } from '../src/output.ts'
+import { explain } from '../src/explain/explain.ts'
+import type { Viewer } from '../src/sessions/offline.ts'
+import { Output } from '../src/render/output.ts'
 
 type Sample = { readonly id: string; readonly sample?: string; readonly line?: string; readonly text?: string }
 const fixture = (name: string): readonly Sample[] =>

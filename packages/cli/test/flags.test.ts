@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { commonFlagsLast } from '../src/flags.ts'
+import { commonFlagsLast } from '../src/command-line/flags.ts'
 
 test('what every command takes may stand before the command', () => {
   for (const [given, wanted] of [

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Session } from '@breakfall/wire'
-import { shortener, wholeId } from '../src/ids.ts'
-import type { Viewer } from '../src/journal-client.ts'
+import { shortener, wholeId } from '../src/sessions/ids.ts'
+import type { Viewer } from '../src/sessions/offline.ts'
 
 const ID = {
   mine: '01a1e24f-0001-7000-8000-000000000001',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
-import { Output } from '../src/output.ts'
+import { Output } from '../src/render/output.ts'
 import { paint } from '../src/render/paint.ts'
 import type { Piece } from '../src/render/turn-view.ts'
 

@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import type { Session, Turn } from '@breakfall/wire'
 import { cancel, resume, sessionLines, sessionTable, turnLines } from '../src/commands/sessions.ts'
-import type { DaemonClient } from '../src/daemon-client.ts'
-import type { Output } from '../src/output.ts'
+import type { DaemonClient } from '../src/daemon/client.ts'
+import type { Output } from '../src/render/output.ts'
 
 const at = '2026-11-15T12:00:00.000Z'
 const session = (fields: Partial<Session> = {}): Session => ({

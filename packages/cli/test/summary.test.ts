@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, type FaultCategory } from '@breakfall/faults'
 import type { Session, SessionEvent } from '@breakfall/wire'
-import type { RunResult } from '../src/commands/run.ts'
+import type { RunResult } from '../src/run/turn.ts'
 import { summary } from '../src/render/summary.ts'
 import { TurnView } from '../src/render/turn-view.ts'
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import type { SessionEvent } from '@breakfall/wire'
-import { withoutControls } from '../src/printable.ts'
+import { withoutControls } from '../src/render/printable.ts'
 import { TurnView } from '../src/render/turn-view.ts'
 
 const at = '2026-11-15T12:00:00.000Z'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { refuseWide } from '../src/work-folder.ts'
+import { refuseWide } from '../src/workspace/work-folder.ts'
 
 test('no run works in what belongs to the system or holds the home folder; others are fine', () => {
   for (const folder of ['/proc', '/proc/4711', '/sys/kernel', '/dev/shm', '/'])

@@ -3,11 +3,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import type * as Chaos from '@breakfall/chaos'
 import type { Injection, Plan, ProxyEvent } from '@breakfall/chaos'
 import { EXIT_CODES, Fault } from '@breakfall/faults'
-import type { Output } from '../output.ts'
+import type { Output } from '../render/output.ts'
 import type { Context } from '../program.ts'
 import { counted } from '../render/counted.ts'
-import { listenFault } from '../start-trouble.ts'
-import { untilAsked } from '../until-asked.ts'
+import { listenFault } from '../process/start-errors.ts'
+import { untilAsked } from '../process/until-signal.ts'
 
 export async function chaosCommand({ options, out }: Context): Promise<number> {
   const chaos = await import('@breakfall/chaos')

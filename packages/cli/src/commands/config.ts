@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import type { LoadedConfig } from '../config/load.ts'
-import type { ModelChoice } from '../model-choice.ts'
-import type { Output } from '../output.ts'
+import type { ModelChoice } from '../model/choose.ts'
+import type { Output } from '../render/output.ts'
 
 /** `choice` is the model that a run would take. */
 export function showConfig(

@@ -7,8 +7,8 @@ import { Fault, type FaultReport, isFault } from '@breakfall/faults'
 import type { LoadedConfig } from '../config/load.ts'
 import type { Finding } from '../doctor/finding.ts'
 import { checkDaemon, checkModel, checkRunner } from '../doctor/servers.ts'
-import type { Output } from '../output.ts'
-import { prepareStateDir } from '../start-trouble.ts'
+import type { Output } from '../render/output.ts'
+import { prepareStateDir } from '../process/start-errors.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 

@@ -5,8 +5,8 @@ import { loadTokens } from '@breakfall/wire/node'
 import type { Context } from '../program.ts'
 import { type GatewayLine, noteLine, requestLine, totalsLine } from '../render/gateway-lines.ts'
 import { watchLines } from '../render/gateway-watch.ts'
-import { listenFault } from '../start-trouble.ts'
-import { untilAsked } from '../until-asked.ts'
+import { listenFault } from '../process/start-errors.ts'
+import { untilAsked } from '../process/until-signal.ts'
 
 export async function gatewayCommand({ options, loaded, out }: Context): Promise<number> {
   const named = options['upstream'] as readonly string[] | undefined

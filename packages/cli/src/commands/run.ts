@@ -1,141 +1,120 @@
-/**
- * `breakfall run`: one turn in the current folder, live, to its end. The main job.
- *
- * I1  It ends: finished, failed, cancelled, or parked for longer than it waits. Never a hang, with or without a terminal.
- * I2  The first Ctrl-C cancels the turn and waits for its end; the second leaves at once. A parked turn is left parked, and one
- *     that somebody else has started is left running.
- * I3  A lost daemon is looked for, and where it was our own, started again; the turn goes on in it.
- */
-import { EXIT_CODES, exitCodeOf, Fault, type FaultReport } from '@breakfall/faults'
-import type { Session, SessionCreate, SessionEvent } from '@breakfall/wire'
-import { awayWords, keptFault } from '../daemon-away.ts'
-import type { DaemonClient } from '../daemon-client.ts'
-import type { Interrupt } from '../interrupt.ts'
-import type { Output } from '../output.ts'
-import { paint } from '../render/paint.ts'
-import { summary } from '../render/summary.ts'
-import { TurnView } from '../render/turn-view.ts'
-import { type StartedTurn, startTurn } from '../run/start-turn.ts'
-import { Watch } from '../run/watch.ts'
+/** `breakfall run`: which model, which daemon, which session. The turn itself is followed in `run.ts`. */
+import { Fault, isFault } from '@breakfall/faults'
+import type { Session } from '@breakfall/wire'
+import { DaemonClient } from '../daemon/client.ts'
+import { firstModel } from '../model/first-listed.ts'
+import { Interrupt } from '../process/interrupt.ts'
+import { findDaemon, findViewer } from '../daemon/find.ts'
+import { chooseModel, listModels, type ModelChoice } from '../model/choose.ts'
+import type { Context } from '../program.ts'
+import { RunDaemon } from '../run/daemon.ts'
+import { agreedServer } from '../run/agreed-model.ts'
+import { goesOn, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
+import { ownDaemonFor } from '../run/own-daemon.ts'
+import { promptOf } from '../run/prompt.ts'
+import { runWithoutPrompt } from '../run/without-prompt.ts'
+import { rehearse, rehearseInstead } from '../rehearsal/rehearse.ts'
+import { createFor, sessionFor } from '../run/session.ts'
+import { prepareStateDir, tokenWarnings } from '../process/start-errors.ts'
+import { currentFolder, isWritable, refuseWide } from '../workspace/work-folder.ts'
+import { grantWorkspace } from '../workspace/allowed.ts'
+import { run } from '../run/turn.ts'
 
-export type RunInput = {
-  readonly client: DaemonClient
-  readonly prompt: string | undefined
-  readonly create: SessionCreate
-  /** Go on in this session instead of a new one. */
-  readonly session: Session | undefined
-  readonly parkWaitMs: number
-  readonly interrupt: Interrupt
-  /** The daemon stays when this run has ended, and goes on with what is parked. */
-  readonly isLasting: () => boolean
-  readonly onSession?: ((session: Session) => void) | undefined
-  /** Called with each event, before it is shown. */
-  readonly onEvent?: ((event: SessionEvent) => void) | undefined
-  /** What else the result line says. */
-  readonly about?: Readonly<Record<string, unknown>> | undefined
-}
-
-export type RunResult = {
-  readonly outcome: 'finished' | 'failed' | 'cancelled' | 'parked'
-  readonly turnId: string
-  readonly text: string
-  readonly fault: FaultReport | null
-  readonly faultsSurvived: number
-  /** Nobody has cancelled the turn: this run has left it running. */
-  readonly left?: true
-}
-
-export async function run(input: RunInput, out: Output): Promise<number> {
-  input.interrupt.throwIfAsked()
-  const session = input.session ?? (await input.client.createSession(input.create))
-  input.onSession?.(session)
-  out.knows({ sessionId: session.id })
-  const started = await startTurn(input.client, session, input.prompt)
-  out.knows({ turnId: started.turnId })
-  input.client.goesOnWith(started.turnId)
-  const view = new TurnView()
-  if (input.prompt === undefined) await learn(input, session, started, view)
-  if (started.isTheirs) out.say(following(session.id))
-  else input.interrupt.reaches((reason) => input.client.cancel(started.turnId, reason)) // I2
-  const result = await follow(input, session, started, view, out).catch((thrown: unknown) => {
-    throw keptFault(thrown, session.id)
-  })
-  if (out.json) out.result({ ...result, ...input.about })
-  else for (const line of summary(result, view, session, input.isLasting())) paint(out, [line])
-  return exitCodeFor(result)
+export async function runCommand(given: Context, words: readonly string[]): Promise<number> {
+  given.out.outlivesItsReader()
+  using interrupt = new Interrupt(given.out)
+  const context = { ...given, interrupt, run: given.options as unknown as RunOptions }
+  const prompt = await interrupt.unlessAsked(promptOf(words, interrupt.signal))
+  refuseContradictions(context, prompt)
+  if (context.run.rehearsal === true) return await rehearse(context, prompt)
+  if (prompt !== undefined || goesOn(context)) return await runHere(context, prompt)
+  return await runWithoutPrompt(context)
 }
 
 // ---- details, in the order they are used above ----
 
-const following = (sessionId: string): string =>
-  `this turn is running already, started by somebody else: it is followed here. Ctrl-C stops following and leaves it running; to end it: breakfall cancel ${sessionId}`
-
-/** What a turn that is taken up has lived through before, so that the summary can name it. */
-async function learn(
-  { client, interrupt: { signal } }: RunInput,
-  session: Session,
-  { turnId, after }: StartedTurn,
-  view: TurnView,
-): Promise<void> {
-  if (after === 0) return
-  for await (const event of client.events(session.id, { after: 0, signal })) {
-    if (event.turnId === turnId) view.learn(event)
-    if (event.seq >= after) return
-  }
+async function runHere(context: RunContext, prompt: string | undefined): Promise<number> {
+  const { out, interrupt, stateDir, env } = context
+  const folder = currentFolder()
+  lookAt(folder, context)
+  const theirs = await interrupt.unlessAsked(findDaemon(stateDir, env))
+  const choice = theirs === undefined ? await interrupt.unlessAsked(chosen(context)) : undefined
+  const serves = context.loaded.config.model?.serve !== undefined
+  if (theirs === undefined && choice === undefined && !serves && !goesOn(context)) return rehearseInstead(context)
+  if (theirs === undefined && choice === undefined && !serves) await refuseNothingThere(context, folder)
+  if (choice !== undefined && !goesOn(context)) out.say(`model: ${modelWords(choice)} (${choice.because})`)
+  if (!env['BREAKFALL_URL']) grantWorkspace(prepareStateDir(stateDir), folder) // also for the daemon that takes it up if it parks
+  await using daemon = new RunDaemon({
+    stateDir,
+    env,
+    own: async () => ownDaemonFor(context, choice ?? (await chosen(context)), folder),
+    onTheirs: async (address) => {
+      const server = await agreedServer(context, address)
+      out.say(
+        `using the daemon at ${address.url}${server === undefined ? '' : `, which asks the model server ${server}`}`,
+      )
+    },
+  })
+  const client = new DaemonClient(await interrupt.unlessAsked(daemon.address()), () => daemon.address())
+  return await run(
+    {
+      client,
+      prompt,
+      create: createFor(context, folder, prompt),
+      session: await interrupt.unlessAsked(sessionFor(client, context, folder)),
+      parkWaitMs: context.run.parkWaitMs,
+      interrupt,
+      isLasting: () => daemon.isLasting,
+      onSession: (session) => out.say(sessionLine(session, choice, !goesOn(context))),
+    },
+    out,
+  )
 }
 
-async function follow(
-  input: RunInput,
-  session: Session,
-  started: StartedTurn,
-  view: TurnView,
-  out: Output,
-): Promise<RunResult> {
-  const { turnId, after, isTheirs } = started
-  using watch = new Watch({ ...input, out, isTheirs })
-  const onAway = (url: string): void => {
-    if (input.isLasting()) out.say(awayWords(url)) // its own is started again, with words of its own
-  }
-  for await (const event of input.client.events(session.id, { after, signal: watch.signal, onAway })) {
-    input.onEvent?.(event)
-    if (out.json) out.data(event)
-    if (event.turnId !== turnId) continue
-    const pieces = view.show(event)
-    if (!out.json) paint(out, pieces)
-    if (event.type === 'parked') watch.park(event)
-    else if (event.type !== 'turn-queued') watch.goOn()
-    if (event.type === 'turn-end')
-      return { outcome: 'finished', turnId, text: event.text, fault: null, faultsSurvived: event.faultsSurvived }
-    if (event.type === 'turn-error') {
-      const { type: _type, seq: _seq, sessionId: _sessionId, ...report } = event
-      return {
-        outcome: event.category === 'cancelled' ? 'cancelled' : 'failed',
-        turnId,
-        text: '',
-        fault: report as unknown as FaultReport,
-        faultsSurvived: view.survived.length,
-      }
-    }
-  }
-  const left = { turnId, text: '', faultsSurvived: view.survived.length }
-  if (watch.parked !== undefined) return { outcome: 'parked', ...left, fault: watch.parked.fault as FaultReport } // I1
-  const fault = new Fault('cancelled', { error: 'this run has stopped following the turn, which goes on', turnId })
-    .report
-  return { outcome: 'cancelled', ...left, fault, left: true } // I2
+/** Names the model, unless that was done a line above, and its server where that is known here. Pure. */
+export function sessionLine({ id, model }: Session, choice: ModelChoice | undefined, isToldBefore: boolean): string {
+  if (isToldBefore && choice?.name === model) return `session: ${id}`
+  return `session: ${id}, model ${model}${choice === undefined ? '' : ` at ${choice.baseUrl}`}`
 }
 
-function exitCodeFor(result: RunResult): number {
-  switch (result.outcome) {
-    case 'finished':
-      return EXIT_CODES.finished
-    case 'cancelled':
-      return EXIT_CODES.cancelled
-    case 'parked':
-      return isForCredentials(result.fault) ? EXIT_CODES.credentials : EXIT_CODES.transient
-    case 'failed':
-      return result.fault === null ? EXIT_CODES.failed : exitCodeOf(result.fault)
-  }
+/** What is wrong with a folder or the settings is said before a model is asked. */
+function lookAt(folder: string, { out, env, run: { session }, stateDir, loaded }: RunContext): void {
+  if (!env['BREAKFALL_URL'] && session === undefined) refuseWide(folder, stateDir)
+  const readOnly = 'this folder is read-only for you: the turn can look, but change nothing'
+  for (const warning of [...(isWritable(folder) ? [] : [readOnly]), ...tokenWarnings(loaded.config)])
+    out.say(out.styleErr('yellow', `warning: ${warning}`))
 }
 
-const isForCredentials = (fault: FaultReport | null): boolean =>
-  fault !== null && exitCodeOf(fault) === EXIT_CODES.credentials
+/** That there is nothing to go on with is said before the model that is missing for it. */
+async function refuseNothingThere(context: RunContext, folder: string): Promise<void> {
+  const { viewer } = await findViewer(context.stateDir, context.env, context.loaded.config.model?.name ?? '')
+  using after = new DisposableStack()
+  if (Symbol.dispose in viewer) after.use(viewer)
+  await sessionFor(viewer, context, folder)
+}
+
+const modelWords = ({ name, baseUrl, isGuessed }: ModelChoice): string =>
+  isGuessed ? `the first that ${baseUrl} lists, which does not answer yet` : `${name} at ${baseUrl}`
+
+/** Where nobody named the model and a first look found no list, the server is asked until it is known why. */
+async function chosen(context: RunContext): Promise<ModelChoice | undefined> {
+  const choice = await chooseModel(context.loaded, context.env, listModels)
+  if (choice === undefined || !choice.isGuessed || goesOn(context)) return choice
+  const name = await firstModel(choice).catch(awayName)
+  if (name === null) return choice
+  if (name !== undefined) return { ...choice, name, isGuessed: false }
+  throw new Fault('invalid_request', {
+    error: `the server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
+  })
+}
+
+/** Nobody there yet: the turn tries and waits like any other, and its daemon asks for the list again before each try. */
+function awayName(thrown: unknown): null {
+  if (!isFault(thrown)) throw thrown
+  if (thrown.category === 'model_unreachable' || thrown.category === 'network_down') return null
+  if (thrown.category !== 'model_auth_failed') throw thrown
+  throw thrown.with({ error: `${thrown.error} ${NOT_KEPT}` })
+}
+
+/** No turn has begun, so none goes on with a new key. */
+const NOT_KEPT = 'Nothing was begun, and the prompt is not kept: with --model NAME it would be.'

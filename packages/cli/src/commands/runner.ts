@@ -3,9 +3,9 @@ import { EXIT_CODES } from '@breakfall/faults'
 import { startRunner } from '@breakfall/runner'
 import { join } from 'node:path'
 import type { Context } from '../program.ts'
-import { listenFault, prepareStateDir } from '../start-trouble.ts'
-import { untilAsked } from '../until-asked.ts'
-import { allowedFolders } from '../workspaces.ts'
+import { listenFault, prepareStateDir } from '../process/start-errors.ts'
+import { untilAsked } from '../process/until-signal.ts'
+import { allowedFolders } from '../workspace/allowed.ts'
 
 export async function runnerCommand({ out, options, stateDir: base }: Context): Promise<number> {
   out.outlivesItsReader()

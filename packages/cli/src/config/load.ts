@@ -8,7 +8,7 @@
 import { Fault, type FieldError, isFault } from '@breakfall/faults'
 import { didYouMean, parseRequest } from '@breakfall/wire'
 import { parse as parseToml, TomlError } from 'smol-toml'
-import { folderConfigFile, userConfigFile } from '../paths.ts'
+import { folderConfigFile, userConfigFile } from './paths.ts'
 import { lineOfKey } from './lines.ts'
 import { readBounded } from './read-bounded.ts'
 import { type Config, configSchema, isHarmless, keysBeside, variables } from './schema.ts'

@@ -3,9 +3,9 @@ import { remoteRunner } from '@breakfall/daemon'
 import { EXIT_CODES, exitCodeOf, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
 import type { LoadedConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
-import { firstModel } from '../first-model.ts'
-import { findDaemon } from '../locate-daemon.ts'
-import { awayFault, chooseModel, listModels, type ModelChoice } from '../model-choice.ts'
+import { firstModel } from '../model/first-listed.ts'
+import { findDaemon } from '../daemon/find.ts'
+import { awayFault, chooseModel, listModels, type ModelChoice } from '../model/choose.ts'
 import type { Finding } from './finding.ts'
 
 type Env = Readonly<Record<string, string | undefined>>

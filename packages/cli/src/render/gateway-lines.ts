@@ -1,7 +1,7 @@
 /** What happens at the gateway, a line each, for a person at a terminal. Pure: what happened in, one line out. */
 import { duration } from '@breakfall/faults'
 import type { GatewayLogEntry, GatewayTotals, WatchNote } from '@breakfall/gateway'
-import { withoutControls } from '../printable.ts'
+import { withoutControls } from './printable.ts'
 import { counted } from './counted.ts'
 
 export type GatewayLine = { readonly tone: 'good' | 'warn' | 'bad' | 'dim'; readonly text: string }

@@ -1,7 +1,7 @@
 /** What the gateway is doing, as lines of text. Pure: a snapshot in, lines out. */
 import type { GatewaySnapshot, LiveStream } from '@breakfall/gateway'
 import { totalsLine } from './gateway-lines.ts'
-import { withoutControls } from '../printable.ts'
+import { withoutControls } from './printable.ts'
 
 const LIVE_MAX = 12
 const RECENT_MAX = 10

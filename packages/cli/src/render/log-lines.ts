@@ -1,5 +1,5 @@
 /** The daemon's log lines in words, for a person at a terminal. Pure. */
-import { shortener } from '../ids.ts'
+import { shortener } from '../sessions/ids.ts'
 import { clock } from './waits.ts'
 
 /** `2026-11-15 22:40:36 UTC  turn parked: model_unreachable (session 01a1e15e-9b05)`. What is no log line stays as it is. */

@@ -1,6 +1,6 @@
 /** Puts pieces of text on the terminal in their tones. */
-import type { Output, Style } from '../output.ts'
-import { withoutControls } from '../printable.ts'
+import type { Output, Style } from './output.ts'
+import { withoutControls } from './printable.ts'
 import type { Piece } from './turn-view.ts'
 
 const STYLES: Readonly<Record<Piece['tone'], Style | undefined>> = {

@@ -1,7 +1,7 @@
 /** The last lines of a run: how it ended, what was survived, what changed, what you can do next. */
 import type { FaultReport } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
-import type { RunResult } from '../commands/run.ts'
+import type { RunResult } from '../run/turn.ts'
 import { faultPage } from './fault-page.ts'
 import type { Piece, Survived, TurnView } from './turn-view.ts'
 import { goesOn, waitsFor } from './waits.ts'

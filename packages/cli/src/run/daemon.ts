@@ -7,10 +7,10 @@
  * I3  What was started here is let go of at the end; nothing is started after that.
  */
 import { Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
-import type { DaemonAddress } from '../daemon-client.ts'
-import { findDaemon } from '../locate-daemon.ts'
-import { OwnDaemon, type OwnDaemonOptions } from '../own-daemon.ts'
-import { patiently } from '../patience.ts'
+import type { DaemonAddress } from '../daemon/client.ts'
+import { findDaemon } from '../daemon/find.ts'
+import { OwnDaemon, type OwnDaemonOptions } from '../daemon/child.ts'
+import { patiently } from '../process/retry.ts'
 
 export type RunDaemonOptions = {
   readonly stateDir: string

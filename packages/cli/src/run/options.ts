@@ -1,6 +1,6 @@
 /** What `breakfall run` was asked for, and what of it does not go together. */
 import { Fault } from '@breakfall/faults'
-import type { Interrupt } from '../interrupt.ts'
+import type { Interrupt } from '../process/interrupt.ts'
 import type { Context } from '../program.ts'
 
 export type RunOptions = {

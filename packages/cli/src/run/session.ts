@@ -1,8 +1,8 @@
 /** Which session a run works in: a new one for the folder, this folder's last one, or the one that was named. */
 import { Fault, type Policy } from '@breakfall/faults'
 import type { Session, SessionCreate } from '@breakfall/wire'
-import { wholeId } from '../ids.ts'
-import type { Viewer } from '../journal-client.ts'
+import { wholeId } from '../sessions/ids.ts'
+import type { Viewer } from '../sessions/offline.ts'
 import type { RunContext } from './options.ts'
 
 export function createFor({ run, loaded }: RunContext, folder: string, prompt: string | undefined): SessionCreate {

@@ -2,7 +2,7 @@
 import { Fault, isFault } from '@breakfall/faults'
 import type { Session, Turn } from '@breakfall/wire'
 import { lastTurnId } from '../commands/sessions.ts'
-import type { DaemonClient } from '../daemon-client.ts'
+import type { DaemonClient } from '../daemon/client.ts'
 import { takeUp, waitsFor } from '../render/waits.ts'
 
 export type StartedTurn = {

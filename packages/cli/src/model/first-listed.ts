@@ -1,0 +1,71 @@
+/**
+ * The first model that a named server lists, asked for as patiently as an answer is. A server that fails is told by its fault,
+ * and only one that answers and has no list is said to have none.
+ */
+import { classify, Fault, faultFrom, isFault, POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults'
+import { patiently } from '../process/retry.ts'
+
+type Server = {
+  readonly baseUrl: string
+  readonly apiKey: string | undefined
+  /** The variable that holds the key. */
+  readonly apiKeyFrom?: string | undefined
+}
+
+/** undefined: it answers, but lists none. Throws the fault where it could not be asked. */
+export async function firstModel(server: Server, policy: RetryPolicy = PATIENCE): Promise<string | undefined> {
+  try {
+    return await patiently(() => ask(server), { policy, faultOf: (thrown) => faultOf(thrown, server) })
+  } catch (thrown) {
+    throw told(faultFrom(thrown), server)
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+const PATIENCE = { ...POLICY_DEFAULTS, attemptsMax: 3 }
+const ANSWER_MS = 5_000
+
+async function ask({ baseUrl, apiKey }: Server): Promise<string | undefined> {
+  const response = await fetch(`${baseUrl.replace(/\/$/, '')}/models`, {
+    signal: AbortSignal.timeout(ANSWER_MS),
+    headers: apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` },
+  })
+  const { ok, status, headers } = response
+  const body = await response.text()
+  if (NO_LIST.has(status)) return undefined
+  if (!ok)
+    throw classify(undefined, {
+      boundary: 'model',
+      phase: 'headers',
+      response: { status, headers, body: parsed(body) },
+    })
+  const list = parsed(body) as { data?: readonly { id?: unknown }[] } | null
+  const id = Array.isArray(list?.data) ? list.data.find((entry) => typeof entry?.id === 'string')?.id : undefined
+  return id as string | undefined
+}
+
+/** Not there, not so, not built: it serves no list. */
+const NO_LIST: ReadonlySet<number> = new Set([404, 405, 501])
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return text // a page, as of a proxy: kept as it is
+  }
+}
+
+function faultOf(thrown: unknown, { baseUrl }: Server): Fault {
+  if (isFault(thrown)) return thrown
+  if (thrown instanceof Error && thrown.name === 'TimeoutError')
+    return new Fault('model_stream_stalled', { errorRaw: `GET /models: no answer in ${ANSWER_MS} ms` })
+  return classify(thrown, { boundary: 'model', phase: 'headers', address: baseUrl })
+}
+
+function told(fault: Fault, { baseUrl, apiKey, apiKeyFrom }: Server): Fault {
+  if (fault.category !== 'model_auth_failed') return fault
+  const did = apiKey === undefined ? 'wants a key, and none is set,' : 'refused the key'
+  const todo = apiKeyFrom === undefined ? 'set a valid one' : `set a valid one in ${apiKeyFrom}`
+  return fault.with({ error: `the server at ${baseUrl} ${did} when it was asked which models it has; ${todo}.` })
+}

@@ -1,4 +1,0 @@
-/** The version that all packages share. */
-import manifest from '../package.json' with { type: 'json' }
-
-export const version: string = manifest.version
