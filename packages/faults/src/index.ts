@@ -1,16 +1,18 @@
 /** The fault table, the classifier, and the one place that decides about trying again. No dependency; runs in a browser. */
 export { causeChain, describeCause, RAW_CHARS_MAX } from './cause.ts'
 export { classify, type ClassifyContext, type ResponseEvidence } from './classify.ts'
-export {
-  backoffMs,
-  decide,
-  type Decision,
-  ELSEWHERE,
-  probeDelayMs,
-  type Reason,
-  REASONS,
-  type Situation,
-} from './decide.ts'
+export { backoffMs, probeDelayMs } from './backoff.ts'
+export { decide, type Decision, type Reason, REASONS } from './decide.ts'
+export { ELSEWHERE } from './elsewhere.ts'
+export type {
+  AnswerSituation,
+  CallSituation,
+  EngineSituation,
+  Parking,
+  ProcessSituation,
+  RunnerSituation,
+  Situation,
+} from './situation.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, type ExitCode, exitCodeOf } from './exit-codes.ts'
 export { Fault, faultFrom, isFault, isFaultReport } from './fault.ts'
 export { concluded, duration, type Facts, friendly, lastWords, waitingWords } from './messages.ts'

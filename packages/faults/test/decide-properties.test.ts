@@ -1,4 +1,4 @@
-/** What holds for every fault, situation and policy: safe, bounded, and always with a reason out of the closed list. */
+/** What holds for every fault, situation and policy: safe, bounded, and always with a reason from the closed list. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
@@ -34,26 +34,51 @@ const faults = fc
     retryAfterMs: fc.option(counts(100_000_000), { nil: undefined }),
   })
   .map(({ category, ...init }) => new Fault(category, { ...init, at: '2026-11-15T12:00:00.000Z' }).report)
-const situations: fc.Arbitrary<Situation> = fc.record({
-  attempt: fc.integer({ min: 1, max: 12 }),
+const dice = fc.double({ min: 0, max: 1, noNaN: true })
+const turnFacts = {
   failures: fc.integer({ min: 1, max: 90 }),
   waitedMs: counts(2_000_000),
-  dice: fc.double({ min: 0, max: 1, noNaN: true }),
-  canPark: fc.boolean(),
-  parks: counts(25),
-  parkedMs: counts(100_000_000),
-  compacted: fc.boolean(),
-  restarts: counts(7),
-  resolves: counts(10),
-  resolvingMs: counts(40_000),
-  fallbacks: counts(2),
+  parking: fc.oneof(fc.constant('impossible' as const), fc.record({ used: counts(25), usedMs: counts(100_000_000) })),
   deadlineAt: fc.option(fc.integer({ min: NOW - 1_000, max: NOW + 200_000 }), { nil: null }),
-})
+}
+const situations: fc.Arbitrary<Situation> = fc.oneof(
+  fc.record({
+    at: fc.constant('answer' as const),
+    ...turnFacts,
+    attempt: fc.integer({ min: 1, max: 12 }),
+    compacted: fc.boolean(),
+    isMixed: fc.boolean(),
+    fallbacks: counts(2),
+    dice,
+  }),
+  fc.record({
+    at: fc.constant('runner' as const),
+    ...turnFacts,
+    resolves: counts(10),
+    resolvingMs: counts(40_000),
+    dice,
+  }),
+  fc.record({ at: fc.constant('engine' as const), ...turnFacts }),
+  fc.record({
+    at: fc.constant('call' as const),
+    attempt: fc.integer({ min: 1, max: 12 }),
+    awayMs: counts(2_000_000),
+    dice,
+  }),
+  fc.record({
+    at: fc.constant('process' as const),
+    failuresInARow: fc.integer({ min: 1, max: 90 }),
+    failuresInWindow: fc.integer({ min: 1, max: 90 }),
+    wasReady: fc.boolean(),
+    verdict: fc.constantFrom('never' as const, 'after_change' as const, 'worth_it' as const),
+    dice,
+  }),
+)
 
 const mayHelp = ({ category }: FaultReport): boolean =>
-  category in ELSEWHERE && ELSEWHERE[category as keyof typeof ELSEWHERE]
+  Object.entries(ELSEWHERE).some(([c, may]) => c === category && may)
 
-test('whatever the situation: a reason of the list, no unsafe repeat, no shortened wait, no wait past the deadline', () => {
+test('in every situation: a reason from the list, no unsafe repeat, no shortened wait, no wait past the deadline', () => {
   fc.assert(
     fc.property(faults, situations, policies, (fault, at, policy) => {
       Object.freeze(fault)
@@ -63,36 +88,49 @@ test('whatever the situation: a reason of the list, no unsafe repeat, no shorten
       assert.ok(REASONS.includes(decision.because))
       const { action } = decision
       if (fault.class === 'cancelled') assert.equal(action, 'stop')
-      if (fault.next === 'never') assert.ok(action === 'stop' || action === 'fallback')
       if (fault.sideEffects === 'unknown') assert.ok(!['retry', 'resolve', 'compact', 'fallback'].includes(action))
-      const isEnd = action === 'park' || action === 'stop'
-      const isPast = at.deadlineAt != null && NOW >= at.deadlineAt
-      if (isEnd && !isPast && at.failures < policy.failuresMax && fault.sideEffects !== 'unknown' && mayHelp(fault))
-        assert.equal(at.fallbacks, 0, 'it ends only where there is nobody else to ask')
+      if (at.at !== 'process' && fault.next === 'never') assert.ok(action === 'stop' || action === 'fallback')
       if (action === 'park') {
-        assert.ok(at.canPark && policy.park === 'auto')
+        assert.ok(at.at === 'answer' || at.at === 'runner' || at.at === 'engine')
+        assert.ok(at.parking !== 'impossible' && policy.park === 'auto')
         assert.equal(decision.resumeAt, fault.retryAfterMs === undefined ? null : NOW + fault.retryAfterMs)
         return
       }
       if (action === 'stop') return
       assert.ok(Number.isSafeInteger(decision.delayMs) && decision.delayMs >= 0)
-      if (at.deadlineAt != null) assert.ok(NOW + decision.delayMs <= at.deadlineAt)
-      if (action === 'fallback') {
-        assert.ok((at.fallbacks ?? 0) > 0 && at.failures < policy.failuresMax && mayHelp(fault))
-        assert.equal(decision.delayMs, 0)
-      }
+      if ('deadlineAt' in at && at.deadlineAt !== null) assert.ok(NOW + decision.delayMs <= at.deadlineAt)
       if (action === 'retry') {
-        assert.ok(at.attempt < policy.attemptsMax && at.failures < policy.failuresMax)
-        assert.ok(at.waitedMs + decision.delayMs <= policy.waitMsMax)
+        assert.ok(at.at === 'answer' || at.at === 'call')
+        assert.ok(at.attempt < policy.attemptsMax)
+        assert.ok((at.at === 'call' ? at.awayMs : at.waitedMs) + decision.delayMs <= policy.waitMsMax)
         assert.ok(decision.delayMs >= (fault.retryAfterMs ?? 0))
         assert.ok(decision.delayMs <= Math.max(LIMITS.backoffMsMax, fault.retryAfterMs ?? 0))
       }
+      if (action === 'restart') assert.ok(at.at === 'process' || at.at === 'answer')
+      if (action === 'resolve') assert.equal(at.at, 'runner')
+      if (action === 'compact' || action === 'fallback') assert.equal(at.at, 'answer')
+      if ('failures' in at) assert.ok(action === 'compact' || at.failures < policy.failuresMax)
+    }),
+    { numRuns: 4_000 },
+  )
+})
+
+test('an answer fails over exactly when this model is done for, another is left and may do better', () => {
+  const answers = situations.filter((at) => at.at === 'answer')
+  fc.assert(
+    fc.property(faults, answers, policies, (fault, at, policy) => {
+      const { action } = decide(fault, at, policy, NOW)
+      const alone = decide(fault, { ...at, fallbacks: 0 }, policy, NOW).action
+      const isPast = at.deadlineAt !== null && NOW >= at.deadlineAt
+      const mayAsk = at.fallbacks > 0 && at.failures < policy.failuresMax && fault.sideEffects !== 'unknown'
+      const failsOver = (alone === 'park' || alone === 'stop') && !isPast && mayAsk && mayHelp(fault)
+      assert.equal(action, failsOver ? 'fallback' : alone)
     }),
     { numRuns: 2_000 },
   )
 })
 
-test('full jitter: from nothing to the doubled ceiling, never above 30 s, spread evenly', () => {
+test('full jitter: evenly between zero and a ceiling that doubles, never above 30 s', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: -5, max: 60 }),
@@ -111,10 +149,10 @@ test('full jitter: from nothing to the doubled ceiling, never above 30 s, spread
     [0, 500, 2_000],
   )
   assert.equal(backoffMs(1_000_000, { backoffMs: 0 }, 1), 0)
-  assert.equal(backoffMs(1, { backoffMs: 500 }, NaN), 250, 'broken dice do not make a broken wait')
+  assert.equal(backoffMs(1, { backoffMs: 500 }, NaN), 250, 'a broken random number does not break the wait')
 })
 
-test('a parked turn is looked at after 5 s, then ever later up to a minute, a fifth either way', () => {
+test('a parked turn is checked after 5 s, then at growing intervals of up to a minute, give or take a fifth', () => {
   assert.deepEqual(
     [0, 1, 2, 3, 4, 50].map((probe) => probeDelayMs(probe, 0.5)),
     [5_000, 10_000, 20_000, 40_000, 60_000, 60_000],
@@ -125,37 +163,48 @@ test('a parked turn is looked at after 5 s, then ever later up to a minute, a fi
   )
 })
 
-test('any sequence of faults comes to an end or to a park, and twenty parks to an end', () => {
+test('any sequence of faults leads to a stop or a park, and twenty parks lead to a stop', () => {
   fc.assert(
     fc.property(fc.array(faults, { minLength: 1, maxLength: 6 }), policies, fc.boolean(), (script, policy, canPark) => {
-      // A turn that never gets further: the same faults again and again, each decision carried out as the engine does.
-      const state = {
-        attempt: 0,
-        failures: 0,
-        waitedMs: 0,
-        parks: 0,
-        restarts: 0,
-        resolves: 0,
-        fallbacks: 2,
-        compacted: false,
-      }
-      const rounds = 2 * 21 * (policy.attemptsMax + LIMITS.resolvesMax + LIMITS.restartsMax + 10) * 3
+      // A turn without progress: the same faults over and over, each decision carried out as the engine does.
+      const used = { attempt: 0, failures: 0, waitedMs: 0, parks: 0, resolves: 0, fallbacks: 2, compacted: false }
+      const rounds = 2 * 21 * (policy.attemptsMax + LIMITS.resolvesMax + 10) * 3 + policy.failuresMax
       for (let round = 0; round < rounds; round += 1) {
         const fault = script[round % script.length] ?? script[0]
         assert.ok(fault)
-        state.attempt += 1
-        state.failures += 1
-        const decision = decide(fault, { ...state, dice: 0.5, canPark }, policy, NOW)
+        used.attempt += 1
+        used.failures += 1
+        const { attempt, failures, waitedMs, resolves, fallbacks, compacted } = used
+        const parking = canPark ? { used: used.parks, usedMs: 0 } : ('impossible' as const)
+        const turn = { failures, waitedMs, parking, deadlineAt: null, dice: 0.5 }
+        const situation: Situation =
+          fault.boundary === 'runner'
+            ? { at: 'runner', ...turn, resolves, resolvingMs: 0 }
+            : { at: 'answer', ...turn, attempt, fallbacks, compacted, isMixed: false }
+        const decision = decide(fault, situation, policy, NOW)
         if (decision.action === 'stop') return
-        if (decision.action === 'park') Object.assign(state, { parks: state.parks + 1, attempt: 0, resolves: 0 })
-        else state.waitedMs += decision.delayMs
-        if (decision.action === 'fallback') Object.assign(state, { fallbacks: state.fallbacks - 1, attempt: 0 })
-        if (decision.action === 'restart') state.restarts += 1
-        if (decision.action === 'resolve') state.resolves += 1
-        if (decision.action === 'compact') state.compacted = true
+        if (decision.action === 'park') Object.assign(used, { parks: used.parks + 1, attempt: 0, resolves: 0 })
+        else used.waitedMs += decision.delayMs
+        if (decision.action === 'fallback') Object.assign(used, { fallbacks: fallbacks - 1, attempt: 0 })
+        if (decision.action === 'resolve') used.resolves += 1
+        if (decision.action === 'compact') used.compacted = true
       }
-      assert.fail(`still going after ${rounds} faults: ${JSON.stringify(state)}`)
+      assert.fail(`still running after ${rounds} faults: ${JSON.stringify(used)}`)
     }),
     { numRuns: 500 },
+  )
+})
+
+test('a child that keeps failing is given up within its window', () => {
+  fc.assert(
+    fc.property(faults, policies, (fault, policy) => {
+      if (fault.class === 'cancelled') return
+      for (let failures = 1; failures <= policy.failuresMax; failures += 1) {
+        const counts = { failuresInARow: failures, failuresInWindow: failures }
+        const situation = { at: 'process', ...counts, wasReady: true, verdict: 'worth_it', dice: 0.5 } as const
+        const { action } = decide(fault, situation, policy, NOW)
+        assert.equal(action, failures < policy.failuresMax ? 'restart' : 'stop')
+      }
+    }),
   )
 })

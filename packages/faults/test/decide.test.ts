@@ -1,4 +1,4 @@
-/** The one place that decides about trying again, case by case. What holds in every case is in `decide-properties.test.ts`. */
+/** What `decide` says, case by case. What holds in every case is in `decide-properties.test.ts`. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import {
@@ -14,13 +14,13 @@ import {
   type RetryPolicy,
   type Situation,
 } from '@breakfall/faults'
-import { NOW, situation } from './situation.ts'
+import { answer, call, child, engine, NOW, runner, usual } from './situation.ts'
 
 type Case = {
   readonly says: string
   readonly category: FaultCategory
   readonly fault?: FaultInit
-  readonly situation?: Partial<Situation>
+  readonly situation?: Situation
   readonly policy?: Partial<RetryPolicy>
   readonly decision: Decision
 }
@@ -35,120 +35,120 @@ const park = (because: (typeof REASONS)[number], resumeAt: number | null = null)
 const CASES: readonly Case[] = [
   // retry
   {
-    says: 'a first break is tried again after a jittered wait',
+    says: 'an interrupted stream is retried after a jittered wait',
     category: 'model_stream_interrupted',
     decision: { action: 'retry', delayMs: 250, because: 'transient' },
   },
   {
-    says: 'a model that gets a call wrong in every try is not waited for',
+    says: 'a model that gets a call wrong in every attempt does not park the turn',
     category: 'tool_call_truncated',
-    situation: { attempt: 6 },
+    situation: answer({ attempt: 6 }),
     decision: stop('attempts_spent'),
   },
   {
-    says: 'one whose call was cut in the last try, after others that failed otherwise, is waited for',
+    says: 'a truncated call after failures of other kinds parks the turn',
     category: 'tool_call_truncated',
-    situation: { attempt: 6, isMixed: true },
+    situation: answer({ attempt: 6, isMixed: true }),
     decision: park('attempts_spent'),
   },
   {
     says: 'the wait doubles',
     category: 'model_unreachable',
-    situation: { attempt: 4 },
+    situation: answer({ attempt: 4 }),
     decision: { action: 'retry', delayMs: 2_000, because: 'transient' },
   },
   {
     says: 'the last attempt parks',
     category: 'model_unreachable',
-    situation: { attempt: 6 },
+    situation: answer({ attempt: 6 }),
     decision: park('attempts_spent'),
   },
   {
-    says: 'the last attempt stops where nobody can park',
+    says: 'the last attempt stops if parking is impossible',
     category: 'model_unreachable',
-    situation: { attempt: 6, canPark: false },
+    situation: answer({ attempt: 6, parking: 'impossible' }),
     decision: stop('attempts_spent'),
   },
   {
-    says: 'the last attempt stops where parking is off',
+    says: 'the last attempt stops if parking is off',
     category: 'model_unreachable',
-    situation: { attempt: 6 },
+    situation: answer({ attempt: 6 }),
     policy: { park: 'never' },
     decision: stop('attempts_spent'),
   },
   {
-    says: 'the budget of the whole turn counts failures',
+    says: 'the budget of the turn limits failures',
     category: 'model_server_error',
-    situation: { failures: 60 },
+    situation: answer({ failures: 60 }),
     decision: park('failures_spent'),
   },
   {
-    says: 'the budget of the whole turn counts waiting',
+    says: 'the budget of the turn limits waiting',
     category: 'model_server_error',
-    situation: { waitedMs: 30 * 60_000 },
+    situation: answer({ waitedMs: 30 * 60_000 }),
     decision: park('wait_spent'),
   },
   {
-    says: 'an unknown effect is not repeated',
+    says: 'a request with an unknown effect is not repeated',
     category: 'model_stream_interrupted',
     fault: { sideEffects: 'unknown' },
     decision: stop('side_effects_unknown'),
   },
   // Retry-After
   {
-    says: 'an asked-for wait is kept to the millisecond',
+    says: 'a Retry-After is kept to the millisecond',
     category: 'model_rate_limited',
     fault: { retryAfterMs: 7_001 },
     decision: { action: 'retry', delayMs: 7_001, because: 'retry_after' },
   },
   {
-    says: 'an asked-for wait shorter than ours does not shorten ours',
+    says: 'a Retry-After shorter than the backoff does not shorten it',
     category: 'model_rate_limited',
     fault: { retryAfterMs: 1 },
-    situation: { attempt: 5 },
+    situation: answer({ attempt: 5 }),
     decision: { action: 'retry', delayMs: 4_000, because: 'retry_after' },
   },
   {
-    says: 'exactly a minute is slept through',
+    says: 'a Retry-After of exactly a minute is slept through',
     category: 'model_rate_limited',
     fault: { retryAfterMs: 60_000 },
     decision: { action: 'retry', delayMs: 60_000, because: 'retry_after' },
   },
   {
-    says: 'longer than a minute parks until then',
+    says: 'a Retry-After of more than a minute parks until then',
     category: 'model_rate_limited',
     fault: { retryAfterMs: 60_001 },
     decision: park('retry_after_too_long', NOW + 60_001),
   },
   {
-    says: 'too long and nobody can park: the end',
+    says: 'a Retry-After of more than a minute stops if parking is impossible',
     category: 'model_rate_limited',
     fault: { retryAfterMs: 60_001 },
-    situation: { canPark: false },
+    situation: answer({ parking: 'impossible' }),
     decision: stop('retry_after_too_long'),
   },
   {
-    says: 'longer than the longest park is the end',
+    says: 'a Retry-After longer than the longest park stops',
     category: 'model_rate_limited',
     fault: { retryAfterMs: 25 * 3_600_000 },
     decision: stop('park_time_spent'),
   },
   {
-    says: 'past the deadline is the end',
+    says: 'a Retry-After past the deadline stops',
     category: 'model_rate_limited',
     fault: { retryAfterMs: 90_000 },
-    situation: { deadlineAt: NOW + 80_000 },
+    situation: answer({ deadlineAt: NOW + 80_000 }),
     decision: stop('deadline_passed'),
   },
   // park
   {
-    says: 'a used-up quota parks until it resets',
+    says: 'an exhausted quota parks until it resets',
     category: 'model_quota_exhausted',
     fault: { retryAfterMs: 3_600_000 },
     decision: park('needs_action', NOW + 3_600_000),
   },
   {
-    says: 'refused credentials park until somebody acts',
+    says: 'refused credentials park until someone acts',
     category: 'model_auth_failed',
     decision: park('needs_action'),
   },
@@ -160,22 +160,21 @@ const CASES: readonly Case[] = [
   },
   { says: 'no network parks until it is back', category: 'network_down', decision: park('waiting_for_recovery') },
   {
-    says: 'no network is tried again in place where nobody can park',
+    says: 'no network is retried in place if parking is impossible',
     category: 'network_down',
-    situation: { canPark: false },
+    situation: answer({ parking: 'impossible' }),
     decision: { action: 'retry', delayMs: 250, because: 'transient' },
   },
-  { says: 'a full disk parks', category: 'journal_full', decision: park('waiting_for_recovery') },
   {
-    says: 'the twenty-first park is the end',
+    says: 'the twenty-first park stops',
     category: 'network_down',
-    situation: { parks: 20 },
+    situation: answer({ parking: { used: 20, usedMs: 0 } }),
     decision: stop('parks_spent'),
   },
   {
-    says: 'a day of parking is the end',
+    says: 'a day of parking stops',
     category: 'network_down',
-    situation: { parkedMs: 24 * 3_600_000 },
+    situation: answer({ parking: { used: 1, usedMs: 24 * 3_600_000 } }),
     decision: stop('park_time_spent'),
   },
   // resolve
@@ -185,37 +184,37 @@ const CASES: readonly Case[] = [
     decision: { action: 'resolve', delayMs: 0, because: 'moved' },
   },
   {
-    says: 'then after a wait',
+    says: 'later look-ups wait first',
     category: 'runner_identity_mismatch',
-    situation: { resolves: 3 },
+    situation: runner({ resolves: 3 }),
     decision: { action: 'resolve', delayMs: 1_000, because: 'moved' },
   },
   {
-    says: 'eight look-ups are enough, then it parks',
+    says: 'after eight look-ups it parks',
     category: 'runner_unreachable',
-    situation: { resolves: 8 },
+    situation: runner({ resolves: 8 }),
     decision: park('resolves_spent'),
   },
   {
-    says: 'thirty seconds are enough, then it parks',
+    says: 'after thirty seconds it parks',
     category: 'runner_unreachable',
-    situation: { resolves: 2, resolvingMs: 30_000 },
+    situation: runner({ resolves: 2, resolvingMs: 30_000 }),
     decision: park('resolves_spent'),
   },
   {
     says: 'no pause between look-ups goes beyond those thirty seconds',
     category: 'runner_unreachable',
-    situation: { resolves: 7, resolvingMs: 28_500 },
+    situation: runner({ resolves: 7, resolvingMs: 28_500 }),
     decision: { action: 'resolve', delayMs: 1_500, because: 'moved' },
   },
   {
     says: 'look-ups draw on the budget of the whole turn',
     category: 'runner_unreachable',
-    situation: { failures: 60 },
+    situation: runner({ failures: 60 }),
     decision: park('failures_spent'),
   },
   {
-    says: 'a runner that went away with the effect unknown is not asked again',
+    says: 'a call with an unknown effect is not made again',
     category: 'runner_unreachable',
     fault: { sideEffects: 'unknown' },
     decision: stop('side_effects_unknown'),
@@ -223,7 +222,7 @@ const CASES: readonly Case[] = [
   {
     says: 'an unreachable runner ends a turn that may not park',
     category: 'runner_unreachable',
-    situation: { resolves: 8 },
+    situation: runner({ resolves: 8 }),
     policy: { park: 'never' },
     decision: stop('resolves_spent'),
   },
@@ -234,16 +233,114 @@ const CASES: readonly Case[] = [
     decision: { action: 'restart', delayMs: 250, because: 'crashed' },
   },
   {
-    says: 'and later the next time',
+    says: 'the wait before a restart doubles',
     category: 'process_hung',
-    situation: { restarts: 2 },
+    situation: child({ failuresInARow: 3, failuresInWindow: 3 }),
     decision: { action: 'restart', delayMs: 1_000, because: 'crashed' },
   },
   {
-    says: 'five restarts are enough',
+    says: 'the fifth failure in the window is the end',
     category: 'process_failed',
-    situation: { restarts: 5 },
+    situation: child({ failuresInWindow: 5 }),
+    policy: { failuresMax: 5 },
     decision: stop('restarts_spent'),
+  },
+  {
+    says: 'a process that cannot recover by itself is given up at once',
+    category: 'process_failed',
+    situation: child({ verdict: 'never' }),
+    decision: stop('not_retryable'),
+  },
+  {
+    says: 'a process that needs a change and never became ready is given up',
+    category: 'process_failed',
+    situation: child({ verdict: 'after_change', wasReady: false }),
+    decision: stop('needs_action'),
+  },
+  {
+    says: 'a process that needs a change but had been ready is restarted',
+    category: 'process_failed',
+    situation: child({ verdict: 'after_change' }),
+    decision: { action: 'restart', delayMs: 250, because: 'crashed' },
+  },
+  {
+    says: 'a failed start is retried if the evidence says that it is worth it',
+    category: 'process_start_failed',
+    situation: child({ verdict: 'worth_it', wasReady: false }),
+    decision: { action: 'restart', delayMs: 250, because: 'crashed' },
+  },
+  {
+    says: 'an answer from a process that is being restarted is asked for again',
+    category: 'process_failed',
+    situation: answer(),
+    decision: { action: 'restart', delayMs: 250, because: 'crashed' },
+  },
+  // calls to a fixed address
+  {
+    says: 'a client calls a runner again at the same address',
+    category: 'runner_unreachable',
+    situation: call({ attempt: 2 }),
+    decision: { action: 'retry', delayMs: 500, because: 'transient' },
+  },
+  {
+    says: 'a client does not call the wrong runner again',
+    category: 'runner_identity_mismatch',
+    situation: call(),
+    decision: stop('not_retryable'),
+  },
+  {
+    says: 'a client stops after its last attempt',
+    category: 'daemon_unreachable',
+    situation: call({ attempt: 6 }),
+    decision: stop('attempts_spent'),
+  },
+  {
+    says: 'a client stops when the server stays away for too long',
+    category: 'daemon_unreachable',
+    situation: call({ awayMs: 29_900 }),
+    policy: { waitMsMax: 30_000 },
+    decision: stop('wait_spent'),
+  },
+  {
+    says: 'a client does not retry what needs a person',
+    category: 'model_auth_failed',
+    situation: call(),
+    decision: stop('needs_action'),
+  },
+  {
+    says: 'a client retries while the network is down',
+    category: 'network_down',
+    situation: call(),
+    decision: { action: 'retry', delayMs: 250, because: 'transient' },
+  },
+  {
+    says: 'a client does not sit through a long Retry-After',
+    category: 'model_rate_limited',
+    fault: { retryAfterMs: 60_001 },
+    situation: call(),
+    decision: stop('retry_after_too_long'),
+  },
+  {
+    says: 'a client does not repeat a call with an unknown effect',
+    category: 'daemon_unreachable',
+    fault: { sideEffects: 'unknown' },
+    situation: call(),
+    decision: stop('side_effects_unknown'),
+  },
+  // the daemon's own work
+  { says: 'a full disk parks', category: 'journal_full', situation: engine(), decision: park('waiting_for_recovery') },
+  {
+    says: 'a full disk ends a turn that may not park',
+    category: 'journal_full',
+    situation: engine(),
+    policy: { park: 'never' },
+    decision: stop('parking_off'),
+  },
+  {
+    says: 'nothing is retried in place by the engine',
+    category: 'model_overloaded',
+    situation: engine(),
+    decision: park('attempts_spent'),
   },
   // compact
   {
@@ -252,25 +349,25 @@ const CASES: readonly Case[] = [
     decision: { action: 'compact', delayMs: 0, because: 'context_too_long' },
   },
   {
-    says: 'once',
+    says: 'an overflow is compacted only once',
     category: 'model_context_overflow',
-    situation: { compacted: true },
+    situation: answer({ compacted: true }),
     decision: stop('already_compacted'),
   },
   // never, cancelled, deadline
-  { says: 'a refused request is refused', category: 'model_bad_request', decision: stop('not_retryable') },
+  { says: 'a refused request is not retried', category: 'model_bad_request', decision: stop('not_retryable') },
   { says: 'an unknown outcome is never repeated', category: 'exec_outcome_unknown', decision: stop('not_retryable') },
-  { says: 'a cancel is the end', category: 'cancelled', decision: stop('cancelled') },
+  { says: 'a cancel stops', category: 'cancelled', decision: stop('cancelled') },
   {
-    says: 'nothing is begun at the deadline',
+    says: 'nothing starts at the deadline',
     category: 'model_overloaded',
-    situation: { deadlineAt: NOW },
+    situation: answer({ deadlineAt: NOW }),
     decision: stop('deadline_passed'),
   },
   {
-    says: 'nothing is begun that would wait past it',
+    says: 'nothing that would wait past the deadline starts',
     category: 'model_overloaded',
-    situation: { deadlineAt: NOW + 249 },
+    situation: answer({ deadlineAt: NOW + 249 }),
     decision: stop('deadline_passed'),
   },
 ]
@@ -278,11 +375,14 @@ const CASES: readonly Case[] = [
 for (const { says, category, decision, ...rest } of CASES) {
   test(`${category}: ${says}`, () => {
     const { report } = new Fault(category, rest.fault)
-    assert.deepEqual(decide(report, situation(rest.situation), { ...POLICY_DEFAULTS, ...rest.policy }, NOW), decision)
+    assert.deepEqual(
+      decide(report, rest.situation ?? usual(report), { ...POLICY_DEFAULTS, ...rest.policy }, NOW),
+      decision,
+    )
   })
 }
 
-test('every category has a decision, and it is the one its row announces', () => {
+test('every category leads to the decision that its row announces', () => {
   const first: Readonly<Record<string, string>> = {
     never: 'stop',
     retry: 'retry',
@@ -293,6 +393,6 @@ test('every category has a decision, and it is the one its row announces', () =>
   }
   for (const category of FAULT_CATEGORIES) {
     const { report } = new Fault(category)
-    assert.equal(decide(report, situation(), POLICY_DEFAULTS, NOW).action, first[FAULTS[category].next], category)
+    assert.equal(decide(report, usual(report), POLICY_DEFAULTS, NOW).action, first[FAULTS[category].next], category)
   }
 })

@@ -14,6 +14,7 @@ import {
   retryAfterMs,
   toProblem,
 } from '@breakfall/faults'
+import { answer } from './situation.ts'
 
 const FULL = {
   phase: 'stream',
@@ -79,7 +80,7 @@ test('a category that only a newer peer knows keeps its class, its next step and
   }
   const decided = (more: object) => {
     const { report } = faultFrom({ ...newer, next: undefined, ...more })
-    return decide(report, { attempt: 1, failures: 1, waitedMs: 0, dice: 0, canPark: true }, POLICY_DEFAULTS, 0).action
+    return decide(report, answer(), POLICY_DEFAULTS, 0).action
   }
   assert.equal(decided({}), 'retry', 'an unknown next step is decided by class')
   assert.equal(decided({ next: 'meditate' }), 'retry')

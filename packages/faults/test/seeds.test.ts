@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { classify, decide, Fault, type FaultCategory, FAULTS, POLICY_DEFAULTS, type Situation } from '@breakfall/faults'
 import { call, closedPort, reset, serve } from './broken-servers.ts'
+import { answer } from './situation.ts'
 
 /** What a turn's error event is made of: the report, under its type. */
 const turnError = (fault: Fault) => ({ type: 'turn-error', ...fault.with({ turnId: 't1' }).report })
@@ -55,14 +56,8 @@ test('other: anything else, with the whole chain in the raw error', () => {
   assert.equal(event.errorRaw, 'tool failed: step two: division by cucumber')
 })
 
-const situation = (more: Partial<Situation> = {}): Situation => ({
-  attempt: 1,
-  failures: 1,
-  waitedMs: 0,
-  dice: 0.5,
-  canPark: false,
-  ...more,
-})
+/** Outside a daemon nothing can park. */
+const ALONE = { parking: 'impossible' } as const
 
 test('a reset before the first byte is retried up to the bound, and not beyond it', async () => {
   await using server = await serve(reset)
@@ -71,7 +66,12 @@ test('a reset before the first byte is retried up to the bound, and not beyond i
   for (let attempt = 1; attempt <= 10; attempt += 1) {
     const { thrown, phase } = await call(server.url)
     const fault = classify(thrown, { boundary: 'model', phase })
-    const decision = decide(fault.report, situation({ attempt, failures: attempt, waitedMs }), POLICY_DEFAULTS, 0)
+    const decision = decide(
+      fault.report,
+      answer({ ...ALONE, attempt, failures: attempt, waitedMs }),
+      POLICY_DEFAULTS,
+      0,
+    )
     actions.push(decision.action)
     if (decision.action === 'stop') {
       assert.equal(decision.because, 'attempts_spent')
@@ -87,7 +87,7 @@ test('a reset after a cancel is not retried', async () => {
   await using server = await serve(reset)
   const { thrown, phase } = await call(server.url)
   const fault = classify(thrown, { boundary: 'model', phase, signal: AbortSignal.abort() })
-  assert.deepEqual(decide(fault.report, situation(), POLICY_DEFAULTS, 0), { action: 'stop', because: 'cancelled' })
+  assert.deepEqual(decide(fault.report, answer(ALONE), POLICY_DEFAULTS, 0), { action: 'stop', because: 'cancelled' })
 })
 
 test('ECONNRESET, EPIPE and an unexpected EOF are transport errors and are retried, however they are wrapped', () => {
@@ -103,7 +103,7 @@ test('ECONNRESET, EPIPE and an unexpected EOF are transport errors and are retri
   for (const error of errors) {
     const fault = classify(error, { boundary: 'model', phase: 'stream' })
     assert.equal(fault.category, 'model_stream_interrupted')
-    assert.equal(decide(fault.report, situation(), POLICY_DEFAULTS, 0).action, 'retry')
+    assert.equal(decide(fault.report, answer(ALONE), POLICY_DEFAULTS, 0).action, 'retry')
   }
 })
 
@@ -115,7 +115,7 @@ test('an API error of the 4xx kind is never retried; 408, 409, 429 and 5xx are',
       { error: { code: 'server_error' } },
     ]) {
       const fault = classify(new Error('refused'), { boundary: 'model', response: { status, body } })
-      const { action } = decide(fault.report, situation(), POLICY_DEFAULTS, 0)
+      const { action } = decide(fault.report, answer(ALONE), POLICY_DEFAULTS, 0)
       const transient = status >= 500 || status === 408 || status === 409 || status === 429
       const expected = transient ? 'retry' : status === 413 ? 'compact' : 'stop'
       assert.equal(action, expected, `${status}: ${fault.category}`)
@@ -125,7 +125,7 @@ test('an API error of the 4xx kind is never retried; 408, 409, 429 and 5xx are',
 
 test('cut tool arguments are asked for again', () => {
   const fault = new Fault('tool_call_truncated', { facts: { name: 'bash' } })
-  assert.equal(decide(fault.report, situation(), POLICY_DEFAULTS, 0).action, 'retry')
+  assert.equal(decide(fault.report, answer(ALONE), POLICY_DEFAULTS, 0).action, 'retry')
 })
 
 test('an exec on a box that cannot take it is a typed 4xx, never a 500', () => {

@@ -5,7 +5,15 @@
  * I1  One budget: every failure and every wait is drawn from the one that was given in, and handed back.
  * I2  No attempt is hidden: each stands in the ledger.
  */
-import { decide, type Decision, type Fault, type FaultReport, lastWords, type Policy } from '@breakfall/faults'
+import {
+  type AnswerSituation,
+  decide,
+  type Decision,
+  type Fault,
+  type FaultReport,
+  lastWords,
+  type Policy,
+} from '@breakfall/faults'
 import type { AttemptRecord, Budget, FailedAction } from './answer.ts'
 
 export type LadderOptions = {
@@ -87,15 +95,17 @@ export class Ladder {
 
   // ---- details ----
 
-  #situation() {
+  #situation(): AnswerSituation {
     const { canPark, compacted, deadlineAt, dice, targets } = this.#options
     return {
+      at: 'answer',
       attempt: this.#attempt - this.#attemptsBefore,
       failures: this.#failures,
       waitedMs: this.#waitedMs,
       dice: dice(),
-      canPark,
+      parking: canPark ? { used: 0, usedMs: 0 } : 'impossible',
       compacted,
+      isMixed: false,
       deadlineAt,
       fallbacks: targets - 1 - this.#target,
     }

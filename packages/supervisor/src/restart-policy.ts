@@ -6,7 +6,7 @@
  * I3  What cannot go better by itself is not tried: a verdict of `never`, and `after_change` when it never got ready. A server
  *     that ran out of memory over one request has proven that it can start, so it is started again, within I2.
  */
-import { backoffMs, decide, LIMITS, POLICY_DEFAULTS } from '@breakfall/faults'
+import { decide, POLICY_DEFAULTS, type ProcessSituation, type Reason } from '@breakfall/faults'
 import { type JudgedReport, faultOf, type RestartPlan } from './report.ts'
 import type { Limits } from './spec.ts'
 
@@ -40,26 +40,22 @@ export class RestartPolicy {
     this.#inARow += 1
     this.#failedAt = [...this.#failedAt.filter((at) => now - at < this.#limits.windowMs), now]
     const counted = { attempt: this.#inARow, windowCount: this.#failedAt.length }
-    const hopeless = hopelessReason(report, readyForMs !== undefined, situation.override)
-    const { report: fault } = faultOf(report)
     const decision = decide(
-      hopeless === undefined ? { ...fault, next: 'restart' } : { ...fault, next: 'never' },
+      faultOf(report).report,
       {
-        attempt: counted.attempt,
-        failures: counted.windowCount, // I2
-        waitedMs: 0,
+        at: 'process',
+        failuresInARow: counted.attempt, // I1
+        failuresInWindow: counted.windowCount, // I2
+        wasReady: readyForMs !== undefined,
+        verdict: verdictOf(report, situation.override), // I3
         dice,
-        canPark: false,
-        restarts: Math.min(counted.attempt, LIMITS.restartsMax) - 1, // I1; the limit of a child is its window
       },
       { ...POLICY_DEFAULTS, backoffMs: this.#limits.backoffMs, failuresMax: this.#limits.failuresMax },
       now,
     )
-    if (decision.action !== 'restart') {
-      return { decision: 'give_up', delayMs: null, ...counted, because: hopeless ?? 'crash_loop' }
-    }
-    const delayMs = backoffMs(counted.attempt, { backoffMs: this.#limits.backoffMs }, dice)
-    return { decision: 'restart', delayMs, ...counted, because: decision.because }
+    return decision.action === 'restart'
+      ? { decision: 'restart', delayMs: decision.delayMs, ...counted, because: decision.because }
+      : { decision: 'give_up', delayMs: null, ...counted, because: giveUpReason(decision.because) }
   }
 
   /** Somebody asked for a start: what was is forgiven. */
@@ -71,15 +67,15 @@ export class RestartPolicy {
 
 // ---- details ----
 
-/** I3 */
-function hopelessReason(
-  report: JudgedReport,
-  wasReady: boolean,
-  override: boolean | undefined,
-): 'never_retry' | 'needs_change' | undefined {
-  if (override !== undefined) return override ? undefined : 'never_retry'
+/** The caller's word counts first, then the cause that was recognised. */
+function verdictOf(report: JudgedReport, override: boolean | undefined): ProcessSituation['verdict'] {
+  if (override !== undefined) return override ? 'worth_it' : 'never'
   const [head] = report.diagnoses
-  if (head?.rank !== 'cause') return undefined
-  if (head.retry === 'never') return 'never_retry'
-  return head.retry === 'after_change' && !wasReady ? 'needs_change' : undefined
+  if (head?.rank !== 'cause') return 'worth_it'
+  return head.retry === 'never' || head.retry === 'after_change' ? head.retry : 'worth_it'
+}
+
+function giveUpReason(because: Reason): GiveUpReason {
+  if (because === 'not_retryable') return 'never_retry'
+  return because === 'needs_action' ? 'needs_change' : 'crash_loop'
 }

@@ -31,7 +31,7 @@ export async function patiently<T>(
 
 /** How long to wait before the next try. Throws the fault where there is none. */
 export function nextDelayMs(fault: Fault, attempt: number, waitedMs: number, policy: RetryPolicy): number {
-  const situation = { attempt, failures: attempt, waitedMs, dice: Math.random(), canPark: false }
+  const situation = { at: 'call', attempt, awayMs: waitedMs, dice: Math.random() } as const
   const decision = decide(fault.report, situation, policy, Date.now())
   if (decision.action === 'retry') return decision.delayMs
   throw fault.with({ stopped: decision.because })

@@ -221,8 +221,8 @@ class Answer {
 
   #decided(fault: FaultReport, turn: TurnFold): Decision {
     const isMixed = turn.failedAs.some((category) => category !== fault.category)
-    const so = { attempt: turn.attemptsSpent + 1, isMixed, fallbacks: this.#fallbacks }
-    const decision = decideFor(this.#ports, this.#session, turn, fault, so) // I3
+    const failed = { at: 'answer', attempt: turn.attemptsSpent + 1, isMixed, fallbacks: this.#fallbacks } as const
+    const decision = decideFor(this.#ports, this.#session, turn, fault, failed) // I3
     const isFutile = decision.action === 'compact' && resultsToDrop(this.#session.fold).length === 0
     return isFutile ? { action: 'stop', because: 'already_compacted' } : decision
   }

@@ -150,7 +150,7 @@ export class Engine {
 
   /** A fault that asks for a person, from a call that does no trying of its own. */
   #parking(session: LiveSession, fault: Fault): GivenUp {
-    const decision = decideFor(this.#ports, session, session.fold.turn as TurnFold, fault.report)
+    const decision = decideFor(this.#ports, session, session.fold.turn as TurnFold, fault.report, { at: 'engine' })
     const isFinal = decision.action === 'park' || decision.action === 'stop'
     return new GivenUp(fault.report, isFinal ? decision : { action: 'stop', because: 'not_retryable' })
   }
@@ -172,7 +172,7 @@ export class Engine {
     session.parkedInMemory = { fault: report, since: new Date(this.#ports.now()).toISOString(), resumeAt: null }
     try {
       for (let look = 0; !this.#ports.isClosing(); look += 1) {
-        const { action, because } = decideFor(this.#ports, session, turn, report)
+        const { action, because } = decideFor(this.#ports, session, turn, report, { at: 'engine' })
         try {
           if (action === 'park') return await parkTurn(this.#ports, session, report, null)
           if (because === 'deadline_passed') return await failTurn(this.#ports, session, 'deadline', openCalls(turn))

@@ -26,11 +26,22 @@ export async function reachRunner<T>(
       }
     } catch (thrown) {
       const fault = runnerFault(thrown).with({ sideEffects: 'none' }) // to end it again is no harm
-      const so = { attempt: 1, failures: 1, waitedMs: 0, canPark: false, dice: ports.dice(), resolves }
-      const decision = decide(fault.report, so, POLICY_DEFAULTS, ports.now())
+      const situation = { ...NO_TURN, resolves, dice: ports.dice() }
+      const decision = decide(fault.report, situation, POLICY_DEFAULTS, ports.now())
       if (decision.action !== 'resolve') throw thrown
       await sleep(decision.delayMs, signal)
       if (signal.aborted) throw thrown
     }
   }
 }
+
+// ---- details ----
+
+const NO_TURN = {
+  at: 'runner',
+  failures: 1,
+  waitedMs: 0,
+  resolvingMs: 0,
+  parking: 'impossible',
+  deadlineAt: null,
+} as const

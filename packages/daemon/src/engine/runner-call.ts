@@ -45,8 +45,8 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
       }
       firstFailedAt ??= now
       const harmless = fault.with({ sideEffects: 'none' }) // I3
-      const so = { attempt: 1, resolves, resolvingMs: now - firstFailedAt }
-      const decision = decideFor(ports, session, turn, harmless.report, so)
+      const failed = { at: 'runner', resolves, resolvingMs: now - firstFailedAt } as const
+      const decision = decideFor(ports, session, turn, harmless.report, failed)
       if (decision.action === 'park' || decision.action === 'stop') throw new GivenUp(fault.report, decision)
       resolves += 1
       const { delayMs } = decision

@@ -1,30 +1,38 @@
-/** Asks `decide` about a fault of the current turn, with the whole turn's budget: the budget is read here, and nowhere else. */
-import { decide, type Decision, type FaultReport, type Situation } from '@breakfall/faults'
+/** Asks `decide` about a fault in the current turn, with the whole turn's budget. The budget is read here and nowhere else. */
+import {
+  type AnswerSituation,
+  decide,
+  type Decision,
+  type EngineSituation,
+  type FaultReport,
+  type RunnerSituation,
+} from '@breakfall/faults'
 import { deadlineAt } from '../turn/next.ts'
 import type { TurnFold } from '../turn/state.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 
-/** `so` is what only the caller knows; without it the fault is one that nobody tries again in place. */
+/** What only the caller knows. The budget, the deadline and the dice are the turn's. */
+export type Failed =
+  | Pick<AnswerSituation, 'at' | 'attempt' | 'fallbacks' | 'isMixed'>
+  | Pick<RunnerSituation, 'at' | 'resolves' | 'resolvingMs'>
+  | Pick<EngineSituation, 'at'>
+
 export function decideFor(
   ports: Ports,
   { policy }: LiveSession,
   turn: TurnFold,
   fault: FaultReport,
-  so: Partial<Situation> = {},
+  failed: Failed,
 ): Decision {
   const { failures, waitedMs, parks, parkedMs, compacted } = turn.budget
-  const situation: Situation = {
-    attempt: policy.attemptsMax,
+  const used = {
     failures: failures + 1,
     waitedMs,
-    parks,
-    parkedMs,
-    compacted,
+    parking: { used: parks, usedMs: parkedMs },
     deadlineAt: deadlineAt(turn, policy),
-    canPark: true,
+    compacted,
     dice: ports.dice(),
-    ...so,
   }
-  return decide(fault, situation, policy, ports.now())
+  return decide(fault, { ...failed, ...used }, policy, ports.now())
 }

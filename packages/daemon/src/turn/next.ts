@@ -5,20 +5,20 @@
  * I2  Tools run in order, each once its predecessor has a result; a call with a result is never run again.
  */
 import { LIMITS } from '@breakfall/faults'
-import type { Command, SessionFold, Situation, TurnFold } from './state.ts'
+import type { Circumstances, Command, SessionFold, TurnFold } from './state.ts'
 
-export function next(state: SessionFold, situation: Situation): Command {
+export function next(state: SessionFold, circumstances: Circumstances): Command {
   const { turn } = state
   if (turn === null) {
     const [first] = state.queue
     return first === undefined ? { do: 'rest' } : { do: 'start', turn: first }
   }
   const open = turn.calls.filter((call) => call.result === null)
-  if (situation.cancel !== null) return { do: 'cancel', cancel: situation.cancel, open }
-  if (isPastDeadline(turn, situation)) return { do: 'fail', why: 'deadline', open }
+  if (circumstances.cancel !== null) return { do: 'cancel', cancel: circumstances.cancel, open }
+  if (isPastDeadline(turn, circumstances)) return { do: 'fail', why: 'deadline', open }
   if (turn.parked !== null) return { do: 'stay-parked', parked: turn.parked }
   if (turn.takeovers >= LIMITS.restartsMax) return { do: 'fail', why: 'crash_loop', open }
-  if (turn.retryAt !== null && isAhead(turn.retryAt, situation.now)) return { do: 'pause', until: turn.retryAt }
+  if (turn.retryAt !== null && isAhead(turn.retryAt, circumstances.now)) return { do: 'pause', until: turn.retryAt }
   if (turn.isAnswering) {
     // Whatever is shown of an answer that nobody is producing any more is void, but for what the next try goes on after.
     const parts = turn.parts.filter((part) => part.attempt > turn.keptAttempt)
@@ -27,18 +27,18 @@ export function next(state: SessionFold, situation: Situation): Command {
   }
   const [call] = open
   if (call !== undefined) return { do: 'call', call } // I2
-  if (turn.step >= situation.policy.stepsMax) return { do: 'fail', why: 'steps_spent', open }
+  if (turn.step >= circumstances.policy.stepsMax) return { do: 'fail', why: 'steps_spent', open }
   return { do: 'begin-step', step: turn.step + 1 }
 }
 
 /** What lies further ahead than any pause can be was meant by a clock that has been set back since: that pause is over. */
 const isAhead = (at: number, now: number): boolean => at > now && at - now <= LIMITS.retryAfterMsMax
 
-export function deadlineAt(turn: TurnFold, policy: Situation['policy']): number | null {
+export function deadlineAt(turn: TurnFold, policy: Circumstances['policy']): number | null {
   return policy.deadlineMs === null ? null : Date.parse(turn.startedAt) + policy.deadlineMs
 }
 
-const isPastDeadline = (turn: TurnFold, { policy, now }: Situation): boolean => {
+const isPastDeadline = (turn: TurnFold, { policy, now }: Circumstances): boolean => {
   const at = deadlineAt(turn, policy)
   return at !== null && now >= at
 }

@@ -119,7 +119,8 @@ export type Command =
   | { readonly do: 'answer'; readonly step: number; readonly attempt: number }
   | { readonly do: 'call'; readonly call: Call }
 
-export type Situation = {
+/** What `next` reads besides the fold. */
+export type Circumstances = {
   readonly policy: Policy
   /** A request to end the current turn, not yet carried out. */
   readonly cancel: CancelRequest | null

@@ -1,0 +1,72 @@
+/**
+ * What each boundary knows when something has failed. One type per boundary, with everything that boundary always knows;
+ * `decide` reads nothing else.
+ */
+
+/** What a turn has used of its budget, and what it may still use. */
+type TurnFacts = {
+  /** Failures in the whole turn, this one included. */
+  readonly failures: number
+  /** Milliseconds spent waiting between attempts in the whole turn. */
+  readonly waitedMs: number
+  readonly parking: Parking
+  /** When the turn must be over, in epoch milliseconds. */
+  readonly deadlineAt: number | null
+}
+
+/** How often and how long the turn was parked. `impossible`: nothing could wake it, as in a library call. */
+export type Parking = { readonly used: number; readonly usedMs: number } | 'impossible'
+
+/** A random number between 0 and 1, for the jitter. */
+type Dice = { readonly dice: number }
+
+/** A model's answer failed. */
+export type AnswerSituation = TurnFacts &
+  Dice & {
+    readonly at: 'answer'
+    /** Attempts made at this step with the current model, the failed one included. */
+    readonly attempt: number
+    /** Models left in the fallback list. */
+    readonly fallbacks: number
+    /** The attempts at this step failed in different ways, so they do not show a habit of the model. */
+    readonly isMixed: boolean
+    /** The conversation was compacted already. */
+    readonly compacted: boolean
+  }
+
+/** A call to a runner failed, and its caller can look up the runner's address again. */
+export type RunnerSituation = TurnFacts &
+  Dice & {
+    readonly at: 'runner'
+    /** Look-ups of the runner's address made for this call. */
+    readonly resolves: number
+    /** Milliseconds since the first failure of this call. */
+    readonly resolvingMs: number
+  }
+
+/** The daemon's own work on a turn failed (its journal, its set-up). It can park the turn or stop it. */
+export type EngineSituation = TurnFacts & { readonly at: 'engine' }
+
+/** A client failed to call a server at a fixed address: all it can do is call again. */
+export type CallSituation = Dice & {
+  readonly at: 'call'
+  /** Failed calls in a row, this one included. */
+  readonly attempt: number
+  /** Milliseconds since the first of them began. */
+  readonly awayMs: number
+}
+
+/** A supervised child failed. */
+export type ProcessSituation = Dice & {
+  readonly at: 'process'
+  /** Failures since the last run that stayed up, this one included. They set the backoff. */
+  readonly failuresInARow: number
+  /** Failures within the supervisor's window, this one included. They set the end. */
+  readonly failuresInWindow: number
+  /** The failed run had become ready. */
+  readonly wasReady: boolean
+  /** What the evidence says about a restart: useless, useless until someone changes something, or worth it. */
+  readonly verdict: 'never' | 'after_change' | 'worth_it'
+}
+
+export type Situation = AnswerSituation | RunnerSituation | EngineSituation | CallSituation | ProcessSituation
