@@ -42,7 +42,7 @@ test('it classifies in a realm that has the language and the web, and nothing of
     `const { classify, decide, redact, POLICY_DEFAULTS } = loaded['index.ts']
      const broken = new TypeError('Failed to fetch', { cause: Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }) })
      const fault = classify(broken, { boundary: 'model', phase: 'stream', signal: new AbortController().signal })
-     const { action } = decide(fault.report, { attempt: 1, failures: 1, waitedMs: 0, dice: 0, canPark: false }, POLICY_DEFAULTS, 0)
+     const { action } = decide(fault.report, { at: 'call', attempt: 1, awayMs: 0, dice: 0 }, POLICY_DEFAULTS, 0)
      JSON.stringify([typeof process, typeof Buffer, fault.category, fault.errorRaw, action, redact('Bearer abcdefgh')])`,
     realm,
   )
@@ -69,7 +69,7 @@ function loadInto(realm: vm.Context, file: string, done: Set<string>): void {
       if (line.startsWith('export')) names.push(...wanted)
       return `const { ${wanted.join(', ')} } = loaded['${from}']`
     })
-    .replace(/^export (const|function|class) (\w+)/gm, (_line, kind: string, name: string) => {
+    .replace(/^export (const|function|async function|class) (\w+)/gm, (_line, kind: string, name: string) => {
       names.push(name)
       return `${kind} ${name}`
     })

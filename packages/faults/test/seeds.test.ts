@@ -1,7 +1,7 @@
 /** The behaviour that it all started from: three categories at the runner, their event, and four retry policies. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { classify, decide, Fault, type FaultCategory, FAULTS, POLICY_DEFAULTS, type Situation } from '@breakfall/faults'
+import { classify, decide, Fault, type FaultCategory, FAULTS, POLICY_DEFAULTS } from '@breakfall/faults'
 import { call, closedPort, reset, serve } from './broken-servers.ts'
 import { answer } from './situation.ts'
 
