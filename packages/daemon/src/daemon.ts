@@ -6,6 +6,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault, redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
+import { within } from '@breakfall/supervisor'
 import { bearerToken, createService, findGrant, loadTokens } from '@breakfall/wire/node'
 import { type Logger, pino } from 'pino'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
@@ -16,10 +17,9 @@ import { Engine } from './engine/engine.ts'
 import { LeftBoxes } from './engine/left-boxes.ts'
 import type { Ports } from './engine/ports.ts'
 import { Sessions } from './engine/sessions.ts'
-import { within } from './engine/waiting.ts'
 import { logEvent } from './event-log.ts'
 import { ConfigReader } from './live-config.ts'
-import { type LocalModel, startLocalModel } from './model-server.ts'
+import { startLocalModel } from './model-server.ts'
 import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions, resolvePolicy, systemPromptOf } from './options.ts'
 import { RunnerEndpoint } from './runner/endpoint.ts'
 import { Secrets } from './secrets.ts'
@@ -140,7 +140,7 @@ type Parts = {
   readonly engine: Engine
   readonly metrics: DaemonMetrics
   readonly endpoint: RunnerEndpoint
-  readonly localModel: LocalModel | undefined
+  readonly localModel: Ports['localModel']
   readonly model: () => Promise<{ readonly name: string; readonly baseUrl: string }>
   readonly isClosing: () => boolean
   readonly beginClosing: () => void
@@ -168,7 +168,7 @@ async function assemble(
   })
   const config = new ConfigReader(options, { secrets, log })
   const { serve } = options.model
-  const localModel = serve === undefined ? undefined : await startLocalModel(serve, { stateDir, now })
+  const localModel = serve === undefined ? undefined : startLocalModel(serve, stateDir)
   const ports: Ports = {
     store,
     now,
@@ -187,11 +187,10 @@ async function assemble(
     modelName: () => config.last.model.name,
     model: async () => {
       const { model } = await config.read()
-      return localModel === undefined ? model : { ...model, baseUrl: localModel.baseUrl }
+      return localModel === undefined ? model : { ...model, baseUrl: localModel.baseUrl ?? '' }
     },
     tryAnswer: options.tryAnswer ?? tryAnswer,
-    explainModelFault: async (fault) => (await localModel?.explain(fault)) ?? fault,
-    modelReady: async (signal) => localModel?.ready(signal),
+    localModel,
     fingerprint: () => config.fingerprint(),
     lastFingerprint: () => config.lastFingerprint,
     secrets,

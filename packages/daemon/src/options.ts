@@ -14,8 +14,8 @@ export type ModelEndpoint = {
 
 export type ModelConfig = ModelEndpoint & {
   readonly fallback?: readonly Partial<ModelEndpoint>[] | undefined
-  /** A local model server to run: `baseUrl` is then where it listens, and `{port}` in the command becomes a free port. */
-  readonly serve?: { readonly command: readonly string[]; readonly healthPath?: string | undefined } | undefined
+  /** A local model server to run instead of calling `baseUrl`. Each start replaces `{port}` in the command with a free port. */
+  readonly serve?: { readonly command: readonly string[] } | undefined
 }
 
 export type RunnerConfig = {

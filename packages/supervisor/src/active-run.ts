@@ -144,6 +144,10 @@ export class ActiveRun {
     return judge(this.#facts({ ...STILL_ALIVE, uptimeMs }, phase))
   }
 
+  async checkListening(): Promise<void> {
+    await this.#vigil.checkListening()
+  }
+
   /** To the child's stdin. Rejects with a fault where the child does not take it. */
   async write(data: string | Uint8Array): Promise<void> {
     const input = { spec: this.#spec, stdin: this.#child.stdin, phase: this.#phase() }

@@ -9,7 +9,7 @@
 import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { CHANNEL_ENV, channelReader, type ChannelMessage, parseChannelMessage } from './channel.ts'
-import { type Clock, pause } from './clock.ts'
+import { pause, within } from './clock.ts'
 import type { LineSplitter } from './lines.ts'
 import type { StartFailure } from './preflight.ts'
 import { startFailure } from './preflight.ts'
@@ -232,9 +232,9 @@ export class ChildRun {
     const { clock, limits } = this.#spec
     const outputs = [child.stdout, child.stderr].filter((stream) => stream != null) // none at all without descriptors
     const channel = channelOf(child)
-    const drained = await within(clock, limits.drainMs, Promise.all(outputs.map(ended)))
+    const drained = await within(Promise.all(outputs.map(ended)), limits.drainMs, { clock })
     // Last words are in the pipe before the exit; a grandchild that merely inherited it is not waited for.
-    if (channel !== undefined) await within(clock, Math.min(limits.drainMs, LAST_WORDS_MS), ended(channel))
+    if (channel !== undefined) await within(ended(channel), Math.min(limits.drainMs, LAST_WORDS_MS), { clock })
     for (const stream of [child.stdin, channel, ...outputs]) {
       stream?.removeAllListeners('data') // later output is nobody's
       stream?.destroy()
@@ -242,7 +242,7 @@ export class ChildRun {
     if (child.connected) child.disconnect()
     child.removeAllListeners() // I4
     child.on('error', ignoreBrokenPipe) // a late error of a released handle has nobody else to catch it
-    return !drained
+    return drained === undefined
   }
 
   async #climb(gentle: boolean): Promise<void> {
@@ -294,15 +294,6 @@ function channelOf(child: ChildProcess): Readable | undefined {
 function takeTurns(stream: Readable): void {
   stream.pause()
   setImmediate(() => stream.resume())
-}
-
-/** True if it came in time. Leaves no timer. */
-async function within(clock: Clock, ms: number, wanted: Promise<unknown>): Promise<boolean> {
-  const came = new AbortController()
-  await Promise.race([wanted.then(() => came.abort()), pause(clock, ms, came.signal)])
-  const inTime = came.signal.aborted
-  came.abort() // I4
-  return inTime
 }
 
 async function ended(stream: Readable): Promise<void> {

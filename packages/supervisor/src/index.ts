@@ -1,6 +1,6 @@
 /** Child processes that fail well: lifecycle, diagnostics, restart, no orphans. */
 export { type ChannelMessage, CHANNEL_ENV, type TerminationError } from './channel.ts'
-export { type Clock, systemClock } from './clock.ts'
+export { type Clock, systemClock, within } from './clock.ts'
 export {
   collectDiagnostics,
   type CollectorOptions,
@@ -28,6 +28,7 @@ export {
 export { type GiveUpReason } from './restart-policy.ts'
 export { type ModelServerSpec } from './model-spec.ts'
 export { type ModelServer, serveModel } from './serve-model.ts'
+export { type ServedRequest } from './served-request.ts'
 export { RETRY_VERDICTS, type RetryVerdict, type Signature, SIGNATURES } from './signature-table.ts'
 export {
   type Alive,

@@ -11,6 +11,8 @@ export type Answer = {
   readonly why: string
   /** Not yet ready, but it was the child that said so: it lives. */
   readonly isSign: boolean
+  /** The child does not listen there: the port refuses, or another process has it. */
+  readonly isElsewhere: boolean
 }
 
 type Question = Extract<Ready, { kind: 'http' | 'tcp' | 'probe' }> | Alive
@@ -66,14 +68,19 @@ async function answerOf(question: Question, prove: boolean, asker: Asker, signal
     if (place === undefined || !(said.ok || wantsSign)) return said
     const owner = prove ? await listensOn(leader, place) : 'unknown'
     if (owner === 'ours' || owner === 'unknown') return { ...said, isSign: true }
-    return answer(false, `port ${place.port} is answered by another process`)
+    return { ...answer(false, `port ${place.port} is answered by another process`), isElsewhere: true }
   }
 }
 
 /** An answer, and where it came from where there was somebody. */
 type Heard = Answer & { readonly place?: Place }
 
-const answer = (ok: boolean, why: string): Answer => ({ ok, why: ok ? '' : why, isSign: false })
+const answer = (ok: boolean, why: string): Answer => ({ ok, why: ok ? '' : why, isSign: false, isElsewhere: false })
+
+const unanswered = (error: Error): Answer => ({
+  ...answer(false, error.message),
+  isElsewhere: 'code' in error && error.code === 'ECONNREFUSED',
+})
 
 function placeOf(socket: net.Socket): { readonly place?: Place } {
   const { remoteAddress: address, remotePort: port } = socket
@@ -91,7 +98,7 @@ async function statusOf(url: URL, signal: AbortSignal): Promise<Heard> {
       response.destroy()
       resolve({ ...answer(status >= 200 && status < 300, `${url.pathname} answers ${status}`), ...place })
     })
-    request.on('error', (error) => resolve(answer(false, error.message)))
+    request.on('error', (error) => resolve(unanswered(error)))
   })
 }
 
@@ -102,6 +109,6 @@ async function connects(host: string, port: number, signal: AbortSignal): Promis
       resolve({ ...answer(true, ''), ...placeOf(socket) })
       socket.destroy()
     })
-    socket.on('error', (error) => resolve(answer(false, error.message)))
+    socket.on('error', (error) => resolve(unanswered(error)))
   })
 }

@@ -6,15 +6,13 @@
  *   await server.start()
  *   const response = await server.fetch('/v1/chat/completions', { method: 'POST', body })
  *
- * I1  A stream that the crash cut never ends as if it were whole, nor with a bare socket error: it waits for the verdict.
- * I2  A model's answer has no side effect, so its fault says that none happened and it may be asked for again.
+ * I1  A stream that a crash cut off never looks complete and never ends with a bare socket error: it waits for the verdict.
  */
 import net from 'node:net'
 import { classify, Fault } from '@breakfall/faults'
-import { pause, systemClock } from './clock.ts'
-import type { InFlightRequest } from './in-flight.ts'
 import type { JudgedReport } from './report.ts'
 import { type ModelServerSpec, resolveModelSpec } from './model-spec.ts'
+import { openServedRequest, type ServedRequest } from './served-request.ts'
 import type { Launch } from './spec.ts'
 import { supervise } from './supervise.ts'
 import type { Supervised } from './supervised.ts'
@@ -28,6 +26,8 @@ export type ModelServer = AsyncDisposable & {
   readonly ready: (signal?: AbortSignal) => Promise<string>
   readonly stop: Supervised['stop']
   readonly restart: Supervised['restart']
+  /** Opens a request as soon as the server is ready, through restarts. Rejects with a fault when it is given up or stopped. */
+  readonly request: (signal?: AbortSignal) => Promise<ServedRequest>
   /** `fetch` against the present run. Rejects, and breaks the body off, with a Fault that names the cause. */
   readonly fetch: (path: string, init?: globalThis.RequestInit) => Promise<Response>
 }
@@ -37,9 +37,6 @@ export function serveModel(spec: ModelServerSpec): ModelServer {
 }
 
 // ---- details, in the order they are used above ----
-
-const EXIT_MS = 500 // a process that dies closes its sockets and is collected in the same moment, even on a busy machine
-const VERDICT_MS = 10_000 // drain, ladder and judgement of a process that is known to be ending
 
 class Server implements ModelServer {
   readonly supervised: Supervised
@@ -104,35 +101,39 @@ class Server implements ModelServer {
       // Behind the port, any other text would be a part of the host: `@evil.example/`.
       throw new Fault('invalid_request', { error: `the path must begin with "/", got ${JSON.stringify(path)}` })
     }
-    const request = this.supervised.request({ pure: true }) // I2
-    const address = `${this.#url}${path}`
     const own = init.signal ?? undefined
+    const request = this.#open(own)
+    const address = `${request.url}${path}`
     const signal = own === undefined ? request.signal : AbortSignal.any([request.signal, own])
     try {
-      request.sent()
       const response = await fetch(address, { ...init, signal })
       request.progress()
       if (response.body === null) {
-        request.done()
+        request[Symbol.dispose]()
         return response
       }
       const { status, statusText, headers } = response
-      return new Response(guarded(this.supervised, response.body, request, address, own), {
-        status,
-        statusText,
-        headers,
-      })
+      return new Response(guarded(response.body, request, address, own), { status, statusText, headers })
     } catch (error) {
-      throw await verdict(this.supervised, error, request, address, own, 'connect')
+      throw await explained(error, request, { phase: 'connect', address, signal: own })
     }
+  }
+
+  async request(signal?: AbortSignal): Promise<ServedRequest> {
+    do await this.supervised.ready(signal)
+    while (!this.supervised.serving) // it may have failed again before we got to run
+    return this.#open(signal)
+  }
+
+  #open(signal: AbortSignal | undefined): ServedRequest {
+    return openServedRequest(this.supervised, this.#url ?? '', signal)
   }
 }
 
-/** The body, with every chunk counted as progress and every break explained. */
+/** The body: every chunk counts as progress, and a break carries its reason. */
 function guarded(
-  supervised: Supervised,
   body: ReadableStream<Uint8Array>,
-  request: InFlightRequest,
+  request: ServedRequest,
   address: string,
   own: AbortSignal | undefined,
 ): ReadableStream<Uint8Array> {
@@ -141,53 +142,37 @@ function guarded(
   return new ReadableStream<Uint8Array>({
     pull: async (controller) => {
       try {
-        request.progress() // from here on it is the server that is waited for
+        request.progress() // the caller waits for the server again
         const { done, value } = await reader.read()
         request.hold()
         if (!done) {
           controller.enqueue(value)
           return
         }
-        request.done()
+        request[Symbol.dispose]()
         controller.close()
       } catch (error) {
-        if (isCancelled) return // nobody reads any more, and nobody needs to know why it broke
-        controller.error(await verdict(supervised, error, request, address, own, 'stream')) // I1
+        if (isCancelled) return // the caller has stopped reading and does not need the reason
+        controller.error(await explained(error, request, { phase: 'stream', address, signal: own })) // I1
       }
     },
     cancel: async (reason) => {
       isCancelled = true
-      request.done()
+      request[Symbol.dispose]()
       await reader.cancel(reason)
     },
   })
 }
 
-/** The socket breaks a moment before the exit is known: the supervisor's word is waited for, since it has the cause. */
-async function verdict(
-  supervised: Supervised,
+async function explained(
   error: unknown,
-  request: InFlightRequest,
-  address: string,
-  own: AbortSignal | undefined,
-  phase: string,
+  request: ServedRequest,
+  context: { readonly phase: string; readonly address: string; readonly signal: AbortSignal | undefined },
 ): Promise<Fault> {
-  const plain = classify(error, { boundary: 'model', phase, signal: own, address })
-  if (own?.aborted === true) {
-    request.done()
-    return plain
-  }
-  const early = await within(request.failed, EXIT_MS)
-  const told = early ?? (supervised.serving ? undefined : await within(request.failed, VERDICT_MS))
-  request.done()
-  return told ?? plain
-}
-
-async function within<T>(wanted: Promise<T>, ms: number): Promise<T | undefined> {
-  const waiting = new AbortController()
-  const first = await Promise.race([wanted, pause(systemClock, ms, waiting.signal).then(() => undefined)])
-  waiting.abort()
-  return first
+  const seen = classify(error, { boundary: 'model', ...context })
+  const fault = context.signal?.aborted === true ? seen : await request.judge(seen)
+  request[Symbol.dispose]()
+  return fault
 }
 
 async function freePort(host: string): Promise<number> {

@@ -141,6 +141,10 @@ class Supervisor implements Supervised {
     throw this.#notRunning()
   }
 
+  async checkListening(): Promise<void> {
+    if (this.serving) await this.#run?.checkListening()
+  }
+
   async write(data: string | Uint8Array): Promise<void> {
     if (this.#run === undefined) throw this.#notRunning()
     await this.#run.write(data)

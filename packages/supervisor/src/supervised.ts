@@ -44,6 +44,8 @@ export type Supervised = AsyncDisposable & {
   readonly restart: () => Promise<void>
   /** Registers a request that the child works on. Throws a fault where the child is not ready. */
   readonly request: (init?: RequestInit) => InFlightRequest
+  /** Probes a ready child now. Ends it, as unhealthy, if it no longer listens where its `ready` probe looks. */
+  readonly checkListening: () => Promise<void>
   readonly write: (data: string | Uint8Array) => Promise<void>
   readonly on: (listener: (event: ChildEvent) => void) => () => void
   readonly events: (signal?: AbortSignal) => AsyncIterableIterator<ChildEvent | Dropped>

@@ -71,6 +71,16 @@ export class Vigil {
     if (alive !== undefined) void this.#askWhetherAlive(alive)
   }
 
+  /** One probe out of turn. A port that refuses, or belongs to another process by now, means the child has stopped serving. */
+  async checkListening(): Promise<void> {
+    const { ready, ended, spec } = this.#watched
+    const leader = this.#watched.leader()
+    if ((ready.kind !== 'http' && ready.kind !== 'tcp') || leader === undefined || ended.aborted) return
+    const prove = ready.prove !== false
+    const answer = await ask(ready, prove, { leader, signal: ended, clock: spec.clock, wantsSign: true })
+    if (answer.isElsewhere && !ended.aborted) this.#watched.onFound('unhealthy', answer.why)
+  }
+
   /** I2 */
   later(ms: number, then: () => void): void {
     const { ended, spec } = this.#watched

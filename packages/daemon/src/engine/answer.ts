@@ -10,6 +10,7 @@
  */
 import { type Decision, Fault, faultFrom, type FaultReport, isFault } from '@breakfall/faults'
 import { type AnswerRequest, canContinue, type Fallback, placesOf, type TryEvent, type Usage } from '@breakfall/model'
+import type { LocalModelRequest } from '../model-server.ts'
 import type { ModelConfig } from '../options.ts'
 import { resultsToDrop, toMessages } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
@@ -37,17 +38,24 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
   const places = placesOf(requestOf(ports, session, model), fallbacksOf(model))
   const target = Math.min(turn.target, places.length - 1) // the list may have become shorter since
   const request = places[target] as AnswerRequest
-  const isFirst = target === 0
-  const answer = new Answer(ports, session, { attempt, isFirst, fallbacks: places.length - 1 - target })
+  const answer = new Answer(ports, session, { attempt, fallbacks: places.length - 1 - target })
   const kept = textOf(turn)
   if (kept !== '' && !canContinue(request, kept)) return answer.takeBack()
-  const down = isFirst ? await notServed(ports, signal) : undefined
-  if (down !== undefined) return answer.failed({ fault: down.report, mayResume: false, prefillRefused: false })
-  const options = { attempt, kept, policy, signal, now: ports.now, deadlineAt: deadlineAt(turn, policy) }
+  const isLocal = isServed(ports, model, target)
+  using served = isLocal ? await answer.openRequest() : undefined
+  if (isLocal && served === undefined) return
+  const options = { attempt, kept, policy, now: ports.now, deadlineAt: deadlineAt(turn, policy) }
+  const asked = served === undefined ? request : { ...request, baseUrl: served.baseUrl }
+  const whileServed =
+    served === undefined
+      ? { signal }
+      : { signal: AbortSignal.any([signal, served.signal]), onBytes: () => served.progress() }
   try {
-    for await (const event of ports.tryAnswer(request, options)) {
+    for await (const event of ports.tryAnswer(asked, { ...options, ...whileServed })) {
+      served?.hold() // while the journal takes the event, nobody waits for the server
       ports.failpoint(`answer:${event.type}`)
       await answer.take(event)
+      served?.progress()
     }
   } finally {
     answer.drop()
@@ -71,15 +79,9 @@ function requestOf(ports: Ports, session: LiveSession, { baseUrl, name, api, api
 const fallbacksOf = ({ fallback = [] }: ModelConfig): readonly Fallback[] =>
   fallback.map(({ name, ...rest }) => (name === undefined ? rest : { ...rest, model: name }))
 
-/** Why the model server that we run ourselves cannot be asked: it was given up, so that asking again is no use. */
-async function notServed(ports: Ports, signal: AbortSignal): Promise<Fault | undefined> {
-  try {
-    await ports.modelReady(signal)
-    return undefined
-  } catch (thrown) {
-    if (signal.aborted || !isFault(thrown)) throw thrown
-    return thrown.with({ next: 'never' })
-  }
+/** A fallback that names no address of its own is another model at the first one's server. */
+function isServed({ localModel }: Ports, { fallback = [] }: ModelConfig, target: number): boolean {
+  return localModel !== undefined && (target === 0 || fallback[target - 1]?.baseUrl === undefined)
 }
 
 class Answer {
@@ -87,26 +89,37 @@ class Answer {
   readonly #session: LiveSession
   readonly #turn: TurnFold
   readonly #attempt: number
-  /** The first model of the list is the one that we may run ourselves. */
-  readonly #isFirst: boolean
   /** How many models are left in the list after this one. */
   readonly #fallbacks: number
   readonly #out: Coalescer
   /** The text in all parts together is what people read; the marks are the parts. */
   readonly #said: Readonly<Record<Delta['type'], SecretStream<string>>>
   readonly #calls: EventOf<'tool-call'>[] = []
+  #served: LocalModelRequest | undefined
   #draftedAt = Number.NEGATIVE_INFINITY
 
-  constructor(ports: Ports, session: LiveSession, what: { attempt: number; isFirst: boolean; fallbacks: number }) {
+  constructor(ports: Ports, session: LiveSession, what: { attempt: number; fallbacks: number }) {
     this.#ports = ports
     this.#session = session
     this.#turn = session.fold.turn as TurnFold
     this.#attempt = what.attempt
-    this.#isFirst = what.isFirst
     this.#fallbacks = what.fallbacks
     this.#out = new Coalescer((drafts) => session.append(...drafts))
     const { secrets } = ports
     this.#said = { 'text-delta': new SecretStream(secrets), 'reasoning-delta': new SecretStream(secrets) }
+  }
+
+  /** Registers the attempt with the model server that this daemon runs. If that was given up, the attempt has failed. */
+  async openRequest(): Promise<LocalModelRequest | undefined> {
+    const { signal } = this.#session
+    try {
+      this.#served = await this.#ports.localModel?.request(signal)
+      return this.#served
+    } catch (thrown) {
+      if (signal.aborted || !isFault(thrown)) throw thrown
+      await this.failed({ fault: thrown.report, mayResume: false, prefillRefused: false })
+      return undefined
+    }
   }
 
   async take(event: TryEvent): Promise<void> {
@@ -237,9 +250,9 @@ class Answer {
   }
 
   async #told(report: FaultReport): Promise<FaultReport> {
-    const fault = faultFrom(report)
-    const explained = this.#isFirst ? await this.#ports.explainModelFault(fault) : fault
-    return explained.with({ turnId: this.#turn.id }).report
+    const seen = faultFrom(report)
+    const fault = (await this.#served?.judge(seen)) ?? seen
+    return fault.with({ turnId: this.#turn.id }).report
   }
 }
 

@@ -6,10 +6,10 @@
 import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import { type Box, type BoxCreate, invalidRequest } from '@breakfall/wire'
+import { within } from '@breakfall/supervisor'
 import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
-import { within } from './waiting.ts'
 
 const known = new WeakMap<LiveSession, Box>()
 

@@ -9,13 +9,13 @@
  *     under is stored with it.
  */
 import { type Fault, faultFrom, type FaultReport, isFault, lastWords } from '@breakfall/faults'
+import { within } from '@breakfall/supervisor'
 import { deadlineAt } from '../turn/next.ts'
 import type { Parked, TurnFold } from '../turn/state.ts'
 import { endTurn } from './ending.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 import { hasRoom } from './room.ts'
-import { within } from './waiting.ts'
 import { lookDelayMs, parkedSentence, resumeTime, takesConnections, type WakeKind, wakeKind } from './wake.ts'
 
 type Because = 'time' | 'signal' | 'person' | 'restart'
@@ -82,7 +82,7 @@ function waitedTooLong(fault: FaultReport): Fault {
 
 async function isReady(ports: Ports, session: LiveSession, kind: WakeKind, before: string): Promise<boolean> {
   const look = lookFor(ports, session, kind, before)
-  return (await within(look, LOOK_MS_MAX, session.signal)) ?? false // the look may go on for others
+  return (await within(look, LOOK_MS_MAX, { signal: session.signal })) ?? false // the look may go on for others
 }
 
 async function lookFor(ports: Ports, session: LiveSession, kind: WakeKind, before: string): Promise<boolean> {
@@ -93,7 +93,7 @@ async function lookFor(ports: Ports, session: LiveSession, kind: WakeKind, befor
       return crowd.look(`runner ${runnerId ?? 'any'}`, () => ports.runner.probe(runnerId))
     }
     case 'model':
-      return crowd.look('model', async () => takesConnections((await ports.model()).baseUrl))
+      return crowd.look('model', () => modelAnswers(ports))
     case 'journal':
       return crowd.look('journal', () => hasRoom(ports.stateDir))
     case 'config':
@@ -102,6 +102,10 @@ async function lookFor(ports: Ports, session: LiveSession, kind: WakeKind, befor
     case 'restart':
       return false
   }
+}
+
+async function modelAnswers({ localModel, model }: Ports): Promise<boolean> {
+  return localModel === undefined ? takesConnections((await model()).baseUrl) : localModel.baseUrl !== null
 }
 
 async function goOn(ports: Ports, session: LiveSession, because: Because): Promise<void> {

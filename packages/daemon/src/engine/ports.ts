@@ -1,8 +1,9 @@
 /** Everything that the engine needs from outside, injected, so that a test can stand in for any of it. */
-import type { Fault, Policy } from '@breakfall/faults'
+import type { Policy } from '@breakfall/faults'
 import type { AnswerRequest, TryEvent, TryOptions } from '@breakfall/model'
 import type { PolicyInput, SessionEvent } from '@breakfall/wire'
 import type { Logger } from 'pino'
+import type { LocalModel } from '../model-server.ts'
 import type { DaemonLimits, ModelConfig } from '../options.ts'
 import type { RunnerEndpoint } from '../runner/endpoint.ts'
 import type { Secrets } from '../secrets.ts'
@@ -19,10 +20,8 @@ export type Ports = {
   readonly model: () => Promise<ModelConfig>
   /** One try at an answer: what follows is ours to decide. */
   readonly tryAnswer: (request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>
-  /** What is known about why a local model server failed, where one is supervised. */
-  readonly explainModelFault: (fault: Fault) => Promise<Fault>
-  /** Resolves when a supervised model server can be asked, at once where there is none. */
-  readonly modelReady: (signal: AbortSignal) => Promise<void>
+  /** The model server that this daemon runs, if it runs one. */
+  readonly localModel: LocalModel | undefined
   readonly runner: RunnerEndpoint
   /** What parked turns share. */
   readonly crowd: Crowd

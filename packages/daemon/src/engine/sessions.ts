@@ -7,6 +7,7 @@
 import { createHash, randomUUIDv7 } from 'node:crypto'
 import { Fault, isFault } from '@breakfall/faults'
 import { invalidRequest, type Session, type SessionCreate, TOOL_NAMES, type Turn } from '@breakfall/wire'
+import { within } from '@breakfall/supervisor'
 import type { TakeUp } from '../options.ts'
 import type { CancelRequest, KeyRow, SessionRow, Store } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
@@ -20,7 +21,6 @@ import { SessionLoader } from './loader.ts'
 import { Mutex } from './mutex.ts'
 import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
-import { within } from './waiting.ts'
 
 const QUEUE_MAX = 100
 const PAGE_MAX = 100

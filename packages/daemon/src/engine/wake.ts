@@ -3,7 +3,7 @@
  * a change of the configuration where a person has to act. Pure, apart from the looks themselves.
  */
 import { connect } from 'node:net'
-import { type FaultReport, LIMITS, probeDelayMs, waitingWords } from '@breakfall/faults'
+import { type FaultCategory, type FaultReport, LIMITS, probeDelayMs, waitingWords } from '@breakfall/faults'
 
 export type WakeKind =
   | 'runner' // the runner answers
@@ -18,9 +18,17 @@ export function wakeKind(fault: FaultReport): WakeKind {
   // Only at the journal's own disk can be looked: a runner's may be on another machine.
   if (fault.category === 'journal_full') return fault.boundary === 'journal' ? 'journal' : 'time'
   if (fault.next === 'resolve' || fault.phase === 'resolve') return 'runner'
-  if (fault.category === 'network_down' || fault.category === 'model_unreachable') return 'model'
+  if (MODEL_AWAY.has(fault.category)) return 'model'
   return fault.class === 'needs_action' ? 'config' : 'time'
 }
+
+/** The model server cannot be reached, or the child that serves the model is down. */
+const MODEL_AWAY: ReadonlySet<FaultCategory> = new Set([
+  'network_down',
+  'model_unreachable',
+  'process_failed',
+  'process_hung',
+] satisfies FaultCategory[])
 
 const AGAIN_MS = 60_000
 const AGAIN_MS_MAX = 3_600_000

@@ -5,12 +5,11 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { POLICY_DEFAULTS } from '@breakfall/faults'
 import { isTerminal, type Session } from '@breakfall/wire'
 import { assertNoGap, types } from '../support/api.ts'
 import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, rig, tempFolder } from '../support/setup.ts'
+import { afterwards, rig } from '../support/setup.ts'
 import { smallDisk } from '../support/small-disk.ts'
 
 test('a damaged session is set aside with the evidence, and the others go on', async (t) => {
@@ -190,28 +189,6 @@ test('a key that a prompt, a command or a file repeats stands in no event, view,
   for (const name of readdirSync(join(stateDir, 'journal'))) {
     assert.ok(!readFileSync(join(stateDir, 'journal', name)).includes(apiKey), name)
   }
-})
-
-test('a local model server that crashes fails the attempt with its cause, is restarted, and the turn goes on', async (t) => {
-  const program = fileURLToPath(new URL('../programs/model-that-crashes-once.ts', import.meta.url))
-  const { api } = await rig(t, () => ({}), {
-    model: {
-      baseUrl: '',
-      name: 'local',
-      serve: { command: [process.execPath, program, '{port}', join(tempFolder(t), 'crashed')] },
-    },
-  })
-  const { id } = await api.session()
-  const events = await api.ended(id, await api.prompt(id, 'go'))
-  const end = events.at(-1)
-  assert.ok(end?.type === 'turn-end', JSON.stringify(end))
-  assert.equal(end.text, 'whole at last')
-  const retry = events.find((event) => event.type === 'retry')
-  assert.match(retry?.fault.error ?? '', /model server crashed/)
-  assert.ok(
-    (retry?.fault.diagnostics ?? []).some((diagnostic) => /memory/i.test(diagnostic.message)),
-    JSON.stringify(retry?.fault),
-  )
 })
 
 test('a call that was cut in the last try, after the server had been away in the others, does not end the turn', async (t) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { isFault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import { type Clock, type ModelServer, serveModel } from '../../src/index.ts'
 import { clockInHand, faultBy, program, QUICK, untilState } from '../child-fixture.ts'
 
@@ -51,6 +51,50 @@ describe('a model server', () => {
     await model.ready()
     assert.notEqual(model.supervised.pid, pid)
     assert.equal(await (await model.fetch('/whole')).text(), 'all of it')
+  })
+
+  it('fails each of three open requests once, before its state says failed', async () => {
+    await using model = server('well', { fatalMs: 60_000 })
+    await model.start()
+    const requests = await Promise.all([model.request(), model.request(), model.request()])
+    const order: string[] = []
+    for (const [n, request] of requests.entries()) {
+      request.signal.addEventListener('abort', () => order.push(`request ${n}`))
+    }
+    model.supervised.on((event) => {
+      if (event.type === 'state') order.push(event.state.status)
+    })
+    const seen = new Fault('model_stream_interrupted')
+    const judged = requests.map((request) => request.judge(seen))
+    await faultBy(model.fetch('/crash'))
+    const ended = order.indexOf('failed')
+    assert.ok(ended > 0, order.join(' '))
+    assert.deepEqual(
+      order
+        .slice(0, ended)
+        .filter((entry) => entry.startsWith('request'))
+        .toSorted(),
+      ['request 0', 'request 1', 'request 2'],
+    )
+    assert.equal(order.filter((entry) => entry.startsWith('request')).length, 3)
+    for (const fault of await Promise.all(judged)) {
+      assert.equal(fault.category, 'process_failed')
+      assert.match(fault.errorRaw, /SIGABRT/)
+      assert.equal(fault.report.sideEffects, 'none')
+    }
+    for (const request of requests) request[Symbol.dispose]()
+  })
+
+  it('opens a request once it is ready, at the address of that boot, and refuses one when it is given up', async () => {
+    await using model = server('loads')
+    const starting = model.start()
+    using request = await model.request()
+    assert.equal(request.url, await starting)
+    const refused = new Fault('model_bad_request', { status: 400 })
+    assert.equal(await request.judge(refused), refused, 'an answer with a status comes from a living server')
+    const missing = serveModel({ command: '/nowhere/llama-server', args: () => [], limits: QUICK })
+    missing.start().catch(() => undefined)
+    assert.equal((await faultBy(missing.request())).category, 'process_start_failed')
   })
 
   it('is not called hung because somebody reads its answer slowly', async () => {
