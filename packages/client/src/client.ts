@@ -1,0 +1,205 @@
+/**
+ * The typed client of a daemon.
+ *
+ * Every failure is a thrown `Fault`: the daemon's own (from `application/problem+json`), `daemon_unreachable`, or
+ * `cancelled` when your signal aborts. Test for one with `isFault(error) && error.category === …`.
+ *
+ *     const client = new DaemonClient({ url: 'http://127.0.0.1:4711', token })
+ *     const session = await client.createSession({ title: 'docs' })
+ *     const { turnId, seq } = await client.prompt(session.id, 'make the failing test pass')
+ *     for await (const event of client.events(session.id, { after: seq - 1 })) { … }
+ */
+import { type Fault, POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults'
+import type { Session, SessionCreate, SessionEvent, Turn } from '@breakfall/wire'
+import { type Surroundings, SURROUNDINGS } from './clock.ts'
+import { streamItems, type StreamItem } from './connection.ts'
+import { type EventsOptions, readEvents } from './events.ts'
+import { type ApiRequest, type DaemonAddress, read, send } from './http.ts'
+import { retrying } from './retry.ts'
+import {
+  type DaemonHealth,
+  type DaemonModel,
+  type DaemonReadiness,
+  type Guard,
+  isHealth,
+  isModel,
+  isReadinessBody,
+  isReceipt,
+  isSession,
+  isSessionPage,
+  isTurn,
+  type TurnReceipt,
+} from './shapes.ts'
+
+export type ClientOptions = Partial<Surroundings> & {
+  /** False: a call to a daemon that does not answer fails at once. Event streams reconnect in either case. Default: true. */
+  readonly retryCalls?: boolean | undefined
+  readonly policy?: RetryPolicy | undefined
+  /** Asked before each retry: where the daemon is now. Default: where it was. */
+  readonly locate?: ((fault: Fault) => Promise<DaemonAddress>) | undefined
+  /** Ends every call and every event stream of this client. */
+  readonly signal?: AbortSignal | undefined
+  /** How long a call may take, per attempt. */
+  readonly callMs?: number | undefined
+  /** How long an event stream may be silent. The daemon sends a heartbeat every 15 s. */
+  readonly livenessMs?: number | undefined
+}
+
+/** The calls that only read. The command line also answers them from a journal on disk. */
+export type SessionViewer = Pick<DaemonClient, 'sessions' | 'session' | 'turn' | 'events'>
+
+/** About half a minute of attempts: enough for a service manager to restart the daemon. */
+export const RECONNECT_POLICY: RetryPolicy = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 }
+
+const CALL_MS = 120_000 // creating a session may wait for a sandbox that is just waking up
+const LIVENESS_MS = 60_000 // four missed heartbeats
+
+/** A stream can break for many reasons; when the next one does not open either, the daemon is unreachable. */
+const UNREACHABLE_ATTEMPTS = 2
+
+export class DaemonClient {
+  #address: DaemonAddress
+  readonly #options: ClientOptions
+  readonly #surroundings: Surroundings
+
+  constructor(address: DaemonAddress, options: ClientOptions = {}) {
+    this.#address = address
+    this.#options = options
+    this.#surroundings = { ...SURROUNDINGS, ...options }
+  }
+
+  get url(): string {
+    return this.#address.url
+  }
+
+  createSession(create: SessionCreate = {}): Promise<Session> {
+    return this.#json({ method: 'POST', path: '/v1/sessions', body: create }, isSession, 'a session')
+  }
+
+  session(id: string): Promise<Session> {
+    return this.#json({ method: 'GET', path: `/v1/sessions/${segment(id)}` }, isSession, 'a session')
+  }
+
+  /** All of them, newest first. */
+  async sessions(): Promise<readonly Session[]> {
+    const all: Session[] = []
+    for (let cursor: string | undefined = ''; cursor !== undefined;) {
+      const path: string = cursor === '' ? '/v1/sessions' : `/v1/sessions?cursor=${segment(cursor)}`
+      const page = await this.#json({ method: 'GET', path }, isSessionPage, 'a list of sessions')
+      all.push(...page.sessions)
+      cursor = page.next
+    }
+    return all
+  }
+
+  /** Ends what runs in the session, and removes it with its box. */
+  async deleteSession(id: string): Promise<void> {
+    await this.#call({ method: 'DELETE', path: `/v1/sessions/${segment(id)}` }, () => Promise.resolve())
+  }
+
+  /** Starts a turn, or queues it. A repeated call with the same key returns the first call's receipt; by default each call has a new key. */
+  prompt(sessionId: string, prompt: string, options: { key?: string; queue?: boolean } = {}): Promise<TurnReceipt> {
+    const request: ApiRequest = {
+      method: 'POST',
+      path: `/v1/sessions/${segment(sessionId)}/turns`,
+      body: options.queue === true ? { prompt, queue: true } : { prompt },
+      headers: { 'idempotency-key': options.key ?? this.#surroundings.newKey() },
+    }
+    return this.#json(request, isReceipt, 'a receipt')
+  }
+
+  turn(id: string): Promise<Turn> {
+    return this.#json({ method: 'GET', path: `/v1/turns/${segment(id)}` }, isTurn, 'a turn')
+  }
+
+  /** Cancels a turn in any state. Returns the turn while it is ending, or as it ended. */
+  cancel(turnId: string, reason?: string): Promise<Turn> {
+    const body = reason === undefined ? {} : { reason }
+    return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/cancel`, body }, isTurn, 'a turn')
+  }
+
+  /** Resumes a parked turn now, or adopts one that no daemon works on (`live: false`). */
+  resume(turnId: string): Promise<Turn> {
+    return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/resume`, body: {} }, isTurn, 'a turn')
+  }
+
+  /** The session's events: those in the journal, then live ones. Reconnects by itself; see `EventsOptions`. */
+  events(sessionId: string, options: EventsOptions = {}): AsyncGenerator<SessionEvent> {
+    const signals = [this.#options.signal, options.signal].filter((signal) => signal !== undefined)
+    const signal = signals.length > 1 ? AbortSignal.any(signals) : signals[0]
+    return readEvents(
+      {
+        connect: (cursor) => this.#stream(sessionId, cursor, signal),
+        retrying: (act) =>
+          this.#retrying(act, signal, (attempt) => {
+            if (attempt === UNREACHABLE_ATTEMPTS) options.onUnreachable?.(this.url)
+          }),
+      },
+      { ...options, signal },
+    )
+  }
+
+  health(): Promise<DaemonHealth> {
+    return this.#json({ method: 'GET', path: '/v1/health' }, isHealth, 'its health')
+  }
+
+  /** Whether it can take prompts, with the result of each check. */
+  ready(): Promise<DaemonReadiness> {
+    return this.#call({ method: 'GET', path: '/v1/ready', accept: [503] }, async (response) => {
+      const { checks } = await read(response, isReadinessBody, 'its readiness')
+      return { isReady: response.ok, checks }
+    })
+  }
+
+  /** The model server that it asks, and the model of sessions that name none. */
+  model(): Promise<DaemonModel> {
+    return this.#json({ method: 'GET', path: '/v1/model' }, isModel, 'its model')
+  }
+
+  // ---- details, in the order they are used above ----
+
+  #json<T>(request: ApiRequest, guard: Guard<T>, what: string): Promise<T> {
+    return this.#call(request, (response) => read(response, guard, what))
+  }
+
+  /** Every call is safe to repeat: by its key, by its nature, or because a session without a turn does no harm. */
+  #call<T>(request: ApiRequest, answer: (response: Response) => Promise<T>): Promise<T> {
+    const { signal, callMs = CALL_MS, retryCalls = true } = this.#options
+    const once = async (): Promise<T> =>
+      answer(await send(this.#surroundings.fetch, this.#address, { ...request, signal, timeoutMs: callMs }))
+    return retryCalls ? this.#retrying(once, signal) : once()
+  }
+
+  #retrying<T>(
+    act: () => Promise<T>,
+    signal: AbortSignal | undefined,
+    onFailure?: (attempt: number) => void,
+  ): Promise<T> {
+    const { policy = RECONNECT_POLICY, locate } = this.#options
+    return retrying(act, {
+      policy,
+      surroundings: this.#surroundings,
+      signal,
+      onFailure,
+      beforeRetry: async (fault) => {
+        if (locate !== undefined) this.#address = await locate(fault)
+      },
+    })
+  }
+
+  async *#stream(
+    sessionId: string,
+    cursor: string | undefined,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<StreamItem> {
+    const response = await send(this.#surroundings.fetch, this.#address, {
+      method: 'GET',
+      path: `/v1/sessions/${segment(sessionId)}/events`,
+      headers: { accept: 'text/event-stream', ...(cursor === undefined ? {} : { 'last-event-id': cursor }) },
+      signal,
+    })
+    yield* streamItems(response, { url: this.url, livenessMs: this.#options.livenessMs ?? LIVENESS_MS, signal })
+  }
+}
+
+const segment = (text: string): string => encodeURIComponent(text)

@@ -1,0 +1,52 @@
+/** One connection to an event stream: bytes in, SSE frames and heartbeats out. Silence for too long ends it with a fault. */
+import { classify, Fault } from '@breakfall/faults'
+import { SseDecoder, type SseFrame } from './wire.ts'
+
+export type StreamItem = SseFrame | 'heartbeat'
+
+export type ConnectionOptions = {
+  readonly url: string
+  readonly livenessMs: number
+  readonly signal: AbortSignal | undefined
+}
+
+/** Closes the connection when the caller stops reading. An event that was cut off is not delivered. */
+export async function* streamItems(response: Response, options: ConnectionOptions): AsyncGenerator<StreamItem> {
+  const reader = response.body?.getReader()
+  if (reader === undefined) return
+  const ready: StreamItem[] = []
+  const decoder = new SseDecoder({
+    onEvent: (frame) => void ready.push(frame),
+    onComment: () => void ready.push('heartbeat'),
+  })
+  try {
+    for (;;) {
+      const { done, value } = await unlessSilent(reader.read(), options)
+      if (done) return
+      decoder.push(value)
+      yield* ready.splice(0)
+    }
+  } catch (thrown) {
+    throw classify(thrown, { boundary: 'daemon', phase: 'stream', address: options.url, signal: options.signal })
+  } finally {
+    await reader.cancel().catch(() => undefined) // broken already: there is nothing left to close
+  }
+}
+
+// ---- details ----
+
+async function unlessSilent<T>(reading: Promise<T>, { url, livenessMs }: ConnectionOptions): Promise<T> {
+  const silence = Promise.withResolvers<never>()
+  const timer = setTimeout(() => silence.reject(silentFault(url, livenessMs)), livenessMs)
+  try {
+    return await Promise.race([reading, silence.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const silentFault = (url: string, livenessMs: number): Fault =>
+  new Fault('daemon_unreachable', {
+    error: `The daemon at ${url} has sent nothing for ${livenessMs / 1000} s. Reconnecting.`,
+    errorRaw: `no byte and no heartbeat in ${livenessMs} ms`,
+  })
