@@ -17,18 +17,18 @@ export async function retrying<T>(
   act: () => Promise<T>,
   { policy, surroundings, signal, onFailure, beforeRetry }: Retrying,
 ): Promise<T> {
-  let waitedMs = 0
+  const from = surroundings.now()
   for (let attempt = 1; ; attempt++) {
     try {
       return await act()
     } catch (thrown) {
       const fault = faultFrom(thrown)
-      const situation = { attempt, failures: attempt, waitedMs, dice: surroundings.random(), canPark: false }
-      const decision = decide(fault.report, situation, policy, surroundings.now())
+      const now = surroundings.now()
+      const situation = { at: 'call', attempt, awayMs: now - from, dice: surroundings.random() } as const
+      const decision = decide(fault.report, situation, policy, now)
       if (decision.action !== 'retry') throw fault.with({ stopped: decision.because })
       onFailure?.(attempt)
       await surroundings.sleep(decision.delayMs, signal)
-      waitedMs += decision.delayMs
       await beforeRetry(fault)
     }
   }
