@@ -9,13 +9,12 @@
  *     const { turnId, seq } = await client.prompt(session.id, 'make the failing test pass')
  *     for await (const event of client.events(session.id, { after: seq - 1 })) { … }
  */
-import { type Fault, POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults'
+import { type Fault, POLICY_DEFAULTS, type RetryOptions, type RetryPolicy, retrying } from '@breakfall/faults'
 import type { Session, SessionCreate, SessionEvent, Turn } from '@breakfall/wire'
 import { type Surroundings, SURROUNDINGS } from './clock.ts'
 import { streamItems, type StreamItem } from './connection.ts'
 import { type EventsOptions, readEvents } from './events.ts'
 import { type ApiRequest, type DaemonAddress, read, send } from './http.ts'
-import { retrying } from './retry.ts'
 import {
   type DaemonHealth,
   type DaemonModel,
@@ -130,9 +129,13 @@ export class DaemonClient {
     return readEvents(
       {
         connect: (cursor) => this.#stream(sessionId, cursor, signal),
-        retrying: (act) =>
-          this.#retrying(act, signal, (attempt) => {
-            if (attempt === UNREACHABLE_ATTEMPTS) options.onUnreachable?.(this.url)
+        retrying: (act, failed) =>
+          this.#retrying(act, {
+            signal,
+            failed,
+            onRetry: ({ attempt }) => {
+              if (attempt === UNREACHABLE_ATTEMPTS) options.onUnreachable?.(this.url)
+            },
           }),
       },
       { ...options, signal },
@@ -167,20 +170,18 @@ export class DaemonClient {
     const { signal, callMs = CALL_MS, retryCalls = true } = this.#options
     const once = async (): Promise<T> =>
       answer(await send(this.#surroundings.fetch, this.#address, { ...request, signal, timeoutMs: callMs }))
-    return retryCalls ? this.#retrying(once, signal) : once()
+    return retryCalls ? this.#retrying(once, { signal }) : once()
   }
 
-  #retrying<T>(
-    act: () => Promise<T>,
-    signal: AbortSignal | undefined,
-    onFailure?: (attempt: number) => void,
-  ): Promise<T> {
+  #retrying<T>(act: () => Promise<T>, options: Pick<RetryOptions, 'signal' | 'failed' | 'onRetry'>): Promise<T> {
     const { policy = RECONNECT_POLICY, locate } = this.#options
+    const { now, random, sleep } = this.#surroundings
     return retrying(act, {
+      ...options,
       policy,
-      surroundings: this.#surroundings,
-      signal,
-      onFailure,
+      now,
+      dice: random,
+      sleep,
       beforeRetry: async (fault) => {
         if (locate !== undefined) this.#address = await locate(fault)
       },

@@ -23,25 +23,28 @@ export type EventsOptions = {
   readonly onUnreachable?: ((url: string) => void) | undefined
 }
 
-/** `connect` opens one connection at a cursor; `retrying` repeats a failed attempt as the policy says. */
+/** `connect` opens one connection at a cursor; `retrying` repeats a failed attempt as the policy says, `failed` being the first failure. */
 export type EventSource = {
   readonly connect: (cursor: string | undefined) => AsyncGenerator<StreamItem>
-  readonly retrying: <T>(act: () => Promise<T>) => Promise<T>
+  readonly retrying: <T>(act: () => Promise<T>, failed: Fault | undefined) => Promise<T>
 }
 
 export async function* readEvents(source: EventSource, options: EventsOptions): AsyncGenerator<SessionEvent> {
   const { signal } = options
   const position = new StreamPosition(options)
+  let broken: Fault | undefined
   try {
     while (signal?.aborted !== true) {
-      const items = await source.retrying(() => open(source.connect(position.cursor))) // I3
+      const items = await source.retrying(() => open(source.connect(position.cursor)), broken) // I3
+      broken = undefined
       try {
         for await (const item of items) {
           const event = item === 'heartbeat' ? undefined : position.take(item)
           if (event !== undefined) yield event
         }
       } catch (thrown) {
-        if (!isFault(thrown) || thrown.report.next === 'never') throw thrown // else the next connection continues at the cursor
+        if (!isFault(thrown)) throw thrown
+        broken = thrown // the next connection continues at the cursor, if it is worth opening one
       }
     }
   } catch (thrown) {

@@ -29,6 +29,8 @@ export {
   SIDE_EFFECTS,
   type SideEffects,
 } from './report.ts'
+export { type Retry, type RetryOptions, type RetryOutcome, retryOutcome, retrying } from './retrying.ts'
+export { sleep, TIMER_MS_MAX } from './sleep.ts'
 export { type HeaderSource, headerOf, retryAfterMs } from './retry-after.ts'
 export { messageOf, OVERFLOW_TEXTS, PROVIDER_CODES, providerCodeCategory, statusCategory } from './status.ts'
 export {

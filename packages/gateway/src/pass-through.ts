@@ -1,12 +1,11 @@
 /**
- * Passes on what is not healed (`/v1/models`, `/v1/responses`, …), streaming both ways as it comes.
+ * Passes through the routes that are not healed (`/v1/models`, `/v1/responses`, …), streaming both ways.
  *
- * I1  Tried again only where nothing can have happened: a connection that never stood, or a method that only reads.
- * I2  An answer that breaks off breaks the client's connection, too: never a silent cut.
+ * I1  A call is repeated only if the upstream cannot have acted on it: no connection was made, or the method only reads.
+ * I2  When an answer breaks off, so does the client's connection. The client never gets a shortened answer as a whole one.
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import { setTimeout as wait } from 'node:timers/promises'
-import { backoffMs, classify, Fault, type FaultReport, lastWords, type Policy } from '@breakfall/faults'
+import { classify, Fault, type FaultReport, lastWords, type Policy, retryOutcome } from '@breakfall/faults'
 import { clientHeaders, upstreamHeaders } from '@breakfall/model'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
@@ -40,31 +39,40 @@ export class PassThrough {
   }
 
   async run(call: Call, body: Buffer): Promise<Passed> {
-    const { policy, dice, pool } = this.#options
-    for (let attempt = 1; ; attempt++) {
-      const upstreams = pool.inOrder()
-      const upstream = upstreams[(attempt - 1) % upstreams.length] as Upstream
-      try {
-        const answer = await this.#ask(call, upstream, body)
-        pool.answered(upstream.url)
-        return { status: await forward(call, answer, this.#options.clientStuckMs), attempts: attempt, fault: null }
-      } catch (thrown) {
-        const fault = classify(thrown, { boundary: 'model', signal: call.signal, address: new URL(upstream.url).host })
-        if (call.signal.aborted) return { status: 499, attempts: attempt, fault: null }
-        pool.failed(upstream.url, fault.category)
-        if (call.res.headersSent || !mayRepeat(call, fault) || attempt >= policy.attemptsMax) {
-          const last = lastOf(call, fault, attempt)
-          return { status: refuse(call, last), attempts: attempt, fault: last.report }
-        }
-        await wait(backoffMs(attempt, policy, dice()), undefined, { signal: call.signal }).catch(() => {
-          // The client left while we waited: the next round sees that in its signal.
-        })
-      }
+    const { policy, dice } = this.#options
+    let attempts = 0
+    const ask = (attempt: number): Promise<number> => {
+      attempts = attempt
+      return this.#once(call, body, attempt)
     }
+    const outcome = await retryOutcome(ask, { policy, dice, signal: call.signal })
+    if (outcome.ok) return { status: outcome.value, attempts, fault: null }
+    if (call.signal.aborted) return { status: 499, attempts, fault: null }
+    const { because } = outcome.decision
+    const fault = outcome.fault.with({ error: lastWords(outcome.fault.error, because, attempts), stopped: because })
+    return { status: refuse(call, fault), attempts, fault: fault.report }
   }
 
   async close(): Promise<void> {
     await this.#agent.destroy()
+  }
+
+  /** Each attempt asks the next upstream. */
+  async #once(call: Call, body: Buffer, attempt: number): Promise<number> {
+    const { pool, clientStuckMs } = this.#options
+    const upstreams = pool.inOrder()
+    const upstream = upstreams[(attempt - 1) % upstreams.length] as Upstream
+    try {
+      const answer = await this.#ask(call, upstream, body)
+      pool.answered(upstream.url)
+      return await forward(call, answer, clientStuckMs)
+    } catch (thrown) {
+      const fault = classify(thrown, { boundary: 'model', signal: call.signal, address: new URL(upstream.url).host })
+      if (call.signal.aborted) throw fault
+      pool.failed(upstream.url, fault.category)
+      if (call.res.headersSent) throw fault.with({ next: 'never' }) // I2
+      throw isHarmless(call, fault) ? fault : fault.with({ sideEffects: 'unknown' }) // I1
+    }
   }
 
   #ask(call: Call, upstream: Upstream, body: Buffer): Promise<Dispatcher.ResponseData> {
@@ -136,19 +144,6 @@ function passedBack(headers: IncomingHttpHeaders): Record<string, string> {
   return { ...clientHeaders(headers), ...(length === undefined ? {} : { 'content-length': length }) }
 }
 
-/** The fault as the last word: nothing is tried again after it. */
-function lastOf(call: Call, fault: Fault, attempt: number): Fault {
-  const because = mayRepeat(call, fault)
-    ? 'attempts_spent'
-    : isTransient(fault)
-      ? 'side_effects_unknown'
-      : 'not_retryable'
-  return fault.with({ error: lastWords(fault.error, because, attempt), stopped: because })
-}
-
-const isTransient = ({ report: { next } }: Fault): boolean => next === 'retry' || next === 'park'
-
-function mayRepeat(call: Call, fault: Fault): boolean {
-  if (!isTransient(fault)) return false
-  return call.method === 'GET' || call.method === 'HEAD' || fault.category === 'model_unreachable' // I1
-}
+/** A repeated call does no harm: it only reads, or the upstream never received it. */
+const isHarmless = ({ method }: Call, { category }: Fault): boolean =>
+  method === 'GET' || method === 'HEAD' || category === 'model_unreachable'

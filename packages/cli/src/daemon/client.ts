@@ -3,8 +3,7 @@
  * Every failure is a Fault: the daemon's own, or `daemon_unreachable`.
  */
 import { randomUUIDv7 } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { classify, Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
+import { classify, Fault, isFault, POLICY_DEFAULTS, retrying } from '@breakfall/faults'
 import {
   type Session,
   type SessionCreate,
@@ -13,7 +12,6 @@ import {
   type SseFrame,
   type Turn,
 } from '@breakfall/wire'
-import { nextDelayMs, patiently } from '../process/retry.ts'
 
 export type DaemonAddress = {
   readonly url: string
@@ -110,35 +108,41 @@ export class DaemonClient {
     this.#goesOnWith = turnId
   }
 
-  /** Replay, then live. Goes on after a cut from the last event seen; throws a Fault when the daemon stays away. */
+  /** Replay, then live. After a cut it continues with the next event; throws a Fault when the daemon stays away. */
   async *events(sessionId: string, options: EventsOptions = {}): AsyncGenerator<SessionEvent> {
+    const { signal, onAway } = options
     let cursor = options.after === undefined ? undefined : String(options.after)
-    let attempt = 0
-    const isOver = (): boolean => options.signal?.aborted === true
-    while (!isOver()) {
-      try {
-        for await (const frame of this.#frames(sessionId, cursor, options.signal)) {
-          attempt = 0
-          if (frame.id === undefined) continue // `reset`: the replay from the start follows, and its seqs say so
-          cursor = frame.id
-          yield JSON.parse(frame.data) as SessionEvent
+    let failed: Fault | undefined
+    try {
+      while (signal?.aborted !== true) {
+        const frames = await retrying(() => begun(this.#frames(sessionId, cursor, signal)), {
+          policy: RECONNECT,
+          signal,
+          failed,
+          onRetry: ({ attempt }) => {
+            if (attempt === AWAY_ATTEMPT) onAway?.(this.#address.url)
+          },
+          beforeRetry: (fault) => this.#move(fault),
+          faultOf: (thrown) => this.#faultOf(thrown),
+        })
+        failed = undefined
+        try {
+          for await (const frame of frames) {
+            if (frame.id === undefined) continue // `reset`: the replay from the start follows, and its seqs say so
+            cursor = frame.id
+            yield JSON.parse(frame.data) as SessionEvent
+          }
+        } catch (thrown) {
+          failed = this.#faultOf(thrown)
         }
-        attempt++ // ended by the daemon: it is going away, or found us slow
-      } catch (thrown) {
-        if (isOver()) return
-        attempt++
-        if (attempt === AWAY_ATTEMPT) options.onAway?.(this.#address.url)
-        await this.#again(thrown, attempt, options)
       }
+    } catch (thrown) {
+      if (signal?.aborted !== true) throw thrown
     }
   }
 
-  async #again(thrown: unknown, attempt: number, options: EventsOptions): Promise<void> {
-    const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'daemon', address: this.#address.url })
-    await sleep(nextDelayMs(fault, attempt, 0, RECONNECT), undefined, { signal: options.signal }).catch(() => {
-      // cancelled while waiting: the loop above ends by the same signal
-    })
-    if (options.signal?.aborted !== true) await this.#move(fault)
+  #faultOf(thrown: unknown): Fault {
+    return isFault(thrown) ? thrown : classify(thrown, { boundary: 'daemon', address: this.#address.url })
   }
 
   async #move(fault: Fault): Promise<void> {
@@ -184,7 +188,7 @@ export class DaemonClient {
     }
     return this.#recover === undefined
       ? once()
-      : patiently(once, { policy: RECONNECT, before: (fault) => this.#move(fault) })
+      : retrying(once, { policy: RECONNECT, beforeRetry: (fault) => this.#move(fault) })
   }
 
   async #fetch(
@@ -228,8 +232,18 @@ async function takeUp(client: DaemonClient, turnId: string): Promise<void> {
 
 // ---- details ----
 
+/** Waits for the first event: a connection that closes before that is a failed attempt. */
+async function begun(frames: AsyncGenerator<SseFrame>): Promise<AsyncIterable<SseFrame>> {
+  const first = await frames.next()
+  if (first.done === true) throw new Fault('daemon_unreachable', { errorRaw: 'the event stream ended at once' })
+  return (async function* () {
+    yield first.value
+    yield* frames
+  })()
+}
+
 /** About half a minute of tries, which a restart by a service manager fits into. */
-const RECONNECT = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 } as const
+const RECONNECT = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250, waitMsMax: Infinity } as const
 
 /** A stream may be cut for many reasons; where the next one does not even begin the daemon is away. */
 const AWAY_ATTEMPT = 2

@@ -2,8 +2,7 @@
  * The first model that a named server lists, asked for as patiently as an answer is. A server that fails is told by its fault,
  * and only one that answers and has no list is said to have none.
  */
-import { classify, Fault, faultFrom, isFault, POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults'
-import { patiently } from '../process/retry.ts'
+import { classify, Fault, faultFrom, isFault, POLICY_DEFAULTS, type RetryPolicy, retrying } from '@breakfall/faults'
 
 type Server = {
   readonly baseUrl: string
@@ -15,7 +14,7 @@ type Server = {
 /** undefined: it answers, but lists none. Throws the fault where it could not be asked. */
 export async function firstModel(server: Server, policy: RetryPolicy = PATIENCE): Promise<string | undefined> {
   try {
-    return await patiently(() => ask(server), { policy, faultOf: (thrown) => faultOf(thrown, server) })
+    return await retrying(() => ask(server), { policy, faultOf: (thrown) => faultOf(thrown, server) })
   } catch (thrown) {
     throw told(faultFrom(thrown), server)
   }

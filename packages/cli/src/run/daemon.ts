@@ -6,11 +6,10 @@
  *     `up`, or named, is waited for instead: whoever started it starts it again.
  * I3  What was started here is let go of at the end; nothing is started after that.
  */
-import { Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
+import { Fault, isFault, POLICY_DEFAULTS, retrying } from '@breakfall/faults'
 import type { DaemonAddress } from '../daemon/client.ts'
 import { findDaemon } from '../daemon/find.ts'
 import { OwnDaemon, type OwnDaemonOptions } from '../daemon/child.ts'
-import { patiently } from '../process/retry.ts'
 
 export type RunDaemonOptions = {
   readonly stateDir: string
@@ -37,7 +36,7 @@ export class RunDaemon implements AsyncDisposable {
 
   /** Where it is now. */
   address(): Promise<DaemonAddress> {
-    this.#asking ??= patiently(() => this.#find(), { policy: PATIENCE }).finally(() => (this.#asking = undefined))
+    this.#asking ??= retrying(() => this.#find(), { policy: PATIENCE }).finally(() => (this.#asking = undefined))
     return this.#asking
   }
 

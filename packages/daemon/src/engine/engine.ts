@@ -7,8 +7,7 @@
  * I3  A closing daemon hands its turns over: parked with `shutting_down`, taken up by the next one. What it has not taken up
  *     itself it leaves as it is.
  */
-import { classify, Fault, faultFrom, isFault, lastWords } from '@breakfall/faults'
-import { sleep, TIMER_MS_MAX } from '@breakfall/model'
+import { classify, Fault, faultFrom, isFault, lastWords, sleep, TIMER_MS_MAX } from '@breakfall/faults'
 import { deadlineAt, next } from '../turn/next.ts'
 import type { Command, Part, TurnFold } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'

@@ -5,8 +5,7 @@
  * I2  Writes of one session happen one after another; each is decided on the state that the one before it left.
  * I3  A cancel that was accepted is durable: it is stored with its turn before anybody is told.
  */
-import type { Fault, Policy } from '@breakfall/faults'
-import { sleep } from '@breakfall/model'
+import { type Fault, type Policy, sleep } from '@breakfall/faults'
 import { type EventType, isTerminal, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { Append, CancelRequest, KeyRow, SessionData, SessionRow, Store, StoredEvent } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'

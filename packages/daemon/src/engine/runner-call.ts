@@ -1,29 +1,30 @@
 /**
- * Calls the session's runner. A runner that is not where it was is looked up again inside the call, visibly and bounded;
- * what is left after that is `decide`'s to park or to stop.
+ * Calls the session's runner. If the runner is not at its address, it is looked up again within the call, visibly and bounded.
+ * When that does not help, the turn parks or stops.
  *
- * I1  Only faults whose `next` is `resolve` are tried again here, and only through `decide`.
- * I2  Every try that failed is in the journal before the next one begins.
- * I3  What is given in here can be entered again without harm (an exec by its id, a file put whole, an edit that looks
- *     first), so a lost answer is no reason to stop.
+ * I1  Only faults whose `next` is `resolve` are retried here.
+ * I2  Every failed call is in the journal before the next one starts.
+ * I3  Every call passed in here is safe to repeat (an exec by its id, a file written whole, an edit that checks first), so a
+ *     lost answer does not stop the turn.
  */
-import { classify, Fault, isFault, LIMITS } from '@breakfall/faults'
-import { sleep } from '@breakfall/model'
+import { classify, Fault, isFault, LIMITS, type Retry, retryOutcome } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
+import type { TurnFold } from '../turn/state.ts'
 import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
-import { decideFor } from './turn-decision.ts'
+import { situationFor } from './turn-decision.ts'
 
 export type RunnerCall<T> = (client: RunnerClient, runnerId: string) => Promise<T>
 
 export async function callRunner<T>(ports: Ports, session: LiveSession, call: RunnerCall<T>): Promise<T> {
-  const { signal } = session
-  let resolves = 0
-  let firstFailedAt: number | undefined
-  for (;;) {
-    const before = { seq: session.row.lastSeq, at: ports.now() }
-    try {
+  const { signal, policy } = session
+  let before = { seq: session.row.lastSeq, at: ports.now() }
+  let turn = session.fold.turn
+  let original: Fault | undefined
+  const outcome = await retryOutcome(
+    async () => {
+      before = { seq: session.row.lastSeq, at: ports.now() }
       const { client, place } = await ports.runner.connect(session.data.runnerId, session.row.epoch, signal)
       try {
         return await call(client, place.runnerId)
@@ -31,53 +32,62 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
         if (isStale(thrown)) ports.runner.forget(place)
         throw thrown
       }
-    } catch (thrown) {
-      if (signal.aborted || thrown instanceof GivenUp) throw thrown
-      const fault = runnerFault(thrown, session.boxId)
-      const turn = session.fold.turn
-      if (fault.report.next !== 'resolve' || turn === null) throw fault // I1
-      const now = ports.now()
-      const isStreamed = fault.report.phase === 'stream' && now - before.at >= LIMITS.resolveMsMax
-      if (session.row.lastSeq > before.seq || isStreamed) {
-        // Something came of it, or it was followed for a while: this is another loss, not the same one going on.
-        resolves = 0
-        firstFailedAt = undefined
-      }
-      firstFailedAt ??= now
-      const harmless = fault.with({ sideEffects: 'none' }) // I3
-      const failed = { at: 'runner', resolves, resolvingMs: now - firstFailedAt } as const
-      const decision = decideFor(ports, session, turn, harmless.report, failed)
-      if (decision.action === 'park' || decision.action === 'stop') throw new GivenUp(fault.report, decision)
-      resolves += 1
-      const { delayMs } = decision
-      const nextAt = new Date(now + delayMs).toISOString()
-      const retry = { attempt: resolves, max: LIMITS.resolvesMax, nextAt }
-      await session.append({
-        type: 'retry',
-        turnId: turn.id,
-        step: turn.step,
-        attempt: resolves,
-        fault: fault.with({ retry, turnId: turn.id }).report,
-        action: 'resolve',
-        delayMs,
-        nextAt,
-        max: LIMITS.resolvesMax,
-      }) // I2
-      await sleep(delayMs, signal)
-      if (signal.aborted) throw signal.reason
-    }
-  }
+    },
+    {
+      policy,
+      signal,
+      now: ports.now,
+      faultOf: (thrown) => {
+        if (signal.aborted || thrown instanceof GivenUp) throw thrown
+        original = runnerFault(thrown, session.boxId)
+        turn = session.fold.turn
+        if (original.report.next !== 'resolve' || turn === null) throw original // I1
+        return original.with({ sideEffects: 'none' }) // I3
+      },
+      // New events, or a stream that was followed for a while: this is a new loss, not the last one continued.
+      madeProgress: ({ report }) =>
+        session.row.lastSeq > before.seq ||
+        (report.phase === 'stream' && ports.now() - before.at >= LIMITS.resolveMsMax),
+      situation: ({ attempt, awayMs }) =>
+        situationFor(ports, session, turn as TurnFold, { at: 'runner', resolves: attempt - 1, resolvingMs: awayMs }),
+      onRetry: (retry) => journalRetry(ports, session, turn as TurnFold, { ...retry, fault: original ?? retry.fault }), // I2
+    },
+  )
+  if (outcome.ok) return outcome.value
+  if (signal.aborted) throw signal.reason
+  throw new GivenUp((original ?? outcome.fault).report, outcome.decision)
 }
 
 // ---- details ----
 
-/** One that is going down is one that cannot be reached: it, or its successor, is looked up. Parked so, a turn is woken by it. */
+async function journalRetry(
+  ports: Ports,
+  session: LiveSession,
+  turn: TurnFold,
+  { fault, attempt, delayMs }: Retry,
+): Promise<void> {
+  const max = LIMITS.resolvesMax
+  const nextAt = new Date(ports.now() + delayMs).toISOString()
+  await session.append({
+    type: 'retry',
+    turnId: turn.id,
+    step: turn.step,
+    attempt,
+    fault: fault.with({ retry: { attempt, max, nextAt }, turnId: turn.id }).report,
+    action: 'resolve',
+    delayMs,
+    nextAt,
+    max,
+  })
+}
+
+/** A runner that is shutting down counts as unreachable: it, or its successor, is looked up again, and wakes a parked turn. */
 export function runnerFault(thrown: unknown, boxId?: string): Fault {
   const fault = classify(thrown, { boundary: 'runner', boxId })
   if (fault.category !== 'shutting_down') return fault
   return new Fault('runner_unreachable', { errorRaw: fault.errorRaw, cause: fault, boxId })
 }
 
-/** The address or the token that we know is not good any more: both are read again for the next try. */
+/** The known address or token is out of date: both are read again for the next call. */
 export const isStale = (thrown: unknown): boolean =>
   isFault(thrown) && (runnerFault(thrown).report.next === 'resolve' || thrown.category === 'runner_auth_failed')

@@ -6,6 +6,7 @@ import {
   type EngineSituation,
   type FaultReport,
   type RunnerSituation,
+  type Situation,
 } from '@breakfall/faults'
 import { deadlineAt } from '../turn/next.ts'
 import type { TurnFold } from '../turn/state.ts'
@@ -20,11 +21,15 @@ export type Failed =
 
 export function decideFor(
   ports: Ports,
-  { policy }: LiveSession,
+  session: LiveSession,
   turn: TurnFold,
   fault: FaultReport,
   failed: Failed,
 ): Decision {
+  return decide(fault, situationFor(ports, session, turn, failed), session.policy, ports.now())
+}
+
+export function situationFor(ports: Ports, { policy }: LiveSession, turn: TurnFold, failed: Failed): Situation {
   const { failures, waitedMs, parks, parkedMs, compacted } = turn.budget
   const used = {
     failures: failures + 1,
@@ -34,5 +39,5 @@ export function decideFor(
     compacted,
     dice: ports.dice(),
   }
-  return decide(fault, { ...failed, ...used }, policy, ports.now())
+  return { ...failed, ...used }
 }

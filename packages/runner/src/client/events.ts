@@ -1,21 +1,20 @@
 /**
- * The events of an exec as one unbroken stream: connections that end early are made again and resumed after the last
- * event that was handed out.
+ * The events of an exec as one unbroken stream: a connection that ends early is opened again, after the last event that was
+ * delivered.
  *
- * I1  Never throws once iterated; the last event is `exit` or `fault`, exactly one.
- * I2  Each event once, in order: what was seen before is skipped, a hole is a protocol error.
+ * I1  Never throws once iterated. The last event is `exit` or `fault`, exactly one.
+ * I2  Each event once, in order. Events that were seen before are skipped; a gap is a protocol error.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
-import { classify, Fault, isFault, LIMITS } from '@breakfall/faults'
+import { classify, Fault, isFault, retrying } from '@breakfall/faults'
 import { type ExecEvent, execEventSchema, SseDecoder, type SseFrame } from '@breakfall/wire'
 import type { RunnerAnswer } from './http.ts'
-import { isPassing } from './retry.ts'
+import { RUNNER_AWAY } from './retry.ts'
 
 export type ExecStreamEvent = ExecEvent | { readonly type: 'fault'; readonly fault: Fault }
 
 export type EventSourceOptions = {
   readonly after: number
-  /** False: one connection; its end is the stream's, for callers that make the next one themselves. */
+  /** False: the stream ends with its first connection, for callers that open the next one themselves. */
   readonly reconnect: boolean
   readonly signal: AbortSignal | undefined
   readonly open: (after: number) => Promise<RunnerAnswer>
@@ -25,74 +24,74 @@ export type EventSourceOptions = {
 }
 
 export async function* followEvents(options: EventSourceOptions): AsyncGenerator<ExecStreamEvent, void, undefined> {
-  let after = options.after
-  let failures = 0
-  let quietSinceMs = performance.now()
-  for (;;) {
-    try {
-      for await (const event of oneConnection(await options.open(after))) {
-        if (event.type === 'going-away') break
-        if (event.seq <= after) continue // I2
-        if (event.type !== 'gap' && event.seq !== after + 1)
-          throw new Fault('runner_protocol_error', { error: `the runner skipped from event ${after} to ${event.seq}` })
-        after = event.seq
-        failures = 0
-        quietSinceMs = performance.now()
-        yield event
-        if (event.type === 'exit') return // I1
-      }
-      throw new Fault('runner_unreachable', { phase: 'stream', errorRaw: 'the event stream ended before the exec did' })
-    } catch (error) {
-      failures += 1
-      const fault = verdict(error, options)
-      const isSpent = failures >= LIMITS.resolvesMax || performance.now() - quietSinceMs > LIMITS.resolveMsMax
-      if (!options.reconnect || !isPassing(fault) || isSpent) {
-        yield { type: 'fault', fault } // I1
-        return
-      }
-      if (!(await paused(failures, options))) {
-        yield {
-          type: 'fault',
-          fault: classify(undefined, { boundary: 'runner', phase: 'stream', signal: options.signal }),
+  const { signal, dice, reconnect } = options
+  let { after } = options
+  let failed: Fault | undefined
+  try {
+    for (;;) {
+      const connect = (): Promise<Connection> => connected(options, after)
+      const events = reconnect
+        ? await retrying(connect, { policy: RUNNER_AWAY, signal, dice, failed })
+        : await connect()
+      try {
+        for await (const event of events) {
+          if (event === 'heartbeat' || event.seq <= after) continue // I2
+          if (event.type !== 'gap' && event.seq !== after + 1) throw gapFault(after, event.seq)
+          after = event.seq
+          yield event
+          if (event.type === 'exit') return // I1
         }
-        return
+        throw endedEarly()
+      } catch (error) {
+        failed = faultOf(error, options)
+        if (!reconnect) throw failed
       }
     }
+  } catch (error) {
+    yield { type: 'fault', fault: faultOf(error, options) } // I1
   }
 }
 
-// ---- details ----
+// ---- details, in the order they are used above ----
 
-const DELAY_MS_FIRST = 50
-const DELAY_MS_MAX = 4_000
+type Numbered = Exclude<ExecEvent, { type: 'going-away' }>
+type Connection = AsyncIterable<Numbered | 'heartbeat'>
 
-function verdict(error: unknown, options: EventSourceOptions): Fault {
-  if (options.signal?.aborted === true)
-    return classify(error, { boundary: 'runner', phase: 'stream', signal: options.signal })
-  return isFault(error) ? error : options.failed(error)
-}
-
-/** False where we were told to stop meanwhile. */
-async function paused(failures: number, options: EventSourceOptions): Promise<boolean> {
-  const ceiling = Math.min(DELAY_MS_MAX, DELAY_MS_FIRST * 2 ** (failures - 1))
+/** Waits for the first sign of life: a runner that accepts a connection and drops it has not answered. */
+async function connected(options: EventSourceOptions, after: number): Promise<Connection> {
   try {
-    await sleep(
-      ceiling * (0.5 + options.dice() / 2),
-      undefined,
-      options.signal === undefined ? {} : { signal: options.signal },
-    )
-    return true
-  } catch {
-    return false // aborted, and nothing else
+    const events = oneConnection(await options.open(after))
+    const first = await events.next()
+    if (first.done === true) throw endedEarly()
+    return withFirst(first.value, events)
+  } catch (error) {
+    throw faultOf(error, options)
   }
 }
 
-async function* oneConnection(answer: RunnerAnswer): AsyncGenerator<ExecEvent, void, undefined> {
-  const frames: SseFrame[] = []
-  const decoder = new SseDecoder({ onEvent: (frame) => frames.push(frame) })
+async function* withFirst<T>(first: T, rest: AsyncGenerator<T, void, undefined>): AsyncGenerator<T, void, undefined> {
+  try {
+    yield first
+    yield* rest
+  } finally {
+    await rest.return() // a caller may stop at the first event
+  }
+}
+
+/** Ends where the runner says that it is shutting down. */
+async function* oneConnection(answer: RunnerAnswer): AsyncGenerator<Numbered | 'heartbeat', void, undefined> {
+  const ready: (SseFrame | 'heartbeat')[] = []
+  const decoder = new SseDecoder({
+    onEvent: (frame) => ready.push(frame),
+    onComment: () => ready.push('heartbeat'),
+  })
   for await (const chunk of answer.body as AsyncIterable<Buffer>) {
     decoder.push(chunk)
-    for (const frame of frames.splice(0)) yield parseEvent(frame)
+    for (const item of ready.splice(0)) {
+      const event = item === 'heartbeat' ? item : parseEvent(item)
+      if (event !== 'heartbeat' && event.type === 'going-away') return
+      yield event
+    }
   }
 }
 
@@ -100,6 +99,17 @@ function parseEvent(frame: SseFrame): ExecEvent {
   try {
     return execEventSchema.parse(JSON.parse(frame.data))
   } catch (cause) {
-    throw new Fault('runner_protocol_error', { cause, facts: { detail: 'an event that is none of ours' } })
+    throw new Fault('runner_protocol_error', { cause, facts: { detail: 'an unknown event' } })
   }
+}
+
+const gapFault = (after: number, seq: number): Fault =>
+  new Fault('runner_protocol_error', { error: `The runner skipped from event ${after} to ${seq}.` })
+
+const endedEarly = (): Fault =>
+  new Fault('runner_unreachable', { phase: 'stream', errorRaw: 'the event stream ended before the exec did' })
+
+function faultOf(error: unknown, { signal, failed }: EventSourceOptions): Fault {
+  if (signal?.aborted === true) return classify(error, { boundary: 'runner', phase: 'stream', signal })
+  return isFault(error) ? error : failed(error)
 }

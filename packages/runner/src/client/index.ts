@@ -1,6 +1,6 @@
 /** The client of a runner. Every method rejects with a Fault and nothing else; streams end in one instead of throwing. */
 import { randomInt } from 'node:crypto'
-import { type Fault, isFault } from '@breakfall/faults'
+import { type Fault, isFault, retrying } from '@breakfall/faults'
 import {
   type Box,
   type BoxCreate,
@@ -15,7 +15,7 @@ import {
 } from '@breakfall/wire'
 import { type ExecStreamEvent, followEvents } from './events.ts'
 import { type CallOptions, RunnerHttp } from './http.ts'
-import { retried } from './retry.ts'
+import { RUNNER_AWAY } from './retry.ts'
 
 export type { ExecStreamEvent } from './events.ts'
 
@@ -166,7 +166,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
           headersMs: WAIT_MS + (options.headersMs ?? HEADERS_MS),
         })
       for (;;) {
-        const record = await retried(once, o.signal, dice)
+        const record = await retrying(once, { policy: RUNNER_AWAY, signal: o.signal, dice })
         if (record.exit !== null) return record
       }
     },
