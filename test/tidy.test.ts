@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { sleepingLoops } from './sleeping-loops.ts'
 import { importsOf, resolveRelative, root, sources } from './sources.ts'
 
 const product = sources('packages/*/src/**/*.ts')
@@ -32,6 +33,45 @@ function lines(pattern: RegExp, files: readonly { path: string; code: string }[]
 test('the clock and the dice are read at edges only', () => {
   const inner = product.filter(({ path }) => !EDGES.some((edge) => edge.test(path)))
   assert.deepEqual(lines(/\bMath\.random\s*\(|\bDate\.now\s*\(|\bnew Date\(\)/, inner), [])
+})
+
+/** Loops that may sleep. None of them decides about a retry; those that repeat an attempt ask `decide`. */
+const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
+  'packages/faults/src/retrying.ts': 'the one retry loop',
+  'packages/model/src/stream-answer.ts': 'waits between the rungs that the answer machine chose',
+  'packages/model/src/relay-stream.ts': 'waits between the rungs that the answer machine chose',
+  'packages/model/src/relay-whole.ts': 'waits between the rungs that the answer machine chose',
+  'packages/daemon/src/engine/engine.ts':
+    'waits until a time from the journal, and checks whether a full disk has room again',
+  'packages/daemon/src/engine/coalesce.ts': 'batches journal writes',
+  'packages/daemon/src/api/events.ts': 'waits for a slow reader',
+  'packages/daemon/src/runner/local-runner.ts': 'waits for a process to end',
+  'packages/cli/src/daemon/until-idle.ts': 'waits for the work to end',
+  'packages/model/src/lifetime.ts': 'splits a deadline into timers that Node can hold',
+  'packages/supervisor/src/supervise.ts': "a child's life cycle: each restart asks decide",
+  'packages/supervisor/src/vigil.ts': 'probes at a fixed pace',
+  'packages/runner/src/box/recover.ts': 'waits for a process to say who it is',
+  'packages/runner/src/exec/exec.ts': 'writes an exit record as soon as the disk takes it',
+  'packages/runner/src/exec/pump.ts': 'waits for a process to end',
+  'packages/runner/src/exec/tree.ts': 'waits for killed processes to end',
+  'packages/runner/src/isolation/cgroup.ts': 'waits until the kernel lets go of a control group',
+  'packages/chaos/src/exchange.ts': 'injects delays',
+  'packages/chaos/src/rehearsal/server.ts': 'paces a scripted answer',
+}
+
+test('no loop sleeps between attempts except those that are listed here with a reason', () => {
+  const found = product.flatMap(sleepingLoops)
+  assert.deepEqual(
+    found.filter((place) => !(String(place.split(':')[0]) in SLEEPING_LOOPS)),
+    [],
+    'repeat calls with `retrying` from @breakfall/faults',
+  )
+  const files = new Set(found.map((place) => place.split(':')[0]))
+  assert.deepEqual(
+    Object.keys(SLEEPING_LOOPS).filter((file) => !files.has(file)),
+    [],
+    'these files have no loop that sleeps any more',
+  )
 })
 
 test('no catch is empty: a failure that is let go has a sentence that says why', () => {

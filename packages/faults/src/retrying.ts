@@ -64,6 +64,7 @@ export async function retryOutcome<T>(
   options: RetryOptions,
 ): Promise<RetryOutcome<T>> {
   const { policy, signal, situation = callSituation, now = Date.now, dice = Math.random } = options
+  const pause = options.sleep ?? sleep
   let calls = 0
   let firstFailedAt = 0
   let last: CallOutcome<T> =
@@ -77,7 +78,7 @@ export async function retryOutcome<T>(
     const decision = decide(fault.report, situation(failures), policy, now()) // I1
     if (decision.action === 'stop' || decision.action === 'park') return { ok: false, fault, decision }
     await options.onRetry?.({ fault, attempt, delayMs: decision.delayMs })
-    await (options.sleep ?? sleep)(decision.delayMs, signal)
+    await pause(decision.delayMs, signal)
     if (signal?.aborted !== true) await options.beforeRetry?.(fault)
     if (signal?.aborted === true) return cancelled(fault, signal) // I3
     last = await callOnce(act, ++calls, options)
