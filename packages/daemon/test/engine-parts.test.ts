@@ -1,39 +1,45 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { Fault, POLICY_DEFAULTS } from '@breakfall/faults'
-import type { RunnerClient } from '@breakfall/runner/client'
-import type { Exec, ExecExit, SessionEvent } from '@breakfall/wire'
+import { Fault } from '@breakfall/faults'
+import type { EventDraft, Exec, ExecExit } from '@breakfall/wire'
 import { killBash, toldOf } from '../src/engine/bash.ts'
-import { Coalescer } from '../src/engine/coalesce.ts'
+import { Coalescer, type TextDraft } from '../src/engine/coalesce.ts'
 import { Crowd } from '../src/engine/crowd.ts'
 import { Feed } from '../src/engine/feed.ts'
-import { type Draft, LiveSession } from '../src/engine/live-session.ts'
+import { unstartedCalls } from '../src/engine/live-session.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
-import type { Ports } from '../src/engine/ports.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
 import { lookDelayMs, parkedSentence, resumeTime, wakeKind } from '../src/engine/wake.ts'
-import type { SessionRow } from '../src/store/store.ts'
 import { reduce } from '../src/turn/reduce.ts'
-import { type Call, EMPTY_FOLD } from '../src/turn/state.ts'
+import { EMPTY_FOLD } from '../src/turn/state.ts'
+import { eventsOf, type TestDraft } from './support/events.ts'
 
-const draft = (part: string): Draft => ({ type: 'text-delta', turnId: 't', part })
-const samePart = (part: string) => (held: Draft) => held['part'] === part
+const delta = (part: string, text: string): TextDraft => ({
+  type: 'text-delta',
+  turnId: 't',
+  step: 1,
+  attempt: 1,
+  part,
+  text,
+})
+const samePart = (part: string) => (held: TextDraft) => 'part' in held && held.part === part
+const textOf = (draft: EventDraft): string => ('text' in draft ? draft.text : '')
 
 test('small pieces become one event, pieces of different parts stay apart and in order', async () => {
-  const written: Draft[] = []
+  const written: EventDraft[] = []
   const out = new Coalescer(async (drafts) => void written.push(...drafts), { ms: 10_000, chars: 100 })
-  await out.push(draft('p1'), 'a', samePart('p1'))
-  await out.push(draft('p1'), 'b', samePart('p1'))
-  await out.push(draft('p2'), 'c', samePart('p2'))
+  await out.push(delta('p1', 'a'), samePart('p1'))
+  await out.push(delta('p1', 'b'), samePart('p1'))
+  await out.push(delta('p2', 'c'), samePart('p2'))
   assert.equal(written.length, 0)
-  await out.flush({ type: 'retry', turnId: 't' })
+  await out.flush({ type: 'step-start', turnId: 't', step: 2 })
   assert.deepEqual(
-    written.map((entry) => [entry.type, entry['part'], entry['text']]),
+    written.map((entry) => [entry.type, 'part' in entry ? entry.part : undefined, textOf(entry)]),
     [
       ['text-delta', 'p1', 'ab'],
       ['text-delta', 'p2', 'c'],
-      ['retry', undefined, undefined],
+      ['step-start', undefined, ''],
     ],
   )
 })
@@ -43,29 +49,29 @@ const settled = () => new Promise((resolve) => setImmediate(() => setImmediate(r
 test('the first piece goes out at once, the next ones by the clock, a large one at once', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const written: string[] = []
-  const write = async (drafts: readonly Draft[]) => void written.push(...drafts.map((entry) => String(entry['text'])))
+  const write = async (drafts: readonly EventDraft[]) => void written.push(...drafts.map(textOf))
   const out = new Coalescer(write, { ms: 25, chars: 4 })
-  await out.push(draft('p'), 'a', samePart('p'))
+  await out.push(delta('p', 'a'), samePart('p'))
   await settled()
   assert.deepEqual(written, ['a'])
-  await out.push(draft('p'), 'b', samePart('p'))
+  await out.push(delta('p', 'b'), samePart('p'))
   t.mock.timers.tick(24)
   await settled()
   assert.deepEqual(written, ['a'])
-  await out.push(draft('p'), 'c', samePart('p'))
+  await out.push(delta('p', 'c'), samePart('p'))
   t.mock.timers.tick(1)
   await settled()
   assert.deepEqual(written, ['a', 'bc'])
-  await out.push(draft('p'), 'long enough', samePart('p'))
+  await out.push(delta('p', 'long enough'), samePart('p'))
   assert.deepEqual(written, ['a', 'bc', 'long enough'])
   out.drop()
 })
 
 test('a write that failed behind the scenes is told to the next one who writes', async () => {
   const out = new Coalescer(() => Promise.reject(new Fault('journal_full')), { ms: 25, chars: 100 })
-  await out.push(draft('p'), 'x', samePart('p'))
+  await out.push(delta('p', 'x'), samePart('p'))
   await settled()
-  await assert.rejects(out.push(draft('p'), 'y', samePart('p')), /no room/)
+  await assert.rejects(out.push(delta('p', 'y'), samePart('p')), /no room/)
   await assert.rejects(out.flush(), /no room/)
 })
 
@@ -73,11 +79,8 @@ test('whatever the pieces, nothing is lost and nothing is doubled', async () => 
   await fc.assert(
     fc.asyncProperty(fc.array(fc.tuple(fc.constantFrom('p1', 'p2'), fc.string({ maxLength: 6 }))), async (pieces) => {
       let written = ''
-      const out = new Coalescer(
-        async (drafts) => void (written += drafts.map((entry) => String(entry['text'])).join('')),
-        { ms: 1, chars: 8 },
-      )
-      for (const [part, text] of pieces) await out.push(draft(part), text, samePart(part))
+      const out = new Coalescer(async (drafts) => void (written += drafts.map(textOf).join('')), { ms: 1, chars: 8 })
+      for (const [part, text] of pieces) await out.push(delta(part, text), samePart(part))
       await out.flush()
       assert.equal(written, pieces.map(([, text]) => text).join(''))
     }),
@@ -135,23 +138,36 @@ test('a cancel ends the exec under whichever of its ids it runs, the newest firs
       return exec(execId)
     },
     waitExec: async (_boxId: string, execId: string) => exec(execId),
-  } as unknown as RunnerClient
-  const ended = await killBash(client, 'box', { execId: 'call' } as Call, AbortSignal.timeout(1_000))
+  }
+  const ended = await killBash(client, 'box', { execId: 'call' }, AbortSignal.timeout(1_000))
   assert.equal(ended?.execId, found)
   assert.deepEqual(asked, ['call.3', 'call.2'])
 })
+
+const EXITED: ExecExit = {
+  cause: 'exited',
+  started: true,
+  code: 0,
+  signal: null,
+  signalGuess: null,
+  durationMs: 1,
+  survivors: [],
+  stdoutBytes: 0,
+  stderrBytes: 0,
+  truncated: false,
+  diagnostics: [],
+}
+const DIAGNOSTIC = { rank: 'cause', advice: '', retry: '', evidence: [], count: 1 } as const
 
 test('a full disk at the runner is told as that, and output that is missing is not passed off as none', () => {
   const told = (exit: Partial<ExecExit>, ...diagnostics: [id: string, message: string][]): string =>
     toldOf(
       '',
       {
-        cause: 'exited',
-        code: 0,
-        signalGuess: null,
+        ...EXITED,
         ...exit,
-        diagnostics: diagnostics.map(([id, message]) => ({ id, message, rank: 'cause' })),
-      } as ExecExit,
+        diagnostics: diagnostics.map(([id, message]) => ({ ...DIAGNOSTIC, id, message })),
+      },
       1_000,
     ).text
   assert.equal(told({}), '(no output)')
@@ -164,19 +180,21 @@ test('a full disk at the runner is told as that, and output that is missing is n
 })
 
 test('of the calls that an earlier process left, only the first can have been begun', () => {
-  const at = '2026-11-15T12:00:00.000Z'
-  const call = (callId: string) => ({ type: 'tool-call', step: 1, callId, tool: 'bash', arguments: {}, execId: callId })
-  const fold = [
+  const call = (callId: string): TestDraft => ({
+    type: 'tool-call',
+    step: 1,
+    callId,
+    tool: 'bash',
+    arguments: {},
+    execId: callId,
+  })
+  const fold = eventsOf([
     { type: 'turn-start', prompt: 'go' },
     { type: 'step-start', step: 1 },
     ...['c1', 'c2', 'c3', 'c4'].map(call),
     { type: 'tool-result', callId: 'c1', outcome: 'ok', text: '' },
-  ]
-    .map((event, index) => ({ seq: index + 1, sessionId: 's', turnId: 't', at, ...event }) as unknown as SessionEvent)
-    .reduce(reduce, EMPTY_FOLD)
-  const ports = { store: {}, policyOf: () => POLICY_DEFAULTS } as unknown as Ports
-  const session = new LiveSession(ports, { id: 's', data: {} } as SessionRow, fold, 0)
-  assert.deepEqual([...session.freshCalls], ['c3', 'c4'])
+  ]).reduce(reduce, EMPTY_FOLD)
+  assert.deepEqual([...unstartedCalls(fold)], ['c3', 'c4'])
 })
 
 test('a small output is journalled whole, also when part of it was before a crash', () => {
@@ -294,7 +312,7 @@ test('a time that was asked for is kept, otherwise parks get longer and looks ge
 })
 
 test('all readers of an event hold the same bytes, however large it is', async () => {
-  const feed = new Feed({} as never, { id: 's', journal: 'j', lastSeq: 0 })
+  const feed = new Feed({ read: () => Promise.resolve([]) }, { id: 's', journal: 'j', lastSeq: 0 })
   const readers = Array.from({ length: 3 }, () => feed.tail(0, new AbortController().signal))
   const first = readers.map((reader) => reader.next())
   const body = JSON.stringify({ text: 'x'.repeat(3_000_000) })
@@ -316,7 +334,7 @@ test('a session that nobody reads keeps no events in memory, and a reader who co
     reads.push(after)
     return Promise.resolve(stored.slice(after, committed))
   }
-  const feed = new Feed({ read } as never, { id: 's', journal: 'j', lastSeq: 0 })
+  const feed = new Feed({ read }, { id: 's', journal: 'j', lastSeq: 0 })
   const publish = (count: number): void => {
     const from = committed
     committed += count

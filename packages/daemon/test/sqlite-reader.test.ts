@@ -10,6 +10,7 @@ import type { Turn } from '@breakfall/wire'
 import { readJournal } from '../src/store/sqlite-reader.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
 import type { SessionRow, Store } from '../src/store/store.ts'
+import { eventsOf, type TestDraft } from './support/events.ts'
 
 function stateDir(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'breakfall-reader-'))
@@ -32,11 +33,13 @@ const runningTurn = (id: string, sessionId: string): Turn =>
 test('a journal is read beside its owner, which goes on writing, and more than a page of it', async (t) => {
   const folder = stateDir(t)
   const store = await openSqliteStore(join(folder, 'journal'))
+  t.after(() => store.close())
   const { id, epoch } = await newSession(store)
   using reader = readJournal(folder, 'default')
   assert.ok(reader !== undefined)
   const seqs = Array.from({ length: 1_201 }, (_, i) => i + 1)
-  const events = seqs.map((seq) => ({ seq, type: 'text-delta', turnId: 't', body: JSON.stringify({ seq }) }) as const)
+  const drafts = seqs.map((): TestDraft => ({ type: 'text-delta', step: 1, attempt: 1, part: 'p1', text: 'x' }))
+  const events = eventsOf(drafts).map((event) => ({ ...event, body: JSON.stringify(event) }))
   await store.append({ sessionId: id, epoch, after: 0, events, set: { state: 'busy', turnId: 't' } })
   assert.deepEqual(
     [...reader.sessions()].map(({ state, model }) => [state, model]),
@@ -59,6 +62,7 @@ test('a journal is read beside its owner, which goes on writing, and more than a
 test('a damaged session looks as it does over the API: idle, its turn failed with the damage', async (t) => {
   const folder = stateDir(t)
   const store = await openSqliteStore(join(folder, 'journal'))
+  t.after(() => store.close())
   const { id, epoch } = await newSession(store)
   const turn = { turnId: 't', sessionId: id, view: runningTurn('t', id), cancel: null }
   const event = { seq: 1, type: 'turn-start', turnId: 't', body: '{}' } as const

@@ -235,7 +235,9 @@ test('an append that finds no room takes none of those with it that came togethe
     await Promise.all(sessions.map((session) => small.append(appendOf(session, 0, ['"first"']))))
     const appends = sessions.map((session, n) => appendOf(session, 1, [n === 4 ? huge : '"small"']))
     const settled = await Promise.allSettled(
-      appends.map((append, n) => small.append(n === 6 ? { ...append, data: { title: huge } as never } : append)),
+      appends.map((append, n) =>
+        small.append(n === 6 ? { ...append, data: { ...(sessions[6] as SessionRow).data, title: huge } } : append),
+      ),
     )
     assert.deepEqual(
       settled.flatMap(({ status }, n) => (status === 'rejected' ? [n] : [])),

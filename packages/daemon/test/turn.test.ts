@@ -2,34 +2,25 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { Fault, LIMITS, POLICY_DEFAULTS } from '@breakfall/faults'
-import type { SessionEvent } from '@breakfall/wire'
 import { resultsToDrop, toMessages } from '../src/turn/messages.ts'
 import { next } from '../src/turn/next.ts'
 import { reduce } from '../src/turn/reduce.ts'
-import { type Command, EMPTY_FOLD, type SessionFold } from '../src/turn/state.ts'
+import { type Command, EMPTY_FOLD, NO_USAGE, type SessionFold } from '../src/turn/state.ts'
 import { turnView } from '../src/turn/view.ts'
+import { eventsOf, type TestDraft, type TestDraftOf, turnError } from './support/events.ts'
 
 const NOW = Date.parse('2026-11-15T12:00:00.000Z')
 const fault = (category: 'model_stream_interrupted' | 'runner_unreachable' | 'shutting_down') =>
   new Fault(category).report
 
-type Loose = { type: SessionEvent['type'] } & Record<string, unknown>
-
-function events(...list: readonly Loose[]): SessionEvent[] {
-  return list.map((event, index) => {
-    const at = new Date(NOW + index).toISOString()
-    return { seq: index + 1, sessionId: 's', turnId: 't1', at, ...event } as unknown as SessionEvent
-  })
-}
-
-const fold = (...list: readonly Loose[]): SessionFold => events(...list).reduce(reduce, EMPTY_FOLD)
+const fold = (...drafts: readonly TestDraft[]): SessionFold => eventsOf(drafts).reduce(reduce, EMPTY_FOLD)
 const asked = (state: SessionFold, more: Partial<Parameters<typeof next>[1]> = {}): Command =>
   next(state, { policy: POLICY_DEFAULTS, cancel: null, now: NOW + 1_000, ...more })
 
-const start: Loose = { type: 'turn-start', prompt: 'do it' }
-const step: Loose = { type: 'step-start', step: 1 }
-const delta = (attempt: number, text: string): Loose => ({ type: 'text-delta', step: 1, attempt, part: 'p1', text })
-const call = (callId: string, n = 1): Loose => ({
+const start: TestDraft = { type: 'turn-start', prompt: 'do it' }
+const step: TestDraft = { type: 'step-start', step: 1 }
+const delta = (attempt: number, text: string): TestDraft => ({ type: 'text-delta', step: 1, attempt, part: 'p1', text })
+const call = (callId: string, n = 1): TestDraftOf<'tool-call'> => ({
   type: 'tool-call',
   step: 1,
   callId,
@@ -37,8 +28,9 @@ const call = (callId: string, n = 1): Loose => ({
   arguments: { command: 'ls' },
   execId: `t1-1-${n}`,
 })
-const result = (callId: string, text = 'out'): Loose => ({ type: 'tool-result', callId, outcome: 'ok', text })
-const retry = (action: string, delayMs = 100, more: object = {}): Loose => ({
+const result = (callId: string, text = 'out'): TestDraft => ({ type: 'tool-result', callId, outcome: 'ok', text })
+type Retry = TestDraftOf<'retry'>
+const retry = (action: Retry['action'], delayMs = 100, more: Partial<Retry> = {}): Retry => ({
   type: 'retry',
   step: 1,
   attempt: 1,
@@ -68,7 +60,13 @@ test('an answer that broke off is discarded first and asked for again under a ne
     broken.parts.map(({ attempt, part }) => [attempt, part]),
     [[1, 'p1']],
   )
-  const discarded: Loose = { type: 'part-discarded', step: 1, attempt: 1, part: 'p1', because: fault('shutting_down') }
+  const discarded: TestDraft = {
+    type: 'part-discarded',
+    step: 1,
+    attempt: 1,
+    part: 'p1',
+    because: fault('shutting_down'),
+  }
   assert.deepEqual(asked(fold(start, step, delta(1, 'half'), discarded)), { do: 'answer', step: 1, attempt: 2 })
 })
 
@@ -86,7 +84,7 @@ test('a clock that was set back does not make a pause longer than any pause can 
 })
 
 test('a parked turn stays parked, and resuming gives the step its tries back but not the turn its budget', () => {
-  const parked: Loose = { type: 'parked', fault: fault('runner_unreachable'), resumeAt: null }
+  const parked: TestDraft = { type: 'parked', fault: fault('runner_unreachable'), resumeAt: null }
   const state = fold(start, step, retry('retry'), parked)
   assert.equal(asked(state).do, 'stay-parked')
   const resumed = fold(start, step, retry('retry'), parked, { type: 'resumed', because: 'signal' })
@@ -147,12 +145,12 @@ test('handing a turn over at shutdown costs no park', () => {
 })
 
 test('a fault is shown as survived once the turn has got on after it, and all are at a good end', () => {
-  const survived = (...events: Loose[]): unknown => turnView(fold(...events), 's', 't1', null)?.['faultsSurvived']
-  const parked: Loose = { type: 'parked', fault: fault('runner_unreachable'), resumeAt: null }
-  const resumed: Loose = { type: 'resumed', because: 'person' }
-  const taken: Loose = { type: 'taken-over', epoch: 2 }
-  const ended: Loose = { type: 'turn-end', text: 'ok', usage: {}, steps: 1, faultsSurvived: 2 }
-  const cancelled: Loose = { type: 'turn-error', ...new Fault('cancelled').report }
+  const survived = (...drafts: TestDraft[]): unknown => turnView(fold(...drafts), 's', 't1', null)?.faultsSurvived
+  const parked: TestDraft = { type: 'parked', fault: fault('runner_unreachable'), resumeAt: null }
+  const resumed: TestDraft = { type: 'resumed', because: 'person' }
+  const taken: TestDraft = { type: 'taken-over', epoch: 2 }
+  const ended: TestDraft = { type: 'turn-end', text: 'ok', usage: NO_USAGE, steps: 1, faultsSurvived: 2 }
+  const cancelled = turnError('cancelled')
   assert.equal(survived(start, step, retry('retry')), 0)
   assert.equal(survived(start, step, retry('retry'), parked, resumed, taken), 0)
   assert.equal(survived(start, step, retry('retry'), parked, resumed, call('a')), 2)
@@ -161,7 +159,7 @@ test('a fault is shown as survived once the turn has got on after it, and all ar
 })
 
 test('a crash loop without progress ends, and any progress starts the count anew', () => {
-  const crash: Loose = { type: 'taken-over', epoch: 2 }
+  const crash: TestDraft = { type: 'taken-over', epoch: 2 }
   const crashes = Array.from({ length: LIMITS.restartsMax }, () => crash)
   const looping = asked(fold(start, step, ...crashes))
   assert.ok(looping.do === 'fail' && looping.why === 'crash_loop')
@@ -188,23 +186,17 @@ test('too many steps and a passed deadline each end the turn', () => {
 })
 
 test('the queue starts one after another, and a queued turn that is cancelled never starts', () => {
-  const queued = (turnId: string): Loose => ({ type: 'turn-queued', turnId, prompt: turnId })
-  const ended: Loose = { type: 'turn-end', text: 'ok', usage: {}, steps: 1, faultsSurvived: 0 }
-  const state = fold(start, queued('t2'), queued('t3'), ended, {
-    type: 'turn-error',
-    turnId: 't2',
-    category: 'cancelled',
-  })
+  const queued = (turnId: string): TestDraft => ({ type: 'turn-queued', turnId, prompt: turnId })
+  const ended: TestDraft = { type: 'turn-end', text: 'ok', usage: NO_USAGE, steps: 1, faultsSurvived: 0 }
+  const state = fold(start, queued('t2'), queued('t3'), ended, turnError('cancelled', 't2'))
   const command = asked(state)
   assert.ok(command.do === 'start' && command.turn.id === 't3')
   assert.equal(turnView(state, 's', 't2', null)?.state, 'cancelled')
 })
 
 test('whatever cuts a turn off, the model is told a result for every call', () => {
-  const state = fold(start, step, delta(1, 'I look.'), call('a'), call('b', 2), result('a'), {
-    type: 'turn-error',
-    category: 'other',
-  })
+  const cutOff = turnError('other')
+  const state = fold(start, step, delta(1, 'I look.'), call('a'), call('b', 2), result('a'), cutOff)
   const messages = toMessages(state, 'sys')
   const wanted = messages.flatMap((message) =>
     'tool_calls' in message ? (message.tool_calls ?? []).map(({ id }) => id) : [],
@@ -225,7 +217,7 @@ test('dropping results takes the oldest half by size and never the last one', ()
     result('c', 'z'),
   )
   assert.deepEqual(resultsToDrop(state), ['a'])
-  const compacted = reduce(state, events(retry('retry', 0, { compacted: ['a'] }))[0] as SessionEvent)
+  const compacted = eventsOf([retry('retry', 0, { compacted: ['a'] })]).reduce(reduce, state)
   const shown = toMessages(compacted, '').flatMap((message) => (message.role === 'tool' ? [message.content] : []))
   assert.match(shown[0] ?? '', /dropped/)
   assert.equal(shown[1], 'y'.repeat(90))
@@ -234,7 +226,7 @@ test('dropping results takes the oldest half by size and never the last one', ()
 })
 
 test('usage adds up over steps and an unknown makes it an estimate, never a zero', () => {
-  const usage = (value: number | null, quality: string) => ({
+  const usage = (value: number | null, quality: 'known' | 'unknown') => ({
     inputTokens: { value, quality },
     outputTokens: { value, quality },
   })
@@ -273,7 +265,7 @@ test('an answer that died with its daemon has used what nobody counted', () => {
 })
 
 test('folding in one go or in any two pieces gives the same state', () => {
-  const pool: Loose[] = [
+  const pool: TestDraft[] = [
     start,
     step,
     delta(1, 'a'),
@@ -287,7 +279,7 @@ test('folding in one go or in any two pieces gives the same state', () => {
   ]
   fc.assert(
     fc.property(fc.array(fc.constantFrom(...pool), { maxLength: 30 }), fc.nat(30), (list, cut) => {
-      const all = events(...list)
+      const all = eventsOf(list)
       const before = JSON.stringify(all)
       const whole = all.reduce(reduce, EMPTY_FOLD)
       const first = all.slice(0, cut).reduce(reduce, EMPTY_FOLD)

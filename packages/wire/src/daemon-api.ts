@@ -1,18 +1,18 @@
 /** What crosses the boundary of a daemon besides its events: sessions, turns, WebSocket frames. */
 import { z } from 'zod'
-import { body, flag, oneOf, text, time } from './fields.ts'
+import { body, flag, oneOf, record, text, time } from './fields.ts'
 import { faultReportSchema } from './fault-schema.ts'
+import {
+  CANCEL_ACTORS,
+  PROMPT_CHARS_MAX,
+  SESSION_STATES,
+  TOOL_NAMES,
+  TURN_STATES,
+  WS_METHODS,
+  type WsMethod,
+} from './names.ts'
 import { policySchema } from './policy-schema.ts'
 import { boxCreateSchema } from './runner-api.ts'
-
-export const SESSION_STATES = ['idle', 'busy', 'parked'] as const
-export const TURN_STATES = ['queued', 'running', 'retrying', 'parked', 'finished', 'failed', 'cancelled'] as const
-export type SessionState = (typeof SESSION_STATES)[number]
-export type TurnState = (typeof TURN_STATES)[number]
-
-/** Tools that the daemon brings along. */
-export const TOOL_NAMES = ['bash', 'read', 'write', 'edit'] as const
-export type ToolName = (typeof TOOL_NAMES)[number]
 
 export const sessionCreateSchema = body({
   title: z.union([text(500, 'a title'), z.null()]).optional(),
@@ -25,7 +25,7 @@ export const sessionCreateSchema = body({
 })
 export type SessionCreate = z.infer<typeof sessionCreateSchema>
 
-export const sessionSchema = z.looseObject({
+export const sessionSchema = record({
   id: z.string(),
   title: z.string().nullable(),
   state: z.enum(SESSION_STATES),
@@ -34,50 +34,85 @@ export const sessionSchema = z.looseObject({
   boxId: z.string(),
   createdAt: time,
   lastSeq: z.int(),
+  workspace: z.string().nullable().optional().describe("the host folder of the session's box"),
+  tools: z.array(z.string()).readonly().optional(),
+  policy: record(policySchema.shape).optional(),
+  quarantined: faultReportSchema.nullable().optional().describe('what is wrong with a journal that was set aside'),
+  live: z.boolean().optional().describe('false: the turn is unfinished and no daemon works on it'),
 })
 export type Session = z.infer<typeof sessionSchema>
 
-export const sessionListSchema = z.looseObject({ sessions: z.array(sessionSchema), next: z.string().optional() })
-
-/** As much as a request body has room for. */
-export const PROMPT_CHARS_MAX = 1024 * 1024
+export const sessionListSchema = record({ sessions: z.array(sessionSchema).readonly(), next: z.string().optional() })
+export type SessionList = z.infer<typeof sessionListSchema>
 
 const promptField = text(PROMPT_CHARS_MAX, 'a prompt').refine((prompt) => prompt.trim() !== '', {
   error: 'a prompt that is not empty',
 })
 
 export const turnCreateSchema = body({ prompt: promptField, queue: flag().optional() })
-export const turnReceiptSchema = z.looseObject({ turnId: z.string(), seq: z.int() })
+export const turnReceiptSchema = record({ turnId: z.string(), seq: z.int() })
+export type TurnReceipt = z.infer<typeof turnReceiptSchema>
 export const turnCancelSchema = body({ reason: text(500, 'a reason').optional() })
 export const turnResumeSchema = body({})
 
 /** A count of tokens. Unknown is never 0: its value is null. */
-const tokensSchema = z.looseObject({ value: z.number().nullable(), quality: z.enum(['known', 'estimated', 'unknown']) })
-export const usageSchema = z.looseObject({ inputTokens: tokensSchema, outputTokens: tokensSchema })
+const tokensSchema = record({ value: z.number().nullable(), quality: z.enum(['known', 'estimated', 'unknown']) })
+export const usageSchema = record({ inputTokens: tokensSchema, outputTokens: tokensSchema })
 export type Usage = z.infer<typeof usageSchema>
 
-export const turnSchema = z.looseObject({
+export const turnSchema = record({
   id: z.string(),
   sessionId: z.string(),
   state: z.enum(TURN_STATES),
   prompt: z.string(),
   steps: z.int(),
   attempts: z.int(),
-  parked: z.looseObject({ category: z.string(), since: time, resumeAt: time.nullable() }).nullable(),
-  fault: faultReportSchema.nullable(),
-  result: z.looseObject({ text: z.string() }).nullable(),
+  parked: record({ category: z.string(), since: time, resumeAt: time.nullable() }).nullable(),
+  fault: record({ ...faultReportSchema.shape, actor: z.enum(CANCEL_ACTORS).optional() }).nullable(),
+  result: record({ text: z.string() }).nullable(),
   usage: usageSchema,
   startedAt: time.nullable(),
   endedAt: time.nullable(),
+  faultsSurvived: z.int().optional(),
+  live: z.boolean().optional().describe('false: unfinished, and no daemon works on it'),
 })
 export type Turn = z.infer<typeof turnSchema>
 
-// ---- WebSocket ----
+// ---- the daemon itself ----
 
-export const WS_METHODS = ['prompt', 'cancel', 'resume', 'subscribe', 'unsubscribe', 'sessions', 'session'] as const
-export type WsMethod = (typeof WS_METHODS)[number]
-export const WS_PROTOCOL = 'breakfall.v1'
-export const WS_TOKEN_PREFIX = 'breakfall.token.'
+export const daemonHealthSchema = record({ status: z.literal('ok'), version: z.string() })
+export type DaemonHealth = z.infer<typeof daemonHealthSchema>
+
+export const daemonReadySchema = record({
+  status: z.enum(['ready', 'not_ready']),
+  checks: record({ journal: z.string(), runner: z.string(), closing: z.boolean() }),
+})
+export type DaemonReady = z.infer<typeof daemonReadySchema>
+
+export const daemonModelSchema = record({ name: z.string(), baseUrl: z.string() })
+export type DaemonModel = z.infer<typeof daemonModelSchema>
+
+export const faultListSchema = record({
+  faults: z
+    .array(
+      record({
+        category: z.string(),
+        class: z.string(),
+        boundary: z.string(),
+        next: z.string(),
+        http: z.int(),
+        docs: z.string(),
+      }),
+    )
+    .readonly(),
+})
+export type FaultList = z.infer<typeof faultListSchema>
+
+/** SSE `reset` (the cursor does not fit; the replay starts over) and `closed` (no more events, or the reader is too slow). */
+export const streamNoticeSchema = record({ reason: z.string() })
+export type StreamNotice = z.infer<typeof streamNoticeSchema>
+
+// ---- WebSocket ----
 
 const sessionId = text(200, "a session's id")
 const turnId = text(200, "a turn's id")

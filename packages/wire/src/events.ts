@@ -1,43 +1,26 @@
-/** The events of a session, as they stand in the journal, on SSE and on the WebSocket. */
+/**
+ * The events of a session, as they stand in the journal, on SSE and on the WebSocket.
+ *
+ * Code works with the declared fields only: `SessionEvent` to read, `EventDraft` to write. Parsing keeps fields and event
+ * types that a newer version added, so that an older reader can pass them on.
+ */
+import { Fault } from '@breakfall/faults'
 import { z } from 'zod'
 import { usageSchema } from './daemon-api.ts'
 import { faultReportSchema } from './fault-schema.ts'
-import { time } from './fields.ts'
+import { record, time } from './fields.ts'
+import { CANCEL_ACTORS, EVENT_TYPES, type EventType, RESUME_REASONS, RETRY_ACTIONS, TOOL_OUTCOMES } from './names.ts'
 import { execExitSchema } from './runner-api.ts'
 
-export const EVENT_TYPES = [
-  'turn-queued',
-  'turn-start',
-  'step-start',
-  'text-delta',
-  'reasoning-delta',
-  'part-discarded',
-  'tool-draft',
-  'tool-call',
-  'tool-output',
-  'tool-result',
-  'retry',
-  'parked',
-  'resumed',
-  'taken-over',
-  'turn-end',
-  'turn-error',
-] as const
-export type EventType = (typeof EVENT_TYPES)[number]
-
-export const TERMINAL_EVENT_TYPES = ['turn-end', 'turn-error'] as const satisfies readonly EventType[]
-export const RETRY_ACTIONS = ['retry', 'resolve', 'resume', 'fallback'] as const
-export const TOOL_OUTCOMES = ['ok', 'failed', 'unknown', 'cancelled'] as const
-export const RESUME_REASONS = ['time', 'signal', 'person', 'restart'] as const
-export const CANCEL_ACTORS = ['user', 'client_lost', 'deadline', 'shutdown', 'superseded'] as const
-
-/** What every event has. */
+/** Fields of every event. */
 const envelope = { seq: z.int(), sessionId: z.string(), turnId: z.string(), at: time }
 
 const event = <const T extends EventType, S extends z.ZodRawShape>(type: T, shape: S) =>
-  z.looseObject({ type: z.literal(type), ...envelope, ...shape })
+  record({ type: z.literal(type), ...envelope, ...shape })
 
 const partOf = { step: z.int(), attempt: z.int(), part: z.string() }
+const stream = z.enum(['stdout', 'stderr'])
+const offset = z.int().optional()
 
 export const eventSchemas = {
   'turn-queued': event('turn-queued', { prompt: z.string() }),
@@ -53,8 +36,15 @@ export const eventSchemas = {
     tool: z.string(),
     arguments: z.record(z.string(), z.unknown()),
     execId: z.string(),
+    usage: usageSchema.optional().describe('on the first call of an answer: what that answer used'),
   }),
-  'tool-output': event('tool-output', { callId: z.string(), stream: z.enum(['stdout', 'stderr']), text: z.string() }),
+  'tool-output': event('tool-output', {
+    callId: z.string(),
+    stream,
+    text: z.string(),
+    execSeq: z.int().optional().describe("the exec's events up to this seq are journalled"),
+    execOffsets: record({ stdout: offset, stderr: offset }).optional().describe('bytes journalled of later events'),
+  }),
   'tool-result': event('tool-result', {
     callId: z.string(),
     outcome: z.enum(TOOL_OUTCOMES),
@@ -69,11 +59,21 @@ export const eventSchemas = {
     delayMs: z.number(),
     nextAt: time,
     max: z.int(),
+    usage: usageSchema.optional().describe('what the failed attempt used'),
+    compacted: z.array(z.string()).readonly().optional().describe('calls whose results were dropped to make room'),
+    prefillRefused: z.boolean().optional().describe('the model refused to continue the kept text'),
   }),
   parked: event('parked', { fault: faultReportSchema, resumeAt: time.nullable() }),
   resumed: event('resumed', { because: z.enum(RESUME_REASONS) }),
   'taken-over': event('taken-over', { epoch: z.int() }),
-  'turn-end': event('turn-end', { text: z.string(), usage: usageSchema, steps: z.int(), faultsSurvived: z.int() }),
+  'turn-end': event('turn-end', {
+    text: z.string(),
+    usage: usageSchema,
+    steps: z.int(),
+    faultsSurvived: z.int(),
+    finish: z.string().optional().describe('why the model stopped, if not because it was done'),
+    unproven: z.boolean().optional().describe('true: the server sent no proof that the answer is complete'),
+  }),
   'turn-error': event('turn-error', {
     ...faultReportSchema.shape,
     turnId: z.string(),
@@ -102,6 +102,31 @@ export const sessionEventSchema = z.discriminatedUnion('type', [
 export type SessionEvent = z.infer<typeof sessionEventSchema>
 export type SessionEventOf<T extends EventType> = Extract<SessionEvent, { type: T }>
 
-export function isTerminal(event: { readonly type: string }): boolean {
-  return event.type === 'turn-end' || event.type === 'turn-error'
+/** An event before the journal gives it a place: everything but seq, session and time. */
+export type EventDraft = DraftOf<SessionEvent>
+export type EventDraftOf<T extends EventType> = Extract<EventDraft, { type: T }>
+type DraftOf<E> = E extends SessionEvent ? Omit<E, 'seq' | 'sessionId' | 'at'> : never
+
+const unknownEventSchema = record({ type: z.string(), ...envelope })
+/** An event of a type that only a newer version knows. */
+export type UnknownEvent = z.infer<typeof unknownEventSchema>
+export type AnyEvent = SessionEvent | UnknownEvent
+
+export function isKnownEvent(value: AnyEvent): value is SessionEvent {
+  return KNOWN_TYPES.has(value.type)
 }
+
+/** An event from outside: a journal, an SSE frame, a WebSocket frame. A known type with wrong fields is a fault. */
+export function parseEvent(value: unknown): AnyEvent {
+  const base = unknownEventSchema.safeParse(value)
+  if (base.success && !isKnownEvent(base.data)) return base.data
+  const known = sessionEventSchema.safeParse(value)
+  if (known.success) return known.data
+  const [issue] = known.error.issues
+  const detail = `${issue?.path.join('.') || 'the event'}: ${issue?.message ?? 'not an event'}`
+  throw new Fault('other', { error: `cannot read an event (${detail})`, errorRaw: detail })
+}
+
+// ---- details ----
+
+const KNOWN_TYPES: ReadonlySet<string> = new Set(EVENT_TYPES)

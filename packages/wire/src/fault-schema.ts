@@ -1,15 +1,15 @@
 /** The fault report and the problem document as schemas. */
 import { BOUNDARIES, FAULT_CLASSES, NEXT_STEPS, SIDE_EFFECTS } from '@breakfall/faults'
 import { z } from 'zod'
-import { time } from './fields.ts'
+import { record, time } from './fields.ts'
 
-export const diagnosticSchema = z.looseObject({
+export const diagnosticSchema = record({
   id: z.string(),
   rank: z.enum(['cause', 'consequence', 'hint']),
   message: z.string(),
   advice: z.string(),
   retry: z.string(),
-  evidence: z.array(z.string()),
+  evidence: z.array(z.string()).readonly(),
   count: z.int(),
 })
 
@@ -23,11 +23,15 @@ const reportShape = {
   next: z.enum(NEXT_STEPS),
   retry: z.object({ attempt: z.int(), max: z.int(), nextAt: time.nullable() }).optional(),
   sideEffects: z.enum(SIDE_EFFECTS),
-  diagnostics: z.array(diagnosticSchema),
+  diagnostics: z.array(diagnosticSchema).readonly(),
   stopped: z.string().optional(),
   retryAfterMs: z.number().optional(),
+  status: z.number().optional().describe('the HTTP status of the other side'),
   reason: z.string().optional(),
-  errors: z.array(z.object({ field: z.string(), expected: z.string(), got: z.string() })).optional(),
+  errors: z
+    .array(z.object({ field: z.string(), expected: z.string(), got: z.string() }))
+    .readonly()
+    .optional(),
   turnId: z.string().optional(),
   stepId: z.string().optional(),
   callId: z.string().optional(),
@@ -38,12 +42,14 @@ const reportShape = {
   at: time,
 }
 
-export const faultReportSchema = z.looseObject(reportShape)
+export const faultReportSchema = record(reportShape)
+/** A fault report as read from outside: its category may be one that only a newer version knows. */
+export type WireFault = z.infer<typeof faultReportSchema>
 
-export const problemSchema = z.looseObject({
+export const problemSchema = record({
+  ...reportShape,
   type: z.string().startsWith('urn:breakfall:fault:'),
   title: z.string(),
   status: z.int(),
   detail: z.string(),
-  ...reportShape,
 })

@@ -52,3 +52,11 @@ function bodyError(issue: { readonly code?: string | undefined }): string | unde
 
 /** A moment, as ISO 8601 in UTC. */
 export const time = z.iso.datetime().describe('ISO 8601 in UTC')
+
+/**
+ * What a service answers or journals. Its type has the declared fields only; parsing keeps the others, which a newer version
+ * may have added.
+ */
+export function record<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.core.$strip> {
+  return z.looseObject(shape)
+}

@@ -94,6 +94,12 @@ function content(answer: z.ZodType | string): object {
 }
 
 function jsonSchema(schema: z.ZodType): object {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { unrepresentable: 'any', io: 'input' })
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
+    unrepresentable: 'any',
+    io: 'input',
+    override: ({ jsonSchema: made }) => {
+      delete made.readOnly // a TypeScript matter: our lists are not to be changed in place
+    },
+  })
   return rest
 }

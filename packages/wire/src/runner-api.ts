@@ -1,7 +1,7 @@
 /** What crosses the boundary of a runner: boxes, execs, their events and files. */
 import { z } from 'zod'
 import { diagnosticSchema } from './fault-schema.ts'
-import { ARGUMENT_CHARS_MAX, body, environment, flag, id, integer, oneOf, text, time } from './fields.ts'
+import { ARGUMENT_CHARS_MAX, body, environment, flag, id, integer, oneOf, record, text, time } from './fields.ts'
 
 export const BOX_STATES = ['creating', 'running', 'stopping', 'stopped', 'removing', 'failed'] as const
 export const ISOLATION_LEVELS = ['bwrap', 'process'] as const
@@ -70,22 +70,23 @@ export const boxCreateSchema = body({
 })
 export type BoxCreate = z.infer<typeof boxCreateSchema>
 
-const isolationSchema = z.looseObject({
+const isolationSchema = record({
   level: z.enum(ISOLATION_LEVELS),
   userns: z.boolean(),
   pidns: z.boolean(),
   netns: z.boolean(),
   memoryLimit: z.boolean(),
   pidsLimit: z.boolean(),
+  cpuLimit: z.boolean().optional(),
 })
 
-export const boxSchema = z.looseObject({
+export const boxSchema = record({
   id: z.string(),
   state: z.enum(BOX_STATES),
   createdAt: time,
-  workspace: z.looseObject({ kind: z.enum(['private', 'host']), path: z.string() }),
+  workspace: record({ kind: z.enum(['private', 'host']), path: z.string() }),
   isolation: isolationSchema,
-  limits: z.looseObject({
+  limits: record({
     memoryMb: z.int().nullable(),
     pids: z.int().nullable(),
     cpus: z.number().nullable(),
@@ -93,11 +94,11 @@ export const boxSchema = z.looseObject({
   }),
   network: z.enum(NETWORKS),
   autoStart: z.boolean(),
-  lastTransition: z.looseObject({ at: time, from: z.enum(BOX_STATES), to: z.enum(BOX_STATES) }),
+  lastTransition: record({ at: time, from: z.enum(BOX_STATES), to: z.enum(BOX_STATES) }),
 })
 export type Box = z.infer<typeof boxSchema>
 
-export const boxListSchema = z.looseObject({ boxes: z.array(boxSchema), next: z.string().optional() })
+export const boxListSchema = record({ boxes: z.array(boxSchema), next: z.string().optional() })
 
 // ---- execs ----
 
@@ -134,23 +135,23 @@ export const execRequestSchema = body({
 })
 export type ExecRequest = z.infer<typeof execRequestSchema>
 
-export const execExitSchema = z.looseObject({
+export const execExitSchema = record({
   cause: z.enum(EXEC_CAUSES),
   started: z.boolean().nullable().describe('false: it certainly never ran; null: nobody can know'),
   code: z.int().nullable(),
   signal: z.string().nullable(),
   signalGuess: z.string().nullable(),
   durationMs: z.number(),
-  survivors: z.array(z.unknown()),
+  survivors: z.array(record({ pid: z.int(), command: z.string() })).readonly(),
   stdoutBytes: z.int(),
   stderrBytes: z.int(),
   truncated: z.boolean(),
-  diagnostics: z.array(diagnosticSchema),
+  diagnostics: z.array(diagnosticSchema).readonly(),
   reason: z.enum(SPAWN_FAILURES).optional(),
 })
 export type ExecExit = z.infer<typeof execExitSchema>
 
-export const execSchema = z.looseObject({
+export const execSchema = record({
   execId: z.string(),
   boxId: z.string(),
   state: z.enum(EXEC_STATES),
@@ -164,12 +165,12 @@ export const execSchema = z.looseObject({
 })
 export type Exec = z.infer<typeof execSchema>
 
-export const execListSchema = z.looseObject({ execs: z.array(execSchema), next: z.string().optional() })
+export const execListSchema = record({ execs: z.array(execSchema), next: z.string().optional() })
 
 export const execSignalSchema = body({ signal: oneOf(EXEC_SIGNALS) })
 
 const output = <const T extends 'stdout' | 'stderr'>(type: T) =>
-  z.looseObject({
+  record({
     seq: z.int(),
     type: z.literal(type),
     offset: z.int(),
@@ -178,10 +179,10 @@ const output = <const T extends 'stdout' | 'stderr'>(type: T) =>
   })
 
 export const execEventSchema = z.discriminatedUnion('type', [
-  z.looseObject({ seq: z.int(), type: z.literal('start'), execId: z.string(), pid: z.int(), at: time }),
+  record({ seq: z.int(), type: z.literal('start'), execId: z.string(), pid: z.int(), at: time }),
   output('stdout'),
   output('stderr'),
-  z.looseObject({
+  record({
     seq: z.int(),
     type: z.literal('gap'),
     stream: z.enum(['stdout', 'stderr']),
@@ -189,14 +190,14 @@ export const execEventSchema = z.discriminatedUnion('type', [
     to: z.int(),
   }),
   execExitSchema.extend({ seq: z.int(), type: z.literal('exit') }),
-  z.looseObject({ seq: z.int(), type: z.literal('going-away') }),
+  record({ seq: z.int(), type: z.literal('going-away') }),
 ])
 export type ExecEvent = z.infer<typeof execEventSchema>
 
 // ---- files, identity ----
 
-export const fileListSchema = z.looseObject({
-  files: z.array(z.looseObject({ path: z.string(), kind: z.string(), bytes: z.int(), modifiedAt: time })),
+export const fileListSchema = record({
+  files: z.array(record({ path: z.string(), kind: z.string(), bytes: z.int(), modifiedAt: time })),
   next: z.string().optional(),
 })
 
@@ -206,8 +207,3 @@ export const runnerHealthSchema = z.strictObject({
   bootId: z.string(),
   version: z.string(),
 })
-
-/** Headers by which a caller says which runner it means, and as which owner it calls. */
-export const RUNNER_HEADER = 'x-breakfall-runner'
-export const EPOCH_HEADER = 'x-breakfall-epoch'
-export const REQUEST_ID_HEADER = 'x-request-id'

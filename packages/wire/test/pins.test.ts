@@ -1,7 +1,7 @@
 /** Literal copies of what others code against. A red pin means: deliberate? Then say so in the CHANGELOG. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Fault, toProblem } from '@breakfall/faults'
+import { Fault, isFault, toProblem } from '@breakfall/faults'
 import * as wire from '../src/index.ts'
 
 const at = '2026-11-15T12:00:00.000Z'
@@ -248,4 +248,33 @@ test('a problem document has the fields of RFC 9457 and of the report', () => {
     at,
   })
   wire.problemSchema.parse(problem)
+})
+
+test('an event of a newer version is read: unknown fields and unknown types are kept', () => {
+  const base = { seq: 1, sessionId: 's', turnId: 't', at }
+  const withField = { ...base, type: 'step-start', step: 1, model: 'm' }
+  assert.deepEqual(wire.parseEvent(withField), withField)
+  assert.equal(wire.isKnownEvent(wire.parseEvent(withField)), true)
+  const newType = { ...base, type: 'compacted', droppedResults: 3 }
+  assert.deepEqual(wire.parseEvent(newType), newType)
+  assert.equal(wire.isKnownEvent(wire.parseEvent(newType)), false)
+})
+
+test('an event without its fields is a fault that names the field, and so is anything that is no event', () => {
+  assert.throws(() => wire.parseEvent({ type: 'step-start', seq: 1, sessionId: 's', turnId: 't', at }), /step/)
+  assert.throws(() => wire.parseEvent({ type: 'compacted' }), isFault)
+  assert.throws(() => wire.parseEvent('hello'), isFault)
+})
+
+test('the browser entry loads without zod', async () => {
+  const { execFile } = await import('node:child_process')
+  const { promisify } = await import('node:util')
+  const script = `import { registerHooks } from 'node:module'
+    registerHooks({ resolve: (name, context, next) => { if (name.startsWith('zod')) throw new Error('zod'); return next(name, context) } })
+    const { SseDecoder, EVENT_TYPES } = await import('@breakfall/wire/browser')
+    console.log(typeof SseDecoder, EVENT_TYPES.length)`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+    cwd: import.meta.dirname,
+  })
+  assert.equal(stdout.trim(), 'function 16')
 })

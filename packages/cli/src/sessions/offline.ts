@@ -4,7 +4,7 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { JournalReader } from '@breakfall/daemon'
-import { parseCursor, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
+import { isKnownEvent, parseCursor, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { DaemonClient } from '../daemon/client.ts'
 
 /** What can be looked at: with a daemon or without. */
@@ -36,7 +36,8 @@ export class JournalClient implements Viewer, Disposable {
     options: { readonly after?: string | number | undefined } = {},
   ): AsyncGenerator<SessionEvent> {
     const seq = parseCursor(options.after)?.seq ?? 0
-    for (const event of this.#journal?.events(sessionId, seq) ?? []) yield await Promise.resolve(event)
+    for (const event of this.#journal?.events(sessionId, seq) ?? [])
+      if (isKnownEvent(event)) yield await Promise.resolve(event)
   }
 
   [Symbol.dispose](): void {

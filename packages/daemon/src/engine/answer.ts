@@ -10,6 +10,7 @@
  */
 import { type Decision, Fault, faultFrom, type FaultReport, isFault } from '@breakfall/faults'
 import { type AnswerRequest, canContinue, type Fallback, placesOf, type TryEvent, type Usage } from '@breakfall/model'
+import type { EventDraftOf } from '@breakfall/wire'
 import type { LocalModelRequest } from '../model-server.ts'
 import type { ModelConfig } from '../options.ts'
 import { resultsToDrop, toMessages } from '../turn/messages.ts'
@@ -17,9 +18,9 @@ import { deadlineAt } from '../turn/next.ts'
 import { textOf } from '../turn/reduce.ts'
 import type { TurnFold } from '../turn/state.ts'
 import { addUsage } from '../turn/usage.ts'
-import { Coalescer } from './coalesce.ts'
+import { Coalescer, type TextDraft } from './coalesce.ts'
 import { GivenUp } from './given-up.ts'
-import type { Draft, LiveSession } from './live-session.ts'
+import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 import { SecretStream } from '../secrets.ts'
 import { toolSpecs } from './tools.ts'
@@ -33,7 +34,7 @@ type Failure = Pick<EventOf<'failed'>, 'fault' | 'mayResume' | 'prefillRefused'>
 
 export async function performAnswer(ports: Ports, session: LiveSession, attempt: number): Promise<void> {
   const { signal, policy } = session
-  const turn = session.fold.turn as TurnFold
+  const turn = session.turnNow
   const model = await ports.model()
   const places = placesOf(requestOf(ports, session, model), fallbacksOf(model))
   const target = Math.min(turn.target, places.length - 1) // the list may have become shorter since
@@ -101,7 +102,7 @@ class Answer {
   constructor(ports: Ports, session: LiveSession, what: { attempt: number; fallbacks: number }) {
     this.#ports = ports
     this.#session = session
-    this.#turn = session.fold.turn as TurnFold
+    this.#turn = session.turnNow
     this.#attempt = what.attempt
     this.#fallbacks = what.fallbacks
     this.#out = new Coalescer((drafts) => session.append(...drafts))
@@ -146,23 +147,26 @@ class Answer {
   async failed({ fault: report, mayResume, prefillRefused, usage }: Failure): Promise<void> {
     await this.#out.flush()
     if (this.#session.signal.aborted) return // whoever stopped it says how it ends, and what was said stays said
-    const turn = this.#session.fold.turn as TurnFold
+    const turn = this.#session.turnNow
     const plain = await this.#told(report)
     const now = this.#ports.now()
     const decision = this.#decided(plain, turn)
-    const action = actionOf(decision, mayResume && !turn.prefillRefused)
-    const delayMs = 'delayMs' in decision ? decision.delayMs : 0
-    const nextAt = 'delayMs' in decision ? new Date(now + delayMs).toISOString() : null
-    const max = this.#attempt - 1 - turn.attemptsSpent + this.#session.policy.attemptsMax
-    const fault = { ...plain, retry: { attempt: this.#attempt, max, nextAt } }
-    const drafts = action === 'resume' ? [] : this.#discards(turn, fault)
+    const attempt = this.#attempt
+    const max = attempt - 1 - turn.attemptsSpent + this.#session.policy.attemptsMax
     if (decision.action === 'park' || decision.action === 'stop') {
-      await this.#out.flush(...drafts)
+      const fault = { ...plain, retry: { attempt, max, nextAt: null } }
+      await this.#out.flush(...this.#discards(turn, fault))
       throw new GivenUp(fault, decision)
     }
+    const { delayMs } = decision
+    const nextAt = new Date(now + delayMs).toISOString()
+    const fault = { ...plain, retry: { attempt, max, nextAt } }
+    const action = actionOf(decision.action, mayResume && !turn.prefillRefused)
+    const drafts = action === 'resume' ? [] : this.#discards(turn, fault)
     const compacted = decision.action === 'compact' ? resultsToDrop(this.#session.fold) : undefined
-    const facts = { attempt: this.#attempt, fault, action, delayMs, nextAt, max, usage, compacted }
-    await this.#out.flush(...drafts, this.#draft('retry', prefillRefused ? { ...facts, prefillRefused } : facts)) // I2
+    const refusal = prefillRefused ? { prefillRefused } : {}
+    const facts = { attempt, fault, action, delayMs, nextAt, max, usage, compacted, ...refusal }
+    await this.#out.flush(...drafts, { type: 'retry', ...this.#place, ...facts }) // I2
   }
 
   /** The model that was to go on after kept text cannot, as the configuration is now: it is asked from the start. */
@@ -186,8 +190,8 @@ class Answer {
   async #show(type: Delta['type'], piece: { readonly text: string; readonly mark: string } | null): Promise<void> {
     if (piece === null || piece.text === '') return
     const { text, mark: part } = piece
-    const isSame = (held: Draft): boolean => held.type === type && held['part'] === part
-    await this.#out.push(this.#draft(type, { attempt: this.#attempt, part }), text, isSame)
+    const continues = (held: TextDraft): boolean => held.type === type && held.part === part
+    await this.#out.push({ type, ...this.#place, attempt: this.#attempt, part, text }, continues)
   }
 
   /** What was said is over, and so is what could have become a secret. */
@@ -200,14 +204,14 @@ class Answer {
     const now = this.#ports.now()
     if (now - this.#draftedAt < DRAFT_EVERY_MS) return
     this.#draftedAt = now
-    await this.#out.flush(this.#draft('tool-draft', { attempt, part, tool, argumentsBytes }))
+    await this.#out.flush({ type: 'tool-draft', ...this.#place, attempt, part, tool, argumentsBytes })
   }
 
   async #done({ record: { usage }, proven, finish }: EventOf<'done'>): Promise<void> {
     await this.#showRest()
     await this.#out.flush()
     if (this.#calls.length > 0) return this.#called(usage)
-    const turn = this.#session.fold.turn as TurnFold
+    const turn = this.#session.turnNow
     await this.#session.append({
       type: 'turn-end',
       turnId: turn.id,
@@ -220,15 +224,16 @@ class Answer {
     })
   }
 
-  async #called(usage: unknown): Promise<void> {
+  async #called(usage: Usage): Promise<void> {
     const taken = new Set(this.#session.fold.entries.flatMap((entry) => (entry.role === 'tool' ? [entry.callId] : [])))
-    const drafts = this.#calls.map(({ callId, tool, arguments: given }, index) => {
+    const drafts = this.#calls.map(({ callId, tool, arguments: given }, index): EventDraftOf<'tool-call'> => {
       const id = unusedId(callId, taken, this.#turn.step)
       taken.add(id)
       const execId = `${this.#turn.id}-${this.#turn.step}-${index + 1}`
-      return this.#draft('tool-call', { callId: id, tool, arguments: given, execId, ...(index === 0 ? { usage } : {}) })
+      const counted = index === 0 ? { usage } : {}
+      return { type: 'tool-call', ...this.#place, callId: id, tool, arguments: given, execId, ...counted }
     })
-    for (const draft of drafts) this.#session.freshCalls.add(draft['callId'] as string)
+    for (const draft of drafts) this.#session.freshCalls.add(draft.callId)
     await this.#session.append(...drafts) // I1
   }
 
@@ -241,12 +246,12 @@ class Answer {
   }
 
   /** Everything that is shown of the answer, kept text too, is taken back. */
-  #discards({ parts }: TurnFold, because: FaultReport): readonly Draft[] {
-    return parts.map(({ attempt, part }) => this.#draft('part-discarded', { attempt, part, because }))
+  #discards({ parts }: TurnFold, because: FaultReport): readonly EventDraftOf<'part-discarded'>[] {
+    return parts.map(({ attempt, part }) => ({ type: 'part-discarded', ...this.#place, attempt, part, because }))
   }
 
-  #draft(type: Draft['type'], fields: Readonly<Record<string, unknown>>): Draft {
-    return { type, turnId: this.#turn.id, step: this.#turn.step, ...fields }
+  get #place(): { readonly turnId: string; readonly step: number } {
+    return { turnId: this.#turn.id, step: this.#turn.step }
   }
 
   async #told(report: FaultReport): Promise<FaultReport> {
@@ -257,7 +262,10 @@ class Answer {
 }
 
 /** What the journal says of it. Where what was shown can be continued, to try again is to go on after it. */
-function actionOf({ action }: Decision, mayResume: boolean): 'retry' | 'resume' | 'fallback' | undefined {
+function actionOf(
+  action: Exclude<Decision['action'], 'park' | 'stop'>,
+  mayResume: boolean,
+): 'retry' | 'resume' | 'fallback' {
   switch (action) {
     case 'retry':
     case 'restart':
@@ -267,9 +275,6 @@ function actionOf({ action }: Decision, mayResume: boolean): 'retry' | 'resume' 
       return 'fallback'
     case 'compact':
       return 'retry'
-    case 'park':
-    case 'stop':
-      return undefined
   }
 }
 

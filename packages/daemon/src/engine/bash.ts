@@ -8,13 +8,13 @@
  */
 import { duration, Fault, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
-import type { Exec, ExecEvent, ExecExit, ExecRequest } from '@breakfall/wire'
+import type { Exec, ExecExit, ExecRequest } from '@breakfall/wire'
 import type { Call } from '../turn/state.ts'
 import { ensureBox, isBoxGone, replaceBox } from './box.ts'
-import { Coalescer } from './coalesce.ts'
+import { Coalescer, type TextDraft } from './coalesce.ts'
 import { ExecOutput } from './exec-output.ts'
 import { GivenUp } from './given-up.ts'
-import type { Draft, LiveSession } from './live-session.ts'
+import type { LiveSession } from './live-session.ts'
 import { forModel, OutputTail, type Piece } from './output.ts'
 import type { Ports } from './ports.ts'
 import { callRunner } from './runner-call.ts'
@@ -69,9 +69,9 @@ export async function runBash(
 
 /** Ends the exec of a call, under whichever of its ids it runs, and says what is known about it then. */
 export async function killBash(
-  client: RunnerClient,
+  client: Pick<RunnerClient, 'killExec' | 'waitExec'>,
   boxId: string,
-  call: Call,
+  call: Pick<Call, 'execId'>,
   signal: AbortSignal,
 ): Promise<Exec | null> {
   for (let run = RUNS_MAX; run >= 1; run--) {
@@ -94,7 +94,8 @@ const RUNS_MAX = 3
 /** Why it was not run says nothing about the next try: at a runner without room that one is refused before it has an id. */
 const mayPass = ({ cause, reason }: ExecExit): boolean => cause === 'runner_lost' || reason === 'no_space'
 
-const execIdOf = (call: Call, run: number): string => (run === 1 ? call.execId : `${call.execId}.${run}`)
+const execIdOf = (call: Pick<Call, 'execId'>, run: number): string =>
+  run === 1 ? call.execId : `${call.execId}.${run}`
 
 async function startExec(
   session: LiveSession,
@@ -131,24 +132,24 @@ export async function followExec(
   try {
     // A break is told in the journal and mended by `callRunner`, not behind its back.
     const from = { after: known.execSeq, reconnect: false, signal }
-    const events = client.execEvents(session.boxId, execId, from) // I3
-    for await (const event of events as AsyncIterable<ExecEvent | { type: 'fault'; fault: Fault }>) {
+    for await (const event of client.execEvents(session.boxId, execId, from)) {
+      // I3
       if (event.type === 'fault') throw event.fault
       if (event.type === 'exit') {
         const { seq: _seq, type: _type, ...exit } = event
         const held = output.rest().map((piece) => ({ ...piece, text: tail.take(piece) }))
         const rest = [...held, ...tail.rest()].filter(({ text }) => text !== '')
         await out.flush(...rest.map(({ stream, text }) => ({ ...draft(stream), text })))
-        return exit as ExecExit
+        return exit
       }
       if (event.type === 'gap') {
         const { stream, text } = output.skip(event)
-        if (text !== '') await out.push(draft(stream), text, () => false)
+        if (text !== '') await out.push({ ...draft(stream), text }, () => false)
       } else if (event.type === 'stdout' || event.type === 'stderr') {
         const piece = output.take(event)
         const text = tail.take(piece)
-        const isSame = (held: Draft): boolean => held['stream'] === piece.stream
-        if (text !== '') await out.push(draft(piece.stream), text, isSame)
+        const continues = (held: TextDraft): boolean => 'stream' in held && held.stream === piece.stream
+        if (text !== '') await out.push({ ...draft(piece.stream), text }, continues)
       }
     }
     throw new Fault('runner_unreachable', {

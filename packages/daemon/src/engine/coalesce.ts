@@ -6,15 +6,19 @@
  * I1  Order is kept: a piece is only ever joined to the last one that is held.
  * I2  A failed write is told to whoever pushes or flushes from then on; nothing is dropped silently.
  */
-import type { Draft } from './live-session.ts'
+import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 
 export const COALESCE_DEFAULTS = { ms: 25, chars: 4 * 1024 } as const
 
-/** Text that may still grow, or null for an event that is whole. */
-type Held = { readonly draft: Draft; readonly text: string | null }
+/** Events that come in pieces. */
+export type TextDraft = EventDraftOf<'text-delta' | 'reasoning-delta' | 'tool-output'>
+
+type Held =
+  | { readonly isOpen: true; readonly draft: TextDraft }
+  | { readonly isOpen: false; readonly draft: EventDraft }
 
 export class Coalescer {
-  readonly #write: (drafts: readonly Draft[]) => Promise<unknown>
+  readonly #write: (drafts: readonly EventDraft[]) => Promise<unknown>
   readonly #limits: { readonly ms: number; readonly chars: number }
   #held: Held[] = []
   #chars = 0
@@ -23,28 +27,28 @@ export class Coalescer {
   #failed: { readonly error: unknown } | undefined
 
   constructor(
-    write: (drafts: readonly Draft[]) => Promise<unknown>,
+    write: (drafts: readonly EventDraft[]) => Promise<unknown>,
     limits: { ms: number; chars: number } = COALESCE_DEFAULTS,
   ) {
     this.#write = write
     this.#limits = limits
   }
 
-  /** Takes a draft with `text`; `isSame` says whether it continues the one before. Waits only where much is held. */
-  async push(draft: Draft, text: string, isSame: (held: Draft) => boolean): Promise<void> {
+  /** `continues` says whether the draft goes on where the held one ends. Waits only if much is held. */
+  async push(draft: TextDraft, continues: (held: TextDraft) => boolean): Promise<void> {
     this.#throwFailure()
     const last = this.#held.at(-1)
-    if (last !== undefined && last.text !== null && isSame(last.draft))
-      this.#held[this.#held.length - 1] = { draft, text: last.text + text }
-    else this.#held.push({ draft, text }) // I1
-    this.#chars += text.length
+    if (last?.isOpen === true && continues(last.draft))
+      this.#held[this.#held.length - 1] = { isOpen: true, draft: { ...draft, text: last.draft.text + draft.text } }
+    else this.#held.push({ isOpen: true, draft }) // I1
+    this.#chars += draft.text.length
     if (this.#chars >= this.#limits.chars) await this.flush()
     else if (this.#timer === undefined) this.#flushSoon()
   }
 
   /** Everything held, and after it the given events, in one append. */
-  async flush(...then: readonly Draft[]): Promise<void> {
-    for (const draft of then) this.#held.push({ draft, text: null })
+  async flush(...then: readonly EventDraft[]): Promise<void> {
+    for (const draft of then) this.#held.push({ isOpen: false, draft })
     const writing = this.#writing.then(() => {
       this.#throwFailure()
       const drafts = this.#taken()
@@ -75,8 +79,8 @@ export class Coalescer {
     })
   }
 
-  #taken(): Draft[] {
-    const drafts = this.#held.map(({ draft, text }) => (text === null ? draft : { ...draft, text }))
+  #taken(): EventDraft[] {
+    const drafts = this.#held.map(({ draft }) => draft)
     this.#held = []
     this.#chars = 0
     return drafts

@@ -6,11 +6,11 @@
  */
 import { duration, Fault, type FaultReport, isFault, LIMITS } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
-import type { Exec } from '@breakfall/wire'
+import type { EventDraftOf, Exec } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
 import type { Call, TurnFold } from '../turn/state.ts'
 import { followExec, killBash, lossesOf } from './bash.ts'
-import type { Draft, LiveSession } from './live-session.ts'
+import type { LiveSession } from './live-session.ts'
 import { forModel } from './output.ts'
 import type { Ports } from './ports.ts'
 import { reachRunner } from './reach.ts'
@@ -38,7 +38,7 @@ export async function cancelTurn(
 }
 
 /** Ends a queued turn that never started. */
-export function cancelQueued(turnId: string, cancel: CancelRequest): Draft {
+export function cancelQueued(turnId: string, cancel: CancelRequest): EventDraftOf<'turn-error'> {
   return { ...terminal(turnId, cancelledFault(cancel).report), ...byWhom(cancel) }
 }
 
@@ -63,7 +63,7 @@ export async function stopTurn(
   session: LiveSession,
   open: readonly Call[],
   fault: Fault,
-  more: object = {},
+  by: Actor = {},
 ): Promise<void> {
   const outcomes = await Promise.all(
     open.map(async (call) => [call, await stopCall(ports, session, call, fault)] as const),
@@ -73,7 +73,7 @@ export async function stopTurn(
   await session.transact(({ turn }) => {
     if (turn === null) return null // I1
     const results = outcomes.map(([call, { outcome, text, exit }]) => resultOf(turn, call, { outcome, text, exit }))
-    return { drafts: [...results, { ...terminal(turn.id, told.report), ...more }] }
+    return { drafts: [...results, { ...terminal(turn.id, told.report), ...by }] }
   })
 }
 
@@ -87,18 +87,20 @@ function cancelledFault({ actor, reason }: CancelRequest): Fault {
   })
 }
 
-const byWhom = ({ actor, reason }: CancelRequest): object => ({ actor, reason: reason ?? undefined })
+type Actor = Pick<EventDraftOf<'turn-error'>, 'actor' | 'reason'>
+
+const byWhom = ({ actor, reason }: CancelRequest): Actor => ({ actor, reason: reason ?? undefined })
 
 export const openCalls = (turn: TurnFold): readonly Call[] => turn.calls.filter((call) => call.result === null)
 
-const resultOf = (turn: TurnFold, call: Call, outcome: ToolOutcome): Draft => ({
+const resultOf = (turn: TurnFold, call: Call, outcome: ToolOutcome): EventDraftOf<'tool-result'> => ({
   type: 'tool-result',
   turnId: turn.id,
   callId: call.callId,
   ...outcome,
 })
 
-function terminal(turnId: string, report: FaultReport): Draft {
+function terminal(turnId: string, report: FaultReport): EventDraftOf<'turn-error'> {
   const { at: _at, ...rest } = report
   return { ...rest, type: 'turn-error', turnId }
 }

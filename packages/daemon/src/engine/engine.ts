@@ -9,7 +9,7 @@
  */
 import { classify, Fault, faultFrom, isFault, lastWords, sleep, TIMER_MS_MAX } from '@breakfall/faults'
 import { deadlineAt, next } from '../turn/next.ts'
-import type { Command, Part, TurnFold } from '../turn/state.ts'
+import type { Command, Part } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'
 import { performCall } from './call.ts'
 import { cancelTurn, endTurn, failTurn, openCalls, stopTurn } from './ending.ts'
@@ -149,7 +149,7 @@ export class Engine {
 
   /** A fault that asks for a person, from a call that does no trying of its own. */
   #parking(session: LiveSession, fault: Fault): GivenUp {
-    const decision = decideFor(this.#ports, session, session.fold.turn as TurnFold, fault.report, { at: 'engine' })
+    const decision = decideFor(this.#ports, session, session.turnNow, fault.report, { at: 'engine' })
     const isFinal = decision.action === 'park' || decision.action === 'stop'
     return new GivenUp(fault.report, isFinal ? decision : { action: 'stop', because: 'not_retryable' })
   }

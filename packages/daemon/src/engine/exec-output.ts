@@ -19,7 +19,7 @@ const STREAMS: readonly Stream[] = ['stdout', 'stderr']
 export class ExecOutput {
   readonly #said: Readonly<Record<Stream, SecretStream<number>>>
   /** How many bytes of each stream were read, here or by whoever was here before. */
-  readonly #read: Partial<Record<Stream, number>>
+  readonly #read: { [S in Stream]?: number | undefined }
   #seq: number
 
   constructor(secrets: Secrets, { execSeq, execOffsets }: ExecPlace) {

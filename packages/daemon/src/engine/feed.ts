@@ -42,7 +42,7 @@ export class FedEvent {
 }
 
 export class Feed {
-  readonly #store: Store
+  readonly #store: Pick<Store, 'read'>
   readonly #sessionId: string
   readonly #journal: string
   readonly #recent: FedEvent[] = []
@@ -55,7 +55,7 @@ export class Feed {
   #wakeups = new Set<() => void>()
   #ended: string | undefined
 
-  constructor(store: Store, session: { id: string; journal: string; lastSeq: number }) {
+  constructor(store: Pick<Store, 'read'>, session: { id: string; journal: string; lastSeq: number }) {
     this.#store = store
     this.#sessionId = session.id
     this.#journal = session.journal

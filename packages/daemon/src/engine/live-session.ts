@@ -5,21 +5,26 @@
  * I2  Writes of one session happen one after another; each is decided on the state that the one before it left.
  * I3  A cancel that was accepted is durable: it is stored with its turn before anybody is told.
  */
+import assert from 'node:assert/strict'
 import { type Fault, type Policy, sleep } from '@breakfall/faults'
-import { type EventType, isTerminal, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
+import {
+  type EventDraft,
+  type EventType,
+  isTerminal,
+  type Session,
+  type SessionEvent,
+  type Turn,
+} from '@breakfall/wire'
 import type { Append, CancelRequest, KeyRow, SessionData, SessionRow, Store, StoredEvent } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
-import type { Parked, SessionFold } from '../turn/state.ts'
+import type { Parked, SessionFold, TurnFold } from '../turn/state.ts'
 import { sessionState, sessionView, turnView } from '../turn/view.ts'
 import { Feed } from './feed.ts'
 import { Mutex } from './mutex.ts'
 import type { Ports } from './ports.ts'
 
-/** An event before it has a place in the journal. */
-export type Draft = { readonly type: EventType; readonly turnId: string } & Readonly<Record<string, unknown>>
-
 export type Writing = {
-  readonly drafts: readonly Draft[]
+  readonly drafts: readonly EventDraft[]
   readonly data?: SessionData | undefined
   readonly key?: ((events: readonly SessionEvent[]) => KeyRow) | undefined
   readonly cancel?: { readonly turnId: string; readonly request: CancelRequest } | undefined
@@ -28,10 +33,7 @@ export type Writing = {
 export class LiveSession {
   readonly feed: Feed
   readonly policy: Policy
-  /**
-   * Calls that certainly were not begun: those that this process journalled and has not come to, and of an earlier process all
-   * but the first that has no result, since they are begun in order.
-   */
+  /** Calls that certainly have not started: those this process journalled and has not reached yet, and `unstartedCalls`. */
   readonly freshCalls: Set<string>
   /** What its journal holds: about what it costs to have it in memory. */
   journalChars: number
@@ -55,8 +57,7 @@ export class LiveSession {
     this.#fold = fold
     this.journalChars = journalChars
     this.policy = ports.policyOf(row.data.policy)
-    const [, ...later] = fold.turn?.calls.filter((call) => call.result === null) ?? []
-    this.freshCalls = new Set(later.map((call) => call.callId))
+    this.freshCalls = unstartedCalls(fold)
     this.feed = new Feed(ports.store, row)
   }
 
@@ -74,6 +75,12 @@ export class LiveSession {
 
   get fold(): SessionFold {
     return this.#fold
+  }
+
+  /** The turn under way. Only for code that runs as part of one. */
+  get turnNow(): TurnFold {
+    assert(this.#fold.turn !== null, 'no turn is under way')
+    return this.#fold.turn
   }
 
   get boxId(): string {
@@ -147,7 +154,7 @@ export class LiveSession {
 
   // ---- the journal ----
 
-  append(...drafts: readonly Draft[]): Promise<readonly SessionEvent[]> {
+  append(...drafts: readonly EventDraft[]): Promise<readonly SessionEvent[]> {
     return this.transact(() => ({ drafts }))
   }
 
@@ -173,17 +180,11 @@ export class LiveSession {
     })
   }
 
-  #numbered(draft: Draft, index: number): SessionEvent {
-    const { type, turnId, ...rest } = draft
+  #numbered(draft: EventDraft, index: number): SessionEvent {
+    const { type, turnId } = draft
     const at = new Date(this.#ports.now()).toISOString()
-    return {
-      seq: this.#row.lastSeq + 1 + index,
-      type,
-      sessionId: this.id,
-      turnId,
-      at,
-      ...rest,
-    } as unknown as SessionEvent
+    const envelope = { seq: this.#row.lastSeq + 1 + index, type, sessionId: this.id, turnId, at } // first in the JSON
+    return { ...envelope, ...draft }
   }
 
   /** Whoever is quoted, a model, a machine, a command or a person: no key of ours gets into the journal. */
@@ -237,6 +238,12 @@ export class LiveSession {
 }
 
 // ---- details ----
+
+/** Calls run in order: of those without a result, only the first can have started in an earlier process. */
+export function unstartedCalls({ turn }: SessionFold): Set<string> {
+  const [, ...later] = turn?.calls.filter((call) => call.result === null) ?? []
+  return new Set(later.map((call) => call.callId))
+}
 
 const STREAMED: ReadonlySet<EventType> = new Set(['text-delta', 'reasoning-delta', 'tool-draft', 'tool-output'])
 

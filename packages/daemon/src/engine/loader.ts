@@ -12,7 +12,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
-import type { SessionEvent } from '@breakfall/wire'
+import { parseEvent } from '@breakfall/wire'
 import type { SessionRow, Store } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../turn/state.ts'
@@ -146,7 +146,7 @@ export class SessionLoader {
     for (let after = 0; after < row.lastSeq;) {
       const events = await this.#store.read(row.id, after, PAGE_EVENTS, PAGE_CHARS_MAX)
       for (const { body } of events) {
-        fold = reduce(fold, JSON.parse(body) as SessionEvent)
+        fold = reduce(fold, parseEvent(JSON.parse(body)))
         chars += body.length
       }
       after = events.at(-1)?.seq ?? row.lastSeq

@@ -11,7 +11,7 @@
 import { type Fault, faultFrom, type FaultReport, isFault, lastWords } from '@breakfall/faults'
 import { within } from '@breakfall/supervisor'
 import { deadlineAt } from '../turn/next.ts'
-import type { Parked, TurnFold } from '../turn/state.ts'
+import type { Parked } from '../turn/state.ts'
 import { endTurn } from './ending.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
@@ -28,7 +28,7 @@ export async function parkTurn(
   fault: FaultReport,
   asked: number | null,
 ): Promise<void> {
-  const turn = session.fold.turn as TurnFold
+  const turn = session.turnNow
   const at = resumeTime(fault, asked, turn.budget.parks, ports.dice(), ports.now())
   const resumeAt = at === null ? null : new Date(at).toISOString()
   const told = { ...fault, error: parkedSentence(fault, resumeAt), turnId: turn.id }
@@ -47,7 +47,7 @@ export async function resumeTurn(session: LiveSession, because: Because): Promis
 
 /** Returns when the turn is not parked any more, or when something happened that `next` has to look at. */
 export async function stayParked(ports: Ports, session: LiveSession, parked: Parked): Promise<void> {
-  const turn = session.fold.turn as TurnFold
+  const turn = session.turnNow
   const kind = wakeKind(parked.fault)
   const resumeAt = parked.resumeAt === null ? null : Date.parse(parked.resumeAt)
   const spentAt = Date.parse(parked.since) + session.policy.parkMsMax - turn.budget.parkedMs

@@ -142,7 +142,7 @@ export class Sessions {
   async resume(turnId: string): Promise<Turn> {
     const view = await this.turn(turnId)
     const notParked = (state: string): Fault => new Fault('turn_not_parked', { facts: { detail: state }, turnId })
-    const isLeft = view['live'] === false
+    const isLeft = view.live === false
     if (view.state !== 'parked' && !isLeft) throw notParked(view.state)
     const session = (await this.#loader.takeUp(view.sessionId)) ?? notFound('session')
     const isMemory = session.parkedInMemory !== null
@@ -179,7 +179,7 @@ export class Sessions {
     if (view.endedAt !== null) return view
     const row = await this.#store.getSession(sessionId)
     if (row?.quarantined == null && !this.#loader.owns(sessionId)) return { ...view, live: false }
-    if (row?.quarantined != null) return { ...view, state: 'failed', parked: null, fault: row.quarantined as never }
+    if (row?.quarantined != null) return { ...view, state: 'failed', parked: null, fault: row.quarantined }
     return (await this.open(sessionId)).turn(view.id) ?? view
   }
 

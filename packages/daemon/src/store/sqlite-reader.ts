@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
-import type { Session, SessionEvent, Turn } from '@breakfall/wire'
+import { type AnyEvent, parseEvent, type Session, type Turn } from '@breakfall/wire'
 import { sessionView } from '../turn/view.ts'
 import { storeFault } from './sqlite-commit.ts'
 import { SqliteJournal } from './sqlite-journal.ts'
@@ -21,7 +21,7 @@ export type JournalReader = Disposable & {
   session(id: string): Session | undefined
   /** As of the last event in the journal. One that was under way may still say `running`: nobody says whether it does. */
   turn(id: string): Turn | undefined
-  events(sessionId: string, after: number): Iterable<SessionEvent>
+  events(sessionId: string, after: number): Iterable<AnyEvent>
 }
 
 /** Undefined where there is no journal yet. `modelName` is what sessions without a model of their own use. */
@@ -49,14 +49,12 @@ export function readJournal(stateDir: string, modelName: string): JournalReader 
       const row = journal.getTurn(id)
       if (row === undefined || row.view.endedAt !== null) return row?.view
       const { quarantined = null } = journal.getSession(row.sessionId) ?? {}
-      return quarantined === null
-        ? row.view
-        : { ...row.view, state: 'failed', parked: null, fault: quarantined as never } // I2
+      return quarantined === null ? row.view : { ...row.view, state: 'failed', parked: null, fault: quarantined } // I2
     },
     *events(sessionId, after) {
       for (let seq = after; ;) {
         const events = atOneTime(db, () => journal.read(sessionId, seq, PAGE_ROWS, PAGE_CHARS_MAX))
-        for (const { body } of events) yield JSON.parse(body) as SessionEvent
+        for (const { body } of events) yield parseEvent(JSON.parse(body))
         if (events.length === 0) return
         seq = events.at(-1)?.seq ?? seq
       }

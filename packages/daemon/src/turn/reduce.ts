@@ -6,12 +6,14 @@
  * I2  What a model is told about a turn follows from its events alone: every tool call in `entries` has a result before the
  *     next prompt, also where the turn was cut off.
  */
-import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
+import { faultFrom } from '@breakfall/faults'
+import { type AnyEvent, isKnownEvent, type SessionEventOf } from '@breakfall/wire'
 import type { Call, CallRequest, Entry, Part, SessionFold, TurnFold } from './state.ts'
 import { NO_USAGE, UNCOUNTED } from './state.ts'
 import { addUsage } from './usage.ts'
 
-export function reduce(state: SessionFold, event: SessionEvent): SessionFold {
+export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
+  if (!isKnownEvent(event)) return state
   if (event.type === 'turn-queued') {
     return { ...state, queue: [...state.queue, { id: event.turnId, prompt: event.prompt, at: event.at }] }
   }
@@ -46,8 +48,6 @@ export function reduce(state: SessionFold, event: SessionEvent): SessionFold {
       return withTurn(state, resumed(turn, event))
     case 'taken-over':
       return withTurn(state, takenOver(turn))
-    default:
-      return state
   }
 }
 
@@ -148,7 +148,7 @@ function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-
   const entries = turn.isAnswering
     ? [...state.entries, { role: 'assistant', text: textOf(turn), calls: [request] } as const]
     : state.entries.with(-1, withCall(state.entries.at(-1), request))
-  const usage = turn.isAnswering ? addUsage(turn.usage, event['usage']) : turn.usage
+  const usage = turn.isAnswering ? addUsage(turn.usage, event.usage) : turn.usage
   const gotOn = { isAnswering: false, retryAt: null, takeovers: 0, faultsOpen: 0 }
   const next = { ...turn, ...gotOn, calls: [...turn.calls, call], usage }
   return { ...state, entries, turn: next }
@@ -177,8 +177,8 @@ function outputGrown(call: Call, event: SessionEventOf<'tool-output'>): Call {
   return {
     ...call,
     output: call.output + event.text,
-    execSeq: typeof execSeq === 'number' ? Math.max(call.execSeq, execSeq) : call.execSeq,
-    execOffsets: typeof execOffsets === 'object' ? { ...call.execOffsets, ...execOffsets } : call.execOffsets,
+    execSeq: Math.max(call.execSeq, execSeq ?? 0),
+    execOffsets: { ...call.execOffsets, ...execOffsets },
   }
 }
 
@@ -201,19 +201,19 @@ function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retr
     failedAs: isElsewhere ? [] : isAnswer ? [...turn.failedAs, event.fault.category] : turn.failedAs,
     target: turn.target + (isElsewhere ? 1 : 0),
     keptAttempt: event.action === 'resume' ? event.attempt : turn.keptAttempt,
-    prefillRefused: turn.prefillRefused || event['prefillRefused'] === true,
+    prefillRefused: turn.prefillRefused || event.prefillRefused === true,
     retryAt: Date.parse(event.nextAt),
     faultsSurvived: turn.faultsSurvived + 1,
     faultsOpen: turn.faultsOpen + 1,
-    usage: addUsage(turn.usage, event['usage']),
+    usage: addUsage(turn.usage, event.usage),
     budget: {
       ...turn.budget,
       failures: turn.budget.failures + 1,
       waitedMs: turn.budget.waitedMs + event.delayMs,
-      compacted: turn.budget.compacted || event['compacted'] !== undefined,
+      compacted: turn.budget.compacted || event.compacted !== undefined,
     },
   }
-  const dropped = Array.isArray(event['compacted']) ? (event['compacted'] as string[]) : []
+  const dropped = event.compacted ?? []
   return {
     ...state,
     turn: next,
@@ -225,12 +225,13 @@ function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retr
 export const isHandOver = (category: string): boolean => category === 'shutting_down'
 
 function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
-  const { fault, at: since, resumeAt } = event
+  const { at: since, resumeAt } = event
+  const fault = faultFrom(event.fault).report
   const counts = isHandOver(fault.category) ? 0 : 1
-  const { retry } = fault as { retry?: { readonly attempt: number } } // of the try that was the last for now
+  const { retry } = fault // of the last attempt before the park
   return {
     ...(turn.isAnswering && retry !== undefined ? seen(turn, retry.attempt) : turn),
-    parked: { fault: fault as never, since, resumeAt },
+    parked: { fault, since, resumeAt },
     retryAt: null,
     faultsSurvived: turn.faultsSurvived + counts,
     faultsOpen: turn.faultsOpen + counts,

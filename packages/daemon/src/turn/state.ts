@@ -78,7 +78,7 @@ export type Part = {
 /** How far into an exec's own events the journal reaches: all up to a seq, and of those after it the bytes before an offset. */
 export type ExecPlace = {
   readonly execSeq: number
-  readonly execOffsets: { readonly stdout?: number; readonly stderr?: number }
+  readonly execOffsets: { readonly stdout?: number | undefined; readonly stderr?: number | undefined }
 }
 
 export type Call = CallRequest &

@@ -1,8 +1,5 @@
 /** Adds up the tokens of a turn, as far as its events tell them. */
 import { addUsage as sumOf } from '@breakfall/model'
-import { type Usage, usageSchema } from '@breakfall/wire'
+import type { Usage } from '@breakfall/wire'
 
-export function addUsage(sum: Usage, more: unknown): Usage {
-  const parsed = usageSchema.safeParse(more)
-  return parsed.success ? sumOf(sum, parsed.data) : sum
-}
+export const addUsage = (sum: Usage, more: Usage | undefined): Usage => (more === undefined ? sum : sumOf(sum, more))

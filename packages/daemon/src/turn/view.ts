@@ -1,5 +1,4 @@
 /** What the API shows of a session and its turns. Derived from the fold, so that it cannot disagree with the journal. */
-import type { FaultReport } from '@breakfall/faults'
 import type { Session, SessionState, Turn, TurnState } from '@breakfall/wire'
 import type { SessionRow } from '../store/store.ts'
 import { type EndedTurn, NO_USAGE, type Parked, type QueuedTurn, type SessionFold, type TurnFold } from './state.ts'
@@ -75,7 +74,7 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
     usage: turn.usage,
     startedAt: turn.startedAt,
     endedAt: null,
-  } as Turn
+  }
 }
 
 function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
@@ -87,5 +86,5 @@ function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
   }
   const state: TurnState = end.category === 'cancelled' ? 'cancelled' : 'failed'
   const { type: _type, seq: _seq, sessionId: _session, ...fault } = end
-  return { ...base, state, parked: null, fault: fault as FaultReport & typeof fault, endedAt: end.at } as Turn
+  return { ...base, state, parked: null, fault, endedAt: end.at }
 }

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { randomUUIDv7 } from 'node:crypto'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { isFault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { Append, NewSession, SessionRow, Store, StoredEvent, TurnRow } from '../../src/store/store.ts'
+import { NO_USAGE } from '../../src/turn/state.ts'
 
 export type Adapter = {
   readonly name: string
@@ -152,7 +153,7 @@ export function storeSuite(adapter: Adapter): void {
         await store.append({ ...appendOf(session, 0, ['1']), set: { state: 'busy', turnId: 't' } })
       }
       await store.append(appendOf(idle, 0, ['1']))
-      await store.quarantine(bad.id, { category: 'journal_corrupt', error: 'x' } as never)
+      await store.quarantine(bad.id, new Fault('journal_corrupt', { error: 'x' }).report)
       const again = await reopen()
       const taken = await again.claimUnfinished()
       assert.deepEqual(
@@ -328,7 +329,20 @@ function turnOf(sessionId: string): TurnRow {
   return {
     turnId: randomUUIDv7(),
     sessionId,
-    view: { id: 'x', prompt: 'p' } as never,
+    view: {
+      id: 'x',
+      sessionId,
+      state: 'running',
+      prompt: 'p',
+      steps: 0,
+      attempts: 0,
+      parked: null,
+      fault: null,
+      result: null,
+      usage: NO_USAGE,
+      startedAt: null,
+      endedAt: null,
+    },
     cancel: { actor: 'user', reason: 'no', at: 'now' },
   }
 }

@@ -79,7 +79,7 @@ export class Api {
     assert.equal(response.status, 200)
     const frames: SseFrame[] = []
     const decoder = new SseDecoder({ onEvent: (frame) => frames.push(frame) })
-    for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
+    for await (const bytes of response.body ?? []) {
       decoder.push(bytes)
       yield* frames.splice(0)
     }

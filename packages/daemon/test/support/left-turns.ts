@@ -2,8 +2,10 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
-import type { EventType, PolicyInput, SessionEvent } from '@breakfall/wire'
+import { isKnownEvent, parseEvent, type PolicyInput, type SessionEvent, type Turn } from '@breakfall/wire'
 import { openSqliteStore } from '../../src/index.ts'
+import { NO_USAGE } from '../../src/turn/state.ts'
+import type { TestDraft } from './events.ts'
 
 export type Left = {
   readonly prompt: string
@@ -25,7 +27,7 @@ export async function leaveTurns(stateDir: string, all: readonly Left[]): Promis
     const { id } = await store.createSession({ id: randomUUIDv7(), journal: randomUUIDv7(), createdAt: at, data })
     const { epoch = 0 } = (await store.claim(id)) ?? {}
     const turnId = randomUUIDv7()
-    const drafts: { readonly type: EventType; readonly [field: string]: unknown }[] = [
+    const drafts: TestDraft[] = [
       { type: 'turn-start', prompt },
       { type: 'step-start', step: 1 },
       ...Array.from({ length: takeovers }, () => ({ type: 'taken-over', epoch }) as const),
@@ -36,7 +38,20 @@ export async function leaveTurns(stateDir: string, all: readonly Left[]): Promis
       return { seq: n + 1, type, turnId, body }
     })
     const state = isHandedOver ? 'parked' : 'busy'
-    const view = { id: turnId, sessionId: id, state: 'running', prompt, startedAt: at, endedAt: null } as never
+    const view: Turn = {
+      id: turnId,
+      sessionId: id,
+      state: 'running',
+      prompt,
+      steps: 1,
+      attempts: 1,
+      parked: null,
+      fault: null,
+      result: null,
+      usage: NO_USAGE,
+      startedAt: at,
+      endedAt: null,
+    }
     const turn = { turnId, sessionId: id, view, cancel: null }
     await store.append({ sessionId: id, epoch, after: 0, events, set: { state, turnId }, turns: [turn] })
     turns.push({ id, turnId, prompt, seq: events.length })
@@ -51,7 +66,7 @@ export async function journalsOf(stateDir: string, turns: readonly LeftTurn[]): 
   const all: SessionEvent[][] = []
   for (const { id } of turns) {
     const stored = await store.read(id, 0, 1_000)
-    all.push(stored.map(({ body }) => JSON.parse(body) as SessionEvent))
+    all.push(stored.map(({ body }) => parseEvent(JSON.parse(body))).filter(isKnownEvent))
   }
   await store.close()
   return all

@@ -5,6 +5,7 @@ import { type Api, assertNoGap, types } from '../support/api.ts'
 import { testRunner, unboundPort } from '../support/runner.ts'
 import { inOrder, type Script } from '../support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
+import { lastOf } from '../support/events.ts'
 
 const slowBash = inOrder(
   { calls: [{ id: 'c1', tool: 'bash', arguments: { command: 'echo begun; sleep 30; echo never' } }] },
@@ -34,10 +35,7 @@ async function cancelled(
   )
   assert.equal(events.filter((event) => event.type === 'turn-error').length, 1)
   const third = await api.call<Turn>('POST', `/v1/turns/${turnId}/cancel`)
-  assert.deepEqual(
-    [third.status, third.json.state, third.json.fault?.['reason']],
-    [200, 'cancelled', 'changed my mind'],
-  )
+  assert.deepEqual([third.status, third.json.state, third.json.fault?.reason], [200, 'cancelled', 'changed my mind'])
   return { events, turnId, sessionId }
 }
 
@@ -82,7 +80,7 @@ test('a cancel while the runner is looked up ends it at once', async (t) => {
     policy: { backoffMs: 60_000 },
   })
   assert.deepEqual([events.at(-2)?.type, (events.at(-2) as { outcome?: string }).outcome], ['tool-result', 'cancelled'])
-  assert.equal(events.at(-1)?.['sideEffects'], 'none')
+  assert.equal(lastOf(events, 'turn-error').sideEffects, 'none')
 })
 
 test('a cancel of a parked turn ends it', async (t) => {
@@ -148,9 +146,9 @@ test('a cancel reaches a process whose runner is away for a moment', async (t) =
   await api.call('POST', `/v1/turns/${turnId}/cancel`)
   await runner.again(runner.port)
   const events = await api.ended(id, turnId)
-  const [result, end] = events.slice(-2)
+  const result = events.at(-2)
   assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
-  assert.equal(end?.['sideEffects'], 'none')
+  assert.equal(lastOf(events, 'turn-error').sideEffects, 'none')
 })
 
 test('a cancel whose process cannot be reached says so plainly', async (t) => {
@@ -163,6 +161,6 @@ test('a cancel whose process cannot be reached says so plainly', async (t) => {
   await api.call('POST', `/v1/turns/${turnId}/cancel`)
   const events = await api.ended(id, turnId)
   assert.match((events.at(-2) as { text?: string }).text ?? '', /may still be running/)
-  assert.equal(events.at(-1)?.['sideEffects'], 'unknown')
+  assert.equal(lastOf(events, 'turn-error').sideEffects, 'unknown')
   await runner.again(runner.port)
 })

@@ -8,6 +8,7 @@ import { testRunner } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 import { smallDisk } from '../support/small-disk.ts'
+import { lastOf } from '../support/events.ts'
 
 const LIMIT = { timeout: 30_000 }
 
@@ -24,10 +25,11 @@ test('a cancel ends the turn and its command also where its last words have no r
   await api.events(id, (event) => event.type === 'tool-output')
   disk.fill()
   assert.equal((await api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
-  const [result, end] = (await api.ended(id, turnId)).slice(-2)
+  const events = await api.ended(id, turnId)
+  const [result, end] = [events.at(-2), lastOf(events, 'turn-error')]
   assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
   assert.match(result.text, /^begun\n.*\[cancelled: it was ended; not all of its output is here\]$/s)
-  assert.deepEqual([end?.type, end?.['category'], end?.['sideEffects']], ['turn-error', 'cancelled', 'none'])
+  assert.deepEqual([end.category, end.sideEffects], ['cancelled', 'none'])
 })
 
 test('a cancel that was accepted on a full disk holds after a restart', LIMIT, async (t) => {
@@ -46,8 +48,8 @@ test('a cancel that was accepted on a full disk holds after a restart', LIMIT, a
   free()
   const { api } = await first.restart()
   await runner.again(runner.port)
-  const end = (await api.ended(id, turnId)).at(-1)
-  assert.deepEqual([end?.type, end?.['category']], ['turn-error', 'cancelled'])
+  const end = lastOf(await api.ended(id, turnId), 'turn-error')
+  assert.equal(end.category, 'cancelled')
 })
 
 test('a turn that may not wait ends without leaving its command behind', LIMIT, async (t) => {
@@ -62,9 +64,10 @@ test('a turn that may not wait ends without leaving its command behind', LIMIT, 
   const turnId = await api.prompt(id, 'go')
   await api.events(id, (event) => event.type === 'tool-output')
   disk.fill()
-  const [result, end] = (await api.ended(id, turnId)).slice(-2)
+  const events = await api.ended(id, turnId)
+  const [result, end] = [events.at(-2), lastOf(events, 'turn-error')]
   assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
-  assert.deepEqual([end?.['category'], end?.['stopped']], ['journal_full', 'parking_off'])
+  assert.deepEqual([end.category, end.stopped], ['journal_full', 'parking_off'])
 })
 
 test(
@@ -88,8 +91,9 @@ test(
     while ((await api.turn(turnId)).state !== 'parked') await sleep(20)
     ahead = 700_000
     free()
-    const [result, end] = (await api.ended(id, turnId)).slice(-2)
+    const events = await api.ended(id, turnId)
+    const [result, end] = [events.at(-2), lastOf(events, 'turn-error')]
     assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
-    assert.deepEqual([end?.['category'], end?.['stopped']], ['deadline_exceeded', 'deadline_passed'])
+    assert.deepEqual([end.category, end.stopped], ['deadline_exceeded', 'deadline_passed'])
   },
 )

@@ -7,6 +7,7 @@ import { assembled, assertNoGap, types } from '../support/api.ts'
 import { type DaemonProcess, spawnDaemon } from '../support/daemon-process.ts'
 import { inOrder, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
 import { afterwards, QUICK, stopRunner, tempFolder } from '../support/setup.ts'
+import { ofType } from '../support/events.ts'
 
 const LAST_WORDS = 'All is written, edited and counted.'
 
@@ -85,9 +86,9 @@ function check(events: readonly SessionEvent[], workspace: string): void {
       ['append-2', 'failed'],
     ],
   )
-  const output = events
-    .filter((event) => event.type === 'tool-output' && event.stream === 'stdout')
-    .map((event) => event['text'])
+  const output = ofType(events, 'tool-output')
+    .filter(({ stream }) => stream === 'stdout')
+    .map(({ text }) => text)
   assert.equal(output.join(''), 'said-one\n', 'no line twice, none lost')
 }
 

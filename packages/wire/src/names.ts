@@ -1,0 +1,53 @@
+/** The fixed words of the wire: event types, states, reasons, headers. Free of zod, so that a browser can import them. */
+
+export const EVENT_TYPES = [
+  'turn-queued',
+  'turn-start',
+  'step-start',
+  'text-delta',
+  'reasoning-delta',
+  'part-discarded',
+  'tool-draft',
+  'tool-call',
+  'tool-output',
+  'tool-result',
+  'retry',
+  'parked',
+  'resumed',
+  'taken-over',
+  'turn-end',
+  'turn-error',
+] as const
+export type EventType = (typeof EVENT_TYPES)[number]
+
+export const TERMINAL_EVENT_TYPES = ['turn-end', 'turn-error'] as const satisfies readonly EventType[]
+export const RETRY_ACTIONS = ['retry', 'resolve', 'resume', 'fallback'] as const
+export const TOOL_OUTCOMES = ['ok', 'failed', 'unknown', 'cancelled'] as const
+export const RESUME_REASONS = ['time', 'signal', 'person', 'restart'] as const
+export const CANCEL_ACTORS = ['user', 'client_lost', 'deadline', 'shutdown', 'superseded'] as const
+
+export const SESSION_STATES = ['idle', 'busy', 'parked'] as const
+export const TURN_STATES = ['queued', 'running', 'retrying', 'parked', 'finished', 'failed', 'cancelled'] as const
+export type SessionState = (typeof SESSION_STATES)[number]
+export type TurnState = (typeof TURN_STATES)[number]
+
+/** Built-in tools. */
+export const TOOL_NAMES = ['bash', 'read', 'write', 'edit'] as const
+export type ToolName = (typeof TOOL_NAMES)[number]
+
+/** Largest prompt that fits into a request body. */
+export const PROMPT_CHARS_MAX = 1024 * 1024
+
+export const WS_METHODS = ['prompt', 'cancel', 'resume', 'subscribe', 'unsubscribe', 'sessions', 'session'] as const
+export type WsMethod = (typeof WS_METHODS)[number]
+export const WS_PROTOCOL = 'breakfall.v1'
+export const WS_TOKEN_PREFIX = 'breakfall.token.'
+
+/** Request headers that name the runner the caller means, and the epoch of the calling owner. */
+export const RUNNER_HEADER = 'x-breakfall-runner'
+export const EPOCH_HEADER = 'x-breakfall-epoch'
+export const REQUEST_ID_HEADER = 'x-request-id'
+
+export function isTerminal(event: { readonly type: string }): boolean {
+  return event.type === 'turn-end' || event.type === 'turn-error'
+}
