@@ -5,7 +5,6 @@ import { Fault } from '@breakfall/faults'
 import { type AnswerEvent, streamAnswer } from '../src/index.ts'
 import { ask, QUICK } from './collect.ts'
 import {
-  type Act,
   answer,
   callStart,
   finish,
@@ -24,9 +23,9 @@ import {
 const REQUEST = { model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
 
 /** Cancels when the server has got that far. */
-async function cancelled(play: (cancel: Act) => Play, reason?: unknown) {
+async function cancelled(play: (cancel: Play) => Play, reason?: unknown) {
   const controller = new AbortController()
-  const cancel: Act = () => controller.abort(reason)
+  const cancel: Play = () => controller.abort(reason)
   const model = await startFakeModel([play(cancel)])
   try {
     return { ...(await ask(model.url, {}, { signal: controller.signal })), requests: model.requests.length }
@@ -36,12 +35,15 @@ async function cancelled(play: (cancel: Act) => Play, reason?: unknown) {
 }
 
 for (const [phase, play] of [
-  ['while it waits for headers', (cancel: Act) => [cancel, silence]],
-  ['after the headers', (cancel: Act) => [head(), cancel, silence]],
-  ['in the middle of reasoning', (cancel: Act) => [head(), role, thought('hm'), cancel, silence]],
-  ['in the middle of text', (cancel: Act) => [head(), role, text('Hel'), cancel, silence]],
-  ['after the finish reason', (cancel: Act) => [head(), role, text('Hel'), finish('stop'), pause(20), cancel, silence]],
-  ['in the middle of a tool call', (cancel: Act) => [head(), role, callStart('c', 'bash', '{"c'), cancel, silence]],
+  ['while it waits for headers', (cancel: Play) => [cancel, silence]],
+  ['after the headers', (cancel: Play) => [head(), cancel, silence]],
+  ['in the middle of reasoning', (cancel: Play) => [head(), role, thought('hm'), cancel, silence]],
+  ['in the middle of text', (cancel: Play) => [head(), role, text('Hel'), cancel, silence]],
+  [
+    'after the finish reason',
+    (cancel: Play) => [head(), role, text('Hel'), finish('stop'), pause(20), cancel, silence],
+  ],
+  ['in the middle of a tool call', (cancel: Play) => [head(), role, callStart('c', 'bash', '{"c'), cancel, silence]],
 ] as const) {
   test(`a cancel ${phase} ends in cancelled and is not tried again`, async () => {
     const got = await cancelled(play)

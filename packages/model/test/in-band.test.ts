@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { GOOD, play } from './play.ts'
-import { type Act, done, finish, frame, head, lastChunk, raw, role, silence, text } from './fake-model.ts'
+import { type Play, done, finish, frame, head, lastChunk, raw, role, silence, text } from './fake-model.ts'
 
 const IN_BAND: readonly (readonly [string, unknown, string])[] = [
   ['a server_error', { error: { message: 'boom', type: 'server_error', code: null } }, 'model_server_error'],
@@ -56,10 +56,7 @@ test('an answer that comes one byte at a time is the same answer', async () => {
     'data: {"choices":[{"index":0,"delta":{"content":"dich 🥋"}}]}\r\n\r\n',
     'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
   ]
-  const single: Act[] = [...Buffer.from(frames.join(''))].map(
-    (byte) => (socket) =>
-      void socket.write(Buffer.concat([Buffer.from('1\r\n'), Buffer.from([byte]), Buffer.from('\r\n')])),
-  )
+  const single = Array.from(Buffer.from(frames.join('')), (byte) => Buffer.from([byte]))
   const got = await play([[head(), ...single, lastChunk]])
   assert.equal(got.text, 'Grüß dich 🥋')
   assert.equal(got.requests.length, 1)
@@ -84,7 +81,7 @@ test('an answer cut by its length limit is given as it is, with that finish', as
 })
 
 test('reasoning and text are told apart under all the names that servers use', async () => {
-  const delta = (value: object): Act => frame({ choices: [{ index: 0, delta: value }] })
+  const delta = (value: object): Play => frame({ choices: [{ index: 0, delta: value }] })
   const pieces = delta({
     content: [
       { type: 'thinking', thinking: [{ type: 'text', text: 'c' }] },

@@ -5,7 +5,6 @@ import { PROFILE_NAMES, type ProfileName } from '../src/index.ts'
 import { ask } from './collect.ts'
 import { GOOD, GOOD_CALL, isKept, play } from './play.ts'
 import {
-  type Act,
   answer,
   callStart,
   done,
@@ -23,7 +22,7 @@ import {
 
 // ---- whole, but not over ----
 
-const ENDS: readonly (readonly [string, Act])[] = [
+const ENDS: readonly (readonly [string, Play])[] = [
   ['reset', rst],
   ['closed', fin],
   ['ended cleanly', lastChunk],

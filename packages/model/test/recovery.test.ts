@@ -6,7 +6,6 @@ import { test } from 'node:test'
 import { ask } from './collect.ts'
 import { GOOD, play } from './play.ts'
 import {
-  type Act,
   answer,
   bytes,
   callMore,
@@ -123,7 +122,7 @@ const HALF: readonly (readonly [string, Play])[] = [
   ['an SSE event', [head(), role, text('Hel'), raw('data: {"choices":[{"delta":{"con')]],
   ['a character', [head(), role, text('Hel'), raw('data: {"choices":[{"index":0,"delta":{"content":"\xc3')]],
 ]
-const ENDS: readonly (readonly [string, Act])[] = [
+const ENDS: readonly (readonly [string, Play])[] = [
   ['reset', rst],
   ['closed', fin],
   ['ended cleanly', lastChunk],
@@ -132,7 +131,7 @@ const ENDS: readonly (readonly [string, Act])[] = [
 for (const [where, half] of HALF) {
   for (const [how, end] of ENDS) {
     test(`a stream ${how} in the middle of ${where} is asked for again and held once`, async () => {
-      const got = await play([[...half, end], answer('Hello', ' world')])
+      const got = await play([[half, end], answer('Hello', ' world')])
       assert.equal(got.text, 'Hello world')
       assert.equal(got.reasoning, '')
       assert.equal(got.requests.length, 2)

@@ -3,13 +3,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { SseFrame } from '@breakfall/wire'
 import {
-  type Act,
   blockStart,
   blockStop,
   blockText,
   blockThought,
   errorEvent,
-  frame,
+  event,
   head,
   json,
   lastChunk,
@@ -35,13 +34,10 @@ const order = (frames: readonly SseFrame[]): string[] =>
     return index === undefined ? type : `${type.replace('content_block_', '')} ${index}`
   })
 
-const END: readonly Act[] = [messageDelta('end_turn'), messageStop, lastChunk]
-const thinkingBlock = (index: number): Act => blockStart(index, { type: 'thinking', thinking: '' })
-const signature = (index: number): Act =>
-  frame(
-    { type: 'content_block_delta', index, delta: { type: 'signature_delta', signature: 's' } },
-    'content_block_delta',
-  )
+const END: readonly Play[] = [messageDelta('end_turn'), messageStop, lastChunk]
+const thinkingBlock = (index: number): Play => blockStart(index, { type: 'thinking', thinking: '' })
+const signature = (index: number): Play =>
+  event('content_block_delta', { index, delta: { type: 'signature_delta', signature: 's' } })
 
 test('a proper message passes through event by event', async () => {
   const got = await relayed([message('Hello', ' world')])

@@ -4,7 +4,6 @@ import { test } from 'node:test'
 import { GOOD } from './play.ts'
 import { relayed } from './relayed.ts'
 import {
-  type Act,
   answer,
   bytes,
   callStart,
@@ -78,7 +77,7 @@ test('after content the answer goes on from an identical beginning, however it i
 })
 
 test('the first id and model are kept over a heal, and the role comes once', async () => {
-  const other = (delta: object, reason: string | null = null): Act =>
+  const other = (delta: object, reason: string | null = null): Play =>
     frame({ id: 'other', created: 2, model: 'other', choices: [{ index: 0, delta, finish_reason: reason }] })
   const again: Play = [
     head(),
@@ -191,7 +190,7 @@ test('a filtered answer is passed on as the server gave it, once', async () => {
 // ---- rarer things ----
 
 test('with several choices each has to finish, and a break after content ends in an error', async () => {
-  const choice = (index: number, delta: object, reason: string | null = null): Act =>
+  const choice = (index: number, delta: object, reason: string | null = null): Play =>
     frame({ id: 'x', choices: [{ index, delta, finish_reason: reason }] })
   const first = [head(), choice(0, { content: 'A' }), choice(0, {}, 'stop')]
   const cut = await relayed([[...first, choice(1, { content: 'B' }), lastChunk]], { body: { n: 2 } })

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ask } from './collect.ts'
 import { GOOD_CALL, play } from './play.ts'
-import { type Act, callMore, callStart, done, finish, head, lastChunk, role, startFakeModel } from './fake-model.ts'
+import { type Play, callMore, callStart, done, finish, head, lastChunk, role, startFakeModel } from './fake-model.ts'
 
-const CUT_CALLS: readonly (readonly [string, readonly Act[], string])[] = [
+const CUT_CALLS: readonly (readonly [string, readonly Play[], string])[] = [
   ['cut arguments', [callStart('c', 'bash', '{"command":"rm -r'), finish('tool_calls')], 'tool_calls'],
   ['arguments cut by the length limit', [callStart('c', 'bash', '{"command":"rm'), finish('length')], 'length'],
   ['a missing required parameter', [callStart('c', 'bash', '{"cmd":"ls"}'), finish('tool_calls')], 'tool_calls'],

@@ -7,7 +7,6 @@ import { Agent, OpenAIChatCompletionsModel, Runner, setTracingDisabled, tool as 
 import { jsonSchema, stepCountIs, streamText, tool as aiTool } from 'ai'
 import OpenAI from 'openai'
 import {
-  type Act,
   answer,
   blockJson,
   blockStart,
@@ -65,7 +64,7 @@ const breakingOnce = (broken: Play, proper: (request: FakeRequest) => Play) =>
     }
   })()
 
-const openingCall: readonly Act[] = [head(), role, callStart('call_1', 'bash'), callMore('{"comm')]
+const openingCall: readonly Play[] = [head(), role, callStart('call_1', 'bash'), callMore('{"comm')]
 const FAULTS: readonly (readonly [string, Play])[] = [
   ['a reset before the headers', [rst]],
   ['a close before the headers', [fin]],
@@ -175,7 +174,7 @@ for (const [client, run] of [
 
 // ---- after content ----
 
-const AFTER: readonly (readonly [string, readonly Act[]])[] = [
+const AFTER: readonly (readonly [string, readonly Play[]])[] = [
   ['a reset', [rst]],
   ['a close', [fin]],
   ['a clean early end', [lastChunk]],
@@ -213,7 +212,7 @@ const anthropicStep = (request: FakeRequest): Play =>
   JSON.stringify(request.body['messages']).includes('README')
     ? message('The only file ', 'is README')
     : toolMessage('bash', '{"command":"ls"}')
-const openingUse: readonly Act[] = [
+const openingUse: readonly Play[] = [
   head(),
   messageStart,
   blockStart(0, { type: 'tool_use', id: 't', name: 'bash', input: {} }),

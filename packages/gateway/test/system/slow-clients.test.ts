@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { test } from 'node:test'
-import { type Act, answer, finish, head, lastChunk, role, text } from '../../../model/test/fake-model.ts'
+import { answer, finish, head, lastChunk, perform, type Play, role, text } from '../../../model/test/fake-model.ts'
 import { CHAT, post, stand } from '../client.ts'
 
 test('a body that does not come is cut off after its time, and its place is free again', async (t) => {
@@ -22,11 +22,10 @@ test('a slow client holds the upstream back instead of filling memory', async (t
   const pieces = 4_000
   const big = 'x'.repeat(4_000)
   let written = 0
-  const pour: Act = async (socket) => {
+  const pour: Play = async (exchange) => {
     for (let index = 0; index < pieces; index++) {
-      await text(big)(socket)
+      await perform(text(big), exchange)
       written++
-      if (socket.writableNeedDrain) await once(socket, 'drain')
     }
   }
   const { gateway } = await stand(t, [[head(), role, pour, finish('stop'), lastChunk]])

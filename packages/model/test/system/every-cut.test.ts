@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ask } from '../collect.ts'
-import { type Act, bytes, fin, head, lastChunk, raw, rst, startFakeModel } from '../fake-model.ts'
+import { fin, head, lastChunk, raw, rst, startFakeModel } from '../fake-model.ts'
 
 const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
 const delta = (value: object, finish: string | null = null): string =>
@@ -51,9 +51,7 @@ for (const [api, body] of [
       if (seen.has(name)) return [head(), raw(body), lastChunk]
       seen.add(name)
       const cut = Number(name)
-      const half = Buffer.concat([whole.subarray(0, cut), Buffer.from('\r\n')])
-      const send: Act = (socket) => void socket.write(half)
-      return [head(), ...(cut === 0 ? [] : [bytes(`${cut.toString(16)}\r\n`), send]), ends[cut % ends.length] ?? rst]
+      return [head(), ...(cut === 0 ? [] : [whole.subarray(0, cut)]), ends[cut % ends.length] ?? rst]
     })
     t.after(() => model.close())
     const check = async (cut: number): Promise<void> => {

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Hold } from '../../src/index.ts'
-import { type Act, bytes, fin, head, lastChunk, raw, rst } from '../fake-model.ts'
+import { fin, head, lastChunk, type Play, raw, rst } from '../fake-model.ts'
 import { relayed } from '../relayed.ts'
 
 const data = (value: { type?: string; [key: string]: unknown }): string =>
@@ -53,10 +53,8 @@ const ANTHROPIC = [
 const TEXT = 'Grüß dich 🥋'
 const CALLS = ['{"command":"ls"}']
 
-function cutAt(body: string, cut: number): readonly Act[] {
-  const half = Buffer.from(body).subarray(0, cut)
-  const send: Act = (socket) => void socket.write(Buffer.concat([half, Buffer.from('\r\n')]))
-  return [head(), ...(cut === 0 ? [] : [bytes(`${cut.toString(16)}\r\n`), send]), [rst, fin, lastChunk][cut % 3] ?? rst]
+function cutAt(body: string, cut: number): readonly Play[] {
+  return [head(), ...(cut === 0 ? [] : [Buffer.from(body).subarray(0, cut)]), [rst, fin, lastChunk][cut % 3] ?? rst]
 }
 
 /** Anthropic's events must open and close each block once, in order, whatever was put together to make them. */
