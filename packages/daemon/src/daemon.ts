@@ -7,11 +7,13 @@ import { join } from 'node:path'
 import { Fault, redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
 import { within } from '@breakfall/supervisor'
+import type { DaemonReady } from '@breakfall/wire'
 import { bearerToken, createService, findGrant, loadTokens } from '@breakfall/wire/node'
 import { type Logger, pino } from 'pino'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { daemonRoutes } from './api/routes.ts'
 import { WebSocketApi } from './api/websocket.ts'
+import manifest from '../package.json' with { type: 'json' }
 import { Crowd } from './engine/crowd.ts'
 import { Engine } from './engine/engine.ts'
 import { LeftBoxes } from './engine/left-boxes.ts'
@@ -26,7 +28,7 @@ import { Secrets } from './secrets.ts'
 import { openSqliteStore } from './store/sqlite-store.ts'
 import type { Store } from './store/store.ts'
 
-export const DAEMON_VERSION = '0.1.0'
+const { version } = manifest
 
 const ANSWER_GRACE_MS = 250 // streams have been told; what else is under way is a matter of milliseconds
 
@@ -61,15 +63,22 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const { sessions, engine, metrics, endpoint } = parts
     const recovered = await sessions.loader.recover()
     if (recovered > 0) log.info({ recovered }, 'took up unfinished turns')
+    const sockets = new WebSocketApi({
+      sessions,
+      limits,
+      isToken: (given) => findGrant(grants, given) !== undefined,
+      onFault: (fault) => logFault(log, fault, {}),
+    })
+    parts.countSockets(() => sockets.connections)
     const service = createService({
+      upgrade: (req, socket, head) => sockets.upgrade(req, socket, head),
       routes: daemonRoutes({
         sessions,
         limits,
-        version: DAEMON_VERSION,
+        version,
         ready: () => readiness(parts, store),
         model: () => parts.model(),
         metricsText: () => metrics.text(),
-        consoleDir: options.consoleDir,
       }),
       boundary: 'daemon',
       authorize: (req) => {
@@ -78,19 +87,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       onAnswer: (answer) => metrics.request(answer),
       onFault: (fault, call) => logFault(log, fault, call),
     })
-    const sockets = new WebSocketApi({
-      sessions,
-      limits,
-      isToken: (given) => findGrant(grants, given) !== undefined,
-      onFault: (fault) => logFault(log, fault, {}),
-    })
-    parts.countSockets(() => sockets.connections)
-    service.server.on('upgrade', (req, socket, head) => sockets.upgrade(req, socket, head))
     const { url } = await service.listen(options.port ?? 0, options.host)
     try {
       if (options.isMomentary !== true) writeDaemonFile(stateDir, { url, tokenFile, ...options.fileFields })
     } catch (error) {
-      await service.close(0) // a door that nobody can find would keep the process
+      await service.close({ graceMs: 0 }) // a door that nobody can find would keep the process
       throw error
     }
     log.info({ url }, 'listening')
@@ -102,7 +103,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       await within(engine.allSettled(), limits.shutdownMs)
       for (const session of sessions.loader.all) session.feed.end('shutting_down')
       sockets.close()
-      await service.close(Math.min(ANSWER_GRACE_MS, limits.shutdownMs))
+      await service.close({ graceMs: Math.min(ANSWER_GRACE_MS, limits.shutdownMs) })
       await parts.localModel?.stop()
       endpoint.close()
       if (stopRunner) await endpoint.stopLocal()
@@ -225,10 +226,7 @@ async function assemble(
   }
 }
 
-async function readiness(
-  parts: Parts,
-  store: Store,
-): Promise<{ isReady: boolean; checks: Record<string, string | boolean> }> {
+async function readiness(parts: Parts, store: Store): Promise<DaemonReady> {
   const journal = await store.listSessions({ limit: 1 }).then(
     () => 'ok',
     () => 'failed', // the reason is in the log of whoever needed it; a probe only says that it is so
@@ -238,7 +236,7 @@ async function readiness(
     runner: parts.endpoint.place === undefined ? 'not_connected' : 'ok',
     closing: parts.isClosing(),
   }
-  return { isReady: journal === 'ok' && !parts.isClosing(), checks }
+  return { status: journal === 'ok' && !parts.isClosing() ? 'ready' : 'not_ready', checks }
 }
 
 function logFault(log: Logger, fault: Fault, call: object): void {
@@ -248,7 +246,7 @@ function logFault(log: Logger, fault: Fault, call: object): void {
 }
 
 function writeDaemonFile(stateDir: string, fields: Readonly<Record<string, unknown>>): void {
-  const content = { ...fields, pid: process.pid, version: DAEMON_VERSION }
+  const content = { ...fields, pid: process.pid, version }
   writeFileSync(join(stateDir, 'daemon.json'), JSON.stringify(content), { mode: 0o600 })
 }
 

@@ -1,5 +1,5 @@
 /** Sessions, turns and the journal, over HTTP, SSE and WebSocket. */
-export { type Daemon, DAEMON_VERSION, startDaemon } from './daemon.ts'
+export { type Daemon, startDaemon } from './daemon.ts'
 export type { LiveSession } from './engine/live-session.ts'
 export { type PromptRequest, type Receipt, type Sessions } from './engine/sessions.ts'
 export {

@@ -47,8 +47,6 @@ export type DaemonOptions = {
   readonly logLevel?: string | undefined
   /** Where log lines go; the process's stderr where left out. */
   readonly logTo?: { write(line: string): void } | undefined
-  /** Folder with the console's files, served at `/`. */
-  readonly consoleDir?: string | undefined
   /** How to start a runner on this machine: program and arguments before the flags. */
   readonly runnerProgram?: readonly string[] | undefined
   /** How long a runner that we started stays without a daemon and without work. */

@@ -3,6 +3,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Fault, type FaultReport } from '@breakfall/faults'
 import { type ApiName, errorAnswer } from '@breakfall/model'
+import type { Refusal } from '@breakfall/wire/node'
 import { REQUEST_ID } from './http-sink.ts'
 
 export type Call = {
@@ -58,6 +59,12 @@ export function refuse(call: Call, fault: Fault | FaultReport, headers: Readonly
   })
   res.end(answer.body)
   return answer.status
+}
+
+/** The refusal of a request that is not readable HTTP. Which API it was meant for is unknown. */
+export function unreadable(fault: Fault, _status: number, requestId: string): Refusal {
+  const { headers, body } = errorAnswer('openai-chat', fault.report, undefined)
+  return { headers: { ...headers, [REQUEST_ID]: requestId }, body: String(body) }
 }
 
 export function headersOf(req: IncomingMessage): Record<string, string> {

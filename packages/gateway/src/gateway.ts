@@ -5,12 +5,11 @@
  * I1  A client that leaves ends its upstream request at once.
  * I2  Bodies, requests under way and the stop itself are bounded; each limit has its own answer.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { classify, Fault, isFault } from '@breakfall/faults'
 import { type ApiName, relayAnswer, type RelayTarget } from '@breakfall/model'
-import { checkHost, checkOrigin, readBytes, sameToken } from '@breakfall/wire/node'
-import { type Call, headersOf, openCall, refuse } from './call.ts'
+import { checkHost, checkOrigin, createHttpServer, type HttpServer, readBytes, sameToken } from '@breakfall/wire/node'
+import { type Call, headersOf, openCall, refuse, unreadable } from './call.ts'
 import { monotonicMs } from './clock.ts'
 import { UpstreamPool } from './health.ts'
 import { HttpSink } from './http-sink.ts'
@@ -54,7 +53,7 @@ const COME_BACK: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   shutting_down: { 'retry-after': '1', 'x-should-retry': 'true', connection: 'close' },
 }
 
-const LAST_WORDS_MS = 1_000 // for the error that ends a stream to reach its client
+const ERROR_DELIVERY_MS = 1_000 // for the error that ends a stream to reach its client
 
 class RunningGateway {
   readonly watch: Watch
@@ -62,8 +61,7 @@ class RunningGateway {
   readonly #pool: UpstreamPool
   readonly #metrics: GatewayMetrics
   readonly #passThrough: PassThrough
-  readonly #server: Server
-  readonly #sockets = new Set<Socket>()
+  readonly #server: HttpServer
   readonly #calls = new Set<Call>()
   #isClosing = false
 
@@ -83,50 +81,31 @@ class RunningGateway {
       dice: settings.dice ?? (() => 0.5),
       clientStuckMs: settings.limits.clientStuckMs,
     })
-    this.#server = createServer(
-      {
-        requestTimeout: requestMs, // I2
-        headersTimeout: Math.min(10_000, requestMs),
-        connectionsCheckingInterval: Math.min(5_000, requestMs), // Node looks for late ones only so often
-        keepAliveTimeout: 65_000,
-        maxHeaderSize: 64 * 1024,
+    this.#server = createHttpServer({
+      handle: (req, res) => this.#answer(req, res),
+      refusal: unreadable,
+      limits: {
+        requestMs, // I2
+        headersMs: Math.min(10_000, requestMs),
+        headerBytesMax: 64 * 1024, // agents send long keys and cookies
+        drainBytesMax: 1024 * 1024,
       },
-      (req, res) => void this.#answer(req, res),
-    )
-    this.#server.on('connection', (socket) => {
-      this.#sockets.add(socket)
-      socket.once('close', () => this.#sockets.delete(socket))
     })
   }
 
   listen(): Promise<{ url: string; port: number }> {
-    const { host, port } = this.#settings
-    return new Promise((resolve, reject) => {
-      this.#server.once('error', reject)
-      this.#server.listen({ host, port }, () => {
-        this.#server.off('error', reject)
-        const bound = this.#server.address() as AddressInfo
-        const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address
-        resolve({ url: `http://${shown}:${bound.port}`, port: bound.port })
-      })
-    })
+    return this.#server.listen(this.#settings.port, this.#settings.host)
   }
 
   async close(): Promise<void> {
     this.#isClosing = true
-    const closed = new Promise<void>((resolve) => {
-      this.#server.close(() => resolve())
+    await this.#server.close({
+      graceMs: this.#settings.limits.closeMs,
+      onGraceOver: () => {
+        for (const call of this.#calls) call.stop(new Fault('shutting_down'))
+      },
+      lingerMs: ERROR_DELIVERY_MS,
     })
-    this.#server.closeIdleConnections()
-    const stopping = setTimeout(() => {
-      for (const call of this.#calls) call.stop(new Fault('shutting_down'))
-    }, this.#settings.limits.closeMs)
-    const closing = setTimeout(() => {
-      for (const socket of this.#sockets) socket.destroy()
-    }, this.#settings.limits.closeMs + LAST_WORDS_MS)
-    await closed
-    clearTimeout(stopping)
-    clearTimeout(closing)
     await this.#passThrough.close()
   }
 
@@ -146,9 +125,6 @@ class RunningGateway {
       )
     } finally {
       this.#calls.delete(call)
-      if (!req.complete) drain(req)
-      // A connection that falls idle while we close would keep us open for its whole keep-alive time.
-      if (this.#isClosing) onceClosed(res, () => this.#server.closeIdleConnections())
     }
   }
 
@@ -260,20 +236,4 @@ function parsed(body: Buffer): Record<string, unknown> | undefined {
   } catch {
     return undefined // said by the caller: the upstream refuses it in its own words
   }
-}
-
-/** Unread body bytes make the kernel reset the connection, and our answer with it: read a little, then close. */
-function drain(req: IncomingMessage): void {
-  let left = 1024 * 1024
-  req.on('data', (chunk: Buffer) => {
-    left -= chunk.length
-    if (left < 0) req.destroy()
-  })
-  req.on('error', () => req.destroy())
-  req.resume()
-}
-
-function onceClosed(res: ServerResponse, then: () => void): void {
-  if (res.closed) then()
-  else res.once('close', then)
 }

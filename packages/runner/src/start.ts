@@ -128,7 +128,7 @@ async function serve(
       idle.stop()
       clearInterval(sweeper)
       withdraw(stateDir)
-      await service.close(RUNNER_DEFAULTS.shutdownGraceMs)
+      await service.close({ graceMs: RUNNER_DEFAULTS.shutdownGraceMs })
       for (const box of boxes.all()) {
         for (const exec of box.execs.live.values()) exec.release()
         await box.keepers.close()

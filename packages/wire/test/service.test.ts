@@ -9,7 +9,7 @@ import { bearerToken, bodyChunks, createService, readJson, type Route, SseRespon
 
 const thing = body({ count: integer(1, 10), note: z.string().optional() })
 
-const routes: Route<string>[] = [
+const routes: Route[] = [
   {
     method: 'get',
     path: '/open',
@@ -65,22 +65,22 @@ const routes: Route<string>[] = [
   },
 ]
 
-const service = createService<string>({
+const service = createService({
   routes,
   boundary: 'daemon',
   authorize: (req) => {
-    const token = bearerToken(req)
-    if (token !== 'right') throw new Fault('unauthorized')
-    return token
+    onAuthorize()
+    if (bearerToken(req) !== 'right') throw new Fault('unauthorized')
   },
   onFault: (fault) => onFault(fault.category),
 })
 let onFault: (category: string) => void = () => {}
+let onAuthorize: () => void = () => {}
 let url = ''
 before(async () => {
   ;({ url } = await service.listen(0))
 })
-after(() => service.close(100))
+after(() => service.close({ graceMs: 100 }))
 
 const call = (path: string, init: RequestInit = {}): Promise<Response> =>
   fetch(url + path, {
@@ -214,17 +214,18 @@ test('a path means what was written: dots do not lead to another route', async (
 test('a client that goes away in the middle of its body is no failure of the service', async () => {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
+  const arrived = new Promise<void>((resolve) => (onAuthorize = resolve))
   socket.write(
     'POST /things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer right\r\nContent-Length: 9\r\n\r\n{',
   )
   const told = new Promise<string>((resolve) => (onFault = resolve))
-  await once(service.server, 'request')
+  await arrived
   socket.destroy()
   assert.equal(await told, 'cancelled')
 })
 
 test('whoever is slow with headers, with a small body or inside a large one is given up, and told', async (t) => {
-  const slow = createService<void>({
+  const slow = createService({
     boundary: 'daemon',
     authorize: () => {},
     limits: { headersMs: 100 },
@@ -244,7 +245,7 @@ test('whoever is slow with headers, with a small body or inside a large one is g
     ],
   })
   const { port } = await slow.listen(0)
-  t.after(() => slow.close(100))
+  t.after(() => slow.close({ graceMs: 100 }))
   const said = async (text: string): Promise<string> => {
     const socket = connect(port, '127.0.0.1')
     socket.write(text)

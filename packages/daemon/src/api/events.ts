@@ -6,7 +6,7 @@
  */
 import { Fault } from '@breakfall/faults'
 import { encodeSse, parseCursor, resumeFrom } from '@breakfall/wire'
-import { type Call, SseResponse } from '@breakfall/wire/node'
+import { type RequestContext, SseResponse } from '@breakfall/wire/node'
 import type { Feed, FedEvent } from '../engine/feed.ts'
 import type { LiveSession } from '../engine/live-session.ts'
 import type { DaemonLimits } from '../options.ts'
@@ -25,15 +25,15 @@ export function startOf(session: LiveSession, given: string | number | undefined
   return resumeFrom(cursor, session.row.journal, session.feed.head)
 }
 
-export async function streamEvents(call: Call, session: LiveSession, limits: DaemonLimits): Promise<void> {
+export async function streamEvents(context: RequestContext, session: LiveSession, limits: DaemonLimits): Promise<void> {
   // An EventSource that comes back asks for the same `after` again, and says in the header how far it is.
-  const given = headerOf(call, 'last-event-id') ?? call.query.get('after') ?? undefined
+  const given = headerOf(context, 'last-event-id') ?? context.query.get('after') ?? undefined
   const { after, reset } = startOf(session, given)
-  const sse = new SseResponse(call.res, { heartbeatMs: limits.heartbeatMs })
+  const sse = new SseResponse(context.res, { heartbeatMs: limits.heartbeatMs })
   if (reset !== null) sse.send({ event: 'reset', data: JSON.stringify({ reason: reset }) })
-  for await (const events of session.feed.tail(after, call.signal)) {
-    if (!written(call, events) && !(await isTaken(sse.drained(), session.feed, limits))) {
-      return closeSlow(call, sse, limits.readerLingerMs)
+  for await (const events of session.feed.tail(after, context.signal)) {
+    if (!written(context, events) && !(await isTaken(sse.drained(), session.feed, limits))) {
+      return closeSlow(context, sse, limits.readerLingerMs)
     }
   }
   if (session.feed.ended !== undefined)
@@ -62,15 +62,15 @@ function tick(): Promise<false> {
   })
 }
 
-const headerOf = (call: Call, name: string): string | undefined => {
-  const value = call.req.headers[name]
+const headerOf = (context: RequestContext, name: string): string | undefined => {
+  const value = context.req.headers[name]
   return typeof value === 'string' ? value : undefined
 }
 
 const LARGE_BYTES = 16 * 1024
 
 /** False where the reader has to be waited for. Large events go out as the bytes that all readers share, small ones together. */
-function written({ res }: Call, events: readonly FedEvent[]): boolean {
+function written({ res }: RequestContext, events: readonly FedEvent[]): boolean {
   let isTaken = true
   let small: Buffer[] = []
   const flush = (...more: Buffer[]): void => {
@@ -85,8 +85,8 @@ function written({ res }: Call, events: readonly FedEvent[]): boolean {
   return isTaken
 }
 
-function closeSlow(call: Call, sse: SseResponse, lingerMs: number): void {
-  call.res.write(encodeSse({ event: 'closed', data: JSON.stringify({ reason: 'slow_consumer' }) }))
+function closeSlow(context: RequestContext, sse: SseResponse, lingerMs: number): void {
+  context.res.write(encodeSse({ event: 'closed', data: JSON.stringify({ reason: 'slow_consumer' }) }))
   sse.end()
-  setTimeout(() => call.res.destroy(), lingerMs).unref()
+  setTimeout(() => context.res.destroy(), lingerMs).unref()
 }

@@ -1,6 +1,13 @@
 /** The daemon's routes, as data: what they are called, what they take and answer, and what they do. */
 import { FAULTS } from '@breakfall/faults'
 import {
+  daemonHealthSchema,
+  type DaemonModel,
+  daemonModelSchema,
+  type DaemonReady,
+  daemonReadySchema,
+  type FaultList,
+  faultListSchema,
   invalidRequest,
   openApiDocument,
   sessionCreateSchema,
@@ -12,25 +19,19 @@ import {
   turnResumeSchema,
   turnSchema,
 } from '@breakfall/wire'
-import { type Call, readJson, type Route } from '@breakfall/wire/node'
-import { z } from 'zod'
+import { readJson, type RequestContext, type Route } from '@breakfall/wire/node'
 import type { Sessions } from '../engine/sessions.ts'
 import type { DaemonLimits } from '../options.ts'
-import { serveConsole } from './console.ts'
 import { streamEvents } from './events.ts'
 
 export type RouteParts = {
   readonly sessions: Sessions
   readonly limits: DaemonLimits
   readonly version: string
-  readonly ready: () => Promise<{
-    readonly isReady: boolean
-    readonly checks: Readonly<Record<string, string | boolean>>
-  }>
+  readonly ready: () => Promise<DaemonReady>
   /** Who is asked for answers now. */
-  readonly model: () => Promise<{ readonly name: string; readonly baseUrl: string }>
+  readonly model: () => Promise<DaemonModel>
   readonly metricsText: () => Promise<string>
-  readonly consoleDir: string | undefined
 }
 
 const KEY_CHARS_MAX = 255
@@ -46,9 +47,9 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       body: sessionCreateSchema,
       answers: { 201: sessionSchema },
       faults: ['invalid_request', 'quota_exceeded', 'isolation_unavailable', 'shutting_down'],
-      handle: async (call) => ({
+      handle: async (context) => ({
         status: 201,
-        json: await sessions.create(await readJson(call.req, sessionCreateSchema)),
+        json: await sessions.create(await readJson(context.req, sessionCreateSchema)),
       }),
     },
     {
@@ -58,7 +59,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       summary: 'Sessions, newest first',
       query: { cursor: 'the `next` of the page before' },
       answers: { 200: sessionListSchema },
-      handle: async (call) => ({ status: 200, json: await sessions.list(call.query.get('cursor') ?? undefined) }),
+      handle: async (context) => ({ status: 200, json: await sessions.list(context.query.get('cursor') ?? undefined) }),
     },
     {
       method: 'get',
@@ -67,7 +68,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       summary: 'One session',
       answers: { 200: sessionSchema },
       faults: ['not_found'],
-      handle: async (call) => ({ status: 200, json: await sessions.get(param(call, 'id')) }),
+      handle: async (context) => ({ status: 200, json: await sessions.get(param(context, 'id')) }),
     },
     {
       method: 'delete',
@@ -76,8 +77,8 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       summary: 'Ends what runs in a session and removes it with its box',
       answers: { 204: null },
       faults: ['not_found'],
-      handle: async (call) => {
-        await sessions.delete(param(call, 'id'))
+      handle: async (context) => {
+        await sessions.delete(param(context, 'id'))
         return { status: 204 }
       },
     },
@@ -97,9 +98,9 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
         'journal_full',
         'quota_exceeded',
       ],
-      handle: async (call) => {
-        const request = await readJson(call.req, turnCreateSchema)
-        return { status: 202, json: await sessions.prompt(param(call, 'id'), request, keyOf(call)) }
+      handle: async (context) => {
+        const request = await readJson(context.req, turnCreateSchema)
+        return { status: 202, json: await sessions.prompt(param(context, 'id'), request, keyOf(context)) }
       },
     },
     {
@@ -111,8 +112,8 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       headers: { 'last-event-id': 'the same, as browsers send it' },
       answers: { 200: 'text/event-stream' },
       faults: ['invalid_request', 'not_found', 'journal_corrupt'],
-      handle: async (call) => {
-        await streamEvents(call, await sessions.open(param(call, 'id')), limits)
+      handle: async (context) => {
+        await streamEvents(context, await sessions.open(param(context, 'id')), limits)
         return undefined
       },
     },
@@ -123,7 +124,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       summary: 'One turn',
       answers: { 200: turnSchema },
       faults: ['not_found'],
-      handle: async (call) => ({ status: 200, json: await sessions.turn(param(call, 'id')) }),
+      handle: async (context) => ({ status: 200, json: await sessions.turn(param(context, 'id')) }),
     },
     {
       method: 'post',
@@ -133,9 +134,9 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       body: turnCancelSchema,
       answers: { 200: turnSchema, 202: turnSchema },
       faults: ['not_found'],
-      handle: async (call) => {
-        const { reason = null } = await readJson(call.req, turnCancelSchema)
-        const { turn, isOver } = await sessions.cancel(param(call, 'id'), { actor: 'user', reason })
+      handle: async (context) => {
+        const { reason = null } = await readJson(context.req, turnCancelSchema)
+        const { turn, isOver } = await sessions.cancel(param(context, 'id'), { actor: 'user', reason })
         return { status: isOver ? 200 : 202, json: turn }
       },
     },
@@ -147,9 +148,9 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       body: turnResumeSchema,
       answers: { 202: turnSchema },
       faults: ['not_found', 'turn_not_parked'],
-      handle: async (call) => {
-        await readJson(call.req, turnResumeSchema)
-        return { status: 202, json: await sessions.resume(param(call, 'id')) }
+      handle: async (context) => {
+        await readJson(context.req, turnResumeSchema)
+        return { status: 202, json: await sessions.resume(param(context, 'id')) }
       },
     },
     {
@@ -170,7 +171,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       path: '/v1/model',
       operationId: 'getModel',
       summary: 'The model server that turns are asked of, and the model of sessions that name none',
-      answers: { 200: z.looseObject({ name: z.string(), baseUrl: z.string() }) },
+      answers: { 200: daemonModelSchema },
       handle: async () => ({ status: 200, json: await parts.model() }),
     },
     {
@@ -178,7 +179,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       path: '/v1/faults',
       operationId: 'listFaults',
       summary: 'Every category with its class, its status and what is done about it',
-      answers: { 200: z.looseObject({ faults: z.array(z.looseObject({ category: z.string() })) }) },
+      answers: { 200: faultListSchema },
       handle: () => ({ status: 200, json: { faults: catalogue() } }),
     },
     {
@@ -187,7 +188,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       operationId: 'health',
       summary: 'It runs',
       open: true,
-      answers: { 200: z.looseObject({ status: z.literal('ok') }) },
+      answers: { 200: daemonHealthSchema },
       handle: () => ({ status: 200, json: { status: 'ok', version } }),
     },
     {
@@ -196,10 +197,10 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       operationId: 'ready',
       summary: 'It can take prompts',
       open: true,
-      answers: { 200: z.looseObject({ status: z.literal('ready') }), 503: z.looseObject({ status: z.string() }) },
+      answers: { 200: daemonReadySchema, 503: daemonReadySchema },
       handle: async () => {
-        const { isReady, checks } = await parts.ready()
-        return { status: isReady ? 200 : 503, json: { status: isReady ? 'ready' : 'not_ready', checks } }
+        const ready = await parts.ready()
+        return { status: ready.status === 'ready' ? 200 : 503, json: ready }
       },
     },
     {
@@ -208,14 +209,14 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       operationId: 'metrics',
       summary: 'Prometheus text',
       answers: { 200: 'text/plain' },
-      handle: async (call) => {
-        call.res.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' })
-        call.res.end(await parts.metricsText())
+      handle: async (context) => {
+        context.res.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' })
+        context.res.end(await parts.metricsText())
         return undefined
       },
     },
   ]
-  return [...routes, openApi(routes, version), ...serveConsole(parts.consoleDir)]
+  return [...routes, openApi(routes, version)]
 }
 
 // ---- details ----
@@ -236,15 +237,15 @@ function openApi(routes: readonly Route[], version: string): Route {
   }
 }
 
-const param = (call: Call, name: string): string => call.params[name] ?? ''
+const param = (context: RequestContext, name: string): string => context.params[name] ?? ''
 
-function keyOf(call: Call): string | undefined {
-  const key = call.req.headers['idempotency-key']
+function keyOf(context: RequestContext): string | undefined {
+  const key = context.req.headers['idempotency-key']
   if (key === undefined) return undefined
   if (typeof key === 'string' && key !== '' && key.length <= KEY_CHARS_MAX) return key
   const got = `${String(key).length} characters`
   throw invalidRequest([{ field: 'Idempotency-Key', expected: `1 to ${KEY_CHARS_MAX} characters`, got }])
 }
 
-const catalogue = (): readonly object[] =>
+const catalogue = (): FaultList['faults'] =>
   Object.entries(FAULTS).map(([category, row]) => ({ category, ...row, docs: `docs/faults/${category}.md` }))

@@ -1,7 +1,7 @@
 /** What the handlers work with. */
 import { Fault } from '@breakfall/faults'
 import { body } from '@breakfall/wire'
-import { type Call, readJson, type TokenGrant } from '@breakfall/wire/node'
+import { readJson, type RequestContext } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import type { Boxes } from '../box/boxes.ts'
 import type { ExecView } from '../box/execs.ts'
@@ -21,7 +21,7 @@ export type ApiContext = {
   readonly onCall: (route: RouteName) => void
 }
 
-export type RunnerCall = Call<TokenGrant>
+export type RunnerCall = RequestContext
 
 export function boxOf(context: ApiContext, call: RunnerCall): Box {
   return context.boxes.get(call.params['prefix'] ?? '', call.params['id'] ?? '')

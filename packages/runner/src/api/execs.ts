@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { Fault } from '@breakfall/faults'
 import { execRequestSchema, execSignalSchema, invalidRequest } from '@breakfall/wire'
-import { type Answer, bodyChunks, readJson } from '@breakfall/wire/node'
+import { bodyChunks, readJson, type RouteResult } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import type { ExecView } from '../box/execs.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
@@ -99,7 +99,7 @@ function streamOf(call: RunnerCall): Stream {
   return name
 }
 
-async function sendOutput(call: RunnerCall, exec: ExecView): Promise<Answer> {
+async function sendOutput(call: RunnerCall, exec: ExecView): Promise<RouteResult> {
   const stream = streamOf(call)
   const record = exec.record()
   const size = stream === 'stdout' ? record.stdoutBytes : record.stderrBytes
@@ -131,7 +131,7 @@ function openSpool(file: string, size: number): number {
   })
 }
 
-async function wait(context: ApiContext, call: RunnerCall, exec: ExecView): Promise<Answer> {
+async function wait(context: ApiContext, call: RunnerCall, exec: ExecView): Promise<RouteResult> {
   const timeoutMs = queryNumber(call.query, 'timeoutMs', {
     min: 0,
     max: RUNNER_DEFAULTS.waitMsMax,
@@ -151,7 +151,7 @@ function liveExec(box: Box, call: RunnerCall): Exec {
 
 const finished = (id: string): Fault => new Fault('exec_finished', { facts: { name: id }, execId: id })
 
-async function writeStdin(call: RunnerCall, box: Box, silenceMs: number): Promise<Answer> {
+async function writeStdin(call: RunnerCall, box: Box, silenceMs: number): Promise<RouteResult> {
   const exec = liveExec(box, call)
   const eof = call.query.get('eof')
   if (eof !== null && eof !== '1' && eof !== '0')

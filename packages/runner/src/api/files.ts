@@ -3,7 +3,7 @@ import { closeSync, createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { classify, Fault, isFault } from '@breakfall/faults'
 import { invalidRequest } from '@breakfall/wire'
-import { type Answer, bodyChunks } from '@breakfall/wire/node'
+import { bodyChunks, type RouteResult } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import { wrongState } from '../box/states.ts'
 import { isoTime } from '../clock.ts'
@@ -79,7 +79,7 @@ function changeable(box: Box): Box {
   return box
 }
 
-async function read(call: RunnerCall, at: WorkspaceAt): Promise<Answer> {
+async function read(call: RunnerCall, at: WorkspaceAt): Promise<RouteResult> {
   const file = openFile(at, pathOfCall(call))
   let range: ByteRange | undefined
   try {

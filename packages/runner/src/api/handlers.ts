@@ -1,6 +1,6 @@
 /** What each call does. The table says which calls there are; a call without a handler does not compile. */
 import { RUNNER_HEADER } from '@breakfall/wire'
-import type { Answer, Call, Route, TokenGrant } from '@breakfall/wire/node'
+import type { RequestContext, Route, RouteResult } from '@breakfall/wire/node'
 import { type RouteName, RUNNER_ROUTES } from '../routes.ts'
 import { checkRunner } from './access.ts'
 import { boxHandlers } from './boxes.ts'
@@ -9,9 +9,9 @@ import { fileHandlers } from './files.ts'
 import { systemHandlers } from './system.ts'
 import type { ApiContext } from './context.ts'
 
-export type Handler = (call: Call<TokenGrant>) => Promise<Answer> | Answer
+export type Handler = (call: RequestContext) => Promise<RouteResult> | RouteResult
 
-export function runnerRoutes(context: ApiContext): readonly Route<TokenGrant>[] {
+export function runnerRoutes(context: ApiContext): readonly Route[] {
   const handlers: Record<RouteName, Handler> = {
     ...systemHandlers(context),
     ...boxHandlers(context),

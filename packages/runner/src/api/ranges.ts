@@ -1,11 +1,11 @@
 /** Byte ranges: one range of `Range: bytes=…`, as RFC 9110 has it. */
 import { Fault } from '@breakfall/faults'
-import type { Call } from '@breakfall/wire/node'
+import type { RequestContext } from '@breakfall/wire/node'
 
 export type ByteRange = { readonly from: number; /** Not included. */ readonly to: number }
 
 /** The range that a call asks for. A 416 says how long the content is. */
-export function rangeOf(call: Pick<Call, 'req' | 'res'>, size: number): ByteRange | undefined {
+export function rangeOf(call: Pick<RequestContext, 'req' | 'res'>, size: number): ByteRange | undefined {
   try {
     return parseRange(call.req.headers.range, size)
   } catch (error) {

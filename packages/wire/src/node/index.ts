@@ -3,13 +3,13 @@ export { sendFault, sendJson } from './answers.ts'
 export { BODY_BYTES_MAX, bodyChunks, readBytes, readJson } from './body.ts'
 export { bearerToken, checkHost, checkOrigin, sameToken } from './guards.ts'
 export {
-  type Answer,
-  type Call,
-  createService,
-  type Route,
-  type Service,
-  SERVICE_LIMITS,
-  type ServiceOptions,
-} from './service.ts'
+  type CloseOptions,
+  createHttpServer,
+  type HttpServer,
+  type HttpServerLimits,
+  type HttpServerOptions,
+  type Refusal,
+} from './http-server.ts'
+export { createService, type RequestContext, type Route, type RouteResult, type ServiceOptions } from './service.ts'
 export { SSE_HEARTBEAT_MS, SseResponse } from './sse-response.ts'
 export { findGrant, loadTokens, parseTokens, type TokenGrant } from './tokens.ts'

@@ -2,14 +2,14 @@
 import { Fault } from '@breakfall/faults'
 import type { Route } from './service.ts'
 
-export type Match<P> = {
-  readonly route: Route<P> | undefined
+export type Match = {
+  readonly route: Route | undefined
   readonly params: Readonly<Record<string, string>>
   /** Methods of the path, where it has a route at all. */
   readonly methods: readonly string[]
 }
 
-export function matchRoute<P>(routes: readonly Route<P>[], method: string, pathname: string): Match<P> {
+export function matchRoute(routes: readonly Route[], method: string, pathname: string): Match {
   const wanted = method === 'HEAD' ? 'get' : method.toLowerCase()
   const methods: string[] = []
   let params: Readonly<Record<string, string>> = {}

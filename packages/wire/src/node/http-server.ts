@@ -1,0 +1,171 @@
+/**
+ * The one HTTP server of the system, bounded. The runner and the daemon put a route table on top (`service.ts`), the gateway
+ * a plain handler.
+ *
+ * I1  Everything has a limit: header size, header time, request time, idle time, connections, and the shutdown itself.
+ * I2  A request that Node cannot parse still gets an answer in the service's own format, with a request id.
+ */
+import { randomUUIDv7 } from 'node:crypto'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { Fault, PROBLEM_CONTENT_TYPE, toProblem } from '@breakfall/faults'
+import { REQUEST_ID_HEADER } from '../names.ts'
+
+export type HttpServerOptions = {
+  /** Answers the request. It handles its own errors; whatever it still throws closes the connection. */
+  readonly handle: (req: IncomingMessage, res: ServerResponse) => Promise<void>
+  /** Takes over WebSocket upgrades. Without it, a request to upgrade is answered as a plain request. */
+  readonly upgrade?: ((req: IncomingMessage, socket: Duplex, head: Buffer) => void) | undefined
+  /** How this service words a refusal. Default: a problem document. */
+  readonly refusal?: ((fault: Fault, status: number, requestId: string) => Refusal) | undefined
+  readonly limits?: Partial<HttpServerLimits> | undefined
+}
+
+export type Refusal = { readonly headers: Readonly<Record<string, string>>; readonly body: string }
+
+export const HTTP_SERVER_LIMITS = {
+  headerBytesMax: 32 * 1024,
+  headersMs: 10_000, // our own clients send their headers at once
+  requestMs: 0, // 0: each handler bounds its own body
+  idleMs: 65_000, // keep-alive: longer than the usual proxy's 60 s, so that the proxy closes first
+  connectionsMax: 4_096, // a thousand subscribers, and headroom
+  drainBytesMax: 256 * 1024, // of a body that no handler read
+}
+export type HttpServerLimits = { readonly [Limit in keyof typeof HTTP_SERVER_LIMITS]: number }
+
+export type CloseOptions = {
+  /** Time for requests under way to finish. */
+  readonly graceMs: number
+  /** Called when the grace is over, to end what is left in an orderly way. */
+  readonly onGraceOver?: (() => void) | undefined
+  /** Time after `onGraceOver` until the remaining connections are cut. */
+  readonly lingerMs?: number | undefined
+}
+
+export type HttpServer = {
+  listen(port: number, host?: string): Promise<{ url: string; port: number; host: string }>
+  /** Stops accepting, waits for requests under way, then cuts the remaining connections. */
+  close(options: CloseOptions): Promise<void>
+}
+
+export function createHttpServer(options: HttpServerOptions): HttpServer {
+  const limits: HttpServerLimits = { ...HTTP_SERVER_LIMITS, ...options.limits }
+  const { handle, upgrade, refusal = problemRefusal } = options
+  const sockets = new Set<Socket>()
+  const checkMs = [limits.headersMs / 2, limits.requestMs].filter((ms) => ms > 0)
+  const serve = (req: IncomingMessage, res: ServerResponse): void => {
+    void handle(req, res)
+      .catch((thrown: unknown) => res.destroy(thrown instanceof Error ? thrown : undefined))
+      .finally(() => drain(req, limits.drainBytesMax))
+  }
+  const server = createServer(
+    {
+      maxHeaderSize: limits.headerBytesMax,
+      requestTimeout: limits.requestMs,
+      headersTimeout: limits.headersMs,
+      connectionsCheckingInterval: Math.min(...checkMs), // Node's default is 30 s
+      keepAliveTimeout: limits.idleMs,
+      requireHostHeader: false, // Node's own refusal has neither an id nor our format (I2)
+      // A client that offers another protocol (`curl --http2`) is served over HTTP/1.1.
+      shouldUpgradeCallback: (req) => upgrade !== undefined && req.headers.upgrade?.toLowerCase() === 'websocket',
+    },
+    serve,
+  )
+  server.maxConnections = limits.connectionsMax
+  server.on('checkExpectation', serve) // an expectation we do not know is ignored
+  if (upgrade !== undefined) server.on('upgrade', upgrade)
+  server.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
+  server.on('clientError', (error, socket) => refuseUnreadable(error, socket, refusal))
+  return {
+    listen: (port, host = '127.0.0.1') => listen(server, port, host),
+    close: (closing) => close(server, sockets, closing),
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+function problemRefusal(fault: Fault, status: number, requestId: string): Refusal {
+  return {
+    headers: { 'content-type': PROBLEM_CONTENT_TYPE },
+    body: JSON.stringify({ ...toProblem(fault.with({ requestId })), status }),
+  }
+}
+
+/** Unread body bytes make the kernel reset the connection, which can destroy our response in flight: read some, then close. */
+function drain(req: IncomingMessage, bytesMax: number): void {
+  if (req.complete || req.destroyed) return
+  let left = bytesMax
+  req.on('data', (chunk: Buffer) => {
+    left -= chunk.length
+    if (left < 0) req.destroy()
+  })
+  req.on('error', () => req.destroy())
+  req.resume()
+}
+
+const UNREADABLE: Readonly<Record<string, readonly [status: number, title: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
+}
+
+function refuseUnreadable(
+  error: NodeJS.ErrnoException,
+  socket: Duplex,
+  refusal: NonNullable<HttpServerOptions['refusal']>,
+): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const [status, title] = UNREADABLE[error.code ?? ''] ?? [400, 'Bad Request']
+  const requestId = randomUUIDv7()
+  const fault = new Fault('invalid_request', {
+    facts: { name: 'this is not a readable HTTP request' },
+    errorRaw: error.code ?? error.message,
+  })
+  const { headers, body } = refusal(fault, status, requestId)
+  const lines = Object.entries({
+    [REQUEST_ID_HEADER]: requestId,
+    ...headers,
+    'content-length': String(Buffer.byteLength(body)),
+    connection: 'close',
+  }).map(([name, value]) => `${name}: ${value}\r\n`)
+  socket.end(`HTTP/1.1 ${status} ${title}\r\n${lines.join('')}\r\n${body}`)
+}
+
+function listen(server: Server, port: number, host: string): Promise<{ url: string; port: number; host: string }> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ port, host }, () => {
+      server.off('error', reject)
+      const bound = server.address()
+      if (bound === null || typeof bound === 'string') return reject(new Error('the server has no TCP address'))
+      const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address
+      return resolve({ url: `http://${shown}:${bound.port}`, port: bound.port, host: bound.address })
+    })
+  })
+}
+
+const IDLE_SWEEP_MS = 20
+
+async function close(server: Server, sockets: ReadonlySet<Socket>, options: CloseOptions): Promise<void> {
+  const { graceMs, onGraceOver, lingerMs = 0 } = options
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => resolve())
+  })
+  // A kept-alive connection counts as idle only a moment after its last answer, so a single sweep would miss it.
+  const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS)
+  const ending = setTimeout(() => onGraceOver?.(), graceMs)
+  const cutting = setTimeout(() => {
+    for (const socket of sockets) socket.destroy()
+  }, graceMs + lingerMs)
+  server.closeIdleConnections()
+  await closed
+  clearInterval(sweep)
+  clearTimeout(ending)
+  clearTimeout(cutting)
+}
