@@ -73,7 +73,7 @@ test('an answer that broke off is discarded first and asked for again under a ne
 test('a pause between tries is kept over a crash, and drawn from the budget', () => {
   const state = fold(start, step, retry('retry', 5_000, { nextAt: new Date(NOW + 5_000).toISOString() }))
   assert.deepEqual(asked(state), { do: 'pause', until: NOW + 5_000 })
-  assert.deepEqual(state.turn?.budget, { failures: 1, waitedMs: 5_000, parks: 0, parkedMs: 0, compacted: false })
+  assert.deepEqual(state.turn?.answer.budget, { failures: 1, waitedMs: 5_000, parks: 0, parkedMs: 0, compacted: false })
   assert.deepEqual(asked(state, { now: NOW + 5_001 }), { do: 'answer', step: 1, attempt: 2 })
 })
 
@@ -88,27 +88,36 @@ test('a parked turn stays parked, and resuming gives the step its tries back but
   const state = fold(start, step, retry('retry'), parked)
   assert.equal(asked(state).do, 'stay-parked')
   const resumed = fold(start, step, retry('retry'), parked, { type: 'resumed', because: 'signal' })
-  assert.equal(resumed.turn?.attemptsSpent, 0)
+  assert.equal(resumed.turn?.answer.attemptsSpent, 0)
   assert.deepEqual(
-    [resumed.turn?.budget.failures, resumed.turn?.budget.parks, resumed.turn?.budget.parkedMs],
+    [resumed.turn?.answer.budget.failures, resumed.turn?.answer.budget.parks, resumed.turn?.answer.budget.parkedMs],
     [2, 1, 1],
   )
 })
 
 test('the next model of the list has its own tries, and the turn stays with it from step to step', () => {
   const moved = fold(start, step, retry('retry'), retry('fallback', 0, { attempt: 2 }))
-  assert.deepEqual([moved.turn?.target, moved.turn?.attemptsSpent, moved.turn?.budget.failures], [1, 0, 2])
+  assert.deepEqual(
+    [moved.turn?.answer.target, moved.turn?.answer.attemptsSpent, moved.turn?.answer.budget.failures],
+    [1, 0, 2],
+  )
   assert.deepEqual(asked(moved), { do: 'answer', step: 1, attempt: 3 })
   const later = fold(start, step, retry('fallback', 0), call('a'), result('a'), { type: 'step-start', step: 2 })
-  assert.deepEqual([later.turn?.target, later.turn?.attempt], [1, 0])
+  assert.deepEqual([later.turn?.answer.target, later.turn?.answer.attempt], [1, 0])
 })
 
 test('a turn that was parked begins again with the first model; one that was handed over stays where it was', () => {
   const moved = [start, step, retry('fallback', 0), retry('retry', 0, { attempt: 2 })]
   const after = (category: 'runner_unreachable' | 'shutting_down') =>
     fold(...moved, { type: 'parked', fault: fault(category), resumeAt: null }, { type: 'resumed', because: 'signal' })
-  assert.deepEqual([after('runner_unreachable').turn?.target, after('runner_unreachable').turn?.attemptsSpent], [0, 0])
-  assert.deepEqual([after('shutting_down').turn?.target, after('shutting_down').turn?.attemptsSpent], [1, 1])
+  assert.deepEqual(
+    [after('runner_unreachable').turn?.answer.target, after('runner_unreachable').turn?.answer.attemptsSpent],
+    [0, 0],
+  )
+  assert.deepEqual(
+    [after('shutting_down').turn?.answer.target, after('shutting_down').turn?.answer.attemptsSpent],
+    [1, 1],
+  )
 })
 
 test('text that is to be continued is kept over a crash; what came after it and broke off is not', () => {
@@ -123,15 +132,15 @@ test('text that is to be continued is kept over a crash; what came after it and 
   const twice = fold(...kept, delta(2, 'an '), retry('resume', 0, { attempt: 2 }))
   assert.deepEqual(asked(twice), { do: 'answer', step: 1, attempt: 3 })
   assert.deepEqual(
-    twice.turn?.parts.map(({ text }) => text),
+    twice.turn?.answer.parts.map(({ text }) => text),
     ['half ', 'an '],
   )
 })
 
 test('a server that would not continue is not asked to again in that step', () => {
   const refused = [start, step, retry('retry', 0, { prefillRefused: true })]
-  assert.equal(fold(...refused).turn?.prefillRefused, true)
-  assert.equal(fold(...refused, { type: 'step-start', step: 2 }).turn?.prefillRefused, false)
+  assert.equal(fold(...refused).turn?.answer.prefillRefused, true)
+  assert.equal(fold(...refused, { type: 'step-start', step: 2 }).turn?.answer.prefillRefused, false)
 })
 
 test('handing a turn over at shutdown costs no park', () => {
@@ -141,7 +150,10 @@ test('handing a turn over at shutdown costs no park', () => {
     { type: 'parked', fault: fault('shutting_down'), resumeAt: null },
     { type: 'resumed', because: 'restart' },
   )
-  assert.deepEqual([state.turn?.budget.parks, state.turn?.budget.failures, state.turn?.faultsSurvived], [0, 0, 0])
+  assert.deepEqual(
+    [state.turn?.answer.budget.parks, state.turn?.answer.budget.failures, state.turn?.faultsSurvived],
+    [0, 0, 0],
+  )
 })
 
 test('a fault is shown as survived once the turn has got on after it, and all are at a good end', () => {
@@ -221,7 +233,7 @@ test('dropping results takes the oldest half by size and never the last one', ()
   const shown = toMessages(compacted, '').flatMap((message) => (message.role === 'tool' ? [message.content] : []))
   assert.match(shown[0] ?? '', /dropped/)
   assert.equal(shown[1], 'y'.repeat(90))
-  assert.equal(compacted.turn?.budget.compacted, true)
+  assert.equal(compacted.turn?.answer.budget.compacted, true)
   assert.deepEqual(resultsToDrop(fold(start, step, call('a'), result('a'))), [])
 })
 

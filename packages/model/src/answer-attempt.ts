@@ -9,9 +9,10 @@ import type { AttemptRecord, FailedAction, ProgressEvent, Usage } from './answer
 import { type Attempt, type AttemptEnd, type AttemptReader, type ReadState, startAttempt } from './attempt.ts'
 import { monotonicMs } from './clock.ts'
 import { createDecoder } from './decoder.ts'
-import type { KeptText } from './kept-text.ts'
+import { continuationGate, prefillOf } from './machine/kept-text.ts'
+import { PrefixGate } from './machine/prefix-gate.ts'
+import type { MachineEvent } from './machine/reduce-answer.ts'
 import type { AnswerDecoder, AnswerState, PartHandler, TextPart, ToolPart } from './parts.ts'
-import type { PrefixGate } from './prefix-gate.ts'
 import { judge, type Verdict } from './proof.ts'
 import { refusalFault } from './refusal.ts'
 import { attemptRequest, requiredParameters, takesPrefill, type Target } from './target.ts'
@@ -22,14 +23,13 @@ import { wholeJson } from './whole.ts'
 export type AnswerAttemptOptions = {
   readonly attempt: number
   readonly target: Target
-  readonly kept: KeptText
+  /** The text to continue; empty to ask for the whole answer. */
+  readonly kept: string
   readonly policy: Policy
   readonly signal: AbortSignal
   readonly now: () => number
   readonly nextPartId: () => string
   readonly events: ProgressQueue
-  /** A part was shown for the first time. */
-  readonly shown?: ((part: string) => void) | undefined
   readonly onBytes?: (() => void) | undefined
 }
 
@@ -42,8 +42,8 @@ export type ProgressQueue = {
 
 export type AttemptResult =
   | { readonly complete: true; readonly finish: string; readonly proven: boolean }
-  /** `mayResume`: what was shown so far can be continued. `prefillRefused`: not by this server, which was asked to. */
-  | { readonly complete: false; readonly fault: Fault; readonly mayResume: boolean; readonly prefillRefused: boolean }
+  /** `diverged`: it was asked to continue kept text, and did not. */
+  | { readonly complete: false; readonly fault: Fault; readonly diverged: boolean }
 
 const DRAFT_MS = 1_000 // between two drafts of one call
 const DELTA_CHARS_MAX = 4_096
@@ -54,19 +54,17 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   /** True where it went on from kept text. */
   readonly resumed: boolean
   readonly onBytes: (() => void) | undefined
-  /** The text that was shown, without an echo of what came before. Kept only where it can be continued: answers may be long. */
-  shownText = ''
   readonly #options: AnswerAttemptOptions
   readonly #decoder: AnswerDecoder
   readonly #gate: PrefixGate
   readonly #startedAt: string
   readonly #keepsText: boolean
+  readonly #shown = new Map<string, ShownDelta>()
   #running: Attempt | undefined
   #end: AttemptEnd | undefined
   #usage: Usage = NO_USAGE
-  /** True where the continuation did not begin where the kept text ends. */
-  #isMismatch = false
-  #lastShown: TextPart | undefined
+  #diverged = false
+  #lastShown: ShownDelta | undefined
   #lastDelta: TextDelta | undefined
   readonly #drafts = new Map<string, number>()
 
@@ -75,9 +73,9 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     this.#options = options
     this.target = target
     this.onBytes = options.onBytes
-    this.resumed = kept.prefill !== ''
+    this.resumed = kept !== ''
     this.#keepsText = takesPrefill(target)
-    this.#gate = kept.gate(target.profile.prefillEcho)
+    this.#gate = this.resumed ? continuationGate(kept, target.profile.prefillEcho) : new PrefixGate([])
     this.#startedAt = new Date(options.now()).toISOString()
     this.#decoder = createDecoder(target.api, this, options.nextPartId)
     const { model, baseUrl } = target.request
@@ -118,24 +116,19 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
 
   text(part: TextPart, text: string): void {
     const fresh = this.#gate.isOpen ? text : this.#gate.push(part.kind, text)
-    if (fresh === undefined) throw this.#mismatch()
+    if (fresh === undefined) throw this.#divergence()
     if (fresh === '') return
-    if (this.#lastShown !== part) {
-      this.#lastShown = part
-      this.#lastDelta = undefined
-      this.#options.shown?.(part.id)
-    }
-    if (part.kind === 'text' && this.#keepsText) this.shownText += fresh
+    const shown = this.#shownAs(part)
+    if (part.kind === 'text' && this.#keepsText) shown.text += fresh
     this.#emitText(part, fresh)
   }
 
   tool(part: ToolPart): void {
     if (!this.#gate.isOpen) this.#closeGate()
-    const { attempt, events, shown } = this.#options
+    const { attempt, events } = this.#options
     const now = monotonicMs()
     const last = this.#drafts.get(part.id)
-    if (last === undefined) shown?.(part.id)
-    else if (now - last < DRAFT_MS) return
+    if (last !== undefined && now - last < DRAFT_MS) return
     this.#drafts.set(part.id, now)
     events.push({
       type: 'tool-draft',
@@ -147,6 +140,13 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   }
 
   // ---- what came of it ----
+
+  /** What it has shown, one event for each part. Has its text only if that can be continued: answers can be long. */
+  get shown(): readonly MachineEvent[] {
+    const { attempt } = this.#options
+    const drafts = [...this.#drafts.keys()].map((part) => ({ type: 'tool-draft', attempt, part }) as const)
+    return [...this.#shown.values(), ...drafts]
+  }
 
   record(fault: FaultReport | null, action: FailedAction | null, delayMs: number): AttemptRecord {
     const { attempt, target } = this.#options
@@ -162,6 +162,16 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
       action,
       delayMs,
     })
+  }
+
+  #shownAs(part: TextPart): ShownDelta {
+    if (this.#lastShown?.part === part.id) return this.#lastShown
+    const type = part.kind === 'text' ? 'text-delta' : 'reasoning-delta'
+    const shown = this.#shown.get(part.id) ?? { type, attempt: this.#options.attempt, part: part.id, text: '' }
+    this.#shown.set(part.id, shown)
+    this.#lastShown = shown
+    this.#lastDelta = undefined
+    return shown
   }
 
   /** Text that came in one read of the socket is one event: a consumer that is behind gets fewer and longer ones. */
@@ -183,7 +193,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     const verdict = await this.#verdict()
     this.#usage = attemptUsage(this.#end, this.state)
     if (phaseOf(this.#end) === 'stream') events.push({ type: 'usage', attempt, usage: this.#usage })
-    if (!verdict.complete) return this.#failed(verdict.fault)
+    if (!verdict.complete) return { complete: false, fault: verdict.fault, diverged: this.#diverged }
     this.#release(verdict.calls)
     return { complete: true, finish: verdict.finish, proven: verdict.proven }
   }
@@ -191,22 +201,12 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   async #verdict(): Promise<Verdict> {
     const { kept, policy, signal, target } = this.#options
     try {
-      this.#running = startAttempt(attemptRequest(target, kept.prefill), this, policy, signal)
+      this.#running = startAttempt(attemptRequest(target, prefillOf(kept)), this, policy, signal)
       this.#end = await this.#running.end
       return this.#judge(this.#end)
     } catch (thrown) {
       return { complete: false, fault: classify(thrown, { boundary: 'model', phase: 'connect', signal }) }
     }
-  }
-
-  #failed(cause: Fault): AttemptResult {
-    const { kept, target } = this.#options
-    const prefillRefused = this.resumed && (cause.category === 'model_bad_request' || this.#isMismatch)
-    if (prefillRefused) kept.refuse()
-    // The server takes no unfinished message, or did not go on from it: that rung is void, the one below is not.
-    const fault = prefillRefused && cause.report.next === 'never' ? cause.with({ next: 'retry' }) : cause
-    const mayResume = kept.mayResume(target, this.state.parts, this.shownText)
-    return { complete: false, fault, mayResume, prefillRefused }
   }
 
   #release(calls: Extract<Verdict, { complete: true }>['calls']): void {
@@ -242,13 +242,13 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   /** The answer is over, or goes on with a tool, while its beginning is still being compared. */
   #closeGate(): void {
     const held = this.#gate.close()
-    if (held === undefined) throw this.#mismatch()
+    if (held === undefined) throw this.#divergence()
     const part = this.state.parts.findLast((known) => known.kind !== 'tool')
     if (held !== '' && part !== undefined) this.text(part, held)
   }
 
-  #mismatch(): Fault {
-    this.#isMismatch = true
+  #divergence(): Fault {
+    this.#diverged = true
     return new Fault('model_stream_interrupted', {
       phase: 'stream',
       errorRaw: 'the server did not go on where the unfinished text ends',
@@ -257,3 +257,4 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
 }
 
 type TextDelta = Extract<ProgressEvent, { type: 'text-delta' | 'reasoning-delta' }>
+type ShownDelta = { readonly type: TextDelta['type']; readonly attempt: number; readonly part: string; text: string }

@@ -1,6 +1,7 @@
 /** What is asked of a model, and the events of the answer. The shapes that callers of `streamAnswer` code against. */
 import type { Decision, FaultReport, Policy } from '@breakfall/faults'
 import type { Usage } from '@breakfall/wire'
+import type { RungAction } from './machine/next-rung.ts'
 import type { ProfileName } from './profiles.ts'
 
 export type { Usage } from '@breakfall/wire'
@@ -71,7 +72,7 @@ export type AnswerOptions = {
   readonly compacted?: boolean | undefined
 }
 
-export type FailedAction = 'retry' | 'resume' | 'fallback' | 'stop' | 'park' | 'compact'
+export type FailedAction = RungAction
 
 /** How far an attempt got. */
 export type AttemptPhase = 'connect' | 'headers' | 'stream'
@@ -161,9 +162,7 @@ export type TryEvent =
   | {
       readonly type: 'failed'
       readonly fault: FaultReport
-      /** What was shown, with what was kept before it, can be continued by another try at the same place. */
-      readonly mayResume: boolean
-      /** The server was asked to go on after what was kept, and would not: it must be asked from the start. */
-      readonly prefillRefused: boolean
+      /** The server was asked to continue kept text and started over, or said something else. */
+      readonly diverged: boolean
       readonly record: AttemptRecord
     }

@@ -5,7 +5,7 @@
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { ApiName } from './answer.ts'
-import type { SegmentKind } from './prefix-gate.ts'
+import type { SegmentKind } from './machine/prefix-gate.ts'
 
 /** What of a frame's text is new; undefined where all of it is. */
 export type Fresh = ReadonlyMap<SegmentKind, string> | undefined

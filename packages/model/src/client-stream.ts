@@ -9,7 +9,8 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { SseFrame } from '@breakfall/wire'
 import type { ApiName } from './answer.ts'
 import { type ClientShape, createShape, type Fresh } from './client-shape.ts'
-import { addSegment, type Segment, type SegmentKind } from './prefix-gate.ts'
+import type { Segment } from './machine/prefix-gate.ts'
+import type { MachineEvent } from './machine/reduce-answer.ts'
 import type { RelaySink, ResolvedRelayOptions } from './relay.ts'
 import { clientHeaders } from './relay-request.ts'
 
@@ -30,8 +31,8 @@ export class ClientStream {
   readonly shape: ClientShape
   /** Something with content has gone out. */
   contentSent = false
-  /** Text and reasoning that have gone out, in order. */
-  readonly segments: Segment[] = []
+  /** Text and reasoning that this attempt sent, in order. */
+  #sent: { readonly kind: Segment['kind']; text: string }[] = []
   readonly #sink: RelaySink
   readonly #options: ResolvedRelayOptions
   readonly #timer: NodeJS.Timeout
@@ -60,6 +61,17 @@ export class ClientStream {
   /** Whether the answer can go on in another attempt after a part of it has gone out. */
   get canHeal(): boolean {
     return this.shape.canHeal && !this.#toolsSent && this.#sentChars <= this.#options.holdBytesMax // I3
+  }
+
+  /** What this attempt sent, as events of the answer machine. Empty if it was too much to compare another answer with. */
+  takeSent(attempt: number): readonly MachineEvent[] {
+    const sent = this.#sent
+    this.#sent = []
+    if (this.#sentChars > this.#options.holdBytesMax) return [] // I3
+    return sent.map(({ kind, text }, index) => {
+      const type = kind === 'text' ? 'text-delta' : 'reasoning-delta'
+      return { type, attempt, part: `s${index + 1}`, text }
+    })
   }
 
   /** Another attempt begins. What was held of the last one is void. */
@@ -155,14 +167,19 @@ export class ClientStream {
   #send({ frame, json, fresh, texts }: Held): void {
     const out = this.shape.frame(frame, json, fresh)
     if (out === '') return
-    for (const { kind, text } of texts) this.#remember(kind, text)
+    for (const segment of texts) this.#remember(segment)
     this.#write(out)
   }
 
-  #remember(kind: SegmentKind, text: string): void {
+  #remember({ kind, text }: Segment): void {
     this.#sentChars += text.length
-    if (this.#sentChars <= this.#options.holdBytesMax) addSegment(this.segments, kind, text)
-    else this.segments.length = 0 // I3: too much to compare another answer with
+    if (this.#sentChars > this.#options.holdBytesMax) {
+      this.#sent = [] // I3
+      return
+    }
+    const last = this.#sent.at(-1)
+    if (last?.kind === kind) last.text += text
+    else this.#sent.push({ kind, text })
   }
 
   #write(text: string): void {

@@ -17,6 +17,17 @@ export type {
   Usage,
 } from './answer.ts'
 export { sleep, TIMER_MS_MAX } from './clock.ts'
+export { type AttemptFailure, type Ladder, nextRung, type Rung, type RungAction } from './machine/next-rung.ts'
+export { isHandover, type MachineEvent, reduceAnswer } from './machine/reduce-answer.ts'
+export {
+  type AnswerBudget,
+  type AnswerState,
+  initialAnswer,
+  interruptedParts,
+  nextAttempt,
+  type ShownPart,
+  shownText,
+} from './machine/state.ts'
 export { isProfileName, type Profile, PROFILE_NAMES, type ProfileName, PROFILES } from './profiles.ts'
 export {
   type Hold,
@@ -35,7 +46,6 @@ export { clientHeaders, isSameHost, upstreamHeaders } from './relay-request.ts'
 export { resilientFetch, type ResilientFetchOptions } from './resilient-fetch.ts'
 export { resolvePolicy } from './resolve-policy.ts'
 export { streamAnswer } from './stream-answer.ts'
-export { canContinue } from './kept-text.ts'
-export { joinUrl, placesOf } from './target.ts'
+export { canContinue, joinUrl, placesOf, takesPrefill, type Target, targetOf, targetsOf } from './target.ts'
 export { tryAnswer } from './try-answer.ts'
 export { addUsage } from './usage.ts'

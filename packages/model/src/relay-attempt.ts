@@ -16,7 +16,7 @@ import { createDecoder } from './decoder.ts'
 import { inBandError, inBandFault } from './in-band.ts'
 import { attemptUsage, recordOf } from './ledger.ts'
 import { type AnswerDecoder, partCounter, type PartHandler, type TextPart } from './parts.ts'
-import { type PrefixGate, type Segment, type SegmentKind } from './prefix-gate.ts'
+import { type PrefixGate, type Segment, type SegmentKind } from './machine/prefix-gate.ts'
 import { judge, type RequiredParameters } from './proof.ts'
 import { refusalFault } from './refusal.ts'
 import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
@@ -38,8 +38,8 @@ export type RelayAttemptOptions = {
 const NO_TEXTS: readonly Segment[] = []
 
 export class RelayAttempt implements AttemptReader, PartHandler {
-  /** True where the answer did not begin with what the client holds. */
-  isMismatch = false
+  /** The answer did not begin with what the client holds. */
+  diverged = false
   refusal: Refusal | undefined
   /** The frame in which the server told an error. */
   errorFrame: SseFrame | undefined
@@ -115,7 +115,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     try {
       this.#decoder.frame(frame)
     } catch (thrown) {
-      if (isFault(thrown) && this.#decoder.json !== undefined && !this.isMismatch) this.errorFrame = frame
+      if (isFault(thrown) && this.#decoder.json !== undefined && !this.diverged) this.errorFrame = frame
       throw thrown
     }
     this.#pass(frame)
@@ -153,7 +153,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
       return
     }
     const fresh = gate.push(part.kind, text)
-    if (fresh === undefined) throw this.#mismatch()
+    if (fresh === undefined) throw this.#divergence()
     this.#isPartial = true
     if (fresh !== '') this.#add(part.kind, fresh)
   }
@@ -210,20 +210,20 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     if (this.#isWhole) return undefined
     const verdict = judge(this.#decoder.state, request.api, profileOf(target), required, end.fault)
     if (!verdict.complete) return verdict.fault
-    if (this.#with.gate.close() === undefined) return this.#mismatch()
+    if (this.#with.gate.close() === undefined) return this.#divergence()
     return undefined // a lenient profile: it ended, and that has to do
   }
 
   #closeGate(): void {
     const rest = this.#with.gate.close()
-    if (rest === undefined) throw this.#mismatch()
+    if (rest === undefined) throw this.#divergence()
     if (rest === '') return
     this.#add('text', rest)
     this.#isPartial = true
   }
 
-  #mismatch(): Fault {
-    this.isMismatch = true
+  #divergence(): Fault {
+    this.diverged = true
     return new Fault('model_stream_interrupted', {
       phase: 'stream',
       errorRaw: 'the answer was asked for again and did not begin with what had been passed on already',

@@ -1,8 +1,8 @@
 /** Relays one answer that is asked for in one piece: it goes out when it is whole, and not before. */
 import type { IncomingHttpHeaders } from 'node:http'
-import { classify, Fault, type FaultReport } from '@breakfall/faults'
+import { classify, Fault, type FaultReport, sleep } from '@breakfall/faults'
+import type { AttemptRecord, FailedAction } from './answer.ts'
 import { type AttemptEnd, type AttemptReader, type ReadState, type Refusal, startAttempt } from './attempt.ts'
-import { sleep } from './clock.ts'
 import { createDecoder } from './decoder.ts'
 import { inBandError } from './in-band.ts'
 import { attemptUsage, recordOf } from './ledger.ts'
@@ -11,7 +11,7 @@ import { judge } from './proof.ts'
 import { refusalFault } from './refusal.ts'
 import { errorAnswer, toldInBand } from './relay-error.ts'
 import { clientHeaders, modelOf, profileOf, requiredIn, upstreamRequest } from './relay-request.ts'
-import { relayLadder } from './relay-stream.ts'
+import { RelayRun } from './relay-run.ts'
 import type { RelayOutcome, RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { wholeJson } from './whole.ts'
 
@@ -21,49 +21,82 @@ export async function relayWhole(
   sink: RelaySink,
   options: ResolvedRelayOptions,
 ): Promise<RelayOutcome> {
-  const ladder = relayLadder(targets, options)
-  const { signal, now, onEvent } = options
-  const ended = (fault: Fault): RelayOutcome =>
-    fault.class === 'cancelled'
-      ? { status: 499, fault: fault.report, ledger: ladder.ledger, contentSent: false }
-      : refused(request, fault.report, undefined, sink, ladder.ledger)
+  const run = new RelayRun(request.api, targets, options)
+  const { ledger } = run
+  const { signal } = options
   for (;;) {
-    if (signal.aborted) return ended(classify(undefined, { boundary: 'client', signal }))
-    const { attempt } = ladder
-    const target = targets[ladder.target] as RelayTarget
-    onEvent({ type: 'attempt-start', attempt, baseUrl: target.baseUrl })
-    const reader = new WholeReader(request)
-    const startedAt = new Date(now()).toISOString()
-    const end = await startAttempt(upstreamRequest(request, target, ''), reader, options.policy, signal).end
-    const fault = faultOf(end, reader, request, target, options)
-    const facts = {
-      attempt,
-      model: modelOf(request, target),
-      baseUrl: target.baseUrl,
-      startedAt,
-      end,
-      resumed: false,
-      usage: attemptUsage(end, reader.decoder.state),
-    }
+    if (signal.aborted) return aborted(request, classify(undefined, { boundary: 'client', signal }), sink, ledger)
+    const { target } = run
+    run.begin()
+    const attempt = new WholeAttempt(run.attempt, request, target, options)
+    const fault = await attempt.run()
     if (fault === undefined) {
-      ladder.record(recordOf({ ...facts, fault: null, action: null, delayMs: 0 }))
-      if (attempt > 1) onEvent({ type: 'healed', attempt, how: 'retry' })
-      send(sink, reader.status, clientHeaders(reader.headers), reader.body)
-      return { status: reader.status, fault: null, ledger: ladder.ledger, contentSent: true }
+      run.complete(attempt.record(null, null, 0))
+      const { status, headers, body } = attempt.reader
+      send(sink, status, clientHeaders(headers), body)
+      return { status, fault: null, ledger, contentSent: true }
     }
-    if (signal.aborted) return ended(fault)
-    const rung = ladder.fail(fault, false)
-    const { action, delayMs } = rung
-    ladder.record(recordOf({ ...facts, fault: rung.fault, action, delayMs }))
-    onEvent({ type: 'attempt-failed', attempt, fault: rung.fault, action, delayMs, afterContent: false })
-    if (action === 'stop' || action === 'park' || action === 'compact')
-      return refused(request, rung.fault, end.refusal ?? reader.told(rung.fault), sink, ladder.ledger)
-    await sleep(delayMs, signal)
-    ladder.climb(rung)
+    if (signal.aborted) return aborted(request, fault, sink, ledger)
+    const rung = run.failed({ fault, ...NOTHING_SENT, record: (...outcome) => attempt.record(...outcome) })
+    if (!('delayMs' in rung)) return refused(request, rung.fault, attempt.refusal(rung.fault), sink, ledger)
+    await sleep(rung.delayMs, signal)
   }
 }
 
 // ---- details ----
+
+const NOTHING_SENT = { diverged: false, sent: [], contentSent: false, canReplay: true } as const
+
+class WholeAttempt {
+  readonly reader: WholeReader
+  readonly #attempt: number
+  readonly #request: RelayRequest
+  readonly #target: RelayTarget
+  readonly #options: ResolvedRelayOptions
+  readonly #startedAt: string
+  #end: AttemptEnd | undefined
+
+  constructor(attempt: number, request: RelayRequest, target: RelayTarget, options: ResolvedRelayOptions) {
+    this.reader = new WholeReader(request)
+    this.#attempt = attempt
+    this.#request = request
+    this.#target = target
+    this.#options = options
+    this.#startedAt = new Date(options.now()).toISOString()
+  }
+
+  /** The fault, or undefined if the answer is complete. */
+  async run(): Promise<Fault | undefined> {
+    const { policy, signal, now } = this.#options
+    const end = await startAttempt(upstreamRequest(this.#request, this.#target, ''), this.reader, policy, signal).end
+    this.#end = end
+    if (end.refusal !== undefined) return refusalFault(end.refusal, signal, now(), this.#target.baseUrl)
+    if (end.fault !== undefined) return end.fault
+    const { state } = this.reader.decoder
+    const verdict = judge(state, this.#request.api, profileOf(this.#target), requiredIn(this.#request.json))
+    return verdict.complete || verdict.fault.category === 'model_content_filtered' ? undefined : verdict.fault
+  }
+
+  /** The server's own answer, if that is an error. */
+  refusal(fault: FaultReport): Refusal | undefined {
+    return this.#end?.refusal ?? this.reader.told(fault)
+  }
+
+  record(fault: FaultReport | null, action: FailedAction | null, delayMs: number): AttemptRecord {
+    return recordOf({
+      attempt: this.#attempt,
+      model: modelOf(this.#request, this.#target),
+      baseUrl: this.#target.baseUrl,
+      startedAt: this.#startedAt,
+      end: this.#end,
+      resumed: false,
+      usage: attemptUsage(this.#end, this.reader.decoder.state),
+      fault,
+      action,
+      delayMs,
+    })
+  }
+}
 
 class WholeReader implements AttemptReader {
   readonly decoder: AnswerDecoder
@@ -103,17 +136,10 @@ class WholeReader implements AttemptReader {
   }
 }
 
-function faultOf(
-  end: AttemptEnd,
-  reader: WholeReader,
-  request: RelayRequest,
-  target: RelayTarget,
-  options: ResolvedRelayOptions,
-): Fault | undefined {
-  if (end.refusal !== undefined) return refusalFault(end.refusal, options.signal, options.now(), target.baseUrl)
-  if (end.fault !== undefined) return end.fault
-  const verdict = judge(reader.decoder.state, request.api, profileOf(target), requiredIn(request.json))
-  return verdict.complete || verdict.fault.category === 'model_content_filtered' ? undefined : verdict.fault
+/** The client is gone, or our own deadline passed. */
+function aborted(request: RelayRequest, fault: Fault, sink: RelaySink, ledger: RelayOutcome['ledger']): RelayOutcome {
+  if (fault.class !== 'cancelled') return refused(request, fault.report, undefined, sink, ledger)
+  return { status: 499, fault: fault.report, ledger, contentSent: false }
 }
 
 function refused(

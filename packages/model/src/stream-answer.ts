@@ -1,9 +1,10 @@
 /**
- * Asks a model for one answer and yields its events, whatever happens on the way.
+ * Asks a model for one answer and yields its events, whatever goes wrong. Drives the answer machine in memory.
  *
  * I1  It never throws after it starts, and its last event is `done` or `fault`, exactly one of them.
- * I2  Who appends the deltas and drops the discarded parts holds exactly the answer after `done`, and nothing after `fault`.
- * I3  A tool call is released only whole and proven, just before `done`.
+ * I2  A consumer that appends deltas and drops discarded parts holds exactly the answer after `done`, and nothing after `fault`.
+ * I3  A tool call is released only when complete and proven, just before `done`.
+ * I4  No attempt is hidden: each is in the ledger.
  */
 import {
   classify,
@@ -13,17 +14,19 @@ import {
   isFault,
   type Policy,
   POLICY_DEFAULTS,
+  sleep,
 } from '@breakfall/faults'
-import type { AnswerEvent, AnswerOptions, AnswerRequest, Budget } from './answer.ts'
+import type { AnswerEvent, AnswerOptions, AnswerRequest, AttemptRecord } from './answer.ts'
 import { AnswerAttempt } from './answer-attempt.ts'
-import { sleep, systemDice, systemNow } from './clock.ts'
+import { systemDice, systemNow } from './clock.ts'
 import { EventQueue } from './event-queue.ts'
-import { KeptText } from './kept-text.ts'
-import { Ladder, type Rung } from './ladder.ts'
 import { Lifetime } from './lifetime.ts'
+import { type Ladder, nextRung, type Rung, rungEvent } from './machine/next-rung.ts'
+import { reduceAnswer } from './machine/reduce-answer.ts'
+import { type AnswerState, initialAnswer, nextAttempt, shownText } from './machine/state.ts'
 import { partCounter } from './parts.ts'
 import { resolvePolicy } from './resolve-policy.ts'
-import { type Target, targetsOf } from './target.ts'
+import { takesPrefill, type Target, targetsOf } from './target.ts'
 import { totalUsage } from './usage.ts'
 
 export function streamAnswer(request: AnswerRequest, options: AnswerOptions = {}): AsyncIterable<AnswerEvent> {
@@ -34,39 +37,27 @@ export function streamAnswer(request: AnswerRequest, options: AnswerOptions = {}
 
 // ---- details ----
 
-const NO_BUDGET_USED: Budget = { failures: 0, waitedMs: 0 }
-
 class AnswerRun {
   readonly events: EventQueue<AnswerEvent>
+  readonly #options: AnswerOptions
   readonly #policy: Policy
   readonly #now: () => number
   readonly #lifetime: Lifetime
   readonly #targets: readonly Target[]
-  readonly #ladder: Ladder
   readonly #nextPartId = partCounter()
-  readonly #kept = new KeptText()
-  /** Parts shown and not taken back. */
-  #shown: { readonly attempt: number; readonly part: string }[] = []
+  readonly #ledger: AttemptRecord[] = []
+  #state: AnswerState
   #current: AnswerAttempt | undefined
-  /** Why nothing is asked at all. */
+  /** Set if the options are invalid and nothing is asked at all. */
   #refused: Fault | undefined
 
   constructor(request: AnswerRequest, options: AnswerOptions) {
+    this.#options = options
     this.#policy = this.#resolved(options)
     this.#now = options.now ?? systemNow
     this.#targets = targetsOf(request, options.fallback ?? [])
-    const deadlineAt = options.deadlineAt ?? null
-    this.#lifetime = new Lifetime(options.signal, deadlineAt, this.#now)
-    this.#ladder = new Ladder({
-      policy: this.#policy,
-      budget: options.budget ?? NO_BUDGET_USED,
-      targets: this.#targets.length,
-      canPark: options.canPark ?? false,
-      compacted: options.compacted ?? false,
-      deadlineAt,
-      now: this.#now,
-      dice: options.dice ?? systemDice,
-    })
+    this.#lifetime = new Lifetime(options.signal, options.deadlineAt ?? null, this.#now)
+    this.#state = reduceAnswer(initialAnswer(options.budget), { type: 'step-start' })
     this.events = new EventQueue<AnswerEvent>({
       onFull: () => this.#current?.pause(),
       onRoom: () => this.#current?.resume(),
@@ -75,7 +66,7 @@ class AnswerRun {
     void this.#run()
   }
 
-  /** Options that make no sense are an event like any other failure: the caller's loop has begun. */
+  /** Invalid options end in a `fault` like any other failure: the caller's loop has begun. */
   #resolved({ policy }: AnswerOptions): Policy {
     try {
       return resolvePolicy(policy)
@@ -86,14 +77,19 @@ class AnswerRun {
   }
 
   async #run(): Promise<void> {
+    const { signal } = this.#lifetime
     try {
       if (this.#refused !== undefined) throw this.#refused
-      while (!this.#isEnded()) {
-        const rung = await this.#attempt()
-        if (rung === undefined || !(await this.#goOn(rung))) break
+      for (;;) {
+        if (signal.aborted) return this.#aborted()
+        const rung = await this.#attempt(targetAt(this.#targets, this.#state))
+        if (rung === undefined) return
+        if (rung.action === 'stop') return this.#end(rung.fault, rung.decision)
+        if (rung.action === 'park' || rung.action === 'compact') return this.#end(handedBack(rung), rung.decision)
+        await sleep(rung.delayMs, signal)
       }
     } catch (bug) {
-      const fault = isFault(bug) ? bug : classify(bug, { boundary: 'daemon', signal: this.#lifetime.signal })
+      const fault = isFault(bug) ? bug : classify(bug, { boundary: 'daemon', signal })
       this.#end(fault.report, { action: 'stop', because: 'not_retryable' }) // I1
     } finally {
       this.#lifetime.dispose()
@@ -101,73 +97,97 @@ class AnswerRun {
     }
   }
 
-  /** True where another attempt follows. */
-  async #goOn(rung: Rung): Promise<boolean> {
-    if (rung.action === 'stop' || rung.action === 'park' || rung.action === 'compact') {
-      this.#end(rung.fault, rung.decision)
-      return false
-    }
-    await sleep(rung.delayMs, this.#lifetime.signal)
-    this.#ladder.climb(rung)
-    return true
-  }
-
-  /** Between attempts: whether the caller, its deadline or its leaving has ended the call. Says so where it has. */
-  #isEnded(): boolean {
-    const { signal } = this.#lifetime
-    if (!signal.aborted) return false
-    const fault = classify(undefined, { boundary: 'client', phase: 'backoff', signal })
-    const because = fault.category === 'cancelled' ? 'cancelled' : 'deadline_passed'
-    this.#discard(fault.report)
-    this.#end(fault.with({ stopped: because }).report, { action: 'stop', because })
-    return true
-  }
-
-  /** One try. Undefined where the answer is there, else what to do about the failure. */
-  async #attempt(): Promise<Rung | undefined> {
-    const { attempt } = this.#ladder
+  /** One attempt. Undefined once the answer is complete, else what follows the failure. */
+  async #attempt(target: Target): Promise<Rung | undefined> {
+    const attempt = nextAttempt(this.#state)
     const current = new AnswerAttempt({
       attempt,
-      target: this.#targets[this.#ladder.target] as Target,
-      kept: this.#kept,
+      target,
+      kept: shownText(this.#state),
       policy: this.#policy,
       signal: this.#lifetime.signal,
       now: this.#now,
       nextPartId: this.#nextPartId,
       events: this.events,
-      shown: (part) => this.#shown.push({ attempt, part }),
     })
     this.#current = current
     const result = await current.result
     this.#current = undefined
-    if (!result.complete) return this.#failed(current, result.fault, result.mayResume)
-    this.#ladder.record(current.record(null, null, 0))
+    if (!result.complete) return this.#failed(current, target, { attempt, ...result })
+    this.#ledger.push(current.record(null, null, 0)) // I4
     const { finish, proven } = result
-    const { ledger, budget } = this.#ladder
-    this.events.push({ type: 'done', finish, proven, usage: totalUsage(ledger), ledger, budget })
+    const usage = totalUsage(this.#ledger)
+    this.events.push({ type: 'done', finish, proven, usage, ledger: this.#ledger, budget: this.#budget })
     return undefined
   }
 
-  #failed(current: AnswerAttempt, fault: Fault, mayResume: boolean): Rung {
-    const { attempt } = this.#ladder
-    const rung = this.#ladder.fail(fault, mayResume)
-    if (rung.action === 'resume') this.#kept.take(current.shownText)
-    else this.#discard(rung.fault)
-    this.#ladder.record(current.record(rung.fault, rung.action, rung.delayMs))
-    const { action, delayMs } = rung
-    const max = this.#ladder.attemptsMax
-    this.events.push({ type: 'attempt-failed', attempt, fault: rung.fault, action, delayMs, max })
+  #failed(
+    current: AnswerAttempt,
+    target: Target,
+    failure: { readonly attempt: number; readonly fault: Fault; readonly diverged: boolean },
+  ): Rung {
+    const { attempt } = failure
+    const now = this.#now()
+    for (const event of current.shown) this.#state = reduceAnswer(this.#state, event)
+    const rung = nextRung(this.#state, failure, this.#ladder(target), now)
+    this.#discard(rung.discards, rung.fault)
+    this.#state = reduceAnswer(this.#state, rungEvent(rung, now))
+    const { action, max, fault } = rung
+    const delayMs = 'delayMs' in rung ? rung.delayMs : 0
+    this.#ledger.push(current.record(fault, action, delayMs)) // I4
+    this.events.push({ type: 'attempt-failed', attempt, fault, action, delayMs, max })
     return rung
   }
 
-  #discard(because: FaultReport): void {
-    for (const { attempt, part } of this.#shown) this.events.push({ type: 'part-discarded', attempt, part, because }) // I2
-    this.#shown = []
-    this.#kept.clear()
+  #ladder(target: Target): Ladder {
+    const { canPark = false, compacted = false, deadlineAt = null, dice = systemDice } = this.#options
+    return {
+      policy: this.#policy,
+      canContinue: takesPrefill(target),
+      canTakeBack: true,
+      canReplay: true,
+      fallbacks: this.#targets.length - 1 - this.#state.target,
+      canCompact: !compacted,
+      canPark,
+      deadlineAt,
+      dice: dice(),
+    }
+  }
+
+  #discard(parts: AnswerState['parts'], because: FaultReport): void {
+    for (const { attempt, part } of parts) {
+      this.#state = reduceAnswer(this.#state, { type: 'part-discarded', attempt, part })
+      this.events.push({ type: 'part-discarded', attempt, part, because }) // I2
+    }
+  }
+
+  /** Between attempts, the caller cancelled, left, or its deadline passed. */
+  #aborted(): void {
+    const fault = classify(undefined, { boundary: 'client', phase: 'backoff', signal: this.#lifetime.signal })
+    const because = fault.category === 'cancelled' ? 'cancelled' : 'deadline_passed'
+    this.#discard(this.#state.parts, fault.report)
+    this.#end(fault.with({ stopped: because }).report, { action: 'stop', because })
   }
 
   #end(fault: FaultReport, decision: Decision): void {
-    const { ledger, budget } = this.#ladder
-    this.events.push({ type: 'fault', fault, decision, ledger, budget })
+    this.events.push({ type: 'fault', fault, decision, ledger: this.#ledger, budget: this.#budget })
   }
+
+  get #budget() {
+    const { failures, waitedMs } = this.#state.budget
+    return { failures, waitedMs }
+  }
+}
+
+/** The list is never empty, and the machine never moves past its end. */
+function targetAt(targets: readonly Target[], { target }: AnswerState): Target {
+  const found = targets[target]
+  if (found === undefined) throw new Error(`there is no model ${target} in a list of ${targets.length}`)
+  return found
+}
+
+/** Only the caller can wait durably or compact the conversation: for this call it is the end. */
+function handedBack({ fault, decision, attempt, max }: Rung): FaultReport {
+  const nextAt = 'resumeAt' in decision ? (fault.retry?.nextAt ?? null) : null
+  return { ...fault, stopped: decision.because, retry: { attempt, max, nextAt } }
 }

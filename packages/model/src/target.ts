@@ -3,6 +3,7 @@ import { Fault } from '@breakfall/faults'
 import type { AnswerRequest, ApiName, Fallback } from './answer.ts'
 import { anthropicBody } from './anthropic-request.ts'
 import type { AttemptRequest } from './attempt.ts'
+import { isContinuable } from './machine/kept-text.ts'
 import { openAiBody } from './openai-request.ts'
 import { type ChosenProfile, chooseProfile } from './profiles.ts'
 import type { RequiredParameters } from './proof.ts'
@@ -38,6 +39,10 @@ export function targetOf(request: AnswerRequest): Target {
 /** Prefill is for servers that know a way and that somebody vouches for. */
 export const takesPrefill = ({ api, profile }: Pick<Target, 'api' | 'profile'>): boolean =>
   profile.named && profile.prefill !== 'none' && api === 'openai-chat'
+
+/** Whether this model can continue this text, which broke off. */
+export const canContinue = (request: AnswerRequest, text: string): boolean =>
+  takesPrefill(targetOf(request)) && isContinuable(text)
 
 /** The HTTP request; with `kept`, one that asks to go on after that text. */
 export function attemptRequest(target: Target, kept: string): AttemptRequest {

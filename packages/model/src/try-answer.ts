@@ -12,11 +12,10 @@ import type { AnswerRequest, TryEvent, TryOptions } from './answer.ts'
 import { AnswerAttempt, type AttemptResult } from './answer-attempt.ts'
 import { systemNow } from './clock.ts'
 import { EventQueue } from './event-queue.ts'
-import { canContinue, KeptText } from './kept-text.ts'
 import { Lifetime } from './lifetime.ts'
 import { partCounter } from './parts.ts'
 import { resolvePolicy } from './resolve-policy.ts'
-import { targetOf } from './target.ts'
+import { canContinue, targetOf } from './target.ts'
 
 export function tryAnswer(request: AnswerRequest, options: TryOptions = {}): AsyncIterable<TryEvent> {
   const { kept = '' } = options
@@ -38,7 +37,7 @@ function begin(request: AnswerRequest, options: TryOptions & { readonly policy: 
   const attempt = new AnswerAttempt({
     attempt: options.attempt ?? 1,
     target: targetOf(request),
-    kept: new KeptText(options.kept),
+    kept: options.kept ?? '',
     policy: options.policy,
     signal: lifetime.signal,
     now,
@@ -56,9 +55,9 @@ async function finish(attempt: AnswerAttempt, events: EventQueue<TryEvent>): Pro
     const { finish: reason, proven } = result
     events.push({ type: 'done', finish: reason, proven, record: attempt.record(null, null, 0) })
   } else {
-    const { fault, mayResume, prefillRefused } = result
+    const { fault, diverged } = result
     const record = attempt.record(fault.report, null, 0)
-    events.push({ type: 'failed', fault: fault.report, mayResume, prefillRefused, record })
+    events.push({ type: 'failed', fault: fault.report, diverged, record })
   }
   events.close()
 }
@@ -66,6 +65,5 @@ async function finish(attempt: AnswerAttempt, events: EventQueue<TryEvent>): Pro
 const failedBy = (bug: unknown): AttemptResult => ({
   complete: false,
   fault: classify(bug, { boundary: 'daemon' }),
-  mayResume: false,
-  prefillRefused: false,
+  diverged: false,
 })

@@ -2,27 +2,28 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { addSegment, PrefixGate, type Segment } from '../src/prefix-gate.ts'
+import { PrefixGate, type Segment } from '../src/machine/prefix-gate.ts'
 
 const kind = fc.constantFrom('text' as const, 'reasoning' as const)
 const deltas = fc.array(fc.record({ kind, text: fc.string({ minLength: 1, maxLength: 6 }) }), { maxLength: 12 })
 
-const merged = (list: readonly Segment[]): Segment[] => {
-  const out: Segment[] = []
-  for (const segment of list) addSegment(out, segment.kind, segment.text)
-  return out
+const add = (list: readonly Segment[], { kind: of, text }: Segment): Segment[] => {
+  const last = list.at(-1)
+  return last?.kind === of ? list.with(-1, { kind: of, text: last.text + text }) : [...list, { kind: of, text }]
 }
 
+const merged = (list: readonly Segment[]): Segment[] => list.reduce<Segment[]>(add, [])
+
 function through(gate: PrefixGate, list: readonly Segment[]): Segment[] | undefined {
-  const out: Segment[] = []
+  let out: Segment[] = []
   for (const segment of list) {
     const fresh = gate.push(segment.kind, segment.text)
     if (fresh === undefined) return undefined
-    if (fresh !== '') addSegment(out, segment.kind, fresh)
+    if (fresh !== '') out = add(out, { kind: segment.kind, text: fresh })
   }
   const rest = gate.close()
   if (rest === undefined) return undefined
-  if (rest !== '') addSegment(out, list.at(-1)?.kind ?? 'text', rest)
+  if (rest !== '') out = add(out, { kind: list.at(-1)?.kind ?? 'text', text: rest })
   return out
 }
 
@@ -39,7 +40,7 @@ test('known text never comes out again, and what is new comes out whole, however
         }
         return out
       })
-      const out = through(new PrefixGate([merged(known)]), pieces)
+      const out = through(new PrefixGate([known]), pieces)
       assert.ok(out !== undefined)
       assert.deepEqual(merged([...known, ...out]), whole)
     }),

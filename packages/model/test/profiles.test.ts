@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { PROFILE_NAMES, PROFILES } from '../src/index.ts'
-import { KeptText } from '../src/kept-text.ts'
+import { takesPrefill } from '../src/target.ts'
 import { chooseProfile } from '../src/profiles.ts'
 
 test('the profile is the one that was named, else the one of the address, else generic', () => {
@@ -21,10 +21,10 @@ test('the profile is the one that was named, else the one of the address, else g
 
 test('a profile that was only guessed does not continue text, the same one named does', () => {
   const url = 'https://api.mistral.ai/v1'
-  const mayResume = (profile: ReturnType<typeof chooseProfile>): boolean =>
-    new KeptText().mayResume({ api: 'openai-chat', profile }, [{ kind: 'text' }], 'Hello world')
-  assert.equal(mayResume(chooseProfile(undefined, url)), false)
-  assert.equal(mayResume(chooseProfile('mistral', url)), true)
+  const continues = (profile: ReturnType<typeof chooseProfile>): boolean =>
+    takesPrefill({ api: 'openai-chat', profile })
+  assert.equal(continues(chooseProfile(undefined, url)), false)
+  assert.equal(continues(chooseProfile('mistral', url)), true)
 })
 
 test('what each profile can do is pinned', () => {

@@ -47,7 +47,7 @@ for (const [what, play, category] of [
     assert.equal(got.end.fault.category, category)
     assert.equal(got.end.fault.retry, undefined, 'what follows is not ours to say')
     assert.equal(got.end.record.fault?.category, category)
-    assert.equal(got.end.mayResume, false)
+    assert.equal(got.end.diverged, false)
     assert.equal(got.requests.length, 1)
     assert.equal(got.events[0]?.type, 'attempt-start')
   })
@@ -56,9 +56,9 @@ for (const [what, play, category] of [
 test('a text that broke off can be continued by another try, and that one by a third', async (t) => {
   const profile = 'llama-cpp'
   const first = await tried(t, [[head(), role, text('Hello, my \n'), rst]], { profile })
-  assert.ok(first.end?.type === 'failed' && first.end.mayResume)
+  assert.ok(first.end?.type === 'failed')
   const second = await tried(t, [[head(), role, text(' my \nwor'), rst]], { profile }, { attempt: 2, kept: first.said })
-  assert.ok(second.end?.type === 'failed' && second.end.mayResume)
+  assert.ok(second.end?.type === 'failed' && !second.end.diverged)
   assert.equal(second.said, 'wor')
   const kept = first.said + second.said
   const third = await tried(t, [answer(' \nworld')], { profile }, { attempt: 3, kept })
@@ -68,22 +68,27 @@ test('a text that broke off can be continued by another try, and that one by a t
   assert.deepEqual(messages.at(-1), { role: 'assistant', content: 'Hello, my' })
 })
 
-for (const [what, play] of [
-  ['refuses to go on', json(400, { error: { message: 'This model does not support assistant message prefill.' } })],
-  ['goes on from somewhere else', answer('\nworld')],
+for (const [what, play, diverged, category] of [
+  [
+    'refuses to continue',
+    json(400, { error: { message: 'This model does not support assistant message prefill.' } }),
+    false,
+    'model_bad_request',
+  ],
+  ['continues somewhere else', answer('\nworld'), true, 'model_stream_interrupted'],
 ] as const) {
-  test(`a server that ${what} is said to, and may be asked from the start`, async (t) => {
+  test(`a server that ${what} is reported as it is, and shows nothing`, async (t) => {
     const got = await tried(t, [play], { profile: 'vllm' }, { kept: 'Hello my ' })
     assert.ok(got.end?.type === 'failed')
-    assert.deepEqual([got.end.prefillRefused, got.end.mayResume, got.end.fault.next], [true, false, 'retry'])
+    assert.deepEqual([got.end.diverged, got.end.fault.category], [diverged, category])
     assert.equal(got.said, '')
   })
 }
 
-test('a try that fails before it says anything leaves what was kept to be continued', async (t) => {
+test('an attempt that fails before it says anything has not diverged from the kept text', async (t) => {
   const got = await tried(t, [json(503, {})], { profile: 'vllm' }, { kept: 'Hello my' })
   assert.ok(got.end?.type === 'failed')
-  assert.deepEqual([got.end.prefillRefused, got.end.mayResume], [false, true])
+  assert.deepEqual([got.end.diverged, got.said], [false, ''])
 })
 
 test('what makes no sense is a mistake of the caller, told at the door', () => {

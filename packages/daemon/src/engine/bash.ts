@@ -13,9 +13,9 @@ import type { Call } from '../turn/state.ts'
 import { ensureBox, isBoxGone, replaceBox } from './box.ts'
 import { Coalescer, type TextDraft } from './coalesce.ts'
 import { ExecOutput } from './exec-output.ts'
-import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
 import { forModel, OutputTail, type Piece } from './output.ts'
+import { type GiveUp, isGiveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { callRunner } from './runner-call.ts'
 import { BASH_LIMITS, type ToolArguments } from './tools.ts'
@@ -26,45 +26,44 @@ export async function runBash(
   session: LiveSession,
   call: Call,
   given: ToolArguments['bash'],
-): Promise<ToolOutcome> {
+): Promise<ToolOutcome | GiveUp> {
   const timeoutMs = Math.min(given.timeoutMs ?? BASH_LIMITS.timeoutMs, BASH_LIMITS.timeoutMsMax)
   let mayHaveStarted = !session.freshCalls.has(call.callId) && session.data.runnerId !== null
   let run = 1
-  try {
-    return await callRunner(ports, session, async (client, runnerId) => {
-      for (;;) {
-        const execId = execIdOf(call, run)
-        const request: ExecRequest = { execId, shell: given.command, timeoutMs }
-        try {
-          await ensureBox(session, client, runnerId)
-          ports.failpoint('before:exec')
-          session.freshCalls.delete(call.callId)
-          await startExec(session, client, request, (isKnown) => {
-            mayHaveStarted ||= isKnown
-            if (!mayHaveStarted) session.freshCalls.add(call.callId)
-          })
-          ports.failpoint('after:exec')
-        } catch (thrown) {
-          if (!isBoxGone(thrown)) throw thrown
-          if (mayHaveStarted) return unknownOutcome('the box that ran it is gone') // I2
-          if (!(await replaceBox(session, client)).filesKept) return BOX_LOST
-          continue
-        }
-        const exit = await followExec(ports, session, client, call, execId)
-        // It certainly never ran, though its id is used up: another id, derived the same way by whoever comes after us.
-        if (exit.started === false && mayPass(exit) && run < RUNS_MAX) {
-          run += 1
-          continue
-        }
-        return outcomeOf(session, exit, timeoutMs)
+  const called = await callRunner<ToolOutcome>(ports, session, async (client, runnerId) => {
+    for (;;) {
+      const execId = execIdOf(call, run)
+      const request: ExecRequest = { execId, shell: given.command, timeoutMs }
+      try {
+        const box = await ensureBox(session, client, runnerId)
+        if (isGiveUp(box)) return box
+        ports.failpoint('before:exec')
+        session.freshCalls.delete(call.callId)
+        await startExec(session, client, request, (isKnown) => {
+          mayHaveStarted ||= isKnown
+          if (!mayHaveStarted) session.freshCalls.add(call.callId)
+        })
+        ports.failpoint('after:exec')
+      } catch (thrown) {
+        if (!isBoxGone(thrown)) throw thrown
+        if (mayHaveStarted) return unknownOutcome('the box that ran it is gone') // I2
+        const replaced = await replaceBox(session, client)
+        if (isGiveUp(replaced)) return replaced
+        if (!replaced.filesKept) return BOX_LOST
+        continue
       }
-    })
-  } catch (thrown) {
-    const isElsewhere = thrown instanceof GivenUp && thrown.fault.category === 'runner_identity_mismatch'
-    if (isElsewhere && mayHaveStarted) return unknownOutcome('another runner answers in its place') // I2
-    if (!(thrown instanceof GivenUp) || !mayHaveStarted) throw thrown
-    throw new GivenUp({ ...thrown.fault, sideEffects: 'unknown' }, thrown.decision)
-  }
+      const exit = await followExec(ports, session, client, call, execId)
+      // It certainly never ran, though its id is used up: another id, derived the same way by whoever comes after us.
+      if (exit.started === false && mayPass(exit) && run < RUNS_MAX) {
+        run += 1
+        continue
+      }
+      return outcomeOf(session, exit, timeoutMs)
+    }
+  })
+  if (!isGiveUp(called) || !mayHaveStarted) return called
+  if (called.fault.category === 'runner_identity_mismatch') return unknownOutcome('another runner answers in its place') // I2
+  return { ...called, fault: { ...called.fault, sideEffects: 'unknown' } }
 }
 
 /** Ends the exec of a call, under whichever of its ids it runs, and says what is known about it then. */

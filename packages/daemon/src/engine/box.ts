@@ -7,8 +7,8 @@ import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import { type Box, type BoxCreate, invalidRequest } from '@breakfall/wire'
 import { within } from '@breakfall/supervisor'
-import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
+import { type GiveUp, giveUp, isGiveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
 
 const known = new WeakMap<LiveSession, Box>()
@@ -37,19 +37,20 @@ export async function checkBox(ports: Ports, box: BoxCreate): Promise<void> {
 /** What is known of the box since this process last saw it. */
 export const boxOf = (session: LiveSession): Box | undefined => known.get(session)
 
-export async function ensureBox(session: LiveSession, client: RunnerClient, runnerId: string): Promise<Box> {
+export async function ensureBox(session: LiveSession, client: RunnerClient, runnerId: string): Promise<Box | GiveUp> {
   const seen = known.get(session)
   if (seen !== undefined) return seen
   if (session.data.runnerId === null) await session.setData({ runnerId }) // I1
   const box = session.data.boxMade ? await existing(session, client) : await made(session, client)
-  known.set(session, box)
+  if (!isGiveUp(box)) known.set(session, box)
   return box
 }
 
 /** The runner says that there is no such box, though there was. Made anew; true where its files are still there. */
-export async function replaceBox(session: LiveSession, client: RunnerClient): Promise<{ filesKept: boolean }> {
+export async function replaceBox(session: LiveSession, client: RunnerClient): Promise<{ filesKept: boolean } | GiveUp> {
   known.delete(session)
   const box = await created(session, client)
+  if (isGiveUp(box)) return box
   known.set(session, box)
   return { filesKept: box.workspace.kind === 'host' }
 }
@@ -83,13 +84,13 @@ async function existing(session: LiveSession, client: RunnerClient): Promise<Box
   return box
 }
 
-async function made(session: LiveSession, client: RunnerClient): Promise<Box> {
+async function made(session: LiveSession, client: RunnerClient): Promise<Box | GiveUp> {
   const box = await created(session, client)
-  await session.setData({ boxMade: true })
+  if (!isGiveUp(box)) await session.setData({ boxMade: true })
   return box
 }
 
-async function created(session: LiveSession, client: RunnerClient): Promise<Box> {
+async function created(session: LiveSession, client: RunnerClient): Promise<Box | GiveUp> {
   const { signal } = session
   try {
     return await client.createBox({ ...session.data.box, id: session.boxId }, { signal })
@@ -99,7 +100,7 @@ async function created(session: LiveSession, client: RunnerClient): Promise<Box>
     if (isFault(thrown) && REFUSALS.has(thrown.category)) {
       // No mistake of the model's, and nothing that it could mend: without a box there is no turn.
       const error = `the box of this session cannot be made, so no tool can run: ${thrown.error}`
-      throw new GivenUp(thrown.with({ error }).report, { action: 'stop', because: 'not_retryable' })
+      return giveUp(thrown.with({ error }).report, { action: 'stop', because: 'not_retryable' })
     }
     throw thrown
   }

@@ -3,26 +3,28 @@ import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { Call } from '../turn/state.ts'
 import { runBash } from './bash.ts'
 import { runEdit, runRead, runWrite } from './file-tools.ts'
-import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
+import { CONTINUE, type GiveUp, giveUp, isGiveUp, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { failedOutcome, type ToolOutcome } from './tool-outcome.ts'
 import { parseCall } from './tools.ts'
 
-export async function performCall(ports: Ports, session: LiveSession, call: Call): Promise<void> {
+export async function performCall(ports: Ports, session: LiveSession, call: Call): Promise<Performed> {
   const outcome = await outcomeOf(ports, session, call)
+  if (isGiveUp(outcome)) return outcome
   const turnId = session.fold.turn?.id ?? ''
   await session.append({ type: 'tool-result', turnId, callId: call.callId, ...outcome })
   session.freshCalls.delete(call.callId)
   if (outcome.outcome === 'unknown' && session.policy.outcomeUnknown === 'stop') {
     const { report } = new Fault('exec_outcome_unknown', { turnId, callId: call.callId, execId: call.execId })
-    throw new GivenUp(report, { action: 'stop', because: 'side_effects_unknown' })
+    return giveUp(report, { action: 'stop', because: 'side_effects_unknown' })
   }
+  return CONTINUE
 }
 
 // ---- details ----
 
-async function outcomeOf(ports: Ports, session: LiveSession, call: Call): Promise<ToolOutcome> {
+async function outcomeOf(ports: Ports, session: LiveSession, call: Call): Promise<ToolOutcome | GiveUp> {
   try {
     const parsed = parseCall(call.tool, call.arguments, session.data.tools)
     switch (parsed.tool) {

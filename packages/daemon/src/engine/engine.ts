@@ -7,15 +7,18 @@
  * I3  A closing daemon hands its turns over: parked with `shutting_down`, taken up by the next one. What it has not taken up
  *     itself it leaves as it is.
  */
-import { classify, Fault, faultFrom, isFault, lastWords, sleep, TIMER_MS_MAX } from '@breakfall/faults'
+import { classify, Fault, faultFrom, isFault, sleep, TIMER_MS_MAX } from '@breakfall/faults'
+import type { ShownPart } from '@breakfall/model'
+import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt, next } from '../turn/next.ts'
-import type { Command, Part } from '../turn/state.ts'
+import type { Command, TurnFold } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'
+import { discardDrafts } from './answer-writer.ts'
 import { performCall } from './call.ts'
 import { cancelTurn, endTurn, failTurn, openCalls, stopTurn } from './ending.ts'
-import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
 import { parkTurn, stayParked } from './park.ts'
+import { CONTINUE, type GiveUp, giveUp, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { takeUpTurn, waitForPlace } from './take-up.ts'
 import { decideFor } from './turn-decision.ts'
@@ -73,15 +76,28 @@ export class Engine {
       session.rearm()
       const deadline = this.#deadlineTimer(session)
       try {
-        if (this.#left.has(session)) await this.#takeUp(session)
-        else await this.#perform(session, this.#next(session))
+        const performed = await this.#advance(session)
+        if (performed.kind === 'give-up') await this.#settle(session, () => this.#giveUp(session, performed))
       } catch (thrown) {
-        await this.#failed(session, thrown).catch((error: unknown) =>
-          session.breakDown(classify(error, { boundary: 'daemon' })),
-        )
+        await this.#settle(session, () => this.#failed(session, thrown))
       } finally {
         clearTimeout(deadline)
       }
+    }
+  }
+
+  async #advance(session: LiveSession): Promise<Performed> {
+    if (!this.#left.has(session)) return this.#perform(session, this.#next(session))
+    await this.#takeUp(session)
+    return CONTINUE
+  }
+
+  /** If even the end of a turn cannot be written, this process lets go of the session. */
+  async #settle(session: LiveSession, write: () => Promise<void>): Promise<void> {
+    try {
+      await write()
+    } catch (thrown) {
+      await session.breakDown(classify(thrown, { boundary: 'daemon' }))
     }
   }
 
@@ -98,7 +114,14 @@ export class Engine {
     return next(fold, { policy, cancel: session.cancelOf(fold.turn?.id), now: this.#ports.now() })
   }
 
-  async #perform(session: LiveSession, command: Command): Promise<void> {
+  async #perform(session: LiveSession, command: Command): Promise<Performed> {
+    if (command.do === 'answer') return performAnswer(this.#ports, session, command.attempt)
+    if (command.do === 'call') return performCall(this.#ports, session, command.call)
+    await this.#write(session, command)
+    return CONTINUE
+  }
+
+  async #write(session: LiveSession, command: Exclude<Command, { do: 'answer' | 'call' }>): Promise<void> {
     const ports = this.#ports
     const turnId = session.fold.turn?.id ?? ''
     switch (command.do) {
@@ -115,43 +138,38 @@ export class Engine {
       case 'pause':
         return sleep(command.until - ports.now(), session.signal)
       case 'discard':
-        return void (await session.append(...command.parts.map((part) => discarded(turnId, part))))
+        return void (await session.append(...interrupted(session.turnNow, command.parts)))
       case 'begin-step':
         return void (await session.append({ type: 'step-start', turnId, step: command.step }))
-      case 'answer':
-        return performAnswer(ports, session, command.attempt)
-      case 'call':
-        return performCall(ports, session, command.call)
     }
   }
 
   /** I2: what a performer threw, turned into an event. */
   async #failed(session: LiveSession, thrown: unknown): Promise<void> {
-    if (thrown instanceof GivenUp) return this.#gaveUp(session, thrown)
     const fault = classify(thrown, { boundary: 'daemon' })
     if (fault.category === 'journal_full') return this.#waitForRoom(session, fault)
     if (isFault(thrown) && LOST.has(fault.category) && fault.report.boundary === 'journal') {
       return session.breakDown(fault)
     }
     if (session.signal.aborted) return // stopped on purpose: `next` knows why
-    if (fault.report.next === 'park') return this.#gaveUp(session, this.#parking(session, fault))
+    if (fault.report.next === 'park') return this.#giveUp(session, this.#parking(session, fault))
     this.#ports.log.error({ err: thrown, sessionId: session.id, turnId: session.fold.turn?.id }, 'turn failed')
     await this.#orWait(session, () => endTurn(session, fault.with({ stopped: 'not_retryable' })))
   }
 
-  async #gaveUp(session: LiveSession, { fault, decision }: GivenUp): Promise<void> {
-    await this.#orWait(session, async () => {
-      if (decision.action === 'park') return parkTurn(this.#ports, session, fault, decision.resumeAt)
-      const error = lastWords(fault.error, decision.because, fault.retry?.attempt)
-      return endTurn(session, faultFrom({ ...fault, error, stopped: decision.because }))
-    })
+  async #giveUp(session: LiveSession, { fault, decision }: GiveUp): Promise<void> {
+    await this.#orWait(session, () =>
+      decision.action === 'park'
+        ? parkTurn(this.#ports, session, fault, decision.resumeAt)
+        : endTurn(session, faultFrom(fault)),
+    )
   }
 
-  /** A fault that asks for a person, from a call that does no trying of its own. */
-  #parking(session: LiveSession, fault: Fault): GivenUp {
+  /** A fault that asks for a person, from a call that does not retry by itself. */
+  #parking(session: LiveSession, fault: Fault): GiveUp {
     const decision = decideFor(this.#ports, session, session.turnNow, fault.report, { at: 'engine' })
     const isFinal = decision.action === 'park' || decision.action === 'stop'
-    return new GivenUp(fault.report, isFinal ? decision : { action: 'stop', because: 'not_retryable' })
+    return giveUp(fault.report, isFinal ? decision : { action: 'stop', because: 'not_retryable' })
   }
 
   async #orWait(session: LiveSession, write: () => Promise<void>): Promise<void> {
@@ -215,12 +233,12 @@ const hasWork = ({ fold }: LiveSession): boolean => fold.turn !== null || fold.q
 /** Somebody else owns the journal now, or it is damaged: this process must not write to it any more. */
 const LOST: ReadonlySet<string> = new Set(['lease_lost', 'journal_corrupt', 'not_found', 'other', 'shutting_down'])
 
-function discarded(turnId: string, { step, attempt, part }: Part) {
+function interrupted(turn: TurnFold, parts: readonly ShownPart[]): readonly EventDraft[] {
   const because = new Fault('process_failed', {
     boundary: 'daemon',
-    turnId,
+    turnId: turn.id,
     error:
-      'the daemon was interrupted in the middle of this answer; what was unfinished is dropped and asked for again.',
+      'the daemon was interrupted in the middle of this answer; Breakfall drops the unfinished part and asks again.',
   }).report
-  return { type: 'part-discarded', turnId, step, attempt, part, because } as const
+  return discardDrafts(turn, parts, because)
 }

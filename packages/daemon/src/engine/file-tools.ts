@@ -9,12 +9,17 @@ import type { Call } from '../turn/state.ts'
 import { ensureBox, isBoxGone, replaceBox } from './box.ts'
 import type { LiveSession } from './live-session.ts'
 import { forModel } from './output.ts'
+import { type GiveUp, isGiveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { callRunner } from './runner-call.ts'
 import { READ_LIMITS, type ToolArguments } from './tools.ts'
 import { BOX_LOST, failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
-export function runRead(ports: Ports, session: LiveSession, given: ToolArguments['read']): Promise<ToolOutcome> {
+export function runRead(
+  ports: Ports,
+  session: LiveSession,
+  given: ToolArguments['read'],
+): Promise<ToolOutcome | GiveUp> {
   return onFiles(ports, session, async (client, box) => {
     const { bytes } = await client.readFile(session.boxId, inWorkspace(given.path, box), { signal: session.signal })
     if (bytes.includes(0)) return failedOutcome(`${given.path} is not a text file (${bytes.length} bytes).`)
@@ -36,7 +41,7 @@ export function runWrite(
   session: LiveSession,
   call: Call,
   given: ToolArguments['write'],
-): Promise<ToolOutcome> {
+): Promise<ToolOutcome | GiveUp> {
   const bytes = Buffer.from(given.content)
   return onFiles(ports, session, async (client, box) => {
     ports.failpoint('before:write')
@@ -52,7 +57,7 @@ export function runEdit(
   session: LiveSession,
   call: Call,
   given: ToolArguments['edit'],
-): Promise<ToolOutcome> {
+): Promise<ToolOutcome | GiveUp> {
   let mayHaveWritten = !session.freshCalls.has(call.callId)
   return onFiles(ports, session, async (client, box) => {
     const path = inWorkspace(given.path, box)
@@ -113,14 +118,19 @@ function onFiles(
   ports: Ports,
   session: LiveSession,
   work: (client: RunnerClient, box: Box) => Promise<ToolOutcome>,
-): Promise<ToolOutcome> {
+): Promise<ToolOutcome | GiveUp> {
   return callRunner(ports, session, async (client, runnerId) => {
+    const inBox = async (): Promise<ToolOutcome | GiveUp> => {
+      const box = await ensureBox(session, client, runnerId)
+      return isGiveUp(box) ? box : work(client, box)
+    }
     try {
-      return await work(client, await ensureBox(session, client, runnerId))
+      return await inBox()
     } catch (thrown) {
       if (!isBoxGone(thrown)) throw thrown
-      const { filesKept } = await replaceBox(session, client)
-      return filesKept ? work(client, await ensureBox(session, client, runnerId)) : BOX_LOST
+      const replaced = await replaceBox(session, client)
+      if (isGiveUp(replaced)) return replaced
+      return replaced.filesKept ? inBox() : BOX_LOST
     }
   })
 }

@@ -29,7 +29,7 @@ export async function parkTurn(
   asked: number | null,
 ): Promise<void> {
   const turn = session.turnNow
-  const at = resumeTime(fault, asked, turn.budget.parks, ports.dice(), ports.now())
+  const at = resumeTime(fault, asked, turn.answer.budget.parks, ports.dice(), ports.now())
   const resumeAt = at === null ? null : new Date(at).toISOString()
   const told = { ...fault, error: parkedSentence(fault, resumeAt), turnId: turn.id }
   const drafts = [{ type: 'parked', turnId: turn.id, fault: told, resumeAt }] as const
@@ -50,7 +50,7 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
   const turn = session.turnNow
   const kind = wakeKind(parked.fault)
   const resumeAt = parked.resumeAt === null ? null : Date.parse(parked.resumeAt)
-  const spentAt = Date.parse(parked.since) + session.policy.parkMsMax - turn.budget.parkedMs
+  const spentAt = Date.parse(parked.since) + session.policy.parkMsMax - turn.answer.budget.parkedMs
   const deadline = deadlineAt(turn, session.policy) ?? Number.POSITIVE_INFINITY
   const before = session.data.parkedUnder ?? ports.lastFingerprint()
   for (let look = 0; ; look += 1) {

@@ -10,14 +10,14 @@
 import { classify, Fault, isFault, LIMITS, type Retry, retryOutcome } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { TurnFold } from '../turn/state.ts'
-import { GivenUp } from './given-up.ts'
 import type { LiveSession } from './live-session.ts'
+import { type GiveUp, giveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { situationFor } from './turn-decision.ts'
 
-export type RunnerCall<T> = (client: RunnerClient, runnerId: string) => Promise<T>
+export type RunnerCall<T> = (client: RunnerClient, runnerId: string) => Promise<T | GiveUp>
 
-export async function callRunner<T>(ports: Ports, session: LiveSession, call: RunnerCall<T>): Promise<T> {
+export async function callRunner<T>(ports: Ports, session: LiveSession, call: RunnerCall<T>): Promise<T | GiveUp> {
   const { signal, policy } = session
   let before = { seq: session.row.lastSeq, at: ports.now() }
   let turn = session.fold.turn
@@ -38,7 +38,7 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
       signal,
       now: ports.now,
       faultOf: (thrown) => {
-        if (signal.aborted || thrown instanceof GivenUp) throw thrown
+        if (signal.aborted) throw thrown
         original = runnerFault(thrown, session.boxId)
         turn = session.fold.turn
         if (original.report.next !== 'resolve' || turn === null) throw original // I1
@@ -55,7 +55,7 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
   )
   if (outcome.ok) return outcome.value
   if (signal.aborted) throw signal.reason
-  throw new GivenUp((original ?? outcome.fault).report, outcome.decision)
+  return giveUp((original ?? outcome.fault).report, outcome.decision)
 }
 
 // ---- details ----

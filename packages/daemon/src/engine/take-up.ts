@@ -5,7 +5,7 @@
  * I2  Nothing is written of it before that. If this process dies first it has done nothing with the turn, which then counts
  *     as no takeover: a daemon that dies again and again takes none of those that waited along.
  */
-import { isHandOver } from '../turn/reduce.ts'
+import { isHandover } from '@breakfall/model'
 import type { TurnFold } from '../turn/state.ts'
 import type { LiveSession } from './live-session.ts'
 import { resumeTurn } from './park.ts'
@@ -14,7 +14,7 @@ import type { Ports } from './ports.ts'
 /** Waits until it is this session's turn to go on, or until somebody wants something of it. */
 export async function waitForPlace(ports: Ports, session: LiveSession): Promise<void> {
   const { turn } = session.fold
-  const isParked = turn?.parked != null && !isHandOver(turn.parked.fault.category) // has its place when it can go on
+  const isParked = turn?.parked != null && !isHandover(turn.parked.fault.category) // has its place when it can go on
   if (!isParked && session.cancelOf(turn?.id) === null) await session.isPokedWithin(ports.crowd.placeMs()) // I1
 }
 
@@ -23,5 +23,5 @@ export async function takeUpTurn(session: LiveSession, asLeft: TurnFold | null):
   if (asLeft === null) return
   const { id, parked } = asLeft
   if (parked === null) await session.append({ type: 'taken-over', turnId: id, epoch: session.row.epoch })
-  else if (isHandOver(parked.fault.category)) await resumeTurn(session, 'restart')
+  else if (isHandover(parked.fault.category)) await resumeTurn(session, 'restart')
 }

@@ -1,6 +1,5 @@
-/** Asks `decide` about a fault in the current turn, with the whole turn's budget. The budget is read here and nowhere else. */
+/** Asks `decide` about a fault in the current turn that is not a model's, with the turn's one budget. */
 import {
-  type AnswerSituation,
   decide,
   type Decision,
   type EngineSituation,
@@ -14,10 +13,7 @@ import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 
 /** What only the caller knows. The budget, the deadline and the dice are the turn's. */
-export type Failed =
-  | Pick<AnswerSituation, 'at' | 'attempt' | 'fallbacks' | 'isMixed'>
-  | Pick<RunnerSituation, 'at' | 'resolves' | 'resolvingMs'>
-  | Pick<EngineSituation, 'at'>
+export type Failed = Pick<RunnerSituation, 'at' | 'resolves' | 'resolvingMs'> | Pick<EngineSituation, 'at'>
 
 export function decideFor(
   ports: Ports,
@@ -30,13 +26,12 @@ export function decideFor(
 }
 
 export function situationFor(ports: Ports, { policy }: LiveSession, turn: TurnFold, failed: Failed): Situation {
-  const { failures, waitedMs, parks, parkedMs, compacted } = turn.budget
+  const { failures, waitedMs, parks, parkedMs } = turn.answer.budget
   const used = {
     failures: failures + 1,
     waitedMs,
     parking: { used: parks, usedMs: parkedMs },
     deadlineAt: deadlineAt(turn, policy),
-    compacted,
     dice: ports.dice(),
   }
   return { ...failed, ...used }

@@ -5,6 +5,7 @@
  * I2  Tools run in order, each once its predecessor has a result; a call with a result is never run again.
  */
 import { LIMITS } from '@breakfall/faults'
+import { interruptedParts, nextAttempt } from '@breakfall/model'
 import type { Circumstances, Command, SessionFold, TurnFold } from './state.ts'
 
 export function next(state: SessionFold, circumstances: Circumstances): Command {
@@ -19,11 +20,10 @@ export function next(state: SessionFold, circumstances: Circumstances): Command 
   if (turn.parked !== null) return { do: 'stay-parked', parked: turn.parked }
   if (turn.takeovers >= LIMITS.restartsMax) return { do: 'fail', why: 'crash_loop', open }
   if (turn.retryAt !== null && isAhead(turn.retryAt, circumstances.now)) return { do: 'pause', until: turn.retryAt }
-  if (turn.isAnswering) {
-    // Whatever is shown of an answer that nobody is producing any more is void, but for what the next try goes on after.
-    const parts = turn.parts.filter((part) => part.attempt > turn.keptAttempt)
+  if (turn.answer.isAnswering) {
+    const parts = interruptedParts(turn.answer)
     if (parts.length > 0) return { do: 'discard', parts }
-    return { do: 'answer', step: turn.step, attempt: turn.attempt + 1 }
+    return { do: 'answer', step: turn.step, attempt: nextAttempt(turn.answer) }
   }
   const [call] = open
   if (call !== undefined) return { do: 'call', call } // I2

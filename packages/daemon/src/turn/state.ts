@@ -1,5 +1,6 @@
 /** What a session's journal adds up to. A value; only `reduce` makes the next one. */
 import type { FaultReport, Policy } from '@breakfall/faults'
+import type { AnswerState, ShownPart } from '@breakfall/model'
 import type { SessionEventOf, Usage } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
 
@@ -32,47 +33,20 @@ export type TurnFold = {
   readonly prompt: string
   readonly startedAt: string
   readonly step: number
-  /** True from a step's start until its answer is whole. */
-  readonly isAnswering: boolean
-  /** The highest attempt of this step that anybody has seen a part of, or seen fail. */
-  readonly attempt: number
-  /** The highest attempt of this step that was asked for, or is about to be. */
-  readonly asked: number
-  /** Tries of this step that failed since it began, since another model is asked, or since the turn was last parked. */
-  readonly attemptsSpent: number
-  /** How those failed. */
-  readonly failedAs: readonly string[]
-  /** Which model of the list is asked, from 0. Whoever had to go on to the next stays with it until the turn parks or ends. */
-  readonly target: number
-  /** What the attempts up to this one have shown is kept: the next one goes on after it. */
-  readonly keptAttempt: number
-  /** The model would not go on after kept text: in this step it is not asked to again. */
-  readonly prefillRefused: boolean
-  /** What the current step's answer has shown so far and not taken back. */
-  readonly parts: readonly Part[]
+  /** The answer machine's state: which model, which attempt, what is shown, and the turn's budget. */
+  readonly answer: AnswerState
   /** The current step's tool calls, in order. */
   readonly calls: readonly Call[]
   readonly parked: Parked | null
   /** Not before this moment, where a pause between tries is under way. */
   readonly retryAt: number | null
-  readonly budget: TurnBudget
   readonly usage: Usage
-  /** Answers asked for, in the whole turn. */
-  readonly attempts: number
   /** All that the turn has met; at its good end it has survived them. */
   readonly faultsSurvived: number
   /** Those among them after which it has not got on yet. */
   readonly faultsOpen: number
   /** Times that a daemon died on this turn since it last got anywhere. */
   readonly takeovers: number
-}
-
-export type Part = {
-  readonly step: number
-  readonly attempt: number
-  readonly part: string
-  readonly kind: 'text' | 'reasoning'
-  readonly text: string
 }
 
 /** How far into an exec's own events the journal reaches: all up to a seq, and of those after it the bytes before an offset. */
@@ -92,15 +66,6 @@ export type Call = CallRequest &
 
 export type Parked = { readonly fault: FaultReport; readonly since: string; readonly resumeAt: string | null }
 
-/** The one budget of a turn. A fold, so a crash does not refill it. */
-export type TurnBudget = {
-  readonly failures: number
-  readonly waitedMs: number
-  readonly parks: number
-  readonly parkedMs: number
-  readonly compacted: boolean
-}
-
 export type EndedTurn = {
   readonly turn: TurnFold | QueuedTurn
   readonly end: SessionEventOf<'turn-end'> | SessionEventOf<'turn-error'>
@@ -114,7 +79,7 @@ export type Command =
   | { readonly do: 'fail'; readonly why: 'crash_loop' | 'steps_spent' | 'deadline'; readonly open: readonly Call[] }
   | { readonly do: 'stay-parked'; readonly parked: Parked }
   | { readonly do: 'pause'; readonly until: number }
-  | { readonly do: 'discard'; readonly parts: readonly Part[] }
+  | { readonly do: 'discard'; readonly parts: readonly ShownPart[] }
   | { readonly do: 'begin-step'; readonly step: number }
   | { readonly do: 'answer'; readonly step: number; readonly attempt: number }
   | { readonly do: 'call'; readonly call: Call }

@@ -65,7 +65,7 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
     state: parked !== null ? 'parked' : turn.retryAt !== null ? 'retrying' : 'running',
     prompt: turn.prompt,
     steps: turn.step,
-    attempts: turn.attempts,
+    attempts: turn.answer.attemptsTotal,
     parked:
       parked === null ? null : { category: parked.fault.category, since: parked.since, resumeAt: parked.resumeAt },
     fault: parked === null ? null : parked.fault,

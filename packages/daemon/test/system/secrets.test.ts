@@ -192,9 +192,9 @@ function delta(type: 'text-delta' | 'reasoning-delta', part: string, text: strin
   return { type, attempt: 1, part, text }
 }
 
-function broken(mayResume: boolean): TryEvent {
+function broken(): TryEvent {
   const { report: fault } = new Fault('model_stream_interrupted')
-  return { type: 'failed', fault, mayResume, prefillRefused: false, record }
+  return { type: 'failed', fault, diverged: false, record }
 }
 
 test('an answer that breaks off within a key goes on before it, and the key is nowhere', async (t) => {
@@ -202,7 +202,7 @@ test('an answer that breaks off within a key goes on before it, and the key is n
   const { api, id, turnId } = await saying(t, async function* (options) {
     kept.push(options.kept ?? '')
     yield delta('text-delta', 'p1', kept.length === 1 ? `The key is ${HALF}` : `${KEY}. So it is.`)
-    yield kept.length === 1 ? broken(true) : done
+    yield kept.length === 1 ? broken() : done
   })
   const events = await api.ended(id, turnId)
   assert.deepEqual(kept, ['', 'The key is '])
@@ -255,7 +255,7 @@ test('a turn that is cancelled while half a key is held back does not tell it, n
   const answering = await saying(t, async function* ({ signal }) {
     yield delta('text-delta', 'p1', `it is ${HALF}`)
     await new Promise((resolve) => signal?.addEventListener('abort', resolve))
-    yield broken(false)
+    yield broken()
   })
   await answering.api.events(answering.id, ({ type }) => type === 'text-delta')
   await answering.api.call('POST', `/v1/turns/${answering.turnId}/cancel`, { reason: `it said ${KEY}` })

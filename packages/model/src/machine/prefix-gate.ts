@@ -1,22 +1,22 @@
 /**
- * Lets an answer through from the point where it goes beyond what is already known, and only if it begins with exactly
- * that. For answers that are asked for again, and for continuations, which some servers begin with the text they continue.
+ * Lets an answer through from the point where it goes beyond what is known already, and only if it begins with exactly
+ * that. For answers that are asked for again, and for continuations, which some servers begin by repeating the text.
  *
- * I1  Nothing that is known comes out a second time, and nothing comes out before it is certain that the beginning agrees.
+ * I1  Nothing known comes out a second time, and nothing comes out before the beginning is certain to agree.
  */
 
 export type SegmentKind = 'text' | 'reasoning'
-export type Segment = { readonly kind: SegmentKind; text: string }
+export type Segment = { readonly kind: SegmentKind; readonly text: string }
 
 export class PrefixGate {
   /** Longest first: an echo of everything is tried before a bare continuation. */
   readonly #candidates: readonly Candidate[]
-  /** Put together piece by piece and looked into once, at the end: looking in between would copy it each time. */
+  /** Appended to piece by piece and read once, at the end: reading it in between would copy it each time. */
   #seen = ''
   #kind: SegmentKind | undefined
   #isOpen = false
 
-  /** Each alternative is one way in which the answer may rightly begin. */
+  /** Each alternative is one valid beginning of the answer. */
   constructor(alternatives: readonly (readonly Segment[])[]) {
     this.#candidates = alternatives
       .map((segments) => encode(segments))
@@ -29,7 +29,7 @@ export class PrefixGate {
     return this.#isOpen
   }
 
-  /** What of this text is new; undefined where the answer does not begin as it must. */
+  /** The new part of this text; undefined if the answer does not begin as it must. */
   push(kind: SegmentKind, text: string): string | undefined {
     if (this.#isOpen) return text
     if (text === '') return ''
@@ -42,7 +42,7 @@ export class PrefixGate {
     return first.agrees === 'whole' ? this.#open(first.text, kind) : '' // I1
   }
 
-  /** The answer goes on with something else, or is over: what was held back, or undefined where it fell short. */
+  /** The answer ends here, or something other than text follows: the text held back, or undefined if it fell short. */
   close(): string | undefined {
     if (this.#isOpen) return ''
     const candidate = this.#candidates.find(({ agrees }) => agrees === 'whole')
@@ -57,19 +57,12 @@ export class PrefixGate {
   }
 }
 
-/** Adds text to the list, growing the last segment where it is of the same kind. */
-export function addSegment(segments: Segment[], kind: SegmentKind, text: string): void {
-  const last = segments.at(-1)
-  if (last?.kind === kind) last.text += text
-  else segments.push({ kind, text })
-}
-
 // ---- details ----
 
 /** `whole`: all of it was seen, and perhaps more. */
 type Candidate = { readonly text: string; agrees: 'so far' | 'whole' | 'no' }
 
-/** Only the new piece is compared: an answer as long as a book comes in as many pieces as it has words. */
+/** Compares only the new piece: a book-length answer comes in as many pieces as it has words. */
 function compare(candidate: Candidate, at: number, piece: string): void {
   if (candidate.agrees !== 'so far') return
   const { text } = candidate
@@ -79,11 +72,17 @@ function compare(candidate: Candidate, at: number, piece: string): void {
   candidate.agrees = !agrees ? 'no' : isLast ? 'whole' : 'so far'
 }
 
-/** Where one kind of text ends and the next begins is part of the beginning. No model writes a NUL. */
+/** The boundary between two kinds of text is part of the beginning. No model writes a NUL. */
 const MARK: Readonly<Record<SegmentKind, string>> = { text: '\0t', reasoning: '\0r' }
 
-const encode = (segments: readonly Segment[]): string =>
-  segments
-    .filter(({ text }) => text !== '')
-    .map(({ kind, text }) => MARK[kind] + text)
-    .join('')
+/** Neighbours of one kind are one stretch of text, however many parts it came in. */
+function encode(segments: readonly Segment[]): string {
+  let encoded = ''
+  let last: SegmentKind | undefined
+  for (const { kind, text } of segments) {
+    if (text === '') continue
+    encoded += kind === last ? text : MARK[kind] + text
+    last = kind
+  }
+  return encoded
+}

@@ -1,0 +1,154 @@
+/**
+ * Journals one attempt at an answer as it streams in.
+ *
+ * I1  Tool calls are journalled together and only after the answer is proven complete: a crash before that leaves none.
+ * I2  No secret is shown in pieces. Text that may be the start of a secret is held until it turns out not to be one or the
+ *     answer is complete. If the answer breaks off it is never shown, and the next attempt says it again.
+ */
+import type { FaultReport } from '@breakfall/faults'
+import { type ShownPart, shownText, type TryEvent, type Usage } from '@breakfall/model'
+import type { EventDraft, EventDraftOf } from '@breakfall/wire'
+import { SecretStream } from '../secrets.ts'
+import type { TurnFold } from '../turn/state.ts'
+import { addUsage } from '../turn/usage.ts'
+import { Coalescer, type TextDraft } from './coalesce.ts'
+import type { LiveSession } from './live-session.ts'
+import type { Ports } from './ports.ts'
+
+const DRAFT_EVERY_MS = 1_000
+
+type EventOf<T extends TryEvent['type']> = Extract<TryEvent, { type: T }>
+type Delta = EventOf<'text-delta'> | EventOf<'reasoning-delta'>
+
+export class AnswerWriter {
+  readonly #ports: Ports
+  readonly #session: LiveSession
+  readonly #attempt: number
+  readonly #out: Coalescer
+  /** People read the text of all parts together, so a secret may span parts. The marks say which part a piece belongs to. */
+  readonly #text: Readonly<Record<Delta['type'], SecretStream<string>>>
+  readonly #calls: EventOf<'tool-call'>[] = []
+  #draftedAt = Number.NEGATIVE_INFINITY
+
+  constructor(ports: Ports, session: LiveSession, attempt: number) {
+    this.#ports = ports
+    this.#session = session
+    this.#attempt = attempt
+    this.#out = new Coalescer((drafts) => session.append(...drafts))
+    const { secrets } = ports
+    this.#text = { 'text-delta': new SecretStream(secrets), 'reasoning-delta': new SecretStream(secrets) }
+  }
+
+  async write(event: Exclude<TryEvent, { type: 'failed' }>): Promise<void> {
+    switch (event.type) {
+      case 'attempt-start':
+      case 'usage':
+        return
+      case 'text-delta':
+      case 'reasoning-delta':
+        return this.#delta(event)
+      case 'tool-draft':
+        return this.#draftCall(event)
+      case 'tool-call':
+        this.#calls.push(event)
+        return
+      case 'done':
+        return this.#complete(event)
+    }
+  }
+
+  /** Writes everything held, and after it these events, in one append. */
+  flush(...events: readonly EventDraft[]): Promise<void> {
+    return this.#out.flush(...events)
+  }
+
+  /** Forgets what is held. */
+  drop(): void {
+    this.#out.drop()
+  }
+
+  async #delta({ type, part, text }: Delta): Promise<void> {
+    if (type === 'text-delta') await this.#show('reasoning-delta', this.#text['reasoning-delta'].end())
+    await this.#show(type, this.#text[type].push(text, part)) // I2
+  }
+
+  async #show(type: Delta['type'], piece: { readonly text: string; readonly mark: string } | null): Promise<void> {
+    if (piece === null || piece.text === '') return
+    const { text, mark: part } = piece
+    const continues = (held: TextDraft): boolean => held.type === type && held.part === part
+    await this.#out.push({ ...this.#place, type, attempt: this.#attempt, part, text }, continues)
+  }
+
+  /** The text ends here, so nothing held can become a secret any more. */
+  async #showRest(): Promise<void> {
+    for (const type of ['reasoning-delta', 'text-delta'] as const) await this.#show(type, this.#text[type].end())
+  }
+
+  async #draftCall({ attempt, part, tool, argumentsBytes }: EventOf<'tool-draft'>): Promise<void> {
+    await this.#showRest()
+    const now = this.#ports.now()
+    if (now - this.#draftedAt < DRAFT_EVERY_MS) return
+    this.#draftedAt = now
+    await this.#out.flush({ ...this.#place, type: 'tool-draft', attempt, part, tool, argumentsBytes })
+  }
+
+  async #complete({ record: { usage }, proven, finish }: EventOf<'done'>): Promise<void> {
+    await this.#showRest()
+    await this.#out.flush()
+    if (this.#calls.length > 0) return this.#releaseCalls(usage)
+    const turn = this.#session.turnNow
+    await this.#session.append({
+      type: 'turn-end',
+      turnId: turn.id,
+      text: shownText(turn.answer),
+      usage: addUsage(turn.usage, usage),
+      steps: turn.step,
+      faultsSurvived: turn.faultsSurvived,
+      ...(finish === 'stop' ? {} : { finish }),
+      ...(proven ? {} : { unproven: true }),
+    })
+  }
+
+  async #releaseCalls(usage: Usage): Promise<void> {
+    const { entries } = this.#session.fold
+    const { id: turnId, step } = this.#session.turnNow
+    const taken = new Set(entries.flatMap((entry) => (entry.role === 'tool' ? [entry.callId] : [])))
+    const drafts = this.#calls.map(({ callId, tool, arguments: given }, index): EventDraftOf<'tool-call'> => {
+      const id = unusedId(callId, taken, step)
+      taken.add(id)
+      const execId = `${turnId}-${step}-${index + 1}`
+      const call = { type: 'tool-call', turnId, step, callId: id, tool, arguments: given, execId } as const
+      return index === 0 ? { ...call, usage } : call
+    })
+    for (const { callId } of drafts) this.#session.freshCalls.add(callId)
+    await this.#session.append(...drafts) // I1
+  }
+
+  get #place(): { readonly turnId: string; readonly step: number } {
+    const { id: turnId, step } = this.#session.turnNow
+    return { turnId, step }
+  }
+}
+
+/** Events that discard these parts. A tool call that was only drafted needs none: it was never released. */
+export function discardDrafts(
+  turn: TurnFold,
+  parts: readonly ShownPart[],
+  because: FaultReport,
+): readonly EventDraftOf<'part-discarded'>[] {
+  const { id: turnId, step } = turn
+  return parts
+    .filter(({ kind }) => kind !== 'tool')
+    .map(({ attempt, part }) => ({ type: 'part-discarded', turnId, step, attempt, part, because }))
+}
+
+// ---- details ----
+
+/** Some servers number their calls from 0 in every answer. Results must not get mixed up. */
+function unusedId(callId: string, taken: ReadonlySet<string>, step: number): string {
+  if (callId !== '' && !taken.has(callId)) return callId
+  for (let n = 1; ; n += 1) {
+    const id = `${callId || 'call'}-${step}-${n}`
+    if (!taken.has(id)) return id
+  }
+}

@@ -1,0 +1,21 @@
+/** What came of a command: the turn continues, or `decide` said to park or stop it and the engine carries that out. */
+import { type Decision, type FaultReport, lastWords } from '@breakfall/faults'
+
+export type Performed = { readonly kind: 'continue' } | GiveUp
+
+export type GiveUp = { readonly kind: 'give-up'; readonly fault: FaultReport; readonly decision: FinalDecision }
+
+export type FinalDecision = Extract<Decision, { action: 'park' | 'stop' }>
+
+export const CONTINUE: Performed = { kind: 'continue' }
+
+export function giveUp(fault: FaultReport, decision: FinalDecision): GiveUp {
+  if (decision.action === 'park') return { kind: 'give-up', fault, decision }
+  const { because } = decision
+  const error = lastWords(fault.error, because, fault.retry?.attempt)
+  return { kind: 'give-up', fault: { ...fault, error, stopped: because }, decision }
+}
+
+export function isGiveUp(value: unknown): value is GiveUp {
+  return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'give-up'
+}

@@ -1,0 +1,28 @@
+/** Advances the answer machine by an event of the journal. Events that are not about the answer leave it as it is. */
+import { faultFrom } from '@breakfall/faults'
+import { type AnswerState, reduceAnswer } from '@breakfall/model'
+import type { SessionEvent } from '@breakfall/wire'
+
+export function advanced(answer: AnswerState, event: SessionEvent): AnswerState {
+  switch (event.type) {
+    case 'step-start':
+    case 'text-delta':
+    case 'reasoning-delta':
+    case 'part-discarded':
+    case 'tool-draft':
+    case 'tool-call':
+    case 'resumed':
+    case 'taken-over':
+      return reduceAnswer(answer, event)
+    case 'parked':
+    case 'retry':
+      return reduceAnswer(answer, { ...event, fault: faultFrom(event.fault).report })
+    case 'turn-queued':
+    case 'turn-start':
+    case 'tool-output':
+    case 'tool-result':
+    case 'turn-end':
+    case 'turn-error':
+      return answer
+  }
+}

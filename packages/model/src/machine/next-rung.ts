@@ -1,0 +1,190 @@
+/**
+ * Picks the rung of the recovery ladder that follows a failed attempt. Pure. Whether to retry at all is `decide`'s to say; here
+ * is what that means for an answer of which a part may be shown already.
+ *
+ * I1  Only text is continued: never after reasoning, never once a tool call has begun, never at a server that refused to.
+ * I2  Sent bytes are never contradicted. If they cannot be taken back, the next attempt has to repeat them; if it cannot be
+ *     checked that it does, or it did not, the answer ends here.
+ * I3  The fault of a rung says what happens next, and that is what happens.
+ */
+import {
+  type AnswerSituation,
+  decide,
+  type Decision,
+  type Fault,
+  type FaultReport,
+  lastWords,
+  concluded,
+  type RetryPolicy,
+} from '@breakfall/faults'
+import { isContinuable } from './kept-text.ts'
+import type { MachineEvent } from './reduce-answer.ts'
+import { type AnswerState, nextQuestion, type ShownPart, shownText } from './state.ts'
+
+/** Which rungs there are, here and now, and how often they may be used. */
+export type Ladder = {
+  readonly policy: RetryPolicy
+  /** The model asked now can continue an unfinished text. */
+  readonly canContinue: boolean
+  /** What was shown can be discarded. False once bytes went to a client that cannot unread them. */
+  readonly canTakeBack: boolean
+  /** Another answer can be compared with what was shown. Matters only where nothing can be taken back. */
+  readonly canReplay: boolean
+  /** Models left in the list after the one asked now. */
+  readonly fallbacks: number
+  /** There is something in the conversation that can be dropped to make it shorter. */
+  readonly canCompact: boolean
+  /** Somebody can wake the turn again. False in a library call. */
+  readonly canPark: boolean
+  /** When everything must be over, in epoch milliseconds. */
+  readonly deadlineAt: number | null
+  /** Between 0 and 1. */
+  readonly dice: number
+}
+
+export type AttemptFailure = {
+  readonly attempt: number
+  readonly fault: Fault
+  /** The answer was to begin with what is shown already, and did not. */
+  readonly diverged: boolean
+}
+
+type RungBase = {
+  readonly attempt: number
+  /** Number of the last attempt that may be made at this model. */
+  readonly max: number
+  /** I3 */
+  readonly fault: FaultReport
+  /** What is shown and is void now. */
+  readonly discards: readonly ShownPart[]
+}
+
+export type Rung =
+  | (RungBase & {
+      readonly action: 'resume' | 'retry' | 'fallback' | 'compact'
+      readonly decision: Extract<Decision, { delayMs: number }>
+      readonly delayMs: number
+      readonly nextAt: string
+      readonly prefillRefused: boolean
+    })
+  | (RungBase & { readonly action: 'park'; readonly decision: Extract<Decision, { action: 'park' }> })
+  | (RungBase & { readonly action: 'stop'; readonly decision: Extract<Decision, { action: 'stop' }> })
+
+export type RungAction = Rung['action']
+
+export function nextRung(state: AnswerState, failure: AttemptFailure, ladder: Ladder, now: number): Rung {
+  const { attempt } = failure
+  const prefillRefused = isPrefillRefused(state, failure)
+  const fault = prefillRefused ? retryable(failure.fault) : failure.fault
+  const base = {
+    attempt,
+    max: attempt - 1 - state.attemptsSpent + ladder.policy.attemptsMax,
+    discards: ladder.canTakeBack ? state.parts : [],
+  }
+  if (isLost(state, failure, ladder)) return lost(state, failure, base)
+  const decision = decide(fault.report, situationOf(state, fault, ladder), ladder.policy, now)
+  if (decision.action === 'stop') return stop(fault, decision, base)
+  if (decision.action === 'park') return park(fault, decision, base)
+  const { delayMs } = decision
+  const nextAt = timeOf(now + delayMs)
+  const action = rungOf(decision.action, !prefillRefused && canResume(state, ladder))
+  return {
+    ...base,
+    action,
+    discards: action === 'resume' ? [] : base.discards,
+    decision,
+    delayMs,
+    nextAt,
+    prefillRefused,
+    fault: fault.with({ retry: { attempt, max: base.max, nextAt } }).report,
+  }
+}
+
+/** The rung as the event to fold, for drivers without a journal. */
+export function rungEvent(rung: Rung, now: number): MachineEvent {
+  const { attempt, fault } = rung
+  if (rung.action === 'stop') return { type: 'stopped', attempt, fault }
+  if (rung.action === 'park') return { type: 'parked', at: timeOf(now), fault }
+  const { delayMs, prefillRefused } = rung
+  const retry = { type: 'retry', attempt, fault, delayMs, prefillRefused } as const
+  return rung.action === 'compact' ? { ...retry, action: 'retry', compacted: [] } : { ...retry, action: rung.action }
+}
+
+// ---- details, in the order they are used above ----
+
+/** The server was asked to continue, and rejected the unfinished message or started over. The rung below is still sound. */
+function isPrefillRefused(state: AnswerState, { fault, diverged }: AttemptFailure): boolean {
+  return nextQuestion(state).how === 'continue' && (fault.category === 'model_bad_request' || diverged)
+}
+
+/** Asking for the whole answer may succeed, whatever the server thinks of unfinished messages. */
+const retryable = (fault: Fault): Fault => (fault.report.next === 'never' ? fault.with({ next: 'retry' }) : fault)
+
+/** I2 */
+function isLost(state: AnswerState, { fault, diverged }: AttemptFailure, ladder: Ladder): boolean {
+  if (ladder.canTakeBack || fault.class === 'cancelled') return false
+  return !ladder.canReplay || (diverged && nextQuestion(state).how === 'replay')
+}
+
+type Base = Pick<RungBase, 'attempt' | 'max' | 'discards'>
+
+/** People need to know what broke the answer. That another attempt said something else is only why it could not be mended. */
+function lost({ lastFault }: AnswerState, { fault, diverged }: AttemptFailure, base: Base): Rung {
+  const { attempt, max } = base
+  const broken = diverged && lastFault !== null ? lastFault : fault.report
+  const error = concluded(broken.error, 'What had been passed on could not be continued, so the stream ends here.')
+  const report = { ...broken, error, stopped: 'not_retryable', retry: { attempt, max, nextAt: null } }
+  return { ...base, action: 'stop', decision: { action: 'stop', because: 'not_retryable' }, fault: report }
+}
+
+function situationOf(state: AnswerState, fault: Fault, ladder: Ladder): AnswerSituation {
+  const { failures, waitedMs, parks, parkedMs, compacted } = state.budget
+  const { deadlineAt, dice, fallbacks } = ladder
+  return {
+    at: 'answer',
+    attempt: state.attemptsSpent + 1,
+    failures: failures + 1,
+    waitedMs,
+    parking: ladder.canPark ? { used: parks, usedMs: parkedMs } : 'impossible',
+    compacted: compacted || !ladder.canCompact,
+    isMixed: state.failedAs.some((category) => category !== fault.category),
+    deadlineAt,
+    dice,
+    fallbacks,
+  }
+}
+
+function stop(fault: Fault, decision: Extract<Decision, { action: 'stop' }>, base: Base): Rung {
+  const { attempt, max } = base
+  const { because } = decision
+  const error = lastWords(fault.error, because, attempt)
+  const report = fault.with({ retry: { attempt, max, nextAt: null }, stopped: because, error }).report
+  return { ...base, action: 'stop', decision, fault: report }
+}
+
+function park(fault: Fault, decision: Extract<Decision, { action: 'park' }>, base: Base): Rung {
+  const { attempt, max } = base
+  const nextAt = decision.resumeAt === null ? null : timeOf(decision.resumeAt)
+  return { ...base, action: 'park', decision, fault: fault.with({ retry: { attempt, max, nextAt } }).report }
+}
+
+/** I1 */
+function canResume(state: AnswerState, ladder: Ladder): boolean {
+  if (!ladder.canContinue || state.prefillRefused) return false
+  return state.parts.every(({ kind }) => kind === 'text') && isContinuable(shownText(state))
+}
+
+/** The only place where a decision becomes a rung. */
+function rungOf(decided: Extract<Decision, { delayMs: number }>['action'], mayResume: boolean) {
+  switch (decided) {
+    case 'retry':
+    case 'resolve':
+    case 'restart':
+      return mayResume ? 'resume' : 'retry'
+    case 'fallback':
+    case 'compact':
+      return decided
+  }
+}
+
+const timeOf = (ms: number): string => new Date(ms).toISOString()

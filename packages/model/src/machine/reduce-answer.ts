@@ -1,0 +1,155 @@
+/**
+ * Folds what happens to an answer into its state. Pure. The events are those of the daemon's journal, so a turn that lost its
+ * process is folded from the journal into exactly the state it had; drivers without a journal fold the same events in memory.
+ *
+ * I1  The same events give the same state, however the text is split into deltas.
+ * I2  Every failure and every wait is counted once, in the one budget.
+ * I3  Text is continued whole or not at all: discarding any kept part ends the continuation.
+ */
+import type { FaultReport } from '@breakfall/faults'
+import { type AnswerState, NO_STEP, type ShownPart } from './state.ts'
+
+export type MachineEvent =
+  | { readonly type: 'step-start' }
+  | {
+      readonly type: 'text-delta' | 'reasoning-delta'
+      readonly attempt: number
+      readonly part: string
+      readonly text: string
+    }
+  | { readonly type: 'tool-draft' | 'part-discarded'; readonly attempt: number; readonly part: string }
+  | { readonly type: 'tool-call' }
+  | RetryEvent
+  | { readonly type: 'parked'; readonly at: string; readonly fault: FaultReport }
+  | { readonly type: 'resumed'; readonly at: string }
+  | { readonly type: 'taken-over' }
+  /** The answer failed for good. In a journal the turn ends here. */
+  | { readonly type: 'stopped'; readonly attempt: number; readonly fault: FaultReport }
+
+export type RetryEvent = {
+  readonly type: 'retry'
+  readonly attempt: number
+  readonly fault: FaultReport
+  /** `resolve` is a call to a runner: it draws on the same budget and is otherwise not about the answer. */
+  readonly action: 'retry' | 'resume' | 'fallback' | 'resolve'
+  readonly delayMs: number
+  readonly prefillRefused?: boolean | undefined
+  /** Present if the conversation was compacted. */
+  readonly compacted?: readonly string[] | undefined
+}
+
+export function reduceAnswer(state: AnswerState, event: MachineEvent): AnswerState {
+  switch (event.type) {
+    case 'step-start':
+      return { ...state, ...NO_STEP, isAnswering: true, asked: 1, attemptsTotal: state.attemptsTotal + 1 }
+    case 'text-delta':
+    case 'reasoning-delta':
+      return shown(state, event.attempt, event.part, event.type === 'text-delta' ? 'text' : 'reasoning', event.text)
+    case 'tool-draft':
+      return shown(state, event.attempt, event.part, 'tool', '')
+    case 'part-discarded':
+      return discarded(state, event.attempt, event.part)
+    case 'tool-call':
+      return state.isAnswering ? { ...state, isAnswering: false } : state
+    case 'retry':
+      return event.action === 'resolve' ? drawn(state, event) : retried(drawn(state, event), event)
+    case 'parked':
+      return parked(state, event.fault, event.at)
+    case 'resumed':
+      return resumed(state, event.at)
+    case 'taken-over':
+      return askingAgain(state)
+    case 'stopped':
+      return stopped(state, event.attempt, event.fault)
+  }
+}
+
+/** A daemon that shuts down parks its turns. That is not a failure, and it costs neither a park nor an attempt. */
+export const isHandover = (category: string): boolean => category === 'shutting_down'
+
+// ---- details, in the order they are used above ----
+
+function shown(state: AnswerState, attempt: number, part: string, kind: ShownPart['kind'], text: string): AnswerState {
+  const next = seen(state, attempt)
+  const at = next.parts.findIndex((known) => known.part === part && known.attempt === attempt)
+  const known = next.parts[at]
+  const parts =
+    known === undefined
+      ? [...next.parts, { attempt, part, kind, text }]
+      : next.parts.with(at, { ...known, text: known.text + text })
+  return { ...next, parts }
+}
+
+/** An event mentions this attempt. Tool calls that earlier attempts had begun are void: only a complete answer releases one. */
+function seen(state: AnswerState, attempt: number): AnswerState {
+  const next = asking(state, attempt)
+  if (attempt <= state.attempt) return next
+  return { ...next, attempt, parts: next.parts.filter(({ kind }) => kind !== 'tool') }
+}
+
+/** This attempt is made, or about to be. Each is counted once, however many events mention it. */
+function asking(state: AnswerState, attempt: number): AnswerState {
+  const more = attempt - state.asked
+  return more <= 0 ? state : { ...state, asked: attempt, attemptsTotal: state.attemptsTotal + more }
+}
+
+const askingAgain = (state: AnswerState): AnswerState => (state.isAnswering ? asking(state, state.attempt + 1) : state)
+
+function discarded(state: AnswerState, attempt: number, part: string): AnswerState {
+  const parts = state.parts.filter((known) => known.part !== part || known.attempt !== attempt)
+  return { ...state, parts, keptAttempt: attempt <= state.keptAttempt ? 0 : state.keptAttempt } // I3
+}
+
+/** I2 */
+function drawn(state: AnswerState, { delayMs, compacted }: RetryEvent): AnswerState {
+  const { budget } = state
+  return {
+    ...state,
+    budget: {
+      ...budget,
+      failures: budget.failures + 1,
+      waitedMs: budget.waitedMs + delayMs,
+      compacted: budget.compacted || compacted !== undefined,
+    },
+  }
+}
+
+function retried(state: AnswerState, { attempt, fault, action, prefillRefused }: RetryEvent): AnswerState {
+  const isFallback = action === 'fallback'
+  return {
+    ...askingAgain(seen(state, attempt)),
+    target: state.target + (isFallback ? 1 : 0),
+    attemptsSpent: isFallback ? 0 : state.attemptsSpent + 1,
+    failedAs: isFallback ? [] : [...state.failedAs, fault.category],
+    lastFault: fault,
+    keptAttempt: action === 'resume' ? attempt : 0,
+    prefillRefused: state.prefillRefused || prefillRefused === true,
+  }
+}
+
+function parked(state: AnswerState, fault: FaultReport, since: string): AnswerState {
+  const isFree = isHandover(fault.category)
+  const { budget } = state
+  const counted = isFree ? budget : { ...budget, failures: budget.failures + 1, parks: budget.parks + 1 } // I2
+  const { retry } = fault // of the attempt that failed, if the park is about one
+  const next = state.isAnswering && retry !== undefined ? seen(state, retry.attempt) : state
+  return { ...next, parked: { since, isHandover: isFree }, budget: counted }
+}
+
+/** What the turn waited for is there: the step gets all its attempts again, starting with the first model. */
+function resumed(state: AnswerState, at: string): AnswerState {
+  if (state.parked === null) return askingAgain(state)
+  const { since, isHandover: isFree } = state.parked
+  const parkedMs = state.budget.parkedMs + Math.max(0, Date.parse(at) - Date.parse(since))
+  return {
+    ...askingAgain(state),
+    ...(isFree ? {} : { target: 0, attemptsSpent: 0, failedAs: [] }),
+    parked: null,
+    budget: { ...state.budget, parkedMs },
+  }
+}
+
+function stopped(state: AnswerState, attempt: number, fault: FaultReport): AnswerState {
+  const failures = state.budget.failures + (fault.class === 'cancelled' ? 0 : 1) // I2
+  return { ...seen(state, attempt), isAnswering: false, budget: { ...state.budget, failures } }
+}
