@@ -1,8 +1,8 @@
 /**
- * One run: the process, what it prints, what its vigil finds. It ends a process that is of no more use, and hands in one
- * judged report. It decides nothing about what comes after.
+ * One run: the process, its output and its health. Ends a process that is useless and produces one report. It does not decide
+ * what happens next.
  *
- * I1  Diagnostics come from stderr only, and they are read to the end (drained) before the report is made.
+ * I1  Diagnostics come from stderr only, which is drained before the report is made.
  * I2  All timers end with the run.
  */
 import type { ChannelMessage, TerminationError } from './channel.ts'
@@ -12,14 +12,14 @@ import { collectDiagnostics, type Diagnosis, type DiagnosticCollector } from './
 import { callHook } from './hooks.ts'
 import type { InFlight } from './in-flight.ts'
 import { type Line, LineSplitter } from './lines.ts'
-import { OomWatch } from './oom.ts'
+import { OomKillCounter } from './oom.ts'
 import type { Leader } from './process-table.ts'
 import { makeRedactor, type Redactor } from './redactor.ts'
 import { type EndReason, type JudgedReport, judge, NO_FACTS, type Phase } from './report.ts'
 import { environmentOf, type Prepared } from './prepare.ts'
 import type { Ready, ResolvedSpec } from './spec.ts'
 import { Tail } from './tail.ts'
-import { Vigil } from './vigil.ts'
+import { HealthMonitor } from './health-monitor.ts'
 
 export type RunIds = { readonly childId: string; readonly runId: string }
 
@@ -27,21 +27,21 @@ export type RunEvents = {
   readonly onReady: () => void
   readonly onDiagnosis: (diagnosis: Diagnosis) => void
   readonly onProgress: (message: string) => void
-  /** It still lives, but we have decided to end it: a fatal line, a hang, a probe that fails. */
-  readonly onCondemned: (soFar: JudgedReport) => void
+  /** The process is alive, but we are ending it because of a fatal line, a hang or a failed probe. The report is provisional. */
+  readonly onEnding: (provisional: JudgedReport) => void
 }
 
-export type JudgedRun = {
+export type FinishedRun = {
   readonly report: JudgedReport
-  /** Undefined where it never was. */
+  /** Undefined if it never was ready. */
   readonly readyForMs: number | undefined
   readonly cause: unknown
 }
 
-const PEEK_MS = 500 // how long an unfinished line may lie before it is looked at
+const PEEK_MS = 500 // how long an unfinished line may wait before it is checked
 
 export class ActiveRun {
-  readonly over: Promise<JudgedRun>
+  readonly over: Promise<FinishedRun>
   readonly #spec: ResolvedSpec
   readonly #ids: RunIds
   readonly #events: RunEvents
@@ -55,8 +55,8 @@ export class ActiveRun {
   readonly #child: ChildRun
   readonly #startedMs: number
   readonly #startedAt: string
-  readonly #oom = new OomWatch()
-  readonly #vigil: Vigil
+  readonly #oom = new OomKillCounter()
+  readonly #monitor: HealthMonitor
   #endedBy: EndReason | null = null
   #endedDetail: string | null = null
   #endPhase: Phase | undefined
@@ -83,7 +83,7 @@ export class ActiveRun {
       stderr: new LineSplitter((line) => this.#onLine('stderr', line)),
     }
     const command = { runId: ids.runId, args: prepared.args, env: environmentOf(prepared) }
-    this.#vigil = new Vigil({
+    this.#monitor = new HealthMonitor({
       spec,
       ready: this.#ready,
       alive: prepared.alive,
@@ -91,18 +91,18 @@ export class ActiveRun {
       leader: () => (this.#child.alive ? this.#child.leader : undefined),
       ended: this.#ended.signal,
       onReady: () => {
-        this.#oom.look(this.leader?.pid)
+        this.#oom.sample(this.leader?.pid)
         events.onReady()
       },
-      onFound: (reason, detail) => void this.end(reason, detail),
+      onFailed: (reason, detail) => void this.end(reason, detail),
       onTick: () => {
-        this.#oom.look(this.leader?.pid)
-        this.#child.remember()
+        this.#oom.sample(this.leader?.pid)
+        this.#child.recordFamily()
       },
     })
-    this.#oom.look(undefined)
+    this.#oom.sample(undefined)
     this.#child = new ChildRun(spec, command, {
-      onSpawn: () => queueMicrotask(() => this.#vigil.begin()),
+      onSpawn: () => queueMicrotask(() => this.#monitor.start()),
       onOutput: (stream, chunk) => this.#onOutput(stream, chunk),
       onMessage: (message) => this.#onMessage(message),
       onStdoutClosed: () => {
@@ -113,42 +113,42 @@ export class ActiveRun {
         this.#ended.abort() // I2
       },
     })
-    this.over = this.#judged()
+    this.over = this.#finish()
   }
 
   get leader(): Leader | undefined {
     return this.#child.leader
   }
 
-  /** It has gone, or is being ended: it takes no more work. */
+  /** The process has exited or is being ended: it accepts no more work. */
   get ending(): boolean {
     return this.#ended.signal.aborted
   }
 
-  /** Ends it for this reason, by the ladder. The first reason stays. */
+  /** Ends the process with the stop ladder. The first reason counts. */
   async end(reason: EndReason, detail: string | null = null): Promise<void> {
     if (this.#child.alive && this.#endedBy === null) {
       this.#endPhase = reason === 'stop' || reason === 'restart' ? 'stopping' : this.#phase()
       this.#endedBy = reason
       this.#endedDetail = detail
       this.#ended.abort() // I2
-      if (this.#endPhase !== 'stopping') this.#events.onCondemned(this.#soFar(this.#endPhase))
+      if (this.#endPhase !== 'stopping') this.#events.onEnding(this.#provisionalReport(this.#endPhase))
     }
     const asked = reason === 'stop' || reason === 'restart'
     await this.#child.end({ gentle: asked })
   }
 
-  /** The report as far as it is known while the process still lives: it is being ended, and those who wait need not. */
-  #soFar(phase: Phase): JudgedReport {
+  /** What is known while the process is being ended. The requests in flight do not wait for its exit. */
+  #provisionalReport(phase: Phase): JudgedReport {
     const uptimeMs = this.#spec.clock.now() - this.#startedMs
     return judge(this.#facts({ ...STILL_ALIVE, uptimeMs }, phase))
   }
 
   async checkListening(): Promise<void> {
-    await this.#vigil.checkListening()
+    await this.#monitor.checkListening()
   }
 
-  /** To the child's stdin. Rejects with a fault where the child does not take it. */
+  /** Writes to the child's stdin. Rejects with a fault if the child does not take it. */
   async write(data: string | Uint8Array): Promise<void> {
     const input = { spec: this.#spec, stdin: this.#child.stdin, phase: this.#phase() }
     await writeInput(data, { ...input, onStalled: () => void this.end('stdin_stalled') })
@@ -156,14 +156,14 @@ export class ActiveRun {
 
   #phase(): Phase {
     if (this.#child.leader === undefined) return 'spawn'
-    if (this.#vigil.readyAtMs === undefined) return 'starting'
+    if (this.#monitor.readyAtMs === undefined) return 'starting'
     return this.#inFlight.size > 0 ? 'busy' : 'ready'
   }
 
-  // ---- what it prints ----
+  // ---- output ----
 
   #onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void {
-    this.#vigil.sign()
+    this.#monitor.recordActivity()
     if (stream === 'stdout') callHook(() => this.#spec.onStdout?.(chunk))
     this.#splitters[stream].push(chunk)
     if (stream === 'stderr') this.#schedulePeek()
@@ -175,20 +175,21 @@ export class ActiveRun {
     if (stream === 'stderr') this.#collector.line(line.text) // I1
     callHook(() => this.#spec.onLine?.(line.text, stream))
     const { pattern, stream: wanted } = this.#ready.kind === 'line' ? this.#ready : { pattern: undefined, stream }
-    if (pattern !== undefined && (wanted ?? stream) === stream && line.text.search(pattern) !== -1) this.#vigil.serves()
+    if (pattern !== undefined && (wanted ?? stream) === stream && line.text.search(pattern) !== -1)
+      this.#monitor.markReady()
   }
 
   #onDiagnosis(diagnosis: Diagnosis): void {
     this.#events.onDiagnosis(diagnosis)
     if (!diagnosis.fatal || !this.#child.alive) return
-    this.#vigil.later(this.#spec.limits.fatalMs, () => void this.end('fatal_signature', diagnosis.message))
+    this.#monitor.schedule(this.#spec.limits.fatalMs, () => void this.end('fatal_signature', diagnosis.message))
   }
 
-  /** A program that hangs in the middle of a line never ends it. */
+  /** A program that hangs in the middle of a line never finishes it. */
   #schedulePeek(): void {
     if (this.#peekScheduled || this.#splitters.stderr.peek() === undefined) return
     this.#peekScheduled = true
-    this.#vigil.later(PEEK_MS, () => {
+    this.#monitor.schedule(PEEK_MS, () => {
       this.#peekScheduled = false
       const unfinished = this.#splitters.stderr.peek()
       if (unfinished !== undefined) this.#collector.peek(unfinished.text)
@@ -196,10 +197,10 @@ export class ActiveRun {
   }
 
   #onMessage(message: ChannelMessage): void {
-    this.#vigil.sign()
+    this.#monitor.recordActivity()
     switch (message.type) {
       case 'ready':
-        if (this.#ready.kind === 'notify') this.#vigil.serves()
+        if (this.#ready.kind === 'notify') this.#monitor.markReady()
         return
       case 'progress':
         this.#events.onProgress(this.#redactor(message.message))
@@ -212,12 +213,12 @@ export class ActiveRun {
     }
   }
 
-  // ---- how it ended ----
+  // ---- the end ----
 
-  async #judged(): Promise<JudgedRun> {
+  async #finish(): Promise<FinishedRun> {
     const outcome = await this.#child.over
-    const { readyAtMs } = this.#vigil
-    // Uptimes are whole milliseconds: one that ended right after it was ready would have been so for less than none.
+    const { readyAtMs } = this.#monitor
+    // Uptimes are rounded to milliseconds, so an exit right after readiness could give a negative number.
     const readyForMs = readyAtMs === undefined ? undefined : Math.max(0, this.#startedMs + outcome.uptimeMs - readyAtMs)
     const phase = this.#endPhase ?? this.#phase()
     this.#ended.abort() // I2
@@ -274,11 +275,11 @@ const STILL_ALIVE: Omit<RunOutcome, 'uptimeMs'> = {
 }
 
 /**
- * Gives the memory of a chunk back at once. It has been copied and nobody else has seen it; left to the garbage collector,
- * a flood piles up tens of megabytes of such chunks before the first of them is collected.
+ * Frees the memory of a chunk at once. It was copied and has no other reader. Left to the garbage collector, a flood of output
+ * piles up tens of megabytes before the first chunk is collected.
  */
 function release(chunk: Buffer): void {
   const { buffer } = chunk
-  const isWhole = chunk.byteOffset === 0 && buffer.byteLength === chunk.byteLength // else it is a slice of a shared pool
+  const isWhole = chunk.byteOffset === 0 && buffer.byteLength === chunk.byteLength // otherwise it is a slice of a shared pool
   if (isWhole && buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0)
 }

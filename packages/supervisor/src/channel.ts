@@ -1,15 +1,16 @@
 /**
- * The child's private line to its supervisor: one JSON object a line on fd 3, or IPC messages. Raw facts only; what they
- * mean for the status is the supervisor's to decide.
+ * The child's private channel to its supervisor: one JSON object per line on fd 3, or IPC messages. It carries raw facts; the
+ * supervisor decides what they mean for the status.
  *
  *   {"type":"ready"}                                     it can serve
- *   {"type":"progress","message":"loading 12 of 48"}     it still starts, and gets on
- *   {"type":"termination-error","name":"…","message":"…","stack":"…"}   its last words
+ *   {"type":"progress","message":"loading 12 of 48"}     it is still starting and makes progress
+ *   {"type":"termination-error","name":"…","message":"…","stack":"…"}   why it is about to exit
  *
- * I1  Whatever comes is bounded and never throws: a program that writes something else there is ignored.
+ * I1  Input is bounded and never throws. Anything else that a program writes there is ignored.
  */
 import { cutStart } from '@breakfall/faults'
 import { LineSplitter } from './lines.ts'
+import { isRecord } from './record.ts'
 
 export type TerminationError = {
   readonly name: string
@@ -22,21 +23,20 @@ export type ChannelMessage =
   | { readonly type: 'progress'; readonly message: string }
   | { readonly type: 'termination-error'; readonly error: TerminationError }
 
-/** Where a child finds the number of the descriptor. */
+/** The environment variable with the number of the descriptor. */
 export const CHANNEL_ENV = 'BREAKFALL_CHANNEL_FD'
 
 export function parseChannelMessage(value: unknown): ChannelMessage | undefined {
-  if (typeof value !== 'object' || value === null) return undefined
-  const record = value as Record<string, unknown>
-  switch (record['type']) {
+  if (!isRecord(value)) return undefined
+  switch (value['type']) {
     case 'ready':
       return { type: 'ready' }
     case 'progress':
-      return { type: 'progress', message: text(record['message'], 500) }
+      return { type: 'progress', message: text(value['message'], 500) }
     case 'termination-error': {
-      const stack = typeof record['stack'] === 'string' ? text(record['stack'], 8_000) : null
-      const name = text(record['name'], 200)
-      const error = { name: name === '' ? 'Error' : name, message: text(record['message'], 2_000), stack }
+      const stack = typeof value['stack'] === 'string' ? text(value['stack'], 8_000) : null
+      const name = text(value['name'], 200)
+      const error = { name: name === '' ? 'Error' : name, message: text(value['message'], 2_000), stack }
       return { type: 'termination-error', error }
     }
     default:
@@ -44,7 +44,7 @@ export function parseChannelMessage(value: unknown): ChannelMessage | undefined 
   }
 }
 
-/** Reads fd 3. */
+/** Parses the bytes of fd 3. */
 export function channelReader(onMessage: (message: ChannelMessage) => void): LineSplitter {
   return new LineSplitter((line) => {
     if (line.droppedBytes > 0 || !line.text.startsWith('{')) return // I1

@@ -1,10 +1,10 @@
 /**
- * One run of one child process: starts it, reads its output, ends it by the ladder, and tells once how it was.
+ * The process of one run: starts it, reads its output, ends it with the stop ladder, and reports the outcome once.
  *
- * I1  `over` resolves exactly once and never rejects, at the latest one drain after the exit, whoever still holds the pipes.
- * I2  The ladder goes in order and each rung is bounded: stdin end, SIGTERM to the group, SIGKILL to all, and then we are done.
- * I3  Output is always read, also when nobody wants it: a full pipe would stop the child.
- * I4  No listener, timer or descriptor is left when `over` has resolved.
+ * I1  `over` resolves exactly once, never rejects, and comes at most one drain after the exit, even if a pipe is still held.
+ * I2  The stop ladder has a fixed order and bounded steps: end of stdin, SIGTERM to the group, SIGKILL to all, give up.
+ * I3  Output is always read, even without a reader: a full pipe would block the child.
+ * I4  No listener, timer or descriptor is left once `over` has resolved.
  */
 import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
@@ -33,13 +33,13 @@ export type RunOutcome = {
   readonly rawSignal: string | null
   /** From the spawn to the exit. */
   readonly uptimeMs: number
-  /** Our ladder had to go as far as SIGKILL. */
+  /** The stop ladder had to use SIGKILL. */
   readonly forced: boolean
-  /** Not even SIGKILL ended it within its time. */
+  /** Not even SIGKILL ended it in time. */
   readonly abandoned: boolean
-  /** Descendants that were still alive after the exit; they were killed where that was possible. */
+  /** Descendants that were alive after the exit. They were killed if possible. */
   readonly survivors: readonly number[]
-  /** Somebody held the pipes past the drain limit. */
+  /** Another process held the pipes beyond the drain limit. */
   readonly drainCut: boolean
 }
 
@@ -48,7 +48,7 @@ export type RunHooks = {
   readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
   readonly onMessage: (message: ChannelMessage) => void
   readonly onStdoutClosed: () => void
-  /** The process has gone; its output may still be on the way. */
+  /** The process is gone. Its output may still be on the way. */
   readonly onExit: () => void
 }
 
@@ -99,7 +99,7 @@ export class ChildRun {
     return this.#child?.stdin ?? null
   }
 
-  /** Climbs the ladder once; later calls wait for the same one. `gentle: false` leaves out the end of stdin. */
+  /** Runs the stop ladder once; later calls wait for it. `gentle: false` skips the end of stdin. */
   async end(options: { readonly gentle: boolean }): Promise<void> {
     this.#ladder ??= this.#climb(options.gentle)
     await this.#ladder
@@ -115,14 +115,14 @@ export class ChildRun {
           ...command.env,
           [SUPERVISOR_MARK]: SUPERVISOR_ID,
           [RUN_MARK]: command.runId,
-          [CHANNEL_ENV]: spec.channel === 'fd3' ? '3' : undefined, // ours, if we have one, is not the child's
+          [CHANNEL_ENV]: spec.channel === 'fd3' ? '3' : undefined, // our own channel, if we have one, does not belong to the child
         },
-        detached: true, // a group and session of its own, for the ladder and against Ctrl-C
+        detached: true, // its own group and session, for the stop ladder and against Ctrl-C
         stdio: stdioOf(spec),
         windowsHide: true,
       })
     } catch (error) {
-      this.#failed(error) // E2BIG and its like are thrown; ENOENT and its like come as an event
+      this.#failed(error) // errors like E2BIG are thrown; errors like ENOENT arrive as an event
       return
     }
     const child = this.#child
@@ -133,7 +133,7 @@ export class ChildRun {
     this.#read(child)
     if (child.pid === undefined) return
     this.#leader = { pid: child.pid, startTime: readProcess(child.pid)?.startTime, runId: this.#runId }
-    reaper.watch(this.#leader)
+    reaper.add(this.#leader)
     this.#hooks.onSpawn()
   }
 
@@ -184,8 +184,8 @@ export class ChildRun {
   async #untilOver(): Promise<RunOutcome> {
     await this.#exited.promise
     const drainCut = this.#child === undefined ? false : await this.#drain(this.#child)
-    const survivors = this.#sweep() // after the drain: a grandchild may be printing the reason just now
-    if (this.#leader !== undefined) reaper.forget(this.#leader)
+    const survivors = this.#sweep() // after the drain: a grandchild may be printing the reason right now
+    if (this.#leader !== undefined) reaper.remove(this.#leader)
     return {
       startFailure: this.#failure,
       cause: this.#cause,
@@ -200,14 +200,14 @@ export class ChildRun {
   }
 
   /**
-   * Notes who belongs to it while their parents live: one that clears its environment and leaves its session is known by its
-   * parent alone. A look at every process of the machine, so it is for now and then.
+   * Records the descendants while their parents live: a process that clears its environment and leaves its session is known
+   * only through its parent. Reads every process on the machine, so call it rarely.
    */
-  remember(): void {
+  recordFamily(): void {
     if (this.#leader !== undefined && this.alive) this.#seen = familyOf(this.#leader)
   }
 
-  /** Ends what the child left behind, escapees from its session included, and tells their pids. */
+  /** Ends what the child left behind, including processes that left its session. Returns their pids. */
   #sweep(): readonly number[] {
     const { leader } = this
     if (leader === undefined) return []
@@ -227,21 +227,21 @@ export class ChildRun {
     return [...found]
   }
 
-  /** Reads on until the pipes end or the limit is over, then lets go of them. True if the limit cut it. */
+  /** Reads until the pipes end or the limit is up, then releases them. True if the limit cut it off. */
   async #drain(child: ChildProcess): Promise<boolean> {
     const { clock, limits } = this.#spec
-    const outputs = [child.stdout, child.stderr].filter((stream) => stream != null) // none at all without descriptors
+    const outputs = [child.stdout, child.stderr].filter((stream) => stream != null) // there are none if no descriptor was free
     const channel = channelOf(child)
     const drained = await within(Promise.all(outputs.map(ended)), limits.drainMs, { clock })
-    // Last words are in the pipe before the exit; a grandchild that merely inherited it is not waited for.
-    if (channel !== undefined) await within(ended(channel), Math.min(limits.drainMs, LAST_WORDS_MS), { clock })
+    // A termination error is in the pipe before the exit. A grandchild that merely inherited the pipe is not waited for.
+    if (channel !== undefined) await within(ended(channel), Math.min(limits.drainMs, CHANNEL_DRAIN_MS), { clock })
     for (const stream of [child.stdin, channel, ...outputs]) {
-      stream?.removeAllListeners('data') // later output is nobody's
+      stream?.removeAllListeners('data') // later output is ignored
       stream?.destroy()
     }
     if (child.connected) child.disconnect()
     child.removeAllListeners() // I4
-    child.on('error', ignoreBrokenPipe) // a late error of a released handle has nobody else to catch it
+    child.on('error', ignoreBrokenPipe) // catches a late error of the released handle
     return drained === undefined
   }
 
@@ -250,7 +250,7 @@ export class ChildRun {
     const exit = this.#exitSignal.signal
     const { leader } = this
     if (leader === undefined || exit.aborted) return this.#exited.promise
-    this.remember()
+    this.recordFamily()
     if (gentle && this.#spec.stdin === 'pipe') {
       this.#child?.stdin?.end() // I2
       await pause(clock, limits.stdinMs, exit)
@@ -261,7 +261,7 @@ export class ChildRun {
     }
     if (exit.aborted) return undefined
     this.#forced = true
-    const family = familyOf(leader) // before the leader dies: afterwards its children have other parents
+    const family = familyOf(leader) // before the leader dies: afterwards its children have another parent
     signalGroup(leader, 'SIGKILL')
     for (const entry of family) signalEntry(entry, 'SIGKILL')
     await pause(clock, limits.killMs, exit)
@@ -274,9 +274,9 @@ export class ChildRun {
 
 // ---- details ----
 
-const LAST_WORDS_MS = 50 // one turn of a busy event loop
-const FLOOD_BYTES = 16 * 1024 // a chunk of that size has more behind it
-const SWEEPS_MAX = 5 // one that forks while it is being looked for is found by the next look
+const CHANNEL_DRAIN_MS = 50 // one turn of a busy event loop
+const FLOOD_BYTES = 16 * 1024 // a chunk of that size is followed by more
+const SWEEPS_MAX = 5 // a process that forks during a sweep is found by the next one
 
 function stdioOf(spec: ResolvedSpec): StdioOptions {
   const stdio: StdioOptions = [spec.stdin, 'pipe', 'pipe']
@@ -290,7 +290,7 @@ function channelOf(child: ChildProcess): Readable | undefined {
   return stream != null && 'read' in stream ? stream : undefined
 }
 
-/** One chunk a turn of the event loop: left alone, a flooded pipe is read 32 times in a row while everybody else waits. */
+/** One chunk per turn of the event loop: otherwise a flooded pipe is read 32 times in a row while everything else waits. */
 function takeTurns(stream: Readable): void {
   stream.pause()
   setImmediate(() => stream.resume())
@@ -304,5 +304,5 @@ async function ended(stream: Readable): Promise<void> {
   })
 }
 
-/** Pipes break when a child dies. That it died is reported by its exit, not by its pipes. */
+/** Pipes break when a child dies. Its exit reports that, not its pipes. */
 function ignoreBrokenPipe(): void {}

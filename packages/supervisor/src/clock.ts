@@ -1,11 +1,11 @@
-/** The edge to time and chance. Everything else in this package takes them from here, so that tests can give their own. */
+/** Time and randomness, in one object that tests can replace. Nothing else in this package calls the system for them. */
 
 export type Clock = {
-  /** Monotonic milliseconds: a changed wall clock or a closed laptop lid makes no failure. */
+  /** Monotonic milliseconds: changing the wall clock or closing the laptop lid causes no failure. */
   readonly now: () => number
-  /** Milliseconds since 1970, for people only. */
+  /** Milliseconds since 1970, only for display. */
   readonly epoch: () => number
-  /** Calls back once, later. Returns the way out. */
+  /** Calls back once after `ms`. Returns a function that cancels it. */
   readonly after: (ms: number, then: () => void) => () => void
   /** Between 0 and 1. */
   readonly dice: () => number
@@ -21,25 +21,25 @@ export const systemClock: Clock = {
   dice: () => Math.random(),
 }
 
-const PIECES = 8
+const SLICES = 8
 
 /**
- * Calls back once `ms` have been lived through, in pieces. A process that was stopped, or a laptop that slept, finds one piece
- * of its limits gone when it goes on, and not all of them before it has read a single byte.
+ * Calls back after this process was awake for `ms`, measured in slices. A stopped process or a suspended laptop loses one
+ * slice of the time, so a limit never expires before the process had a chance to read anything.
  */
 export function afterAwake(clock: Clock, ms: number, then: () => void): () => void {
-  let left = PIECES
-  const piece = (): (() => void) =>
-    clock.after(Math.ceil(ms / PIECES), () => {
-      left -= 1
-      if (left === 0) then()
-      else cancel = piece()
+  let slicesLeft = SLICES
+  const slice = (): (() => void) =>
+    clock.after(Math.ceil(ms / SLICES), () => {
+      slicesLeft -= 1
+      if (slicesLeft === 0) then()
+      else cancel = slice()
     })
-  let cancel = piece()
+  let cancel = slice()
   return () => cancel()
 }
 
-/** Resolves after `ms`, or at once when the signal fires: who waits asks afterwards what happened. */
+/** Resolves after `ms`, or at once when the signal fires. The caller checks which it was. */
 export async function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted === true) return
   await new Promise<void>((resolve) => {
@@ -53,7 +53,7 @@ export async function pause(clock: Clock, ms: number, signal?: AbortSignal): Pro
   })
 }
 
-/** Undefined if the signal came first; whatever comes later is nobody's. */
+/** The result, or undefined if the signal fires first. A later result is ignored. */
 export async function unlessAborted<T>(wanted: T | Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   if (signal.aborted) return undefined
   const { promise, resolve } = Promise.withResolvers<undefined>()

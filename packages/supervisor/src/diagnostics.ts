@@ -1,10 +1,10 @@
 /**
- * Reads what a program printed and names the failures in it. Best effort: nothing here ever says that a program failed,
- * only what its output may mean once it did.
+ * Recognises failures in the output of a program. Best effort: it never says that a program failed, only what its output
+ * may mean if it did.
  *
- * I1  Bounded: one entry per signature, SEEN_LINES of evidence each, whatever the volume.
- * I2  The first match of the highest rank is the headline; consequences and hints never hide a cause.
- * I3  A line that its own logger calls information never ends a living process.
+ * I1  Bounded, whatever the volume: one entry per signature, with a few lines of evidence each.
+ * I2  The first match of the highest rank is the headline. Consequences and hints never hide a cause.
+ * I3  A line that the program logged as information never ends a living process.
  */
 import { cutEnd, cutStart, type Diagnostic } from '@breakfall/faults'
 import { LineSplitter } from './lines.ts'
@@ -13,10 +13,10 @@ import { keyBlockFilter, makeRedactor, type Redactor } from './redactor.ts'
 import { matchSignature } from './signature-table.ts'
 import type { RetryVerdict, Signature } from './signatures/row.ts'
 
-/** A diagnostic with what only the supervisor needs to know about it. */
+/** A diagnostic, plus what only the supervisor needs. */
 export type Diagnosis = Diagnostic & {
   readonly retry: RetryVerdict
-  /** The program is of no use after this, even if it lives on. */
+  /** The program is useless after this, even if it stays alive. */
   readonly fatal: boolean
   /** On the collector's clock. */
   readonly firstSeenMs: number
@@ -25,22 +25,22 @@ export type Diagnosis = Diagnostic & {
 
 export type CollectorOptions = {
   readonly redactor?: Redactor
-  /** Any monotonic clock; for `firstSeenMs`. */
+  /** Any monotonic clock, for `firstSeenMs`. */
   readonly now?: () => number
-  /** Called at the first sight of each signature. Evidence that follows the line is not there yet. */
+  /** Called at the first match of each signature, before the lines that follow it are known. */
   readonly onDiagnosis?: (diagnosis: Diagnosis) => void
 }
 
 export type DiagnosticCollector = {
-  /** Raw bytes, cut anywhere. */
+  /** Raw bytes, split anywhere. */
   readonly push: (chunk: Uint8Array) => void
-  /** One whole line. */
+  /** One complete line. */
   readonly line: (text: string) => void
   /** The stream is over: an unfinished line counts. */
   readonly end: () => void
-  /** Looks at the unfinished line without ending it, for a program that hangs in the middle of one. */
+  /** Checks the unfinished line, for a program that hangs in the middle of a line. */
   readonly peek: (unfinished?: string) => void
-  /** Causes first, then consequences, then hints; within a rank in the order of their appearance. Redacted. */
+  /** Causes first, then consequences, then hints; within a rank in order of appearance. Redacted. */
   readonly diagnoses: () => readonly Diagnosis[]
 }
 
@@ -48,7 +48,7 @@ export function collectDiagnostics(options: CollectorOptions = {}): DiagnosticCo
   return new Collector(options)
 }
 
-/** The failures that a whole text, such as a log file, tells of: causes first. */
+/** The failures in a whole text, such as a log file, causes first. */
 export function diagnose(text: string): readonly Diagnostic[] {
   const collector = new Collector({})
   for (const line of text.split(/\r\n|\n|\r/)) collector.line(line)
@@ -72,7 +72,7 @@ export function byRank(a: Diagnosis, b: Diagnosis): number {
 const LINES_BEFORE = 2
 const LINES_AFTER = 4
 const EVIDENCE_CHARS_MAX = 500
-const MAY_WRAP = /\[METAL\]|\bCommand buffer\b|execution failed:$/ // reports of Metal errors come wrapped over lines
+const MAY_WRAP = /\[METAL\]|\bCommand buffer\b|execution failed:$/ // Metal errors are wrapped over several lines
 const INFORMATION = new Set(['trace', 'debug', 'info', 'notice', 'i', 'd'])
 
 type Entry = {
@@ -85,7 +85,7 @@ type Entry = {
   lastSeenMs: number
   lastLine: number
   count: number
-  wanted: number // lines that may still be added behind the match
+  linesWanted: number // after the match
 }
 
 class Collector implements DiagnosticCollector {
@@ -130,7 +130,7 @@ class Collector implements DiagnosticCollector {
     this.#lineNumber += 1
     const { text, level } = stripLogPrefix(raw)
     const row = matchSignature(text) ?? this.#wrapped(text)
-    if (this.#open.length > 0 && text !== '') this.#follow(raw, row) // an empty line is no evidence
+    if (this.#open.length > 0 && text !== '') this.#follow(raw, row) // an empty line is not evidence
     if (row !== undefined) this.#record(row, text, level, raw)
     if (text !== '') {
       this.#before.push(cutStart(raw, EVIDENCE_CHARS_MAX * 2))
@@ -153,7 +153,7 @@ class Collector implements DiagnosticCollector {
   #record(row: Signature, text: string, level: string | undefined, raw: string): void {
     const known = this.#entries.get(row.id)
     if (known !== undefined) {
-      // The second line of a wrapped message, or the rest of a line seen unfinished, is not a second failure.
+      // The second line of a wrapped message, or the rest of a line that was checked unfinished, is not a second failure.
       const again = this.#peeked === row.id || (text.startsWith('(') && known.lastLine === this.#lineNumber - 1)
       if (!again) known.count += 1
       this.#peeked = undefined
@@ -181,19 +181,19 @@ class Collector implements DiagnosticCollector {
       lastLine: this.#lineNumber,
       evidence: [...this.#before, raw],
       count: 1,
-      wanted: LINES_AFTER,
+      linesWanted: LINES_AFTER,
     }
   }
 
-  /** Adds a line behind the matches that still want one. Repeats of the same message are counted, not shown. */
+  /** Adds a line to the matches that still want one. Repeats of the same message are counted, not added. */
   #follow(raw: string, row: Signature | undefined): void {
     for (const entry of this.#open) {
       if (row?.id === entry.row.id && entry.evidence.length > 0 && masked(entry.evidence.at(-1)) === masked(raw))
         continue
       entry.evidence.push(cutStart(raw, EVIDENCE_CHARS_MAX * 2))
-      entry.wanted -= 1
+      entry.linesWanted -= 1
     }
-    this.#open = this.#open.filter((entry) => entry.wanted > 0)
+    this.#open = this.#open.filter((entry) => entry.linesWanted > 0)
   }
 
   #diagnosis(entry: Entry): Diagnosis {
@@ -213,7 +213,7 @@ class Collector implements DiagnosticCollector {
   }
 }
 
-/** The match may sit behind a flood on the same line: of a long line, both ends are shown. */
+/** The match may come after a flood on the same line, so a long line shows both ends. */
 function shown(line: string): string {
   const text = withoutColours(line).trim()
   if (text.length <= EVIDENCE_CHARS_MAX) return text

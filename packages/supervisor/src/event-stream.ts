@@ -1,8 +1,8 @@
 /**
- * What happens to a child, told to any number of listeners, as calls or as an async stream.
+ * Sends the events of a child to any number of listeners, as calls or as an async iterator.
  *
- * I1  A listener that throws hurts nobody but itself.
- * I2  A slow reader costs QUEUE_MAX events and no more; what it missed is told as a number.
+ * I1  A listener that throws does not affect the others.
+ * I2  A slow reader costs QUEUE_MAX events of memory at most. It learns how many events it missed.
  */
 import { callHook } from './hooks.ts'
 
@@ -18,20 +18,20 @@ export class EventStream<Event> {
   }
 
   emit(event: Event): void {
-    const now = Array.from(this.#listeners) // who is added by a listener hears the next event
-    for (const listener of now) {
+    const current = Array.from(this.#listeners) // a listener added during this event gets the next one
+    for (const listener of current) {
       callHook(() => listener(event)) // I1
     }
   }
 
-  /** Returns the way out. */
+  /** Returns a function that removes the listener. */
   on(listener: (event: Event) => void): () => void {
-    const own = (event: Event): void => listener(event) // the same function may listen twice
+    const own = (event: Event): void => listener(event) // the same function may be added twice
     this.#listeners.add(own)
     return () => this.#listeners.delete(own)
   }
 
-  /** From now on, until the reader breaks off or the signal fires. Listening begins at the call, not at the first read. */
+  /** Events from the call on, not from the first read, until the reader stops or the signal fires. */
   read(signal?: AbortSignal): AsyncIterableIterator<Event | Dropped> {
     const queue: Event[] = []
     let dropped = 0
@@ -70,7 +70,7 @@ export class EventStream<Event> {
     }
     let last: Promise<unknown> = Promise.resolve()
     const next = async (): Promise<IteratorResult<Event | Dropped, undefined>> => {
-      const mine = last.then(step) // whoever asks for several at once gets them one after the other
+      const mine = last.then(step) // concurrent calls get their events in order
       last = mine
       return mine
     }

@@ -1,6 +1,6 @@
 /**
- * What an exit status says, for programs that said nothing themselves: signals by name, 128+N of a shell, Windows codes.
- * The raw values always stay beside the reading.
+ * Interprets an exit status, for programs that printed no reason: signals by name, 128+N from a shell, Windows codes.
+ * The raw values are always kept as well.
  */
 import { constants } from 'node:os'
 import path from 'node:path'
@@ -12,11 +12,11 @@ export type ExitStatus = {
   readonly signal: string | null
   readonly rawCode: number | null
   readonly rawSignal: string | null
-  /** Set where the code is one of Windows' own. `approximate`: a JavaScript number had rounded it. */
+  /** Set if the code is a Windows status. `approximate`: a JavaScript number rounded it. */
   readonly ntstatus?: { readonly hex: string; readonly name: string; readonly approximate: boolean }
 }
 
-/** `command` tells wrappers: a shell reports the signal that ended its child as 128+N, and so do npx and uv. */
+/** `command` identifies wrappers: a shell reports the signal that ended its child as 128+N, and so do npx and uv. */
 export function readExit(rawCode: number | null, rawSignal: string | null, command = ''): ExitStatus {
   const raw = { rawCode, rawSignal }
   if (rawSignal !== null) return { code: null, signal: rawSignal, ...raw }
@@ -37,7 +37,7 @@ export function describeExit(status: ExitStatus): string {
   return status.code === null ? 'ended without an exit status' : `exited with code ${status.code}`
 }
 
-/** What the status alone tells, where the program printed nothing that has a name. */
+/** What the status alone says, if the program printed nothing that we recognise. */
 export function diagnoseExit(status: ExitStatus, command = '', nowMs = 0): Diagnosis | undefined {
   const row = ROWS.find((candidate) => candidate.when(status, commandName(command)))
   if (row === undefined) return undefined
@@ -82,7 +82,7 @@ const NTSTATUS: Readonly<Record<number, string>> = {
   0xc0000409: 'stack buffer overrun or abort',
 }
 
-/** Windows codes come unsigned, signed, or sign-extended to 64 bits and then rounded by a JavaScript number. */
+/** Windows codes may be unsigned, signed, or sign-extended to 64 bits and then rounded by a JavaScript number. */
 function ntstatusOf(code: number): ExitStatus['ntstatus'] {
   if (!Number.isFinite(code)) return undefined
   if (code >= 2 ** 63) {
@@ -99,20 +99,20 @@ function named(word: number, approximate: boolean): NonNullable<ExitStatus['ntst
 
 const SIGNAL_MEANINGS: Readonly<Record<string, string>> = {
   SIGABRT: 'it aborted itself',
-  SIGBUS: 'a mapped file or memory vanished',
+  SIGBUS: 'a mapped file or memory disappeared',
   SIGFPE: 'arithmetic error',
-  SIGHUP: 'its terminal went away',
+  SIGHUP: 'its terminal was closed',
   SIGILL: 'illegal instruction',
   SIGINT: 'interrupted',
   SIGKILL: 'killed',
-  SIGPIPE: 'the reader of its output went away',
+  SIGPIPE: 'the reader of its output was gone',
   SIGQUIT: 'asked to quit',
   SIGSEGV: 'segmentation fault',
   SIGSYS: 'forbidden system call',
-  SIGTERM: 'asked to end',
+  SIGTERM: 'asked to terminate',
   SIGTRAP: 'trap',
-  SIGXCPU: 'over its CPU limit',
-  SIGXFSZ: 'over its file size limit',
+  SIGXCPU: 'CPU limit exceeded',
+  SIGXFSZ: 'file size limit exceeded',
 }
 
 type ExitRow = {
@@ -130,22 +130,22 @@ const ROWS: readonly ExitRow[] = [
     id: 'python.segfault_silent',
     when: (status, name) => status.signal === 'SIGSEGV' && /^(?:python|uv|vllm|$)/.test(name),
     message: 'it crashed without a message (segmentation fault)',
-    advice: 'The process crashed without a message (segmentation fault). Set PYTHONFAULTHANDLER=1 to learn where.',
+    advice: 'The process crashed without a message (segmentation fault). Set PYTHONFAULTHANDLER=1 to see where.',
     retry: 'after_backoff',
   },
   {
     id: 'exit.segfault',
     when: ended('SIGSEGV'),
     message: 'it crashed without a message (segmentation fault)',
-    advice: 'A native part of the program crashed. It is restarted; update the program and its drivers if it repeats.',
+    advice: 'Native code in the program crashed. If it happens again, update the program and its drivers.',
     retry: 'after_backoff',
   },
   {
     id: 'linux.sigbus_silent',
     when: ended('SIGBUS'),
-    message: 'a mapped file vanished or changed while in use',
+    message: 'a mapped file disappeared or changed while in use',
     advice:
-      'A mapped file vanished or changed while in use. Do not replace model files while the server runs; check disk and shared memory.',
+      'A mapped file disappeared or changed while in use. Do not replace model files while the server runs; check disk and shared memory.',
     retry: 'after_change',
   },
   {
@@ -159,15 +159,15 @@ const ROWS: readonly ExitRow[] = [
     id: 'exit.killed',
     when: ended('SIGKILL'),
     message: 'it was killed from outside',
-    advice: 'Something killed the process, most often because memory ran out. Look at the memory that it needs.',
+    advice: 'Another process or the system killed it, usually because memory ran out. Check how much memory it needs.',
     retry: 'after_backoff',
   },
   {
     id: 'node.unsettled_tla',
     when: (status, name) => status.code === 13 && /^(?:node|npx|tsx|$)/.test(name),
-    message: 'the program ended while still waiting for something',
+    message: 'the program exited while still waiting for something',
     advice:
-      'The program ended while still waiting for something (exit 13). Usually a start-up dependency never answered.',
+      'The program exited while still waiting for something (exit code 13). Usually a dependency did not respond at startup.',
     retry: 'after_backoff',
   },
   {
@@ -180,15 +180,15 @@ const ROWS: readonly ExitRow[] = [
   {
     id: 'exit.command_not_found',
     when: (status, name) => status.code === 127 && WRAPPERS.test(name),
-    message: 'a command that it runs was not found',
-    advice: 'Exit code 127: a program or a library was not found. Install it or use its full path.',
+    message: 'a command it runs was not found',
+    advice: 'Exit code 127: a program or library was not found. Install it or use its full path.',
     retry: 'never',
   },
   {
     id: 'exit.not_executable',
     when: (status, name) => status.code === 126 && WRAPPERS.test(name),
-    message: 'a command that it runs may not be executed',
-    advice: 'Exit code 126: a file may not be executed. Check its permissions.',
+    message: 'a command it runs is not executable',
+    advice: 'Exit code 126: a file is not executable. Check its permissions.',
     retry: 'never',
   },
 ]

@@ -1,11 +1,11 @@
-/** A diagnosis in one go: what it is and what to do, without saying the same twice. Pure. */
+/** Joins the message and the advice of a diagnosis, without saying the same thing twice. Pure. */
 
 export function headline(message: string, advice: string): string {
-  const [begin = ''] = advice.split(/(?<=[.;])\s/)
-  const [said, again] = [wordsOf(message), wordsOf(begin)]
-  if (again.length === 0) return message
-  if (isWithin(said, again)) return advice
-  const rest = isWithin(again, said) ? advice.slice(begin.length).trim() : advice
+  const [firstSentence = ''] = advice.split(/(?<=[.;])\s/)
+  const [inMessage, inAdvice] = [wordsOf(message), wordsOf(firstSentence)]
+  if (inAdvice.length === 0) return message
+  if (isWithin(inMessage, inAdvice)) return advice
+  const rest = isWithin(inAdvice, inMessage) ? advice.slice(firstSentence.length).trim() : advice
   return rest === '' ? message : `${message}. ${rest}`
 }
 

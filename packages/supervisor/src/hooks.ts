@@ -1,6 +1,6 @@
-/** Calls of functions that are the caller's own. */
+/** Calls functions that belong to the caller. */
 
-/** What it throws hurts nobody but itself: it is thrown again outside of us, as of any listener, and the answer is undefined. */
+/** Returns undefined if the hook throws. The error is rethrown outside as an uncaught exception and disturbs nothing here. */
 export function callHook<T>(hook: () => T): T | undefined {
   try {
     return hook()

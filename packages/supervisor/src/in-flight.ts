@@ -1,32 +1,32 @@
 /**
- * Requests that a child is working on. When it ends, each of them is told once, with the reason.
+ * The requests that a child is working on. When the child fails, each of them fails once, with the reason.
  *
- * I1  A request ends exactly once: by `done`, or by one fault.
- * I2  What was sent may have had its effect; unless the caller said that there is none, the outcome is unknown.
- * I3  Silence is counted in ticks that we really lived through, so that a sleeping laptop makes no mass of hung requests.
+ * I1  A request ends exactly once: with `done` or with one fault.
+ * I2  A request that was sent may have taken effect. Its outcome is unknown, unless the caller declared it pure.
+ * I3  Silence is counted in ticks during which this process was awake: a suspended laptop does not make requests look hung.
  */
 import { randomUUID } from 'node:crypto'
 import type { Fault, SideEffects } from '@breakfall/faults'
 
 export type RequestInit = {
   readonly id?: string
-  /** True where doing it twice does no harm, as with a model's answer. Its outcome is then never unknown. */
+  /** Doing it twice does no harm, as with a model's answer. Its outcome is then never unknown. */
   readonly pure?: boolean
 }
 
 export type InFlightRequest = Disposable & {
   readonly id: string
-  /** Aborted with the fault as its reason when the child fails. */
+  /** Aborted, with the fault as the reason, when the child fails. */
   readonly signal: AbortSignal
-  /** The fault, if one comes. Stays pending for a request that ends well. */
+  /** Resolves with the fault if the child fails. Stays pending if the request ends well. */
   readonly failed: Promise<Fault>
-  /** The request has left us. */
+  /** The request was sent to the child. */
   readonly sent: () => void
-  /** A sign of life of this request. */
+  /** The child did something for this request. */
   readonly progress: () => void
-  /** Nobody waits for the child now, such as while its answer is being read slowly. Its silence counts again from the next `progress`. */
+  /** The caller is not waiting for the child, for example while it reads slowly. Silence counts again from the next `progress`. */
   readonly hold: () => void
-  /** It is over, well or not, and the child has nothing more to do with it. */
+  /** The request is over, successful or not. */
   readonly done: () => void
 }
 
@@ -78,10 +78,10 @@ export class InFlight {
     }
   }
 
-  /** Tells all of them, and there are none any more. */
+  /** Fails and removes all of them. */
   failAll(faultFor: FaultFor): void {
     const entries = [...this.#open.values()]
-    this.#open.clear() // I1: whatever a listener does now, nobody is told twice
+    this.#open.clear() // I1: no request fails twice, even if a listener opens or ends one now
     for (const entry of entries) {
       const fault = faultFor({ id: entry.id, sideEffects: entry.sent && !entry.pure ? 'unknown' : 'none' }) // I2
       entry.fail(fault)
@@ -89,7 +89,7 @@ export class InFlight {
     }
   }
 
-  /** One tick of silence for each. Returns the first that has been silent for too many. */
+  /** Counts one silent tick for each request. Returns the first one that was silent for too long. */
   tick(ticksMax: number): string | undefined {
     for (const entry of this.#open.values()) {
       if (entry.isHeld) continue

@@ -1,21 +1,21 @@
 /**
- * Splits a byte stream into lines within fixed memory, whatever comes: no newline for gigabytes, characters cut in two by
- * a chunk, invalid UTF-8, NUL bytes, CR, CRLF.
+ * Splits a byte stream into lines within fixed memory. Handles gigabytes without a newline, characters split across chunks,
+ * invalid UTF-8, NUL bytes, CR and CRLF.
  *
  * I1  Memory is headBytesMax + tailBytesMax, allocated once; chunks are copied, never kept (a kept slice pins its slab).
- * I2  How the bytes were cut into chunks makes no difference to the lines.
- * I3  Of a line that is too long, its head and its tail survive and the number of bytes between them is told.
+ * I2  The lines do not depend on how the bytes were split into chunks.
+ * I3  A line that is too long keeps its head and its tail, and reports how many bytes were dropped between them.
  */
 
 export type Line = {
   readonly text: string
-  /** Bytes left out in the middle. */
+  /** Bytes dropped in the middle. */
   readonly droppedBytes: number
 }
 
 export const LINE_LIMITS = {
   headBytesMax: 16 * 1024, // the longest real message seen was a 2 KiB CUDA report
-  tailBytesMax: 4 * 1024, // enough for a message right behind a flood without a newline
+  tailBytesMax: 4 * 1024, // enough for a message right after a flood without a newline
 } as const
 
 export class LineSplitter {
@@ -57,7 +57,7 @@ export class LineSplitter {
     return this.#isEmpty() ? undefined : this.#line()
   }
 
-  /** The stream is over: what is left is a line too. */
+  /** The stream is over: an unfinished line counts as a line. */
   end(): void {
     if (!this.#isEmpty()) this.#flush()
   }
@@ -95,7 +95,7 @@ export class LineSplitter {
     if (this.#beyondHead === 0) return { text: head, droppedBytes: 0 }
     const droppedBytes = this.#beyondHead - this.#tailBytes
     const tail = decode(this.#tail.subarray(0, this.#tailBytes))
-    // I3: where nothing fell out between them, head and tail are one text (a character cut there shows as two marks).
+    // I3: if nothing was dropped, head and tail form one text (a character split there shows as two replacement marks).
     return { text: droppedBytes === 0 ? head + tail : `${head} … ${tail}`, droppedBytes }
   }
 
@@ -112,6 +112,6 @@ export class LineSplitter {
 
 const LF = 0x0a
 const CR = 0x0d
-const utf8 = new TextDecoder('utf-8') // invalid bytes become U+FFFD, a byte order mark goes
+const utf8 = new TextDecoder('utf-8') // invalid bytes become U+FFFD; a byte order mark is removed
 
 const decode = (bytes: Uint8Array): string => utf8.decode(bytes)

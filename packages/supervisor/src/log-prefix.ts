@@ -1,18 +1,19 @@
 /**
- * Takes colours and the prefixes of loggers and containers off a line, so that a message is the same wherever it was
- * collected: `vllm-1  | ERROR 09-28 15:47:24 [core.py:718] ValueError: …` and `ValueError: …`.
+ * Removes colours and the prefixes of loggers and containers from a line, so a message looks the same wherever it was
+ * collected: `vllm-1  | ERROR 09-28 15:47:24 [core.py:718] ValueError: …` becomes `ValueError: …`.
  *
- * I1  Bounded: each rule is anchored and linear, and at most PREFIXES_MAX of them come off one line.
+ * I1  Bounded: each rule is anchored and linear, and at most PREFIXES_MAX prefixes are removed from one line.
  */
+import { isRecord } from './record.ts'
 
 export type Stripped = {
   readonly text: string
-  /** What the logger said about the line, in lower case, where it said anything. */
+  /** The log level in lower case, if the line has one. */
   readonly level: string | undefined
 }
 
 const PREFIXES_MAX = 10 // container, timestamp, level, process, source … with room to spare
-const LOOK_CHARS = 400 // no prefix is longer; only this much is looked at for one
+const PREFIX_CHARS_MAX = 400 // no prefix is longer
 
 export function stripLogPrefix(line: string): Stripped {
   let text = withoutColours(line).trim()
@@ -20,7 +21,7 @@ export function stripLogPrefix(line: string): Stripped {
   const unwrapped = fromJsonLog(text)
   if (unwrapped !== undefined) ({ text, level } = unwrapped)
   for (let count = 0; count < PREFIXES_MAX; count += 1) {
-    const head = text.length > LOOK_CHARS ? text.slice(0, LOOK_CHARS) : text
+    const head = text.length > PREFIX_CHARS_MAX ? text.slice(0, PREFIX_CHARS_MAX) : text
     const match = firstPrefix(head)
     if (match === null || match[0].length === 0 || match[0].length === text.length) break
     level ??= match.groups?.['level']?.toLowerCase()
@@ -30,7 +31,7 @@ export function stripLogPrefix(line: string): Stripped {
   return { text, level }
 }
 
-/** Without ANSI escapes (colours, cursor moves, titles) and without control characters other than the tab. */
+/** Removes ANSI escapes (colours, cursor moves, titles) and control characters other than tab. */
 export function withoutColours(line: string): string {
   return CONTROL.test(line) ? line.replace(ESCAPES, '').replace(CONTROLS, '') : line
 }
@@ -46,7 +47,7 @@ const ESCAPES = /\u001b\[[0-9;:?<=>]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u00
 const LEVEL = '(?<level>TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|FATAL|CRITICAL|SEVERE)'
 const STAMP = String.raw`\d{4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d{2}:?\d{2}))?`
 
-/** Each as it was really seen; the sample stands behind it. */
+/** Each was seen in a real log; the comment shows the sample. */
 const PREFIXES: readonly RegExp[] = [
   new RegExp(String.raw`^\[?${STAMP}(?: [A-Z]{2}\d+)?\]?(?: -)?(?:\s+|$)`), // [2025-06-22 16:13:55 TP0]
   /^\[?\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?: ?[AP]M)?\]?\s+/, // 12:07:13.402
@@ -69,7 +70,7 @@ const PREFIXES: readonly RegExp[] = [
   /^(?:(?:time|ts)=\S+ )?level=(?<level>\w+) (?:(?:time|ts|source|caller)=\S+ ){0,3}msg=(?<quote>")?/, // Go's slog, logrus
   /^(?<level>trace|debug|info|warn|error|fatal|panic)\t(?:[\w./-]+\.go:\d+\t)?/, // zap: 2026-…Z\terror\tserver/main.go:12\t
   /^(?:[a-z_]\w*(?:::\w+)*: )?[\w./-]+\.rs:\d+: /, // tracing: text_generation_router: router/src/main.rs:12:
-  /^[\w.-]+ [\w./@-]+\[\d+\]: /, // what a time stamp leaves of a journal: host app[12]:
+  /^[\w.-]+ [\w./@-]+\[\d+\]: /, // a journal line after its timestamp: host app[12]:
   /^[A-Za-z0-9][\w.-]{0,62}\s*\| /, // compose: vllm-1  |
   /^[a-z][\w.-]*-\d+: /, // a replica: worker-1:
   /^<\d{1,3}>/, // a syslog priority
@@ -86,16 +87,17 @@ function firstPrefix(head: string): RegExpExecArray | null {
   return null
 }
 
-/** One line of a JSON logger: Docker's `log`, pino's and zap's `msg`, others' `message`. */
+/** One line of a JSON logger: `log` from Docker, `msg` from pino and zap, `message` from others. */
 function fromJsonLog(text: string): { text: string; level: string | undefined } | undefined {
   if (!text.startsWith('{"') || !text.endsWith('}')) return undefined
   try {
-    const record = JSON.parse(text) as Record<string, unknown>
+    const record: unknown = JSON.parse(text)
+    if (!isRecord(record)) return undefined
     const message = record['log'] ?? record['msg'] ?? record['message']
     if (typeof message !== 'string' || message === '') return undefined
     const level = record['level']
     return { text: withoutColours(message).trim(), level: typeof level === 'string' ? level.toLowerCase() : undefined }
   } catch {
-    return undefined // it only looked like JSON; the line stands as it is
+    return undefined // it only looked like JSON; the line is used unchanged
   }
 }

@@ -1,26 +1,24 @@
-/** What to run as a model server. Bad specs are refused at the door, with every wrong field named. */
+/** What to run as a model server. A bad spec is refused up front, and every wrong field is named. */
 import type { FieldError } from '@breakfall/faults'
 import { refuse, type SuperviseSpec } from './spec.ts'
-import { isPort, shown } from './spec-errors.ts'
+import { shown } from './spec-errors.ts'
 
 export type ModelServerSpec = Omit<SuperviseSpec, 'args' | 'env' | 'ready' | 'alive' | 'launch' | 'oneshot'> & {
-  /** `port` is free at that moment, and another one for each run. */
+  /** `port` is a free port, chosen for each run. */
   readonly args: (run: { readonly port: number; readonly host: string }) => readonly string[]
   readonly env?:
     | SuperviseSpec['env']
     | ((run: { readonly port: number; readonly host: string }) => Record<string, string>)
-  /** Answers 2xx once the model is loaded. */
+  /** Returns 2xx once the model is loaded. `/health` by default. */
   readonly healthPath?: string
   readonly host?: string
-  /** A port that must be this one; free ports are chosen where it is missing. */
-  readonly port?: number
-  /** Asks the health path again and again once it is ready. Off by default: a busy server may answer it late. */
+  /** Keeps probing the health path once the server is ready. Off by default: a busy server may answer late. */
   readonly watchHealth?: boolean
 }
 
 export type ResolvedModelSpec = ModelServerSpec & Required<Pick<ModelServerSpec, 'healthPath' | 'host' | 'watchHealth'>>
 
-/** Looks at its own fields; the others are `supervise`'s to look at. */
+/** Checks the fields of a model server. `supervise` checks the others. */
 export function resolveModelSpec(input: ModelServerSpec): ResolvedModelSpec {
   if (typeof input !== 'object' || input === null) {
     refuse([{ field: 'spec', expected: 'an object', got: shown(input) }])
@@ -40,22 +38,17 @@ export function resolveModelSpec(input: ModelServerSpec): ResolvedModelSpec {
   check(
     'healthPath',
     optional((value) => typeof value === 'string' && value.startsWith('/')),
-    'a path that begins with "/"',
+    'a path that starts with "/"',
   )
   check('host', optional(isHost), 'a host name or an address')
-  check('port', optional(isPort), 'a port from 1 to 65535')
   check(
     'watchHealth',
     optional((value) => typeof value === 'boolean'),
     'true or false',
   )
-  for (const field of ['ready', 'alive', 'launch', 'oneshot']) {
-    if (field in input)
-      errors.push({
-        field,
-        expected: 'left out: a model server has its own',
-        got: shown((input as Record<string, unknown>)[field]),
-      })
+  for (const [field, value] of Object.entries(input)) {
+    if (!OWN_FIELDS.has(field)) continue
+    errors.push({ field, expected: 'left out: a model server sets it itself', got: shown(value) })
   }
   if (errors.length > 0) refuse(errors)
   return {
@@ -67,6 +60,8 @@ export function resolveModelSpec(input: ModelServerSpec): ResolvedModelSpec {
 }
 
 // ---- details ----
+
+const OWN_FIELDS: ReadonlySet<string> = new Set(['ready', 'alive', 'launch', 'oneshot'])
 
 const isHost = (value: unknown): boolean =>
   typeof value === 'string' &&

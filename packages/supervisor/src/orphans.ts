@@ -1,74 +1,75 @@
 /**
- * A second net below the reaper, for the machine that kills it together with us: what we started is noted in a folder, and
- * the next start ends what is left of it.
+ * The second safety net, in case the machine kills the reaper together with us: running children are recorded in a folder, and
+ * the next start ends what is left of them.
  *
- * I1  A process is ended only if it carries the marker of the note, or has both the pid and the start time of the note in the
- *     same boot of the machine. A reused pid has neither.
- * I2  The notes of a supervisor that is still alive are left alone.
+ * I1  A process is ended only if it carries the marker of the record, or has both the pid and the start time of the record in
+ *     the same boot of the machine. A reused pid has neither.
+ * I2  The records of a supervisor that is alive are left alone.
  */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { type Leader, livingProcesses, hasMark, readProcess, signalEntry, SUPERVISOR_MARK } from './process-table.ts'
 import { SUPERVISOR_ID } from './reaper.ts'
+import { isRecord } from './record.ts'
 
 export type Swept = { readonly pid: number; readonly supervisorId: string }
 
-/** Ends what dead supervisors left behind, by SIGKILL. Returns whom it ended. Does nothing where there is no /proc. */
+/** Ends, with SIGKILL, what dead supervisors left behind, and returns what it ended. Does nothing without /proc. */
 export function sweepOrphans(stateDir: string): readonly Swept[] {
   const swept: Swept[] = []
-  for (const file of notesIn(stateDir)) {
-    const note = readNote(file)
-    if (note === undefined || note.bootId !== bootId()) {
-      rmSync(file, { force: true }) // unreadable, or from before the last boot: nobody of it can be alive
+  for (const file of recordsIn(stateDir)) {
+    const record = readRecord(file)
+    if (record === undefined || record.bootId !== bootId()) {
+      rmSync(file, { force: true }) // unreadable, or from before the last boot: none of its processes can be alive
       continue
     }
-    if (isAlive(note.owner)) continue // I2
+    if (isAlive(record.owner)) continue // I2
     for (const entry of livingProcesses()) {
-      const listed = note.children.some((child) => child.pid === entry.pid && child.startTime === entry.startTime)
-      if (!listed && !hasMark(entry.pid, SUPERVISOR_MARK, note.supervisorId)) continue // I1
-      if (signalEntry(entry, 'SIGKILL')) swept.push({ pid: entry.pid, supervisorId: note.supervisorId })
+      const listed = record.children.some((child) => child.pid === entry.pid && child.startTime === entry.startTime)
+      if (!listed && !hasMark(entry.pid, SUPERVISOR_MARK, record.supervisorId)) continue // I1
+      if (signalEntry(entry, 'SIGKILL')) swept.push({ pid: entry.pid, supervisorId: record.supervisorId })
     }
     rmSync(file, { force: true })
   }
   return swept
 }
 
-/** Notes that this child runs. Best effort: a full disk must not keep it from running. */
-export function noteStart(stateDir: string | undefined, leader: Leader): void {
+/** Records that this child is running. Best effort: a full disk must not stop it from running. */
+export function recordStart(stateDir: string | undefined, leader: Leader): void {
   if (stateDir === undefined) return
   const leaders = running.get(stateDir) ?? new Map<number, Leader>()
   running.set(stateDir, leaders)
   leaders.set(leader.pid, leader)
-  writeNote(stateDir, [...leaders.values()])
+  writeRecord(stateDir, [...leaders.values()])
 }
 
-export function noteEnd(stateDir: string | undefined, leader: Leader): void {
+export function recordEnd(stateDir: string | undefined, leader: Leader): void {
   const leaders = stateDir === undefined ? undefined : running.get(stateDir)
   if (stateDir === undefined || leaders === undefined) return
   leaders.delete(leader.pid)
-  writeNote(stateDir, [...leaders.values()])
+  writeRecord(stateDir, [...leaders.values()])
 }
 
 // ---- details ----
 
 const running = new Map<string, Map<number, Leader>>()
 
-/** Replaces the earlier note of this process in one step. */
-function writeNote(stateDir: string, leaders: readonly Leader[]): void {
+/** Replaces the record of this process atomically. */
+function writeRecord(stateDir: string, leaders: readonly Leader[]): void {
   const file = path.join(stateDir, `${PREFIX}${SUPERVISOR_ID}.json`)
   const owner = { pid: process.pid, startTime: readProcess(process.pid)?.startTime ?? null }
   const children = leaders.map(({ pid, startTime }) => ({ pid, startTime: startTime ?? null }))
-  const note: Note = { supervisorId: SUPERVISOR_ID, bootId: bootId(), owner, children }
+  const record: OwnerRecord = { supervisorId: SUPERVISOR_ID, bootId: bootId(), owner, children }
   try {
     if (leaders.length === 0) {
       rmSync(file, { force: true })
       return
     }
     mkdirSync(stateDir, { recursive: true, mode: 0o700 })
-    writeFileSync(`${file}.new`, JSON.stringify(note), { mode: 0o600 })
+    writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600 })
     renameSync(`${file}.new`, file)
   } catch {
-    // The reaper is still there; the note is the second net only.
+    // The reaper is still there; this is only the second safety net.
     removeLeftover(`${file}.new`)
   }
 }
@@ -77,45 +78,46 @@ function removeLeftover(file: string): void {
   try {
     rmSync(file, { force: true })
   } catch {
-    // The folder is none, or not ours: then nothing was left there.
+    // Not a folder, or not ours: then nothing was left there.
   }
 }
 
 const PREFIX = 'supervised-'
 
 type Identity = { readonly pid: number; readonly startTime: number | null }
-type Note = {
+type OwnerRecord = {
   readonly supervisorId: string
   readonly bootId: string
   readonly owner: Identity
   readonly children: readonly Identity[]
 }
 
-function notesIn(stateDir: string): readonly string[] {
+function recordsIn(stateDir: string): readonly string[] {
   try {
     return readdirSync(stateDir)
       .filter((name) => name.startsWith(PREFIX) && name.endsWith('.json'))
       .map((name) => path.join(stateDir, name))
   } catch {
-    return [] // no folder, no notes
+    return [] // no folder, no records
   }
 }
 
-function readNote(file: string): Note | undefined {
+function readRecord(file: string): OwnerRecord | undefined {
   try {
-    const note = JSON.parse(readFileSync(file, 'utf8')) as Partial<Note> | null
-    if (typeof note?.supervisorId !== 'string' || note.supervisorId.length < 16) return undefined
-    if (!isIdentity(note.owner) || !Array.isArray(note.children)) return undefined
-    return { ...(note as Note), children: note.children.filter(isIdentity) }
+    const parsed: unknown = JSON.parse(readFileSync(file, 'utf8'))
+    if (!isRecord(parsed)) return undefined
+    const { supervisorId, bootId: boot, owner, children } = parsed
+    if (typeof supervisorId !== 'string' || supervisorId.length < 16 || typeof boot !== 'string') return undefined
+    if (!isIdentity(owner) || !Array.isArray(children)) return undefined
+    return { supervisorId, bootId: boot, owner, children: children.filter(isIdentity) }
   } catch {
-    return undefined // cut short by a crash or not ours; it is removed
+    return undefined // cut short by a crash, or not ours; the caller removes it
   }
 }
 
-const isIdentity = (value: unknown): value is Identity =>
-  typeof value === 'object' && value !== null && Number.isInteger((value as Partial<Identity>).pid)
+const isIdentity = (value: unknown): value is Identity => isRecord(value) && Number.isInteger(value['pid'])
 
-/** Where its start time could not be noted, its pid has to do: it errs towards leaving things alone. */
+/** If its start time is unknown, the pid has to do: when in doubt, leave processes alone. */
 function isAlive(owner: Identity): boolean {
   const now = readProcess(owner.pid)
   return now !== undefined && (owner.startTime == null || owner.startTime === now.startTime)
@@ -125,6 +127,6 @@ function bootId(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
   } catch {
-    return 'unknown' // no /proc: then nothing is swept anyway
+    return 'unknown' // without /proc nothing is swept anyway
   }
 }

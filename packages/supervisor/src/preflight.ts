@@ -1,13 +1,14 @@
 /**
- * Finds out why a command cannot be started before it is tried. Needed because the system's own answers mislead: a missing
- * folder reads like a missing command, and a binary for another computer is handed to `sh`, which calls it a syntax error.
+ * Detects why a command cannot start before it is tried. The system's own errors mislead: a missing folder looks like a
+ * missing command, and a binary for another architecture is passed to `sh`, which reports a syntax error.
  *
- * I1  Undefined means only "no reason found": the start itself may still fail, and `startFailure` reads that error.
+ * I1  Undefined only means "no reason found": the start itself may still fail, and `startFailure` reads that error.
  */
 import { describeCause } from '@breakfall/faults'
 import { constants } from 'node:fs'
 import { access, open, readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
+import { errorCode } from './record.ts'
 
 export const START_REASONS = [
   'not_found',
@@ -40,37 +41,37 @@ export async function preflight(given: Command): Promise<StartFailure | undefine
   return contentFailure(found.file, given)
 }
 
-/** Reads the error that the start itself gave, where the look before found nothing. */
+/** Reads the error of the start itself, when `preflight` found no reason. */
 export function startFailure(error: unknown, command: string): StartFailure {
-  const code: string = (error as NodeJS.ErrnoException | undefined)?.code ?? ''
+  const code = errorCode(error)
   switch (code) {
     case 'ENOENT':
-      // The file was there a moment ago: then it is its interpreter, or the loader of a binary, that is not.
+      // The file itself was there a moment ago, so its interpreter or loader is missing.
       return { reason: 'bad_interpreter', detail: `the interpreter or loader of ${command} does not exist` }
     case 'EACCES':
     case 'EPERM':
-      return { reason: 'not_executable', detail: `${command} may not be executed` }
+      return { reason: 'not_executable', detail: `${command} is not executable` }
     case 'ENOEXEC':
-      return { reason: 'wrong_architecture', detail: `${command} is for another kind of computer, or damaged` }
+      return { reason: 'wrong_architecture', detail: `${command} is built for another architecture or is damaged` }
     case 'E2BIG':
-      return { reason: 'argument_too_long', detail: 'its arguments and environment are longer than the system allows' }
+      return { reason: 'argument_too_long', detail: 'its arguments and environment are too long for this system' }
     default:
       if (RESOURCES.has(code)) {
-        return { reason: 'resources', detail: `this machine has no room for another process (${code})` }
+        return { reason: 'resources', detail: `this machine cannot start another process now (${code})` }
       }
       return { reason: 'other', detail: error instanceof Error ? error.message : String(error) }
   }
 }
 
-/** The same for an error of the caller's hook that comes before the start. */
+/** The same for an error of the caller's `launch` hook. */
 export function hookFailure(error: unknown): StartFailure {
-  const isResources = RESOURCES.has((error as NodeJS.ErrnoException | undefined)?.code ?? '')
+  const isResources = RESOURCES.has(errorCode(error))
   return { reason: isResources ? 'resources' : 'other', detail: describeCause(error) }
 }
 
 // ---- details, in the order they are used above ----
 
-const RESOURCES: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE']) // a crowded machine empties again
+const RESOURCES: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE']) // a full machine frees up again
 
 async function folderFailure(cwd: string): Promise<StartFailure | undefined> {
   try {
@@ -78,8 +79,8 @@ async function folderFailure(cwd: string): Promise<StartFailure | undefined> {
     await access(cwd, constants.X_OK)
     return undefined
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'EACCES') return { reason: 'cwd_forbidden', detail: `${cwd} may not be entered` }
+    const code = errorCode(error)
+    if (code === 'EACCES') return { reason: 'cwd_forbidden', detail: `${cwd} cannot be entered: permission denied` }
     if (code === 'ENOTDIR') return { reason: 'cwd_not_directory', detail: `${cwd} is not a folder` }
     return { reason: 'cwd_missing', detail: `there is no folder ${cwd}` }
   }
@@ -90,11 +91,11 @@ async function locate({ command, cwd, env }: Command): Promise<{ readonly file: 
   const places = isPath ? [path.resolve(cwd, command)] : pathOf(env).map((folder) => path.resolve(cwd, folder, command))
   let refused: string | undefined
   for (const file of places) {
-    const seen = await look(file)
+    const seen = await checkFile(file)
     if (seen === 'runs') return { file }
     if (seen === 'refused') refused ??= file
   }
-  if (refused !== undefined) return { reason: 'not_executable', detail: `${refused} may not be executed` }
+  if (refused !== undefined) return { reason: 'not_executable', detail: `${refused} is not executable` }
   const where = isPath ? `there is no file ${places[0]}` : `there is no program ${command} on the PATH`
   return { reason: 'not_found', detail: where }
 }
@@ -102,13 +103,13 @@ async function locate({ command, cwd, env }: Command): Promise<{ readonly file: 
 const pathOf = (env: Command['env']): readonly string[] =>
   (env['PATH'] ?? '/usr/local/bin:/bin:/usr/bin').split(':').map((folder) => (folder === '' ? '.' : folder))
 
-async function look(file: string): Promise<'runs' | 'refused' | 'absent'> {
+async function checkFile(file: string): Promise<'runs' | 'refused' | 'absent'> {
   try {
     if (!(await stat(file)).isFile()) return 'refused'
     await access(file, constants.X_OK)
     return 'runs'
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = errorCode(error)
     return code === 'ENOENT' || code === 'ENOTDIR' ? 'absent' : 'refused'
   }
 }
@@ -118,7 +119,7 @@ async function contentFailure(file: string, given: Command): Promise<StartFailur
   if (head === undefined) return undefined // I1: executable but not readable is allowed
   if (head.subarray(0, 2).toString('latin1') === '#!') return interpreterFailure(file, head, given)
   if (!isForeign(head) || (await runsForeignBinaries())) return undefined
-  return { reason: 'wrong_architecture', detail: `${file} is for another kind of computer, or damaged` }
+  return { reason: 'wrong_architecture', detail: `${file} is built for another architecture or is damaged` }
 }
 
 async function firstBytes(file: string): Promise<Buffer | undefined> {
@@ -127,13 +128,13 @@ async function firstBytes(file: string): Promise<Buffer | undefined> {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(256), 0, 256, 0)
     return buffer.subarray(0, bytesRead)
   } catch {
-    return undefined // not ours to read; the start will tell
+    return undefined // we may not read it; the start itself will show
   }
 }
 
 async function interpreterFailure(file: string, head: Buffer, given: Command): Promise<StartFailure | undefined> {
   const first = head.toString('utf8').split('\n')[0] ?? ''
-  const windows = first.endsWith('\r') ? ' (the file has Windows line ends)' : ''
+  const windows = first.endsWith('\r') ? ' (the file has Windows line endings)' : ''
   const [interpreter = '', ...rest] = first.slice(2).trim().split(/\s+/)
   const wanted =
     path.basename(interpreter) === 'env' ? rest.find((word) => !word.startsWith('-') && !word.includes('=')) : undefined
@@ -142,12 +143,12 @@ async function interpreterFailure(file: string, head: Buffer, given: Command): P
     detail: `${file} needs ${name === '' ? 'an interpreter' : name}, which does not exist${windows}`,
   })
   if (windows !== '') return bad(interpreter)
-  if ((await look(path.resolve(given.cwd, interpreter))) !== 'runs') return bad(interpreter)
+  if ((await checkFile(path.resolve(given.cwd, interpreter))) !== 'runs') return bad(interpreter)
   if (wanted === undefined) return undefined
   return 'reason' in (await locate({ ...given, command: wanted })) ? bad(wanted) : undefined
 }
 
-/** ELF machine numbers that a Node of this architecture can have beside itself on one kernel. */
+/** ELF machine numbers that run on the same kernel as Node of this architecture. */
 const MACHINES: Readonly<Record<string, readonly number[]>> = {
   x64: [62, 3],
   ia32: [3],
@@ -165,7 +166,7 @@ function isForeign(head: Buffer): boolean {
     if (process.platform !== 'linux' || head.length < 64) return true
     const isBig = head[5] === 2
     const word = (at: number): number => (isBig ? head.readUInt16BE(at) : head.readUInt16LE(at))
-    const segments = word(head[4] === 2 ? 56 : 44) // none: then the kernel does not run it, and `sh` would try
+    const segments = word(head[4] === 2 ? 56 : 44) // with none, the kernel refuses to run it and `sh` would try
     return segments === 0 || MACHINES[process.arch]?.includes(word(18)) === false
   }
   const isMachO = ['\xcf\xfa\xed\xfe', '\xce\xfa\xed\xfe', '\xca\xfe\xba\xbe', '\xfe\xed\xfa\xcf'].includes(magic)
@@ -173,11 +174,11 @@ function isForeign(head: Buffer): boolean {
   return magic.startsWith('MZ') && head.includes(0)
 }
 
-/** Where the kernel was told of emulators (qemu, wine), a foreign binary may well run. */
+/** If emulators (qemu, wine) are registered with the kernel, a foreign binary may run. */
 async function runsForeignBinaries(): Promise<boolean> {
   try {
     return (await readdir('/proc/sys/fs/binfmt_misc')).some((name) => name !== 'register' && name !== 'status')
   } catch {
-    return false // not Linux, or not mounted: then nothing is registered
+    return false // not Linux, or not mounted: nothing is registered
   }
 }

@@ -1,21 +1,21 @@
-/** What a run needs before there is a process: the caller's `launch` hook, its environment, and a command that can work at all. */
+/** Everything a run needs before its process starts: the result of the `launch` hook, the environment, and a preflight check. */
 import { unlessAborted } from './clock.ts'
 import { hookFailure, preflight, type StartFailure } from './preflight.ts'
-import { type Alive, checkedLaunch, type Launch, type Ready, type ResolvedSpec } from './spec.ts'
+import { type Alive, assertLaunch, type Launch, type Ready, type ResolvedSpec } from './spec.ts'
 
 export type Prepared = {
   readonly args: readonly string[]
   readonly ready: Ready
   readonly alive: Alive | undefined
-  /** Variables that the spec and the hook name. */
+  /** Variables from the spec and the hook. */
   readonly given: Readonly<Record<string, string>>
-  /** Variables that come with our own environment. */
+  /** Variables from our own environment. */
   readonly inherited: Readonly<Record<string, string | undefined>>
 }
 
 export type Unprepared = { readonly failure: StartFailure; readonly cause: unknown }
 
-/** The signal leaves a hook that hangs; who gave it asks afterwards what is still wanted. */
+/** The signal abandons a hook that hangs. The caller then checks what it still wants. */
 export async function prepareRun(
   spec: ResolvedSpec,
   run: { readonly runId: string; readonly attempt: number },
@@ -23,7 +23,9 @@ export async function prepareRun(
 ): Promise<Prepared | Unprepared> {
   let launch: Launch
   try {
-    launch = checkedLaunch(await unlessAborted(spec.launch?.(run), signal))
+    const launched: unknown = await unlessAborted(spec.launch?.(run), signal)
+    assertLaunch(launched)
+    launch = launched ?? {}
   } catch (error) {
     return { failure: hookFailure(error), cause: error }
   }

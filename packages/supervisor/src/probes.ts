@@ -1,112 +1,118 @@
-/** Asks a child whether it serves: by HTTP, by TCP, or by a function of the caller. Never throws; every question has a limit. */
+/** Probes a child over HTTP, over TCP or through the caller's function. Never throws, and every probe has a time limit. */
 import http from 'node:http'
 import net from 'node:net'
 import { type Clock, unlessAborted } from './clock.ts'
-import { listensOn, type Place } from './listeners.ts'
+import { portOwner, type SocketAddress } from './port-owner.ts'
 import type { Leader } from './process-table.ts'
+import { errorCode } from './record.ts'
 import type { Alive, Ready } from './spec.ts'
 
-export type Answer = {
+export type ProbeResult = {
   readonly ok: boolean
   readonly why: string
-  /** Not yet ready, but it was the child that said so: it lives. */
-  readonly isSign: boolean
+  /** Not ready yet, but the child itself said so: it is alive. */
+  readonly isActivity: boolean
   /** The child does not listen there: the port refuses, or another process has it. */
-  readonly isElsewhere: boolean
+  readonly isNotListening: boolean
 }
 
-type Question = Extract<Ready, { kind: 'http' | 'tcp' | 'probe' }> | Alive
+export type ProbeTarget = Extract<Ready, { kind: 'http' | 'tcp' | 'probe' }> | Alive
 
 export const PROBE_DEFAULTS = {
-  readyEveryMs: 100, // a start is waited for by somebody
+  readyEveryMs: 100, // a caller is waiting for the start
   aliveEveryMs: 10_000,
   timeoutMs: 5_000, // a busy model server answers its health check late
   failuresMax: 3,
 } as const
 
-export type Asker = {
+export type ProbeContext = {
   readonly leader: Leader
   readonly signal: AbortSignal
   readonly clock: Clock
-  /** Look up who it was also where the answer is no. That costs a look at every process of the machine. */
-  readonly wantsSign: boolean
+  /** Verify that the process that answers is the child. */
+  readonly prove: boolean
+  /** Verify it for a negative answer too. That reads the entry of every process on the machine. */
+  readonly identifyAlways: boolean
 }
 
-/** One question. `prove` asks also who it is that listens. */
-export async function ask(question: Question, prove: boolean, asker: Asker): Promise<Answer> {
+export async function runProbe(target: ProbeTarget, context: ProbeContext): Promise<ProbeResult> {
   const limit = new AbortController()
   const cut = (): void => limit.abort()
-  const cancel = asker.clock.after(question.timeoutMs ?? PROBE_DEFAULTS.timeoutMs, cut)
-  asker.signal.addEventListener('abort', cut, { once: true })
+  const cancel = context.clock.after(target.timeoutMs ?? PROBE_DEFAULTS.timeoutMs, cut)
+  context.signal.addEventListener('abort', cut, { once: true })
   try {
-    return await answerOf(question, prove, asker, limit.signal)
+    return await resultOf(target, context, limit.signal)
   } catch (error) {
-    return answer(false, error instanceof Error ? error.message : String(error))
+    return result(false, error instanceof Error ? error.message : String(error))
   } finally {
     cancel()
-    asker.signal.removeEventListener('abort', cut)
+    context.signal.removeEventListener('abort', cut)
   }
 }
 
 // ---- details ----
 
-async function answerOf(question: Question, prove: boolean, asker: Asker, signal: AbortSignal): Promise<Answer> {
-  const { leader, wantsSign } = asker
-  switch (question.kind) {
-    case 'probe':
-      return answer(
-        (await unlessAborted(question.probe({ pid: leader.pid, signal }), signal)) === true,
-        'its probe says no',
-      )
+async function resultOf(target: ProbeTarget, context: ProbeContext, signal: AbortSignal): Promise<ProbeResult> {
+  switch (target.kind) {
+    case 'probe': {
+      const answer = await unlessAborted(target.probe({ pid: context.leader.pid, signal }), signal)
+      return result(answer === true, 'its probe returned false')
+    }
     case 'tcp':
-      return proven(await connects(question.host ?? '127.0.0.1', question.port, signal))
+      return identified(await connects(target.host ?? '127.0.0.1', target.port, signal), context)
     case 'http':
-      return proven(await statusOf(new URL(question.url), signal))
-  }
-
-  async function proven({ place, ...said }: Heard): Promise<Answer> {
-    if (place === undefined || !(said.ok || wantsSign)) return said
-    const owner = prove ? await listensOn(leader, place) : 'unknown'
-    if (owner === 'ours' || owner === 'unknown') return { ...said, isSign: true }
-    return { ...answer(false, `port ${place.port} is answered by another process`), isElsewhere: true }
+      return identified(await statusOf(new URL(target.url), signal), context)
   }
 }
 
-/** An answer, and where it came from where there was somebody. */
-type Heard = Answer & { readonly place?: Place }
+/** A result, and the address that answered if one did. */
+type Answered = ProbeResult & { readonly from?: SocketAddress }
 
-const answer = (ok: boolean, why: string): Answer => ({ ok, why: ok ? '' : why, isSign: false, isElsewhere: false })
+async function identified({ from, ...found }: Answered, context: ProbeContext): Promise<ProbeResult> {
+  const { leader, prove, identifyAlways } = context
+  if (from === undefined || !(found.ok || identifyAlways)) return found
+  const owner = prove ? await portOwner(leader, from) : 'unknown'
+  if (owner === 'ours' || owner === 'unknown') return { ...found, isActivity: true }
+  return { ...result(false, `another process answers on port ${from.port}`), isNotListening: true }
+}
 
-const unanswered = (error: Error): Answer => ({
-  ...answer(false, error.message),
-  isElsewhere: 'code' in error && error.code === 'ECONNREFUSED',
+const result = (ok: boolean, why: string): ProbeResult => ({
+  ok,
+  why: ok ? '' : why,
+  isActivity: false,
+  isNotListening: false,
 })
 
-function placeOf(socket: net.Socket): { readonly place?: Place } {
+const unanswered = (error: Error): ProbeResult => ({
+  ...result(false, error.message),
+  isNotListening: errorCode(error) === 'ECONNREFUSED',
+})
+
+function addressOf(socket: net.Socket): { readonly from?: SocketAddress } {
   const { remoteAddress: address, remotePort: port } = socket
-  return address === undefined || port === undefined ? {} : { place: { address, port } }
+  return address === undefined || port === undefined ? {} : { from: { address, port } }
 }
 
-/** A fresh connection each time, closed at once: kept ones would hold descriptors and hide that nobody accepts any more. */
-async function statusOf(url: URL, signal: AbortSignal): Promise<Heard> {
-  return new Promise<Heard>((resolve) => {
+/** A new connection for each probe: a kept one would hold a descriptor and hide a server that no longer accepts. */
+async function statusOf(url: URL, signal: AbortSignal): Promise<Answered> {
+  return new Promise<Answered>((resolve) => {
     const request = http.get(url, { agent: false, signal, headers: { connection: 'close' } }, (response) => {
       const status = response.statusCode ?? 0
-      const place = placeOf(response.socket)
-      response.on('error', () => resolve(answer(false, 'its answer broke off')))
+      const from = addressOf(response.socket)
+      response.on('error', () => resolve(result(false, 'its response broke off')))
       response.resume()
       response.destroy()
-      resolve({ ...answer(status >= 200 && status < 300, `${url.pathname} answers ${status}`), ...place })
+      resolve({ ...result(status >= 200 && status < 300, `${url.pathname} returned ${status}`), ...from })
     })
     request.on('error', (error) => resolve(unanswered(error)))
   })
 }
 
-async function connects(host: string, port: number, signal: AbortSignal): Promise<Heard> {
-  return new Promise<Heard>((resolve) => {
+async function connects(host: string, port: number, signal: AbortSignal): Promise<Answered> {
+  return new Promise<Answered>((resolve) => {
     const socket = net.connect({ host, port, signal })
     socket.once('connect', () => {
-      resolve({ ...answer(true, ''), ...placeOf(socket) })
+      resolve({ ...result(true, ''), ...addressOf(socket) })
       socket.destroy()
     })
     socket.on('error', (error) => resolve(unanswered(error)))

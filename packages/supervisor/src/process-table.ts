@@ -1,13 +1,13 @@
 /**
- * Who is alive, and whose child it is. On Linux from /proc; elsewhere only process groups are known.
+ * Which processes are alive and which belong to a child. On Linux from /proc; elsewhere only process groups are known.
  *
- * I1  Identity is never a pid alone. A process is ours if it carries our marker in its environment, or is the process that
- *     we started (same start time), or hangs below it, or is in its group or session while no other process has taken its pid.
- * I2  A process that does not let us look is not ours.
+ * I1  A pid alone never identifies a process. A process is ours if its environment has our marker, if it is the process we
+ *     started (same start time) or a descendant of it, or if it is in its group or session and the pid was not reused.
+ * I2  A process that we may not inspect is not ours.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Environment variable that every child of one supervising process carries, and all that they start. */
+/** Environment variable of every child of this process and of all their descendants. */
 export const SUPERVISOR_MARK = 'BREAKFALL_SUPERVISOR'
 /** Environment variable of one run of one child. */
 export const RUN_MARK = 'BREAKFALL_RUN'
@@ -20,7 +20,7 @@ export type ProcessEntry = {
   readonly group: number
   readonly session: number
   readonly state: string
-  /** In clock ticks since boot; with the pid it names one process for ever. */
+  /** In clock ticks since boot. Together with the pid it identifies one process. */
   readonly startTime: number
 }
 
@@ -29,7 +29,7 @@ export type Leader = { readonly pid: number; readonly startTime: number | undefi
 export function readProcess(pid: number): ProcessEntry | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The name stands in parentheses and may contain anything, parentheses and spaces too.
+    // The name is in parentheses and may contain anything, even parentheses and spaces.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     const number = (index: number): number => Number(fields[index])
     return {
@@ -45,21 +45,21 @@ export function readProcess(pid: number): ProcessEntry | undefined {
   }
 }
 
-/** Everything alive that belongs to this run, the leader included. Empty where there is no /proc. */
+/** All living processes of this run, including the leader. Empty without /proc. */
 export function familyOf(leader: Leader): readonly ProcessEntry[] {
   if (!HAS_PROC) return []
-  const { startTime = NEVER } = leader // we could not look when it started: then only its marker tells
+  const { startTime = UNKNOWN } = leader // unknown start time: only the marker identifies the family
   const alive = livingProcesses().filter((entry) => entry.startTime >= startTime && entry.pid !== process.pid)
   const reused = alive.some((entry) => entry.pid === leader.pid && entry.startTime !== startTime)
   const family = new Set<number>()
   for (const entry of alive) {
     const near =
       !reused &&
-      startTime !== NEVER &&
+      startTime !== UNKNOWN &&
       (entry.pid === leader.pid || entry.group === leader.pid || entry.session === leader.pid)
     if (near || hasMark(entry.pid, RUN_MARK, leader.runId)) family.add(entry.pid) // I1
   }
-  // Children without the marker (`env -i`) hang below one that is ours. Parents are older, so a few passes reach all.
+  // Children without the marker (`env -i`) are found through their parents. A few passes reach all of them.
   for (let grown = true; grown;) {
     grown = false
     for (const entry of alive) {
@@ -79,14 +79,14 @@ export function hasMark(pid: number, name: string, value: string): boolean {
   }
 }
 
-/** True if it is still the same process, and alive, and the signal went out. */
+/** True if it is still the same living process and the signal was sent. */
 export function signalEntry(entry: Pick<ProcessEntry, 'pid' | 'startTime'>, signal: NodeJS.Signals): boolean {
   const now = readProcess(entry.pid)
   if (now?.startTime !== entry.startTime || isDead(now)) return false // I1
   return sendSignal(entry.pid, signal)
 }
 
-/** To the whole group of a leader that we started, unless its pid is another's by now. */
+/** Signals the whole group of a leader that we started, unless its pid was reused. */
 export function signalGroup(leader: Leader, signal: NodeJS.Signals): boolean {
   if (HAS_PROC && leader.startTime !== undefined) {
     const now = readProcess(leader.pid)
@@ -95,7 +95,7 @@ export function signalGroup(leader: Leader, signal: NodeJS.Signals): boolean {
   return sendSignal(-leader.pid, signal)
 }
 
-/** Every living process on the machine; the dead that nobody has collected are left out. */
+/** Every living process on the machine, without zombies. */
 export function livingProcesses(): readonly ProcessEntry[] {
   if (!HAS_PROC) return []
   const entries: ProcessEntry[] = []
@@ -110,16 +110,16 @@ export function livingProcesses(): readonly ProcessEntry[] {
 
 // ---- details ----
 
-/** It has ended, and only its parent has not looked yet. */
+/** A zombie: it has exited, but its parent has not collected it. */
 const isDead = ({ state }: ProcessEntry): boolean => state === 'Z' || state === 'X'
 
-const NEVER = -1 // older than all, and nobody's
+const UNKNOWN = -1 // earlier than the start of any process
 
 function namesIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder)
   } catch {
-    return [] // no descriptor left to look with: what cannot be seen is not ours (I2)
+    return [] // no free descriptor to read with; see I2
   }
 }
 
@@ -128,6 +128,6 @@ function sendSignal(target: number, signal: NodeJS.Signals): boolean {
     process.kill(target, signal)
     return true
   } catch {
-    return false // ESRCH: it ended by itself in the meantime; EPERM: it is not ours
+    return false // ESRCH: it exited in the meantime; EPERM: it is not ours
   }
 }

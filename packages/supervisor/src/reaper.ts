@@ -1,32 +1,32 @@
 /**
- * Sees to it that nothing outlives us. A small `sh` holds the read end of a pipe whose write end only this process has; when
- * this process ends, however it ends, the pipe ends, and the reaper ends whatever we had started.
+ * Ends our children when we are killed. A small `sh` holds the read end of a pipe whose write end only this process has. When
+ * this process ends, for any reason, the pipe ends, and the reaper ends everything we started.
  *
- * I1  It goes by the marker that our children carry in their environment, so a child that was started in our last
- *     millisecond, or that left its group and session, is found too, and a reused pid never is.
- * I2  Groups of children that hide their environment are signalled only while the leader has the start time that we noted.
- * I3  The reaper itself carries no marker and sits in its own session: neither an outer reaper nor Ctrl-C ends it.
+ * I1  It looks for the marker in the environment of our children. That also finds a child that started in our last
+ *     millisecond or left its group and session, and never a process with a reused pid.
+ * I2  The group of a child that hides its environment is signalled only while its leader has the start time we recorded.
+ * I3  The reaper carries no marker and has its own session: neither an outer reaper nor Ctrl-C ends it.
  * I4  It never keeps this process from ending.
  *
- * Where there is no /proc (macOS) it knows the groups only: a grandchild that leaves its group survives us there.
+ * Without /proc (macOS) it knows the groups only: a grandchild that leaves its group survives.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import { systemClock } from './clock.ts'
 import type { Leader } from './process-table.ts'
 
-/** What all children of this process carry under `SUPERVISOR_MARK`. */
+/** The value of `SUPERVISOR_MARK` in every child of this process. */
 export const SUPERVISOR_ID: string = randomUUID()
 
-const RESPAWN_MS = 1_000 // a second loss sooner than that is a full machine, or somebody who wants it dead: no hurry then
+const RESPAWN_MS = 1_000 // if it is lost twice within a second, the machine is full or someone kills it on purpose: wait
 
 export class Reaper {
-  readonly #watched = new Map<number, Leader>()
+  readonly #leaders = new Map<number, Leader>()
   #process: ChildProcess | undefined
   #lostMs = -Infinity
 
-  /** Call before the first child starts: there must be no moment without a reaper. */
+  /** Call this before the first child starts, so no child ever runs without a reaper. */
   ensure(): void {
     if (this.#process !== undefined) return
     const child = spawn('/bin/sh', ['-c', SCRIPT, 'breakfall-reaper', SUPERVISOR_ID], {
@@ -36,29 +36,29 @@ export class Reaper {
       stdio: ['pipe', 'ignore', 'ignore'],
     })
     this.#process = child
-    child.on('error', () => this.#lost(child)) // no room, or no /bin/sh: until there is, the pipes are all there is
+    child.on('error', () => this.#lost(child)) // no memory, no descriptor or no /bin/sh: children still notice that their pipes close
     child.on('exit', () => this.#lost(child))
     child.stdin?.on('error', () => this.#lost(child))
     child.unref() // I4
-    ;(child.stdin as Partial<Socket> | null | undefined)?.unref?.() // I4; a spawn that found no descriptor has no stdin
-    for (const leader of this.#watched.values()) this.#tell('add', leader)
+    if (child.stdin instanceof Socket) child.stdin.unref() // I4
+    for (const leader of this.#leaders.values()) this.#send('add', leader)
   }
 
-  watch(leader: Leader): void {
-    this.#watched.set(leader.pid, leader)
+  add(leader: Leader): void {
+    this.#leaders.set(leader.pid, leader)
     this.ensure()
-    this.#tell('add', leader)
+    this.#send('add', leader)
   }
 
-  forget(leader: Leader): void {
-    if (this.#watched.delete(leader.pid)) this.#tell('del', leader)
+  remove(leader: Leader): void {
+    if (this.#leaders.delete(leader.pid)) this.#send('del', leader)
   }
 
   get pid(): number | undefined {
     return this.#process?.pid
   }
 
-  #tell(verb: 'add' | 'del', leader: Leader): void {
+  #send(verb: 'add' | 'del', leader: Leader): void {
     const stdin = this.#process?.stdin
     if (stdin?.writable === true) stdin.write(`${verb} ${leader.pid} ${leader.startTime ?? '-'}\n`)
   }
@@ -67,7 +67,7 @@ export class Reaper {
     if (this.#process !== child) return
     this.#process = undefined
     const again = (): void => {
-      if (this.#watched.size > 0) this.ensure()
+      if (this.#leaders.size > 0) this.ensure()
     }
     const isFirst = systemClock.now() - this.#lostMs >= RESPAWN_MS
     this.#lostMs = systemClock.now()
@@ -76,14 +76,14 @@ export class Reaper {
   }
 }
 
-/** One for the whole process: it costs a shell, not a shell per child. */
+/** One for the whole process: one shell, not one per child. */
 export const reaper = new Reaper()
 
 // ---- details ----
 
 /**
- * POSIX sh, with `grep` and `sleep` beside it. The list of groups is a string of `pid:start`. After the end of the pipe:
- * SIGTERM, 1.5 s of grace, then SIGKILL until two looks in a row find nobody, at most about four seconds in all.
+ * POSIX sh plus `grep` and `sleep`. The list of groups is a string of `pid:start`. When the pipe ends: SIGTERM, 1.5 s of
+ * grace, then SIGKILL until two sweeps in a row find nothing; about four seconds at most.
  */
 const SCRIPT = String.raw`
 trap '' HUP INT TERM QUIT USR1 USR2

@@ -1,15 +1,15 @@
 /**
- * Takes secrets out of what a child printed. Beside the shapes that `redact` knows: the values that the child was given, or
- * has inherited from us, under names that sound secret, and private keys that are printed over many lines.
+ * Removes secrets from a child's output: the shapes that `redact` knows, the values of environment variables whose names sound
+ * secret, and private keys that span several lines.
  */
 import { redact } from '@breakfall/faults'
 
 export type Redactor = (text: string) => string
 
 export type Environments = {
-  /** What the spec names. */
+  /** Variables from the spec. */
   readonly given?: Readonly<Record<string, string>>
-  /** What came with our own environment. */
+  /** Variables from our own environment. */
   readonly inherited?: Readonly<Record<string, string | undefined>>
 }
 
@@ -19,39 +19,39 @@ export function makeRedactor({ given = {}, inherited = {} }: Environments = {}):
   )
   return (text) => {
     let out = text
-    for (const secret of secrets) out = out.replaceAll(secret, GONE)
+    for (const secret of secrets) out = out.replaceAll(secret, REDACTED)
     return redact(out)
   }
 }
 
 /**
- * Takes private keys out of a stream of lines. A key spans lines, no single line of its middle looks like a secret, and
- * whoever keeps only some of the lines may have lost the one that says what it is: so this comes before any keeping.
+ * Removes private keys from a stream of lines. A key spans several lines, and a line from its middle does not look like a
+ * secret. Apply this before dropping any lines: the first line is the one that identifies the key.
  */
 export function keyBlockFilter(): (line: string) => string {
-  let left = 0 // lines of the block that may still come; a block without an end must not swallow the rest
+  let linesLeft = 0 // of the block; a block without an end must not swallow the rest
   return (line) => {
     const begin = line.indexOf('-----BEGIN ')
     if (begin !== -1 && line.includes('PRIVATE KEY-----', begin)) {
-      left = line.includes('-----END ', begin) ? 0 : KEY_LINES_MAX
-      return line.slice(0, begin) + GONE
+      linesLeft = line.includes('-----END ', begin) ? 0 : KEY_LINES_MAX
+      return line.slice(0, begin) + REDACTED
     }
-    if (left === 0) return line
-    left = line.includes('-----END ') ? 0 : left - 1
-    return GONE
+    if (linesLeft === 0) return line
+    linesLeft = line.includes('-----END ') ? 0 : linesLeft - 1
+    return REDACTED
   }
 }
 
 // ---- details ----
 
-const GONE = '[redacted]'
-const KEY_LINES_MAX = 120 // an RSA key of 16,384 bits has about as many
+const REDACTED = '[redacted]'
+const KEY_LINES_MAX = 120 // about the length of an RSA key of 16,384 bits
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|DSN|PRIVATE/i
-const SECRET_CHARS_MIN = 6 // shorter values ("1", "true") would blacken innocent text
+const SECRET_CHARS_MIN = 6 // shorter values ("1", "true") would redact innocent text
 
 const isSecret = (value: string): boolean => value.length >= SECRET_CHARS_MIN
 
-/** Nobody chose these names for us: SSH_AUTH_SOCK, TOKENIZERS_PARALLELISM and paths are no secrets. */
+/** Inherited names are less telling: SSH_AUTH_SOCK, TOKENIZERS_PARALLELISM and paths are not secrets. */
 const isInheritedSecret = (value: string): boolean => isSecret(value) && !/^[/~.]|^(?:disabled|enabled)$/i.test(value)
 
 function secretsOf(

@@ -1,10 +1,10 @@
 /**
- * How a run ended, as one value, and the fault that tells of it. Pure: facts come in, a judgement goes out.
+ * How a run ended, as one value, and the fault that reports it. Pure: facts in, report out.
  *
- * I1  Order of belief: our own stop, then a start that failed, then a cause that the child named, then evidence of memory
- *     shortage, then the signal or code, then a consequence, then nothing but the tail.
- * I2  An exit that nobody asked for is a failure, whatever its code.
- * I3  Everything that the child said is redacted before it is in here.
+ * I1  Order of evidence: our own stop, a failed start, a cause that the child printed, the OOM-kill counter, the signal or
+ *     exit code, a consequence that the child printed, the tail of its output.
+ * I2  An exit that we did not ask for is a failure, whatever its code.
+ * I3  Everything the child printed is redacted before it gets here.
  */
 import { cutStart, duration, Fault, type SideEffects } from '@breakfall/faults'
 import type { TerminationError } from './channel.ts'
@@ -18,7 +18,7 @@ export type Phase = 'spawn' | 'starting' | 'ready' | 'busy' | 'stopping'
 
 export type ExitKind = 'spawn_failed' | 'exited' | 'signaled' | 'killed_by_us' | 'hung' | 'oom_killed' | 'unhealthy'
 
-/** Why we ended it, where it was us. */
+/** Why we ended the child, if we did. */
 export type EndReason =
   | 'stop'
   | 'restart'
@@ -29,15 +29,18 @@ export type EndReason =
   | 'stdout_closed'
   | 'stdin_stalled'
 
+export type GiveUpReason = 'never_retry' | 'needs_change' | 'crash_loop'
+
 export type RestartPlan = {
-  readonly decision: 'restart' | 'give_up' | 'none'
-  readonly delayMs: number | null
-  /** Failures in a row, this one included. */
+  /** Failures in a row, including this one. */
   readonly attempt: number
-  /** Failures within the window, this one included. */
+  /** Failures within the window, including this one. */
   readonly windowCount: number
-  readonly because: string
-}
+} & (
+  | { readonly decision: 'restart'; readonly delayMs: number; readonly because: string }
+  | { readonly decision: 'give_up'; readonly delayMs: null; readonly because: GiveUpReason }
+  | { readonly decision: 'none'; readonly delayMs: null; readonly because: 'asked' }
+)
 
 export type ExitReport = ExitStatus & {
   readonly childId: string
@@ -48,10 +51,10 @@ export type ExitReport = ExitStatus & {
   readonly kind: ExitKind
   readonly expected: boolean
   readonly endedBy: EndReason | null
-  /** More about `endedBy`: which probe said what. */
+  /** More about `endedBy`, such as what the failed probe returned. */
   readonly endedDetail: string | null
   readonly startReason: StartReason | null
-  /** The ladder had to go as far as SIGKILL. */
+  /** The stop ladder had to use SIGKILL. */
   readonly forced: boolean
   readonly abandoned: boolean
   readonly startedAt: string
@@ -64,13 +67,14 @@ export type ExitReport = ExitStatus & {
   readonly droppedBytes: number
   readonly drainCut: boolean
   readonly inFlight: readonly string[]
-  /** Descendants that outlived it and were killed. `group-only`: this system does not tell about escapees. */
+  /** Descendants that outlived the child and were killed. */
   readonly survivors: readonly number[]
+  /** `group-only`: this system does not show processes that left the group. */
   readonly sweep: 'all' | 'group-only'
   readonly restart: RestartPlan
 }
 
-/** A report before anybody has decided what follows. */
+/** A report before the restart decision. */
 export type JudgedReport = Omit<ExitReport, 'restart'>
 
 export type ExitFacts = Omit<
@@ -85,11 +89,11 @@ export type ExitFacts = Omit<
   readonly oneshot: boolean
   readonly oomKills: number
   readonly diagnoses: readonly Diagnosis[]
-  /** On the clock of the diagnoses. */
+  /** On the same clock as the diagnoses. */
   readonly nowMs: number
 }
 
-/** What is known of a run that never became a process. */
+/** What is known about a run that never became a process. */
 export const NO_FACTS = {
   pid: null,
   phase: 'spawn',
@@ -125,7 +129,7 @@ export function judge(facts: ExitFacts): JudgedReport {
   return { ...rest, ...status, kind, expected, diagnoses: ranked(facts, own) }
 }
 
-/** The fault that this end means for whoever depends on the child. */
+/** The fault for everyone who depends on the child. */
 export function faultOf(
   report: JudgedReport & { readonly restart?: RestartPlan },
   more: { readonly sideEffects?: SideEffects; readonly requestId?: string; readonly cause?: unknown } = {},
@@ -142,11 +146,11 @@ export function faultOf(
   })
 }
 
-/** What happened, to what, after how long, why, and what is done about it. */
+/** What happened to which process after how long, why, and what the supervisor does about it. */
 export function sentence(report: JudgedReport & { readonly restart?: RestartPlan }): string {
   const [head] = report.diagnoses
   const named = head !== undefined && head.rank !== 'hint'
-  const why = named ? `: ${headline(head.message, head.advice)}` : lastWords(report)
+  const why = named ? `: ${headline(head.message, head.advice)}` : lastOutput(report)
   return `${report.name} ${happened(report)}${why.replace(/[.;]?$/, '.')}${planned(report.restart)}`
 }
 
@@ -167,18 +171,18 @@ function kindOf(facts: ExitFacts, status: ExitStatus): ExitKind {
   return status.signal === null ? 'exited' : 'signaled'
 }
 
-/** What we know ourselves, beside what the child printed. */
+/** What we know beyond what the child printed. */
 function ownDiagnosis(facts: ExitFacts, status: ExitStatus, kind: ExitKind): Diagnosis | undefined {
   if (kind === 'spawn_failed') {
     const message = facts.startDetail ?? 'it could not be started'
-    const retry = facts.startReason === 'resources' ? 'after_backoff' : 'never' // a crowded machine empties again
+    const retry = facts.startReason === 'resources' ? 'after_backoff' : 'never' // a full machine frees up again
     return diagnosis(`start.${facts.startReason}`, message, START_ADVICE[facts.startReason ?? 'other'], retry, facts)
   }
   if (kind === 'oom_killed') {
     const advice = 'Use a smaller model or context, or give the process more memory.'
     return diagnosis('exit.oom_killed', 'the system ran out of memory and killed it', advice, 'after_backoff', facts)
   }
-  if (facts.endedBy !== null) return undefined // the status only shows our own signal
+  if (facts.endedBy !== null) return undefined // the status only shows our signal
   return diagnoseExit(status, facts.command, facts.nowMs)
 }
 
@@ -196,19 +200,19 @@ function diagnosis(
 const START_ADVICE: Readonly<Record<StartReason, string>> = {
   not_found: 'Install it, or use its full path.',
   not_executable: 'Make it executable (chmod +x), or choose another file.',
-  bad_interpreter: 'Install the interpreter, or correct the first line of the script.',
+  bad_interpreter: 'Install the interpreter, or fix the first line of the script.',
   wrong_architecture: 'Install the build for this computer.',
-  cwd_missing: 'Create the folder, or correct the path.',
-  cwd_not_directory: 'Give a folder to start it in.',
-  cwd_forbidden: 'Allow it to be entered (chmod +x), or give another folder.',
-  argument_too_long: 'Pass long values by a file instead.',
+  cwd_missing: 'Create the folder, or fix the path.',
+  cwd_not_directory: 'Set cwd to a folder.',
+  cwd_forbidden: 'Make the folder accessible (chmod +x), or use another one.',
+  argument_too_long: 'Pass long values in a file instead.',
   resources: 'End other processes or raise the limits, then start it again.',
-  other: 'Correct that, then start it again.',
+  other: 'Fix the problem, then start it again.',
 }
 
-const STALE_MS = 60_000 // a cause that was printed long before the end is history, not the headline
+const STALE_MS = 60_000 // a cause printed long before the exit is not the headline
 
-/** I1: fresh causes of the child, what we know ourselves, older causes, consequences, hints. */
+/** I1: recent causes that the child printed, our own diagnosis, older causes, consequences, hints. */
 function ranked(facts: ExitFacts, own: Diagnosis | undefined): readonly Diagnosis[] {
   const printed = facts.diagnoses.toSorted(byRank)
   const isFresh = (entry: Diagnosis): boolean => facts.nowMs - entry.lastSeenMs <= STALE_MS
@@ -255,12 +259,12 @@ const ENDED_WORDS: Readonly<Record<EndReason, string>> = {
   start_limit: 'did not become ready in time',
   no_progress: 'made no progress on a request',
   unhealthy: 'stopped answering its health check',
-  fatal_signature: 'could not go on',
+  fatal_signature: 'hit a fatal error',
   stdout_closed: 'closed its output',
   stdin_stalled: 'stopped reading its input',
 }
 
-function lastWords(report: JudgedReport): string {
+function lastOutput(report: JudgedReport): string {
   if (report.terminationError !== null) return `: ${report.terminationError.name}: ${report.terminationError.message}`
   const last = report.stderrTail.findLast((line) => line.trim() !== '')
   return last === undefined || report.expected ? '' : `; its last line was: ${cutStart(last.trim(), 200)}`
@@ -268,10 +272,10 @@ function lastWords(report: JudgedReport): string {
 
 function planned(plan: RestartPlan | undefined): string {
   if (plan === undefined || plan.decision === 'none') return ''
-  if (plan.decision === 'restart') return ` It is started again in ${duration(plan.delayMs ?? 0)}.`
+  if (plan.decision === 'restart') return ` It restarts in ${duration(plan.delayMs)}.`
   return plan.because === 'crash_loop'
-    ? ` It failed ${plan.windowCount === 1 ? 'once' : `${plan.windowCount} times in a short time`}, so it is not started again by itself.`
-    : ' It is not started again until that is mended.'
+    ? ` It failed ${plan.windowCount === 1 ? 'once' : `${plan.windowCount} times in a short time`} and does not restart automatically.`
+    : ' It does not restart until that is fixed.'
 }
 
 function rawText(report: JudgedReport): string {

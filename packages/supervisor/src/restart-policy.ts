@@ -1,16 +1,14 @@
 /**
- * Whether and when a failed child is started again. Pure but for its two counters; the deciding itself is `decide`'s.
+ * Counts the failures of a child and asks `decide` whether and when it restarts.
  *
- * I1  Failures in a row count from the last run that stayed up (`stableMs` ready); they set the backoff.
- * I2  Failures within `windowMs` set the end: four crashes in a month are no crash loop.
- * I3  What cannot go better by itself is not tried: a verdict of `never`, and `after_change` when it never got ready. A server
- *     that ran out of memory over one request has proven that it can start, so it is started again, within I2.
+ * I1  Failures in a row count from the last stable run (ready for `stableMs`). They set the backoff.
+ * I2  Failures within `windowMs` set the limit: four crashes in a month are not a crash loop.
+ * I3  A start that cannot succeed is not repeated: a verdict of `never`, or `after_change` for a child that never became ready.
+ *     A server that ran out of memory during a request has proven that it can start, so it restarts, within I2.
  */
 import { decide, POLICY_DEFAULTS, type ProcessSituation, type Reason } from '@breakfall/faults'
-import { type JudgedReport, faultOf, type RestartPlan } from './report.ts'
+import { faultOf, type GiveUpReason, type JudgedReport, type RestartPlan } from './report.ts'
 import type { Limits } from './spec.ts'
-
-export type GiveUpReason = 'never_retry' | 'needs_change' | 'crash_loop'
 
 export class RestartPolicy {
   readonly #limits: Limits
@@ -25,7 +23,7 @@ export class RestartPolicy {
     return this.#inARow
   }
 
-  /** `readyForMs`: how long the failed run had been ready; undefined if it never was. */
+  /** `readyForMs`: how long the failed run was ready, or undefined if it never was. */
   plan(
     report: JudgedReport,
     situation: {
@@ -34,7 +32,7 @@ export class RestartPolicy {
       readonly dice: number
       readonly override: boolean | undefined
     },
-  ): RestartPlan {
+  ): Exclude<RestartPlan, { decision: 'none' }> {
     const { now, dice, readyForMs } = situation
     if (readyForMs !== undefined && readyForMs >= this.#limits.stableMs) this.#inARow = 0 // I1
     this.#inARow += 1
@@ -58,7 +56,7 @@ export class RestartPolicy {
       : { decision: 'give_up', delayMs: null, ...counted, because: giveUpReason(decision.because) }
   }
 
-  /** Somebody asked for a start: what was is forgiven. */
+  /** The caller asked for a start: earlier failures no longer count. */
   reset(): void {
     this.#inARow = 0
     this.#failedAt = []
@@ -67,7 +65,7 @@ export class RestartPolicy {
 
 // ---- details ----
 
-/** The caller's word counts first, then the cause that was recognised. */
+/** The caller's decision comes first, then the recognised cause. */
 function verdictOf(report: JudgedReport, override: boolean | undefined): ProcessSituation['verdict'] {
   if (override !== undefined) return override ? 'worth_it' : 'never'
   const [head] = report.diagnoses

@@ -1,6 +1,6 @@
 /**
- * A model server as a child: a free port for each run, ready when *it* answers there, and streams that end with the reason
- * when it crashes.
+ * Runs a model server as a child: on a free port for each run, ready when the child itself answers there. When it crashes,
+ * open streams end with the reason.
  *
  *   const server = serveModel({ command: 'llama-server', args: ({ port }) => ['-m', 'qwen.gguf', '--port', `${port}`] })
  *   await server.start()
@@ -19,16 +19,16 @@ import type { Supervised } from './supervised.ts'
 
 export type ModelServer = AsyncDisposable & {
   readonly supervised: Supervised
-  /** `http://127.0.0.1:PORT` of the present run; null while there is none. */
+  /** `http://127.0.0.1:PORT` of the current run, or null if it is not ready. */
   readonly url: string | null
-  /** Resolves with the address when it answers. */
+  /** Resolves with the address when the server answers. */
   readonly start: () => Promise<string>
   readonly ready: (signal?: AbortSignal) => Promise<string>
   readonly stop: Supervised['stop']
   readonly restart: Supervised['restart']
   /** Opens a request as soon as the server is ready, through restarts. Rejects with a fault when it is given up or stopped. */
   readonly request: (signal?: AbortSignal) => Promise<ServedRequest>
-  /** `fetch` against the present run. Rejects, and breaks the body off, with a Fault that names the cause. */
+  /** `fetch` against the current run. Rejects, or breaks the body off, with a fault that names the cause. */
   readonly fetch: (path: string, init?: globalThis.RequestInit) => Promise<Response>
 }
 
@@ -43,9 +43,9 @@ class Server implements ModelServer {
   #url: string | null = null
 
   constructor(input: ModelServerSpec) {
-    const { args, env, healthPath, host, port: fixed, watchHealth, ...rest } = resolveModelSpec(input)
+    const { args, env, healthPath, host, watchHealth, ...rest } = resolveModelSpec(input)
     const launch = async (): Promise<Launch> => {
-      const port = fixed ?? (await freePort(host))
+      const port = await freePort(host)
       const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
       this.#url = url
       const run = { port, host }
@@ -62,7 +62,7 @@ class Server implements ModelServer {
       ...rest,
       ...(typeof env === 'object' ? { env } : {}),
       launch,
-      mayRestart: (report) => rest.mayRestart?.(report) ?? portTaken(report, fixed !== undefined),
+      mayRestart: (report) => rest.mayRestart?.(report) ?? isPortTaken(report),
     })
     this.supervised.on((event) => {
       if (event.type === 'exit') this.#url = null
@@ -98,8 +98,8 @@ class Server implements ModelServer {
 
   async fetch(path: string, init: globalThis.RequestInit = {}): Promise<Response> {
     if (typeof path !== 'string' || !path.startsWith('/')) {
-      // Behind the port, any other text would be a part of the host: `@evil.example/`.
-      throw new Fault('invalid_request', { error: `the path must begin with "/", got ${JSON.stringify(path)}` })
+      // Any other text after the port would become part of the host: `@evil.example/`.
+      throw new Fault('invalid_request', { error: `the path must start with "/", got ${JSON.stringify(path)}` })
     }
     const own = init.signal ?? undefined
     const request = this.#open(own)
@@ -186,12 +186,8 @@ async function freePort(host: string): Promise<number> {
   })
 }
 
-/**
- * Somebody took the port between our look and the child's bind: another run has another port. A port that must be this one
- * may be free again in a moment, unless it belongs to another server that is there to stay.
- */
-function portTaken(report: JudgedReport, fixed: boolean): true | undefined {
+/** Another process took the port before the child could bind it. The next run gets another port, so it may restart. */
+function isPortTaken(report: JudgedReport): true | undefined {
   const [head] = report.diagnoses
-  if (head === undefined || !/port_in_use|eaddrinuse/.test(head.id)) return undefined
-  return fixed && head.retry === 'never' ? undefined : true
+  return head !== undefined && /port_in_use|eaddrinuse/.test(head.id) ? true : undefined
 }

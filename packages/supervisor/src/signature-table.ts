@@ -1,11 +1,11 @@
 /**
- * The table of known failure messages, one row each: what it looks like, how far to trust it, what to tell people.
- * Every row is proven on its real sample in `fixtures/signatures.jsonl`, bare and behind log prefixes.
+ * The table of known failure messages, one row each: the pattern, how far to trust it, and the advice.
+ * Every row is tested against its real sample in `fixtures/signatures.jsonl`, alone and after log prefixes.
  *
- * I1  A line has one name: the first row that matches it.
- * I2  The cheap word test lets every sample through, so that ordinary lines cost one test and not one per row.
- * I3  Of a long line only its two ends are looked at, and no pattern looks further than 400 characters ahead: a hostile line
- *     costs milliseconds, not minutes.
+ * I1  A line has one name: that of the first row that matches.
+ * I2  A cheap word test accepts every sample, so an ordinary line costs one test instead of one per row.
+ * I3  Only the two ends of a long line are searched, and no pattern looks more than 400 characters ahead: a hostile line costs
+ *     milliseconds, not minutes.
  */
 import { GPU_SIGNATURES } from './signatures/gpu.ts'
 import { LANGUAGES_SIGNATURES } from './signatures/languages.ts'
@@ -15,8 +15,6 @@ import { OLLAMA_SIGNATURES } from './signatures/ollama.ts'
 import type { Signature } from './signatures/row.ts'
 import { SYSTEM_SIGNATURES } from './signatures/system.ts'
 import { TOOL_LAUNCHERS_SIGNATURES } from './signatures/tool-launchers.ts'
-
-export { RETRY_VERDICTS, type RetryVerdict, type Signature } from './signatures/row.ts'
 
 export const SIGNATURES: readonly Signature[] = [
   ...TOOL_LAUNCHERS_SIGNATURES,
@@ -28,7 +26,7 @@ export const SIGNATURES: readonly Signature[] = [
   ...SYSTEM_SIGNATURES,
 ]
 
-/** The row that names this line, which has lost its prefix and its colours already. */
+/** The row for this line, whose prefix and colours were already removed. */
 export function matchSignature(text: string): Signature | undefined {
   if (text.length > 2 * PART_CHARS_MAX) {
     return matchSignature(text.slice(0, PART_CHARS_MAX)) ?? matchSignature(text.slice(-PART_CHARS_MAX)) // I3
@@ -41,6 +39,6 @@ export function matchSignature(text: string): Signature | undefined {
 
 const PART_CHARS_MAX = 4_096
 
-/** At least one of these is in every message that has a row. */
+/** Every message that has a row contains at least one of these. */
 const WORDS =
   /err|fail|abort|assert|memory|killed|panic|cannot|couldn't|can't|not found|died|denied|exceed|unable|timed? ?out|missing|crash|unknown|corrupt|gated|in use|fault|lost|signal|module|busy|required|only one usage|no solution|bad option|no backends|exec|current device|illegal|initialize|not loaded|gpu|different node|inconsisten|enoent|eacces|no such file|exit ?code|unavailable/i

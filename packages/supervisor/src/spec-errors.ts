@@ -1,12 +1,12 @@
-/** Looks a spec over before anything is started: one test per field, and every wrong one is named. */
+/** Checks a spec before anything starts. Reports every wrong field at once. */
 import type { FieldError } from '@breakfall/faults'
+import { isRecord } from './record.ts'
 import type { Launch, SuperviseSpec } from './spec.ts'
 
 const MS_MAX = 2 ** 31 - 1 // what a timer can hold
 
-/** Every wrong field, all at once. */
 export function specErrors(input: unknown, limits: readonly string[]): readonly FieldError[] {
-  if (!isRecord(input)) return [wrong('spec', 'an object', input)]
+  if (!isPlain(input)) return [wrong('spec', 'an object', input)]
   return [
     ...unknownFields('', input, SPEC_FIELDS),
     ...test('command', input['command'], isProgram, 'a program without NUL bytes'),
@@ -21,10 +21,10 @@ export function specErrors(input: unknown, limits: readonly string[]): readonly 
   ]
 }
 
-/** The same for what the caller's `launch` hook gave. */
+/** The same for the result of the `launch` hook. */
 export function launchErrors(launched: unknown): readonly FieldError[] {
   if (launched === undefined || launched === null) return []
-  if (!isRecord(launched)) return [wrong('launch()', 'an object', launched)]
+  if (!isPlain(launched)) return [wrong('launch()', 'an object', launched)]
   return [
     ...unknownFields('launch().', launched, LAUNCH_FIELDS),
     ...argsErrors('launch().args', launched['args']),
@@ -34,9 +34,9 @@ export function launchErrors(launched: unknown): readonly FieldError[] {
   ]
 }
 
-export const isPort = (value: unknown): boolean => isWhole(value, 1, 65_535)
+const isPort = (value: unknown): boolean => isWhole(value, 1, 65_535)
 
-/** What came, short, and never the value of a variable: an environment may hold secrets. */
+/** The given value, shortened. Never the value of an environment variable: it may be a secret. */
 export function shown(value: unknown): string {
   if (value === undefined || value === null) return value === null ? 'null' : 'nothing'
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 80))
@@ -53,8 +53,7 @@ const wrong = (field: string, expected: string, value: unknown): FieldError => (
 const test = (field: string, value: unknown, holds: Holds, expected: string): readonly FieldError[] =>
   holds(value) ? [] : [wrong(field, expected, value)]
 
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+const isPlain = (value: unknown): value is Record<string, unknown> => isRecord(value) && !Array.isArray(value)
 const isText = (value: unknown): value is string => typeof value === 'string' && !value.includes('\0')
 const isProgram = (value: unknown): boolean => isText(value) && value.trim() !== ''
 const isNamed = (value: unknown): boolean => isText(value) && value !== ''
@@ -65,13 +64,13 @@ const isWhole = (value: unknown, least: number, most: number): boolean =>
 const isOneOf =
   (...list: readonly string[]): Holds =>
   (value) =>
-    list.includes(value as string)
+    typeof value === 'string' && list.includes(value)
 const isClock = (value: unknown): boolean =>
-  isRecord(value) && ['now', 'epoch', 'after', 'dice'].every((name) => isFunction(value[name]))
+  isPlain(value) && ['now', 'epoch', 'after', 'dice'].every((name) => isFunction(value[name]))
 
-/** Fields that stand alone, and may be left out. */
+/** Optional fields that are checked on their own. */
 const PLAIN_FIELDS: Readonly<Record<string, readonly [Holds, string]>> = {
-  name: [isNamed, 'a text'],
+  name: [isNamed, 'a non-empty string'],
   cwd: [isNamed, 'a folder'],
   stdin: [isOneOf('pipe', 'ignore'), '"pipe" or "ignore"'],
   channel: [isOneOf('fd3', 'ipc', 'none'), '"fd3", "ipc" or "none"'],
@@ -106,17 +105,17 @@ function argsErrors(field: string, args: unknown): readonly FieldError[] {
   if (args === undefined) return []
   if (!Array.isArray(args)) return [wrong(field, 'an array of strings', args)]
   return Array.from(args, (value, index) =>
-    test(`${field}[${index}]`, value, isText, 'a text without NUL bytes'),
+    test(`${field}[${index}]`, value, isText, 'a string without NUL bytes'),
   ).flat()
 }
 
 function envErrors(field: string, env: unknown): readonly FieldError[] {
   if (env === undefined) return []
-  if (!isRecord(env)) return [wrong(field, 'an object', env)]
+  if (!isPlain(env)) return [wrong(field, 'an object', env)]
   return Object.entries(env).flatMap(([name, value]) => {
-    if (name === '' || /[=\0]/.test(name)) return [wrong(`${field}.${name}`, 'a name without "=" and NUL', name)]
-    const got = typeof value === 'string' ? 'a text with one' : shown(value)
-    return isText(value) ? [] : [{ field: `${field}.${name}`, expected: 'a text without NUL bytes', got }]
+    if (name === '' || /[=\0]/.test(name)) return [wrong(`${field}.${name}`, 'a name without "=" or NUL', name)]
+    const got = typeof value === 'string' ? 'a string with one' : shown(value)
+    return isText(value) ? [] : [{ field: `${field}.${name}`, expected: 'a string without NUL bytes', got }]
   })
 }
 
@@ -138,7 +137,7 @@ const ALIVE_KINDS: Readonly<Record<string, readonly string[]>> = {
 const isCount: Holds = (value) => isWhole(value, 1, MS_MAX)
 const COUNT = `a whole number from 1 to ${MS_MAX}`
 
-/** What a probe is asked with. Those without a `?` must be there. */
+/** The fields of probes. Those without a `?` are required. */
 const PROBE_FIELDS: Readonly<Record<string, readonly [Holds, string, '?'?]>> = {
   pattern: [(value) => value instanceof RegExp, 'a RegExp'],
   stream: [isOneOf('stdout', 'stderr'), '"stdout" or "stderr"', '?'],
@@ -158,7 +157,7 @@ function probeErrors(
   kinds: Readonly<Record<string, readonly string[]>>,
 ): readonly FieldError[] {
   if (value === undefined) return []
-  if (!isRecord(value)) return [wrong(field, 'an object', value)]
+  if (!isPlain(value)) return [wrong(field, 'an object', value)]
   const fields = Object.hasOwn(kinds, String(value['kind'])) ? kinds[String(value['kind'])] : undefined
   if (fields === undefined) return [wrong(`${field}.kind`, `one of ${Object.keys(kinds).join(', ')}`, value['kind'])]
   const found = fields.flatMap((name) => {
@@ -179,7 +178,7 @@ const ZERO_ALLOWED = new Set(['stdinMs', 'termMs', 'drainMs', 'fatalMs', 'backof
 
 function limitErrors(limits: unknown, known: readonly string[]): readonly FieldError[] {
   if (limits === undefined) return []
-  if (!isRecord(limits)) return [wrong('limits', 'an object', limits)]
+  if (!isPlain(limits)) return [wrong('limits', 'an object', limits)]
   return Object.entries(limits).flatMap(([name, value]) => {
     if (!known.includes(name)) return [wrong(`limits.${name}`, `one of ${known.join(', ')}`, name)]
     const least = ZERO_ALLOWED.has(name) ? 0 : 1

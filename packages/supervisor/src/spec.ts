@@ -1,29 +1,34 @@
-/** What to run and how to judge it. Bad specs are refused at the door, with every wrong field named. */
+/** What to run and how to judge its health. A bad spec is refused up front, and every wrong field is named. */
 import path from 'node:path'
 import { Fault, type FieldError } from '@breakfall/faults'
 import { type Clock, systemClock } from './clock.ts'
 import type { JudgedReport } from './report.ts'
 import { launchErrors, specErrors } from './spec-errors.ts'
 
-/** Proof that the child can serve. Where a port is asked, it must be *our* process that listens there. */
+/** Proof that the child can serve. If a port is probed, the child itself must listen there, unless `prove` is false. */
 export type Ready =
   | { readonly kind: 'spawned' }
   | { readonly kind: 'line'; readonly pattern: RegExp; readonly stream?: 'stdout' | 'stderr' }
   | { readonly kind: 'notify' }
-  | ({ readonly kind: 'http'; readonly url: string; readonly prove?: boolean } & Timing)
-  | ({ readonly kind: 'tcp'; readonly host?: string; readonly port: number; readonly prove?: boolean } & Timing)
-  | ({ readonly kind: 'probe'; readonly probe: Probe } & Timing)
+  | ({ readonly kind: 'http'; readonly url: string; readonly prove?: boolean } & ProbeTiming)
+  | ({ readonly kind: 'tcp'; readonly host?: string; readonly port: number; readonly prove?: boolean } & ProbeTiming)
+  | ({ readonly kind: 'probe'; readonly probe: Probe } & ProbeTiming)
 
-/** Asked again and again once the child is ready. Without one, nobody but the child's exit says that it is dead. */
+/** Probed at intervals once the child is ready. Without it, only the exit of the child says that it is dead. */
 export type Alive =
-  | ({ readonly kind: 'http'; readonly url: string; readonly failuresMax?: number } & Timing)
-  | ({ readonly kind: 'tcp'; readonly host?: string; readonly port: number; readonly failuresMax?: number } & Timing)
-  | ({ readonly kind: 'probe'; readonly probe: Probe; readonly failuresMax?: number } & Timing)
+  | ({ readonly kind: 'http'; readonly url: string; readonly failuresMax?: number } & ProbeTiming)
+  | ({
+      readonly kind: 'tcp'
+      readonly host?: string
+      readonly port: number
+      readonly failuresMax?: number
+    } & ProbeTiming)
+  | ({ readonly kind: 'probe'; readonly probe: Probe; readonly failuresMax?: number } & ProbeTiming)
 
-export type Timing = { readonly everyMs?: number; readonly timeoutMs?: number }
+export type ProbeTiming = { readonly everyMs?: number; readonly timeoutMs?: number }
 export type Probe = (context: { readonly pid: number; readonly signal: AbortSignal }) => Promise<boolean> | boolean
 
-/** What changes from run to run, such as a free port. */
+/** Settings for one run, such as a free port. */
 export type Launch = {
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
@@ -34,20 +39,20 @@ export type Launch = {
 export type Limits = Readonly<Record<LimitName, number>>
 
 export const SUPERVISOR_DEFAULTS: Limits = {
-  startMsMax: 120_000, // without a sign of progress; every line that the child prints is one
-  startTotalMsMax: 30 * 60_000, // the largest models load for minutes from a cold disk
-  stdinMs: 2_000, // a stdio server that reads its end of input needs no more
-  termMs: 5_000, // what a server needs to finish its open answers
-  killMs: 5_000, // past that, not even SIGKILL helps: the process sits in the kernel
-  drainMs: 1_000, // for output that a grandchild still holds back after the exit
-  fatalMs: 1_000, // how long a process may go on after a line that means its end
-  hungMs: 600_000, // no progress with a request in flight; models have been seen to think for over eight minutes
-  backoffMs: 500, // first ceiling, doubled each time; full jitter
-  stableMs: 60_000, // ready for that long: the backoff starts anew
-  failuresMax: 5, // within the window, then it is given up
-  windowMs: 10 * 60_000, // so that one crash a week is never a crash loop
-  stdinBytesMax: 1024 * 1024, // written and not taken by the child
-  stdinStallMs: 10_000, // how long the child may refuse to read
+  startMsMax: 120_000, // without progress; every line that the child prints counts as progress
+  startTotalMsMax: 30 * 60_000, // the largest models take minutes to load from a cold disk
+  stdinMs: 2_000, // enough for a stdio server that exits at the end of its input
+  termMs: 5_000, // enough for a server to finish its open responses
+  killMs: 5_000, // if SIGKILL has not worked by then, the process is stuck in the kernel
+  drainMs: 1_000, // for output that a grandchild writes after the exit
+  fatalMs: 1_000, // how long a process may live after it printed a fatal error
+  hungMs: 600_000, // no progress on a request; some models think for more than eight minutes
+  backoffMs: 500, // first upper bound, doubled each time; full jitter
+  stableMs: 60_000, // after that long in the ready state, the backoff starts over
+  failuresMax: 5, // within the window; then the supervisor gives up
+  windowMs: 10 * 60_000, // one crash a week is never a crash loop
+  stdinBytesMax: 1024 * 1024, // written, but not read by the child
+  stdinStallMs: 10_000, // how long the child may go without reading
 }
 
 export type LimitName =
@@ -69,30 +74,30 @@ export type LimitName =
 export type SuperviseSpec = {
   readonly command: string
   readonly args?: readonly string[]
-  /** For people and reports; the command's name where it is missing. */
+  /** Shown in reports; the name of the command by default. */
   readonly name?: string
   readonly cwd?: string
-  /** Added to our own environment, or all there is where `inheritEnv` is false. */
+  /** Added to our environment, or the whole environment if `inheritEnv` is false. */
   readonly env?: Readonly<Record<string, string>>
   readonly inheritEnv?: boolean
   /** Called before each start. */
   readonly launch?: (run: { readonly runId: string; readonly attempt: number }) => Launch | Promise<Launch>
   readonly ready?: Ready
   readonly alive?: Alive
-  /** Ends by itself with code 0 when its work is done. */
+  /** The child exits with code 0 when its work is done. */
   readonly oneshot?: boolean
-  /** `ignore` for a server that does not care; the stop then begins with SIGTERM. */
+  /** `ignore` for a server that reads no input; a stop then starts with SIGTERM. */
   readonly stdin?: 'pipe' | 'ignore'
-  /** The private line on which the child may send its last words. */
+  /** The private channel on which the child may report readiness, progress and why it exits. */
   readonly channel?: 'fd3' | 'ipc' | 'none'
-  /** For protocols over stdout: raw bytes as they come. */
+  /** Raw bytes, for protocols over stdout. */
   readonly onStdout?: (chunk: Buffer) => void
   readonly onLine?: (line: string, stream: 'stdout' | 'stderr') => void
-  /** `fail` where stdout carries a protocol: a child that closes it is of no more use. */
+  /** `fail` if stdout carries a protocol: a child that closes it is useless. */
   readonly stdoutClosed?: 'ignore' | 'fail'
-  /** Has the last word on whether another start may help. Undefined leaves it to the diagnosis. */
+  /** Decides whether another start may help. Undefined leaves the decision to the diagnosis. */
   readonly mayRestart?: (report: JudgedReport) => boolean | undefined
-  /** Where it is noted what runs, for `sweepOrphans`. */
+  /** Folder in which running children are recorded for `sweepOrphans`. */
   readonly stateDir?: string
   readonly limits?: Partial<Record<LimitName, number>>
   readonly clock?: Clock
@@ -123,14 +128,13 @@ export function resolveSpec(input: SuperviseSpec): ResolvedSpec {
 }
 
 export function refuse(errors: readonly FieldError[]): never {
-  throw new Fault('invalid_request', { error: `the process cannot be supervised: ${listed(errors)}`, errors })
+  throw new Fault('invalid_request', { error: `this process cannot be supervised: ${listed(errors)}`, errors })
 }
 
-/** What the caller's hook gave for this run. Throws where it is not what was asked for. */
-export function checkedLaunch(launched: unknown): Launch {
+/** Throws a fault that names every wrong field of what the `launch` hook returned. */
+export function assertLaunch(launched: unknown): asserts launched is Launch | null | undefined {
   const errors = launchErrors(launched)
   if (errors.length > 0) throw new Fault('invalid_request', { error: listed(errors), errors })
-  return (launched ?? {}) as Launch
 }
 
 const listed = (errors: readonly FieldError[]): string =>

@@ -1,29 +1,29 @@
 /**
- * The one owner of a child process: starts it, judges it, fails what depends on it, starts it again or gives it up.
+ * Owns a child process: starts it, judges its exit, fails the requests that depend on it, restarts it or gives up.
  *
  *   stopped → starting → ready ⇄ busy → stopping → stopped
  *   starting | ready | busy → failed → backoff → starting, or failed → given_up
  *
- * I1  There is one loop and so at most one process; whoever asks for a start or a stop meanwhile joins it.
- * I2  Requests in flight have their faults before the state says failed.
- * I3  The last wish wins: a stop during a start, a start during a stop and two of either end in one well-defined state.
- * I4  Whether to try again is `decide`'s, through RestartPolicy.
+ * I1  One loop, so at most one process. A concurrent start or stop joins that loop.
+ * I2  Requests in flight get their faults before the state says failed.
+ * I3  The last call wins: a stop during a start, a start during a stop and two of either end in one well-defined state.
+ * I4  `decide` decides about restarts, through RestartPolicy.
  */
 import { randomUUID } from 'node:crypto'
 import { Fault } from '@breakfall/faults'
-import { ActiveRun, type JudgedRun } from './active-run.ts'
+import { ActiveRun, type FinishedRun } from './active-run.ts'
 import { pause } from './clock.ts'
 import { type Dropped, EventStream } from './event-stream.ts'
 import { callHook } from './hooks.ts'
 import { InFlight, type InFlightRequest, type RequestInit } from './in-flight.ts'
-import { noteEnd, noteStart } from './orphans.ts'
+import { recordEnd, recordStart } from './orphans.ts'
 import { prepareRun, type Unprepared } from './prepare.ts'
 import { type ExitReport, faultOf, type JudgedReport, judge, NO_FACTS, type RestartPlan, sentence } from './report.ts'
-import { type GiveUpReason, RestartPolicy } from './restart-policy.ts'
+import { RestartPolicy } from './restart-policy.ts'
 import type { ChildEvent, ChildState, Supervised } from './supervised.ts'
 import { type ResolvedSpec, resolveSpec, type SuperviseSpec } from './spec.ts'
 
-/** Refuses a bad spec at once, with the field named. Starts nothing yet. */
+/** Throws a fault that names every wrong field of a bad spec. Starts nothing yet. */
 export function supervise(spec: SuperviseSpec): Supervised {
   return new Supervisor(resolveSpec(spec))
 }
@@ -38,14 +38,14 @@ class Supervisor implements Supervised {
   readonly #policy: RestartPolicy
   readonly #stream = new EventStream<ChildEvent>()
   readonly #inFlight = new InFlight(() => this.#onLoad())
-  /** Requests of this run that were told before its end, for the report. */
-  #told: readonly string[] = []
+  /** Requests that failed before the process of this run was gone; the report lists them too. */
+  #failedEarly: readonly string[] = []
   #state: ChildState = { status: 'stopped', report: null }
   #report: ExitReport | null = null
   #run: ActiveRun | undefined
   #loop: Promise<void> | undefined
-  #wish: 'run' | 'stop' | 'restart' = 'stop'
-  #stops = 0 // I3: tells whether somebody has asked for a stop meanwhile
+  #goal: 'run' | 'stop' | 'restart' = 'stop'
+  #stops = 0 // I3: shows whether a stop was requested in the meantime
   #wake = new AbortController()
   #waiters: Waiter[] = []
 
@@ -77,9 +77,9 @@ class Supervisor implements Supervised {
 
   async start(): Promise<void> {
     const stops = this.#stops
-    while (this.#loop !== undefined && this.#wish === 'stop') {
+    while (this.#loop !== undefined && this.#goal === 'stop') {
       await this.#loop
-      if (this.#stops !== stops) throw this.#notRunning() // I3: a later stop has won
+      if (this.#stops !== stops) throw this.#notRunning() // I3: a later stop wins
     }
     if (this.serving) return
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -95,27 +95,27 @@ class Supervisor implements Supervised {
       return this.#loop === undefined ? this.#notRunning() : undefined
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const look = (): void => {
+    const check = (): void => {
       const fault = refused()
       if (fault !== undefined) reject(fault)
       else if (this.serving) resolve()
     }
     const off = this.#stream.on((event) => {
-      if (event.type === 'state') queueMicrotask(look) // after the loop has moved on
+      if (event.type === 'state') queueMicrotask(check) // after the loop has moved on
     })
-    signal?.addEventListener('abort', look, { once: true })
-    look()
+    signal?.addEventListener('abort', check, { once: true })
+    check()
     try {
       await promise
     } finally {
       off()
-      signal?.removeEventListener('abort', look)
+      signal?.removeEventListener('abort', check)
     }
   }
 
   async stop(): Promise<ExitReport | null> {
     this.#stops += 1
-    this.#wish = 'stop'
+    this.#goal = 'stop'
     if (this.#loop === undefined) {
       if (this.#state.status !== 'stopped') this.#set({ status: 'stopped', report: this.#report })
       return this.#report
@@ -126,8 +126,8 @@ class Supervisor implements Supervised {
   }
 
   async restart(): Promise<void> {
-    if (this.#loop === undefined || this.#wish === 'stop') return this.start()
-    this.#wish = 'restart'
+    if (this.#loop === undefined || this.#goal === 'stop') return this.start()
+    this.#goal = 'restart'
     this.#policy.reset()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#waiters.push({ resolve, reject })
@@ -165,17 +165,17 @@ class Supervisor implements Supervised {
   // ---- the loop ----
 
   #begin(): void {
-    this.#wish = 'run'
+    this.#goal = 'run'
     this.#wake = new AbortController()
     this.#policy.reset()
-    this.#loop = this.#live()
+    this.#loop = this.#runLoop()
   }
 
-  async #live(): Promise<void> {
+  async #runLoop(): Promise<void> {
     try {
       while (await this.#once()) this.#wake = new AbortController()
     } catch (bug) {
-      // We are wrong ourselves. The child must not run on without an owner.
+      // A bug of ours. The child must not keep running without an owner.
       await this.#run?.end('stop')
       this.#run = undefined
       this.#inFlight.failAll(({ id, sideEffects }) => new Fault('other', { cause: bug, requestId: id, sideEffects }))
@@ -183,102 +183,106 @@ class Supervisor implements Supervised {
     }
   }
 
-  /** One run from its start to its consequences. True if another follows. */
+  /** One run, from its start to the decision about the next. True if another run follows. */
   async #once(): Promise<boolean> {
     const runId = randomUUID()
     this.#set({ status: 'starting', runId, attempt: this.#policy.inARow + 1 })
-    const judged = await this.#runOnce(runId)
-    if (judged !== undefined && this.#wished() === 'run' && !judged.report.expected) return this.#recover(judged)
-    if (judged !== undefined) this.#conclude(judged, NO_PLAN)
-    if (judged?.report.expected === true && this.#wished() === 'run') this.#wish = 'stop' // a oneshot that has done its work
-    return this.#obey(this.#report)
+    const finished = await this.#runOnce(runId)
+    if (finished !== undefined && this.#currentGoal() === 'run' && !finished.report.expected)
+      return this.#recover(finished)
+    if (finished !== undefined) this.#conclude(finished, NO_PLAN)
+    if (finished?.report.expected === true && this.#currentGoal() === 'run') this.#goal = 'stop' // a oneshot that finished its work
+    return this.#followGoal(this.#report)
   }
 
-  /** Undefined if nobody wants the start any more before there is a process. */
-  async #runOnce(runId: string): Promise<JudgedRun | undefined> {
+  /** Undefined if the start was cancelled before there was a process. */
+  async #runOnce(runId: string): Promise<FinishedRun | undefined> {
     const spec = this.#spec
     const prepared = await prepareRun(spec, { runId, attempt: this.#policy.inARow + 1 }, this.#wake.signal)
-    if (this.#wished() !== 'run') return undefined
+    if (this.#currentGoal() !== 'run') return undefined
     if ('failure' in prepared) return this.#unstarted(runId, prepared)
     const run = new ActiveRun(spec, prepared, { childId: this.id, runId }, this.#inFlight, {
       onReady: () => this.#onReady(runId),
       onDiagnosis: (diagnosis) => this.#stream.emit({ type: 'diagnosis', at: this.#at(), runId, diagnosis }),
       onProgress: (message) => this.#stream.emit({ type: 'progress', at: this.#at(), runId, message }),
-      onCondemned: (report) => this.#tell(report),
+      onEnding: (report) => this.#failInFlight(report),
     })
     this.#run = run
     const { leader } = run
-    if (leader !== undefined) noteStart(spec.stateDir, leader)
-    const judged = await run.over
-    if (leader !== undefined) noteEnd(spec.stateDir, leader)
+    if (leader !== undefined) recordStart(spec.stateDir, leader)
+    const finished = await run.over
+    if (leader !== undefined) recordEnd(spec.stateDir, leader)
     this.#run = undefined
-    return judged
+    return finished
   }
 
-  /** It failed and nobody asked for that. */
-  async #recover(judged: JudgedRun): Promise<boolean> {
+  /** The run failed without our asking. */
+  async #recover(finished: FinishedRun): Promise<boolean> {
     const { clock } = this.#spec
-    const plan = this.#policy.plan(judged.report, {
-      readyForMs: judged.readyForMs,
+    const plan = this.#policy.plan(finished.report, {
+      readyForMs: finished.readyForMs,
       now: clock.now(),
       dice: clock.dice(),
-      override: callHook(() => this.#spec.mayRestart?.(judged.report)),
+      override: callHook(() => this.#spec.mayRestart?.(finished.report)),
     })
-    const { report, fault } = this.#conclude(judged, plan)
+    const { report, fault } = this.#conclude(finished, plan)
     this.#set({ status: 'failed', report, fault })
-    if (this.#wished() !== 'run') return this.#obey(report)
-    if (plan.decision !== 'restart') {
-      const reason = plan.because as GiveUpReason
-      const final = reason === 'crash_loop' ? crashLoop(report, fault) : fault
-      this.#finish({ status: 'given_up', reason, report, fault: final }, final)
+    if (this.#currentGoal() !== 'run') return this.#followGoal(report)
+    if (plan.decision === 'give_up') {
+      const final = plan.because === 'crash_loop' ? crashLoop(report, fault) : fault
+      this.#finish({ status: 'given_up', reason: plan.because, report, fault: final }, final)
       return false
     }
-    const delayMs = plan.delayMs ?? 0
+    const { delayMs } = plan
     const until = new Date(clock.epoch() + delayMs).toISOString()
     this.#set({ status: 'backoff', until, attempt: plan.attempt, report })
     await pause(clock, delayMs, this.#wake.signal)
-    return this.#obey(report)
+    return this.#followGoal(report)
   }
 
-  /** What was wished meanwhile (I3). True if another run follows. */
-  #obey(report: ExitReport | null): boolean {
-    if (this.#wished() === 'stop') {
+  /** Does what was asked for in the meantime (I3). True if another run follows. */
+  #followGoal(report: ExitReport | null): boolean {
+    if (this.#currentGoal() === 'stop') {
       this.#finish({ status: 'stopped', report }, this.#notRunning('stopped'))
       return false
     }
-    this.#wish = 'run'
+    this.#goal = 'run'
     return true
   }
 
-  /** Makes the report final and tells those who depend on the child: requests first (I2), then waiters, then the world. */
-  #conclude(judged: JudgedRun, plan: RestartPlan): { readonly report: ExitReport; readonly fault: Fault } {
-    const report: ExitReport = { ...judged.report, inFlight: [...this.#told, ...this.#inFlight.ids], restart: plan }
-    this.#told = []
-    const fault = faultOf(report, { cause: judged.cause })
+  /** Completes the report and passes it on: to requests first (I2), then to callers of `start`, then to listeners. */
+  #conclude(finished: FinishedRun, plan: RestartPlan): { readonly report: ExitReport; readonly fault: Fault } {
+    const report: ExitReport = {
+      ...finished.report,
+      inFlight: [...this.#failedEarly, ...this.#inFlight.ids],
+      restart: plan,
+    }
+    this.#failedEarly = []
+    const fault = faultOf(report, { cause: finished.cause })
     this.#report = report
     this.#inFlight.failAll(({ id, sideEffects }) =>
-      faultOf(report, { cause: judged.cause, requestId: id, sideEffects }),
+      faultOf(report, { cause: finished.cause, requestId: id, sideEffects }),
     )
-    // Who waits now has waited for this start, unless it had come to be ready: then it is the next that they mean.
-    const isTheirs = !report.expected && judged.readyForMs === undefined && this.#wished() !== 'restart'
-    if (isTheirs) this.#settle((waiter) => waiter.reject(ofThisStart(fault, judged.report, plan)))
+    // Waiting callers asked for this start. If the run had been ready, they asked after that, and mean the next one.
+    const isTheirs = !report.expected && finished.readyForMs === undefined && this.#currentGoal() !== 'restart'
+    if (isTheirs) this.#settle((waiter) => waiter.reject(startFault(fault, finished.report, plan)))
     this.#stream.emit({ type: 'exit', at: this.#at(), report })
     return { report, fault }
   }
 
-  /** A child that we end ourselves may take the whole ladder to go. Its requests are told at once, with what is known by then. */
-  #tell(report: JudgedReport): void {
-    this.#told = this.#inFlight.ids
+  /** A child that we end may need the whole stop ladder. Its requests fail at once, with what is known so far. */
+  #failInFlight(report: JudgedReport): void {
+    this.#failedEarly = this.#inFlight.ids
     this.#inFlight.failAll(({ id, sideEffects }) => faultOf(report, { requestId: id, sideEffects }))
   }
 
   #finish(state: ChildState, fault: Fault): void {
     this.#loop = undefined
-    this.#settle((waiter) => waiter.reject(fault)) // before others hear of it, and wish for something new
+    this.#settle((waiter) => waiter.reject(fault)) // before listeners can ask for something new
     this.#set(state)
   }
 
-  #unstarted(runId: string, { failure, cause }: Unprepared): JudgedRun {
+  #unstarted(runId: string, { failure, cause }: Unprepared): FinishedRun {
     const { clock, name, command } = this.#spec
     const report = judge({
       ...NO_FACTS,
@@ -295,7 +299,7 @@ class Supervisor implements Supervised {
   }
 
   #onReady(runId: string): void {
-    this.#settle((waiter) => waiter.resolve()) // before others hear of it, and wish for something new
+    this.#settle((waiter) => waiter.resolve()) // before listeners can ask for something new
     this.#set({ status: 'ready', runId, pid: this.pid ?? 0 })
   }
 
@@ -326,18 +330,18 @@ class Supervisor implements Supervised {
     this.#stream.emit({ type: 'state', at: this.#at(), state })
   }
 
-  /** Read anew: others change it while we wait. */
-  #wished(): 'run' | 'stop' | 'restart' {
-    return this.#wish
+  /** Read through a method, because it changes while we wait. */
+  #currentGoal(): 'run' | 'stop' | 'restart' {
+    return this.#goal
   }
 
   #notRunning(status: ChildState['status'] = this.#state.status): Fault {
-    const fails = status === 'ready' || status === 'busy' // it has gone or is being ended, and the report is being made
-    const comes = status === 'starting' || status === 'backoff' || fails
-    const error = comes
-      ? `${this.name} is not ready (${fails ? 'failing' : status}).`
+    const isFailing = status === 'ready' || status === 'busy' // the process is gone or being ended; the report comes next
+    const isComing = status === 'starting' || status === 'backoff' || isFailing
+    const error = isComing
+      ? `${this.name} is not ready (${isFailing ? 'failing' : status}).`
       : `${this.name} is not running (${status}).`
-    return new Fault('process_failed', { error, phase: status, ...(comes ? {} : { next: 'never' as const }) })
+    return new Fault('process_failed', { error, phase: status, ...(isComing ? {} : { next: 'never' as const }) })
   }
 
   #at(): string {
@@ -358,8 +362,8 @@ function crashLoop(report: ExitReport, last: Fault): Fault {
   })
 }
 
-/** Whoever awaits a start may well end over it, and with it what would start the child again: no time is promised. */
-const ofThisStart = (fault: Fault, report: JudgedReport, { decision }: RestartPlan): Fault =>
+/** A program whose first start fails often exits, and the supervisor with it: promise no time for the restart. */
+const startFault = (fault: Fault, report: JudgedReport, { decision }: RestartPlan): Fault =>
   decision === 'restart'
-    ? fault.with({ error: `${sentence(report)} It is started again as long as this program runs.` })
+    ? fault.with({ error: `${sentence(report)} It restarts as long as this program runs.` })
     : fault

@@ -1,10 +1,9 @@
-/** What one sees of a supervised child: its state, its events, and what one may ask of it. */
+/** The public face of a supervised child: its state, its events and its methods. */
 import type { Fault } from '@breakfall/faults'
 import type { Diagnosis } from './diagnostics.ts'
 import type { Dropped } from './event-stream.ts'
 import type { InFlightRequest, RequestInit } from './in-flight.ts'
-import type { ExitReport } from './report.ts'
-import type { GiveUpReason } from './restart-policy.ts'
+import type { ExitReport, GiveUpReason } from './report.ts'
 
 export type ChildState =
   | { readonly status: 'stopped'; readonly report: ExitReport | null }
@@ -31,18 +30,18 @@ export type Supervised = AsyncDisposable & {
   readonly id: string
   readonly name: string
   readonly state: ChildState
-  /** Takes requests now. False also in the moment between an exit and its report. */
+  /** Accepts requests now. Also false between an exit and its report. */
   readonly serving: boolean
   readonly pid: number | null
-  /** How the latest run ended, where one has. */
+  /** How the latest run ended, or null if none has ended. */
   readonly report: ExitReport | null
-  /** Resolves when it is ready; rejects with the fault of this start as soon as it has failed. Forgives what was. */
+  /** Resolves when the child is ready. Rejects with the fault of this start as soon as it fails. Earlier failures no longer count. */
   readonly start: () => Promise<void>
-  /** Resolves when it is ready, through restarts; rejects when it is given up or stopped, or by the signal. */
+  /** Resolves when the child is ready, through restarts. Rejects when it is given up or stopped, or when the signal fires. */
   readonly ready: (signal?: AbortSignal) => Promise<void>
   readonly stop: () => Promise<ExitReport | null>
   readonly restart: () => Promise<void>
-  /** Registers a request that the child works on. Throws a fault where the child is not ready. */
+  /** Registers a request that the child works on. Throws a fault if the child is not ready. */
   readonly request: (init?: RequestInit) => InFlightRequest
   /** Probes a ready child now. Ends it, as unhealthy, if it no longer listens where its `ready` probe looks. */
   readonly checkListening: () => Promise<void>

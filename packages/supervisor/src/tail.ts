@@ -1,15 +1,15 @@
 /**
- * Keeps the first and the last lines of a stream: the first say how it started, the last how it ended.
+ * Keeps the first and the last lines of a stream: how it started and how it ended.
  *
- * I1  Bounded in lines and in characters, whatever comes.
- * I2  In the order of their coming, and every byte is kept or counted.
+ * I1  Bounded in lines and in characters.
+ * I2  Lines keep their order, and every byte is either kept or counted as dropped.
  */
 import { cutEnd, cutStart } from '@breakfall/faults'
 import type { Line } from './lines.ts'
 import { keyBlockFilter, type Redactor } from './redactor.ts'
 
 export const TAIL_LIMITS = {
-  firstLinesMax: 32, // version, arguments, the model that is loaded
+  firstLinesMax: 32, // version, arguments, the model it loads
   lastLinesMax: 128, // a long Python traceback
   charsMax: 256 * 1024, // of the whole stream
 } as const
@@ -17,7 +17,7 @@ export const TAIL_LIMITS = {
 export class Tail {
   readonly #withoutKeys = keyBlockFilter()
   readonly #first: string[] = []
-  readonly #last: Kept[] = []
+  readonly #last: KeptLine[] = []
   #next = 0 // where the ring of last lines is written next
   #chars = 0
   #lines = 0
@@ -36,7 +36,7 @@ export class Tail {
     this.#replaceOldest(text)
   }
 
-  /** Bytes that came and are kept nowhere, line ends not counted. */
+  /** Bytes that were not kept, without line endings. */
   get droppedBytes(): number {
     return this.#droppedBytes
   }
@@ -45,13 +45,15 @@ export class Tail {
     return this.#lines
   }
 
-  /** Redacted, oldest first, with a mark where lines are left out. */
+  /** Redacted, oldest first, with a mark where lines were dropped. */
   text(redactor: Redactor): readonly string[] {
     const last = [...this.#last.slice(this.#next), ...this.#last.slice(0, this.#next)]
-    const left = this.#lines - this.#first.length - last.length
-    return [...this.#first, ...(left > 0 ? [`… ${left} lines left out …`] : []), ...last.map(({ text }) => text)].map(
-      redactor,
-    )
+    const dropped = this.#lines - this.#first.length - last.length
+    return [
+      ...this.#first,
+      ...(dropped > 0 ? [`… ${dropped} lines dropped …`] : []),
+      ...last.map(({ text }) => text),
+    ].map(redactor)
   }
 
   #replaceOldest(text: string): void {
@@ -69,12 +71,12 @@ export class Tail {
 
 // ---- details ----
 
-/** A line, and how many bytes of the child's own are in it. */
-type Kept = { readonly text: string; readonly bytes: number }
+/** A line, and how many bytes of the child's output it contains. */
+type KeptLine = { readonly text: string; readonly bytes: number }
 
 const LAST_LINE_CHARS_MAX = Math.floor((TAIL_LIMITS.charsMax * 3) / 4 / TAIL_LIMITS.lastLinesMax)
 
-function cut(text: string): Kept {
+function cut(text: string): KeptLine {
   const [head, tail] = [cutStart(text, LAST_LINE_CHARS_MAX - 300), cutEnd(text, 296)]
   return { text: `${head} … ${tail}`, bytes: Buffer.byteLength(head) + Buffer.byteLength(tail) }
 }

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import path from 'node:path'
 import { isFault, type Fault } from '@breakfall/faults'
-import { type ChildState, type Clock, type Supervised, systemClock } from '../src/index.ts'
+import { type Clock, systemClock } from '../src/clock.ts'
+import type { ChildState, Supervised } from '../src/index.ts'
 import { readProcess } from '../src/process-table.ts'
 
 export const program = (name: string): string => path.join(import.meta.dirname, 'programs', name)
@@ -50,7 +51,7 @@ export async function eventually(holds: () => boolean, what: string, limitMs = 1
 }
 
 /** A clock that stands still until it is told. `advance` lives through the time; `jump` finds that it has passed, as after a sleep. */
-export function handClock(): Clock & { readonly advance: (ms: number) => void; readonly jump: (ms: number) => void } {
+export function manualClock(): Clock & { readonly advance: (ms: number) => void; readonly jump: (ms: number) => void } {
   let now = 0
   const timers = new Set<{ readonly at: number; readonly call: () => void }>()
   const nextBy = (until: number): { readonly at: number; readonly call: () => void } | undefined =>
@@ -83,15 +84,15 @@ export function handClock(): Clock & { readonly advance: (ms: number) => void; r
 }
 
 /** The system's clock, but timers of these lengths stand still until they are told. */
-export function clockInHand(...lengthsMs: readonly number[]): Clock & { readonly advance: (ms: number) => void } {
-  const hand = handClock()
+export function partlyManualClock(...lengthsMs: readonly number[]): Clock & { readonly advance: (ms: number) => void } {
+  const hand = manualClock()
   const after: Clock['after'] = (ms, then) => (lengthsMs.includes(ms) ? hand : systemClock).after(ms, then)
   return { ...systemClock, after, advance: hand.advance }
 }
 
 /** A clock on which time passes only in the pauses between two probes: so much in each, and none before the child is up. */
-export function clockOfProbes(everyMs: number, passesMs: number, up: Promise<unknown> = Promise.resolve()): Clock {
-  const clock = handClock()
+export function probeDrivenClock(everyMs: number, passesMs: number, up: Promise<unknown> = Promise.resolve()): Clock {
+  const clock = manualClock()
   return {
     ...clock,
     after: (ms, then) => {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { afterAwake } from '../src/clock.ts'
-import { handClock } from './child-fixture.ts'
+import { manualClock } from './child-fixture.ts'
 
 describe('a limit on somebody else', () => {
   it('is over when all of it has been lived through', () => {
-    const clock = handClock()
+    const clock = manualClock()
     let calls = 0
     afterAwake(clock, 800, () => {
       calls += 1
@@ -19,7 +19,7 @@ describe('a limit on somebody else', () => {
   })
 
   it('is not over because we slept: that is one piece of it', () => {
-    const clock = handClock()
+    const clock = manualClock()
     let isOver = false
     afterAwake(clock, 800, () => {
       isOver = true
@@ -33,7 +33,7 @@ describe('a limit on somebody else', () => {
   })
 
   it('can be left at any piece', () => {
-    const clock = handClock()
+    const clock = manualClock()
     const cancel = afterAwake(clock, 800, () => assert.fail('it was left'))
     clock.advance(500)
     cancel()

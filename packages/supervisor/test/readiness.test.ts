@@ -3,7 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
 import { supervise, type SuperviseSpec } from '../src/index.ts'
-import { clockOfProbes, faultBy, handClock, program, QUICK, untilState } from './child-fixture.ts'
+import { probeDrivenClock, faultBy, manualClock, program, QUICK, untilState } from './child-fixture.ts'
 
 const LISTENER = 'require("node:net").createServer().listen(+process.argv[1], "127.0.0.1")'
 const EVERY_MS = 10
@@ -11,7 +11,7 @@ const EVERY_MS = 10
 /** The child says "up" when it listens; until then its start takes no time. */
 function fromUp(passesMs: number): Required<Pick<SuperviseSpec, 'clock' | 'onLine'>> {
   const up = Promise.withResolvers<void>()
-  return { clock: clockOfProbes(EVERY_MS, passesMs, up.promise), onLine: () => up.resolve() }
+  return { clock: probeDrivenClock(EVERY_MS, passesMs, up.promise), onLine: () => up.resolve() }
 }
 
 async function foreignServer(status = 200): Promise<{ port: number; asked: () => number; close: () => void }> {
@@ -30,11 +30,11 @@ describe('readiness', () => {
     const other = await foreignServer()
     const ready = { kind: 'http', url: `http://127.0.0.1:${other.port}/health`, everyMs: EVERY_MS } as const
     const limits = { ...QUICK, startMsMax: 300, failuresMax: 1 }
-    const clock = clockOfProbes(EVERY_MS, 100)
+    const clock = probeDrivenClock(EVERY_MS, 100)
     const child = supervise({ command: program('never-gets-ready.sh'), ready, stdin: 'ignore', limits, clock })
     const fault = await faultBy(child.start())
     assert.equal(fault.category, 'process_hung')
-    assert.match(fault.error, /did not become ready in time \(port \d+ is answered by another process\)/)
+    assert.match(fault.error, /did not become ready in time \(another process answers on port \d+\)/)
     assert.ok(other.asked() > 0)
     other.close()
   })
@@ -65,7 +65,7 @@ describe('readiness', () => {
     const child = supervise({ command: process.execPath, args, ready, stdin: 'ignore', limits, ...fromUp(100) })
     const fault = await faultBy(child.start())
     assert.deepEqual(child.report?.stdoutTail, ['up'])
-    assert.match(fault.error, /is answered by another process/)
+    assert.match(fault.error, /another process answers on port/)
     other.close()
   })
 
@@ -97,7 +97,7 @@ describe('readiness', () => {
     const waits = supervise(spec(free.port))
     const fault = await faultBy(waits.start())
     assert.ok((waits.report?.uptimeMs ?? 0) > 4_500, 'up to the total limit')
-    assert.match(fault.error, /answers 503/)
+    assert.match(fault.error, /returned 503/)
     const pretends = supervise(spec(other.port))
     await faultBy(pretends.start())
     assert.ok((pretends.report?.uptimeMs ?? 0) < 3_000, 'up to the limit of a start that shows nothing')
@@ -105,7 +105,7 @@ describe('readiness', () => {
   })
 
   it('is not given up on because we slept ourselves', async () => {
-    const clock = handClock()
+    const clock = manualClock()
     await using child = supervise({
       command: program('loads-slowly.sh'),
       ready: { kind: 'line', pattern: /^ready$/ },
@@ -121,7 +121,7 @@ describe('readiness', () => {
   })
 
   it('is waited for beyond the limit as long as the child shows progress', async () => {
-    const clock = handClock()
+    const clock = manualClock()
     let lines = 0
     await using child = supervise({
       command: program('loads-slowly.sh'),
@@ -140,7 +140,7 @@ describe('readiness', () => {
   })
 
   it('is not waited for beyond the total limit, whatever the child prints', async () => {
-    const clock = handClock()
+    const clock = manualClock()
     const child = supervise({
       command: program('loads-slowly.sh'),
       ready: { kind: 'line', pattern: /^never$/ },

@@ -62,7 +62,7 @@ describe('the judgement of an exit', () => {
     const restart = { decision: 'restart', delayMs: 400, attempt: 1, windowCount: 1, because: 'crashed' } as const
     assert.equal(
       faultOf({ ...report, restart }).error,
-      'model was ended by SIGABRT (it aborted itself) in the middle of a request after 41 s: The GPU ran out of memory during a request. Lower --ctx-size / --parallel, offload fewer layers (-ngl), or use KV-cache quantisation. It is started again in 400 ms.',
+      'model was ended by SIGABRT (it aborted itself) in the middle of a request after 41 s: The GPU ran out of memory during a request. Lower --ctx-size / --parallel, offload fewer layers (-ngl), or use KV-cache quantisation. It restarts in 400 ms.',
     )
   })
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type JudgedReport, type RestartPlan, SUPERVISOR_DEFAULTS } from '../src/index.ts'
+import { SUPERVISOR_DEFAULTS } from '../src/index.ts'
+import type { JudgedReport, RestartPlan } from '../src/report.ts'
 import { judge, NO_FACTS } from '../src/report.ts'
 import { RestartPolicy } from '../src/restart-policy.ts'
 import { collectDiagnostics } from '../src/diagnostics.ts'

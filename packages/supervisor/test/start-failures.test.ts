@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { after, before, describe, it } from 'node:test'
-import { type ChildEvent, type Launch, supervise, type SuperviseSpec } from '../src/index.ts'
+import { type ChildEvent, supervise, type SuperviseSpec } from '../src/index.ts'
+import type { Launch } from '../src/spec.ts'
 import { faultBy, program } from './child-fixture.ts'
 
 let folder = ''
@@ -46,12 +47,12 @@ const CASES: readonly [string, () => SuperviseSpec, string, RegExp][] = [
     /plain is not a folder/,
   ],
   [
-    'a file that may not be executed',
+    'a file that is not executable',
     () => ({ command: file('notexec.sh', '#!/bin/sh\n', 0o644) }),
     'not_executable',
-    /notexec.sh may not be executed/,
+    /notexec.sh is not executable/,
   ],
-  ['a folder as the command', () => ({ command: folder }), 'not_executable', /may not be executed/],
+  ['a folder as the command', () => ({ command: folder }), 'not_executable', /is not executable/],
   [
     'a missing interpreter',
     () => ({ command: file('badint.sh', '#!/no/such/interpreter\n') }),
@@ -65,16 +66,16 @@ const CASES: readonly [string, () => SuperviseSpec, string, RegExp][] = [
     /needs nope-node/,
   ],
   [
-    'a script with Windows line ends',
+    'a script with Windows line endings',
     () => ({ command: file('crlf.sh', '#!/bin/sh\r\nexit 0\r\n') }),
     'bad_interpreter',
-    /Windows line ends/,
+    /Windows line endings/,
   ],
   [
     'a binary for another computer',
     () => ({ command: file('foreign', elf(process.arch === 's390x' ? 62 : 22)) }),
     'wrong_architecture',
-    /another kind of computer/,
+    /another architecture/,
   ],
   [
     'a binary that was cut off',
@@ -102,7 +103,7 @@ const CASES: readonly [string, () => SuperviseSpec, string, RegExp][] = [
     'arguments that are too long',
     () => ({ command: 'true', args: ['x'.repeat(3_000_000)] }),
     'argument_too_long',
-    /longer than the system allows/,
+    /too long for this system/,
   ],
 ]
 
@@ -165,7 +166,7 @@ describe('a start that cannot work', () => {
   })
 
   it(
-    'because of a folder that may not be entered says so',
+    'in a folder without permission says so',
     { skip: process.getuid?.() === 0 ? false : 'is run as root only' },
     async () => {
       const closed = path.join(folder, 'closed')
@@ -177,7 +178,7 @@ describe('a start that cannot work', () => {
       const { stdout } = await promisify(execFile)(process.execPath, [program('tries-folders.ts'), ...folders], options)
       assert.deepEqual(
         JSON.parse(stdout),
-        folders.map((cwd) => ['cwd_forbidden', `${cwd} may not be entered`]),
+        folders.map((cwd) => ['cwd_forbidden', `${cwd} cannot be entered: permission denied`]),
       )
     },
   )

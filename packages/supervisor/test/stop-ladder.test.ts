@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { type ExitReport, supervise, systemClock } from '../src/index.ts'
+import { systemClock } from '../src/clock.ts'
+import { type ExitReport, supervise } from '../src/index.ts'
 import { livingProcesses } from '../src/process-table.ts'
-import { eventually, handClock, isAlive, program, QUICK, untilState } from './child-fixture.ts'
+import { eventually, manualClock, isAlive, program, QUICK, untilState } from './child-fixture.ts'
 
 const stopped = async (args: string, limits: { stdinMs?: number; termMs?: number } = {}): Promise<ExitReport> => {
   const ready = { kind: 'line', pattern: /^up$/ } as const
@@ -112,7 +113,7 @@ describe('what a child leaves behind', () => {
       `is found after a ${how} even if it has cleared its environment too`,
       { skip: process.platform !== 'linux' },
       async () => {
-        const clock = handClock()
+        const clock = manualClock()
         await using child = supervise({
           command: 'sh',
           args: ['-c', 'env -i setsid sleep 60 > /dev/null 2>&1 & echo up; read -r _; exit 1'],

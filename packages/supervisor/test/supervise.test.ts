@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Fault } from '@breakfall/faults'
-import { CHANNEL_ENV, type ChildEvent, type Diagnosis, supervise } from '../src/index.ts'
-import { eventually, faultBy, handClock, isAlive, program, QUICK, untilState } from './child-fixture.ts'
+import { CHANNEL_ENV } from '../src/channel.ts'
+import { type ChildEvent, type Diagnosis, supervise } from '../src/index.ts'
+import { eventually, faultBy, manualClock, isAlive, program, QUICK, untilState } from './child-fixture.ts'
 
 const UP = { kind: 'line', pattern: /^up$/ } as const
 
@@ -68,7 +69,7 @@ describe('a child that fails', () => {
       if (event.type === 'exit') delays.push(event.report.restart.delayMs)
     })
     const first = await faultBy(child.start())
-    assert.match(first.error, / It is started again as long as this program runs\.$/, 'words that may be its last ones')
+    assert.match(first.error, / It restarts as long as this program runs\.$/, 'promises no time for the restart')
     const state = await untilState(child, 'given_up')
     assert.equal(state.reason, 'crash_loop')
     assert.equal(state.fault.category, 'crash_loop')
@@ -85,7 +86,7 @@ describe('a child that fails', () => {
     const progress: string[] = []
     await using child = supervise({
       command: process.execPath,
-      args: [program('sends-last-words.ts')],
+      args: [program('sends-termination-error.ts')],
       ready: { kind: 'notify' },
       limits: { ...QUICK, failuresMax: 1 },
     })
@@ -115,7 +116,7 @@ describe('a child that fails', () => {
   it('tells its last words by IPC too', async () => {
     await using child = supervise({
       command: process.execPath,
-      args: [program('sends-last-words.ts')],
+      args: [program('sends-termination-error.ts')],
       channel: 'ipc',
       ready: { kind: 'notify' },
       limits: { ...QUICK, failuresMax: 1 },
@@ -208,7 +209,7 @@ describe('a child that lives on after its end', () => {
   }
 
   it('without progress on a request is hung, and without a request is left alone', async () => {
-    const clock = handClock()
+    const clock = manualClock()
     const limits = { ...QUICK, hungMs: 1_600 }
     await using child = supervise({ command: program('never-gets-ready.sh'), stdin: 'ignore', limits, clock })
     await child.start()

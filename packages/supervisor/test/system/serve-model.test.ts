@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Fault, isFault } from '@breakfall/faults'
-import { type Clock, type ModelServer, serveModel } from '../../src/index.ts'
-import { clockInHand, faultBy, program, QUICK, untilState } from '../child-fixture.ts'
+import type { Clock } from '../../src/clock.ts'
+import { type ModelServer, serveModel } from '../../src/index.ts'
+import { partlyManualClock, faultBy, program, QUICK, untilState } from '../child-fixture.ts'
 
 const server = (mode = 'well', limits: Record<string, number> = {}, clock?: Clock): ModelServer =>
   serveModel({
@@ -14,7 +15,7 @@ const server = (mode = 'well', limits: Record<string, number> = {}, clock?: Cloc
   })
 
 const HUNG_MS = 80_000
-const hungClock = (): ReturnType<typeof clockInHand> => clockInHand(HUNG_MS / 8) // it is measured in eighths
+const hungClock = (): ReturnType<typeof partlyManualClock> => partlyManualClock(HUNG_MS / 8) // it is measured in eighths
 
 describe('a model server', () => {
   it('starts on a free port, waits until the model is loaded, tells its address and answers', async () => {
@@ -188,7 +189,7 @@ describe('a model server', () => {
     await using model = server()
     await model.start()
     for (const path of ['whole', '@127.0.0.1:9/', '.evil.example/', '']) {
-      assert.match((await faultBy(model.fetch(path))).error, /^the path must begin with "\/"/, path)
+      assert.match((await faultBy(model.fetch(path))).error, /^the path must start with "\/"/, path)
     }
     assert.equal(model.supervised.state.status, 'ready', 'no request is left in flight')
   })
@@ -197,11 +198,10 @@ describe('a model server', () => {
     const bad: readonly [Record<string, unknown> | null | undefined, RegExp][] = [
       [undefined, /spec must be an object/],
       [null, /spec must be an object/],
-      [{ port: NaN }, /port must be a port from 1 to 65535, got NaN/],
-      [{ port: 99_999 }, /port must be/],
+      [{ port: 8080 }, /port must be one of/],
       [{ host: '' }, /host must be/],
       [{ host: 'a/b' }, /host must be/],
-      [{ healthPath: 'health' }, /healthPath must be a path that begins with "\/"/],
+      [{ healthPath: 'health' }, /healthPath must be a path that starts with "\/"/],
       [{ env: 5 }, /env must be/],
       [{ watchHealth: 'yes' }, /watchHealth must be true or false/],
       [{ ready: { kind: 'spawned' } }, /ready must be left out/],

@@ -1,8 +1,9 @@
 // What is asked of a supervisor at awkward moments: by its own listeners, while it fails, while a hook of the caller hangs.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Launch, type Supervised, supervise, type SuperviseSpec } from '../src/index.ts'
-import { clockInHand, eventually, faultBy, QUICK, untilState } from './child-fixture.ts'
+import { type Supervised, supervise, type SuperviseSpec } from '../src/index.ts'
+import type { Launch } from '../src/spec.ts'
+import { partlyManualClock, eventually, faultBy, QUICK, untilState } from './child-fixture.ts'
 
 const UP = { kind: 'line', pattern: /^up$/ } as const
 const STAYS = 'echo up; read -r _; exit 1'
@@ -12,7 +13,7 @@ const shell = (script: string, more: Partial<SuperviseSpec> = {}): Supervised =>
 
 describe('a wish', () => {
   it('for a start after a stop does not skip the next backoff', async () => {
-    const clock = { ...clockInHand(30_000), dice: () => 1 } // so that no backoff ends by itself
+    const clock = { ...partlyManualClock(30_000), dice: () => 1 } // so that no backoff ends by itself
     const child = shell(STAYS, { clock, limits: { ...QUICK, backoffMs: 30_000 } })
     await child.start()
     await child.stop()
@@ -75,7 +76,7 @@ describe('a wish', () => {
 
   for (const wish of ['start', 'restart'] as const) {
     it(`for a ${wish}, made between an exit and its report, is about the next run`, async () => {
-      const clock = clockInHand(QUICK.drainMs)
+      const clock = partlyManualClock(QUICK.drainMs)
       const runs = [`(sleep 60) & ${STAYS}`, STAYS] // somebody holds the pipes of the first, so its report takes its time
       const launch = (): Launch => ({ args: ['-c', runs.shift() ?? 'exit 1'] })
       await using child = shell('', { clock, launch })
@@ -145,7 +146,7 @@ describe('input', () => {
     await child.start()
     const stopped = child.stop()
     const fault = await faultBy(child.write('x'))
-    assert.match(fault.error, /^sh takes no more input/)
+    assert.match(fault.error, /^sh does not accept input/)
     await stopped
   })
 })

@@ -1,37 +1,40 @@
 /**
- * Whether a port answers because *our* process listens there. Another server on the same port answers a health check just
- * as well, and a child that could not bind may sit and wait beside it.
+ * Finds out which process listens on a port. Another server on the same port would pass a health check just as well, while a
+ * child that could not bind waits beside it.
  */
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import net from 'node:net'
 import { endianness } from 'node:os'
 import { familyOf, HAS_PROC, type Leader } from './process-table.ts'
+import { errorCode } from './record.ts'
 
-/** Where a connection ended: the address and port that answered. */
-export type Place = { readonly address: string; readonly port: number }
+/** The remote end of a connection. */
+export type SocketAddress = { readonly address: string; readonly port: number }
 
-/** `unknown` where this system does not tell who listens. */
-export async function listensOn(leader: Leader, place: Place): Promise<'ours' | 'foreign' | 'nobody' | 'unknown'> {
-  return HAS_PROC ? listensByProc(leader, place) : listensByLsof(leader, place.port)
+export type PortOwner = 'ours' | 'foreign' | 'none' | 'unknown'
+
+/** `unknown` if this system does not say who listens. */
+export async function portOwner(leader: Leader, at: SocketAddress): Promise<PortOwner> {
+  return HAS_PROC ? ownerByProc(leader, at) : ownerByLsof(leader, at.port)
 }
 
 // ---- details ----
 
 const LISTEN = '0A' // in the state column of /proc/net/tcp
 
-function listensByProc(leader: Leader, place: Place): 'ours' | 'foreign' | 'nobody' | 'unknown' {
-  // The child's own view: it may sit in another network namespace.
-  const sockets = socketsOn(`/proc/${leader.pid}/net`, place.port)
+function ownerByProc(leader: Leader, at: SocketAddress): PortOwner {
+  // The child's own view: it may run in another network namespace.
+  const sockets = socketsOn(`/proc/${leader.pid}/net`, at.port)
   if (sockets === undefined) return 'unknown'
-  const answering = nearest(sockets, place.address)
-  if (answering.size === 0) return 'nobody'
+  const answering = nearest(sockets, at.address)
+  if (answering.size === 0) return 'none'
   return familyOf(leader).some((entry) => holdsOneOf(entry.pid, answering)) ? 'ours' : 'foreign'
 }
 
 type Listener = { readonly address: string; readonly inode: string }
 
-/** Every socket that listens at the port, with its address as the kernel writes it. */
+/** Every socket that listens on the port, with its address as the kernel writes it. */
 function socketsOn(folder: string, port: number): readonly Listener[] | undefined {
   const suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
   const found: Listener[] = []
@@ -41,7 +44,7 @@ function socketsOn(folder: string, port: number): readonly Listener[] | undefine
     try {
       table = readFileSync(`${folder}/${name}`, 'latin1')
     } catch {
-      continue // no IPv6 on this machine, or the process has gone
+      continue // no IPv6 on this machine, or the process is gone
     }
     readable = true
     for (const row of table.split('\n').slice(1)) {
@@ -53,7 +56,7 @@ function socketsOn(folder: string, port: number): readonly Listener[] | undefine
   return readable ? found : undefined
 }
 
-/** The kernel gives a connection to whoever listens at that very address, else to whoever listens at all of its kind. */
+/** The kernel prefers a listener on the exact address to a listener on all addresses. */
 function nearest(sockets: readonly Listener[], address: string): ReadonlySet<string> {
   for (const spelling of spellings(address)) {
     const there = sockets.filter((socket) => socket.address === spelling)
@@ -62,7 +65,7 @@ function nearest(sockets: readonly Listener[], address: string): ReadonlySet<str
   return new Set()
 }
 
-/** As /proc/net writes an address (in words of the machine's own byte order), the nearest listener first. */
+/** How /proc/net may spell an address (in the machine's byte order), the most specific listener first. */
 function spellings(address: string): readonly string[] {
   const v4 = address.replace(/^::ffff:/i, '')
   if (net.isIPv4(v4)) {
@@ -72,7 +75,7 @@ function spellings(address: string): readonly string[] {
   return [words(bytesOfIPv6(address.replace(/%.*$/, ''))), '0'.repeat(32)]
 }
 
-const MAPPED = words(Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])) // IPv4 inside of IPv6
+const MAPPED = words(Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])) // IPv4 mapped into IPv6
 
 function words(bytes: Buffer): string {
   const isLittle = endianness() === 'LE'
@@ -99,7 +102,7 @@ function holdsOneOf(pid: number, inodes: ReadonlySet<string>): boolean {
       if (inode !== undefined && inodes.has(inode)) return true
     }
   } catch {
-    return false // gone, or not ours to look into
+    return false // gone, or not readable for us
   }
   return false
 }
@@ -108,20 +111,19 @@ function linkOf(file: string): string {
   try {
     return readlinkSync(file)
   } catch {
-    return '' // closed between the listing and the look
+    return '' // closed after we listed it
   }
 }
 
-/** macOS: `lsof` tells the process and its group. */
-async function listensByLsof(leader: Leader, port: number): Promise<'ours' | 'foreign' | 'nobody' | 'unknown'> {
+/** macOS: `lsof` lists the process group. */
+async function ownerByLsof(leader: Leader, port: number): Promise<PortOwner> {
   const output = await new Promise<string | undefined>((resolve) => {
     execFile('lsof', ['-nP', `-iTCP:${port}`, '-sTCP:LISTEN', '-Fg'], { timeout: 5_000 }, (error, stdout) => {
-      const missing = (error as NodeJS.ErrnoException | null)?.code === 'ENOENT'
-      resolve(missing ? undefined : stdout)
+      resolve(errorCode(error) === 'ENOENT' ? undefined : stdout)
     })
   })
   if (output === undefined) return 'unknown'
   const groups = [...output.matchAll(/^g(\d+)$/gm)].map((match) => Number(match[1]))
-  if (groups.length === 0) return 'nobody'
+  if (groups.length === 0) return 'none'
   return groups.includes(leader.pid) ? 'ours' : 'foreign'
 }
