@@ -49,7 +49,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/cli/src/daemon/until-idle.ts': 'waits for the work to end',
   'packages/model/src/lifetime.ts': 'splits a deadline into timers that Node can hold',
   'packages/supervisor/src/supervise.ts': "a child's life cycle: each restart asks decide",
-  'packages/supervisor/src/vigil.ts': 'probes at a fixed pace',
+  'packages/supervisor/src/health-monitor.ts': 'probes at a fixed pace',
   'packages/runner/src/box/recover.ts': 'waits for a process to say who it is',
   'packages/runner/src/exec/exec.ts': 'writes an exit record as soon as the disk takes it',
   'packages/runner/src/exec/pump.ts': 'waits for a process to end',
