@@ -13,6 +13,10 @@ const QUEUE_MAX = 1_000 // a crash is about six events
 export class EventStream<Event> {
   readonly #listeners = new Set<(event: Event) => void>()
 
+  get size(): number {
+    return this.#listeners.size
+  }
+
   emit(event: Event): void {
     const current = Array.from(this.#listeners) // a listener added during this event gets the next one
     for (const listener of current) {

@@ -1,6 +1,6 @@
 /**
  * Names of error numbers in messages. The numbers differ between systems (54 is ECONNRESET on macOS and EXFULL on Linux)
- * and the message does not say which system wrote it, so both names are told where they differ.
+ * and the message does not say which system wrote it, so both names are given if they differ.
  */
 
 export function errnoOf(match: RegExpExecArray): string | undefined {

@@ -1,6 +1,6 @@
 /**
  * What GPU stacks and their transports print when they fail: Metal and MLX, the MLX ring, CUDA, ROCm, Vulkan, NCCL.
- * Order matters: the first row that matches a line names it, so the special stands before the general.
+ * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
 import { errnoOf } from './errno.ts'
 import type { Signature } from './row.ts'
@@ -14,7 +14,7 @@ export const GPU_SIGNATURES: readonly Signature[] = [
     pattern: /kIOGPUCommandBufferCallbackErrorTimeout|Command buffer execution failed:\s+Caused GPU Timeout/,
     message: 'the Metal GPU timed out',
     advice:
-      'The GPU gave up on one long step. The server will be restarted; if it happens again, lower the context / prefill chunk size or close other GPU apps.',
+      'The GPU gave up on one long step. If it happens again, lower the context or prefill chunk size, or close other GPU apps.',
   },
   {
     id: 'mlx.metal_oom',
@@ -71,7 +71,7 @@ export const GPU_SIGNATURES: readonly Signature[] = [
     pattern: /\[ring\] Receiving from socket \d+ failed with errno (54|104)\b/,
     detail: errnoOf,
     message: 'a ring neighbour reset the connection',
-    advice: 'The other machine in the ring closed the connection. Check its log first - that is where the cause is.',
+    advice: 'The other machine in the ring closed the connection. Check its log first: the cause is there.',
   },
   {
     id: 'exo.ring_recv_errno',
@@ -157,7 +157,7 @@ export const GPU_SIGNATURES: readonly Signature[] = [
     rank: 'cause',
     retry: 'after_backoff',
     pattern: /\bWatchdog caught collective operation timeout\b/,
-    message: 'one GPU stopped answering',
+    message: 'one GPU stopped responding',
     advice:
       "One GPU stopped answering. The server is restarted; if it repeats check the other ranks' logs, cables, and NCCL settings.",
   },
@@ -167,7 +167,7 @@ export const GPU_SIGNATURES: readonly Signature[] = [
     fatal: true,
     retry: 'after_backoff',
     pattern: /\bTo avoid data inconsistency, we are taking the entire process down/,
-    message: 'NCCL ends the process after a time-out',
+    message: 'NCCL aborted the process after a timeout',
     advice: 'See the NCCL timeout above.',
   },
   {
@@ -178,6 +178,6 @@ export const GPU_SIGNATURES: readonly Signature[] = [
     pattern: /\bCUDA error: an illegal memory access was encountered/,
     message: 'the GPU program accessed invalid memory',
     advice:
-      'The GPU program crashed. Restart is needed; if it repeats with the same prompt it is a bug in the server version.',
+      'The GPU program crashed and the server must restart. If it happens again with the same prompt, it is a bug in this server version.',
   },
 ]

@@ -1,6 +1,6 @@
 /**
  * What language runtimes print when a program fails: Python, Node, Rust, OpenBLAS.
- * Order matters: the first row that matches a line names it, so the special stands before the general.
+ * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
 import type { Signature } from './row.ts'
 
@@ -34,16 +34,16 @@ export const LANGUAGES_SIGNATURES: readonly Signature[] = [
     rank: 'cause',
     retry: 'after_backoff',
     pattern: /\bIneffective mark-compacts near heap limit\b/,
-    message: 'the Node program ran out of its memory limit',
-    advice: 'The Node program ran out of its memory limit. Raise NODE_OPTIONS=--max-old-space-size or look for a leak.',
+    message: 'the Node program exceeded its memory limit',
+    advice: 'The Node program exceeded its memory limit. Raise NODE_OPTIONS=--max-old-space-size or look for a leak.',
   },
   {
     id: 'node.heap_oom_reached',
     rank: 'cause',
     retry: 'after_backoff',
     pattern: /\bReached heap limit Allocation failed\b/,
-    message: 'the Node program ran out of its memory limit',
-    advice: 'The Node program ran out of its memory limit. Raise NODE_OPTIONS=--max-old-space-size or look for a leak.',
+    message: 'the Node program exceeded its memory limit',
+    advice: 'The Node program exceeded its memory limit. Raise NODE_OPTIONS=--max-old-space-size or look for a leak.',
   },
   {
     id: 'node.err_module_not_found_file',
@@ -106,8 +106,8 @@ export const LANGUAGES_SIGNATURES: readonly Signature[] = [
     rank: 'cause',
     retry: 'never',
     pattern: /\bspawn \S.{0,400} EACCES\b/,
-    message: 'the program may not be executed',
-    advice: 'The program may not be executed. chmod +x it.',
+    message: 'the program is not executable',
+    advice: 'The program is not executable. Run chmod +x on it.',
   },
   {
     id: 'node.unhandled_rejection',
@@ -140,8 +140,8 @@ export const LANGUAGES_SIGNATURES: readonly Signature[] = [
     retry: 'never',
     pattern:
       /^SyntaxError: (?:Missing initializer in|Unexpected (?:token|identifier|reserved word|end of input|strict mode)|Cannot use import statement|Invalid or unexpected token|missing \) after|The requested module)/,
-    message: 'a source file cannot be run as it is',
-    advice: 'This is a TypeScript file; build it or run it with tsx.',
+    message: 'Node cannot run this source file directly',
+    advice: 'This is a TypeScript file. Build it, or run it with tsx.',
   },
   {
     id: 'node.bad_option',
@@ -157,15 +157,16 @@ export const LANGUAGES_SIGNATURES: readonly Signature[] = [
     retry: 'never',
     pattern: /\bStarting inspector on \S+ failed: address already in use/,
     message: 'the debugger port is taken',
-    advice: 'Debugger port is taken; the program continues without debugger.',
+    advice: 'The debugger port is taken. The program continues without a debugger.',
   },
   {
     id: 'node.native_abi',
     rank: 'cause',
     retry: 'never',
     pattern: /\bwas compiled against a different Node\.js version using\b/,
-    message: 'a native module was built for another Node',
-    advice: 'A native part was built for another Node version. Run npm rebuild with the Node that starts this server.',
+    message: 'a native module was built for another Node version',
+    advice:
+      'A native module was built for another Node version. Run npm rebuild with the Node that starts this server.',
   },
   {
     id: 'python.module_not_found',
@@ -188,8 +189,8 @@ export const LANGUAGES_SIGNATURES: readonly Signature[] = [
     rank: 'cause',
     retry: 'never',
     pattern: /\bImportError: cannot import name '/,
-    message: 'two Python packages do not fit together',
-    advice: 'Two packages do not fit together. Pin compatible versions.',
+    message: 'two Python packages are incompatible',
+    advice: 'Two Python packages are incompatible. Pin compatible versions.',
   },
   {
     id: 'python.memory_error',
@@ -205,7 +206,7 @@ export const LANGUAGES_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bFatal Python error: (?:Segmentation fault|Bus error|Aborted|Illegal instruction)/,
     message: 'a native library crashed',
-    advice: 'A native library crashed. The process is restarted; the frame list below names the library.',
+    advice: 'A native library crashed. The stack trace below this line names it.',
   },
   {
     id: 'python.cant_open_file',
@@ -244,8 +245,8 @@ export const LANGUAGES_SIGNATURES: readonly Signature[] = [
     rank: 'consequence',
     retry: 'after_backoff',
     pattern: /\bBrokenPipeError: \[Errno 32\]/,
-    message: 'the reader of its output went away',
-    advice: 'The connection to the host closed. Ignore when the host was stopping.',
+    message: 'the reader of its output closed the connection',
+    advice: 'The connection to the host closed. You can ignore this if the host was stopping.',
   },
   {
     id: 'rust.panic',
@@ -253,6 +254,6 @@ export const LANGUAGES_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bthread '[^']*' (?:\(\d+\) )?panicked at\b/,
     message: 'the program crashed on an internal error',
-    advice: 'The program crashed on an internal error (message on the next line).',
+    advice: 'The program crashed on an internal error. The next line has its message.',
   },
 ]

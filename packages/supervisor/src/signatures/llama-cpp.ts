@@ -1,6 +1,6 @@
 /**
  * What llama.cpp and its server print when they fail.
- * Order matters: the first row that matches a line names it, so the special stands before the general.
+ * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
 import type { Signature } from './row.ts'
 
@@ -93,7 +93,7 @@ export const LLAMA_CPP_SIGNATURES: readonly Signature[] = [
     retry: 'after_change',
     pattern: /\bcouldn't bind (?:to )?(?:HTTP )?server socket\b/,
     message: 'the server could not bind its port',
-    advice: 'Port 8080 is taken, often by an earlier copy of this server. Stop that one or choose another port.',
+    advice: 'The port is taken, often by an earlier copy of this server. Stop that copy or choose another port.',
   },
   {
     id: 'llamacpp.ggml_assert',
@@ -121,7 +121,7 @@ export const LLAMA_CPP_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bAssertion '[^']*' failed\./,
     message: 'a bounds check of the C++ library failed',
-    advice: 'Internal error in this build. Restart; report it with the log if it repeats.',
+    advice: 'This build has an internal error. If it happens again, report it with the log.',
   },
   {
     id: 'llamacpp.ctx_exceeded',
@@ -146,7 +146,7 @@ export const LLAMA_CPP_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bfailed to find a memory slot for batch of size \d+/,
     message: 'the KV cache is full',
-    advice: 'The KV cache is full. Fewer parallel requests or a larger --ctx-size.',
+    advice: 'The KV cache is full. Use fewer parallel requests or a larger --ctx-size.',
   },
   {
     id: 'llamacpp.kv_retry',
@@ -154,7 +154,7 @@ export const LLAMA_CPP_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bfailed to find free space in the KV cache, retrying/,
     message: 'the KV cache is under pressure',
-    advice: 'KV cache pressure; usually resolves itself.',
+    advice: 'The KV cache is under pressure. This usually resolves itself.',
   },
   {
     id: 'llamacpp.decode_failed',
@@ -180,8 +180,7 @@ export const LLAMA_CPP_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bthrowing an instance of 'vk::DeviceLostError'/,
     message: 'the graphics driver was reset',
-    advice:
-      'The graphics driver reset. The server is restarted; if it repeats, use a smaller batch (-ub) or update the driver.',
+    advice: 'The graphics driver was reset. If it happens again, use a smaller batch (-ub) or update the driver.',
   },
   {
     id: 'llamacpp.vulkan_device_lost_what',
@@ -189,7 +188,7 @@ export const LLAMA_CPP_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bwhat\(\):\s+vk::\S+: ErrorDeviceLost/,
     message: 'the graphics driver was reset',
-    advice: 'The graphics driver reset.',
+    advice: 'The graphics driver was reset.',
   },
   {
     id: 'llamacpp.cuda_init_failed',

@@ -1,6 +1,6 @@
 /**
  * What model servers print when they fail: vLLM, SGLang, text-generation-inference, LM Studio.
- * Order matters: the first row that matches a line names it, so the special stands before the general.
+ * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
 import type { Signature } from './row.ts'
 
@@ -12,7 +12,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bEngineDeadError: EngineCore encountered an issue/,
     message: 'the model engine died',
-    advice: 'The model engine crashed. The server is restarted; see the first error above this line for the cause.',
+    advice: 'The model engine crashed. The first error above this line is the cause.',
   },
   {
     id: 'vllm.core_init_failed',
@@ -29,7 +29,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bEngine core proc \S+ died unexpectedly/,
     message: 'the model engine died',
-    advice: 'The model engine died without a message - usually out of system memory. Check the kernel log.',
+    advice: 'The model engine died without a message, usually because system memory ran out. Check the kernel log.',
   },
   {
     id: 'vllm.worker_proc_died',
@@ -38,7 +38,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bWorker proc \S+ died unexpectedly/,
     message: 'a GPU worker died',
-    advice: 'A GPU worker crashed. Treat as a failure although the exit code is 0.',
+    advice: 'A GPU worker crashed, although the exit code may be 0.',
   },
   {
     id: 'vllm.worker_died_code',
@@ -47,7 +47,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bWorker \S+ pid \d+ died, exit code: -?\d+/,
     message: 'a GPU worker died',
-    advice: 'A GPU worker crashed (abort). The server is restarted; see the lines above.',
+    advice: 'A GPU worker aborted. The lines above this one say why.',
   },
   {
     id: 'vllm.fatal_signal_workers',
@@ -157,7 +157,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bWatchdog timeout \(self\.watchdog_timeout=\d+/,
     message: 'the server hung on one batch',
-    advice: 'The server hung on one batch and stopped itself. It is restarted.',
+    advice: 'The server hung on one batch and stopped itself.',
   },
   {
     id: 'sglang.sigquit_child',

@@ -1,6 +1,6 @@
 /**
  * What Ollama prints when it or its runner fails. Its lines quote those of llama.cpp, so they are tried first.
- * Order matters: the first row that matches a line names it, so the special stands before the general.
+ * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
 import type { Signature } from './row.ts'
 
@@ -26,7 +26,7 @@ export const OLLAMA_SIGNATURES: readonly Signature[] = [
     rank: 'cause',
     retry: 'after_change',
     pattern: /llama runner process has terminated: signal: killed/,
-    message: 'the model was killed, most likely for memory',
+    message: 'the model was killed, probably because memory ran out',
     advice: 'The model was killed because the machine ran out of memory. Use a smaller model.',
   },
   {
@@ -79,7 +79,7 @@ export const OLLAMA_SIGNATURES: readonly Signature[] = [
     pattern:
       /llama runner process (?:has terminated|no longer running): (?:exit status )?(?:0xc0000139|3221225785|-1073741511)\b/i,
     message: 'DLL versions are mixed',
-    advice: 'Mixed DLL versions. Reinstall cleanly.',
+    advice: 'DLL versions are mixed. Remove and reinstall the program.',
   },
   {
     id: 'ollama.runner_exit2',
@@ -135,6 +135,6 @@ export const OLLAMA_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bserver crash \d+ - exit code \d+ - respawning/,
     message: 'the Ollama server crashed and restarts itself',
-    advice: 'The Ollama server crashed and is being restarted.',
+    advice: 'The Ollama server crashed and is restarting.',
   },
 ]

@@ -1,6 +1,6 @@
 /**
  * What shells, loaders, the kernel and service managers print when a program fails.
- * Order matters: the first row that matches a line names it, so the special stands before the general.
+ * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
 import type { Signature } from './row.ts'
 
@@ -82,8 +82,8 @@ export const SYSTEM_SIGNATURES: readonly Signature[] = [
     rank: 'cause',
     retry: 'never',
     pattern: /^\S*sh: (?:line )?(?:\d+: )?\S+: Permission denied/,
-    message: 'the program may not be executed',
-    advice: 'The file may not be executed. chmod +x it.',
+    message: 'the program is not executable',
+    advice: 'The file is not executable. Run chmod +x on it.',
   },
   {
     id: 'sh.bad_interpreter',
@@ -98,8 +98,8 @@ export const SYSTEM_SIGNATURES: readonly Signature[] = [
     rank: 'cause',
     retry: 'never',
     pattern: /^\S*sh: (?:line )?(?:\d+: )?\S+: (?:cannot execute binary file: )?Exec format error/,
-    message: 'the program is for another kind of computer, or damaged',
-    advice: 'This program is for another kind of computer, or damaged. Download the right one.',
+    message: 'the program is built for another architecture or is damaged',
+    advice: 'This program is built for another architecture or is damaged. Download the right build.',
   },
   {
     id: 'linux.oom_kernel',
@@ -139,14 +139,14 @@ export const SYSTEM_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /: text file busy\b/i,
     message: 'the program file was being written while it was started',
-    advice: 'Two starts collided while installing. Retry one at a time.',
+    advice: 'Two installations collided. Retry one at a time.',
   },
   {
     id: 'docker.daemon_down',
     rank: 'cause',
     retry: 'after_change',
     pattern: /\bCannot connect to the Docker daemon at\b/,
-    message: 'Docker does not run',
+    message: 'Docker is not running',
     advice: 'Start Docker, then retry.',
   },
   {

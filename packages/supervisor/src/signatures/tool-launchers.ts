@@ -1,6 +1,6 @@
 /**
  * What MCP hosts and the launchers of MCP servers print when a server fails: npx, uv, MCP clients.
- * Order matters: the first row that matches a line names it, so the special stands before the general.
+ * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
 import type { Signature } from './row.ts'
 
@@ -26,7 +26,7 @@ export const TOOL_LAUNCHERS_SIGNATURES: readonly Signature[] = [
     rank: 'hint',
     retry: 'never',
     pattern: /\bSyntaxError: Unexpected token .{0,400} is not valid JSON/,
-    message: 'text came where only protocol messages belong',
+    message: 'the MCP server printed text where only protocol messages belong',
     advice:
       'This MCP server prints text where only protocol messages belong. It can still work; tell its author to log to stderr.',
   },
@@ -35,7 +35,7 @@ export const TOOL_LAUNCHERS_SIGNATURES: readonly Signature[] = [
     rank: 'hint',
     retry: 'never',
     pattern: /\bJSON Parse error: Unexpected identifier\b/,
-    message: 'text came where only protocol messages belong',
+    message: 'the MCP server printed text where only protocol messages belong',
     advice: 'This MCP server prints text where only protocol messages belong.',
   },
   {
@@ -43,8 +43,8 @@ export const TOOL_LAUNCHERS_SIGNATURES: readonly Signature[] = [
     rank: 'cause',
     retry: 'never',
     pattern: /\bnpm (?:error|ERR!) 404 Not Found - GET/,
-    message: 'there is no npm package of this name',
-    advice: 'There is no npm package of this name. Check the spelling in the MCP config.',
+    message: 'this npm package does not exist',
+    advice: 'This npm package does not exist. Check the spelling in the MCP config.',
   },
   {
     id: 'npx.no_executable',
@@ -68,7 +68,7 @@ export const TOOL_LAUNCHERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_change',
     pattern: /\bnpm (?:error|ERR!) code ENOTCACHED/,
     message: 'no network, and the package is not cached',
-    advice: 'No network and the package is not cached. Go online once.',
+    advice: 'There is no network, and the package is not cached. Connect once to download it.',
   },
   {
     id: 'npx.cb_apply',
@@ -83,8 +83,8 @@ export const TOOL_LAUNCHERS_SIGNATURES: readonly Signature[] = [
     rank: 'cause',
     retry: 'never',
     pattern: /×? ?No solution found when resolving tool dependencies/,
-    message: 'there is no such Python package',
-    advice: 'There is no such Python package (or none for this Python version). Check the name.',
+    message: 'this Python package does not exist',
+    advice: 'This Python package does not exist, or not for this Python version. Check the name.',
   },
   {
     id: 'uv.spawn_failed',
@@ -100,16 +100,15 @@ export const TOOL_LAUNCHERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bMCP error -32000: Connection closed/,
     message: 'the MCP server stopped',
-    advice: 'The MCP server stopped. Reason: (exit status and last stderr lines go here).',
+    advice: 'The MCP server stopped. Its exit status and the last lines of its stderr say why.',
   },
   {
     id: 'mcp.request_timeout',
     rank: 'hint',
     retry: 'after_backoff',
     pattern: /\bMCP error -32001: Request timed out/,
-    message: 'the MCP server did not answer in time',
-    advice:
-      'The MCP server did not answer in time. It may still be starting; otherwise it is stuck and will be restarted.',
+    message: 'the MCP server did not respond in time',
+    advice: 'The MCP server did not respond in time. It may still be starting, or it is stuck.',
   },
   {
     id: 'mcp.exited_before_initialize',
@@ -124,8 +123,8 @@ export const TOOL_LAUNCHERS_SIGNATURES: readonly Signature[] = [
     rank: 'hint',
     retry: 'after_change',
     pattern: /\bMCP request timed out for "[^"]*" \(initialize\)/,
-    message: 'the MCP server starts slowly',
-    advice: 'The MCP server starts slowly. Raise its start-up limit.',
+    message: 'the MCP server is slow to start',
+    advice: 'The MCP server is slow to start. Raise its startup limit.',
   },
   {
     id: 'mcp.env_required',
