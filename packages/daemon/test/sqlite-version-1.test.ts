@@ -106,7 +106,7 @@ test('a journal of version 1 is moved over at open: all of it is there, is check
     { id: 'short', bodies: bodiesOf('short', 2) },
   ]
   const stateDir = version1(t, old)
-  assert.throws(() => readJournal(stateDir, 'default'), /earlier version \(schema 1, .* moves it over/)
+  assert.throws(() => readJournal(stateDir, 'default'), /earlier version \(schema 1, .* migrates it/)
   let store = await openSqliteStore(join(stateDir, 'journal'))
   t.after(() => store.close())
   assert.deepEqual(store.problems, [])

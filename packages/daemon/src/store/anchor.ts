@@ -1,9 +1,9 @@
 /**
  * The heads of all journals, in a small file beside the database. A database that lost its last commits (a damaged
- * write-ahead log, a restored backup) looks whole from inside; the anchor remembers how far it had been.
+ * write-ahead log, a restored backup) looks complete from inside; the anchor remembers how far it had reached.
  *
- * I1  Written after the commit, never before: an anchor may lag behind its journal, and never runs ahead of it.
- * I2  A torn last line is ignored, any other line that cannot be read is reported.
+ * I1  Written after the commit, never before: an anchor may lag behind its journal, but never runs ahead of it.
+ * I2  A torn last line is ignored; any other unreadable line is reported.
  */
 import {
   closeSync,
@@ -21,10 +21,10 @@ export type Head = { readonly seq: number; readonly hash: string }
 
 type Moved = { readonly id: string; readonly lastSeq: number; readonly hash: string }
 
-/** What a commit did: how far journals have come, and which are gone. */
+/** What a commit changed: how far journals reach now, and which sessions were deleted. */
 export type Changes = { readonly moved: readonly Moved[]; readonly deleted: readonly string[] }
 
-/** How far the anchor may be behind. At most fifty writes a second, however many commits there are. */
+/** How far the anchor may lag. At most fifty writes a second, however many commits there are. */
 const LAG_MS = 20
 const LINES_PER_HEAD_MAX = 64 // rewritten when it holds that many stale lines per session
 const LINES_MIN = 4_096
@@ -33,7 +33,7 @@ export class Anchor {
   readonly #file: string
   readonly #heads: Map<string, Head>
   readonly damaged: number
-  /** Not yet written. Ends move on meanwhile: only where they are at last counts. */
+  /** Not yet written. An end may move again before that; only its last position counts. */
   readonly #moved = new Set<Moved>()
   readonly #deleted = new Set<string>()
   #timer: NodeJS.Timeout | undefined
@@ -53,15 +53,15 @@ export class Anchor {
     return this.#heads
   }
 
-  /** Takes what a commit did. One write serves the commits of a moment. */
+  /** Notes what a commit changed. One write serves all commits within the lag. */
   note({ moved, deleted }: Changes): void {
     for (const end of moved) this.#moved.add(end)
     for (const id of deleted) this.#deleted.add(id)
-    if (deleted.length > 0) this.#write() // at once: a session that is gone, and that the anchor still knows, counts as lost
+    if (deleted.length > 0) this.#write() // at once: a deleted session that the anchor still lists would count as lost
     else this.#timer ??= setTimeout(() => this.#write(), LAG_MS)
   }
 
-  /** I1: what a transaction did that was rolled back. Whatever it moved has gone too far. */
+  /** I1: forgets the changes of a transaction that was rolled back. */
   skip({ moved }: Changes): void {
     for (const end of moved) this.#moved.delete(end)
   }
@@ -90,16 +90,16 @@ export class Anchor {
       this.#moved.clear()
       this.#deleted.clear()
     } catch {
-      // I1: no room. The next commit that finds some brings these lines with it.
+      // I1: the disk is full. The next write that succeeds includes these lines.
     }
   }
 
-  /** All of it or nothing: half a line in the middle would count as damage. */
+  /** All or nothing: half a line in the middle would count as damage. */
   #append(text: string): void {
     const written = writeSync(this.#fd, text)
     if (written === Buffer.byteLength(text)) return
     ftruncateSync(this.#fd, fstatSync(this.#fd).size - written)
-    throw new Error('there was room for a part of it')
+    throw new Error('the disk took only a part of the write')
   }
 
   #rewrite(): void {
@@ -127,7 +127,7 @@ function readHeads(file: string): { heads: Map<string, Head>; damaged: number; l
   let damaged = 0
   const text = textOf(file)
   const lines = text.split('\n')
-  const torn = lines.pop() // I2: what stands behind the last line break was never finished
+  const torn = lines.pop() // I2: whatever follows the last line break is an unfinished line
   for (const line of lines) {
     const match = /^(\S+) (?:(-)|(\d+) ([0-9a-f]{64}))$/.exec(line)
     if (match?.[1] === undefined) damaged += 1
@@ -142,7 +142,7 @@ function textOf(file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return ''
     throw error
   }
 }

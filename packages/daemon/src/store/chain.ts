@@ -1,6 +1,6 @@
 /**
- * The hash chain of a journal. SQLite's own checks find neither a byte changed inside a row nor commits dropped from the
- * middle of its log; a chain over the events finds both. Hashes are hexadecimal here.
+ * The hash chain of a journal. SQLite's own checks miss a byte changed inside a row and commits dropped from the middle of its
+ * log; a chain over the events finds both. Hashes are hexadecimal here.
  */
 import { hash } from 'node:crypto'
 
@@ -10,12 +10,12 @@ export type Link = { readonly seq: number; readonly epoch: number; readonly type
 
 export const chainHash = (before: string, link: Link): string => hash('sha256', `${before} ${textOf(link)}`, 'hex')
 
-/** Whether an event is the one that was written. Those of schema 1 were hashed over the bytes of the hash before. */
+/** Whether an event is the one that was written. Schema 1 hashed over the bytes of the preceding hash. */
 export const isLink = (before: string, link: Link, its: string): boolean =>
   its === chainHash(before, link) ||
   its === hash('sha256', Buffer.concat([Buffer.from(before, 'hex'), Buffer.from(textOf(link))]), 'hex')
 
 // ---- details ----
 
-/** Lengths are part of the text, so that no two links can be written the same way. */
+/** The length is part of the text, so that no two links produce the same text. */
 const textOf = ({ seq, epoch, type, body }: Link): string => `${seq} ${epoch} ${type} ${body.length}\n${body}`

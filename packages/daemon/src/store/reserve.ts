@@ -1,10 +1,9 @@
 /**
- * Space kept for bad days. When the disk is full, deleting this file makes room for the few events that say how a turn
- * waits or ends.
+ * Disk space in reserve. When the disk is full, deleting this file makes room for the few events that park or end a turn.
  */
 import { closeSync, fsyncSync, openSync, rmSync, statSync, writeSync } from 'node:fs'
 
-const RESERVE_BYTES = 1024 * 1024 // room for some hundreds of parked and terminal events and their pages
+const RESERVE_BYTES = 1024 * 1024 // enough for a few hundred parked and terminal events and their pages
 
 export class Reserve {
   readonly #file: string
@@ -19,12 +18,12 @@ export class Reserve {
     try {
       return statSync(this.#file).size >= this.#bytes
     } catch {
-      // Not there, or not readable: either way it cannot be given away.
+      // Missing or unreadable: either way it cannot be released.
       return false
     }
   }
 
-  /** Takes the space, with real blocks: a sparse file would reserve nothing. False where the disk has no room for it. */
+  /** Takes the space with real blocks: a sparse file would reserve nothing. False if the disk is too full. */
   fill(): boolean {
     if (this.isThere) return true
     try {
@@ -38,13 +37,13 @@ export class Reserve {
       }
       return true
     } catch {
-      // The disk is full right now. A half-filled reserve would only take what the journal needs more.
+      // The disk is full right now. A half-filled reserve would only take space from the journal.
       rmSync(this.#file, { force: true })
       return false
     }
   }
 
-  /** Gives the space back. False where there was none left to give. */
+  /** Frees the space. False if there was none to free. */
   release(): boolean {
     if (!this.isThere) return false
     rmSync(this.#file, { force: true })

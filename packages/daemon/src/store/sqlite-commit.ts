@@ -1,27 +1,27 @@
 /**
- * Group commit: what arrived together is committed together. One fdatasync then serves many sessions, which is worth
- * thirty times the rate of one commit each.
+ * Group commit: requests that arrive together are committed together. One fdatasync then serves many sessions, which gives
+ * thirty times the rate of single commits.
  *
- * I1  Nothing is answered before the commit that it is part of.
- * I2  One request's refusal touches no other: fences are checked before anything is written for that request.
- * I3  A commit that fails as a whole is taken apart and tried one by one, so that only what cannot be written fails.
- * I4  Once the reserve was given away, only what is essential is written until there is room for a new one.
+ * I1  No request is answered before its commit.
+ * I2  A refused request affects no other: fences are checked before anything is written for that request.
+ * I3  If a commit fails as a whole, its requests are retried one by one, so that only those that cannot be written fail.
+ * I4  Once the reserve is released, only essential requests are written until there is space for a new reserve.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import { Fault, type FaultReport, isFault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { Anchor } from './anchor.ts'
 import type { Reserve } from './reserve.ts'
 import type { SqliteJournal } from './sqlite-journal.ts'
+import type { Reply } from './sqlite-protocol.ts'
 
-export type Write = { readonly essential: boolean; readonly run: () => unknown }
-export type Written = { readonly value: unknown } | { readonly fault: FaultReport }
+export type Write = { readonly id: number; readonly essential: boolean; readonly run: () => unknown }
 
 export class GroupCommit {
   readonly #db: DatabaseSync
   readonly #journal: SqliteJournal
   readonly #anchor: Anchor
   readonly #reserve: Reserve
-  /** False where the reserve may have been given away: it is looked at, and filled, before the next commit. */
+  /** False if the reserve may have been released: it is checked, and refilled, before the next commit. */
   #isReserved = false
 
   constructor(parts: { db: DatabaseSync; journal: SqliteJournal; anchor: Anchor; reserve: Reserve }) {
@@ -31,42 +31,45 @@ export class GroupCommit {
     this.#reserve = parts.reserve
   }
 
-  commit(writes: readonly Write[]): readonly Written[] {
-    if (writes.length === 0) return []
+  commit(writes: readonly Write[]): readonly Reply[] {
+    const [first, ...more] = writes
+    if (first === undefined) return []
     this.#isReserved ||= this.#reserve.fill()
     if (!this.#isReserved) return writes.map((write) => this.#fromReserve(write)) // I4
     try {
       return this.#transaction(writes)
     } catch (error) {
-      if (writes.length > 1) return writes.flatMap((write) => this.commit([write])) // I3
-      return [this.#afterFailure(error, writes[0] as Write)]
+      if (more.length > 0) return writes.flatMap((write) => this.commit([write])) // I3
+      return [this.#afterFailure(error, first)]
     }
   }
 
-  #afterFailure(error: unknown, write: Write): Written {
+  #afterFailure(error: unknown, write: Write): Reply {
     const fault = storeFault(error)
-    if (fault.category !== 'journal_full') return { fault: fault.report }
+    if (fault.category !== 'journal_full') return refused(write, fault)
     this.#isReserved = false
-    return write.essential && this.#reserve.release() ? this.#fromReserve(write) : { fault: fault.report }
+    return write.essential && this.#reserve.release() ? this.#fromReserve(write) : refused(write, fault)
   }
 
-  #fromReserve(write: Write): Written {
-    if (!write.essential) return { fault: new Fault('journal_full', { boundary: 'journal' }).report }
+  #fromReserve(write: Write): Reply {
+    const full = new Fault('journal_full', { boundary: 'journal' })
+    if (!write.essential) return refused(write, full)
     try {
-      return this.#transaction([write])[0] as Written
+      const [reply] = this.#transaction([write])
+      return reply ?? refused(write, full)
     } catch (error) {
-      return { fault: storeFault(error).report }
+      return refused(write, storeFault(error))
     }
   }
 
-  #transaction(writes: readonly Write[]): readonly Written[] {
+  #transaction(writes: readonly Write[]): readonly Reply[] {
     this.#db.exec('BEGIN IMMEDIATE')
     try {
-      const written = writes.map((write) => attempt(write))
-      this.#journal.settle()
+      const replies = writes.map(attempt)
+      this.#journal.flush()
       this.#db.exec('COMMIT')
       this.#anchor.note(this.#journal.takeChanges())
-      return written
+      return replies
     } catch (error) {
       rollBack(this.#db)
       this.#anchor.skip(this.#journal.takeChanges())
@@ -76,30 +79,37 @@ export class GroupCommit {
   }
 }
 
-/** The store's own faults pass; SQLite's codes get a category. */
+/** Our own faults pass unchanged; SQLite's codes get a category. */
 export function storeFault(error: unknown): Fault {
   if (isFault(error)) return error
-  const code = (error as { errcode?: unknown }).errcode
-  const primary = typeof code === 'number' ? code & 0xff : undefined
+  const primary = sqliteCode(error)
   const init = { cause: error, boundary: 'journal' as const }
   if (primary === SQLITE.full || primary === SQLITE.ioError || primary === SQLITE.readOnly) {
     return new Fault('journal_full', init)
   }
   if (primary === SQLITE.corrupt || primary === SQLITE.notADatabase) return new Fault('journal_corrupt', init)
-  if ((error as { code?: unknown }).code === 'ENOSPC') return new Fault('journal_full', init)
+  if (error instanceof Error && 'code' in error && error.code === 'ENOSPC') return new Fault('journal_full', init)
   return new Fault('other', init)
+}
+
+/** SQLite's primary result code, if that is where the error came from. */
+export function sqliteCode(error: unknown): number | undefined {
+  const code = error instanceof Error && 'errcode' in error ? error.errcode : undefined
+  return typeof code === 'number' ? code & 0xff : undefined
 }
 
 // ---- details ----
 
+const refused = ({ id }: Write, fault: Fault): Reply => ({ id, fault: fault.report })
+
 const SQLITE = { readOnly: 8, ioError: 10, corrupt: 11, full: 13, notADatabase: 26 } as const
 
-function attempt(write: Write): Written {
+function attempt(write: Write): Reply {
   try {
-    return { value: write.run() }
+    return { id: write.id, value: write.run() }
   } catch (error) {
-    // I2: a refusal by our own checks wrote nothing. SQLite's errors may have rolled everything back: all is tried again.
-    if (isFault(error)) return { fault: error.report }
+    // I2: a refusal by our own checks wrote nothing. SQLite's errors may have rolled everything back: all is retried.
+    if (isFault(error)) return refused(write, error)
     throw error
   }
 }

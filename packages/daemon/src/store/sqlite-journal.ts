@@ -1,22 +1,23 @@
 /**
- * Every operation of the store as plain SQL on an open database. Synchronous, no transaction of its own: the worker
- * around it groups many of these into one commit.
+ * Every operation of the store as plain SQL on an open database. Synchronous and without transactions: the worker groups many
+ * operations into one commit.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { Fault, type FaultReport } from '@breakfall/faults'
+import { SESSION_STATES } from '@breakfall/wire'
 import type { Head } from './anchor.ts'
 import { CHAIN_START, isLink } from './chain.ts'
-import { type End, type Place, placeOf, SqliteEvents } from './sqlite-events.ts'
+import { eventsOf, type EventsOf, type JournalEnd, SqliteEvents } from './sqlite-events.ts'
 import { SqliteRemoval } from './sqlite-removal.ts'
-import { type Row, type SqlValue, Statements } from './sqlite-statements.ts'
+import { numberIn, type Row, type SqlValue, Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
 import type { Append, KeyRow, NewSession, SessionRow, StoredEvent, StoreProblem, TurnRow } from './store.ts'
 
 export class SqliteJournal {
   readonly #sql: Statements
   readonly #events: SqliteEvents
   readonly #removal: SqliteRemoval
-  /** Where each journal ends, so that an append needs no look. Ours to keep: nobody else writes here. */
-  readonly #ends = new Map<string, End>()
+  /** Where each journal ends, so that an append reads nothing. Safe to cache: this is the only writer. */
+  readonly #ends = new Map<string, JournalEnd>()
   #deleted: string[] = []
 
   constructor(db: DatabaseSync) {
@@ -55,11 +56,11 @@ export class SqliteJournal {
 
   deleteSession(id: string): boolean {
     this.#ends.delete(id)
-    const place = this.#placeOf(id)
-    if (place === undefined) return false
-    this.#removal.add(place)
+    const session = this.#eventsOf(id)
+    if (session === undefined) return false
+    this.#removal.add(session)
     this.#removal.removeSome()
-    this.#sql.run('DELETE FROM sessions WHERE sid=?', place.sid)
+    this.#sql.run('DELETE FROM sessions WHERE sid=?', session.sid)
     this.#sql.run('DELETE FROM keys WHERE scope=?', id)
     this.#deleted.push(id)
     return true
@@ -103,10 +104,10 @@ export class SqliteJournal {
   }
 
   read(sessionId: string, after: number, limit: number, charsMax = Number.POSITIVE_INFINITY): readonly StoredEvent[] {
-    const place = this.#placeOf(sessionId)
-    if (place === undefined) throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
-    // One more than asked for: the event before the first holds the hash that the chain goes on from.
-    const { ids, missing } = this.#events.find(place, Math.max(after - 1, 0), after + limit)
+    const session = this.#eventsOf(sessionId)
+    if (session === undefined) throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
+    // One more than requested: the event before the first one holds the hash that the chain continues from.
+    const { ids, missing } = this.#events.find(session, Math.max(after - 1, 0), after + limit)
     if (missing !== undefined) throw corrupt(sessionId, missing)
     let hash = CHAIN_START
     let chars = 0
@@ -132,16 +133,16 @@ export class SqliteJournal {
     if (row === undefined) return undefined
     return {
       turnId,
-      sessionId: row['session_id'] as string,
-      view: JSON.parse(row['view'] as string) as TurnRow['view'],
-      cancel: row['cancel'] === null ? null : (JSON.parse(row['cancel'] as string) as TurnRow['cancel']),
+      sessionId: textIn(row, 'session_id'),
+      view: json<TurnRow['view']>(textIn(row, 'view')),
+      cancel: json<TurnRow['cancel']>(textOrNullIn(row, 'cancel')),
     }
   }
 
   getKey(scope: string, key: string): KeyRow | undefined {
     const row = this.#sql.get('SELECT request_hash, receipt FROM keys WHERE scope=? AND key=?', scope, key)
     if (row === undefined) return undefined
-    return { scope, key, requestHash: row['request_hash'] as string, receipt: row['receipt'] as string }
+    return { scope, key, requestHash: textIn(row, 'request_hash'), receipt: textIn(row, 'receipt') }
   }
 
   quarantine(sessionId: string, report: FaultReport): void {
@@ -152,16 +153,16 @@ export class SqliteJournal {
   compare(heads: ReadonlyMap<string, Head>): readonly StoreProblem[] {
     const problems: StoreProblem[] = []
     for (const [sessionId, head] of heads) {
-      const place = this.#placeOf(sessionId)
-      if (place === undefined) {
+      const session = this.#eventsOf(sessionId)
+      if (session === undefined) {
         problems.push({ sessionId, what: `the session is gone; it had ${head.seq} events` })
-      } else if (place.lastSeq < head.seq) {
+      } else if (session.lastSeq < head.seq) {
         problems.push({
           sessionId,
-          what: `events after seq ${place.lastSeq} are gone; the journal had reached ${head.seq}`,
+          what: `events after seq ${session.lastSeq} are gone; the journal had reached ${head.seq}`,
         })
       } else {
-        const [id] = this.#events.find(place, head.seq - 1, head.seq).ids
+        const [id] = this.#events.find(session, head.seq - 1, head.seq).ids
         if (id === undefined || this.#events.at(id).hash !== head.hash) {
           problems.push({ sessionId, what: `event ${head.seq} is not the one that was written` })
         }
@@ -170,7 +171,7 @@ export class SqliteJournal {
     return problems
   }
 
-  /** Whether deleted sessions have left anything that is still to be removed. */
+  /** Whether events of deleted sessions are still to be removed. */
   hasRemains(): boolean {
     return this.#removal.hasMore()
   }
@@ -179,44 +180,44 @@ export class SqliteJournal {
     this.#removal.removeSome()
   }
 
-  /** Before a commit: everything that belongs to it is in the database. */
-  settle(): void {
-    this.#events.settle()
+  /** Before a commit: writes everything that belongs to it into the database. */
+  flush(): void {
+    this.#events.flush()
   }
 
   /** At the end of a transaction: what it changed, for the anchor. */
-  takeChanges(): { readonly moved: readonly End[]; readonly deleted: readonly string[] } {
+  takeChanges(): { readonly moved: readonly JournalEnd[]; readonly deleted: readonly string[] } {
     const deleted = this.#deleted
     this.#deleted = []
     return { moved: this.#events.takeMoved(), deleted }
   }
 
-  /** After a transaction that was rolled back: what is remembered may never have been written. */
+  /** After a rolled-back transaction: the cached ends may never have been written. */
   forget(): void {
     this.#ends.clear()
   }
 
-  #endOf(sessionId: string): End | undefined {
+  #endOf(sessionId: string): JournalEnd | undefined {
     const known = this.#ends.get(sessionId)
     if (known !== undefined) return known
     const [row] = this.#sessions('sid, epoch, last_seq, head', 'WHERE id=?', sessionId)
     if (row === undefined) return undefined
-    const place = placeOf(row)
-    const hash = this.#events.hashAt(place)
-    if (hash === undefined) throw corrupt(sessionId, place.lastSeq)
-    const end = { id: sessionId, ...place, hash, epoch: row['epoch'] as number, isMoved: false }
+    const session = eventsOf(row)
+    const hash = this.#events.hashAt(session)
+    if (hash === undefined) throw corrupt(sessionId, session.lastSeq)
+    const end = { id: sessionId, ...session, hash, epoch: numberIn(row, 'epoch'), isMoved: false }
     if (this.#ends.size >= ENDS_MAX) this.#ends.clear()
     this.#ends.set(sessionId, end)
     return end
   }
 
-  #placeOf(sessionId: string): Place | undefined {
-    return this.#sessions('sid, last_seq, head', 'WHERE id=?', sessionId).map(placeOf)[0]
+  #eventsOf(sessionId: string): EventsOf | undefined {
+    return this.#sessions('sid, last_seq, head', 'WHERE id=?', sessionId).map(eventsOf)[0]
   }
 
-  #sessions(what: string, which: string, ...values: SqlValue[]): Row[] {
-    this.#events.settle()
-    return this.#sql.all(`SELECT ${what} FROM sessions JOIN heads USING (sid) ${which}`, ...values)
+  #sessions(columns: string, which: string, ...values: SqlValue[]): Row[] {
+    this.#events.flush()
+    return this.#sql.all(`SELECT ${columns} FROM sessions JOIN heads USING (sid) ${which}`, ...values)
   }
 
   #refuseBad(append: Append): void {
@@ -229,10 +230,10 @@ export class SqliteJournal {
     }
   }
 
-  /** I2 of the store: is what stands there already exactly what is to be appended? */
-  #isRepeated(place: Place, { epoch, after, events }: Append): boolean {
-    this.#events.settle()
-    const { ids } = this.#events.find(place, after, after + events.length)
+  /** I2 of the store: are these exactly the events that already stand there? */
+  #isRepeated(session: EventsOf, { epoch, after, events }: Append): boolean {
+    this.#events.flush()
+    const { ids } = this.#events.find(session, after, after + events.length)
     if (ids.length < events.length) return false
     return ids.every((id, index) => {
       const kept = this.#events.at(id)
@@ -268,17 +269,20 @@ const ENDS_MAX = 10_000
 
 function sessionOf(row: Row): SessionRow {
   return {
-    id: row['id'] as string,
-    journal: row['journal'] as string,
-    createdAt: row['created_at'] as string,
-    data: JSON.parse(row['data'] as string) as SessionRow['data'],
-    epoch: row['epoch'] as number,
-    lastSeq: row['last_seq'] as number,
-    state: row['state'] as SessionRow['state'],
-    turnId: row['turn_id'] as string | null,
-    quarantined: row['quarantined'] === null ? null : (JSON.parse(row['quarantined'] as string) as FaultReport),
+    id: textIn(row, 'id'),
+    journal: textIn(row, 'journal'),
+    createdAt: textIn(row, 'created_at'),
+    data: json<SessionRow['data']>(textIn(row, 'data')),
+    epoch: numberIn(row, 'epoch'),
+    lastSeq: numberIn(row, 'last_seq'),
+    state: SESSION_STATES.find((state) => state === row['state']) ?? 'idle',
+    turnId: textOrNullIn(row, 'turn_id'),
+    quarantined: json<FaultReport | null>(textOrNullIn(row, 'quarantined')),
   }
 }
+
+/** A column that this store wrote itself, as JSON of `T`. SQL's NULL is null. */
+const json = <T>(text: string | null): T => JSON.parse(text ?? 'null')
 
 const corrupt = (sessionId: string, seq: number): Fault =>
   new Fault('journal_corrupt', {

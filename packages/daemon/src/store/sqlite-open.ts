@@ -1,15 +1,15 @@
-/** Opens a state folder's database: sole owner, settings that survive a power cut, a schema that knows its version. */
+/** Opens a state folder's database: one owner, settings that survive a power cut, a versioned schema. */
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
-import { storeFault } from './sqlite-commit.ts'
+import { sqliteCode, storeFault } from './sqlite-commit.ts'
 
 export const SCHEMA_VERSION = 3
 
 /**
- * Node has no file locks. A transaction held on a database of its own is one: a second process is refused, and the kernel
- * lets go of it when the owner dies, however it dies.
+ * Node has no file locks, so an open transaction on a separate database serves as one: a second process is refused, and the
+ * kernel releases the lock when the owner dies, however it dies.
  */
 export function lockFolder(folder: string): DatabaseSync {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -19,7 +19,7 @@ export function lockFolder(folder: string): DatabaseSync {
     return owner
   } catch (cause) {
     owner.close()
-    if (!isTaken(cause)) throw storeFault(cause) // no room, no rights, damaged: nobody need own it
+    if (!isTaken(cause)) throw storeFault(cause) // disk full, no permission, damaged: not a second owner
     throw new Fault('lease_lost', {
       boundary: 'journal',
       error: `another daemon owns the state folder ${folder}; stop that one first, or use another --state-dir.`,
@@ -36,7 +36,7 @@ export function openDatabase(file: string, options: { readonly pagesMax?: number
   if (version > SCHEMA_VERSION) {
     db.close()
     throw new Fault('journal_corrupt', {
-      error: `the journal was written by a newer version (schema ${version}, this one knows ${SCHEMA_VERSION}); start that version again.`,
+      error: `the journal was written by a newer version (schema ${version}, this version knows ${SCHEMA_VERSION}); run that version.`,
     })
   }
   if (version < SCHEMA_VERSION) {
@@ -47,15 +47,15 @@ export function openDatabase(file: string, options: { readonly pagesMax?: number
   return db
 }
 
-/** An event's key: its session and its seq in one integer. Room for 16 million events in each of half a billion sessions. */
+/** An event's key: its session and its seq in one integer, for 16 million events in each of half a billion sessions. */
 export const SEQS_PER_SESSION = 2 ** 24
 
-/** Every 64th event of a session is in the index: a commit of many sessions then touches few of its pages. */
+/** The index holds every 64th event of a session: a commit of many sessions then touches few of its pages. */
 export const IS_MARKED = 'key % 64 = 0'
 
 // ---- details ----
 
-/** Prompts and outputs are nobody else's business. SQLite gives its log the mode of the database. */
+/** Prompts and outputs are private. SQLite gives its log the mode of the database. */
 function openPrivate(file: string): DatabaseSync {
   closeSync(openSync(file, 'a', 0o600))
   return new DatabaseSync(file)
@@ -63,15 +63,15 @@ function openPrivate(file: string): DatabaseSync {
 
 const SQLITE_BUSY = 5
 
-const isTaken = (error: unknown): boolean => ((error as { errcode?: number }).errcode ?? 0) % 256 === SQLITE_BUSY
+const isTaken = (error: unknown): boolean => sqliteCode(error) === SQLITE_BUSY
 
-/** 32 MiB between checkpoints: each costs two more fdatasyncs, and the log is read back in a blink. */
+/** 32 MiB between checkpoints: each checkpoint costs two more fdatasyncs, and reading the log back is fast. */
 const CHECKPOINT_PAGES = 8_000
 
-/** Room for what is read again and again: a page of events is found first, then read. */
+/** Holds what is read twice: a page of events is first located, then read. */
 const CACHE_KIB = 32 * 1024
 
-/** What every append touches is kept narrow: the ends of a thousand sessions are a handful of pages. */
+/** Every append touches `heads`, so its rows are narrow: the heads of a thousand sessions fit into a handful of pages. */
 const EVENTS = `
 CREATE TABLE heads (
   sid INTEGER PRIMARY KEY REFERENCES sessions(sid) ON DELETE CASCADE,
@@ -91,7 +91,7 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_marked ON events(key) WHERE ${IS_MARKED};
 `
 
-/** What is left of deleted sessions: where their events are found. */
+/** Deleted sessions whose events are still to be removed, and where those events are. */
 const REMOVED = `
 CREATE TABLE removed (
   sid INTEGER PRIMARY KEY,
@@ -129,7 +129,7 @@ CREATE TABLE keys (
 ) STRICT, WITHOUT ROWID;
 ${EVENTS}${REMOVED}`
 
-/** Version 1 had its events sorted by key, which serves as the row of what was written then. Nothing is mended on the way. */
+/** Version 1 stored events sorted by key, so the key becomes the row id. The migration repairs nothing. */
 const FROM_VERSION_1 = `
 ALTER TABLE events RENAME TO events_1;
 ${EVENTS}

@@ -1,10 +1,10 @@
-/** What goes between the store and the thread that owns its database. */
+/** The messages between the store and the thread that owns its database. */
 import type { MessagePort } from 'node:worker_threads'
 import type { FaultReport } from '@breakfall/faults'
-import type { Store, StoredEvent, StoreProblem } from './store.ts'
+import type { Append, Store, StoredEvent, StoreProblem } from './store.ts'
 
 export type SqliteOptions = {
-  /** For tests of a full disk: the database may not grow past that many pages. */
+  /** For tests of a full disk: the database may not grow past this many pages. */
   readonly pagesMax?: number | undefined
   readonly reserveBytes?: number | undefined
 }
@@ -17,15 +17,17 @@ export type Opened =
 
 export type Operation = Exclude<keyof Store, 'problems'>
 
-export type Request = {
-  [Op in Operation]: { readonly id: number; readonly op: Op; readonly args: Parameters<Store[Op]> }
+/** One call of the store. */
+export type StoreCall = {
+  [Op in Operation]: { readonly op: Op; readonly args: Parameters<Store[Op]> }
 }[Operation]
+export type Request = StoreCall & { readonly id: number }
 
 export type Reply =
   | { readonly id: number; readonly value: unknown }
   | { readonly id: number; readonly fault: FaultReport }
 
-/** `done` are requests that have nothing to return, as most have: first and last id of each run of them. */
+/** `done` are requests without a return value, which most are: the first and last id of each run of them. */
 export type Replies = { readonly done: readonly number[]; readonly others: readonly Reply[] }
 
 export function packReplies(replies: readonly Reply[]): Replies {
@@ -45,46 +47,71 @@ export function* idsOf(done: Replies['done']): Generator<number> {
   }
 }
 
+type AppendRest = Omit<Append, 'sessionId' | 'epoch' | 'after' | 'events'>
+
 /**
- * Requests as one flat list. Cloning the objects of an append takes several times as long as cloning the strings and numbers
- * in them, and appends are what there are many of.
+ * Requests as lists of strings and numbers. Cloning the objects of an append takes several times as long as cloning the values
+ * in them, and appends are by far the most frequent request.
  */
-export function pack(requests: readonly Request[]): readonly unknown[] {
-  const list: unknown[] = []
-  for (const { id, op, args } of requests) {
-    if (op === 'append') {
-      const { sessionId, epoch, after, events, ...rest } = args[0]
-      list.push(id, op, sessionId, epoch, after, Object.keys(rest).length > 0 ? rest : null, events.length)
-      for (const { seq, type, turnId, body } of events) list.push(seq, type, turnId, body)
-    } else {
-      list.push(id, op, args)
-    }
+export type Packed = {
+  readonly others: Request[]
+  /** One entry per append in each list; `counts` is its number of events. */
+  readonly appends: {
+    readonly ids: number[]
+    readonly sessionIds: string[]
+    readonly epochs: number[]
+    readonly afters: number[]
+    readonly counts: number[]
+    readonly rests: (AppendRest | null)[]
   }
-  return list
+  /** One entry per event in each list. */
+  readonly events: {
+    readonly types: string[]
+    readonly turnIds: string[]
+    readonly bodies: string[]
+    readonly seqs: number[]
+  }
 }
 
-/** Adds them to those that came before. */
-export function unpack(list: readonly unknown[], requests: Request[] = []): Request[] {
-  let at = 0
-  const next = (): never => list[at++] as never
-  while (at < list.length) {
-    const id: number = next()
-    const op: Operation = next()
-    if (op === 'append') {
-      const [sessionId, epoch, after, rest] = [next(), next(), next(), next() as object | null]
-      const events: StoredEvent[] = []
-      for (let left: number = next(); left > 0; left -= 1)
-        events.push({ seq: next(), type: next(), turnId: next(), body: next() })
-      const append = { sessionId, epoch, after, events }
-      requests.push({ id, op, args: [rest === null ? append : { ...append, ...rest }] })
-    } else {
-      requests.push({ id, op, args: next() })
-    }
+export function pack(requests: readonly Request[]): Packed {
+  const packed: Packed = {
+    others: [],
+    appends: { ids: [], sessionIds: [], epochs: [], afters: [], counts: [], rests: [] },
+    events: { types: [], turnIds: [], bodies: [], seqs: [] },
   }
+  for (const request of requests) {
+    if (request.op !== 'append') packed.others.push(request)
+    else packAppend(packed, request.id, request.args[0])
+  }
+  return packed
+}
+
+/** Adds the requests, in the order in which they were made, to those that came before. */
+export function unpack({ others, appends, events }: Packed, requests: Request[] = []): Request[] {
+  const unpacked: Request[] = [...others]
+  let from = 0
+  for (const [index, id] of appends.ids.entries()) {
+    const to = from + (appends.counts[index] ?? 0)
+    const stored: StoredEvent[] = []
+    for (; from < to; from += 1) {
+      const [seq = 0, type = '', turnId = '', body = ''] = [
+        events.seqs[from],
+        events.types[from],
+        events.turnIds[from],
+        events.bodies[from],
+      ]
+      stored.push({ seq, type, turnId, body })
+    }
+    const { [index]: sessionId = '' } = appends.sessionIds
+    const { [index]: epoch = 0 } = appends.epochs
+    const { [index]: after = 0 } = appends.afters
+    unpacked.push({ id, op: 'append', args: [{ sessionId, epoch, after, events: stored, ...appends.rests[index] }] })
+  }
+  requests.push(...(others.length === 0 ? unpacked : unpacked.toSorted((a, b) => a.id - b.id)))
   return requests
 }
 
-/** Total over the operations: a new one has to say whether it needs a commit. */
+/** Total over the operations: a new one must say whether it needs a commit. */
 const WRITES: Readonly<Record<Operation, boolean>> = {
   createSession: true,
   deleteSession: true,
@@ -101,3 +128,21 @@ const WRITES: Readonly<Record<Operation, boolean>> = {
 }
 
 export const isWrite = (request: { readonly op: Operation }): boolean => WRITES[request.op]
+
+// ---- details ----
+
+function packAppend({ appends, events }: Packed, id: number, append: Append): void {
+  const { sessionId, epoch, after, events: stored, ...rest } = append
+  appends.ids.push(id)
+  appends.sessionIds.push(sessionId)
+  appends.epochs.push(epoch)
+  appends.afters.push(after)
+  appends.counts.push(stored.length)
+  appends.rests.push(Object.keys(rest).length > 0 ? rest : null)
+  for (const { seq, type, turnId, body } of stored) {
+    events.seqs.push(seq)
+    events.types.push(type)
+    events.turnIds.push(turnId)
+    events.bodies.push(body)
+  }
+}

@@ -1,8 +1,8 @@
 /**
- * Looks into a state folder's journal without being its owner: for whoever wants to see what is there while no daemon runs.
+ * Reads a state folder's journal without owning it, for example while no daemon runs.
  *
- * I1  Nothing is written and no lock is taken: a daemon may run, start or die meanwhile.
- * I2  What a damaged session holds is never shown as if it were whole; it looks as it does over the API.
+ * I1  It writes nothing and takes no lock: a daemon may run, start or die at the same time.
+ * I2  A damaged session is never shown as if it were intact; it looks the same as over the API.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,12 +19,12 @@ export type JournalReader = Disposable & {
   /** Newest first. */
   sessions(): Iterable<Session>
   session(id: string): Session | undefined
-  /** As of the last event in the journal. One that was under way may still say `running`: nobody says whether it does. */
+  /** As of the last event in the journal. It may say `running` although no daemon works on it. */
   turn(id: string): Turn | undefined
   events(sessionId: string, after: number): Iterable<AnyEvent>
 }
 
-/** Undefined where there is no journal yet. `modelName` is what sessions without a model of their own use. */
+/** Undefined if there is no journal yet. `modelName` is the model of sessions that name none. */
 export function readJournal(stateDir: string, modelName: string): JournalReader | undefined {
   const file = join(stateDir, 'journal', 'journal.db')
   if (!existsSync(file)) return undefined
@@ -53,7 +53,7 @@ export function readJournal(stateDir: string, modelName: string): JournalReader 
     },
     *events(sessionId, after) {
       for (let seq = after; ;) {
-        const events = atOneTime(db, () => journal.read(sessionId, seq, PAGE_ROWS, PAGE_CHARS_MAX))
+        const events = inOneSnapshot(db, () => journal.read(sessionId, seq, PAGE_ROWS, PAGE_CHARS_MAX))
         for (const { body } of events) yield parseEvent(JSON.parse(body))
         if (events.length === 0) return
         seq = events.at(-1)?.seq ?? seq
@@ -68,21 +68,21 @@ export function readJournal(stateDir: string, modelName: string): JournalReader 
 const PAGE_ROWS = 500
 const PAGE_CHARS_MAX = 4 * 1024 * 1024
 
-/** Reading needs a little room, too: for the index of what is not yet in the main file. */
+/** Reading needs some disk space, too: SQLite writes an index of its log. */
 function unreadable(cause: unknown, file: string): Fault {
   const fault = storeFault(cause)
   return fault.category === 'journal_full'
     ? fault.with({
-        error: `the journal ${file} cannot be read: the disk is full, or the folder read-only; make some room`,
+        error: `the journal ${file} cannot be read: the disk is full or the folder is read-only; free some space`,
       })
     : new Fault('journal_corrupt', { error: `the journal ${file} cannot be read`, cause })
 }
 
-/** A page takes several looks; the session may be deleted between two of them. */
-function atOneTime<T>(db: DatabaseSync, look: () => T): T {
+/** A page takes several queries; the session may be deleted between two of them. */
+function inOneSnapshot<T>(db: DatabaseSync, read: () => T): T {
   db.exec('BEGIN')
   try {
-    return look()
+    return read()
   } finally {
     db.exec('COMMIT')
   }
@@ -102,9 +102,9 @@ function opened(file: string): DatabaseSync {
   db.close()
   const [whose, remedy] =
     version < SCHEMA_VERSION
-      ? ['an earlier version', 'a daemon of this version moves it over when it starts']
+      ? ['an earlier version', 'a daemon of this version migrates it when it starts']
       : ['a newer version', 'read it with that one']
   throw new Fault('journal_corrupt', {
-    error: `the journal ${file} was written by ${whose} (schema ${version}, this one knows ${SCHEMA_VERSION}); ${remedy}.`,
+    error: `the journal ${file} was written by ${whose} (schema ${version}, this version knows ${SCHEMA_VERSION}); ${remedy}.`,
   })
 }

@@ -1,10 +1,10 @@
 /**
- * What deleted sessions leave, removed piece by piece: their events lie among those of all others, and nobody else can append
- * while a piece is under way. A long session is gone for everybody at once; its events follow, also over a restart.
+ * Removes the events of deleted sessions in batches: they are scattered among all other events, and no session can append while
+ * a batch is removed. A deleted session disappears at once; its events follow, also across a restart.
  *
- * I1  The number of a session is not given again while events of it are left.
+ * I1  A session's number is not reused while events of it are left.
  */
-import { type Place, placeOf, type SqliteEvents } from './sqlite-events.ts'
+import { eventsOf, type EventsOf, type SqliteEvents } from './sqlite-events.ts'
 import type { Statements } from './sqlite-statements.ts'
 
 export class SqliteRemoval {
@@ -24,18 +24,18 @@ export class SqliteRemoval {
     return Math.max(Number(row?.['last']), Number(row?.['removed'])) + 1
   }
 
-  add({ sid, lastSeq, head }: Place): void {
+  add({ sid, lastSeq, head }: EventsOf): void {
     this.#sql.run('INSERT INTO removed(sid, last_seq, head) VALUES (?,?,?)', sid, lastSeq, head)
   }
 
-  /** Removes a piece of what is left. */
+  /** Removes one batch. */
   removeSome(): void {
     const [row] = this.#sql.all('SELECT sid, last_seq, head FROM removed LIMIT 1')
     if (row === undefined) return
-    const place = placeOf(row)
-    const rest = this.#events.removeLast(place, EVENTS_AT_ONCE)
-    if (rest.lastSeq === 0) this.#sql.run('DELETE FROM removed WHERE sid=?', place.sid)
-    else this.#sql.run('UPDATE removed SET last_seq=?, head=? WHERE sid=?', rest.lastSeq, rest.head, place.sid)
+    const session = eventsOf(row)
+    const rest = this.#events.removeLast(session, EVENTS_AT_ONCE)
+    if (rest.lastSeq === 0) this.#sql.run('DELETE FROM removed WHERE sid=?', session.sid)
+    else this.#sql.run('UPDATE removed SET last_seq=?, head=? WHERE sid=?', rest.lastSeq, rest.head, session.sid)
   }
 
   hasMore(): boolean {
@@ -45,5 +45,5 @@ export class SqliteRemoval {
 
 // ---- details ----
 
-/** Each may lie on a page of its own: this many take about ten milliseconds. */
+/** Each event may be on a different page: this many take about ten milliseconds. */
 const EVENTS_AT_ONCE = 200

@@ -1,11 +1,13 @@
-/** Prepared statements of one connection by their text. After a failed transaction they stay usable, so they are kept. */
+/** Prepared statements of one connection, cached by their text, and checked access to the columns of a row. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { Fault } from '@breakfall/faults'
 
 export type Row = Record<string, unknown>
 export type SqlValue = string | number | null | Uint8Array
 
 export class Statements {
   readonly #db: DatabaseSync
+  /** They stay usable after a failed transaction. */
   readonly #prepared = new Map<string, StatementSync>()
 
   constructor(db: DatabaseSync) {
@@ -13,18 +15,18 @@ export class Statements {
   }
 
   run(sql: string, ...values: SqlValue[]) {
-    return this.#of(sql).run(...values)
+    return this.#prepare(sql).run(...values)
   }
 
   get(sql: string, ...values: SqlValue[]): Row | undefined {
-    return this.#of(sql).get(...values)
+    return this.#prepare(sql).get(...values)
   }
 
   all(sql: string, ...values: SqlValue[]): Row[] {
-    return this.#of(sql).all(...values)
+    return this.#prepare(sql).all(...values)
   }
 
-  #of(sql: string): StatementSync {
+  #prepare(sql: string): StatementSync {
     let statement = this.#prepared.get(sql)
     if (statement === undefined) {
       statement = this.#db.prepare(sql)
@@ -34,12 +36,33 @@ export class Statements {
   }
 }
 
-/** Rows that go into the database several to a statement, whoever they belong to. */
-export class Rows {
-  /** By how many rows they take. */
+export function textIn(row: Row, column: string): string {
+  const value = row[column]
+  return typeof value === 'string' ? value : wrongType(column, 'text')
+}
+
+export const textOrNullIn = (row: Row, column: string): string | null =>
+  row[column] === null ? null : textIn(row, column)
+
+export function numberIn(row: Row, column: string): number {
+  const value = row[column]
+  return typeof value === 'number' ? value : wrongType(column, 'a number')
+}
+
+export const numberOrNullIn = (row: Row, column: string): number | null =>
+  row[column] === null ? null : numberIn(row, column)
+
+export function hexIn(row: Row, column: string): string {
+  const value = row[column]
+  return value instanceof Uint8Array ? Buffer.from(value).toString('hex') : wrongType(column, 'bytes')
+}
+
+/** Inserts several rows per statement. */
+export class BatchInsert {
+  /** Indexed by the number of rows they insert. */
   readonly #statements: readonly string[]
   readonly #columns: number
-  #pieces: SqlValue[][] = []
+  #batches: SqlValue[][] = []
 
   constructor(before: string, row: string, after = '') {
     this.#columns = row.split('?').length - 1
@@ -50,27 +73,32 @@ export class Rows {
   }
 
   get isEmpty(): boolean {
-    return this.#pieces.length === 0
+    return this.#batches.length === 0
   }
 
   add(...row: SqlValue[]): void {
-    let piece = this.#pieces.at(-1)
-    if (piece === undefined || piece.length >= ROWS_MAX * this.#columns) this.#pieces.push((piece = []))
-    piece.push(...row)
+    let batch = this.#batches.at(-1)
+    if (batch === undefined || batch.length >= ROWS_MAX * this.#columns) this.#batches.push((batch = []))
+    batch.push(...row)
   }
 
   write(sql: Statements): void {
-    const pieces = this.#pieces
-    this.#pieces = []
-    for (const values of pieces) sql.run(this.#statements[values.length / this.#columns] as string, ...values)
+    const batches = this.#batches
+    this.#batches = []
+    for (const values of batches) sql.run(this.#statements[values.length / this.#columns] ?? '', ...values)
   }
 
-  drop(): void {
-    this.#pieces = []
+  clear(): void {
+    this.#batches = []
   }
 }
 
 // ---- details ----
 
-/** Eight rows in one statement take a third less time than one each; more bring nothing. */
+/** Eight rows in one statement take a third less time than one row each; more rows bring nothing. */
 const ROWS_MAX = 8
+
+/** Every table is STRICT, so this means damage. */
+function wrongType(column: string, expected: string): never {
+  throw new Fault('journal_corrupt', { facts: { name: 'the journal', detail: `column ${column} is not ${expected}` } })
+}

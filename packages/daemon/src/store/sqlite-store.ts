@@ -1,20 +1,20 @@
 /**
- * The embedded store: `node:sqlite` in a thread of its own, since its API blocks. Calls made in one turn of the event loop
- * go over in one message, or in a few where they are many.
+ * The embedded store: `node:sqlite` in its own thread, because its API blocks. Calls made in one turn of the event loop travel
+ * in one message, or in a few if there are many.
  */
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { Fault, type FaultReport, faultFrom } from '@breakfall/faults'
 import {
   idsOf,
   type Opened,
-  type Operation,
   pack,
   type Replies,
   type Request,
   type SqliteOptions,
+  type StoreCall,
   type WorkerStart,
 } from './sqlite-protocol.ts'
-import type { Append, NewSession, Store, StoreProblem } from './store.ts'
+import type { Append, KeyRow, NewSession, SessionRow, Store, StoredEvent, StoreProblem, TurnRow } from './store.ts'
 
 export async function openSqliteStore(folder: string, options: SqliteOptions = {}): Promise<Store> {
   const { port1: near, port2: port } = new MessageChannel()
@@ -32,9 +32,10 @@ export async function openSqliteStore(folder: string, options: SqliteOptions = {
 
 // ---- details ----
 
-type Waiting = { readonly resolve: (value: never) => void; readonly reject: (fault: Fault) => void }
+/** A method, so that a promise of any type fits: our own thread answers each call with that call's type. */
+type Waiting = { resolve(value: unknown): void; reject(fault: Fault): void }
 
-/** So many calls go over without waiting for the rest: the thread then works on the first while the others are being made. */
+/** This many calls are sent without waiting for more: the thread then works on them while the next ones are made. */
 const CALLS_AT_ONCE_MAX = 64
 
 class SqliteStore implements Store {
@@ -55,28 +56,30 @@ class SqliteStore implements Store {
     worker.on('exit', () => this.#break(new Error('the journal thread ended')))
   }
 
-  createSession = (session: NewSession) => this.#call('createSession', session)
-  getSession = (id: string) => this.#call('getSession', id)
-  listSessions = (page: { after?: string | undefined; limit: number }) => this.#call('listSessions', page)
-  deleteSession = (id: string) => this.#call('deleteSession', id)
-  claim = (id: string) => this.#call('claim', id)
-  claimUnfinished = () => this.#call('claimUnfinished')
-  append = (append: Append) => this.#call('append', append)
+  createSession = (session: NewSession) => this.#call<SessionRow>({ op: 'createSession', args: [session] })
+  getSession = (id: string) => this.#call<SessionRow | undefined>({ op: 'getSession', args: [id] })
+  listSessions = (page: { after?: string | undefined; limit: number }) =>
+    this.#call<readonly SessionRow[]>({ op: 'listSessions', args: [page] })
+  deleteSession = (id: string) => this.#call<boolean>({ op: 'deleteSession', args: [id] })
+  claim = (id: string) => this.#call<SessionRow | undefined>({ op: 'claim', args: [id] })
+  claimUnfinished = () => this.#call<readonly SessionRow[]>({ op: 'claimUnfinished', args: [] })
+  append = (append: Append) => this.#call<void>({ op: 'append', args: [append] })
   read = (sessionId: string, after: number, limit: number, charsMax?: number) =>
-    this.#call('read', sessionId, after, limit, charsMax)
-  getTurn = (turnId: string) => this.#call('getTurn', turnId)
-  getKey = (scope: string, key: string) => this.#call('getKey', scope, key)
-  quarantine = (sessionId: string, report: FaultReport) => this.#call('quarantine', sessionId, report)
+    this.#call<readonly StoredEvent[]>({ op: 'read', args: [sessionId, after, limit, charsMax] })
+  getTurn = (turnId: string) => this.#call<TurnRow | undefined>({ op: 'getTurn', args: [turnId] })
+  getKey = (scope: string, key: string) => this.#call<KeyRow | undefined>({ op: 'getKey', args: [scope, key] })
+  quarantine = (sessionId: string, report: FaultReport) =>
+    this.#call<void>({ op: 'quarantine', args: [sessionId, report] })
 
   async close(): Promise<void> {
-    // The thread ends right after it has closed; its end may be noticed before its last word.
-    if (this.#broken === undefined) await this.#call('close').catch(() => undefined)
+    // The thread ends right after it has closed; we may notice its end before its last reply.
+    if (this.#broken === undefined) await this.#call<void>({ op: 'close', args: [] }).catch(() => undefined)
     this.#broken ??= new Fault('shutting_down', { boundary: 'journal', errorRaw: 'the store is closed' })
     await this.#worker.terminate()
   }
 
-  #call<Op extends Operation>(op: Op, ...args: Parameters<Store[Op]>): ReturnType<Store[Op]> {
-    return new Promise((resolve, reject) => {
+  #call<T>(call: StoreCall): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
       if (this.#broken !== undefined) {
         reject(this.#broken)
         return
@@ -84,9 +87,9 @@ class SqliteStore implements Store {
       this.#lastId += 1
       this.#waiting.set(this.#lastId, { resolve, reject })
       if (this.#outbox.length === 0) setImmediate(() => this.#send())
-      this.#outbox.push({ id: this.#lastId, op, args } as unknown as Request)
+      this.#outbox.push({ ...call, id: this.#lastId })
       if (this.#outbox.length >= CALLS_AT_ONCE_MAX) this.#send()
-    }) as ReturnType<Store[Op]>
+    })
   }
 
   #send(): void {
@@ -96,20 +99,20 @@ class SqliteStore implements Store {
   }
 
   #settle({ done, others }: Replies): void {
-    for (const id of idsOf(done)) this.#taken(id)?.resolve(undefined as never)
+    for (const id of idsOf(done)) this.#take(id)?.resolve(undefined)
     for (const reply of others) {
-      if ('fault' in reply) this.#taken(reply.id)?.reject(faultFrom(reply.fault))
-      else this.#taken(reply.id)?.resolve(reply.value as never)
+      if ('fault' in reply) this.#take(reply.id)?.reject(faultFrom(reply.fault))
+      else this.#take(reply.id)?.resolve(reply.value)
     }
   }
 
-  #taken(id: number): Waiting | undefined {
+  #take(id: number): Waiting | undefined {
     const waiting = this.#waiting.get(id)
     this.#waiting.delete(id)
     return waiting
   }
 
-  /** Whoever waits learns it at once; later calls too. */
+  /** Fails all waiting calls at once, and all later ones. */
   #break(cause: Error): void {
     this.#broken ??= new Fault('other', { boundary: 'journal', error: 'the journal has stopped working', cause })
     for (const waiting of this.#waiting.values()) waiting.reject(this.#broken)

@@ -1,15 +1,16 @@
-/** The thread that owns the database. Takes whatever requests have come in, commits their writes at once, then reads. */
+/** The thread that owns the database. Takes the requests that have arrived, commits their writes together, then reads. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { Anchor } from './anchor.ts'
 import { Reserve } from './reserve.ts'
-import { GroupCommit, storeFault, type Write, type Written } from './sqlite-commit.ts'
+import { GroupCommit, storeFault, type Write } from './sqlite-commit.ts'
 import { SqliteJournal } from './sqlite-journal.ts'
 import { lockFolder, openDatabase } from './sqlite-open.ts'
 import {
   isWrite,
   type Opened,
+  type Packed,
   packReplies,
   type Reply,
   type Request,
@@ -19,7 +20,8 @@ import {
 
 const REQUESTS_PER_COMMIT_MAX = 2_000
 
-const { folder, port, options } = workerData as WorkerStart
+const start: WorkerStart = workerData
+const { folder, port, options } = start
 let isClosed = false
 let isRemoving = false
 
@@ -59,12 +61,11 @@ function open(): Open {
 
 function serve({ journal, group, close }: Open): void {
   removeRemains(journal, group)
-  port.on('message', (first: readonly unknown[]) => {
+  port.on('message', (first: Packed) => {
     const requests = withWaiting(port, unpack(first))
     const closing = requests.find((request) => request.op === 'close')
     const writes = requests.filter((request) => isWrite(request))
-    const written = group.commit(writes.map((request) => writeOf(journal, request)))
-    const replies: Reply[] = writes.map(({ id }, index) => ({ id, ...(written[index] as Written) }))
+    const replies: Reply[] = [...group.commit(writes.map((request) => writeOf(journal, request)))]
     for (const request of requests) {
       if (!isWrite(request) && request.op !== 'close') replies.push(readReply(journal, request))
     }
@@ -79,22 +80,22 @@ function serve({ journal, group, close }: Open): void {
   })
 }
 
-/** One piece, then whoever has asked for something meanwhile, then the next. */
+/** Removes one batch, lets waiting requests run, then removes the next. */
 function removeRemains(journal: SqliteJournal, group: GroupCommit): void {
   if (isRemoving || isClosed || !journal.hasRemains()) return
   isRemoving = true
   setImmediate(() => {
     isRemoving = false
     if (isClosed) return
-    const [written] = group.commit([{ essential: false, run: () => journal.removeSome() }])
-    if (written !== undefined && 'value' in written) removeRemains(journal, group) // no room: after the next deletion or start
+    const [reply] = group.commit([{ id: 0, essential: false, run: () => journal.removeSome() }])
+    if (reply !== undefined && 'value' in reply) removeRemains(journal, group) // disk full: retried after the next deletion or start
   })
 }
 
-/** What else has arrived meanwhile joins the same commit. */
+/** Requests that arrived in the meantime join the same commit. */
 function withWaiting(from: MessagePort, requests: Request[]): Request[] {
   while (requests.length < REQUESTS_PER_COMMIT_MAX) {
-    const next = receiveMessageOnPort(from) as { message: readonly unknown[] } | undefined
+    const next: { readonly message: Packed } | undefined = receiveMessageOnPort(from)
     if (next === undefined) break
     unpack(next.message, requests)
   }
@@ -103,7 +104,7 @@ function withWaiting(from: MessagePort, requests: Request[]): Request[] {
 
 function writeOf(journal: SqliteJournal, request: Request): Write {
   const essential = request.op === 'append' ? request.args[0].essential === true : request.op !== 'createSession'
-  return { essential, run: () => call(journal, request) }
+  return { id: request.id, essential, run: () => call(journal, request) }
 }
 
 function readReply(journal: SqliteJournal, request: Request): Reply {
@@ -115,6 +116,30 @@ function readReply(journal: SqliteJournal, request: Request): Reply {
 }
 
 function call(journal: SqliteJournal, request: Request): unknown {
-  const operation = journal[request.op as Exclude<Request['op'], 'close'>] as (...args: readonly unknown[]) => unknown
-  return operation.apply(journal, request.args)
+  switch (request.op) {
+    case 'createSession':
+      return journal.createSession(...request.args)
+    case 'getSession':
+      return journal.getSession(...request.args)
+    case 'listSessions':
+      return journal.listSessions(...request.args)
+    case 'deleteSession':
+      return journal.deleteSession(...request.args)
+    case 'claim':
+      return journal.claim(...request.args)
+    case 'claimUnfinished':
+      return journal.claimUnfinished()
+    case 'append':
+      return journal.append(...request.args)
+    case 'read':
+      return journal.read(...request.args)
+    case 'getTurn':
+      return journal.getTurn(...request.args)
+    case 'getKey':
+      return journal.getKey(...request.args)
+    case 'quarantine':
+      return journal.quarantine(...request.args)
+    case 'close':
+      return undefined // handled by `serve`, after everything else
+  }
 }

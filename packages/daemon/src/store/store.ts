@@ -1,39 +1,39 @@
 /**
- * Where journals live. Small on purpose: a second adapter has to keep the same promises, and the suite in
- * `test/conformance/` is those promises.
+ * Where journals live. Small on purpose: a second adapter must keep the same promises, and the suite in `test/conformance/`
+ * checks them.
  *
- * I1  An append is all or nothing, durable before it is acknowledged, and fenced: it must name the epoch that it was
- *     claimed under and the last seq that it has seen.
- * I2  An append whose acknowledgement got lost can be repeated: the same events at the same place are the same append.
- * I3  Seqs of a session start at 1 and have no gap. Each event's hash covers the one before it.
- * I4  A damaged session is named (`journal_corrupt`) and never read as if it were whole; the others go on.
+ * I1  An append is all or nothing, durable before it is acknowledged, and fenced: it names the epoch of its claim and the last
+ *     seq that the writer has seen.
+ * I2  An append whose acknowledgement was lost can be repeated: the same events at the same place are the same append.
+ * I3  Seqs of a session start at 1 without gaps. Each event's hash covers the hash before it.
+ * I4  A damaged session is reported (`journal_corrupt`) and never read as if it were intact; other sessions are not affected.
  */
 import type { FaultReport } from '@breakfall/faults'
-import type { BoxCreate, EventType, PolicyInput, SessionState, ToolName, Turn } from '@breakfall/wire'
+import type { BoxCreate, PolicyInput, SessionState, ToolName, Turn } from '@breakfall/wire'
 
 export type Store = {
   createSession(session: NewSession): Promise<SessionRow>
   getSession(id: string): Promise<SessionRow | undefined>
   listSessions(page: { readonly after?: string | undefined; readonly limit: number }): Promise<readonly SessionRow[]>
-  /** Removes the session with everything that belongs to it. False where there was none. */
+  /** Removes the session with everything that belongs to it. False if there was none. */
   deleteSession(id: string): Promise<boolean>
   /** Becomes the owner of a session: raises its epoch, so that appends of an earlier owner are refused. */
   claim(id: string): Promise<SessionRow | undefined>
   /** Claims every session with an unfinished turn, at start. */
   claimUnfinished(): Promise<readonly SessionRow[]>
   append(append: Append): Promise<void>
-  /** Events after a seq, oldest first, checked against their hashes (I4). One at least, however long, where there is one. */
+  /** Events after a seq, oldest first, checked against their hashes (I4). At least one, however long, if there is one. */
   read(sessionId: string, after: number, limit: number, charsMax?: number): Promise<readonly StoredEvent[]>
   getTurn(turnId: string): Promise<TurnRow | undefined>
   getKey(scope: string, key: string): Promise<KeyRow | undefined>
   /** Remembers what is wrong with a session, beside its untouched events. */
   quarantine(sessionId: string, report: FaultReport): Promise<void>
-  /** What was found wrong when the store was opened. */
+  /** Damage found when the store was opened. */
   readonly problems: readonly StoreProblem[]
   close(): Promise<void>
 }
 
-/** What a session was created with, and what was learned about its box since. */
+/** What a session was created with, and what is known about its box. */
 export type SessionData = {
   readonly title: string | null
   readonly model: string | null
@@ -44,7 +44,7 @@ export type SessionData = {
   readonly runnerId: string | null
   /** True once the box is known to have existed. */
   readonly boxMade: boolean
-  /** The configuration that a turn was parked under, for one that waits for another. A fingerprint; never leaves the store. */
+  /** Fingerprint of the configuration under which a turn was parked that waits for a change. Never leaves the store. */
   readonly parkedUnder?: string | undefined
 }
 
@@ -66,7 +66,8 @@ export type SessionRow = NewSession & {
 /** An event as it stands in the journal: `body` is the JSON text that leaves the daemon, byte for byte. */
 export type StoredEvent = {
   readonly seq: number
-  readonly type: EventType
+  /** An event type, perhaps one that only a newer version knows. */
+  readonly type: string
   readonly turnId: string
   readonly body: string
 }
@@ -77,7 +78,7 @@ export type CancelRequest = {
   readonly at: string
 }
 
-/** A turn's view as of the last append, so that a finished turn is answered without reading its journal. */
+/** A turn's view as of the last append, so that a finished turn can be shown without reading its journal. */
 export type TurnRow = {
   readonly turnId: string
   readonly sessionId: string
@@ -85,7 +86,7 @@ export type TurnRow = {
   readonly cancel: CancelRequest | null
 }
 
-/** An accepted request under a caller's key: the same key gets the same receipt, also after a restart. */
+/** An accepted request under a caller's idempotency key: the same key gets the same receipt, also after a restart. */
 export type KeyRow = {
   readonly scope: string
   readonly key: string
@@ -103,7 +104,7 @@ export type Append = {
   readonly data?: SessionData | undefined
   readonly turns?: readonly TurnRow[] | undefined
   readonly key?: KeyRow | undefined
-  /** Says how a turn waits or ends: may use the space kept in reserve for that. */
+  /** Parks or ends a turn, so it may use the reserve of a full disk. */
   readonly essential?: boolean | undefined
 }
 
