@@ -21,7 +21,7 @@ export class Secrets {
 
   /** Adds what is known now. Empty, short and plain ones are left out. */
   set(values: readonly (string | undefined)[]): void {
-    const secrets = values.filter((value) => value !== undefined && isSecret(value))
+    const secrets = values.filter((value) => value !== undefined).filter(isSecret)
     const known = secrets.flatMap((value) => [value, escaped(value)])
     if (known.every((value) => this.#known.includes(value))) return
     this.#known = [...new Set([...known, ...this.#known])].slice(0, KNOWN_MAX)
