@@ -8,7 +8,8 @@ import {
   FAULT_CATEGORIES,
   type FaultCategory,
   FAULTS,
-  friendly,
+  joinMessage,
+  messageFor,
 } from '@breakfall/faults'
 import { diagnose } from '@breakfall/supervisor'
 
@@ -38,7 +39,8 @@ for (const category of FAULT_CATEGORIES) {
 
   test(`docs/faults/${category}.md shows a true example`, () => {
     const { example, facts } = exampleOf(section(page(`${category}.md`), 'On the wire'))
-    const sentence = friendly(category, facts)
+    const message = messageFor(category, facts)
+    const sentence = joinMessage(message)
     const { error, sideEffects, diagnostics, errorRaw, at } = example
     assert.deepEqual(pick(example, ['category', 'class', 'boundary', 'next']), {
       category,
@@ -47,6 +49,8 @@ for (const category of FAULT_CATEGORIES) {
       next: row.next,
     })
     assert.equal(error, sentence)
+    const isOne = message.action === undefined && message.advice === undefined
+    assert.deepEqual(example['message'], isOne ? undefined : JSON.parse(JSON.stringify(message)))
     assert.ok(typeof errorRaw === 'string' && errorRaw !== '')
     assert.ok(typeof sideEffects === 'string' && Array.isArray(diagnostics) && typeof at === 'string')
     if (example['type'] === 'turn-error') assert.equal(typeof example['turnId'], 'string')

@@ -67,7 +67,7 @@ test('a wrong token is told apart from a missing daemon', LIMIT, async () => {
   const { url } = (await daemon.seen(listening)) as { url: string }
   const { code, stderr } = await place.run(['sessions'], { BREAKFALL_URL: url, BREAKFALL_TOKEN: 'wrong' })
   assert.equal(code, 4)
-  assert.match(stderr, /a valid token is needed/)
+  assert.match(stderr, /needs a valid token/)
 })
 
 test('a daemon of another version is named with what to do', LIMIT, async () => {

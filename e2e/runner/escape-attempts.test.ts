@@ -107,7 +107,7 @@ test('a command that cannot be run says in which box, and names the folder as a 
   const answer = await runner.post(`${place}/exec`, { command: ['true'], cwd: 'missing' })
   const problem = assertProblem(answer, 422, 'spawn_failed')
   assert.equal(problem.boxId, box)
-  assert.match(problem.detail, /^the command true cannot be run \(there is no folder .*missing in the box\)/)
+  assert.match(problem.detail, /^Cannot run the command true \(there is no folder .*missing in the box\)/)
   const device = await runner.post(`${place}/exec`, { command: ['/dev/null'] })
   assert.equal(assertProblem(device, 422, 'spawn_failed').reason, 'not_executable')
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { Fault, FAULT_CATEGORIES, FAULTS, friendly, toProblem } from '@breakfall/faults'
+import { Fault, FAULT_CATEGORIES, FAULTS, joinMessage, messageFor, toProblem } from '@breakfall/faults'
 import { explainCommand, linesOf } from '../src/commands/explain.ts'
 import { explain } from '../src/explain/explain.ts'
 import type { Viewer } from '../src/sessions/offline.ts'
@@ -164,7 +164,7 @@ test('a category is explained by its own sentence, alone or as we print it', () 
   for (const category of FAULT_CATEGORIES) {
     const { report } = explain(category)
     assert.equal(report.category, category)
-    assert.equal(report.error, friendly(category))
+    assert.equal(report.error, joinMessage(messageFor(category)))
     assert.equal(report.class, FAULTS[category].class)
     assert.equal(report.next, FAULTS[category].next)
   }

@@ -10,7 +10,7 @@ import { Feed } from '../src/engine/feed.ts'
 import { unstartedCalls } from '../src/engine/live-session.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
-import { lookDelayMs, parkedSentence, resumeTime, wakeKind } from '../src/engine/wake.ts'
+import { lookDelayMs, waitText, resumeTime, wakeKind } from '../src/engine/wake.ts'
 import { reduce } from '../src/turn/reduce.ts'
 import { EMPTY_FOLD } from '../src/turn/state.ts'
 import { eventsOf, type TestDraft } from './support/events.ts'
@@ -71,8 +71,8 @@ test('a write that failed behind the scenes is told to the next one who writes',
   const out = new Coalescer(() => Promise.reject(new Fault('journal_full')), { ms: 25, chars: 100 })
   await out.push(delta('p', 'x'), samePart('p'))
   await settled()
-  await assert.rejects(out.push(delta('p', 'y'), samePart('p')), /no room/)
-  await assert.rejects(out.flush(), /no room/)
+  await assert.rejects(out.push(delta('p', 'y'), samePart('p')), /no space left/)
+  await assert.rejects(out.flush(), /no space left/)
 })
 
 test('whatever the pieces, nothing is lost and nothing is doubled', async () => {
@@ -267,31 +267,30 @@ test('what a parked turn waits for follows from its fault', () => {
   assert.equal(wakeKind(elsewhere), 'time', 'room on our disk says nothing about the one of a runner')
 })
 
-test('a parked turn says what it waits for and what wakes it, and promises no more tries', () => {
-  const sentence = (category: ConstructorParameters<typeof Fault>[0], at: string | null = null): string =>
-    parkedSentence(new Fault(category, { facts: { address: 'host:1' } }).report, at)
+test('a parked turn says what it waits for and what resumes it', () => {
+  const text = (category: ConstructorParameters<typeof Fault>[0], at: string | null = null): string =>
+    waitText(new Fault(category).report, at)
   const noon = '2026-11-15T12:00:00.000Z'
-  assert.equal(
-    sentence('model_unreachable'),
-    'the model server at host:1 is not reachable. Check the base URL and that the server runs. The turn waits until the model server takes connections; a daemon that runs then goes on with it.',
+  assert.deepEqual(
+    [
+      text('model_unreachable'),
+      text('runner_unreachable'),
+      text('model_server_error', noon),
+      text('model_quota_exhausted', noon),
+      text('model_auth_failed'),
+      text('journal_full'),
+      text('shutting_down'),
+    ],
+    [
+      'The turn waits until the model server accepts connections; a running daemon then resumes it.',
+      'The turn waits until its runner answers; a running daemon then resumes it.',
+      'The turn waits until 2026-11-15 12:00:00 UTC; a running daemon then resumes it, and "resume" does so sooner.',
+      'The turn waits until 2026-11-15 12:00:00 UTC at most; a change of the key, the token or the configuration resumes it sooner.',
+      'The turn waits; a change of the key, the token or the configuration resumes it.',
+      'The turn waits until there is space again; a running daemon then resumes it.',
+      'The turn waits for the next start of the daemon, which resumes it.',
+    ],
   )
-  assert.match(
-    sentence('runner_unreachable'),
-    /The turn waits until its runner answers; a daemon that runs then goes on with it\.$/,
-  )
-  const byTime = sentence('model_server_error', noon)
-  assert.match(
-    byTime,
-    /failed\. The turn waits until 2026-11-15 12:00:00 UTC; a daemon that runs then goes on with it, and "resume"/,
-  )
-  assert.match(
-    sentence('model_quota_exhausted', noon),
-    /"resume"\. The turn waits until 2026-11-15 12:00:00 UTC at most\.$/,
-  )
-  assert.match(sentence('model_auth_failed'), /set a valid key, then the turn goes on\.$/)
-  assert.match(sentence('runner_auth_failed'), /token file, then the turn goes on\.$/)
-  assert.match(sentence('journal_full'), /free some space and the turn goes on\.$/)
-  assert.match(sentence('shutting_down'), /The turn waits for the next start of the daemon, which goes on with it\.$/)
 })
 
 test('a time that was asked for is kept, otherwise parks get longer and looks get rarer', () => {

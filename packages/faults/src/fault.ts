@@ -3,7 +3,7 @@
  * Identity is `category` (`isFault(e) && e.category === …`), never `instanceof` across packages, never message text.
  */
 import { describeCause, isObject, read } from './cause.ts'
-import { definedOnly, type FaultInit, type FaultReport, initFrom, oneOf, reportOf } from './report.ts'
+import { type FaultInit, type FaultReport, initFrom, merged, oneOf, reportOf } from './report.ts'
 import {
   FAULT_CLASSES,
   type FaultCategory,
@@ -61,7 +61,7 @@ export function isFaultReport(value: unknown): value is FaultReport {
 /** The same fault with more known about it, also for a Fault of another copy of this package. */
 export function extended(fault: Fault, more: Omit<FaultInit, 'cause' | 'facts'>, cause: unknown): Fault {
   const { report } = fault
-  return new Fault(report.category, { ...initFrom(report), ...definedOnly(more), cause })
+  return new Fault(report.category, { ...merged(initFrom(report), more), cause })
 }
 
 /**

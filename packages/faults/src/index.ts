@@ -15,7 +15,10 @@ export type {
 } from './situation.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, type ExitCode, exitCodeOf } from './exit-codes.ts'
 export { Fault, faultFrom, isFault, isFaultReport } from './fault.ts'
-export { concluded, duration, type Facts, friendly, lastWords, waitingWords } from './messages.ts'
+export { withDecision } from './conclusion.ts'
+export { duration } from './duration.ts'
+export { type FaultMessage, joinMessage } from './message.ts'
+export { type Facts, messageFor } from './messages.ts'
 export { LIMITS, type Policy, POLICY_DEFAULTS, type RetryPolicy } from './policy.ts'
 export { fromProblem, type Problem, PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
 export { cutEnd, cutStart } from './cut.ts'
@@ -32,7 +35,7 @@ export {
 export { type Retry, type RetryOptions, type RetryOutcome, retryOutcome, retrying } from './retrying.ts'
 export { sleep, TIMER_MS_MAX } from './sleep.ts'
 export { type HeaderSource, headerOf, retryAfterMs } from './retry-after.ts'
-export { messageOf, OVERFLOW_TEXTS, PROVIDER_CODES, providerCodeCategory, statusCategory } from './status.ts'
+export { bodyMessage, OVERFLOW_TEXTS, PROVIDER_CODES, providerCodeCategory, statusCategory } from './status.ts'
 export {
   BOUNDARIES,
   type Boundary,

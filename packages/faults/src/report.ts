@@ -5,7 +5,8 @@
  * I2  A report can be made from anything, a hostile or newer peer's JSON included: what has the wrong type is left out.
  */
 import { describeCause, isObject, RAW_CHARS_MAX, read } from './cause.ts'
-import { type Facts, friendly } from './messages.ts'
+import { type FaultMessage, joinMessage, type MessageFacts } from './message.ts'
+import { type Facts, messageFor } from './messages.ts'
 import { redact, redactBounded } from './redact.ts'
 import {
   BOUNDARIES,
@@ -48,7 +49,10 @@ export type FaultReport = FaultIds & {
   readonly class: FaultClass
   readonly boundary: Boundary
   readonly phase?: string | undefined
+  /** For people: the joined message. */
   readonly error: string
+  /** The facts that `error` is joined from. Absent if there is only one: then `error` is what happened. */
+  readonly message?: FaultMessage | undefined
   readonly errorRaw: string
   readonly next: NextStep
   readonly retry?: { readonly attempt: number; readonly max: number; readonly nextAt: string | null } | undefined
@@ -69,9 +73,11 @@ export type FaultReport = FaultIds & {
 export type FieldError = { readonly field: string; readonly expected: string; readonly got: string }
 
 export type FaultInit = FaultIds & {
-  /** Overrides the category's sentence. */
+  /** Replaces the category's message with one fact: what happened. */
   readonly error?: string | undefined
-  /** What the category's sentence may mention. */
+  /** Replaces single facts of the message. An empty text removes one. */
+  readonly message?: MessageFacts | undefined
+  /** What the category's message can mention. */
   readonly facts?: Facts | undefined
   /** Overrides the text of the cause chain. */
   readonly errorRaw?: string | undefined
@@ -95,14 +101,15 @@ export type FaultInit = FaultIds & {
 export function reportOf(category: FaultCategory, init: FaultInit): FaultReport {
   const row = FAULTS[category]
   const raw = typeof init.errorRaw === 'string' ? init.errorRaw : describedCause(init.cause)
-  const said = typeof init.error === 'string' ? init.error : friendly(category, init.facts)
-  const error = redactBounded(said, ERROR_CHARS_MAX)
+  const message = messageOf(category, init)
+  const error = redactBounded(joinMessage(message), ERROR_CHARS_MAX)
   return definedOnly({
     category,
     class: oneOf(FAULT_CLASSES, init.class) ?? row.class,
     boundary: oneOf(BOUNDARIES, init.boundary) ?? row.boundary,
     phase: name(init.phase),
     error,
+    message: message.action === undefined && message.advice === undefined ? undefined : message,
     errorRaw: raw === '' ? error : redactBounded(raw, RAW_CHARS_MAX),
     next: oneOf(NEXT_STEPS, init.next) ?? row.next,
     retry: retryOf(init.retry),
@@ -124,9 +131,22 @@ export function reportOf(category: FaultCategory, init: FaultInit): FaultReport 
   }) as FaultReport
 }
 
-/** Whatever stands under the names of a report. The types are claims; `reportOf` checks each. */
+/**
+ * Whatever stands under the names of a report. The types are claims; `reportOf` checks each. The text comes from `message` if
+ * that is what `error` was joined from, else from `error`: a peer may know only one of them.
+ */
 export function initFrom(value: object): FaultInit {
-  return definedOnly(Object.fromEntries(REPORT_KEYS.map((key) => [key, read(value, key)]))) as FaultInit
+  const init = definedOnly(Object.fromEntries(REPORT_KEYS.map((key) => [key, read(value, key)]))) as FaultInit
+  const { error, message, ...rest } = init
+  const facts = factsIn(message)
+  const isWhole = facts.happened !== undefined && joinMessage({ ...facts, happened: facts.happened }) === error
+  return definedOnly({ ...rest, ...(isWhole ? { message: facts } : { error }) })
+}
+
+/** What is known, with more known about it. New text replaces the old, fact by fact if it comes as facts. */
+export function merged(known: FaultInit, more: FaultInit): FaultInit {
+  if (more.error !== undefined) return { ...known, message: undefined, ...definedOnly(more) }
+  return { ...known, ...definedOnly({ ...more, message: { ...known.message, ...definedOnly(more.message ?? {}) } }) }
 }
 
 export function oneOf<T extends string>(list: readonly T[], value: unknown): T | undefined {
@@ -145,6 +165,7 @@ const REPORT_FIELDS = {
   boundary: true,
   phase: true,
   error: true,
+  message: true,
   errorRaw: true,
   next: true,
   retry: true,
@@ -170,6 +191,25 @@ const ERROR_CHARS_MAX = 1_000
 const TEXT_CHARS_MAX = 600 // of a diagnostic, a field error
 const NAME_CHARS_MAX = 200 // of an id, a phase, a reason
 const ENTRIES_MAX = 64 // of each list in a report
+
+function messageOf(category: FaultCategory, init: FaultInit): FaultMessage {
+  const base = typeof init.error === 'string' ? { happened: init.error } : messageFor(category, init.facts)
+  const { happened = base.happened, action, advice } = { ...base, ...factsIn(init.message) }
+  return definedOnly({ happened: redactBounded(happened, ERROR_CHARS_MAX), action: some(action), advice: some(advice) })
+}
+
+/** The facts that are there, and are text. */
+function factsIn(message: unknown): MessageFacts {
+  if (!isObject(message)) return {}
+  return definedOnly({
+    happened: words(read(message, 'happened')),
+    action: words(read(message, 'action')),
+    advice: words(read(message, 'advice')),
+  })
+}
+
+const words = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
+const some = (fact: string | undefined): string | undefined => (fact ? text(fact) : undefined)
 
 const describedCause = (cause: unknown): string => (cause === undefined ? '' : describeCause(cause))
 

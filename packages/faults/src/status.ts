@@ -11,7 +11,7 @@ export function statusCategory(
 ): StatusVerdict {
   switch (boundary) {
     case 'model':
-      return { category: modelCategory(response.status, response.body), detail: messageOf(response.body) }
+      return { category: modelCategory(response.status, response.body), detail: bodyMessage(response.body) }
     case 'runner':
     case 'box':
       return { category: runnerCategory(response.status) }
@@ -81,7 +81,7 @@ export function providerCodeCategory(body: unknown): FaultCategory | undefined {
   return undefined
 }
 
-export function messageOf(body: unknown): string | undefined {
+export function bodyMessage(body: unknown): string | undefined {
   for (const error of errorObjects(body)) {
     // OpenAI and most others say `message`, Ollama has the text itself under `error`, FastAPI under `detail`.
     for (const key of ['message', 'error', 'detail']) {
@@ -140,7 +140,7 @@ export const OVERFLOW_TEXTS: readonly { readonly pattern: RegExp; readonly seen:
 ]
 
 function contextOverflowText(body: unknown): boolean {
-  const message = typeof body === 'string' ? body.trimStart() : messageOf(body) // some proxies send the sentence alone
+  const message = typeof body === 'string' ? body.trimStart() : bodyMessage(body) // some proxies send the sentence alone
   return message !== undefined && OVERFLOW_TEXTS.some(({ pattern }) => pattern.test(message))
 }
 

@@ -198,7 +198,7 @@ test('innocent text is left as it is', () => {
     'Unexpected token < in JSON at position 0',
     'Unexpected token: punctuation',
     'bearer token expired',
-    'a valid token is needed: send Authorization: Bearer TOKEN.',
+    'This request needs a valid token. Send the header Authorization: Bearer TOKEN.',
     'WWW-Authenticate: Bearer realm="api", error="invalid_token"',
     'basic understanding of authentication',
     'password: required',

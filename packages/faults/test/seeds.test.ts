@@ -23,13 +23,15 @@ test('runner_unreachable: the same event from a port that nobody listens on', as
   const port = await closedPort()
   const { thrown } = await call(`http://127.0.0.1:${port}/`)
   const event = turnError(classify(thrown, { boundary: 'runner' }))
+  const happened = `the tool runner is not reachable yet — nothing answers at 127.0.0.1:${port}, so it may still be waking up or may have moved`
   assert.deepEqual(event, {
     type: 'turn-error',
     category: 'runner_unreachable',
     class: 'transient',
     boundary: 'runner',
     phase: 'connect',
-    error: `the tool runner is not reachable yet — nothing answers at 127.0.0.1:${port}, so it may still be waking up or may have moved; retry in a few seconds.`,
+    error: `${happened}; retry in a few seconds.`,
+    message: { happened, action: 'retry in a few seconds.' },
     errorRaw: `connect ECONNREFUSED 127.0.0.1:${port}`,
     next: 'resolve',
     sideEffects: 'none',

@@ -6,7 +6,7 @@ import {
   classify,
   type FaultCategory,
   isFaultCategory,
-  messageOf,
+  bodyMessage,
   OVERFLOW_TEXTS,
   PROVIDER_CODES,
   providerCodeCategory,
@@ -156,10 +156,10 @@ for (const { pattern, seen } of OVERFLOW_TEXTS) {
 }
 
 test('the message of an error object is found where each server puts it', () => {
-  assert.equal(messageOf({ error: { message: 'a' } }), 'a')
-  assert.equal(messageOf({ message: 'b' }), 'b')
-  assert.equal(messageOf({ error: 'c' }), 'c')
-  assert.equal(messageOf({ detail: 'd' }), 'd')
-  assert.equal(messageOf({ error: { error: { message: 'e' } } }), 'e')
-  assert.equal(messageOf(null), undefined)
+  assert.equal(bodyMessage({ error: { message: 'a' } }), 'a')
+  assert.equal(bodyMessage({ message: 'b' }), 'b')
+  assert.equal(bodyMessage({ error: 'c' }), 'c')
+  assert.equal(bodyMessage({ detail: 'd' }), 'd')
+  assert.equal(bodyMessage({ error: { error: { message: 'e' } } }), 'e')
+  assert.equal(bodyMessage(null), undefined)
 })

@@ -5,7 +5,7 @@
  * I2  When an answer breaks off, so does the client's connection. The client never gets a shortened answer as a whole one.
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import { classify, Fault, type FaultReport, lastWords, type Policy, retryOutcome } from '@breakfall/faults'
+import { classify, Fault, type FaultReport, type Policy, retryOutcome, withDecision } from '@breakfall/faults'
 import { clientHeaders, upstreamHeaders } from '@breakfall/model'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
@@ -48,8 +48,7 @@ export class PassThrough {
     const outcome = await retryOutcome(ask, { policy, dice, signal: call.signal })
     if (outcome.ok) return { status: outcome.value, attempts, fault: null }
     if (call.signal.aborted) return { status: 499, attempts, fault: null }
-    const { because } = outcome.decision
-    const fault = outcome.fault.with({ error: lastWords(outcome.fault.error, because, attempts), stopped: because })
+    const fault = withDecision(outcome.fault, outcome.decision, attempts)
     return { status: refuse(call, fault), attempts, fault: fault.report }
   }
 

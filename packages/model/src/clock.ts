@@ -5,5 +5,3 @@ export const systemDice = (): number => Math.random()
 
 /** For durations: does not jump when somebody sets the clock. */
 export const monotonicMs = (): number => performance.now()
-
-export { sleep, TIMER_MS_MAX } from '@breakfall/faults'

@@ -1,5 +1,5 @@
 /** Errors that arrive inside a stream that began with status 200, in the shapes that servers use for them. */
-import { Fault, type FaultCategory, messageOf, redactStart, statusCategory } from '@breakfall/faults'
+import { Fault, type FaultCategory, bodyMessage, redactStart, statusCategory } from '@breakfall/faults'
 
 /** The error object of a frame, or undefined where the frame is none. */
 export function inBandError(json: object): unknown {
@@ -11,7 +11,7 @@ export function inBandError(json: object): unknown {
 
 export function inBandFault(body: unknown): Fault {
   const category = categoryOf(body)
-  const detail = messageOf(body) ?? textOf(body)
+  const detail = bodyMessage(body) ?? textOf(body)
   return new Fault(category, {
     boundary: 'model',
     phase: 'stream',

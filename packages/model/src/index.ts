@@ -16,7 +16,6 @@ export type {
   TryOptions,
   Usage,
 } from './answer.ts'
-export { sleep, TIMER_MS_MAX } from './clock.ts'
 export { type AttemptFailure, type Ladder, nextRung, type Rung, type RungAction } from './machine/next-rung.ts'
 export { isHandover, type MachineEvent, reduceAnswer } from './machine/reduce-answer.ts'
 export {

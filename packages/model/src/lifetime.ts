@@ -1,6 +1,5 @@
 /** The one signal of a call: ends with the caller's, at the deadline, or when the consumer has left. */
-import { Fault } from '@breakfall/faults'
-import { TIMER_MS_MAX } from './clock.ts'
+import { Fault, TIMER_MS_MAX } from '@breakfall/faults'
 
 export class Lifetime {
   readonly #controller = new AbortController()

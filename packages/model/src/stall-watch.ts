@@ -6,8 +6,8 @@
  * input was read: a process that was stopped for a while (a closed laptop, a busy machine) wakes to timers first, and bytes
  * that have long been there must not count as silence.
  */
-import type { Policy } from '@breakfall/faults'
-import { monotonicMs, TIMER_MS_MAX } from './clock.ts'
+import { type Policy, TIMER_MS_MAX } from '@breakfall/faults'
+import { monotonicMs } from './clock.ts'
 
 export type AttemptClocks = Pick<Policy, 'connectMs' | 'headersMs' | 'livenessMs' | 'progressMs'>
 export type StallClock = 'headers' | 'liveness' | 'progress'

@@ -104,7 +104,7 @@ test('tries are bounded: a model that always breaks is asked six times by defaul
   assert.equal(got.requests.length, 6)
   assert.equal(got.fault?.fault.category, 'model_stream_interrupted')
   assert.equal(got.fault?.fault.stopped, 'attempts_spent')
-  assert.match(got.fault?.fault.error ?? '', /tried 6 times and stopped: all tries are spent/)
+  assert.match(got.fault?.fault.error ?? '', /Breakfall stopped after 6 attempts\./)
 })
 
 test('something that answers, but not HTTP, is tried again', async () => {

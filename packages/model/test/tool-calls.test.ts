@@ -33,7 +33,7 @@ for (const [what, acts] of CUT_CALLS) {
 test('a whole call that lacks a required parameter is told by its name, not as cut short', async () => {
   const lacks = [head(), role, callStart('c', 'bash', '{"cmd":"ls"}'), finish('tool_calls'), done, lastChunk]
   const got = await play([lacks, GOOD_CALL])
-  assert.match(got.failed[0]?.fault.error ?? '', /call of tool bash is not whole \(it lacks command\)/)
+  assert.match(got.failed[0]?.fault.error ?? '', /call of tool bash is invalid \(it lacks command\)/)
 })
 
 test('a call that stays cut ends in tool_call_truncated, after all tries', async (t) => {

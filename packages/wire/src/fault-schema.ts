@@ -18,7 +18,11 @@ const reportShape = {
   class: z.enum(FAULT_CLASSES),
   boundary: z.enum(BOUNDARIES),
   phase: z.string().optional(),
-  error: z.string().describe('Friendly: what happened, what was done, what you can do.'),
+  error: z.string().describe('For people: what happened, what Breakfall does about it, what you can do.'),
+  message: z
+    .object({ happened: z.string(), action: z.string().optional(), advice: z.string().optional() })
+    .optional()
+    .describe('The facts that `error` is joined from. Absent: `error` is what happened.'),
   errorRaw: z.string().describe('The cause chain as the machine said it, redacted.'),
   next: z.enum(NEXT_STEPS),
   retry: z.object({ attempt: z.int(), max: z.int(), nextAt: time.nullable() }).optional(),

@@ -73,7 +73,7 @@ for (const [type, fields] of Object.entries(EVENTS)) {
       'at',
       ...Object.keys(fields).filter((name) => name !== 'exit' && !(name in { retry: 1 })),
     ]) {
-      if (type === 'turn-error' && ['phase', 'retry', 'stopped'].includes(key)) continue
+      if (type === 'turn-error' && ['phase', 'message', 'retry', 'stopped'].includes(key)) continue
       const { [key]: _, ...less } = event as Record<string, unknown>
       assert.equal(wire.sessionEventSchema.safeParse(less).success, false, `${key} is needed`)
     }
@@ -240,6 +240,7 @@ test('a problem document has the fields of RFC 9457 and of the report', () => {
     next: 'never',
     sideEffects: 'none',
     error: 'box b1 is stopped; start it, or create it with autoStart',
+    message: { happened: 'box b1 is stopped', advice: 'start it, or create it with autoStart' },
     errorRaw: 'box b1 in state stopped',
     boxId: 'b1',
     boxState: 'stopped',

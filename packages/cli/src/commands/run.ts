@@ -113,8 +113,8 @@ function awayName(thrown: unknown): null {
   if (!isFault(thrown)) throw thrown
   if (thrown.category === 'model_unreachable' || thrown.category === 'network_down') return null
   if (thrown.category !== 'model_auth_failed') throw thrown
-  throw thrown.with({ error: `${thrown.error} ${NOT_KEPT}` })
+  throw thrown.with({ message: { action: NOT_SAVED } })
 }
 
-/** No turn has begun, so none goes on with a new key. */
-const NOT_KEPT = 'Nothing was begun, and the prompt is not kept: with --model NAME it would be.'
+/** No turn has started, so a new key resumes none. */
+const NOT_SAVED = 'Nothing started, and your prompt was not saved. Pass --model NAME to save it.'

@@ -7,6 +7,10 @@ export const awayWords = (url: string): string =>
 /** What was thrown, with what can be done where that is a daemon that stays away. */
 export function keptFault(thrown: unknown, sessionId: string): unknown {
   if (!isFault(thrown) || thrown.category !== 'daemon_unreachable') return thrown
-  const todo = `"breakfall up" starts it again and goes on with it, or take it up without: breakfall run --session ${sessionId}`
-  return thrown.with({ error: `${thrown.error.replace(/\.$/, '')}. The turn is kept in the journal: ${todo}` })
+  return thrown.with({
+    message: {
+      action: 'The turn is saved in the journal.',
+      advice: `Restart the daemon with "breakfall up", which resumes the turn, or resume it without one: breakfall run --session ${sessionId}`,
+    },
+  })
 }

@@ -64,7 +64,11 @@ function faultOf(thrown: unknown, { baseUrl }: Server): Fault {
 
 function told(fault: Fault, { baseUrl, apiKey, apiKeyFrom }: Server): Fault {
   if (fault.category !== 'model_auth_failed') return fault
-  const did = apiKey === undefined ? 'wants a key, and none is set,' : 'refused the key'
-  const todo = apiKeyFrom === undefined ? 'set a valid one' : `set a valid one in ${apiKeyFrom}`
-  return fault.with({ error: `the server at ${baseUrl} ${did} when it was asked which models it has; ${todo}.` })
+  const happened =
+    apiKey === undefined
+      ? `The server at ${baseUrl} needs a key to list its models, and none is set.`
+      : `The server at ${baseUrl} refused the key when Breakfall asked for its models.`
+  return fault.with({
+    message: { happened, advice: `Set a valid key${apiKeyFrom === undefined ? '' : ` in ${apiKeyFrom}`}.` },
+  })
 }

@@ -79,8 +79,11 @@ async function takeBack(session: LiveSession): Promise<Performed> {
   const turn = session.turnNow
   const because = new Fault('model_stream_interrupted', {
     turnId: turn.id,
-    error:
-      'the model that is configured now cannot continue the unfinished answer; Breakfall asks for all of it again.',
+    message: {
+      happened: 'The model that is configured now cannot continue an interrupted answer.',
+      action: 'Breakfall will ask for the whole answer.',
+      advice: '',
+    },
   }).report
   await session.append(...discardDrafts(turn, turn.answer.parts, because))
   return CONTINUE

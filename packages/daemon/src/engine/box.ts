@@ -99,8 +99,8 @@ async function created(session: LiveSession, client: RunnerClient): Promise<Box 
     if (isFault(thrown) && thrown.category === 'box_already_exists') return client.getBox(session.boxId, { signal })
     if (isFault(thrown) && REFUSALS.has(thrown.category)) {
       // No mistake of the model's, and nothing that it could mend: without a box there is no turn.
-      const error = `the box of this session cannot be made, so no tool can run: ${thrown.error}`
-      return giveUp(thrown.with({ error }).report, { action: 'stop', because: 'not_retryable' })
+      const message = { action: 'The box of this session cannot be created, so no tool can run.' }
+      return giveUp(thrown.with({ message }).report, { action: 'stop', because: 'not_retryable' })
     }
     throw thrown
   }

@@ -189,7 +189,7 @@ function withOutput(session: LiveSession, call: Call, words: string): string {
 
 const crashLoop = (): Fault =>
   new Fault('crash_loop', {
-    facts: { name: 'the daemon', limit: `${LIMITS.restartsMax} times on this turn` },
+    facts: { name: 'The daemon', limit: `${LIMITS.restartsMax} times on this turn` },
     stopped: 'restarts_spent',
     boundary: 'daemon',
   })
@@ -197,6 +197,9 @@ const crashLoop = (): Fault =>
 const stepsSpent = (stepsMax: number): Fault =>
   new Fault('quota_exceeded', {
     boundary: 'daemon',
-    error: `the turn came to no end within ${stepsMax} step${stepsMax === 1 ? '' : 's'}; send another prompt to go on, or allow more with --steps-max (stepsMax in a config or a request).`,
+    message: {
+      happened: `The turn did not finish within ${stepsMax} step${stepsMax === 1 ? '' : 's'}.`,
+      advice: 'Send another prompt to continue, or allow more with --steps-max (stepsMax in a config or a request).',
+    },
     stopped: 'steps_spent',
   })

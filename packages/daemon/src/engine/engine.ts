@@ -7,7 +7,7 @@
  * I3  A closing daemon hands its turns over: parked with `shutting_down`, taken up by the next one. What it has not taken up
  *     itself it leaves as it is.
  */
-import { classify, Fault, faultFrom, isFault, sleep, TIMER_MS_MAX } from '@breakfall/faults'
+import { classify, Fault, faultFrom, isFault, sleep, TIMER_MS_MAX, withDecision } from '@breakfall/faults'
 import type { ShownPart } from '@breakfall/model'
 import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt, next } from '../turn/next.ts'
@@ -193,7 +193,12 @@ export class Engine {
         try {
           if (action === 'park') return await parkTurn(this.#ports, session, report, null)
           if (because === 'deadline_passed') return await failTurn(this.#ports, session, 'deadline', openCalls(turn))
-          return await stopTurn(this.#ports, session, openCalls(turn), fault.with({ stopped: 'parking_off' }))
+          return await stopTurn(
+            this.#ports,
+            session,
+            openCalls(turn),
+            withDecision(fault, { action: 'stop', because: 'parking_off' }),
+          )
         } catch (thrown) {
           if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
         }
@@ -237,8 +242,10 @@ function interrupted(turn: TurnFold, parts: readonly ShownPart[]): readonly Even
   const because = new Fault('process_failed', {
     boundary: 'daemon',
     turnId: turn.id,
-    error:
-      'the daemon was interrupted in the middle of this answer; Breakfall drops the unfinished part and asks again.',
+    message: {
+      happened: 'The daemon was interrupted in the middle of this answer.',
+      action: 'Breakfall discards the unfinished part and asks again.',
+    },
   }).report
   return discardDrafts(turn, parts, because)
 }

@@ -8,7 +8,7 @@
  * I4  A turn that waits for another configuration is woken by one that came while nobody looked, too: what it was parked
  *     under is stored with it.
  */
-import { type Fault, faultFrom, type FaultReport, isFault, lastWords } from '@breakfall/faults'
+import { type Fault, faultFrom, type FaultReport, isFault, withDecision } from '@breakfall/faults'
 import { within } from '@breakfall/supervisor'
 import { deadlineAt } from '../turn/next.ts'
 import type { Parked } from '../turn/state.ts'
@@ -16,7 +16,7 @@ import { endTurn } from './ending.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 import { hasRoom } from './room.ts'
-import { lookDelayMs, parkedSentence, resumeTime, takesConnections, type WakeKind, wakeKind } from './wake.ts'
+import { lookDelayMs, resumeTime, takesConnections, waitText, type WakeKind, wakeKind } from './wake.ts'
 
 type Because = 'time' | 'signal' | 'person' | 'restart'
 
@@ -31,8 +31,9 @@ export async function parkTurn(
   const turn = session.turnNow
   const at = resumeTime(fault, asked, turn.answer.budget.parks, ports.dice(), ports.now())
   const resumeAt = at === null ? null : new Date(at).toISOString()
-  const told = { ...fault, error: parkedSentence(fault, resumeAt), turnId: turn.id }
-  const drafts = [{ type: 'parked', turnId: turn.id, fault: told, resumeAt }] as const
+  const message = { action: waitText(fault, resumeAt) }
+  const { report } = faultFrom(fault).with({ turnId: turn.id, message })
+  const drafts = [{ type: 'parked', turnId: turn.id, fault: report, resumeAt }] as const
   const data = wakeKind(fault) === 'config' ? { ...session.data, parkedUnder: ports.lastFingerprint() } : undefined // I4
   await session.transact(() => ({ drafts, data }))
 }
@@ -74,11 +75,8 @@ async function isPoked(session: LiveSession, ms: number): Promise<boolean> {
   return (await session.isPokedWithin(ms)) || session.fold.turn?.parked == null
 }
 
-/** The sentence of a parked turn says that it waits; this one does not any more. */
-function waitedTooLong(fault: FaultReport): Fault {
-  const stopped = 'park_time_spent'
-  return faultFrom({ ...fault, error: lastWords(fault.error, stopped), stopped })
-}
+const waitedTooLong = (fault: FaultReport): Fault =>
+  withDecision(faultFrom(fault), { action: 'stop', because: 'park_time_spent' })
 
 async function isReady(ports: Ports, session: LiveSession, kind: WakeKind, before: string): Promise<boolean> {
   const look = lookFor(ports, session, kind, before)

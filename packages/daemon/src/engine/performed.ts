@@ -1,5 +1,5 @@
 /** What came of a command: the turn continues, or `decide` said to park or stop it and the engine carries that out. */
-import { type Decision, type FaultReport, lastWords } from '@breakfall/faults'
+import { type Decision, faultFrom, type FaultReport, withDecision } from '@breakfall/faults'
 
 export type Performed = { readonly kind: 'continue' } | GiveUp
 
@@ -11,9 +11,8 @@ export const CONTINUE: Performed = { kind: 'continue' }
 
 export function giveUp(fault: FaultReport, decision: FinalDecision): GiveUp {
   if (decision.action === 'park') return { kind: 'give-up', fault, decision }
-  const { because } = decision
-  const error = lastWords(fault.error, because, fault.retry?.attempt)
-  return { kind: 'give-up', fault: { ...fault, error, stopped: because }, decision }
+  const { report } = withDecision(faultFrom(fault), decision, fault.retry?.attempt)
+  return { kind: 'give-up', fault: report, decision }
 }
 
 export function isGiveUp(value: unknown): value is GiveUp {

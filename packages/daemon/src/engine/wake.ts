@@ -3,7 +3,7 @@
  * a change of the configuration where a person has to act. Pure, apart from the looks themselves.
  */
 import { connect } from 'node:net'
-import { type FaultCategory, type FaultReport, LIMITS, probeDelayMs, waitingWords } from '@breakfall/faults'
+import { type FaultCategory, type FaultReport, LIMITS, probeDelayMs } from '@breakfall/faults'
 
 export type WakeKind =
   | 'runner' // the runner answers
@@ -50,27 +50,26 @@ export function resumeTime(
   return now + Math.round(base * (1 + 0.2 * dice)) // spread, so that a crowd does not come back together
 }
 
-/** What happened, what the turn waits for now, and what wakes it. */
-export function parkedSentence(fault: FaultReport, resumeAt: string | null): string {
-  const until = waitsUntil(fault, resumeAt)
-  return until === undefined ? fault.error : waitingWords(fault.error, until)
-}
-
-function waitsUntil(fault: FaultReport, resumeAt: string | null): string | undefined {
+/** What a parked turn waits for, and what resumes it. */
+export function waitText(fault: FaultReport, resumeAt: string | null): string {
   const time = resumeAt === null ? '' : `${resumeAt.slice(0, 19).replace('T', ' ')} UTC`
   switch (wakeKind(fault)) {
     case 'runner':
-      return 'until its runner answers; a daemon that runs then goes on with it'
+      return 'The turn waits until its runner answers; a running daemon then resumes it.'
     case 'model':
-      return 'until the model server takes connections; a daemon that runs then goes on with it'
+      return 'The turn waits until the model server accepts connections; a running daemon then resumes it.'
     case 'time':
-      return `until ${time}; a daemon that runs then goes on with it, and "resume" wakes it before`
-    case 'config': // which change is waited for is in the sentence
-      return resumeAt === null ? undefined : `until ${time} at most`
+      return `The turn waits until ${time}; a running daemon then resumes it, and "resume" does so sooner.`
+    case 'config': {
+      const change = 'a change of the key, the token or the configuration resumes it'
+      return resumeAt === null
+        ? `The turn waits; ${change}.`
+        : `The turn waits until ${time} at most; ${change} sooner.`
+    }
     case 'restart':
-      return 'for the next start of the daemon, which goes on with it'
+      return 'The turn waits for the next start of the daemon, which resumes it.'
     case 'journal':
-      return undefined // room is waited for, as the sentence says
+      return 'The turn waits until there is space again; a running daemon then resumes it.'
   }
 }
 

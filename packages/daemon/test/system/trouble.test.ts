@@ -214,7 +214,7 @@ test('a model that leaves out what a tool needs in every try ends the turn, and 
   assert.deepEqual([end.category, end.stopped], ['tool_call_truncated', 'attempts_spent'])
   assert.match(
     end.error,
-    /^the model's call of tool bash is not whole \(.*command.*\), so it was not run\. .* tried 6 times and stopped/,
+    /^The model's call of tool bash is invalid \(.*command.*\), so it was not run\. Breakfall stopped after 6 attempts\./,
   )
   assert.doesNotMatch(end.error, /again while/)
   assert.ok(!types(events).includes('parked') && !types(events).includes('tool-call'))

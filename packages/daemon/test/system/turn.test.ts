@@ -87,7 +87,7 @@ test('files are read, written and edited by relative and absolute path, and mist
   assert.equal(said('r'), 'ok: two\n[lines 2 to 2 of 3]')
   assert.match(said('e'), /^ok: edited/)
   assert.equal(said('c'), 'ok: one\n$& 2\nthree')
-  assert.match(said('m'), /^failed: there is no file/)
+  assert.match(said('m'), /^failed: There is no file/)
   assert.match(said('o'), /^failed: /)
   assert.match(said('d'), /^failed: .*without ".."/, 'a path must not lead to another call of the runner')
   assert.match(said('b'), /^failed: .*timeoutMs must be an integer/)

@@ -12,10 +12,10 @@ import {
   decide,
   type Decision,
   type Fault,
+  faultFrom,
   type FaultReport,
-  lastWords,
-  concluded,
   type RetryPolicy,
+  withDecision,
 } from '@breakfall/faults'
 import { isContinuable } from './kept-text.ts'
 import type { MachineEvent } from './reduce-answer.ts'
@@ -96,7 +96,7 @@ export function nextRung(state: AnswerState, failure: AttemptFailure, ladder: La
     delayMs,
     nextAt,
     prefillRefused,
-    fault: fault.with({ retry: { attempt, max: base.max, nextAt } }).report,
+    fault: withDecision(fault, decision).with({ retry: { attempt, max: base.max, nextAt } }).report,
   }
 }
 
@@ -131,9 +131,9 @@ type Base = Pick<RungBase, 'attempt' | 'max' | 'discards'>
 /** People need to know what broke the answer. That another attempt said something else is only why it could not be mended. */
 function lost({ lastFault }: AnswerState, { fault, diverged }: AttemptFailure, base: Base): Rung {
   const { attempt, max } = base
-  const broken = diverged && lastFault !== null ? lastFault : fault.report
-  const error = concluded(broken.error, 'What had been passed on could not be continued, so the stream ends here.')
-  const report = { ...broken, error, stopped: 'not_retryable', retry: { attempt, max, nextAt: null } }
+  const broken = diverged && lastFault !== null ? faultFrom(lastFault) : fault
+  const message = { action: 'What was already sent cannot be continued, so the stream ends here.' }
+  const { report } = broken.with({ message, stopped: 'not_retryable', retry: { attempt, max, nextAt: null } })
   return { ...base, action: 'stop', decision: { action: 'stop', because: 'not_retryable' }, fault: report }
 }
 
@@ -156,9 +156,7 @@ function situationOf(state: AnswerState, fault: Fault, ladder: Ladder): AnswerSi
 
 function stop(fault: Fault, decision: Extract<Decision, { action: 'stop' }>, base: Base): Rung {
   const { attempt, max } = base
-  const { because } = decision
-  const error = lastWords(fault.error, because, attempt)
-  const report = fault.with({ retry: { attempt, max, nextAt: null }, stopped: because, error }).report
+  const { report } = withDecision(fault, decision, attempt).with({ retry: { attempt, max, nextAt: null } })
   return { ...base, action: 'stop', decision, fault: report }
 }
 
