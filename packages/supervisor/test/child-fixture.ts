@@ -1,4 +1,4 @@
-// What several tests of this package need: the programs, the looks at processes, the waits for a state.
+// Shared by the tests of this package: fixture programs, process checks, waits, clocks.
 import assert from 'node:assert/strict'
 import path from 'node:path'
 import { isFault, type Fault } from '@breakfall/faults'
@@ -8,13 +8,13 @@ import { readProcess } from '../src/process-table.ts'
 
 export const program = (name: string): string => path.join(import.meta.dirname, 'programs', name)
 
-/** Alive, and not merely not yet collected by its parent. */
+/** Alive, and not a zombie. */
 export function isAlive(pid: number): boolean {
   const state = readProcess(pid)?.state
   return state !== undefined && state !== 'Z' && state !== 'X'
 }
 
-/** Resolves with the state as soon as it is (or already was) this one. */
+/** Resolves with the state as soon as the child is in it. */
 export async function untilState<Status extends ChildState['status']>(
   child: Supervised,
   status: Status,
@@ -41,16 +41,16 @@ export async function faultBy(promise: Promise<unknown>): Promise<Fault> {
   return assert.fail('it was expected to reject')
 }
 
-/** Asks again until it holds; for what another process does. The limit only ends a test that has failed already. */
+/** Polls until the condition holds, for things another process does. The limit only ends a test that has already failed. */
 export async function eventually(holds: () => boolean, what: string, limitMs = 10_000): Promise<void> {
   const until = performance.now() + limitMs
   while (!holds()) {
-    assert.ok(performance.now() < until, `${what} did not come to be`)
+    assert.ok(performance.now() < until, `${what} did not happen`)
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }
 
-/** A clock that stands still until it is told. `advance` lives through the time; `jump` finds that it has passed, as after a sleep. */
+/** A clock that only moves when told. `advance` runs every timer on the way; `jump` skips the time, as a suspended laptop does. */
 export function manualClock(): Clock & { readonly advance: (ms: number) => void; readonly jump: (ms: number) => void } {
   let now = 0
   const timers = new Set<{ readonly at: number; readonly call: () => void }>()
@@ -83,14 +83,14 @@ export function manualClock(): Clock & { readonly advance: (ms: number) => void;
   }
 }
 
-/** The system's clock, but timers of these lengths stand still until they are told. */
+/** The system clock, except that timers of these lengths only move when told. */
 export function partlyManualClock(...lengthsMs: readonly number[]): Clock & { readonly advance: (ms: number) => void } {
   const hand = manualClock()
   const after: Clock['after'] = (ms, then) => (lengthsMs.includes(ms) ? hand : systemClock).after(ms, then)
   return { ...systemClock, after, advance: hand.advance }
 }
 
-/** A clock on which time passes only in the pauses between two probes: so much in each, and none before the child is up. */
+/** A clock that only moves between two probes, by a fixed amount, and not before the child is up. */
 export function probeDrivenClock(everyMs: number, passesMs: number, up: Promise<unknown> = Promise.resolve()): Clock {
   const clock = manualClock()
   return {
@@ -107,5 +107,5 @@ export function probeDrivenClock(everyMs: number, passesMs: number, up: Promise<
   }
 }
 
-/** Quick enough for tests, in the same order as the real ones. */
+/** Short limits for tests, in the same order as the defaults. */
 export const QUICK = { backoffMs: 1, stdinMs: 200, termMs: 400, drainMs: 500, fatalMs: 50 } as const

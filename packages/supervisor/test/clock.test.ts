@@ -3,8 +3,8 @@ import { describe, it } from 'node:test'
 import { afterAwake } from '../src/clock.ts'
 import { manualClock } from './child-fixture.ts'
 
-describe('a limit on somebody else', () => {
-  it('is over when all of it has been lived through', () => {
+describe('a time limit on the child', () => {
+  it('expires after this process was awake for all of it', () => {
     const clock = manualClock()
     let calls = 0
     afterAwake(clock, 800, () => {
@@ -18,7 +18,7 @@ describe('a limit on somebody else', () => {
     assert.equal(calls, 1)
   })
 
-  it('is not over because we slept: that is one piece of it', () => {
+  it('loses only one slice of its time while this process is suspended', () => {
     const clock = manualClock()
     let isOver = false
     afterAwake(clock, 800, () => {
@@ -32,7 +32,7 @@ describe('a limit on somebody else', () => {
     assert.ok(isOver)
   })
 
-  it('can be left at any piece', () => {
+  it('can be cancelled during any slice', () => {
     const clock = manualClock()
     const cancel = afterAwake(clock, 800, () => assert.fail('it was left'))
     clock.advance(500)

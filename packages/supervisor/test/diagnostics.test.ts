@@ -72,7 +72,7 @@ describe('the signatures', () => {
   })
 
   for (const prefix of PREFIXES) {
-    it(`recognise every sample behind ${prefix === '' ? 'nothing' : JSON.stringify(prefix)}`, () => {
+    it(`recognise every sample after ${prefix === '' ? 'nothing' : JSON.stringify(prefix)}`, () => {
       for (const { id, sample } of SAMPLES.filter((row) => row.sample !== '')) {
         const text = sample
           .split('\n')
@@ -86,7 +86,7 @@ describe('the signatures', () => {
     })
   }
 
-  it('recognise the silent deaths by their exit status', () => {
+  it('recognise silent crashes by their exit status', () => {
     const silent = SAMPLES.filter((row) => row.sample === '').map((row) => row.id)
     assert.deepEqual(silent.toSorted(), ['linux.sigbus_silent', 'node.unsettled_tla', 'python.segfault_silent'])
     assert.equal(diagnoseExit(readExit(13, null), 'node')?.id, 'node.unsettled_tla')
@@ -95,7 +95,7 @@ describe('the signatures', () => {
   })
 
   for (const prefix of PREFIXES) {
-    it(`find nothing fatal and no cause in the look-alikes behind ${JSON.stringify(prefix)}`, () => {
+    it(`find nothing fatal and no cause in the look-alikes after ${JSON.stringify(prefix)}`, () => {
       assert.equal(LOOK_ALIKES.length, 14)
       for (const { id, line } of LOOK_ALIKES) {
         const collector = collectDiagnostics()
@@ -106,7 +106,7 @@ describe('the signatures', () => {
     })
   }
 
-  it('name a Metal time-out, a ring errno and a ring abort, the errno with its meaning on both systems', () => {
+  it('name a Metal timeout, a ring errno and a ring abort, and the errno on both systems', () => {
     const found = diagnose(
       [
         'libc++abi: terminating due to uncaught exception of type std::runtime_error: [METAL] Command buffer execution failed: Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)',
@@ -133,7 +133,7 @@ describe('the signatures', () => {
 describe('the collector', () => {
   const sample = 'x | \u001b[31m[ring] Receiving from socket 3 failed with errno 54\u001b[0m — naïve ✓\r\nmore\n'
 
-  it('finds a signature once, wherever the stream is cut', () => {
+  it('finds a signature once, wherever the stream is split', () => {
     const bytes = Buffer.from(sample)
     for (let first = 0; first <= bytes.length; first += 1) {
       const collector = collectDiagnostics()
@@ -153,7 +153,7 @@ describe('the collector', () => {
     }
   })
 
-  it('gives the same diagnoses for any cutting of any of the samples', () => {
+  it('gives the same diagnoses however a sample is split into chunks', () => {
     const cuts = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 50 })
     fc.assert(
       fc.property(
@@ -178,7 +178,7 @@ describe('the collector', () => {
     )
   })
 
-  it('never throws on any bytes, and keeps within its bounds', () => {
+  it('never throws on any bytes, and stays within its bounds', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 20 }), (chunks) => {
         const collector = collectDiagnostics()
@@ -246,7 +246,7 @@ describe('the collector', () => {
     ])
   })
 
-  it('shows no half of a key that it was given, wherever a long line is cut', () => {
+  it('shows no half of a key from the environment, wherever a long line is cut', () => {
     const key = 'an-unusual-key-without-a-known-shape'
     for (let before = 200; before < 1_010; before += 1) {
       const collector = collectDiagnostics({ redactor: makeRedactor({ given: { API_KEY: key } }) })
@@ -257,7 +257,7 @@ describe('the collector', () => {
     }
   })
 
-  it('tells fatal lines, but not where the logger calls them information', () => {
+  it('reports fatal lines, unless the program logged them as information', () => {
     const fatal = (line: string): boolean | undefined => {
       const collector = collectDiagnostics()
       collector.line(line)
@@ -269,7 +269,7 @@ describe('the collector', () => {
     assert.equal(fatal('[ring] Receiving from socket 3 failed with errno 54'), false)
   })
 
-  it('reads one record of a JSON logger as its message', () => {
+  it('reads a JSON log record as its message', () => {
     const found = diagnose('{"log":"CUDA error: out of memory\\n","stream":"stderr","time":"2026-11-15T12:00:00Z"}')
     assert.deepEqual(
       found.map((entry) => entry.id),
@@ -277,7 +277,7 @@ describe('the collector', () => {
     )
   })
 
-  it('joins a message that was wrapped over two lines', () => {
+  it('joins a message that is wrapped over two lines', () => {
     const found = diagnose('[METAL] Command buffer execution failed:\nInsufficient Memory')
     assert.deepEqual(
       found.map((entry) => entry.id),

@@ -8,13 +8,13 @@ describe('an exit status', () => {
     assert.deepEqual(readExit(137, null, 'npx'), { code: null, signal: 'SIGKILL', rawCode: 137, rawSignal: null })
   })
 
-  it('of any other program is what it says', () => {
+  it('of any other program is taken literally', () => {
     assert.deepEqual(readExit(139, null, 'llama-server'), { code: 139, signal: null, rawCode: 139, rawSignal: null })
     assert.equal(readExit(1, null, 'sh').code, 1)
     assert.equal(readExit(255, null, 'sh').signal, null)
   })
 
-  it('of Windows is one class, however it was printed; the rounded one is marked', () => {
+  it('from Windows is the same in every notation, and a rounded one is marked as approximate', () => {
     for (const code of [3_221_225_477, -1_073_741_819]) {
       assert.deepEqual(readExit(code, null).ntstatus, {
         hex: '0xC0000005',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { headline, SIGNATURES } from '../src/index.ts'
 
-test('what a message says is not said again by its advice, whichever of them says more', () => {
+test('message and advice do not repeat each other, whichever says more', () => {
   assert.equal(headline('the port is taken', 'The port is taken. Use another.'), 'The port is taken. Use another.')
   assert.equal(
     headline('not enough system memory for the model', 'Not enough system memory. Use a smaller model.'),
@@ -13,7 +13,7 @@ test('what a message says is not said again by its advice, whichever of them say
   assert.equal(headline('it crashed early', 'It crashed.'), 'it crashed early')
 })
 
-test('no known message is told twice in one sentence', () => {
+test('no message of a signature appears twice in one sentence', () => {
   const plain = (text: string): string => text.toLowerCase().replaceAll(/[^a-z0-9 ]/g, '')
   const twice = SIGNATURES.filter(({ message, advice }) => {
     const parts = headline(message, advice)

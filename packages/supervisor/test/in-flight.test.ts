@@ -5,7 +5,7 @@ import { EventStream } from '../src/event-stream.ts'
 import { InFlight } from '../src/in-flight.ts'
 
 describe('requests in flight', () => {
-  it('are told once, also when a listener finishes the others', () => {
+  it('fail once, even if a listener finishes the others', () => {
     const inFlight = new InFlight(() => undefined)
     const requests = [inFlight.open({ id: 'a' }), inFlight.open({ id: 'b' })]
     let told = 0
@@ -38,7 +38,7 @@ describe('requests in flight', () => {
     assert.deepEqual(seen, ['a unknown', 'b none', 'c none'])
   })
 
-  it('count their silence in ticks, so that a jump of the clock is one tick', () => {
+  it('count silence in ticks, so a jump of the clock counts as one tick', () => {
     const inFlight = new InFlight(() => undefined)
     const request = inFlight.open({ id: 'a' })
     assert.equal(inFlight.tick(3), undefined)
@@ -49,7 +49,7 @@ describe('requests in flight', () => {
     assert.equal(inFlight.tick(3), 'a')
   })
 
-  it('whose answer nobody waits for are not counted as silent', () => {
+  it('are not counted as silent while the caller is not reading', () => {
     const requests = new InFlight(() => undefined)
     const request = requests.open({ id: 'slowly read' })
     request.hold()
@@ -59,7 +59,7 @@ describe('requests in flight', () => {
     assert.equal(requests.tick(2), 'slowly read')
   })
 
-  it('with an id that is taken get one of their own', () => {
+  it('get a new id if theirs is taken', () => {
     const inFlight = new InFlight(() => undefined)
     assert.notEqual(inFlight.open({ id: 'a' }).id, inFlight.open({ id: 'a' }).id)
     assert.equal(inFlight.size, 2)
@@ -67,7 +67,7 @@ describe('requests in flight', () => {
 })
 
 describe('the event stream', () => {
-  it('drops the oldest for a reader that is too slow, and tells how many', async () => {
+  it('drops the oldest events for a slow reader, and says how many', async () => {
     const stream = new EventStream<{ type: 'n'; n: number }>()
     const reader = stream.read()
     for (let n = 0; n < 1_500; n += 1) stream.emit({ type: 'n', n })
@@ -77,7 +77,7 @@ describe('the event stream', () => {
     assert.equal(stream.size, 0)
   })
 
-  it('ends with its signal after what was there before', async () => {
+  it('ends with its signal, after the events that came before', async () => {
     const stream = new EventStream<{ type: 'n' }>()
     const over = new AbortController()
     const reader = stream.read(over.signal)

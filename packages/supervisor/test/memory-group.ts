@@ -1,13 +1,13 @@
-// A memory control group of a test's own, where the machine permits one: cgroup v2, or v1 beside it.
+// A private memory control group for a test, if the machine permits one: cgroup v2 or v1.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 export type MemoryGroup = Disposable & {
-  /** Whoever writes its pid there is a member. */
+  /** A process joins by writing its pid here. */
   readonly procs: string
 }
 
-/** The group, or why there can be none. */
+/** The group, or the reason why there is none. */
 export function memoryGroup(bytesMax: number): MemoryGroup | string {
   if (process.platform !== 'linux') return 'needs Linux'
   if (process.getuid?.() !== 0) return 'needs root'

@@ -8,7 +8,7 @@ import { QUICK } from './child-fixture.ts'
 
 const LINUX = { skip: process.platform === 'linux' ? false : 'needs /proc' }
 
-describe('a note of what was running', LINUX, () => {
+describe('a record of running children', LINUX, () => {
   const bootId = process.platform === 'linux' ? readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim() : ''
   const whole = { supervisorId: 'a'.repeat(36), bootId, owner: { pid: 4_000_000, startTime: 1 }, children: [] }
   const cases: readonly [string, unknown, boolean][] = [
@@ -19,14 +19,10 @@ describe('a note of what was running', LINUX, () => {
     ['of an owner that nobody knows', { ...whole, owner: { pid: 4_000_000 } }, false],
     ['that is null', null, false],
     ['that is a list', [], false],
-    [
-      'of a living owner whose start time is not known',
-      { ...whole, owner: { pid: process.pid, startTime: null } },
-      true,
-    ],
+    ['of a living owner whose start time is unknown', { ...whole, owner: { pid: process.pid, startTime: null } }, true],
   ]
   for (const [what, note, stays] of cases) {
-    it(`${what} is ${stays ? 'left alone' : 'removed'}, and hurts nobody`, () => {
+    it(`${what} is ${stays ? 'left alone' : 'removed'}, and no process is signalled`, () => {
       const folder = mkdtempSync(path.join(tmpdir(), 'breakfall-note-'))
       writeFileSync(path.join(folder, 'supervised-x.json'), JSON.stringify(note))
       assert.deepEqual(sweepOrphans(folder), [])
@@ -36,7 +32,7 @@ describe('a note of what was running', LINUX, () => {
   }
 })
 
-it('a folder for notes that cannot be written to keeps nobody from running', async () => {
+it('a state folder that cannot be written does not stop a child from running', async () => {
   await using child = supervise({ command: 'cat', stateDir: '/dev/null/notes', limits: QUICK })
   await child.start()
   assert.equal(child.state.status, 'ready')

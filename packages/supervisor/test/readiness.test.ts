@@ -8,7 +8,7 @@ import { probeDrivenClock, faultBy, manualClock, program, QUICK, untilState } fr
 const LISTENER = 'require("node:net").createServer().listen(+process.argv[1], "127.0.0.1")'
 const EVERY_MS = 10
 
-/** The child says "up" when it listens; until then its start takes no time. */
+/** The child prints "up" when it listens; no time passes for its start before that. */
 function fromUp(passesMs: number): Required<Pick<SuperviseSpec, 'clock' | 'onLine'>> {
   const up = Promise.withResolvers<void>()
   return { clock: probeDrivenClock(EVERY_MS, passesMs, up.promise), onLine: () => up.resolve() }
@@ -26,7 +26,7 @@ async function foreignServer(status = 200): Promise<{ port: number; asked: () =>
 }
 
 describe('readiness', () => {
-  it('is not given by another process that answers on the port', async () => {
+  it('is not proven by another process that answers on the port', async () => {
     const other = await foreignServer()
     const ready = { kind: 'http', url: `http://127.0.0.1:${other.port}/health`, everyMs: EVERY_MS } as const
     const limits = { ...QUICK, startMsMax: 300, failuresMax: 1 }
@@ -39,7 +39,7 @@ describe('readiness', () => {
     other.close()
   })
 
-  it('is given by our process when it listens', async () => {
+  it('is proven by our process when it listens', async () => {
     const other = await foreignServer()
     const { port } = other
     other.close()
@@ -54,14 +54,14 @@ describe('readiness', () => {
     assert.equal(child.state.status, 'ready')
   })
 
-  it('is not given by another process at the same port of another address', async () => {
+  it('is not proven by another process on the same port of another address', async () => {
     const other = await foreignServer()
     const ready = { kind: 'http', url: `http://127.0.0.1:${other.port}/`, everyMs: EVERY_MS } as const
     const limits = { ...QUICK, startMsMax: 300, failuresMax: 1 }
     const listener =
       'require("node:http").createServer((_, r) => r.end()).listen(+process.argv[1], "::1", () => console.log("up"))'
     const args = ['-e', listener, `${other.port}`]
-    // The start comes to its limit only after ours listens on ::1 with the same number.
+    // The start reaches its limit only after our child listens on ::1 with the same port.
     const child = supervise({ command: process.execPath, args, ready, stdin: 'ignore', limits, ...fromUp(100) })
     const fault = await faultBy(child.start())
     assert.deepEqual(child.report?.stdoutTail, ['up'])
@@ -70,7 +70,7 @@ describe('readiness', () => {
   })
 
   for (const address of ['0.0.0.0', '::']) {
-    it(`is given by our process when it listens on ${address}`, async () => {
+    it(`is proven by our process when it listens on ${address}`, async () => {
       const other = await foreignServer()
       other.close()
       const ready = { kind: 'tcp', port: other.port, everyMs: EVERY_MS } as const
@@ -81,7 +81,7 @@ describe('readiness', () => {
     })
   }
 
-  it('is waited for as long as our process answers that it is not ready yet, but not for another that does', async () => {
+  it('is awaited while our process says that it is not ready yet, but not while another process says so', async () => {
     const script =
       'require("node:http").createServer((_, r) => r.writeHead(503).end()).listen(+process.argv[1], "127.0.0.1", () => console.log("up"))'
     const other = await foreignServer(503)
@@ -104,7 +104,7 @@ describe('readiness', () => {
     other.close()
   })
 
-  it('is not given up on because we slept ourselves', async () => {
+  it('is still awaited after this process was suspended', async () => {
     const clock = manualClock()
     await using child = supervise({
       command: program('loads-slowly.sh'),
@@ -120,7 +120,7 @@ describe('readiness', () => {
     assert.equal(child.report, null, 'it was not started twice')
   })
 
-  it('is waited for beyond the limit as long as the child shows progress', async () => {
+  it('is awaited beyond the limit while the child makes progress', async () => {
     const clock = manualClock()
     let lines = 0
     await using child = supervise({
@@ -139,7 +139,7 @@ describe('readiness', () => {
     assert.equal(child.report, null, 'it was not started twice')
   })
 
-  it('is not waited for beyond the total limit, whatever the child prints', async () => {
+  it('is not awaited beyond the total limit, whatever the child prints', async () => {
     const clock = manualClock()
     const child = supervise({
       command: program('loads-slowly.sh'),
@@ -155,7 +155,7 @@ describe('readiness', () => {
     assert.deepEqual([child.report?.kind, child.report?.endedBy], ['hung', 'start_limit'])
   })
 
-  it('that does not come makes the child hung, and it is ended and started again', async () => {
+  it('that never comes makes the child hung, and it is ended and restarted', async () => {
     const ready = { kind: 'notify' } as const
     const limits = { ...QUICK, startMsMax: 100 }
     await using child = supervise({ command: program('never-gets-ready.sh'), ready, stdin: 'ignore', limits })
@@ -165,7 +165,7 @@ describe('readiness', () => {
     assert.equal((await untilState(child, 'starting')).attempt, 2)
   })
 
-  it('can be a function of the caller, and one that throws says no', async () => {
+  it('can be a function of the caller, and throwing means no', async () => {
     let asked = 0
     const probe = (): boolean => {
       asked += 1
@@ -180,7 +180,7 @@ describe('readiness', () => {
 })
 
 describe('a health check', () => {
-  it('that fails some times in a row ends the child as unhealthy, and one that recovers does not', async () => {
+  it('that fails several times in a row ends the child as unhealthy, and one that recovers does not', async () => {
     let ok = true
     let asked = 0
     const probe = (): boolean => {

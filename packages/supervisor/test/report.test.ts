@@ -26,8 +26,8 @@ function printed(atMs: number, ...lines: readonly string[]): ExitFacts['diagnose
   return collector.diagnoses()
 }
 
-describe('the judgement of an exit', () => {
-  it('calls a SIGKILL memory shortage only where the system has counted one', () => {
+describe('the report of an exit', () => {
+  it('blames memory for a SIGKILL only if the kernel counted an OOM kill', () => {
     const killed = facts({ rawSignal: 'SIGKILL', oomKills: 1 })
     assert.equal(judge(killed).kind, 'oom_killed')
     assert.equal(judge(killed).diagnoses[0]?.id, 'exit.oom_killed')
@@ -36,26 +36,26 @@ describe('the judgement of an exit', () => {
     assert.equal(judge({ ...killed, rawSignal: 'SIGTERM' }).kind, 'signaled')
   })
 
-  it('believes a cause that the child named before the signal, and the signal before a consequence', () => {
+  it('ranks a cause that the child printed above the signal, and the signal above a consequence', () => {
     const diagnoses = printed(10 * MINUTE, 'Worker proc VllmWorker-0 died unexpectedly', 'CUDA error: out of memory')
     const ids = judge(facts({ rawSignal: 'SIGSEGV', diagnoses })).diagnoses.map((entry) => entry.id)
     assert.deepEqual(ids, ['llamacpp.cuda_oom_runtime', 'exit.segfault', 'vllm.worker_proc_died'])
   })
 
-  it('does not blame what was printed long before', () => {
+  it('does not blame a cause that was printed long before', () => {
     const diagnoses = printed(MINUTE, "Error: Cannot find module 'optional-thing'")
     const ids = judge(facts({ rawSignal: 'SIGKILL', diagnoses })).diagnoses.map((entry) => entry.id)
     assert.deepEqual(ids, ['exit.killed', 'node.cannot_find_module'])
   })
 
-  it('counts an exit 0 that nobody asked for as a failure, and one of a oneshot as its end', () => {
+  it('treats an unrequested exit 0 as a failure, unless the child is a oneshot', () => {
     assert.equal(judge(facts({ rawCode: 0 })).expected, false)
     assert.equal(judge(facts({ rawCode: 0, oneshot: true })).expected, true)
     assert.equal(judge(facts({ rawCode: 1, oneshot: true })).expected, false)
     assert.equal(judge(facts({ rawCode: 1, endedBy: 'stop' })).expected, true)
   })
 
-  it('says what happened, after how long, why and what is done, in one line', () => {
+  it('says what happened, after how long, why, and what happens next, in one line', () => {
     const report = judge(
       facts({ rawSignal: 'SIGABRT', phase: 'busy', diagnoses: printed(10 * MINUTE, 'CUDA error: out of memory') }),
     )
@@ -66,21 +66,21 @@ describe('the judgement of an exit', () => {
     )
   })
 
-  it('falls back to the last line where nothing has a name, and to the last words before that', () => {
+  it('falls back to the termination error, and then to the last line of stderr', () => {
     const plain = facts({ rawCode: 3, stderrTail: ['first', 'boom at layer 3', ''] })
     assert.match(faultOf(judge(plain)).error, /exited with code 3 after 41 s; its last line was: boom at layer 3\.$/)
     const words = { name: 'RangeError', message: 'layer 7', stack: null }
     assert.match(faultOf(judge({ ...plain, terminationError: words })).error, /: RangeError: layer 7\.$/)
   })
 
-  it('carries only the fields of a diagnostic to the outside', () => {
+  it('exposes only the fields of a diagnostic', () => {
     const report = judge(facts({ rawCode: 1, diagnoses: printed(10 * MINUTE, 'CUDA error: out of memory') }))
     const [diagnostic] = faultOf(report).report.diagnostics
     const fields = ['id', 'rank', 'message', 'advice', 'retry', 'evidence', 'count']
     assert.deepEqual(Object.keys(diagnostic ?? {}).toSorted(), fields.toSorted())
   })
 
-  it('asks to try again where the machine was merely full', () => {
+  it('allows a restart if the machine was merely full', () => {
     const full = judge(facts({ phase: 'spawn', startReason: 'resources', startDetail: 'no room (EAGAIN)' }))
     assert.equal(full.diagnoses[0]?.retry, 'after_backoff')
     const gone = judge(facts({ phase: 'spawn', startReason: 'not_found', startDetail: 'gone' }))

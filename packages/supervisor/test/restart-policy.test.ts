@@ -26,7 +26,7 @@ function report(stderr = '', code = 1): JudgedReport {
   })
 }
 
-/** Fails at these times, each run having been ready for so long. */
+/** Fails at these times, after each run was ready for this long. */
 const NEVER_READY = null
 
 function fail(times: readonly number[], readyFor: number | null = 10, of = report()): readonly RestartPlan[] {
@@ -46,13 +46,13 @@ describe('the restart policy', () => {
     assert.equal(plans.at(-1)?.because, 'crash_loop')
   })
 
-  it('jitters fully: the dice pick anything between nothing and the ceiling', () => {
+  it('uses full jitter: any delay between zero and the ceiling', () => {
     const policy = new RestartPolicy(SUPERVISOR_DEFAULTS)
     const at = (dice: number, now: number) => policy.plan(report(), { readyForMs: 10, now, dice, override: undefined })
     assert.deepEqual([at(0, 0).delayMs, at(0.5, 1).delayMs], [0, 500])
   })
 
-  it('begins anew after a minute of being ready', () => {
+  it('starts over after a minute in the ready state', () => {
     const plans = fail([0, 5 * MINUTE], MINUTE)
     assert.deepEqual(
       plans.map((plan) => plan.delayMs),
@@ -60,31 +60,31 @@ describe('the restart policy', () => {
     )
   })
 
-  it('does not begin anew for a child that was up for a minute without ever being ready', () => {
+  it('does not start over for a child that was up for a minute without becoming ready', () => {
     assert.deepEqual(
       fail([0, 5 * MINUTE], NEVER_READY).map((plan) => plan.delayMs),
       [500, 1_000],
     )
   })
 
-  it('does not give up a child that fails four times in a month, nor ever one that fails daily', () => {
+  it('never gives up on a child that fails four times a month, or once a day', () => {
     assert.ok(fail([0, 7 * DAY, 14 * DAY, 21 * DAY], 6 * DAY).every((plan) => plan.decision === 'restart'))
     const daily = Array.from({ length: 60 }, (_, day) => day * DAY)
     assert.ok(fail(daily, 2 * MINUTE).every((plan) => plan.decision === 'restart' && plan.delayMs === 500))
   })
 
-  it('gives up at once what never gets better by itself', () => {
+  it('gives up at once if the cause cannot go away', () => {
     const [plan] = fail([0], NEVER_READY, report("Error: Cannot find module 'nope-pkg'"))
     assert.deepEqual([plan?.decision, plan?.because], ['give_up', 'never_retry'])
   })
 
-  it('gives up what needs a change if it never got ready, and tries again if it had served', () => {
+  it('gives up if a change is needed and the child was never ready, but restarts a child that had served', () => {
     const oom = report('CUDA error: out of memory')
     assert.equal(fail([0], NEVER_READY, oom)[0]?.because, 'needs_change')
     for (const servedMs of [0, 10]) assert.equal(fail([0], servedMs, oom)[0]?.decision, 'restart')
   })
 
-  it('lets the caller have the last word, but not for ever', () => {
+  it('lets the caller decide, but not forever', () => {
     const policy = new RestartPolicy(SUPERVISOR_DEFAULTS)
     const never = report("Error: Cannot find module 'nope-pkg'")
     const plan = (override: boolean) => policy.plan(never, { readyForMs: undefined, now: 0, dice: 1, override })

@@ -16,7 +16,7 @@ function refusal(spec: unknown): readonly string[] {
   return []
 }
 
-describe('a bad spec is refused at the door', () => {
+describe('a bad spec is refused up front', () => {
   const cases: readonly [unknown, string][] = [
     [undefined, 'spec'],
     [{}, 'command'],
@@ -64,13 +64,13 @@ describe('a bad spec is refused at the door', () => {
     it(`names ${field}`, () => assert.ok(refusal(spec).includes(field), refusal(spec).join()))
   }
 
-  it('names all wrong fields at once, and shows no value of the environment', () => {
+  it('names all wrong fields at once, and shows no environment value', () => {
     assert.deepEqual(refusal({ command: '', args: 1, env: { KEY: 5 } }), ['command', 'args', 'env.KEY'])
     assert.throws(() => supervise({ command: 'x', env: { KEY: 'secret\0' } }), /^(?!.*secret)/)
   })
 })
 
-it('the limits are those of the contract', () => {
+it('the default limits are those of the contract', () => {
   const { stdinMs, termMs, drainMs, backoffMs, failuresMax, windowMs, stableMs } = SUPERVISOR_DEFAULTS
   assert.deepEqual([stdinMs, termMs, drainMs], [2_000, 5_000, 1_000])
   assert.deepEqual([backoffMs, failuresMax, windowMs, stableMs], [500, 5, 600_000, 60_000])

@@ -72,7 +72,7 @@ const CASES: readonly [string, () => SuperviseSpec, string, RegExp][] = [
     /Windows line endings/,
   ],
   [
-    'a binary for another computer',
+    'a binary for another architecture',
     () => ({ command: file('foreign', elf(process.arch === 's390x' ? 62 : 22)) }),
     'wrong_architecture',
     /another architecture/,
@@ -109,7 +109,7 @@ const CASES: readonly [string, () => SuperviseSpec, string, RegExp][] = [
 
 describe('a start that cannot work', () => {
   for (const [what, spec, reason, sentence] of CASES) {
-    it(`because of ${what} is process_start_failed with reason ${reason}, at once, and not tried again`, async () => {
+    it(`because of ${what} is process_start_failed with reason ${reason}, at once, and is not retried`, async () => {
       const child = supervise(spec())
       const states: string[] = []
       child.on((event: ChildEvent) => {
@@ -128,7 +128,7 @@ describe('a start that cannot work', () => {
     })
   }
 
-  it('is no matter of a request: whoever asks gets the same fault', async () => {
+  it('gives every later request the same fault', async () => {
     const child = supervise({ command: 'no-such-program-xyz' })
     const fault = await faultBy(child.start())
     assert.throws(
@@ -138,7 +138,7 @@ describe('a start that cannot work', () => {
     assert.equal((await faultBy(child.ready())).category, 'process_start_failed')
   })
 
-  it('can be mended: a start after the file is there works', async () => {
+  it('works once the missing file is there', async () => {
     const at = path.join(folder, 'comes-later.sh')
     const child = supervise({ command: at, ready: { kind: 'line', pattern: /^up$/ } })
     await faultBy(child.start())
@@ -148,7 +148,7 @@ describe('a start that cannot work', () => {
     await child.stop()
   })
 
-  it('because a hook found no descriptor is tried again', async () => {
+  it('because a hook found no free descriptor is retried', async () => {
     let calls = 0
     await using child = supervise({
       command: program('never-gets-ready.sh'),
@@ -183,7 +183,7 @@ describe('a start that cannot work', () => {
     },
   )
 
-  it('also where a hook of the caller fails before it', async () => {
+  it('includes a hook of the caller that fails first', async () => {
     const child = supervise({
       command: program('never-gets-ready.sh'),
       launch: () => {

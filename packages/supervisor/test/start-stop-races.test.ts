@@ -1,4 +1,4 @@
-// What is asked of a supervisor at awkward moments: by its own listeners, while it fails, while a hook of the caller hangs.
+// Calls at awkward moments: from the supervisor's own listeners, during a failure, while a hook hangs.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Supervised, supervise, type SuperviseSpec } from '../src/index.ts'
@@ -11,8 +11,8 @@ const STAYS = 'echo up; read -r _; exit 1'
 const shell = (script: string, more: Partial<SuperviseSpec> = {}): Supervised =>
   supervise({ command: 'sh', args: ['-c', script], ready: UP, limits: QUICK, ...more })
 
-describe('a wish', () => {
-  it('for a start after a stop does not skip the next backoff', async () => {
+describe('a call at an awkward moment', () => {
+  it('start after a stop does not skip the next backoff', async () => {
     const clock = { ...partlyManualClock(30_000), dice: () => 1 } // so that no backoff ends by itself
     const child = shell(STAYS, { clock, limits: { ...QUICK, backoffMs: 30_000 } })
     await child.start()
@@ -27,7 +27,7 @@ describe('a wish', () => {
     assert.equal(child.state.status, 'stopped')
   })
 
-  it('for a stop does not wait for a hook of the caller that hangs', async () => {
+  it('stop does not wait for a launch hook that hangs', async () => {
     const child = shell(STAYS, { launch: async () => new Promise<never>(() => undefined) })
     const started = faultBy(child.start())
     await untilState(child, 'starting')
@@ -36,7 +36,7 @@ describe('a wish', () => {
     assert.match((await started).error, /is not running/)
   })
 
-  it('for a start, made by who hears that it was given up, is about the new run', async () => {
+  it('start, called by a listener that sees given_up, is about the new run', async () => {
     const child = shell('exit 1', { limits: { ...QUICK, failuresMax: 1 } })
     const again = new Promise<string | undefined>((resolve) => {
       const off = child.on((event) => {
@@ -51,7 +51,7 @@ describe('a wish', () => {
     await child.stop()
   })
 
-  it('for a restart, made by who hears that it is ready, is about the new run', async () => {
+  it('restart, called by a listener that sees ready, is about the new run', async () => {
     await using child = shell(STAYS)
     let restarted: Promise<void> | undefined
     child.on((event) => {
@@ -63,7 +63,7 @@ describe('a wish', () => {
     assert.equal(child.report?.endedBy, 'restart')
   })
 
-  it('for a stop, made by who hears of the last failure, ends in stopped', async () => {
+  it('stop, called by a listener that sees the last failure, ends in stopped', async () => {
     const child = shell('exit 1', { limits: { ...QUICK, failuresMax: 1 } })
     let stopped: Promise<unknown> | undefined
     child.on((event) => {
@@ -74,8 +74,8 @@ describe('a wish', () => {
     assert.equal(child.state.status, 'stopped')
   })
 
-  for (const wish of ['start', 'restart'] as const) {
-    it(`for a ${wish}, made between an exit and its report, is about the next run`, async () => {
+  for (const method of ['start', 'restart'] as const) {
+    it(`${method}, called between an exit and its report, is about the next run`, async () => {
       const clock = partlyManualClock(QUICK.drainMs)
       const runs = [`(sleep 60) & ${STAYS}`, STAYS] // somebody holds the pipes of the first, so its report takes its time
       const launch = (): Launch => ({ args: ['-c', runs.shift() ?? 'exit 1'] })
@@ -84,9 +84,9 @@ describe('a wish', () => {
       await child.write('\n')
       await eventually(() => !child.serving, 'the exit')
       assert.equal(child.state.status, 'ready', 'nothing is said yet')
-      const wished = child[wish]()
+      const called = child[method]()
       clock.advance(QUICK.drainMs)
-      await wished
+      await called
       assert.equal(child.state.status, 'ready')
       assert.equal(child.report?.code, 1)
     })
@@ -94,10 +94,10 @@ describe('a wish', () => {
 })
 
 describe('a hook of the caller that throws', () => {
-  it('hurts nobody but itself: the child runs on, and the error is thrown outside', async (t) => {
+  it('does not affect the child: the error is thrown outside', async (t) => {
     const thrown: string[] = []
     const onThrown = (error: Error): number => thrown.push(error.message)
-    // The runner of these tests listens too; for the moment it must not.
+    // The test runner listens for this too; it must not for a moment.
     const others = process.listeners('uncaughtException')
     process.removeAllListeners('uncaughtException')
     process.on('uncaughtException', onThrown)
@@ -130,7 +130,7 @@ describe('a hook of the caller that throws', () => {
 })
 
 describe('input', () => {
-  it('that is larger than all that may wait is refused as too large, not as a child that hangs', async () => {
+  it('beyond the buffer limit is refused as too large, not blamed on a hanging child', async () => {
     await using child = shell('echo up; cat > /dev/null', { limits: { ...QUICK, stdinBytesMax: 1_000 } })
     await child.start()
     const fault = await faultBy(child.write('x'.repeat(1_001)))
@@ -140,7 +140,7 @@ describe('input', () => {
     assert.equal(child.state.status, 'ready')
   })
 
-  it('of a child that is being stopped is refused without a promise of a restart', async () => {
+  it('to a child that is being stopped is refused without promising a restart', async () => {
     const limits = { ...QUICK, stdinMs: 1, termMs: 1 }
     await using child = shell('echo up; trap "" TERM; while :; do sleep 0.05; done', { limits })
     await child.start()
@@ -151,7 +151,7 @@ describe('input', () => {
   })
 })
 
-it('a stream of events may be asked for several at once', async () => {
+it('the event iterator accepts concurrent calls of next', async () => {
   await using child = shell(STAYS)
   const events = child.events()
   const both = Promise.all([events.next(), events.next()])

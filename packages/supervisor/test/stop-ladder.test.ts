@@ -25,7 +25,7 @@ const commandOf = (pid: number): string => {
 }
 
 describe('the stop ladder', () => {
-  it('goes in order, each rung within its limit: end of input, SIGTERM, SIGKILL', async () => {
+  it('goes in order, each step within its limit: end of input, SIGTERM, SIGKILL', async () => {
     const waits: number[] = []
     const clock = {
       ...systemClock,
@@ -50,12 +50,12 @@ describe('the stop ladder', () => {
     )
   })
 
-  it('needs no signal for a child that honours the end of its input', async () => {
+  it('sends no signal to a child that exits at the end of its input', async () => {
     const report = await stopped('echo up; read -r _; exit 7', { stdinMs: 60_000 })
     assert.deepEqual([report.code, report.forced, report.expected], [7, false, true])
   })
 
-  it('takes an end by SIGTERM, an exit 0 and an exit 143 alike as asked for', async () => {
+  it('accepts SIGTERM, exit 0 and exit 143 alike as the requested end', async () => {
     for (const script of [
       'echo up; sleep 60',
       'trap "exit 0" TERM; echo up; while :; do sleep 0.05; done',
@@ -86,7 +86,7 @@ describe('the stop ladder', () => {
 })
 
 describe('what a child leaves behind', () => {
-  it('cannot delay the report past the drain limit by holding the pipes, and is ended', async () => {
+  it('cannot delay the report beyond the drain limit by holding the pipes, and is ended', async () => {
     const limits = { ...QUICK, drainMs: 200, failuresMax: 1 }
     const child = supervise({ command: program('forks-and-exits.sh'), limits })
     await child.start()
@@ -98,7 +98,7 @@ describe('what a child leaves behind', () => {
     await eventually(() => !isAlive(grandchild), 'its end')
   })
 
-  it('is found and named even if it has left its session', { skip: process.platform !== 'linux' }, async () => {
+  it('is found and named even if it left its session', { skip: process.platform !== 'linux' }, async () => {
     const limits = { ...QUICK, failuresMax: 1 }
     const child = supervise({ command: program('escapes-its-session.sh'), limits })
     await child.start()
@@ -139,7 +139,7 @@ describe('what a child leaves behind', () => {
     )
   }
 
-  it('is found and named after a stop too', { skip: process.platform !== 'linux' }, async () => {
+  it('is also found and named after a stop', { skip: process.platform !== 'linux' }, async () => {
     const ready = { kind: 'line', pattern: /^up$/ } as const
     const child = supervise({ command: program('keeps-an-escapee.sh'), ready, stdin: 'ignore', limits: QUICK })
     await child.start()

@@ -48,7 +48,7 @@ describe('a child that fails', () => {
     assert.equal(told.filter((entry) => entry === 'a').length, 1)
   })
 
-  it('while starting rejects who waits for it at once, with the cause as the headline', async () => {
+  it('while starting rejects the start at once, with the cause as the headline', async () => {
     const ready = { kind: 'line', pattern: /never/ } as const
     await using child = supervise({ command: program('buries-the-cause.sh'), ready, limits: QUICK })
     const fault = await faultBy(child.start())
@@ -62,7 +62,7 @@ describe('a child that fails', () => {
     assert.equal(child.report?.restart.because, 'needs_change')
   })
 
-  it('again and again is given up as a crash loop with the last cause, and starts again only when asked', async () => {
+  it('again and again is given up as a crash loop with the last cause, and restarts only on request', async () => {
     await using child = supervise({ command: program('crashes-at-once.sh'), ready: UP, limits: QUICK })
     const delays: (number | null)[] = []
     child.on((event) => {
@@ -82,7 +82,7 @@ describe('a child that fails', () => {
     assert.equal(child.report?.restart.windowCount, 1, 'a start that was asked for forgives what was')
   })
 
-  it('tells its last words on fd 3, beside code, phase and tails', async () => {
+  it('can send its termination error on fd 3, next to code, phase and tails', async () => {
     const progress: string[] = []
     await using child = supervise({
       command: process.execPath,
@@ -104,7 +104,7 @@ describe('a child that fails', () => {
     assert.deepEqual([child.report?.code, child.report?.phase], [1, 'starting'])
   })
 
-  it('without a private line is not told of the one that its supervisor has itself', async (t) => {
+  it('without a private channel does not inherit the one of its supervisor', async (t) => {
     process.env[CHANNEL_ENV] = '3'
     t.after(() => delete process.env[CHANNEL_ENV])
     const args = ['-c', `echo "line: $${CHANNEL_ENV}"; exit 1`]
@@ -113,7 +113,7 @@ describe('a child that fails', () => {
     assert.deepEqual((await untilState(child, 'given_up')).report.stdoutTail, ['line: '])
   })
 
-  it('tells its last words by IPC too', async () => {
+  it('can send its termination error over IPC', async () => {
     await using child = supervise({
       command: process.execPath,
       args: [program('sends-termination-error.ts')],
@@ -126,7 +126,7 @@ describe('a child that fails', () => {
     assert.equal(report.terminationError?.message, 'layer 7 is out of range')
   })
 
-  it('by a SIGKILL that we did not send is signaled, with advice about memory', async () => {
+  it('because of a SIGKILL from outside is signaled, with advice about memory', async () => {
     await using child = supervise({ command: program('never-gets-ready.sh'), limits: QUICK })
     await child.start()
     process.kill(child.pid ?? 0, 'SIGKILL')
@@ -135,7 +135,7 @@ describe('a child that fails', () => {
     assert.match(report.diagnoses[0]?.advice ?? '', /memory/)
   })
 
-  it('inside of a shell shows the signal of the inner program', async () => {
+  it('inside a shell shows the signal of the inner program', async () => {
     const args = ['-c', 'sh -c "kill -SEGV \\$\\$"; exit $?']
     await using child = supervise({ command: 'sh', args, limits: { ...QUICK, failuresMax: 1 } })
     await child.start()
@@ -143,7 +143,7 @@ describe('a child that fails', () => {
     assert.deepEqual([report.signal, report.rawCode], ['SIGSEGV', 139])
   })
 
-  it('tells no secret, not those that it was given and not those that have a known shape', async () => {
+  it('reveals no secret, neither from its environment nor of a known shape', async () => {
     const env = { SERVICE_API_KEY: 'hunter2-hunter2' }
     await using child = supervise({ command: program('leaks-secrets.sh'), env, limits: { ...QUICK, failuresMax: 1 } })
     const events: ChildEvent[] = []
@@ -157,7 +157,7 @@ describe('a child that fails', () => {
     }
   })
 
-  it('tells no secret that it has inherited, nor one in the name of its last words', async (t) => {
+  it('reveals no inherited secret, not even in the name of its termination error', async (t) => {
     process.env['SERVICE_API_KEY'] = 'correct-horse-battery'
     t.after(() => delete process.env['SERVICE_API_KEY'])
     const words = `{"type":"termination-error","name":"$SERVICE_API_KEY","message":"no"}`
@@ -175,7 +175,7 @@ describe('a child that fails', () => {
     assert.equal(report.terminationError?.name, '[redacted]')
   })
 
-  it('may still be explained by a grandchild after it has gone', async () => {
+  it('can be explained by a grandchild after its exit', async () => {
     await using child = supervise({
       command: program('prints-late.sh'),
       limits: { ...QUICK, drainMs: 5_000, failuresMax: 1 },
@@ -187,7 +187,7 @@ describe('a child that fails', () => {
   })
 })
 
-describe('a child that lives on after its end', () => {
+describe('a child that is alive but useless', () => {
   for (const name of ['aborts-its-ring-but-lives-on.sh', 'hangs-mid-line.sh']) {
     it(`is ended for what it printed (${name})`, async () => {
       await using child = supervise({ command: program(name), ready: UP, stdin: 'ignore', limits: QUICK })
@@ -232,7 +232,7 @@ describe('a child that lives on after its end', () => {
     assert.match(fault.error, /made no progress on a request \(request silent\)/)
   })
 
-  it('that closes its stdout is ended where stdout carries a protocol', async () => {
+  it('that closes its stdout is ended if stdout carries a protocol', async () => {
     const stdoutClosed = 'fail' as const
     await using child = supervise({
       command: program('closes-its-stdout.sh'),
@@ -245,7 +245,7 @@ describe('a child that lives on after its end', () => {
     assert.equal(report.endedBy, 'stdout_closed')
   })
 
-  it('that stops reading its input fails the writer within its limit, and buffers no more than allowed', async () => {
+  it('that stops reading its input fails the writer within the limit, and the buffer stays bounded', async () => {
     const limits = { ...QUICK, stdinStallMs: 150, stdinBytesMax: 2_000_000 }
     await using child = supervise({ command: program('stops-reading-its-input.sh'), ready: UP, limits })
     const start = child.start()
@@ -261,7 +261,7 @@ describe('a child that lives on after its end', () => {
   })
 })
 
-describe('wishes', () => {
+describe('start, stop and restart', () => {
   it('a oneshot that ends well is stopped, not failed', async () => {
     const child = supervise({ command: 'true', oneshot: true })
     await child.start()
@@ -269,7 +269,7 @@ describe('wishes', () => {
     assert.deepEqual([child.report?.code, child.report?.expected], [0, true])
   })
 
-  it('a stop during starting ends in stopped, with the starter told and no process left', async () => {
+  it('a stop during starting ends in stopped, rejects the start and leaves no process', async () => {
     const child = supervise({ command: program('never-gets-ready.sh'), ready: UP, stdin: 'ignore', limits: QUICK })
     const start = faultBy(child.start())
     await eventually(() => child.pid !== null, 'the process')
@@ -280,7 +280,7 @@ describe('wishes', () => {
     assert.equal(isAlive(pid), false)
   })
 
-  it('a stop in the same moment as the start starts nothing', async () => {
+  it('a stop at the same moment as the start starts nothing', async () => {
     const child = supervise({ command: program('never-gets-ready.sh'), ready: UP })
     const start = faultBy(child.start())
     await child.stop()
@@ -318,7 +318,7 @@ describe('wishes', () => {
     await child.stop()
   })
 
-  it('a request that a stop cuts off is cancelled, in plain words', async () => {
+  it('a request that a stop cuts off is cancelled, and says so', async () => {
     await using child = supervise({ command: program('prints-up-and-stays.sh'), ready: UP, limits: QUICK })
     await child.start()
     const request = child.request()
@@ -328,7 +328,7 @@ describe('wishes', () => {
     assert.match(fault.error, /^prints-up-and-stays\.sh was stopped on request after [\d.]+ m?s\.$/)
   })
 
-  it('a restart on request is no failure and has no backoff', async () => {
+  it('a requested restart is not a failure and has no backoff', async () => {
     const child = supervise({ command: program('exits-0-unasked.sh'), ready: UP, limits: QUICK })
     await child.start()
     const first = child.pid
@@ -346,7 +346,7 @@ describe('wishes', () => {
     await child.stop()
   })
 
-  it('status is a stream of events, and requests make it busy', async () => {
+  it('state changes are events, and requests make the child busy', async () => {
     const child = supervise({ command: program('exits-0-unasked.sh'), ready: UP, limits: QUICK })
     const over = new AbortController()
     const stream = child.events(over.signal)
@@ -361,14 +361,14 @@ describe('wishes', () => {
     assert.deepEqual(seen, ['starting', 'ready', 'busy', 'ready', 'stopping', 'exit', 'stopped'])
   })
 
-  it('a request of a child that is not ready is refused with a fault', async () => {
+  it('a request to a child that is not ready is refused with a fault', async () => {
     const child = supervise({ command: 'true' })
     assert.throws(() => child.request(), /is not running \(stopped\)/)
     assert.equal((await faultBy(child.write('x'))).category, 'process_failed')
     assert.equal((await faultBy(child.ready())).category, 'process_failed')
   })
 
-  it('a wait for readiness goes through restarts, and ends with its signal', async () => {
+  it('ready() waits through restarts, and ends with its signal', async () => {
     const command = program('exits-0-unasked.sh')
     await using child = supervise({ command, ready: UP, limits: QUICK })
     await child.start()

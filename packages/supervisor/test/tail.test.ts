@@ -7,7 +7,7 @@ const asIs = (text: string): string => text
 const DROPPED = /lines dropped/
 
 describe('the tail of a stream', () => {
-  it('keeps its lines in their order, also where long ones filled its head early', () => {
+  it('keeps lines in order, even if long lines fill its head early', () => {
     const tail = new Tail()
     const lines = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(20_000))
     for (const text of [...lines, 'last']) tail.push({ text, droppedBytes: 0 })
@@ -20,7 +20,7 @@ describe('the tail of a stream', () => {
     )
   })
 
-  it('keeps or counts every byte, those cut out of a long line too', () => {
+  it('keeps or counts every byte, including those cut from a long line', () => {
     for (const [count, length] of [
       [300, 5_000],
       [200, 1_536],
@@ -35,7 +35,7 @@ describe('the tail of a stream', () => {
     }
   })
 
-  it('leaves no half of a key where it cuts a long line', () => {
+  it('leaves no half of a key when it cuts a long line', () => {
     const key = 'an-unusual-key-without-a-known-shape'
     const redactor = makeRedactor({ given: { API_KEY: key } })
     for (let before = 1_150; before < 1_300; before += 1) {

@@ -1,4 +1,4 @@
-// Writes a million short lines with the reason for its end in the middle of them.
+// Writes a million short lines with the cause of its failure in the middle.
 import { writeSync } from 'node:fs'
 
 const lines = Number(process.argv[2] ?? '1000000')

@@ -1,4 +1,4 @@
-// Writes hundreds of megabytes without a newline, then the reason for its end: behind a newline, or right behind the flood.
+// Writes hundreds of megabytes without a newline, then the cause of its failure: on a new line, or right after the flood.
 import { writeSync } from 'node:fs'
 
 const [megabytes = '300', where = 'newline'] = process.argv.slice(2)

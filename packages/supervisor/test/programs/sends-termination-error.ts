@@ -1,4 +1,4 @@
-// Dies of an exception and says so on its private line, by fd 3 or by IPC, whichever it has.
+// Dies of an exception and reports it on its private channel, fd 3 or IPC.
 import { writeSync } from 'node:fs'
 
 const words = {

@@ -1,4 +1,4 @@
-// A model server: answers /health after a moment, streams on /stream for ever, and dies of GPU memory on /crash.
+// A model server: becomes healthy after a moment, streams on /stream forever, and dies of GPU memory on /crash.
 import http from 'node:http'
 
 const [port = '0', mode = 'well'] = process.argv.slice(2)

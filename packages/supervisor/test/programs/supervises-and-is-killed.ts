@@ -1,5 +1,5 @@
-// A supervisor with three children and their grandchildren, one of which ignores SIGTERM and one of which leaves its session.
-// Tells their pids, and at a line on its input ends in the way that it was told.
+// A supervisor with three children and their grandchildren. One ignores SIGTERM, one leaves its session.
+// Prints their pids, then waits for a line of input and ends as its argument says.
 import path from 'node:path'
 import { supervise } from '../../src/index.ts'
 

@@ -1,4 +1,4 @@
-// Supervises while the process has hardly a descriptor left, and tells what came of it. Run it with a small `ulimit -n`.
+// Supervises while the process has almost no descriptors left, and prints the result. Run it with a small `ulimit -n`.
 import { closeSync, openSync } from 'node:fs'
 import { isFault } from '@breakfall/faults'
 import { supervise, type Supervised } from '../../src/index.ts'
@@ -10,7 +10,7 @@ function exhaust(free: number): void {
   try {
     for (;;) held.push(openSync('/dev/null', 'r'))
   } catch {
-    // EMFILE, as wanted
+    // EMFILE, as intended
   }
   for (let count = 0; count < free; count += 1) closeSync(held.pop() ?? -1)
 }
@@ -27,7 +27,7 @@ const child = (): Supervised =>
     limits: { failuresMax: 100, drainMs: 200, backoffMs: 20 },
   })
 
-/** Starts with so few descriptors; when there are enough again, it must come up by itself. */
+/** Starts with this few descriptors. Once there are enough again, the child must start without help. */
 async function startWith(free: number): Promise<Record<string, unknown>> {
   await using one = child()
   exhaust(free)

@@ -1,4 +1,4 @@
-// Tells why nothing can be started in these folders.
+// Prints why nothing can start in these folders.
 import { preflight } from '../../src/preflight.ts'
 
 const tries = process.argv.slice(2).map((cwd) => preflight({ command: 'true', cwd, env: process.env }))

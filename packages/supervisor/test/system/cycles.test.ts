@@ -72,10 +72,10 @@ it(`${CYCLES} crashes and restarts leave descriptors, timers, listeners and memo
     memory.push(await memoryInUse())
   }
   assert.equal(faults, WARM_UP + CYCLES)
-  // The pipes of the last run close in their own time.
+  // The pipes of the last run close a little later.
   await eventually(() => counts().fds <= before.fds, `as few descriptors as the ${before.fds} before`)
   await eventually(() => counts().handles <= before.handles, `as few handles as the ${before.handles} before`)
-  // What is kept for each cycle is kept in every part; a table that grew once, or a source text that V8 let go, shows in one.
+  // A leak per cycle shows in every part; a table that grew once, or source text that V8 released, shows in one.
   const growths = memory.slice(1).map((now, part) => now - (memory[part] ?? 0))
   const kept = (growths.toSorted((a, b) => a - b)[Math.floor(PARTS / 2)] ?? 0) / (CYCLES / PARTS)
   assert.ok(kept < KEPT_BYTES_MAX, `${Math.round(kept)} bytes are kept for each cycle`)

@@ -33,7 +33,7 @@ async function run(
 
 describe('a flood on stderr', () => {
   for (const where of ['newline', 'flood']) {
-    it(`of 300 MB without a newline costs under 64 MB, and a signature behind the ${where} matches`, async () => {
+    it(`of 300 MB without a newline costs under 64 MB, and a signature after the ${where} matches`, async () => {
       const { report, growth } = await run('floods-stderr.ts', '300', where)
       assert.ok(growth < 64 * MIB, `grew by ${Math.round(growth / MIB)} MiB`)
       assert.equal(report.diagnoses[0]?.id, 'exo.ring_abort')
@@ -43,7 +43,7 @@ describe('a flood on stderr', () => {
     })
   }
 
-  it('of a million lines keeps the first and the last, finds the cause between them and lets others run', async () => {
+  it('of a million lines keeps the first and the last, finds the cause in between, and does not block the event loop', async () => {
     const { report, growth, lagMs } = await run('floods-lines.ts')
     assert.ok(growth < 64 * MIB, `grew by ${Math.round(growth / MIB)} MiB`)
     assert.equal(report.stderrTail[0], 'line 1')

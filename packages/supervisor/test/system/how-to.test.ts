@@ -1,4 +1,4 @@
-// The examples of docs/how-to/supervise-a-process.md, run as they are printed.
+// Runs the examples of docs/how-to/supervise-a-process.md.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -6,7 +6,7 @@ import { memoryGroup } from '../memory-group.ts'
 
 const MIB = 1024 * 1024
 
-/** Joins the group, says so, and on a line of input runs the command. */
+/** Joins the group, prints that it did, and runs the command after a line of input. */
 const inGroup = (procs: string, command: string): Pick<SuperviseSpec, 'command' | 'args' | 'ready' | 'limits'> => ({
   command: 'sh',
   args: ['-c', `echo $$ > ${procs} && echo up && read -r _ && ${command}`],
@@ -17,7 +17,7 @@ const inGroup = (procs: string, command: string): Pick<SuperviseSpec, 'command' 
 const HOG = 'exec tail /dev/zero' // waits for the end of a line that never ends
 
 describe('a child in a control group of 32 MiB', () => {
-  it('that takes more is told to have run out of memory', async (t) => {
+  it('that takes more is reported as out of memory', async (t) => {
     const group = memoryGroup(32 * MIB)
     if (typeof group === 'string') return t.skip(group)
     t.after(() => group[Symbol.dispose]())
@@ -30,7 +30,7 @@ describe('a child in a control group of 32 MiB', () => {
     assert.match(fault.error, /ran out of memory.*smaller model/)
   })
 
-  it('whose worker takes more is told to have run out of memory, though it ended by itself', async (t) => {
+  it('whose worker takes more is reported as out of memory, although it exited on its own', async (t) => {
     const group = memoryGroup(32 * MIB)
     if (typeof group === 'string') return t.skip(group)
     t.after(() => group[Symbol.dispose]())
@@ -41,7 +41,7 @@ describe('a child in a control group of 32 MiB', () => {
     assert.deepEqual([report.kind, report.rawCode], ['oom_killed', 137])
   })
 
-  it('that is killed by somebody else is not, nor by what ran out of memory long before', async (t) => {
+  it('that is killed by another process is not, even if memory ran out long before', async (t) => {
     const group = memoryGroup(32 * MIB)
     if (typeof group === 'string') return t.skip(group)
     t.after(() => group[Symbol.dispose]())

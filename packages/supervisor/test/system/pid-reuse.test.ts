@@ -16,7 +16,7 @@ function canChoosePids(): boolean {
   }
 }
 
-/** A stranger that leads a group of its own under this very pid, if nobody else is quicker. */
+/** An unrelated process that leads its own group under this very pid, unless another process is faster. */
 function strangerAt(pid: number): ChildProcess | undefined {
   for (let attempt = 0; attempt < 500; attempt += 1) {
     writeFileSync(NEXT_PID, `${pid - 1}`)
@@ -27,7 +27,7 @@ function strangerAt(pid: number): ChildProcess | undefined {
   return undefined
 }
 
-it('a stranger who gets the pid of a child that has gone is not hit by its sweep', async (t) => {
+it('an unrelated process that reuses the pid of a dead child is not hit by the sweep', async (t) => {
   if (!canChoosePids()) return t.skip(`needs to write ${NEXT_PID}`)
   const child = supervise({
     command: 'sh',

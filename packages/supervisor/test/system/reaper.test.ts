@@ -14,12 +14,12 @@ type Supervising = {
   readonly main: ChildProcess
   readonly over: Promise<unknown>
   readonly pids: readonly number[]
-  /** All of them at one moment, the short-lived ones too. */
+  /** All of them at one moment, including short-lived ones. */
   readonly family: readonly ProcessEntry[]
   readonly reaper: ProcessEntry
 }
 
-/** A supervisor in a process of its own, its three children, their grandchildren and its reaper. */
+/** A supervisor in a separate process, its three children, their grandchildren and its reaper. */
 async function supervisor(
   t: TestContext,
   how: string,
@@ -63,10 +63,10 @@ function commandOf(pid: number): string {
 const gone = (family: readonly ProcessEntry[]): boolean =>
   family.every((entry) => readProcess(entry.pid)?.startTime !== entry.startTime || !isAlive(entry.pid))
 
-// Each of them waits for its own family; the waits are what takes time.
+// Each test waits for its own family; the waits take most of the time.
 describe('when the supervisor itself ends', { ...LINUX, concurrency: 3 }, () => {
   for (const signal of ['SIGKILL', 'SIGTERM', 'SIGINT'] as const) {
-    it(`by ${signal}, nothing that it started is alive five seconds later`, async (t) => {
+    it(`by ${signal}, nothing it started is alive five seconds later`, async (t) => {
       const { main, over, family, reaper } = await supervisor(t, 'wait')
       main.kill(signal)
       await over
@@ -86,7 +86,7 @@ describe('when the supervisor itself ends', { ...LINUX, concurrency: 3 }, () => 
     },
   )
 
-  it('after somebody has killed its reaper again and again, the same: there is a new one each time', async (t) => {
+  it('after its reaper was killed again and again, the same: a new one starts each time', async (t) => {
     const { main, over, family, reaper } = await supervisor(t, 'wait')
     let last: ProcessEntry = reaper
     for (let kills = 0; kills < 7; kills += 1) {
@@ -112,7 +112,7 @@ describe('when the supervisor itself ends', { ...LINUX, concurrency: 3 }, () => 
     })
   }
 
-  it('together with its reaper, the next start ends what is left, and nobody else', async (t) => {
+  it('together with its reaper, the next start ends what is left, and nothing else', async (t) => {
     const stateDir = mkdtempSync(path.join(tmpdir(), 'breakfall-orphans-'))
     const bystander = spawn('sleep', ['60'], { stdio: 'ignore' })
     try {
@@ -135,7 +135,7 @@ describe('when the supervisor itself ends', { ...LINUX, concurrency: 3 }, () => 
     }
   })
 
-  it('notes of a supervisor that lives are left alone, and damaged ones are removed', async (t) => {
+  it('records of a living supervisor are left alone, and damaged ones are removed', async (t) => {
     const stateDir = mkdtempSync(path.join(tmpdir(), 'breakfall-orphans-'))
     const { main, over, pids, family } = await supervisor(t, 'wait', [stateDir])
     writeFileSync(path.join(stateDir, 'supervised-damaged.json'), '{"supervisorId":"')
@@ -149,7 +149,7 @@ describe('when the supervisor itself ends', { ...LINUX, concurrency: 3 }, () => 
   })
 })
 
-/** Adds a child to the note that had the bystander's pid in its time. */
+/** Adds a child to the record that once had the bystander's pid. */
 function pretendThatPidWasReused(stateDir: string, pid: number): void {
   const [name = ''] = readdirSync(stateDir)
   const file = path.join(stateDir, name)

@@ -1,4 +1,4 @@
-// A machine that has run out of something.
+// A machine that has run out of descriptors.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { it } from 'node:test'
@@ -11,7 +11,7 @@ type Told = {
   readonly hasReaper: boolean
 }
 
-it('without descriptors a start fails as a lack of resources and is tried again, and an exit is still reported', async () => {
+it('without descriptors a start fails for lack of resources and is retried, and an exit is still reported', async () => {
   const script = 'ulimit -n 64; exec "$0" "$1"'
   const run = promisify(execFile)('sh', ['-c', script, process.execPath, program('supervises-without-descriptors.ts')])
   const told = JSON.parse((await run).stdout) as Told

@@ -18,7 +18,7 @@ const HUNG_MS = 80_000
 const hungClock = (): ReturnType<typeof partlyManualClock> => partlyManualClock(HUNG_MS / 8) // it is measured in eighths
 
 describe('a model server', () => {
-  it('starts on a free port, waits until the model is loaded, tells its address and answers', async () => {
+  it('starts on a free port, waits until the model is loaded, returns its address and answers', async () => {
     await using model = server('loads')
     const url = await model.start()
     assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/)
@@ -30,7 +30,7 @@ describe('a model server', () => {
     assert.equal(model.url, null)
   })
 
-  it('that crashes fails the streams in flight with the cause, and is started again', async () => {
+  it('that crashes fails the streams in flight with the cause, and restarts', async () => {
     await using model = server('well', { fatalMs: 60_000 }) // it ends by itself, however long its core dump takes
     await model.start()
     const pid = model.supervised.pid
@@ -98,7 +98,7 @@ describe('a model server', () => {
     assert.equal((await faultBy(missing.request())).category, 'process_start_failed')
   })
 
-  it('is not called hung because somebody reads its answer slowly', async () => {
+  it('is not hung while the caller reads its answer slowly', async () => {
     const clock = hungClock()
     await using model = server('well', { hungMs: HUNG_MS }, clock)
     await model.start()
@@ -112,7 +112,7 @@ describe('a model server', () => {
     await reader?.cancel()
   })
 
-  it('that falls silent in the middle of an answer is', async () => {
+  it('that falls silent in the middle of an answer is hung', async () => {
     const clock = hungClock()
     await using model = server('well', { hungMs: HUNG_MS, failuresMax: 1 }, clock)
     await model.start()
@@ -135,7 +135,7 @@ describe('a model server', () => {
     assert.equal(model.supervised.state.status, 'ready')
   })
 
-  it('leaves a cancelled stream to its canceller', async () => {
+  it('reports a cancelled stream as cancelled', async () => {
     await using model = server()
     await model.start()
     const own = new AbortController()
@@ -151,7 +151,7 @@ describe('a model server', () => {
     assert.equal(model.supervised.state.status, 'ready')
   })
 
-  it('whose port was taken in the last moment tries another one', async () => {
+  it('whose port is taken at the last moment restarts on another one', async () => {
     const ports: number[] = []
     const taken = (await import('node:net')).createServer()
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
@@ -185,7 +185,7 @@ describe('a model server', () => {
     assert.equal((await untilState(model.supervised, 'given_up')).reason, 'needs_change')
   })
 
-  it('is asked for paths only: no text can lead to another host', async () => {
+  it('accepts only paths: no text can lead to another host', async () => {
     await using model = server()
     await model.start()
     for (const path of ['whole', '@127.0.0.1:9/', '.evil.example/', '']) {
@@ -194,7 +194,7 @@ describe('a model server', () => {
     assert.equal(model.supervised.state.status, 'ready', 'no request is left in flight')
   })
 
-  it('with a bad spec is refused with the field named', () => {
+  it('with a bad spec is refused, and the field is named', () => {
     const bad: readonly [Record<string, unknown> | null | undefined, RegExp][] = [
       [undefined, /spec must be an object/],
       [null, /spec must be an object/],
@@ -210,12 +210,12 @@ describe('a model server', () => {
     for (const [more, said] of bad) {
       const spec = more == null ? more : { command: 'x', args: () => [], ...more }
       assert.throws(
-        () => serveModel(spec as never),
+        () => Reflect.apply(serveModel, undefined, [spec]),
         (error) => isFault(error) && said.test(error.error),
         String(said),
       )
     }
-    assert.throws(() => serveModel({ command: 'x', args: [] as never }), /args must be a function/)
+    assert.throws(() => Reflect.apply(serveModel, undefined, [{ command: 'x', args: [] }]), /args must be a function/)
     assert.throws(() => serveModel({ command: '', args: () => [] }), /command must be a program/)
   })
 })
