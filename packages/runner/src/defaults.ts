@@ -8,6 +8,7 @@ export const RUNNER_DEFAULTS = {
   pidsPerExec: 8, // bwrap needs two of its own; a box that may run many execs gets pids for them
   spawnsMax: 8, // commands being started at once: more would only make all of them, and health, slower
   keeperIdleMs: 60_000, // an agent that thinks longer than that does not notice the 25 ms of a new one
+  keeperNoteMs: 500, // between a keeper's claim and the note of who it is; on a loaded machine that may take a while
   keepersIdleMax: 32, // waiting in one box; each is a shell of a few hundred KiB
   keepersIdleAll: 256, // waiting in all boxes together: a plain user may have few thousand processes
   waitMs: 60_000,

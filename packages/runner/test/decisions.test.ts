@@ -18,7 +18,7 @@ const facts = (status: string, more: Partial<ExitFacts> = {}): ExitFacts => ({
   level: 'bwrap',
   status: parseStatus(status),
   claimed: true,
-  ended: undefined,
+  stop: null,
   oomKills: 0,
   durationMs: 1,
   survivors: [],
@@ -67,7 +67,7 @@ describe('how an exec ended', () => {
     ],
     [
       'ended by us, whatever the code',
-      facts(`${RAN}{ "exit-code": 0 }\nexit 0\n`, { ended: 'timed_out' }),
+      facts(`${RAN}{ "exit-code": 0 }\nexit 0\n`, { stop: 'timed_out' }),
       { cause: 'timed_out', started: true, code: 0 },
     ],
     ['the sandbox could not start it', facts(`${RAN}exit 1\n`), { cause: 'spawn_failed', started: false, code: null }],
@@ -86,7 +86,7 @@ describe('how an exec ended', () => {
     ['never claimed', facts('', { claimed: false }), { cause: 'runner_lost', started: false, code: null }],
     [
       'stopped in the queue',
-      facts('', { claimed: false, ended: 'box_stopped' }),
+      facts('', { claimed: false, stop: 'box_stopped' }),
       { cause: 'box_stopped', started: false, code: null },
     ],
     ['half an exit line says nothing', facts(`${RAN}exit 1`), { cause: 'runner_lost', started: true, code: null }],
@@ -113,9 +113,9 @@ describe('how an exec ended', () => {
     assert.equal(reason(facts(`${RAN}exit 1\n`)), 'sandbox_failed')
     assert.equal(reason(facts(`${RAN}refused\nexit 126\n`), 'not_found'), 'cwd_missing')
     assert.equal(reason(facts('keeper 1 k1 5\nexit 126\n', { level: 'process' })), 'cwd_missing')
-    assert.equal(reason(facts('', { claimed: false, ended: 'spawn_failed' })), 'no_process')
+    assert.equal(reason(facts('', { claimed: false, stop: 'spawn_failed' })), 'no_process')
     assert.equal(reason(facts(`${RAN}{ "exit-code": 1 }\nexit 1\n`), 'not_found'), undefined)
-    assert.equal(reason(facts('', { claimed: false, ended: 'killed' }), 'not_found'), undefined)
+    assert.equal(reason(facts('', { claimed: false, stop: 'killed' }), 'not_found'), undefined)
   })
 
   test('a child out of memory is a diagnostic of its own', () => {

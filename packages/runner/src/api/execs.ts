@@ -69,7 +69,7 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
       await refuseFields(call)
       const box = boxToEnd(context, call)
       const exec = execOf(box, call)
-      await box.execs.live.get(exec.id)?.endFor('killed')
+      await box.execs.live.get(exec.id)?.stop('killed')
       return { status: 200, json: exec.isOver ? exec.record() : box.execs.get(exec.id).record() }
     },
   }

@@ -128,7 +128,7 @@ export class Box {
     const live = [...this.execs.live.values()]
     await Promise.all(
       live.map((exec) =>
-        exec.endFor('box_stopped', Math.min(STOP_GRACE_MS_MAX, exec.setup.reservation.request.killGraceMs)),
+        exec.stop('box_stopped', Math.min(STOP_GRACE_MS_MAX, exec.setup.reservation.request.killGraceMs)),
       ),
     )
     await this.keepers.close()

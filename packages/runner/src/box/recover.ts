@@ -8,13 +8,15 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ExecExit, ID_PATTERN } from '@breakfall/wire'
 import { parseRecord, RECORD_BYTES } from '../exec/event-log.ts'
-import { type EndReason } from '../exec/exit-record.ts'
+import { END_REASONS, type EndReason } from '../exec/exit-record.ts'
 import { claim, EXEC_FILES, makeExecFolder, removeWorkingFiles, withdraw } from '../exec/folder.ts'
 import { hasMark } from '../exec/process-table.ts'
 import type { ReservedId } from '../exec/reservations.ts'
 import { type KeeperStatus, parseStatus } from '../exec/status.ts'
+import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { RunnerHost } from '../host.ts'
 import { removeTree } from '../state/disk.ts'
+import { pollUntil } from '../waiting.ts'
 import type { Box } from './box.ts'
 import { keeperMark } from './keepers.ts'
 import { workspaceOf } from './workspace-at.ts'
@@ -71,32 +73,38 @@ async function recoverExec(host: RunnerHost, box: Box, { reservation, end }: Exe
     return
   }
   const startedAtMs = startedAt(folder)
-  const ended = (readText(join(folder, EXEC_FILES.reason)) || undefined) as EndReason | undefined
+  const reason = reasonIn(folder)
   const exec = box.openExec(reservation)
   const isThisBoot = reservation.machineBootId === host.clock.machineBootId
   if (isThisBoot && claim(folder)) {
-    await exec.close(false, null, ended) // no keeper had begun, and now none can
+    await exec.closeUnclaimed(reason) // no keeper had started it, and now none can
     return
   }
   const keeper = isThisBoot ? await keeperOf(host, box, folder) : undefined
   if (keeper !== undefined) {
-    exec.adopt(keeper, startedAtMs, ended)
+    exec.adopt(keeper, startedAtMs, reason)
     return
   }
-  withdraw(folder) // one that was held up right after its claim may still come: it finds nothing to run
-  await exec.close(true, startedAtMs, ended)
+  withdraw(folder) // a keeper that was held up right after its claim finds nothing to run
+  await exec.closeOrphan(startedAtMs, reason)
+}
+
+function reasonIn(folder: string): EndReason | null {
+  const text = readText(join(folder, EXEC_FILES.reason))
+  return END_REASONS.find((reason) => reason === text) ?? null
 }
 
 /** A keeper that has its claim says who it is in the next instant; a little patience tells "not yet" from "gone". */
 async function keeperOf(host: RunnerHost, box: Box, folder: string): Promise<number | undefined> {
-  const look = (): KeeperStatus => parseStatus(readText(join(folder, EXEC_FILES.status)))
-  let { keeper, name } = look()
-  for (let tries = 0; keeper === undefined && tries < 50; tries += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 10))
-    ;({ keeper, name } = look())
-  }
+  const { keeper, name } =
+    (await pollUntil(() => statusIn(folder), { everyMs: 10, forMs: RUNNER_DEFAULTS.keeperNoteMs })) ?? {}
   if (keeper === undefined || name === undefined) return undefined
   return hasMark(keeper, keeperMark(host.runnerId, box.groupName, name)) ? keeper : undefined
+}
+
+function statusIn(folder: string): KeeperStatus | undefined {
+  const status = parseStatus(readText(join(folder, EXEC_FILES.status)))
+  return status.keeper === undefined ? undefined : status
 }
 
 function startedAt(folder: string): number | null {

@@ -1,32 +1,49 @@
 /**
- * One exec from its reservation to its end.
+ * One exec from its reservation to its end: the I/O around the state machine in state.ts.
  *
- * I1  The end is written once, after the tree is over and the pipes are empty; so every byte is before `exit`, and
- *     whoever waits is told after it.
- * I2  Why it was ended is decided by the first reason and kept on disk before the first signal.
- * I3  What was spawned is settled by its keeper's words, or by the keeper's certain death; never by a timer alone.
+ * I1  The end is written once, after the tree is gone and the pipes are empty: every byte comes before `exit`, and waiters
+ *     are woken after it.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, type Diagnostic } from '@breakfall/faults'
-import type { Exec as ExecRecord, SpawnFailure } from '@breakfall/wire'
-import type { ExecGroup } from '../isolation/cgroup.ts'
+import type { Exec as ExecRecord } from '@breakfall/wire'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { killIncomplete, noSpace, spawnRefused, workspaceChanged } from './diagnostics.ts'
 import { type EndReason, exitRecord } from './exit-record.ts'
 import { EXEC_FILES, type ExecEnd, noteReason, removeWorkingFiles, writeEnd } from './folder.ts'
 import type { Keeper } from './keeper.ts'
-import { climb } from './kill-ladder.ts'
+import { inheritedKeeper, type KeeperLink, ownKeeper } from './keeper-link.ts'
 import { ExecOutput } from './output.ts'
-import { prove, sendSignal, startTimeOf } from './process-table.ts'
+import { prove } from './process-table.ts'
 import { execRecord } from './record.ts'
+import { RunWatch } from './run-watch.ts'
 import type { ExecSetup } from './setup.ts'
-import { StatusWatch } from './status-watch.ts'
+import {
+  type ExecAction,
+  type ExecInput,
+  type ExecState,
+  type Refusal,
+  runOf,
+  startedAtMsOf,
+  transition,
+} from './state.ts'
+import { StatusFile } from './status-file.ts'
 import { StdinPipe } from './stdin.ts'
+import { terminate } from './terminate.ts'
 import { ProcessTree } from './tree.ts'
 import { Waiters } from './waiters.ts'
 
-const SIGNAL_LOOK_MS = 5
+const SIGNAL_STEP_MS = 5
+
+/** A job that a keeper has, or had. */
+type Run = {
+  readonly keeper: KeeperLink
+  readonly tree: ProcessTree
+  readonly watch: RunWatch
+  /** By the machine's monotonic clock; undefined if the keeper of an earlier runner never wrote it. */
+  readonly spawnedAtMs: number | undefined
+}
 
 export class Exec {
   readonly id: string
@@ -34,50 +51,31 @@ export class Exec {
   readonly setup: ExecSetup
   readonly stdin: StdinPipe
   readonly #output: ExecOutput
-  readonly #watch: StatusWatch
-  readonly #tree: ProcessTree
+  readonly #status: StatusFile
   readonly #waiters = new Waiters()
   readonly #diagnostics: Diagnostic[] = []
-  #deadline: NodeJS.Timeout | undefined
-  #started: (() => void) | undefined
-  #startedAtMs: number | null = null
-  #spawnedMonotonicMs: number | undefined
-  /** Undefined for an exec of an earlier runner: that keeper answers to nobody. */
-  #keeper: Keeper | undefined
-  #group: ExecGroup | undefined
-  #isSpawned = false
-  #isSecondTry = false
-  #isKeeperGone = false
-  #isReleased = false
-  #isSettling = false
-  #refusal: SpawnFailure | undefined
-  #ended: EndReason | undefined
-  #end: ExecEnd | undefined
+  #state: ExecState<Run> = { phase: 'reserved' }
 
   constructor(setup: ExecSetup) {
     this.id = setup.reservation.execId
     this.folder = setup.folder
     this.setup = setup
-    const listener = {
-      onBytes: () => {
-        if (this.#startedAtMs === null) this.#begin()
-      },
+    this.#output = new ExecOutput(setup, {
+      onBytes: () => this.#begin(),
       onChange: () => this.#waiters.notify(),
-      onFull: (reason?: Diagnostic) => {
-        if (reason !== undefined) this.#diagnostics.push(reason)
-        void this.endFor('output_limit')
+      onFull: (diagnostic) => {
+        if (diagnostic !== undefined) this.#diagnostics.push(diagnostic)
+        void this.stop('output_limit')
       },
-    }
-    this.#output = new ExecOutput(setup, listener)
-    this.#watch = new StatusWatch(join(setup.folder, EXEC_FILES.status))
-    this.#tree = new ProcessTree(setup.level, setup.holdsTree, setup.mark)
+    })
+    this.#status = new StatusFile(join(setup.folder, EXEC_FILES.status))
     this.stdin = new StdinPipe(join(setup.folder, EXEC_FILES.stdin), setup.reservation.request.stdin === 'pipe')
   }
 
   // ---- what others see ----
 
   get isOver(): boolean {
-    return this.#end !== undefined
+    return this.#state.phase === 'over'
   }
 
   /** Events in the log, without the exit event. */
@@ -86,26 +84,27 @@ export class Exec {
   }
 
   get end(): ExecEnd | undefined {
-    return this.#end
+    return this.#state.phase === 'over' ? this.#state.end : undefined
   }
 
-  /** As its status file names it; undefined where no keeper has taken it yet. */
+  /** As its status file says; undefined if no keeper has claimed it. */
   get keeperName(): string | undefined {
-    return this.#watch.status.name
+    return this.#status.status.name
   }
 
   record(): ExecRecord {
+    const startedAtMs = startedAtMsOf(this.#state)
     return execRecord(this.setup.boxId, this.setup.reservation, {
-      state: this.isOver ? 'exited' : this.#startedAtMs === null ? 'starting' : 'running',
-      startedAtMs: this.#startedAtMs,
+      state: this.isOver ? 'exited' : startedAtMs === null ? 'starting' : 'running',
+      startedAtMs,
       stdoutBytes: this.#output.bytes('stdout'),
       stderrBytes: this.#output.bytes('stderr'),
       lastSeq: this.#output.count,
-      end: this.#end,
+      end: this.end,
     })
   }
 
-  /** Resolves at the next event, at the end, or when `signal` says so. */
+  /** Resolves at the next event, at the end, or when `signal` aborts. */
   changed(signal: AbortSignal): Promise<void> {
     return this.isOver ? Promise.resolve() : this.#waiters.next(signal)
   }
@@ -114,242 +113,276 @@ export class Exec {
     while (!this.isOver && !signal.aborted) await this.changed(signal)
   }
 
-  // ---- life ----
+  // ---- what others ask for ----
 
   start(): void {
-    this.setup.queue.add((done) => {
-      this.#started = done
-      if (this.#ended === undefined && !this.#isReleased) this.#spawn()
-      else done() // it was ended while it waited
-    })
+    this.setup.queue.add((slot) => this.#take({ type: 'turn', slot }))
   }
 
-  /** Takes up an exec of an earlier runner whose keeper still lives. */
-  adopt(keeper: number, startedAtMs: number | null, ended: EndReason | undefined): void {
-    this.#isSpawned = true
-    this.#tree.setKeeper(keeper, startTimeOf(keeper))
-    this.#readStatus()
-    this.#startedAtMs = startedAtMs
-    this.#spawnedMonotonicMs = this.#watch.status.atMs
-    this.#ended = ended
-    this.#attach()
-    if (ended !== undefined) void this.#climb(ended)
+  /** Resumes an exec of an earlier runner whose keeper is alive. */
+  adopt(keeperPid: number, startedAtMs: number | null, reason: EndReason | null): void {
+    this.#take({ type: 'adopted', run: this.#inherit(keeperPid), startedAtMs, stop: reason })
   }
 
-  /** Settles an exec of an earlier runner whose keeper is gone, or that never ran. */
-  async close(claimed: boolean, startedAtMs: number | null, ended: EndReason | undefined): Promise<void> {
-    this.#isSpawned = claimed
-    this.#isKeeperGone = true
-    this.#startedAtMs = startedAtMs
-    this.#ended = ended
-    if (claimed) {
-      this.#readStatus()
-      this.#output.open() // what a survivor wrote may still be in the pipes
-    }
-    await this.#settle()
-  }
-
-  /** Ends it for a reason; the first one counts (I2). Resolves when it is over. */
-  async endFor(reason: EndReason, graceMs = this.setup.reservation.request.killGraceMs): Promise<void> {
-    if (this.#ended === undefined && !this.isOver && !this.#isSettling) {
-      this.#ended = reason
-      noteReason(this.folder, reason)
-      if (this.#isSpawned) void this.#climb(reason, graceMs)
-      else if (this.#started === undefined) void this.#settle() // still in the queue: it never starts
-    }
+  /** Ends an exec of an earlier runner whose keeper claimed it and is gone. */
+  async closeOrphan(startedAtMs: number | null, reason: EndReason | null): Promise<void> {
+    this.#take({ type: 'orphaned', run: this.#inherit(undefined), startedAtMs, stop: reason })
     await this.over(new AbortController().signal)
   }
 
-  /** Waits for a command that is still starting. False where there is nobody to get it any more. */
-  async signal(signal: NodeJS.Signals): Promise<boolean> {
-    while (!this.isOver && !this.#isReady()) await this.over(AbortSignal.timeout(SIGNAL_LOOK_MS))
-    return !this.isOver && this.#tree.signal(signal)
+  /** Ends an exec of an earlier runner that no keeper had claimed. */
+  async closeUnclaimed(reason: EndReason | null): Promise<void> {
+    this.#take({ type: 'never_claimed', stop: reason })
+    await this.over(new AbortController().signal)
   }
 
-  /** Lets go of files and pipes and leaves the exec to its keeper: this process ends, the exec does not. */
+  /** Ends it for a reason; the first one counts. Resolves when it is over. */
+  async stop(reason: EndReason, graceMs = this.setup.reservation.request.killGraceMs): Promise<void> {
+    this.#take({ type: 'stop', reason, graceMs })
+    await this.over(new AbortController().signal)
+  }
+
+  /** Waits for a command that is still starting. False if no process is left to receive it. */
+  async signal(signal: NodeJS.Signals): Promise<boolean> {
+    while (!this.#isDone() && !this.#isReady()) await this.over(AbortSignal.timeout(SIGNAL_STEP_MS))
+    return runOf(this.#state)?.tree.signal(signal) ?? false
+  }
+
+  /** Closes files and pipes and leaves the exec to its keeper: this process ends, the exec does not. */
   release(): void {
     if (this.isOver) return
-    this.#isReleased = true
-    this.#detach()
-    this.#keeper?.leave()
+    this.#take({ type: 'release' })
     this.stdin.release()
     this.#output.close()
   }
 
-  // ---- details, in the order they are used above ----
+  // ---- the state machine and its actions ----
 
-  #spawn(): void {
+  #take(input: ExecInput<Run>): void {
+    const { state, actions } = transition(this.#state, input)
+    this.#state = state
+    for (const action of actions) this.#perform(action)
+  }
+
+  #perform(action: ExecAction<Run>): void {
+    switch (action.do) {
+      case 'spawn':
+        return this.#spawn(action.newKeeper)
+      case 'free_slot':
+        return action.slot()
+      case 'watch':
+        return this.#watch(action.run)
+      case 'unwatch':
+        return action.run.watch.stop()
+      case 'open_output':
+        return this.#output.open()
+      case 'log_start':
+        return this.#logStart(action.atMs)
+      case 'note_reason':
+        return noteReason(this.folder, action.reason)
+      case 'kill':
+        return void this.#kill(action.run, action.graceMs ?? this.setup.reservation.request.killGraceMs)
+      case 'kill_keeper':
+        this.#diagnostics.push(killIncomplete(action.reason))
+        return action.run.keeper.kill()
+      case 'settle':
+        return void this.#settle()
+      case 'leave':
+        return action.run.keeper.leave()
+    }
+  }
+
+  #spawn(newKeeper: boolean): void {
+    const spawnedAtMs = this.setup.clock.monotonicMs()
+    let keeper: Keeper
     try {
-      this.#spawnedMonotonicMs = this.setup.clock.monotonicMs()
       this.#output.open()
-      this.#keeper = this.setup.spawn(this.#spawnedMonotonicMs, (why) => this.#keeperGone(why), this.#isSecondTry)
+      if (this.#state.phase !== 'spawning') return // its output cannot be kept, so it was stopped
+      keeper = this.setup.spawn(spawnedAtMs, (why) => this.#keeperLost(why), newKeeper)
     } catch (error) {
-      this.#refused(error)
+      this.#take({ type: 'refused', refusal: refusalOf(error) })
       return
     }
-    this.#isSpawned = true
-    this.#setGroup(this.#keeper.group)
-    if (this.#keeper.pid === undefined) return // that it could not be made is told in a moment
-    this.#tree.setKeeper(this.#keeper.pid)
-    this.#attach()
+    this.#take({ type: 'spawned', run: this.#run(ownKeeper(keeper, this.setup.giveBack), spawnedAtMs) })
   }
 
-  #setGroup(group: ExecGroup | undefined): void {
-    this.#group = group
-    this.#tree.setGroup(group)
+  #inherit(pid: number | undefined): Run {
+    this.#status.read()
+    const { name, atMs } = this.#status.status
+    const group = name === undefined ? undefined : this.setup.groupOf(name)
+    const run = this.#run(inheritedKeeper(pid, group), atMs)
+    this.#readStatus(run)
+    return run
   }
 
-  #refused(error: unknown): void {
-    this.#isKeeperGone = true
-    const fault = classify(error, { boundary: 'box', phase: 'spawn' })
-    const isWorkspace = fault.category === 'file_not_found'
-    const isFull = fault.category === 'journal_full'
-    this.#refusal = isWorkspace ? 'cwd_missing' : isFull ? 'no_space' : 'no_process'
-    this.#diagnostics.push(isWorkspace ? workspaceChanged : (isFull ? noSpace : spawnRefused)(fault.errorRaw))
-    this.#isSpawned = false
-    this.#ended ??= 'spawn_failed'
-    void this.#settle()
+  #run(keeper: KeeperLink, spawnedAtMs: number | undefined): Run {
+    const { level, holdsTree, mark } = this.setup
+    const tree = new ProcessTree({ level, holdsTree, mark, keeperPid: keeper.pid, group: keeper.group })
+    return { keeper, tree, watch: new RunWatch(this.#status), spawnedAtMs }
   }
 
-  #attach(): void {
+  #watch(run: Run): void {
+    if (run.keeper.pid === undefined) return // no process could be made; an event is about to say so
     this.#output.open()
-    const remainingMs =
-      this.setup.reservation.request.timeoutMs - (this.setup.clock.monotonicMs() - (this.#spawnedMonotonicMs ?? 0))
-    this.#deadline = setTimeout(() => void this.endFor('timed_out'), Math.max(0, remainingMs))
-    this.#watch.start(() => this.#look())
-    this.#look()
+    const elapsedMs = this.setup.clock.monotonicMs() - (run.spawnedAtMs ?? 0)
+    run.watch.start(
+      { onStatus: () => this.#statusChanged(run), onDeadline: () => void this.stop('timed_out') },
+      this.setup.reservation.request.timeoutMs - elapsedMs,
+    )
+    this.#statusChanged(run)
   }
 
-  /** The start event, before any other; with the command's pid where it is known by now. */
-  #begin(): void {
-    this.#readStatus()
-    const { sandboxPid, pid, keeper } = this.#watch.status
-    this.#startedAtMs = Math.round(this.setup.clock.now() - this.#sinceSpawnMs()) // a short command is over before it is seen
-    this.#output.start(sandboxPid ?? pid ?? keeper ?? this.#tree.keeper ?? 0, this.#startedAtMs)
-    this.#started?.()
-    this.#waiters.notify()
+  /** The keeper may have written something. */
+  #statusChanged(run: Run): void {
+    if (runOf(this.#state) !== run || this.#state.phase === 'ending') return
+    this.#readStatus(run)
+    if (this.#leader() !== undefined) {
+      this.#begin()
+      this.stdin.open()
+    }
+    if (this.#status.status.exit !== undefined) this.#take({ type: 'exit_reported' })
+    else if (!run.keeper.wake()) this.#keeperLost()
   }
 
-  /** Something may have been written into the status file. */
-  #look(): void {
-    if (this.#isSettling || this.#isReleased) return
-    this.#readStatus()
-    const { exit } = this.#watch.status
-    const isRunning = this.#leader() !== undefined
-    if (isRunning && this.#startedAtMs === null) this.#begin()
-    if (isRunning) this.stdin.open()
-    if (exit !== undefined) void this.#settle()
-    else if (this.#keeper !== undefined) this.#keeper.wake()
-    else if (!this.#tree.wakeKeeper()) this.#keeperGone()
-  }
-
-  #readStatus(): void {
-    if (!this.#watch.read()) return
-    const { holder, name } = this.#watch.status
-    if (this.#keeper === undefined && this.#group === undefined && name !== undefined)
-      this.#setGroup(this.setup.groupOf(name))
+  #readStatus({ tree }: Run): void {
+    if (!this.#status.read()) return
+    const { holder } = this.#status.status
     const leader = this.#leader()
-    if (leader !== undefined) this.#tree.setLeader(leader)
-    this.#tree.holder = holder
+    if (leader !== undefined) tree.setLeader(leader)
+    tree.holder = holder
     if (holder !== undefined) this.stdin.holder ??= prove(holder)
   }
 
   #leader(): number | undefined {
-    const { sandboxPid, pid } = this.#watch.status
+    const { sandboxPid, pid } = this.#status.status
     return this.setup.level === 'bwrap' ? sandboxPid : pid
   }
 
-  /** With `why` it ended by itself, which it does only before it ran anything: no room, no process to be had. */
-  #keeperGone(why?: string): void {
-    if (this.#isKeeperGone || this.#isSettling || this.#isReleased) return
-    this.#readStatus()
-    const isClaimed = this.#keeper === undefined || existsSync(join(this.folder, EXEC_FILES.claim))
-    if (!isClaimed && this.#ended === undefined && !this.#isSecondTry) {
-      this.#isSecondTry = true // one that waited was killed, and never took this job: a new one gets it
-      this.#detach()
-      this.#spawn()
-    } else if (!isClaimed || (why !== undefined && this.#watch.status.pid === undefined)) {
-      this.#refused(new Error(why ?? 'the keeper was killed before it began'))
-    } else {
-      this.#isKeeperGone = true
-      void this.#settle() // I3
-    }
+  /** The command runs, or its first bytes are here. The time is that of the spawn: a short command is over before it is seen. */
+  #begin(): void {
+    const run = runOf(this.#state)
+    if (run === null || startedAtMsOf(this.#state) !== null) return
+    this.#readStatus(run)
+    this.#take({ type: 'started', atMs: Math.round(this.setup.clock.now() - this.#sinceSpawnMs(run)) })
   }
 
-  async #climb(reason: EndReason, graceMs = this.setup.reservation.request.killGraceMs): Promise<void> {
-    const isEnded = await climb({
-      tree: this.#tree,
-      graceMs: this.#output.truncated ? 0 : graceMs, // nothing more of it is kept, so there is nothing to wait for
-      look: () => this.#isReady(),
-      over: async (ms) => {
-        await this.over(AbortSignal.timeout(ms))
-        return this.isOver || this.#isReleased
+  #logStart(atMs: number): void {
+    const { sandboxPid, pid, keeper } = this.#status.status
+    this.#output.start(sandboxPid ?? pid ?? keeper ?? runOf(this.#state)?.keeper.pid ?? 0, atMs)
+    this.#waiters.notify()
+  }
+
+  /** With `why` the keeper ended by itself, which it does only before it starts a command. */
+  #keeperLost(why?: string): void {
+    const run = runOf(this.#state)
+    if (run === null) return
+    this.#readStatus(run)
+    const claimed = existsSync(join(this.folder, EXEC_FILES.claim))
+    this.#take({
+      type: 'keeper_lost',
+      claimed,
+      ranNothing: !claimed || (why !== undefined && this.#status.status.pid === undefined),
+      refusal: refusalOf(new Error(why ?? 'the keeper was killed before it started the command')),
+    })
+  }
+
+  async #kill(run: Run, graceMs: number): Promise<void> {
+    const isEnded = await terminate({
+      tree: run.tree,
+      graceMs: this.#output.truncated ? 0 : graceMs, // nothing more of its output is kept, so no grace is needed
+      isReady: () => this.#isReady(),
+      isOver: async (waitMs) => {
+        await this.over(AbortSignal.timeout(waitMs))
+        return this.#isDone()
       },
       monotonicMs: this.setup.clock.monotonicMs,
     })
-    if (isEnded || this.isOver) return // over, its keeper may serve another one by now
-    this.#killKeeper()
-    this.#diagnostics.push(killIncomplete(reason))
-    this.#isKeeperGone = true
-    void this.#settle()
+    if (!isEnded) this.#take({ type: 'kill_failed' })
+  }
+
+  /** Over, or no longer ours. */
+  #isDone(): boolean {
+    return this.isOver || this.#state.phase === 'released'
   }
 
   #isReady(): boolean {
-    this.#readStatus()
-    return this.#tree.isReady()
+    const run = runOf(this.#state)
+    if (run === null) return false
+    this.#readStatus(run)
+    return run.tree.isReady()
   }
+
+  // ---- the end ----
 
   async #settle(): Promise<void> {
-    if (this.#isSettling || this.#isReleased) return
-    this.#isSettling = true
-    this.#detach()
-    const claimed = this.#isSpawned
-    const left = claimed ? await this.#tree.end(RUNNER_DEFAULTS.treeEndMs) : []
-    if (this.#isReleased) return // the pipes are closed to us: the next runner reads what is left in them
-    if (claimed && this.#startedAtMs === null) this.#begin()
-    await this.#output.drain() // I1: nobody is left who could write
-    if (this.#isReleased) return
-    this.#finish(claimed, left)
+    const ending = this.#ending()
+    if (ending === undefined) return
+    const survivors = ending.claimed ? await ending.run.tree.end(RUNNER_DEFAULTS.treeEndMs) : []
+    if (this.#ending() === undefined) return // released: the next runner reads what is left in the pipes
+    if (ending.claimed) this.#begin()
+    await this.#output.drain() // I1: no process is left that could write
+    if (this.#ending() !== undefined) this.#finish(survivors)
   }
 
-  #sinceSpawnMs(): number {
-    return this.#spawnedMonotonicMs === undefined ? 0 : this.setup.clock.monotonicMs() - this.#spawnedMonotonicMs
+  #ending(): Extract<ExecState<Run>, { phase: 'ending' }> | undefined {
+    return this.#state.phase === 'ending' ? this.#state : undefined
   }
 
-  #finish(claimed: boolean, left: readonly number[]): void {
-    const [endedAtMs, durationMs] = [this.setup.clock.now(), this.#sinceSpawnMs()]
+  #finish(survivors: readonly number[]): void {
+    const ending = this.#ending()
+    if (ending === undefined) return
+    const { claimed, run } = ending
+    const refusal = claimed ? null : ending.refusal
     const { losses } = this.#output
-    const facts = {
-      level: this.setup.level,
-      status: this.#watch.status,
-      claimed,
-      ended: this.#ended,
-      refusal: this.#refusal,
-      oomKills: this.#group?.oomKills() ?? 0,
-      durationMs,
-      survivors: this.#tree.survivors(left),
-      stdoutBytes: this.#output.bytes('stdout'),
-      stderrBytes: this.#output.bytes('stderr'),
-      truncated: this.#output.truncated || losses.length > 0,
-      diagnostics: [...this.#diagnostics, ...losses],
-    }
-    this.#end = {
-      exit: exitRecord(facts, this.setup.lookAgain),
-      startedAtMs: this.#startedAtMs,
-      endedAtMs,
-      lastSeq: this.#output.count + 1,
-    }
-    const isKept = this.#keep(this.#end) // I1
+    const oomKills = run?.keeper.group?.oomKills() ?? 0
+    const exit = exitRecord(
+      {
+        level: this.setup.level,
+        status: this.#status.status,
+        claimed,
+        stop: ending.stop,
+        refusal: refusal?.reason,
+        oomKills,
+        durationMs: run === null ? 0 : this.#sinceSpawnMs(run),
+        survivors: run?.tree.survivors(survivors) ?? [],
+        stdoutBytes: this.#output.bytes('stdout'),
+        stderrBytes: this.#output.bytes('stderr'),
+        truncated: this.#output.truncated || losses.length > 0,
+        diagnostics: [...this.#diagnostics, ...(refusal === null ? [] : [refusal.diagnostic]), ...losses],
+      },
+      this.setup.lookAgain,
+    )
+    const startedAtMs = startedAtMsOf(ending)
+    const end: ExecEnd = { exit, startedAtMs, endedAtMs: this.setup.clock.now(), lastSeq: this.#output.count + 1 }
+    const isKept = this.#keep(end) // I1
+    this.#take({ type: 'settled', end })
     this.#output.close()
-    this.#dismiss(isKept && facts.oomKills === 0 && left.length === 0)
-    this.#started?.()
+    const { exit: code, holder } = this.#status.status
+    const isClean = isKept && oomKills === 0 && survivors.length === 0 && code !== undefined && holder === undefined
+    run?.keeper.dismiss(isClean) // everything is read
     this.#waiters.notify()
     this.stdin.end()
-    if (isKept) this.#leave(this.#end)
+    if (isKept) this.#leave(end)
+  }
+
+  #sinceSpawnMs({ spawnedAtMs }: Run): number {
+    return spawnedAtMs === undefined ? 0 : this.setup.clock.monotonicMs() - spawnedAtMs
+  }
+
+  /** Its room on disk was reserved at the start, so only a broken disk or a lack of descriptors fails here. */
+  #keep(end: ExecEnd): boolean {
+    try {
+      writeEnd(this.folder, end)
+      return true
+    } catch {
+      // Waiters get the end from memory; after a restart it comes from the keeper's status file.
+      setTimeout(() => this.#keep(end) && this.#leave(end), RUNNER_DEFAULTS.pollMs).unref()
+      return false
+    }
   }
 
   #leave(end: ExecEnd): void {
-    setImmediate(() => this.#tidy()) // nobody waits for that
+    setImmediate(() => this.#tidy()) // no caller waits for that
     this.setup.onEnd(this, end)
   }
 
@@ -357,40 +390,15 @@ export class Exec {
     try {
       removeWorkingFiles(this.folder)
     } catch {
-      // The next start does it again; nothing reads them before.
+      // The next start removes them; nothing reads them before.
     }
   }
+}
 
-  /** Its room was taken at the start: what fails is a broken disk, or one file too many. Who waits is told all the same. */
-  #keep(end: ExecEnd): boolean {
-    try {
-      writeEnd(this.folder, end)
-      return true
-    } catch {
-      setTimeout(() => this.#keep(end) && this.#leave(end), RUNNER_DEFAULTS.pollMs).unref()
-      return false // until then it is known from memory, and after a restart from the keeper's notes
-    }
-  }
-
-  /** All is read. A keeper that ran a command to its end, and holds nothing for it, may run the next. */
-  #dismiss(isClean: boolean): void {
-    const { exit, holder } = this.#watch.status
-    if (this.#keeper !== undefined) {
-      this.setup.giveBack(this.#keeper, isClean && exit !== undefined && holder === undefined)
-      return
-    }
-    this.#killKeeper()
-    this.#group?.kill([])
-    this.#group?.remove()
-  }
-
-  #killKeeper(): void {
-    if (this.#keeper !== undefined) this.#keeper.kill()
-    else if (this.#tree.isKeeperThere()) sendSignal(-(this.#tree.keeper as number), 'SIGKILL')
-  }
-
-  #detach(): void {
-    clearTimeout(this.#deadline)
-    this.#watch.stop()
-  }
+/** Why a keeper could not be given a job. */
+function refusalOf(error: unknown): Refusal {
+  const { category, errorRaw } = classify(error, { boundary: 'box', phase: 'spawn' })
+  if (category === 'file_not_found') return { reason: 'cwd_missing', diagnostic: workspaceChanged }
+  if (category === 'journal_full') return { reason: 'no_space', diagnostic: noSpace(errorRaw) }
+  return { reason: 'no_process', diagnostic: spawnRefused(errorRaw) }
 }

@@ -12,15 +12,17 @@ import type { ExecCause, ExecExit, IsolationLevel, SpawnFailure } from '@breakfa
 import { workspaceChanged } from './diagnostics.ts'
 import type { KeeperStatus } from './status.ts'
 
-/** Why we ended it, where we did. */
-export type EndReason = 'timed_out' | 'killed' | 'box_stopped' | 'output_limit' | 'spawn_failed'
+/** Why the runner ended it. */
+export const END_REASONS = ['timed_out', 'killed', 'box_stopped', 'output_limit', 'spawn_failed'] as const
+export type EndReason = (typeof END_REASONS)[number]
 
 export type ExitFacts = {
   readonly level: IsolationLevel
   readonly status: KeeperStatus
   /** False where it is certain that nothing ran: the claim was ours, or was never made. */
   readonly claimed: boolean
-  readonly ended: EndReason | undefined
+  /** Why the runner ended it; null if it did not. */
+  readonly stop: EndReason | null
   /** Why it was not even given to a keeper. */
   readonly refusal?: SpawnFailure | undefined
   readonly oomKills: number
@@ -58,21 +60,21 @@ export function exitRecord(facts: ExitFacts, lookAgain: () => SpawnFailure | und
 type Outcome = Pick<ExecExit, 'cause' | 'started' | 'code' | 'signal' | 'signalGuess'>
 
 function judge(facts: ExitFacts): Outcome {
-  const { status, ended } = facts
+  const { status, stop } = facts
   const none = { code: null, signal: null, signalGuess: null }
-  if (!facts.claimed) return { ...none, cause: ended ?? 'runner_lost', started: false }
+  if (!facts.claimed) return { ...none, cause: stop ?? 'runner_lost', started: false }
   if (status.exit === undefined) {
     // I1. The keeper is gone. If we ended the tree, that is why; else nobody knows.
     return {
       ...none,
-      cause: ended ?? 'runner_lost',
-      started: status.pid === undefined && ended !== undefined ? null : startedOf(status),
+      cause: stop ?? 'runner_lost',
+      started: status.pid === undefined && stop !== null ? null : startedOf(status),
     }
   }
-  if (neverRan(facts)) return { ...none, cause: ended ?? 'spawn_failed', started: false }
+  if (neverRan(facts)) return { ...none, cause: stop ?? 'spawn_failed', started: false }
   const end = codeOrSignal(facts, status.exit)
   const started = facts.stdoutBytes + facts.stderrBytes > 0 ? true : startedOf(status) // it may have been ended on its way there
-  return { ...end, cause: ended ?? ownCause(facts, status.exit, end), started } // I3
+  return { ...end, cause: stop ?? ownCause(facts, status.exit, end), started } // I3
 }
 
 /** I4 */

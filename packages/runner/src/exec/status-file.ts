@@ -1,9 +1,9 @@
-/** Follows a keeper's status file: by the kernel's word where there is one, and by a poll in any case. */
+/** A keeper's status file: read on demand, and followed through inotify with a poll as the safety net. */
 import { closeSync, type FSWatcher, openSync, readFileSync, readSync, watch } from 'node:fs'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { type KeeperStatus, parseStatus } from './status.ts'
 
-export class StatusWatch {
+export class StatusFile {
   readonly #path: string
   #status: KeeperStatus = parseStatus('')
   #watcher: FSWatcher | undefined
@@ -14,25 +14,25 @@ export class StatusWatch {
     this.#path = path
   }
 
-  /** As it was read last. */
+  /** As of the last read. */
   get status(): KeeperStatus {
     return this.#status
   }
 
-  /** False where the folder is being removed; what was known is then all there is to know. */
+  /** False if the file cannot be read, because its folder is being removed: the last status stays valid. */
   read(): boolean {
     try {
       this.#status = parseStatus(this.#text())
       return true
     } catch {
-      return false // the caller is told, and goes by what it knows
+      return false // reported by the return value
     }
   }
 
-  /** Calls `look` whenever something may have been written. */
-  start(look: () => void): void {
+  /** Calls `onChange` whenever the keeper may have written something, until `unfollow`. */
+  follow(onChange: () => void): void {
     try {
-      this.#watcher = watch(this.#path, look)
+      this.#watcher = watch(this.#path, onChange)
       this.#watcher.on('error', () => this.#watcher?.close())
     } catch {
       // Out of inotify watches: the poll below sees the same, later.
@@ -40,12 +40,12 @@ export class StatusWatch {
     try {
       this.#fd = openSync(this.#path, 'r') // it is read a few times in the next milliseconds
     } catch {
-      // Then each read opens it, and says so where that cannot be done.
+      // Each read then opens the file itself, and reports if it cannot.
     }
-    this.#poll = setInterval(look, RUNNER_DEFAULTS.pollMs)
+    this.#poll = setInterval(onChange, RUNNER_DEFAULTS.pollMs)
   }
 
-  stop(): void {
+  unfollow(): void {
     clearInterval(this.#poll)
     this.#watcher?.close()
     if (this.#fd !== undefined) closeSync(this.#fd)
@@ -58,4 +58,4 @@ export class StatusWatch {
   }
 }
 
-const SHARED = Buffer.allocUnsafeSlow(64 * 1024) // filled and read within one call; more than any keeper has to say
+const SHARED = Buffer.allocUnsafeSlow(64 * 1024) // filled and read within one call; larger than any status file
