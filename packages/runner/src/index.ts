@@ -1,3 +1,5 @@
 /** The runner: boxes and execs over HTTP. Its client is `@breakfall/runner/client`. */
-export { pathOf, type RouteName, RUNNER_ROUTES } from './routes.ts'
-export { type Runner, type RunnerOptions, startRunner } from './start.ts'
+export type { RunnerOptions } from './options.ts'
+export { pathOf } from './route-path.ts'
+export { type RouteName, RUNNER_ROUTES } from './routes.ts'
+export { type Runner, startRunner } from './start.ts'

@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { isFault } from '@breakfall/faults'
 import { ISOLATION_LEVELS, type IsolationLevel } from '@breakfall/wire'
 import { startRunner } from './start.ts'
+import { errorCode } from './state/json.ts'
 
 const USAGE_EXIT = 2
 
@@ -41,7 +42,7 @@ async function main(): Promise<void> {
     isolation: values.isolation === undefined ? undefined : levelOf(values.isolation),
     idleExitMs:
       values['idle-exit-ms'] === undefined ? null : wholeNumber('--idle-exit-ms', values['idle-exit-ms'], 2 ** 31 - 1),
-    onTrouble: (line) => process.stderr.write(`${line}\n`),
+    onProblem: (line) => process.stderr.write(`${line}\n`),
     onIdle: () => process.exit(0),
   })
   process.stdout.on('error', () => {
@@ -75,7 +76,7 @@ function wholeNumber(flag: string, text: string, max: number): number {
 }
 
 main().catch((error: unknown) => {
-  const isUsage = error instanceof TypeError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS') === true
+  const isUsage = error instanceof TypeError || errorCode(error)?.startsWith('ERR_PARSE_ARGS') === true
   process.stderr.write(
     `${isFault(error) ? `${error.error} [${error.category}]` : error instanceof Error ? error.message : String(error)}\n`,
   )

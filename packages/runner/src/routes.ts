@@ -13,7 +13,6 @@ import {
   execSchema,
   execSignalSchema,
   fileListSchema,
-  invalidRequest,
   type OpenApiRoute,
   RUNNER_HEADER,
   runnerHealthSchema,
@@ -268,22 +267,4 @@ export const RUNNER_ROUTES = {
 
 export type RouteName = keyof typeof RUNNER_ROUTES
 
-/**
- * The path of a call, with its parameters escaped. A `path+` keeps its slashes. What would lead to another route once
- * somebody on the way tidies the URL up is refused here, since no escape protects `..`.
- */
-export function pathOf(name: RouteName, params: Readonly<Record<string, string>>): string {
-  return RUNNER_ROUTES[name].path.replaceAll(/\{(\w+)(\+?)\}/g, (_, key: string, rest: string) => {
-    const value = String(params[key] ?? '')
-    const parts = rest === '' ? [value] : value.split('/')
-    if (value === '' || parts.includes('..') || !value.isWellFormed())
-      throw invalidRequest([
-        {
-          field: key,
-          expected: rest === '' ? 'a name' : 'a path inside the workspace, without ".."',
-          got: JSON.stringify(value.slice(0, 200)),
-        },
-      ])
-    return parts.map(encodeURIComponent).join('/')
-  })
-}
+export const ROUTE_NAMES: readonly RouteName[] = Object.values(RUNNER_ROUTES).map(({ operationId }) => operationId)

@@ -1,7 +1,12 @@
 /** The runner's two bounded waits: polling for what no event reports, and a promise with a time limit. */
 import { setTimeout as sleep } from 'node:timers/promises'
 
-export type PollLimits = { readonly everyMs: number; readonly forMs: number }
+export type PollLimits = {
+  readonly everyMs: number
+  readonly forMs: number
+  /** False if the process may end meanwhile. */
+  readonly ref?: boolean
+}
 
 /**
  * Asks until `probe` returns a value, and at least once; undefined when the time is up. The time is counted in steps, not
@@ -9,12 +14,12 @@ export type PollLimits = { readonly everyMs: number; readonly forMs: number }
  */
 export async function pollUntil<T>(
   probe: (waitedMs: number) => T | undefined,
-  { everyMs, forMs }: PollLimits,
+  { everyMs, forMs, ref = true }: PollLimits,
 ): Promise<T | undefined> {
   for (let waitedMs = 0; ; waitedMs += everyMs) {
     const found = probe(waitedMs)
     if (found !== undefined || waitedMs >= forMs) return found
-    await sleep(everyMs)
+    await sleep(everyMs, undefined, { ref })
   }
 }
 

@@ -1,7 +1,7 @@
 /** The state machine of an exec: each transition, and what no sequence of inputs may lead to. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { lostEnd } from '../src/box/mend.ts'
+import { lostEnd } from '../src/box/repair.ts'
 import { spawnRefused } from '../src/exec/diagnostics.ts'
 import {
   type ExecAction,

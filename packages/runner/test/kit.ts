@@ -11,7 +11,8 @@ import type { Box, Exec, ExecEvent } from '@breakfall/wire'
 import { SseDecoder } from '@breakfall/wire'
 import { createRunnerClient, type RunnerClient } from '../src/client/index.ts'
 import { findProgram } from '../src/isolation/probe.ts'
-import { type RunnerOptions, startRunner } from '../src/start.ts'
+import type { RunnerOptions } from '../src/options.ts'
+import { startRunner } from '../src/start.ts'
 
 export type Answer = {
   status: number

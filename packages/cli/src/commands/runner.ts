@@ -28,7 +28,7 @@ export async function runnerCommand({ out, options, stateDir: base }: Context): 
       out.end()
       process.exit(EXIT_CODES.finished)
     },
-    onTrouble: (line) => out.say(line),
+    onProblem: (line) => out.say(line),
   }).catch((error: unknown) => {
     throw listenFault(error, host, port)
   })

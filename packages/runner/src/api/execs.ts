@@ -33,7 +33,7 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
       boxToChange(context, call)
       const request = await readJson(call.req, execRequestSchema)
       const box = boxToChange(context, call) // the body took its time: the box may be gone by now
-      const { exec, isNew } = await box.startExec(request).catch((error: unknown) => {
+      const { exec, isNew } = await box.starter.start(request).catch((error: unknown) => {
         boxOf(context, call) // one that was removed meanwhile is not found, whatever else it was refused for
         throw error
       })

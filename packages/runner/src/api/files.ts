@@ -40,13 +40,13 @@ export function fileHandlers(
         bounded(call, context.host.bodySilenceMs),
         conditionOf(call),
         box.uploads,
-        (work) => box.turn(work),
+        (work) => box.exclusive(work),
       )
       return { status: isNew ? 201 : 200, json: { etag }, headers: { etag } }
     },
     deleteFile: async (call) => {
       const box = changeable(boxToChange(context, call))
-      await box.turn(() => deleteFile(workspaceOf(box.stored, machineBootId), pathOfCall(call), conditionOf(call)))
+      await box.exclusive(() => deleteFile(workspaceOf(box.stored, machineBootId), pathOfCall(call), conditionOf(call)))
       return { status: 204 }
     },
     listFiles: async (call) => {

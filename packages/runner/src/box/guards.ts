@@ -12,6 +12,7 @@ import { closeSync, constants, lchownSync, lstatSync, mkdirSync, openSync } from
 import { posix } from 'node:path'
 import { type OpenFolder, openFolder, type Owner } from '../files/walk.ts'
 import type { Mount } from '../isolation/view.ts'
+import { errorCode } from '../state/json.ts'
 
 export type Guard = {
   readonly mounts: readonly Mount[]
@@ -47,7 +48,7 @@ export function guardWorkspace(workspace: OpenFolder, path: string, owner: Owner
 export function isGuarded(parts: readonly string[]): boolean {
   const git = parts.indexOf('.git')
   if (parts.length === 1 && parts[0] === CONFIG) return true
-  return git !== -1 && (git === parts.length - 1 || GUARDED_IN_GIT.includes(parts[git + 1] as 'hooks'))
+  return git !== -1 && (git === parts.length - 1 || GUARDED_IN_GIT.some((name) => name === parts[git + 1]))
 }
 
 // ---- details, in the order they are used above ----
@@ -71,7 +72,7 @@ function make(work: () => void, path: string, owner: Owner | undefined): void {
     work()
   } catch (error) {
     // There already; or a folder that nobody may write into, the box neither.
-    if (['EEXIST', 'EACCES', 'EPERM', 'EROFS'].includes((error as NodeJS.ErrnoException).code ?? '')) return
+    if (['EEXIST', 'EACCES', 'EPERM', 'EROFS'].includes(errorCode(error) ?? '')) return
     throw error
   }
   if (owner !== undefined) lchownSync(path, owner.uid, owner.gid)

@@ -5,10 +5,10 @@
  *     inherits from another.
  * I2  The limit of processes is the caller's: what is ours in the box's group is added to it.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { type Job, Keeper, type OnGone } from '../exec/keeper.ts'
 import type { RunnerHost } from '../host.ts'
+import { within } from '../waiting.ts'
 
 export class Keepers {
   readonly #host: RunnerHost
@@ -52,11 +52,7 @@ export class Keepers {
   /** Ends those that wait; resolves when they are gone, and their groups with them. */
   async close(): Promise<void> {
     for (const keeper of this.#idle.keys()) this.#expire(keeper)
-    const over = new AbortController()
-    const gone = Promise.all([...this.#ending].map((keeper) => keeper.gone))
-    const late = sleep(RUNNER_DEFAULTS.treeEndMs, undefined, { signal: over.signal }).catch(inTime)
-    await Promise.race([gone, late])
-    over.abort()
+    await within(Promise.all([...this.#ending].map((keeper) => keeper.gone)), RUNNER_DEFAULTS.treeEndMs)
   }
 
   // ---- details, in the order they are used above ----
@@ -120,10 +116,6 @@ export class Keepers {
       // Too many files are open. The limit stays as it was until the next keeper comes or goes.
     }
   }
-}
-
-const inTime = (): void => {
-  // The wait was ended, since all were gone before it was over.
 }
 
 export const keeperMark = (runnerId: string, groupName: string, name: string): string =>

@@ -1,11 +1,12 @@
 /** From a box and a request to a job for a keeper: what the command sees, as whom it runs, and what is read for it. */
 import { writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
-import { Fault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { Network } from '@breakfall/wire'
-import { EXEC_FILES, type FilledRequest } from '../exec/folder.ts'
+import { EXEC_FILES } from '../exec/folder.ts'
 import { type Job, KEEPER_FDS, launchText } from '../exec/keeper.ts'
 import { KEEPER_MARK } from '../exec/process-table.ts'
+import type { FilledRequest } from '../exec/request.ts'
 import type { RunnerHost } from '../host.ts'
 import {
   type BoxUser,
@@ -69,7 +70,7 @@ function requireSame(host: RunnerHost, box: StoredBox, command: readonly string[
   try {
     openSame(box.hostWorkspace, box.hostIdentity, host.clock.machineBootId)[Symbol.dispose]()
   } catch (cause) {
-    const { errorRaw: detail } = cause as Fault
+    const detail = isFault(cause) ? cause.errorRaw : String(cause)
     throw new Fault('spawn_failed', {
       facts: { name: command[0]?.slice(0, 200) ?? '', detail },
       errorRaw: detail,
@@ -96,7 +97,7 @@ export function prepareJob(
   exec: { readonly folder: string; readonly request: FilledRequest; readonly mark: string },
 ): Omit<Job, 'execId' | 'atMs'> {
   const { folder, request } = exec
-  const sandbox = plan.view.isHost ? undefined : sandboxPlan(host, plan)
+  const sandbox = plan.view.isHost || plan.user === null ? undefined : sandboxPlan(host, plan, plan.user)
   const write = (name: string, text: string): void => writeFileSync(join(folder, name), text, { mode: 0o600 })
   if (sandbox === undefined) {
     write(EXEC_FILES.launch, launchText(plan.cwd, plainCommand(host, plan, exec.mark)))
@@ -113,9 +114,8 @@ export function prepareJob(
 }
 
 /** A host workspace is opened anew and its guards are made now: what was looked at before may have changed. */
-function sandboxPlan(host: RunnerHost, plan: LaunchPlan): BwrapPlan {
+function sandboxPlan(host: RunnerHost, plan: LaunchPlan, user: BoxUser): BwrapPlan {
   const { view, network, cwd, environment, box } = plan
-  const user = plan.user as BoxUser
   if (box.record.workspace.kind === 'private') return { view, user, network, cwd, environment }
   const { hostWorkspace: workspace, hostIdentity, uid, gid } = box
   const folder = openSame(workspace, hostIdentity, host.clock.machineBootId)

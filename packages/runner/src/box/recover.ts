@@ -20,7 +20,7 @@ import { pollUntil } from '../waiting.ts'
 import type { Box } from './box.ts'
 import { keeperMark } from './keepers.ts'
 import { workspaceOf } from './workspace-at.ts'
-import { type ExecOnDisk, lostEnd, mendExec, readExec, unknownRequest } from './mend.ts'
+import { type ExecOnDisk, lostEnd, repairExec, readExec, unknownRequest } from './repair.ts'
 
 export async function recoverBox(
   host: RunnerHost,
@@ -31,7 +31,7 @@ export async function recoverBox(
   const folders = new Set(box.execs.onDisk())
   const reserved = new Map(box.reservations.read().map((entry) => [entry.execId, entry]))
   for (const execId of folders) {
-    const found = await readOrMend(host, box, execId, reserved.get(execId), onDamage)
+    const found = await readOrRepair(host, box, execId, reserved.get(execId), onDamage)
     if (found !== undefined) await recoverExec(host, box, found)
   }
   for (const [execId, entry] of reserved) {
@@ -44,7 +44,7 @@ export async function recoverBox(
 // ---- details ----
 
 /** Undefined where the runner ended while the folder was being made, and nothing was started. */
-async function readOrMend(
+async function readOrRepair(
   host: RunnerHost,
   box: Box,
   execId: string,
@@ -55,7 +55,7 @@ async function readOrMend(
   try {
     return readExec(folder)
   } catch (error) {
-    if (mendExec(host, execId, folder, reserved)) {
+    if (repairExec(host, execId, folder, reserved)) {
       onDamage(`exec ${execId} of box ${box.id} was damaged`, error)
       return readExec(folder)
     }
@@ -74,7 +74,7 @@ async function recoverExec(host: RunnerHost, box: Box, { reservation, end }: Exe
   }
   const startedAtMs = startedAt(folder)
   const reason = reasonIn(folder)
-  const exec = box.openExec(reservation)
+  const exec = box.starter.open(reservation)
   const isThisBoot = reservation.machineBootId === host.clock.machineBootId
   if (isThisBoot && claim(folder)) {
     await exec.closeUnclaimed(reason) // no keeper had started it, and now none can

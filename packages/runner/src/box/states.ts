@@ -12,7 +12,7 @@ export const BOX_TRANSITIONS = {
 } as const satisfies Record<BoxState, readonly BoxState[]>
 
 export function mayFollow(from: BoxState, to: BoxState): boolean {
-  return (BOX_TRANSITIONS[from] as readonly BoxState[]).includes(to)
+  return BOX_TRANSITIONS[from].some((state) => state === to)
 }
 
 /** Throws what a command on a box in this state is answered. Nothing where it may run. */

@@ -2,8 +2,9 @@
 import { chmodSync, chownSync, existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { type Box as BoxRecord, boxSchema } from '@breakfall/wire'
-import type { FolderIdentity } from './workspace-identity.ts'
 import { makeFolder, readJsonFile, writeJsonDurably } from '../state/disk.ts'
+import { isObject } from '../state/json.ts'
+import { type FolderIdentity, readFolderIdentity } from './workspace-identity.ts'
 
 export type StoredBox = {
   record: BoxRecord
@@ -71,16 +72,24 @@ export function saveBox(paths: BoxPaths, box: StoredBox): void {
 export function loadBox(paths: BoxPaths): StoredBox | undefined {
   const json = readJsonFile(paths.file)
   if (json === undefined && isBeingMade(paths)) return undefined
-  const box = (json ?? {}) as Partial<StoredBox>
-  const record = boxSchema.parse(box.record)
-  const isWhole =
-    record.id === basename(paths.folder) &&
-    typeof box.hostWorkspace === 'string' &&
-    typeof box.env === 'object' &&
-    [box.uid, box.gid, box.epoch].every(Number.isInteger)
-  if (!isWhole) throw new Error('its record is damaged')
-  return { ...(box as StoredBox), record }
+  const { record: stored, env, hostWorkspace, hostIdentity, uid, gid, epoch } = isObject(json) ? json : {}
+  const record = boxSchema.parse(stored)
+  if (
+    record.id !== basename(paths.folder) ||
+    typeof hostWorkspace !== 'string' ||
+    !isTextRecord(env) ||
+    !isInteger(uid) ||
+    !isInteger(gid) ||
+    !isInteger(epoch)
+  )
+    throw new Error('the record of the box is damaged')
+  return { record, env, hostWorkspace, hostIdentity: readFolderIdentity(hostIdentity), uid, gid, epoch }
 }
+
+const isInteger = (value: unknown): value is number => Number.isInteger(value)
+
+const isTextRecord = (value: unknown): value is Record<string, string> =>
+  isObject(value) && Object.values(value).every((entry) => typeof entry === 'string')
 
 /** The record is written last: where something was run or kept in a box, it had one. */
 function isBeingMade(paths: BoxPaths): boolean {

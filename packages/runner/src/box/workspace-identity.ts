@@ -7,6 +7,7 @@
 import { fstatSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
 import { type OpenFolder, openFolder } from '../files/walk.ts'
+import { isObject } from '../state/json.ts'
 
 export type FolderIdentity = {
   readonly dev: string
@@ -16,7 +17,18 @@ export type FolderIdentity = {
   readonly machineBootId: string
 }
 
-/** Undefined where there is no folder, or a link on the way. */
+/** From a stored record; undefined if it is no identity. */
+export function readFolderIdentity(value: unknown): FolderIdentity | undefined {
+  const { dev, ino, bornNs, machineBootId } = isObject(value) ? value : {}
+  return typeof dev === 'string' &&
+    typeof ino === 'string' &&
+    typeof bornNs === 'string' &&
+    typeof machineBootId === 'string'
+    ? { dev, ino, bornNs, machineBootId }
+    : undefined
+}
+
+/** Undefined if there is no folder, or a symbolic link on the way. */
 export function identify(path: string, machineBootId: string): FolderIdentity | undefined {
   try {
     using folder = openFolder('/', path.split('/').filter(Boolean))

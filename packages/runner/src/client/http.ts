@@ -2,7 +2,8 @@
 import { classify, Fault } from '@breakfall/faults'
 import { EPOCH_HEADER, RUNNER_HEADER } from '@breakfall/wire'
 import { Agent, type Dispatcher } from 'undici'
-import { pathOf, type RouteName, RUNNER_ROUTES } from '../routes.ts'
+import { pathOf } from '../route-path.ts'
+import { type RouteName, RUNNER_ROUTES } from '../routes.ts'
 
 export type HttpOptions = {
   readonly url: string

@@ -6,44 +6,27 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { classify, type Diagnostic } from '@breakfall/faults'
+import type { Diagnostic } from '@breakfall/faults'
 import type { Exec as ExecRecord } from '@breakfall/wire'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
-import { killIncomplete, noSpace, spawnRefused, workspaceChanged } from './diagnostics.ts'
-import { type EndReason, exitRecord } from './exit-record.ts'
-import { EXEC_FILES, type ExecEnd, noteReason, removeWorkingFiles, writeEnd } from './folder.ts'
+import { killIncomplete } from './diagnostics.ts'
+import { endOf, keepEnd, removeFilesSoon } from './end.ts'
+import { type EndReason } from './exit-record.ts'
+import { EXEC_FILES, type ExecEnd, noteReason } from './folder.ts'
 import type { Keeper } from './keeper.ts'
 import { inheritedKeeper, type KeeperLink, ownKeeper } from './keeper-link.ts'
 import { ExecOutput } from './output.ts'
-import { prove } from './process-table.ts'
 import { execRecord } from './record.ts'
-import { RunWatch } from './run-watch.ts'
+import { refusalOf } from './refusal.ts'
+import { Run } from './run.ts'
 import type { ExecSetup } from './setup.ts'
-import {
-  type ExecAction,
-  type ExecInput,
-  type ExecState,
-  type Refusal,
-  runOf,
-  startedAtMsOf,
-  transition,
-} from './state.ts'
+import { type ExecAction, type ExecInput, type ExecState, runOf, startedAtMsOf, transition } from './state.ts'
 import { StatusFile } from './status-file.ts'
 import { StdinPipe } from './stdin.ts'
 import { terminate } from './terminate.ts'
-import { ProcessTree } from './tree.ts'
 import { Waiters } from './waiters.ts'
 
 const SIGNAL_STEP_MS = 5
-
-/** A job that a keeper has, or had. */
-type Run = {
-  readonly keeper: KeeperLink
-  readonly tree: ProcessTree
-  readonly watch: RunWatch
-  /** By the machine's monotonic clock; undefined if the keeper of an earlier runner never wrote it. */
-  readonly spawnedAtMs: number | undefined
-}
 
 export class Exec {
   readonly id: string
@@ -173,7 +156,7 @@ export class Exec {
       case 'watch':
         return this.#watch(action.run)
       case 'unwatch':
-        return action.run.watch.stop()
+        return action.run.unwatch()
       case 'open_output':
         return this.#output.open()
       case 'log_start':
@@ -211,32 +194,25 @@ export class Exec {
     const { name, atMs } = this.#status.status
     const group = name === undefined ? undefined : this.setup.groupOf(name)
     const run = this.#run(inheritedKeeper(pid, group), atMs)
-    this.#readStatus(run)
+    run.readStatus()
     return run
   }
 
   #run(keeper: KeeperLink, spawnedAtMs: number | undefined): Run {
-    const { level, holdsTree, mark } = this.setup
-    const tree = new ProcessTree({ level, holdsTree, mark, keeperPid: keeper.pid, group: keeper.group })
-    return { keeper, tree, watch: new RunWatch(this.#status), spawnedAtMs }
+    return new Run(this.setup, { status: this.#status, stdin: this.stdin }, keeper, spawnedAtMs)
   }
 
   #watch(run: Run): void {
     if (run.keeper.pid === undefined) return // no process could be made; an event is about to say so
     this.#output.open()
-    const elapsedMs = this.setup.clock.monotonicMs() - (run.spawnedAtMs ?? 0)
-    run.watch.start(
-      { onStatus: () => this.#statusChanged(run), onDeadline: () => void this.stop('timed_out') },
-      this.setup.reservation.request.timeoutMs - elapsedMs,
-    )
+    run.watch({ onStatus: () => this.#statusChanged(run), onDeadline: () => void this.stop('timed_out') })
     this.#statusChanged(run)
   }
 
   /** The keeper may have written something. */
   #statusChanged(run: Run): void {
     if (runOf(this.#state) !== run || this.#state.phase === 'ending') return
-    this.#readStatus(run)
-    if (this.#leader() !== undefined) {
+    if (run.readStatus()) {
       this.#begin()
       this.stdin.open()
     }
@@ -244,26 +220,12 @@ export class Exec {
     else if (!run.keeper.wake()) this.#keeperLost()
   }
 
-  #readStatus({ tree }: Run): void {
-    if (!this.#status.read()) return
-    const { holder } = this.#status.status
-    const leader = this.#leader()
-    if (leader !== undefined) tree.setLeader(leader)
-    tree.holder = holder
-    if (holder !== undefined) this.stdin.holder ??= prove(holder)
-  }
-
-  #leader(): number | undefined {
-    const { sandboxPid, pid } = this.#status.status
-    return this.setup.level === 'bwrap' ? sandboxPid : pid
-  }
-
   /** The command runs, or its first bytes are here. The time is that of the spawn: a short command is over before it is seen. */
   #begin(): void {
     const run = runOf(this.#state)
     if (run === null || startedAtMsOf(this.#state) !== null) return
-    this.#readStatus(run)
-    this.#take({ type: 'started', atMs: Math.round(this.setup.clock.now() - this.#sinceSpawnMs(run)) })
+    run.readStatus()
+    this.#take({ type: 'started', atMs: Math.round(this.setup.clock.now() - run.elapsedMs()) })
   }
 
   #logStart(atMs: number): void {
@@ -276,7 +238,7 @@ export class Exec {
   #keeperLost(why?: string): void {
     const run = runOf(this.#state)
     if (run === null) return
-    this.#readStatus(run)
+    run.readStatus()
     const claimed = existsSync(join(this.folder, EXEC_FILES.claim))
     this.#take({
       type: 'keeper_lost',
@@ -306,10 +268,7 @@ export class Exec {
   }
 
   #isReady(): boolean {
-    const run = runOf(this.#state)
-    if (run === null) return false
-    this.#readStatus(run)
-    return run.tree.isReady()
+    return runOf(this.#state)?.isReady() ?? false
   }
 
   // ---- the end ----
@@ -331,74 +290,24 @@ export class Exec {
   #finish(survivors: readonly number[]): void {
     const ending = this.#ending()
     if (ending === undefined) return
-    const { claimed, run } = ending
-    const refusal = claimed ? null : ending.refusal
-    const { losses } = this.#output
-    const oomKills = run?.keeper.group?.oomKills() ?? 0
-    const exit = exitRecord(
-      {
-        level: this.setup.level,
-        status: this.#status.status,
-        claimed,
-        stop: ending.stop,
-        refusal: refusal?.reason,
-        oomKills,
-        durationMs: run === null ? 0 : this.#sinceSpawnMs(run),
-        survivors: run?.tree.survivors(survivors) ?? [],
-        stdoutBytes: this.#output.bytes('stdout'),
-        stderrBytes: this.#output.bytes('stderr'),
-        truncated: this.#output.truncated || losses.length > 0,
-        diagnostics: [...this.#diagnostics, ...(refusal === null ? [] : [refusal.diagnostic]), ...losses],
-      },
-      this.setup.lookAgain,
-    )
-    const startedAtMs = startedAtMsOf(ending)
-    const end: ExecEnd = { exit, startedAtMs, endedAtMs: this.setup.clock.now(), lastSeq: this.#output.count + 1 }
-    const isKept = this.#keep(end) // I1
+    const { end, isClean } = endOf(ending, {
+      setup: this.setup,
+      output: this.#output,
+      status: this.#status.status,
+      diagnostics: this.#diagnostics,
+      survivors,
+    })
+    const isKept = keepEnd(this.folder, end, () => this.#kept(end)) // I1
     this.#take({ type: 'settled', end })
     this.#output.close()
-    const { exit: code, holder } = this.#status.status
-    const isClean = isKept && oomKills === 0 && survivors.length === 0 && code !== undefined && holder === undefined
-    run?.keeper.dismiss(isClean) // everything is read
+    ending.run?.keeper.dismiss(isKept && isClean) // everything is read
     this.#waiters.notify()
     this.stdin.end()
-    if (isKept) this.#leave(end)
+    if (isKept) this.#kept(end)
   }
 
-  #sinceSpawnMs({ spawnedAtMs }: Run): number {
-    return spawnedAtMs === undefined ? 0 : this.setup.clock.monotonicMs() - spawnedAtMs
+  #kept(end: ExecEnd): void {
+    removeFilesSoon(this.folder)
+    this.setup.onEnd(end)
   }
-
-  /** Its room on disk was reserved at the start, so only a broken disk or a lack of descriptors fails here. */
-  #keep(end: ExecEnd): boolean {
-    try {
-      writeEnd(this.folder, end)
-      return true
-    } catch {
-      // Waiters get the end from memory; after a restart it comes from the keeper's status file.
-      setTimeout(() => this.#keep(end) && this.#leave(end), RUNNER_DEFAULTS.pollMs).unref()
-      return false
-    }
-  }
-
-  #leave(end: ExecEnd): void {
-    setImmediate(() => this.#tidy()) // no caller waits for that
-    this.setup.onEnd(this, end)
-  }
-
-  #tidy(): void {
-    try {
-      removeWorkingFiles(this.folder)
-    } catch {
-      // The next start removes them; nothing reads them before.
-    }
-  }
-}
-
-/** Why a keeper could not be given a job. */
-function refusalOf(error: unknown): Refusal {
-  const { category, errorRaw } = classify(error, { boundary: 'box', phase: 'spawn' })
-  if (category === 'file_not_found') return { reason: 'cwd_missing', diagnostic: workspaceChanged }
-  if (category === 'journal_full') return { reason: 'no_space', diagnostic: noSpace(errorRaw) }
-  return { reason: 'no_process', diagnostic: spawnRefused(errorRaw) }
 }

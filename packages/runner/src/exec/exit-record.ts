@@ -34,11 +34,11 @@ export type ExitFacts = {
   readonly diagnostics: readonly Diagnostic[]
 }
 
-export function exitRecord(facts: ExitFacts, lookAgain: () => SpawnFailure | undefined): ExecExit {
+export function exitRecord(facts: ExitFacts, whyNotRunnable: () => SpawnFailure | undefined): ExecExit {
   const outcome = judge(facts)
   return {
     ...outcome,
-    ...(outcome.cause === 'spawn_failed' ? { reason: reasonOf(facts, lookAgain) } : {}),
+    ...(outcome.cause === 'spawn_failed' ? { reason: reasonOf(facts, whyNotRunnable) } : {}),
     durationMs: facts.durationMs,
     survivors: [...facts.survivors],
     stdoutBytes: facts.stdoutBytes,
@@ -78,12 +78,12 @@ function judge(facts: ExitFacts): Outcome {
 }
 
 /** I4 */
-function reasonOf(facts: ExitFacts, lookAgain: () => SpawnFailure | undefined): SpawnFailure {
+function reasonOf(facts: ExitFacts, whyNotRunnable: () => SpawnFailure | undefined): SpawnFailure {
   const { level, claimed, status, refusal } = facts
   if (refusal !== undefined) return refusal
   if (!claimed || status.exit === undefined) return 'no_process'
   if (status.refused) return 'cwd_missing' // the workspace is another folder now
-  return lookAgain() ?? (level === 'bwrap' ? 'sandbox_failed' : 'cwd_missing')
+  return whyNotRunnable() ?? (level === 'bwrap' ? 'sandbox_failed' : 'cwd_missing')
 }
 
 const startedOf = (status: KeeperStatus): boolean | null => (status.pid === undefined ? null : true)

@@ -12,9 +12,11 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, join } from 'node:path'
-import type { ExecExit } from '@breakfall/wire'
+import { type ExecExit, execExitSchema, execRequestSchema } from '@breakfall/wire'
 import { writeFully } from '../state/disk.ts'
 import { INDEX_BYTES_FIRST, startRecord } from './event-log.ts'
+import { errorCode, parseObject } from '../state/json.ts'
+import { type FilledRequest, fillRequest } from './request.ts'
 
 /** What is kept of a request, defaults filled in. `hash` tells the same body from another. */
 export type ExecReservation = {
@@ -25,18 +27,6 @@ export type ExecReservation = {
   readonly reservedAtMs: number
   readonly reservedMonotonicMs: number
   readonly machineBootId: string
-}
-
-export type FilledRequest = {
-  readonly command?: readonly string[] | undefined
-  readonly shell?: string | undefined
-  readonly cwd: string
-  readonly env: Readonly<Record<string, string>>
-  readonly stdin: 'none' | 'pipe'
-  readonly timeoutMs: number
-  readonly killGraceMs: number
-  readonly merge: boolean
-  readonly outputBytesMax: number
 }
 
 /** The end, in a file that was given its room at the start. */
@@ -88,15 +78,30 @@ export function makeExecFolder(folder: string, reservation: ExecReservation, end
   }
 }
 
-/** Throws where it is not whole. */
+/** Throws if it is damaged. */
 export function readReservation(folder: string): ExecReservation {
-  const text = readFileSync(join(folder, EXEC_FILES.reservation), 'utf8')
-  const found = JSON.parse(text) as Partial<ExecReservation> | null
-  const { execId, command, request, hash, machineBootId } = found ?? {}
-  if (execId !== basename(folder) || !Array.isArray(command) || typeof request?.timeoutMs !== 'number')
-    throw new Error('its request is damaged')
-  if (typeof hash !== 'string' || typeof machineBootId !== 'string') throw new Error('its request is damaged')
-  return found as ExecReservation
+  const found = parseObject(readFileSync(join(folder, EXEC_FILES.reservation), 'utf8'))
+  const { execId, command, hash, reservedAtMs, reservedMonotonicMs, machineBootId } = found
+  const request = execRequestSchema.safeParse(found['request'])
+  if (
+    execId !== basename(folder) ||
+    !isTextList(command) ||
+    typeof hash !== 'string' ||
+    typeof reservedAtMs !== 'number' ||
+    typeof reservedMonotonicMs !== 'number' ||
+    typeof machineBootId !== 'string' ||
+    !request.success
+  )
+    throw new Error('the request of the exec is damaged')
+  return {
+    execId,
+    command,
+    request: fillRequest(request.data),
+    hash,
+    reservedAtMs,
+    reservedMonotonicMs,
+    machineBootId,
+  }
 }
 
 export function writeReservation(folder: string, reservation: ExecReservation): void {
@@ -109,12 +114,17 @@ export function writeReservation(folder: string, reservation: ExecReservation): 
 export function readEnd(folder: string): ExecEnd | undefined {
   const text = endText(folder)
   if (text === '') return undefined
-  const found = JSON.parse(text) as Partial<ExecEnd> | null
-  const { exit, lastSeq, endedAtMs } = found ?? {}
-  if (typeof exit?.cause !== 'string' || !Number.isInteger(exit.stdoutBytes) || !Number.isInteger(exit.stderrBytes))
-    throw new Error('its end is damaged')
-  if (!Number.isInteger(lastSeq) || typeof endedAtMs !== 'number') throw new Error('its end is damaged')
-  return found as ExecEnd
+  const { exit, startedAtMs, endedAtMs, lastSeq } = parseObject(text)
+  const parsed = execExitSchema.safeParse(exit)
+  if (
+    !parsed.success ||
+    typeof lastSeq !== 'number' ||
+    !Number.isInteger(lastSeq) ||
+    typeof endedAtMs !== 'number' ||
+    (typeof startedAtMs !== 'number' && startedAtMs !== null)
+  )
+    throw new Error('the end of the exec is damaged')
+  return { exit: parsed.data, startedAtMs, endedAtMs, lastSeq }
 }
 
 /** What was noted, whole or not. Zeros never reached the disk, and a file that is not there says nothing. */
@@ -158,7 +168,7 @@ export function claim(folder: string): boolean {
     )
     return true
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    if (errorCode(error) === 'EEXIST') return false
     throw error
   }
 }
@@ -182,10 +192,13 @@ export function removeWorkingFiles(folder: string): void {
     try {
       unlinkSync(join(folder, name))
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error // not every exec has each of them
+      if (errorCode(error) !== 'ENOENT') throw error // not every exec has each of them
     }
   }
 }
+
+const isTextList = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((entry) => typeof entry === 'string')
 
 function endBytes(end: ExecEnd | undefined): Buffer {
   const text = Buffer.from(end === undefined ? '' : JSON.stringify(end))

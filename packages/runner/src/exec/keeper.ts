@@ -15,7 +15,7 @@
  *     words in a file of the exec, and are read by the process that becomes the command.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import { spawnCovered } from '../state/inherited.ts'
 import { KEEPER_MARK, sendSignal, settingsOf } from './process-table.ts'
@@ -130,11 +130,11 @@ export class Keeper {
       this.#child.once('error', (error) => end(error.message)) // no process could be made
       this.#child.once('exit', (code) => end(code === null ? undefined : `the keeper ended with code ${code}`))
     })
-    const stdin = this.#child.stdin as Socket | undefined // there is none where no process could be made
+    const { stdin } = this.#child // missing if no process could be made
     stdin?.on('error', () => {
       // It is gone, which its end says too.
     })
-    stdin?.unref()
+    if (stdin instanceof Socket) stdin.unref()
     this.#child.unref()
   }
 

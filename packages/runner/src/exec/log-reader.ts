@@ -8,6 +8,7 @@ import type { ExecEvent } from '@breakfall/wire'
 import { isoTime } from '../clock.ts'
 import { EXEC_FILES } from './folder.ts'
 import { type LogRecord, parseRecord, RECORD_BYTES, type Stream, STREAMS } from './event-log.ts'
+import { errorCode } from '../state/json.ts'
 
 const RECORDS_AT_ONCE = 64
 const BYTES_AT_ONCE = 256 * 1024
@@ -90,7 +91,7 @@ export class LogReader {
       try {
         fd = openSync(join(this.#folder, stream), 'r')
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+        if (errorCode(error) !== 'ENOENT') throw error
       }
       this.#spools.set(stream, fd)
     }

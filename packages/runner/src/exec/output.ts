@@ -36,7 +36,7 @@ export class ExecOutput {
   readonly #listener: OutputListener
   readonly #log: EventLog
   readonly #held: number[] = []
-  #pumped: number | undefined
+  #pumpId: number | undefined
   #isClosed = false
   #truncated = false
 
@@ -63,20 +63,20 @@ export class ExecOutput {
 
   /** Reads from now on. Once is enough. */
   open(): void {
-    if (this.#pumped !== undefined) return
+    if (this.#pumpId !== undefined) return
     const { folder, isNew, reservation } = this.#setup
     const streams: readonly Stream[] = reservation.request.merge ? ['stdout'] : ['stdout', 'stderr']
     if (!isNew && this.#pump.isAfterKill) this.#noteLoss()
     for (const stream of streams) this.#held.push(openFifo(join(folder, EXEC_FILES[stream]))) // I3
-    this.#pumped = this.#pump.open(
+    this.#pumpId = this.#pump.open(
       {
         bytesMax: reservation.request.outputBytesMax,
         copies: streams.map((stream) => ({ pipe: join(folder, EXEC_FILES[stream]), spool: join(folder, stream) })),
       },
       {
-        has: (copy, bytes) => this.#has(streams[copy] as Stream, bytes),
-        full: (raw) => this.#full(raw),
-        lost: () => this.#noteLoss(),
+        onBytes: (copy, bytes) => this.#onBytes(streams[copy] ?? 'stdout', bytes),
+        onFull: (raw) => this.#full(raw),
+        onLoss: () => this.#noteLoss(),
       },
     )
   }
@@ -88,7 +88,7 @@ export class ExecOutput {
 
   /** Takes what is left in the pipes, for good: nobody may be left who could write. */
   async drain(): Promise<void> {
-    if (this.#pumped !== undefined) await this.#pump.rest(this.#pumped)
+    if (this.#pumpId !== undefined) await this.#pump.drain(this.#pumpId)
     if (this.#isClosed) return // left to the next runner meanwhile
     this.#orFull(() => this.#log.flush())
   }
@@ -97,7 +97,7 @@ export class ExecOutput {
     if (this.#isClosed) return
     this.#isClosed = true
     for (const fd of this.#held) closeSync(fd)
-    if (this.#pumped !== undefined) this.#pump.forget(this.#pumped)
+    if (this.#pumpId !== undefined) this.#pump.forget(this.#pumpId)
     this.#log.close()
   }
 
@@ -115,7 +115,7 @@ export class ExecOutput {
     }
   }
 
-  #has(stream: Stream, bytes: number): void {
+  #onBytes(stream: Stream, bytes: number): void {
     if (bytes === this.bytes(stream)) return // told once more, by a pump that was started anew
     this.#listener.onBytes() // I2
     if (!this.#truncated) this.#orFull(() => this.#log.grow(stream, bytes))

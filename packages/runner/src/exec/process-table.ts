@@ -1,5 +1,6 @@
 /** Processes as /proc shows them. A pid alone is nobody: it is paired with the start time or the mark in its environment. */
 import { readdirSync, readFileSync } from 'node:fs'
+import { errorCode } from '../state/json.ts'
 
 /** Names a keeper, and at level process what it started, in its environment, where it stays visible. */
 export const KEEPER_MARK = 'BREAKFALL_KEEPER'
@@ -66,7 +67,7 @@ export function sendSignal(target: number, signal: NodeJS.Signals | 0): boolean 
     process.kill(target, signal)
     return true
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EPERM') return signal === 0 // it is there, but not ours to signal
+    if (errorCode(error) === 'EPERM') return signal === 0 // it is there, but not ours to signal
     return false
   }
 }

@@ -5,6 +5,7 @@
 import { closeSync, fdatasync, ftruncateSync, openSync, readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { writeFully } from '../state/disk.ts'
+import { errorCode } from '../state/json.ts'
 
 export type ReservedId = { readonly execId: string; readonly machineBootId: string; readonly hash: string }
 
@@ -24,7 +25,7 @@ export class Reservations {
     try {
       text = readFileSync(this.#file, 'utf8')
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+      if (errorCode(error) === 'ENOENT') return []
       throw error
     }
     const lines = text.split('\n')

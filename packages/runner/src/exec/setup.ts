@@ -2,7 +2,6 @@
 import type { IsolationLevel, SpawnFailure } from '@breakfall/wire'
 import type { Clock } from '../clock.ts'
 import type { ExecGroup } from '../isolation/cgroup.ts'
-import type { Exec } from './exec.ts'
 import type { Keeper, OnGone } from './keeper.ts'
 import type { ExecEnd, ExecReservation } from './folder.ts'
 import type { Pump } from './pump.ts'
@@ -20,13 +19,13 @@ export type ExecSetup = {
   readonly clock: Clock
   readonly queue: SpawnQueue
   readonly pump: Pump
-  /** Gives it to a keeper, to a new one where that is asked for, at this time of the monotonic clock. Throws where no process can be made. */
-  readonly spawn: (atMs: number, onGone: OnGone, isNew: boolean) => Keeper
-  /** Takes the keeper back, to be used again where nothing of this exec is left with it. */
+  /** Gives the job to a keeper at this time of the monotonic clock. Throws if no process can be made. */
+  readonly spawn: (atMs: number, onGone: OnGone, newKeeper: boolean) => Keeper
+  /** Takes the keeper back; a clean one is used again. */
   readonly giveBack: (keeper: Keeper, isClean: boolean) => void
-  /** Why it cannot be run, where that can be seen now. */
-  readonly lookAgain: () => SpawnFailure | undefined
-  /** The control group of a keeper of an earlier runner. */
+  /** Why the command cannot be run, if that can be seen now. */
+  readonly whyNotRunnable: () => SpawnFailure | undefined
+  /** The control group of an earlier runner's keeper. */
   readonly groupOf: (keeper: string) => ExecGroup | undefined
-  readonly onEnd: (exec: Exec, end: ExecEnd) => void
+  readonly onEnd: (end: ExecEnd) => void
 }

@@ -1,4 +1,5 @@
 /** What a keeper's status file says. Pure: text in, facts out. */
+import { parseObject } from '../state/json.ts'
 
 export type KeeperStatus = {
   readonly keeper: number | undefined
@@ -38,9 +39,9 @@ export function parseStatus(text: string): KeeperStatus {
   for (const line of whole.replaceAll('\0', '').split('\n')) {
     if (line === '') continue
     const keeper = /^keeper (\d+) (\S+) (\d+)$/.exec(line)
-    const fact = /^(holder|pid|exit) (\d+)$/.exec(line)
+    const [, fact, value] = /^(holder|pid|exit) (\d+)$/.exec(line) ?? []
     if (keeper !== null) Object.assign(found, { keeper: Number(keeper[1]), name: keeper[2], atMs: Number(keeper[3]) })
-    else if (fact !== null) found[fact[1] as 'exit'] = Number(fact[2])
+    else if (fact === 'holder' || fact === 'pid' || fact === 'exit') found[fact] = Number(value)
     else if (line === 'refused') found.refused = true
     else if (!takeJson(line, found)) words.push(line)
   }
@@ -50,7 +51,7 @@ export function parseStatus(text: string): KeeperStatus {
 function takeJson(line: string, found: { sandboxPid: number | undefined; sandboxExit: number | undefined }): boolean {
   if (!line.startsWith('{')) return false
   try {
-    const json = JSON.parse(line) as Record<string, unknown>
+    const json = parseObject(line)
     if (typeof json['child-pid'] === 'number') found.sandboxPid = json['child-pid']
     if (typeof json['exit-code'] === 'number') found.sandboxExit = json['exit-code']
     return true

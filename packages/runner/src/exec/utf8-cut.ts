@@ -7,7 +7,7 @@
 export function wholeCharacters(bytes: Uint8Array): number {
   const { length } = bytes
   for (let back = 1; back <= Math.min(3, length); back += 1) {
-    const byte = bytes[length - back] as number
+    const byte = bytes[length - back] ?? 0
     if ((byte & 0xc0) === 0x80) continue // a continuation: its first byte is further back
     return sequenceLength(byte) > back ? length - back : length
   }

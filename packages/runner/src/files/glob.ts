@@ -28,10 +28,10 @@ export function parseGlob(pattern: string): Glob {
       .map(parsePart),
   )
   const [first = []] = globs
-  const wild = first.findIndex((part) => part === ANY_DEPTH || part.some((piece) => piece.kind !== 'text'))
+  const wild = first.findIndex((part) => part === ANY_DEPTH || part.some((token) => token.kind !== 'text'))
   const fixed = globs.length > 1 ? [] : first.slice(0, wild === -1 ? -1 : wild)
   return {
-    base: fixed.map((part) => (part as Part).map((piece) => (piece as { text: string }).text).join('')),
+    base: fixed.map(literalText),
     matches: (path) => {
       const names = path.split('/')
       return globs.some((parts) => matchesParts(parts, names))
@@ -42,16 +42,20 @@ export function parseGlob(pattern: string): Glob {
 
 // ---- details, in the order they are used above ----
 
-type Piece =
+type Token =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'one' }
   | { readonly kind: 'star' }
   | { readonly kind: 'set'; readonly not: boolean; readonly ranges: readonly (readonly [string, string])[] }
-type Part = readonly Piece[]
+type Part = readonly Token[]
 
 const ANY_DEPTH = '**'
 
 const refused = (expected: string, got: string): Error => invalidRequest([{ field: 'glob', expected, got }])
+
+/** The text of a part without wildcards. */
+const literalText = (part: Part | typeof ANY_DEPTH): string =>
+  part === ANY_DEPTH ? part : part.map((token) => (token.kind === 'text' ? token.text : '')).join('')
 
 /** `{a,b}` written out; nested ones too. */
 function alternatives(pattern: string): readonly string[] {
@@ -61,7 +65,7 @@ function alternatives(pattern: string): readonly string[] {
     const found = /\{([^{}]*,[^{}]*)\}/.exec(next)
     if (found === null) done.push(next)
     else
-      for (const choice of (found[1] as string).split(','))
+      for (const choice of (found[1] ?? '').split(','))
         open.push(next.slice(0, found.index) + choice + next.slice(found.index + found[0].length))
     if (done.length + open.length > ALTERNATIVES_MAX)
       throw refused(`a pattern with at most ${ALTERNATIVES_MAX} alternatives`, 'more')
@@ -71,31 +75,31 @@ function alternatives(pattern: string): readonly string[] {
 
 function parsePart(text: string): Part | typeof ANY_DEPTH {
   if (text === ANY_DEPTH) return ANY_DEPTH
-  const pieces: Piece[] = []
+  const tokens: Token[] = []
   for (let at = 0; at < text.length;) {
-    const letter = String.fromCodePoint(text.codePointAt(at) as number)
+    const letter = String.fromCodePoint(text.codePointAt(at) ?? 0)
     const set = letter === '[' ? /^\[([!^]?)(\]?[^\]]*)\]/u.exec(text.slice(at)) : null
     if (set !== null) {
-      pieces.push({ kind: 'set', not: set[1] !== '', ranges: rangesOf(set[2] as string) })
+      tokens.push({ kind: 'set', not: set[1] !== '', ranges: rangesOf(set[2] ?? '') })
       at += set[0].length
       continue
     }
     if (letter === '*') {
-      if (pieces.at(-1)?.kind !== 'star') pieces.push({ kind: 'star' })
-    } else pieces.push(letter === '?' ? { kind: 'one' } : { kind: 'text', text: letter })
+      if (tokens.at(-1)?.kind !== 'star') tokens.push({ kind: 'star' })
+    } else tokens.push(letter === '?' ? { kind: 'one' } : { kind: 'text', text: letter })
     at += letter.length
   }
-  return pieces
+  return tokens
 }
 
 function rangesOf(text: string): readonly (readonly [string, string])[] {
   const letters = Array.from(text)
   const ranges: (readonly [string, string])[] = []
   for (let i = 0; i < letters.length; i += 1) {
-    const from = letters[i] as string
-    const isRange = letters[i + 1] === '-' && letters[i + 2] !== undefined
-    ranges.push([from, isRange ? (letters[i + 2] as string) : from])
-    if (isRange) i += 2
+    const from = letters[i] ?? ''
+    const to = letters[i + 1] === '-' ? letters[i + 2] : undefined
+    ranges.push([from, to ?? from])
+    if (to !== undefined) i += 2
   }
   return ranges
 }
@@ -127,32 +131,32 @@ function matchesName(part: Part, name: string): boolean {
   const first = part[0]
   if (name.startsWith('.') && !(first?.kind === 'text' && first.text === '.')) return false // I2
   const letters = Array.from(name)
-  let piece = 0
+  let token = 0
   let at = 0
   let star = -1
   let from = 0
   while (at < letters.length) {
-    const now = part[piece]
+    const now = part[token]
     if (now?.kind === 'star') {
-      star = piece
+      star = token
       from = at
-      piece += 1
-    } else if (now !== undefined && matchesLetter(now, letters[at] as string)) {
-      piece += 1
+      token += 1
+    } else if (now !== undefined && matchesLetter(now, letters[at] ?? '')) {
+      token += 1
       at += 1
     } else if (star === -1) return false
     else {
-      piece = star + 1 // I1: the last star takes one more; the ones before it never have to
+      token = star + 1 // I1: the last star takes one more; the ones before it never have to
       from += 1
       at = from
     }
   }
-  while (part[piece]?.kind === 'star') piece += 1
-  return piece === part.length
+  while (part[token]?.kind === 'star') token += 1
+  return token === part.length
 }
 
-function matchesLetter(piece: Piece, letter: string): boolean {
-  if (piece.kind === 'text') return piece.text === letter
-  if (piece.kind === 'set') return piece.ranges.some(([from, to]) => from <= letter && letter <= to) !== piece.not
-  return piece.kind === 'one'
+function matchesLetter(token: Token, letter: string): boolean {
+  if (token.kind === 'text') return token.text === letter
+  if (token.kind === 'set') return token.ranges.some(([from, to]) => from <= letter && letter <= to) !== token.not
+  return token.kind === 'one'
 }

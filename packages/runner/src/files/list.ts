@@ -5,6 +5,7 @@ import { isoTime } from '../clock.ts'
 import type { WorkspaceAt } from './workspace-files.ts'
 import { type Glob, parseGlob } from './glob.ts'
 import { openFolder, type OpenFolder, pathFault, pathParts } from './walk.ts'
+import { errorCode } from '../state/json.ts'
 
 export type FileEntry = {
   readonly path: string
@@ -69,7 +70,7 @@ async function walk(state: Walk, parts: readonly string[]): Promise<void> {
         })
     }
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = errorCode(error)
     if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'EACCES') return // gone, or turned into something else, while we walked
     throw pathFault(error, parts.join('/'))
   }

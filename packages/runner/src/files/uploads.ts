@@ -30,13 +30,20 @@ export class Uploads {
   sweep(open: () => OpenFolder): void {
     for (const name of this.#noted()) {
       try {
-        using folder = openFolder(open(), JSON.parse(readFileSync(join(this.#folder, name), 'utf8')) as string[])
+        using folder = openFolder(open(), this.#partsIn(name))
         unlinkSync(folder.at(name))
       } catch {
         // It was finished in the last moment, or its folder is gone or another one: then it is not ours to look for.
       }
       rmSync(join(this.#folder, name), { force: true })
     }
+  }
+
+  /** The folder that the note names; throws if the note is damaged. */
+  #partsIn(name: string): readonly string[] {
+    const parts: unknown = JSON.parse(readFileSync(join(this.#folder, name), 'utf8'))
+    if (!Array.isArray(parts)) throw new Error('the note is damaged')
+    return parts.map(String)
   }
 
   #noted(): readonly string[] {

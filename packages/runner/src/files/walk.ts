@@ -5,6 +5,7 @@
 import { closeSync, constants, fchownSync, fstatSync, mkdirSync, openSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
 import { invalidRequest } from '@breakfall/wire'
+import { errorCode } from '../state/json.ts'
 
 export type Owner = { readonly uid: number; readonly gid: number }
 
@@ -65,7 +66,7 @@ export function openDeepest(
     try {
       next = stepInto(at, part, undefined)
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { folder: at, missing: parts.slice(i) }
+      if (errorCode(error) === 'ENOENT') return { folder: at, missing: parts.slice(i) }
       at[Symbol.dispose]()
       throw error
     }
@@ -77,7 +78,7 @@ export function openDeepest(
 
 /** Faults for what the kernel says on the way. */
 export function pathFault(error: unknown, path: string): Fault {
-  const { code } = error as NodeJS.ErrnoException
+  const code = errorCode(error)
   const errorRaw = rawOf(error, path)
   if (code === 'ENOENT' || code === 'ENOTDIR')
     return new Fault('file_not_found', { facts: { name: path.slice(0, 200) }, cause: error, errorRaw })
@@ -121,13 +122,13 @@ function stepInto(above: OpenFolder, part: string, make: Owner | 'ours' | undefi
   try {
     return new OpenFolder(openSync(above.at(part), FOLDER))
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR' && isLink(above, part)) throw linkError(error)
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || make === undefined) throw error
+    if (errorCode(error) === 'ENOTDIR' && isLink(above, part)) throw linkError(error)
+    if (errorCode(error) !== 'ENOENT' || make === undefined) throw error
   }
   try {
     mkdirSync(above.at(part), { mode: 0o755 })
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // somebody else was as quick
+    if (errorCode(error) !== 'EEXIST') throw error // somebody else was as quick
   }
   const made = new OpenFolder(openSync(above.at(part), FOLDER))
   if (make !== 'ours') giveTo(made, make)

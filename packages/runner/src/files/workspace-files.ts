@@ -24,6 +24,7 @@ import { Fault } from '@breakfall/faults'
 import { isGuarded } from '../box/guards.ts'
 import type { Uploads } from './uploads.ts'
 import { openDeepest, openFolder, type OpenFolder, type Owner, pathFault, pathParts } from './walk.ts'
+import { errorCode } from '../state/json.ts'
 
 export type WorkspaceAt = {
   /** Opens the folder itself; throws where it is gone or another one. Whoever calls closes it. */
@@ -66,7 +67,7 @@ export async function writeFile(
   chunks: AsyncIterable<Buffer>,
   condition: Precondition,
   uploads: Uploads,
-  turn: <T>(work: () => T) => Promise<T>,
+  exclusive: <T>(work: () => T) => Promise<T>,
 ): Promise<{ readonly etag: string; readonly isNew: boolean }> {
   const { folder, name } = split(at, path)
   refuseGuarded(at, [...folder, name], path)
@@ -85,7 +86,7 @@ export async function writeFile(
       try {
         for await (const chunk of chunks) await file.writeFile(chunk)
         await file.sync()
-        return await turn(() => {
+        return await exclusive(() => {
           const before = checkCondition(at, path, condition) // I2
           if (before?.isFile() === true) fchmodSync(file.fd, Number(before.mode & 0o777n))
           if (at.owner !== undefined) fchownSync(file.fd, at.owner.uid, at.owner.gid)
@@ -118,7 +119,7 @@ export function deleteFile(at: WorkspaceAt, path: string, condition: Preconditio
     if (stat.isDirectory()) rmdirSync(parent.at(name))
     else unlinkSync(parent.at(name)) // a link is removed, not what it points to
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOTEMPTY')
+    if (errorCode(error) === 'ENOTEMPTY')
       throw new Fault('invalid_request', {
         cause: error,
         error: `${path.slice(0, 200)} is a folder with something in it; empty it first`,
@@ -186,7 +187,7 @@ function statAt(at: WorkspaceAt, path: string): BigIntStats | undefined {
       closeSync(fd)
     }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if (errorCode(error) === 'ENOENT') return undefined
     throw error
   }
 }

@@ -1,7 +1,8 @@
 /** Finds out which control groups this process may really use: makes one, sets a limit, removes it. */
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { allowBelow, type CgroupRoot, Cgroups, type Controller } from './cgroup.ts'
+import { allowBelow, type CgroupRoot, Cgroups, CONTROLLERS, type Controller } from './cgroup.ts'
+import { errorCode } from '../state/json.ts'
 
 /** `name` sets this runner's groups apart from everybody else's. */
 export function findCgroups(
@@ -14,14 +15,15 @@ export function findCgroups(
   const own = parseOwn(ownText)
   const unified = mounts.find((mount) => mount.type === 'cgroup2')
   if (unified !== undefined) useVersion2(roots, join(unified.at, own.get('') ?? '/'), name)
-  for (const controller of ['memory', 'pids', 'cpu'] as const) {
+  for (const controller of CONTROLLERS) {
     if (roots.has(controller)) continue
     const mount = mounts.find((entry) => entry.type === 'cgroup' && entry.options.includes(controller))
     if (mount === undefined) continue
     const folder = join(mount.at, own.get(controller) ?? '/', name)
     if (takesLimit(folder, PROBES[controller])) roots.set(controller, { version: 1, folder })
   }
-  if (!roots.has('tree') && roots.has('pids')) roots.set('tree', roots.get('pids') as CgroupRoot)
+  const pids = roots.get('pids')
+  if (!roots.has('tree') && pids !== undefined) roots.set('tree', pids)
   return new Cgroups(roots)
 }
 
@@ -44,7 +46,7 @@ function useVersion2(roots: Map<Controller | 'tree', CgroupRoot>, parent: string
   }
   roots.set('tree', { version: 2, folder })
   const offered = readText(join(parent, 'cgroup.controllers')).trim().split(' ')
-  for (const controller of ['memory', 'pids', 'cpu'] as const) {
+  for (const controller of CONTROLLERS) {
     if (!offered.includes(controller)) continue
     try {
       allowFrom(parent, controller)
@@ -61,7 +63,7 @@ function allowFrom(parent: string, controller: Controller): void {
   try {
     allowBelow(parent, [controller])
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EBUSY') throw error
+    if (errorCode(error) !== 'EBUSY') throw error
     const leaf = join(parent, 'breakfall-runner')
     mkdirSync(leaf, { recursive: true })
     writeFileSync(join(leaf, 'cgroup.procs'), String(process.pid))

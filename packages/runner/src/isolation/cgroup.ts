@@ -8,9 +8,11 @@
  */
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { pollUntil } from '../waiting.ts'
+import { errorCode } from '../state/json.ts'
 
-export type Controller = 'memory' | 'pids' | 'cpu'
+export const CONTROLLERS = ['memory', 'pids', 'cpu'] as const
+export type Controller = (typeof CONTROLLERS)[number]
 export type BoxLimits = { readonly memoryMb: number | null; readonly pids: number | null; readonly cpus: number | null }
 
 export type ExecGroup = {
@@ -55,10 +57,11 @@ export class Cgroups {
           ),
         )
     }
-    for (const [controller, value] of Object.entries(LIMITS) as [Controller, LimitFiles][]) {
+    for (const controller of CONTROLLERS) {
       const root = this.#roots.get(controller)
       if (root === undefined) continue
-      for (const [file, text] of value(root.version, limits)) writeIfThere(join(root.folder, box, file), text)
+      for (const [file, text] of LIMITS[controller](root.version, limits))
+        writeIfThere(join(root.folder, box, file), text)
     }
   }
 
@@ -70,11 +73,10 @@ export class Cgroups {
 
   /** Removes the groups of a box, in which nothing runs any more; what was killed just now may take a moment to be gone. */
   async closeBox(box: string): Promise<void> {
-    for (let tries = 0; tries < REMOVE_TRIES; tries += 1) {
-      const left = this.#folders().filter(({ folder }) => !removeWithin(join(folder, box)))
-      if (left.length === 0) return
-      await sleep(REMOVE_STEP_MS)
-    }
+    await pollUntil(() => {
+      const remaining = this.#folders().filter(({ folder }) => !removeWithin(join(folder, box)))
+      return remaining.length === 0 ? true : undefined
+    }, REMOVAL)
   }
 
   /** Removes the runner's own groups, where nothing is left in them. */
@@ -172,7 +174,7 @@ function writeIfThere(file: string, text: string): void {
   try {
     writeFileSync(file, text, { flag: 'r+' })
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error // swap accounting is often not built in
+    if (errorCode(error) !== 'ENOENT') throw error // swap accounting is often not built in
   }
 }
 
@@ -221,8 +223,7 @@ function oomKillsOf(folder: string, version: 1 | 2): number {
   }
 }
 
-const REMOVE_TRIES = 100
-const REMOVE_STEP_MS = 5
+const REMOVAL = { everyMs: 5, forMs: 500 }
 
 /** False where it is still in use. */
 function removeGroup(folder: string): boolean {
@@ -230,7 +231,7 @@ function removeGroup(folder: string): boolean {
     rmdirSync(folder)
     return true
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ENOENT' // an empty group that stays costs nothing; the next start sweeps it
+    return errorCode(error) === 'ENOENT' // an empty group that stays costs nothing; the next start sweeps it
   }
 }
 
@@ -241,8 +242,8 @@ function removeWithin(folder: string): boolean {
 }
 
 /** For names that are never used again (I2). */
-function removeSoon(folder: string, tries = REMOVE_TRIES): void {
-  if (!removeGroup(folder) && tries > 0) setTimeout(() => removeSoon(folder, tries - 1), REMOVE_STEP_MS).unref()
+function removeSoon(folder: string): void {
+  void pollUntil(() => (removeGroup(folder) ? true : undefined), { ...REMOVAL, ref: false })
 }
 
 function subgroups(folder: string): readonly string[] {

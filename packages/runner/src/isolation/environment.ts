@@ -15,9 +15,11 @@ export type EnvironmentPlan = {
 }
 
 export function commandEnvironment(plan: EnvironmentPlan): Record<string, string> {
-  const passed = Object.fromEntries(
-    PASSED.flatMap((name) => (plan.host[name] === undefined ? [] : [[name, plan.host[name]]])),
-  ) as Record<string, string>
+  const passed: Record<string, string> = {}
+  for (const name of PASSED) {
+    const value = plan.host[name]
+    if (value !== undefined) passed[name] = value
+  }
   return {
     LANG: 'C.UTF-8',
     ...passed,

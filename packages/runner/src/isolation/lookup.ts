@@ -15,7 +15,7 @@ import {
 } from 'node:fs'
 import { posix } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
-import type { SpawnFailure } from '@breakfall/wire'
+import { SPAWN_FAILURES, type SpawnFailure } from '@breakfall/wire'
 import { type BoxView, hostPathOf, isDevice, isOwnFolder } from './view.ts'
 
 export type Lookup = {
@@ -33,12 +33,12 @@ export function checkRunnable(view: BoxView, lookup: Lookup): void {
 }
 
 /** The same as a value; undefined where nothing is wrong. */
-export function whyNot(view: BoxView, lookup: Lookup): SpawnFailure | undefined {
+export function whyNotRunnable(view: BoxView, lookup: Lookup): SpawnFailure | undefined {
   try {
     checkRunnable(view, lookup)
     return undefined
   } catch (error) {
-    if (isFault(error)) return error.report.reason as SpawnFailure | undefined
+    if (isFault(error)) return SPAWN_FAILURES.find((reason) => reason === error.report.reason)
     throw error
   }
 }
@@ -70,7 +70,7 @@ export function lookUp(view: BoxView, path: string): Found {
       continue
     }
     if (target.startsWith('/')) at = '/'
-    rest = [...target.split('/').filter((piece) => piece !== ''), ...rest]
+    rest = [...target.split('/').filter((name) => name !== ''), ...rest]
   }
   return { kind: 'missing' } // a circle of links
 }

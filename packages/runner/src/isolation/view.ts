@@ -57,8 +57,7 @@ export function withGuards(view: BoxView, workspace: string, guards: readonly Mo
 export function hostPathOf(view: BoxView, path: string): string | undefined {
   const clean = posix.normalize(path)
   if (view.isHost) return clean
-  for (let i = view.mounts.length - 1; i >= 0; i -= 1) {
-    const mount = view.mounts[i] as Mount
+  for (const mount of view.mounts.toReversed()) {
     if (clean === mount.at) return mount.host
     if (clean.startsWith(mount.at === '/' ? '/' : `${mount.at}/`))
       return posix.join(mount.host, clean.slice(mount.at.length))

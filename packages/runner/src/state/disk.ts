@@ -2,6 +2,7 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { chmod, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { errorCode } from './json.ts'
 
 /** Whole or not there at all, also after a power cut. */
 export function writeJsonDurably(file: string, value: unknown): void {
@@ -28,7 +29,7 @@ export function readJsonFile(file: string): unknown {
   try {
     text = readFileSync(file, 'utf8')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if (errorCode(error) === 'ENOENT') return undefined
     throw error
   }
   return JSON.parse(text)

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { ID_PATTERN } from '@breakfall/wire'
 import { readJsonFile, writeJsonDurably } from './disk.ts'
+import { isObject, parseObject } from './json.ts'
 
 export type Identity = { readonly runnerId: string; readonly bootId: string; readonly version: string }
 
@@ -20,9 +21,10 @@ export function readIdentity(stateDir: string): Identity {
 function knownId(file: string): string | undefined {
   let cause: unknown
   try {
-    const known = readJsonFile(file) as { runnerId?: unknown } | null | undefined
+    const known = readJsonFile(file)
     if (known === undefined) return undefined
-    if (typeof known?.runnerId === 'string' && ID_PATTERN.test(known.runnerId)) return known.runnerId
+    const { runnerId } = isObject(known) ? known : {}
+    if (typeof runnerId === 'string' && ID_PATTERN.test(runnerId)) return runnerId
   } catch (error) {
     cause = error
   }
@@ -77,5 +79,5 @@ export async function lockFolder(stateDir: string): Promise<{ release(): Promise
 
 function version(): string {
   const file = new URL('../../package.json', import.meta.url)
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
+  return String(parseObject(readFileSync(file, 'utf8'))['version'])
 }

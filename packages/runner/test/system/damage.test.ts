@@ -55,7 +55,7 @@ describe('damaged files', { skip: withoutBwrap }, async () => {
     const execs = join(stateDir, 'boxes/default/b1/execs')
     for (const { execId, file, damage } of cases) damage(join(execs, execId, file))
     const told: string[] = []
-    const second = await inProcess(t, { stateDir, onTrouble: (line) => void told.push(line) })
+    const second = await inProcess(t, { stateDir, onProblem: (line) => void told.push(line) })
     assert.equal((await second.call('GET', 'boxes/b1')).json['state'], 'running')
     assert.equal((await second.client.listExecs('b1')).length, cases.length + 1)
     for (const { execId, file } of cases) {

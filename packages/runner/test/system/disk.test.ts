@@ -62,7 +62,7 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
     await first.close()
     await fillUp(stateDir)
     const told: string[] = []
-    const second = await inProcess(t, { stateDir, tokenFile, onTrouble: (line) => void told.push(line) })
+    const second = await inProcess(t, { stateDir, tokenFile, onProblem: (line) => void told.push(line) })
     assert.match(told.join('\n'), /ENOSPC/)
     const newOwner = { 'x-breakfall-epoch': '7' } // who has to be remembered, for which there is no room
     const started = await second.call('POST', 'boxes/big/exec', { execId: 'e1', command: ['true'] }, newOwner)

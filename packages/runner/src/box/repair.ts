@@ -23,7 +23,7 @@ import {
 } from '../exec/folder.ts'
 import type { ReservedId } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host.ts'
-import { fillRequest } from './request.ts'
+import { fillRequest } from '../exec/request.ts'
 
 export type ExecOnDisk = { readonly reservation: ExecReservation; readonly end: ExecEnd | undefined }
 
@@ -36,7 +36,12 @@ export function readExec(folder: string): ExecOnDisk {
 }
 
 /** Makes it readable again. False where it was still being made, and nothing of it ran. */
-export function mendExec(host: RunnerHost, execId: string, folder: string, reserved: ReservedId | undefined): boolean {
+export function repairExec(
+  host: RunnerHost,
+  execId: string,
+  folder: string,
+  reserved: ReservedId | undefined,
+): boolean {
   const reservation = readable(() => readReservation(folder))
   if (reservation === undefined && !hasTraces(folder)) return false // I2
   if (reservation === undefined) writeReservation(folder, unknownRequest(host, execId, folder, reserved))
@@ -47,7 +52,7 @@ export function mendExec(host: RunnerHost, execId: string, folder: string, reser
   }
   const known = end === undefined || end === 'none' ? lostEnd(host.clock.now()) : end
   if (!hasEvents(folder, 1)) makeIndex(folder, known.startedAtMs ?? undefined)
-  noteEnd(folder, mendLog(folder, known))
+  noteEnd(folder, repairLog(folder, known))
   return true
 }
 
@@ -81,7 +86,7 @@ export function unknownRequest(
     execId,
     command: [],
     request: fillRequest({
-      command: [''],
+      command: ['unknown'],
       merge: has(EXEC_FILES.stdout) && !has(EXEC_FILES.stderr),
       stdin: has(EXEC_FILES.stdin) ? 'pipe' : 'none',
     }),
@@ -111,7 +116,7 @@ function hasTraces(folder: string): boolean {
 const isOpen = (folder: string): boolean => existsSync(join(folder, EXEC_FILES.stdout))
 
 /** The log as far as it can be read; what the end counts and the log does not have is told as a gap. */
-function mendLog(folder: string, end: ExecEnd): ExecEnd {
+function repairLog(folder: string, end: ExecEnd): ExecEnd {
   const log = new EventLog(folder)
   try {
     for (const stream of STREAMS) log.grow(stream, spoolBytes(folder, stream))

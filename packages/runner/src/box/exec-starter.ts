@@ -1,0 +1,197 @@
+/**
+ * Starts execs in a box: reserves the id on disk, makes the exec's folder, and puts it into the spawn queue.
+ *
+ * I1  An id is used once: it is looked up, reserved and registered without another caller getting in between.
+ * I2  An exec is admitted only while the box is running, checked once more right before it is registered: a later stop finds
+ *     the exec and ends it, an earlier one refuses it.
+ * I3  A refusal leaves nothing behind.
+ */
+import { randomUUIDv7 } from 'node:crypto'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { Fault, isFault } from '@breakfall/faults'
+import type { BoxState, ExecRequest } from '@breakfall/wire'
+import { Exec } from '../exec/exec.ts'
+import { EXEC_FILES, type ExecReservation, makeExecFolder } from '../exec/folder.ts'
+import { commandOfRequest, type FilledRequest, fillRequest, requestHash } from '../exec/request.ts'
+import type { Reservations } from '../exec/reservations.ts'
+import type { RunnerHost } from '../host.ts'
+import { checkRunnable, whyNotRunnable } from '../isolation/lookup.ts'
+import type { BoxExecs, ExecView } from './execs.ts'
+import type { Keepers } from './keepers.ts'
+import { type LaunchPlan, planLaunch, prepareJob } from './launch.ts'
+import { requireRunning } from './states.ts'
+import type { BoxPaths, StoredBox } from './stored.ts'
+
+/** What starting an exec needs of its box. */
+export type StartingBox = {
+  readonly id: string
+  readonly prefix: string
+  readonly groupName: string
+  readonly state: BoxState
+  readonly paths: BoxPaths
+  readonly stored: StoredBox
+  readonly execs: BoxExecs
+  readonly keepers: Keepers
+  readonly reservations: Reservations
+  start(): void
+}
+
+export class ExecStarter {
+  readonly #host: RunnerHost
+  readonly #box: StartingBox
+  readonly #reserving = new Map<string, Promise<ExecView>>()
+
+  constructor(host: RunnerHost, box: StartingBox) {
+    this.#host = host
+    this.#box = box
+  }
+
+  /** Starts an exec, or finds the one with the same id and the same body (`isNew` is false then). */
+  async start(input: ExecRequest): Promise<{ readonly exec: ExecView; readonly isNew: boolean }> {
+    const { execs, id: boxId } = this.#box
+    const execId = input.execId ?? randomUUIDv7()
+    const request = fillRequest(input)
+    const hash = requestHash(request)
+    await this.#reserving.get(execId)?.catch(ignored)
+    const known = execs.find(execId)
+    if (known !== undefined) {
+      if (execs.hashOf(execId) !== hash) throw new Fault('exec_conflict', { facts: { name: execId }, boxId, execId })
+      return { exec: known, isNew: false }
+    }
+    if (this.#reserving.has(execId)) return this.start({ ...input, execId }) // I1
+    const reserving = this.#reserve(execId, request, hash)
+    this.#reserving.set(execId, reserving)
+    try {
+      return { exec: await reserving, isNew: true }
+    } finally {
+      this.#reserving.delete(execId)
+    }
+  }
+
+  /** Registers an exec. Without a plan it is one of an earlier runner, and can never be spawned again. */
+  open(reservation: ExecReservation, plan?: LaunchPlan): Exec {
+    const { id: boxId, prefix, groupName, execs, keepers, stored } = this.#box
+    const folder = execs.folderOf(reservation.execId)
+    const { cgroups, clock, queue, pump, runnerId, retention } = this.#host
+    const mark = `${runnerId}/${prefix}/${boxId}/${reservation.execId}`
+    const exec: Exec = new Exec({
+      boxId,
+      folder,
+      reservation,
+      isNew: plan !== undefined,
+      level: stored.record.isolation.level,
+      holdsTree: cgroups.holdsTrees,
+      mark,
+      clock,
+      queue,
+      pump,
+      spawn: (atMs, onGone, newKeeper) => {
+        if (plan === undefined) throw new Error('an exec of an earlier runner is never spawned again')
+        const { execId, request } = reservation
+        const job = prepareJob(this.#host, plan, { folder, request, mark })
+        exec.stdin.prepare()
+        return keepers.run({ execId, atMs, ...job }, onGone, newKeeper)
+      },
+      giveBack: (keeper, isClean) => keepers.giveBack(keeper, isClean),
+      whyNotRunnable: () => (plan === undefined ? undefined : whyNotRunnable(plan.view, plan)),
+      groupOf: (keeper) => cgroups.execGroup(groupName, keeper),
+      onEnd: (end) => {
+        execs.addFinished(reservation.execId, end, reservation.hash, false)
+        this.#host.onExecEnd(end.exit.cause, end.exit.durationMs, end.exit.stdoutBytes + end.exit.stderrBytes)
+        if (execs.keptBytes > retention.bytesPerBox) execs.sweep(clock.now(), retention)
+      },
+    })
+    execs.addLive(exec)
+    return exec
+  }
+
+  // ---- details, in the order they are used above ----
+
+  async #reserve(execId: string, request: FilledRequest, hash: string): Promise<ExecView> {
+    const { clock, fifos, queue } = this.#host
+    const { execs, reservations } = this.#box
+    await queue.turnstile.pass() // five hundred at once must not block the event loop
+    if (this.#box.state === 'stopped' && this.#box.stored.record.autoStart) this.#box.start()
+    this.#checkRoom()
+    const command = commandOfRequest(request)
+    const plan = this.#plan(command, request)
+    const pipes = await fifos.hold(pipesOf(request).length)
+    try {
+      this.#checkRoom() // making pipes may take a while: the box may be stopped, or gone, by now
+    } catch (error) {
+      fifos.giveBack(pipes)
+      throw error
+    }
+    const reservation: ExecReservation = {
+      execId,
+      command,
+      request,
+      hash,
+      reservedAtMs: clock.now(),
+      reservedMonotonicMs: clock.monotonicMs(),
+      machineBootId: clock.machineBootId,
+    }
+    const folder = execs.folderOf(execId)
+    // The disk syncs the reservation while we write the folder. A folder without a claim is an exec that never ran.
+    const synced = reservations.add({ execId, machineBootId: clock.machineBootId, hash })
+    synced.catch(ignored) // if the folder fails first, that is the error to report
+    this.#makeFolder(folder, reservation, plan, pipes)
+    try {
+      await synced
+      this.#checkRoom() // I2
+    } catch (error) {
+      rmSync(folder, { recursive: true, force: true }) // I3
+      throw error
+    }
+    const exec = this.open(reservation, plan)
+    exec.start()
+    return exec
+  }
+
+  #checkRoom(): void {
+    const { id: boxId, state, stored, execs } = this.#box
+    requireRunning(boxId, state)
+    const max = stored.record.limits.execsMax ?? Number.POSITIVE_INFINITY
+    if (execs.live.size >= max)
+      throw new Fault('quota_exceeded', { facts: { limit: `${max} execs at once in a box` }, boxId })
+  }
+
+  #plan(command: readonly string[], request: FilledRequest): LaunchPlan {
+    const { id: boxId, stored, paths } = this.#box
+    try {
+      const plan = planLaunch(this.#host, stored, paths, command, request)
+      checkRunnable(plan.view, plan)
+      return plan
+    } catch (error) {
+      throw isFault(error) ? error.with({ boxId }) : error
+    }
+  }
+
+  /** All or nothing. */
+  #makeFolder(folder: string, reservation: ExecReservation, plan: LaunchPlan, pipes: readonly string[]): void {
+    const { fifos } = this.#host
+    try {
+      makeExecFolder(folder, reservation)
+    } catch (error) {
+      fifos.giveBack(pipes)
+      throw error
+    }
+    const owner = plan.user?.kind === 'setpriv' ? plan.user : undefined
+    for (const [i, file] of pipesOf(reservation.request).entries())
+      fifos.place(pipes[i] ?? '', join(folder, file), owner)
+  }
+}
+
+/** The pipes that an exec needs. */
+function pipesOf(request: FilledRequest): readonly string[] {
+  return [
+    EXEC_FILES.stdout,
+    ...(request.merge ? [] : [EXEC_FILES.stderr]),
+    ...(request.stdin === 'pipe' ? [EXEC_FILES.stdin] : []),
+  ]
+}
+
+const ignored = (): void => {
+  // The caller that caused the failure has its error; a second caller tries on its own.
+}

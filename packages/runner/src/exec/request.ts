@@ -1,0 +1,50 @@
+/** Exec requests with their defaults filled in, and the hash that identifies "the same body". */
+import { createHash } from 'node:crypto'
+import { EXEC_DEFAULTS, type ExecRequest } from '@breakfall/wire'
+
+export type FilledRequest = {
+  readonly command?: readonly string[] | undefined
+  readonly shell?: string | undefined
+  readonly cwd: string
+  readonly env: Readonly<Record<string, string>>
+  readonly stdin: 'none' | 'pipe'
+  readonly timeoutMs: number
+  readonly killGraceMs: number
+  readonly merge: boolean
+  readonly outputBytesMax: number
+}
+
+export function fillRequest(request: ExecRequest): FilledRequest {
+  const { command, shell } = request
+  return {
+    ...(command === undefined ? {} : { command }),
+    ...(shell === undefined ? {} : { shell }),
+    cwd: request.cwd ?? EXEC_DEFAULTS.cwd,
+    env: request.env ?? {},
+    stdin: request.stdin ?? EXEC_DEFAULTS.stdin,
+    timeoutMs: request.timeoutMs ?? EXEC_DEFAULTS.timeoutMs,
+    killGraceMs: request.killGraceMs ?? EXEC_DEFAULTS.killGraceMs,
+    merge: request.merge ?? EXEC_DEFAULTS.merge,
+    outputBytesMax: request.outputBytesMax ?? EXEC_DEFAULTS.outputBytesMax,
+  }
+}
+
+export function requestHash(request: FilledRequest): string {
+  return createHash('sha256')
+    .update(JSON.stringify(sorted(request)))
+    .digest('hex')
+}
+
+export function commandOfRequest(request: Pick<FilledRequest, 'command' | 'shell'>): readonly string[] {
+  return request.command ?? ['sh', '-c', request.shell ?? '']
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, entry]) => [key, sorted(entry)]),
+  )
+}

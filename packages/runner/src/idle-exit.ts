@@ -1,0 +1,40 @@
+/** Ends a runner that is not needed: no call and no exec for a while. */
+import type { Clock } from './clock.ts'
+
+export class IdleExit {
+  readonly #afterMs: number | null
+  readonly #clock: Clock
+  readonly #isBusy: () => boolean
+  #lastUseMs: number
+  #timer: NodeJS.Timeout | undefined
+
+  /** `afterMs` null: never. */
+  constructor(afterMs: number | null, clock: Clock, isBusy: () => boolean) {
+    this.#afterMs = afterMs
+    this.#clock = clock
+    this.#isBusy = isBusy
+    this.#lastUseMs = clock.monotonicMs()
+  }
+
+  /** The runner is in use now. */
+  touch(): void {
+    this.#lastUseMs = this.#clock.monotonicMs()
+  }
+
+  start(onIdle: () => void): void {
+    const afterMs = this.#afterMs
+    if (afterMs === null) return
+    this.#timer = setInterval(
+      () => {
+        if (this.#isBusy()) this.touch()
+        else if (this.#clock.monotonicMs() - this.#lastUseMs >= afterMs) onIdle()
+      },
+      Math.max(20, Math.min(5_000, afterMs / 4)),
+    )
+    this.#timer.unref()
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+}

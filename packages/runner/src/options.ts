@@ -1,0 +1,30 @@
+/** What a runner is started with. */
+import type { IsolationLevel } from '@breakfall/wire'
+import type { Clock } from './clock.ts'
+import type { Retention } from './host.ts'
+
+export type RunnerOptions = {
+  readonly stateDir: string
+  readonly tokenFile: string
+  readonly port?: number | undefined
+  readonly host?: string | undefined
+  /** Host folders that may be workspaces, with everything below them. */
+  readonly allowWorkspace?: readonly string[] | undefined
+  readonly allowIsolation?: readonly 'process'[] | undefined
+  /** Exits after this long without a call and without an exec; null: never. */
+  readonly idleExitMs?: number | null | undefined
+  /** Host names that clients may use, besides loopback and the bound address. */
+  readonly hosts?: readonly string[] | undefined
+  readonly retention?: Partial<Retention> | undefined
+  readonly boxesMax?: number | undefined
+  readonly bodySilenceMs?: number | undefined
+  /** `process` runs without a sandbox even if bwrap works; needs `allowIsolation`. */
+  readonly isolation?: IsolationLevel | undefined
+  /** The environment that the allow-list picks from; by default the process's own. */
+  readonly environment?: Readonly<Record<string, string | undefined>> | undefined
+  readonly clock?: Clock | undefined
+  /** Receives one line for each failure in the background. */
+  readonly onProblem?: ((line: string) => void) | undefined
+  /** Called after the runner has exited because it was idle. */
+  readonly onIdle?: (() => void) | undefined
+}

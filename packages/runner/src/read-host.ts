@@ -1,0 +1,71 @@
+/** Reads at the start what this machine offers, and puts together what all boxes share. */
+import { realpathSync } from 'node:fs'
+import { availableParallelism, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { Fault } from '@breakfall/faults'
+import { systemClock } from './clock.ts'
+import { RUNNER_DEFAULTS } from './defaults.ts'
+import { FifoPool } from './exec/fifo-pool.ts'
+import type { Pump } from './exec/pump.ts'
+import { SpawnQueue } from './exec/spawn-queue.ts'
+import type { RunnerHost } from './host.ts'
+import { findCgroups } from './isolation/cgroup-find.ts'
+import { readHostLayout } from './isolation/host.ts'
+import { findProgram, probeIsolation, USUAL_FOLDERS } from './isolation/probe.ts'
+import type { RunnerMetrics } from './metrics.ts'
+import type { RunnerOptions } from './options.ts'
+import type { Identity } from './state/identity.ts'
+import { inheritedDescriptors } from './state/inherited.ts'
+
+export async function readHost(
+  options: RunnerOptions,
+  stateDir: string,
+  identity: Identity,
+  metrics: RunnerMetrics,
+  pump: Pump,
+): Promise<RunnerHost> {
+  const environment = options.environment ?? process.env
+  const path = environment['PATH'] ?? ''
+  const layout = readHostLayout(environment)
+  const allowProcess = options.allowIsolation?.includes('process') ?? false
+  if (options.isolation === 'process' && !allowProcess)
+    throw new Fault('invalid_request', {
+      error: 'level "process" gives no isolation, so you must allow it: pass --allow-isolation process too.',
+    })
+  const isolation = await probeIsolation({ layout, path, allowProcess, level: options.isolation })
+  const program = (name: string): string => {
+    const found = findProgram(name, path, USUAL_FOLDERS)
+    if (found === null)
+      throw new Fault('process_start_failed', { facts: { name: 'the runner', detail: `${name} is not on the PATH` } })
+    return found
+  }
+  return {
+    runnerId: identity.runnerId,
+    bootId: identity.bootId,
+    keepers: { made: 0, idle: 0 },
+    stateDir,
+    clock: options.clock ?? systemClock(),
+    isolation,
+    layout,
+    cgroups: findCgroups(`breakfall-${identity.runnerId}`),
+    fifos: new FifoPool(join(stateDir, 'fifos'), program('mkfifo'), identity.bootId),
+    queue: new SpawnQueue(RUNNER_DEFAULTS.spawnsMax),
+    pump,
+    rules: { allowed: (options.allowWorkspace ?? []).map((folder) => realpathSync(folder)), stateDir },
+    environment,
+    setsid: program('setsid'),
+    sleep: program('sleep'),
+    inherited: inheritedDescriptors(),
+    retention: {
+      ms: RUNNER_DEFAULTS.retentionMs,
+      bytesPerBox: RUNNER_DEFAULTS.retentionBytesPerBox,
+      recordsPerBox: RUNNER_DEFAULTS.recordsPerBox,
+      recordMs: RUNNER_DEFAULTS.recordMs,
+      ...options.retention,
+    },
+    boxesMax: options.boxesMax ?? RUNNER_DEFAULTS.boxesMax,
+    bodySilenceMs: options.bodySilenceMs ?? RUNNER_DEFAULTS.bodySilenceMs,
+    machine: { cpus: availableParallelism(), memoryMb: Math.floor(totalmem() / 1024 / 1024) },
+    onExecEnd: (cause, durationMs, bytes) => metrics.execEnded(cause, durationMs, bytes),
+  }
+}
