@@ -50,11 +50,8 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/model/src/lifetime.ts': 'splits a deadline into timers that Node can hold',
   'packages/supervisor/src/supervise.ts': "a child's life cycle: each restart asks decide",
   'packages/supervisor/src/health-monitor.ts': 'probes at a fixed pace',
-  'packages/runner/src/box/recover.ts': 'waits for a process to say who it is',
-  'packages/runner/src/exec/exec.ts': 'writes an exit record as soon as the disk takes it',
-  'packages/runner/src/exec/pump.ts': 'waits for a process to end',
-  'packages/runner/src/exec/tree.ts': 'waits for killed processes to end',
-  'packages/runner/src/isolation/cgroup.ts': 'waits until the kernel lets go of a control group',
+  'packages/runner/src/waiting.ts':
+    'polls for what no event reports: the end of a process, an empty control group, room on disk',
   'packages/chaos/src/exchange.ts': 'injects delays',
   'packages/chaos/src/rehearsal/server.ts': 'paces a scripted answer',
 }
