@@ -41,7 +41,7 @@ test("a person's own model does a task in the current folder, and it is said whi
   const model = await startRehearsalModel()
   try {
     const { code, json, stderr } = await place.run(
-      ['run', REHEARSAL_PROMPT, '--json', '--model', 'rehearsal/mend', ...isolation],
+      ['run', REHEARSAL_PROMPT, '--json', '--model', 'rehearsal/fix', ...isolation],
       { OPENAI_BASE_URL: model.url },
     )
     assert.equal(code, 0, stderr)
@@ -224,13 +224,13 @@ test('a refused key parks the turn and exits 4; with the right key --continue fi
   const env = { OPENAI_BASE_URL: `${door.url}/v1` }
   try {
     const first = await place.run(
-      ['run', REHEARSAL_PROMPT, '--json', '--model', 'rehearsal/mend', '--park-wait-ms', '0', ...isolation],
+      ['run', REHEARSAL_PROMPT, '--json', '--model', 'rehearsal/fix', '--park-wait-ms', '0', ...isolation],
       { ...env, OPENAI_API_KEY: 'wrong' },
     )
     assert.equal(first.code, 4, first.stderr)
     assert.equal(result(first.json)['outcome'], 'parked')
     assert.equal((result(first.json)['fault'] as { category: string }).category, 'model_auth_failed')
-    const second = await place.run(['run', '--continue', '--json', '--model', 'rehearsal/mend', ...isolation], {
+    const second = await place.run(['run', '--continue', '--json', '--model', 'rehearsal/fix', ...isolation], {
       ...env,
       OPENAI_API_KEY: 'right',
     })

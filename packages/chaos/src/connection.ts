@@ -1,15 +1,15 @@
-/** What can be done to a client's connection below HTTP: reset it, close it half-way, write bytes that are no whole answer. */
+/** Faults of a client's connection below HTTP: reset it, close it half-way, write part of an answer. */
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
-/** Where toxics stand between the client and us, the HTTP server's stream is not the socket: this finds it. */
+/** With toxics in between, the HTTP server's stream is not the client's socket; this map finds it. */
 const sockets = new WeakMap<Duplex, Socket>()
 
-export function standsFor(stream: Duplex, socket: Socket): void {
+export function setSocket(stream: Duplex, socket: Socket): void {
   sockets.set(stream, socket)
 }
 
-/** RST. What was written before has been given to the kernel; a moment lets the client read it before it learns of the reset. */
+/** Sends a RST. First waits until the kernel has all bytes, and a moment longer, so the client can read them. */
 export async function reset(stream: Duplex): Promise<void> {
   await flushed(stream)
   await moment()
@@ -18,7 +18,7 @@ export async function reset(stream: Duplex): Promise<void> {
   stream.destroy()
 }
 
-/** FIN after what was written. A client that does not close its side is left behind after a bounded time. */
+/** Sends a FIN after what was written. If the client does not close its side in time, the socket is destroyed. */
 export async function finish(stream: Duplex): Promise<void> {
   await flushed(stream)
   const timer = setTimeout(() => stream.destroy(), LINGER_MS)
@@ -29,7 +29,7 @@ export async function finish(stream: Duplex): Promise<void> {
 
 export function writeRaw(stream: Duplex, bytes: string | Buffer): Promise<void> {
   return new Promise((resolve) => {
-    // A client that is gone already gets nothing; that is no failure of the injection.
+    // A client that has disconnected gets nothing; the injection did not fail.
     stream.write(bytes, () => resolve())
   })
 }
@@ -53,7 +53,7 @@ function flushed(stream: Duplex): Promise<void> {
     const check = (): void => {
       if (stream.destroyed || stream.writableLength === 0) done()
     }
-    // `drain` only comes where a write was told to wait; a reader that never reads must not hold us for ever either.
+    // `drain` fires only after a write returned false, and a client that never reads must not block us forever.
     const timer = setInterval(check, 1)
     setTimeout(done, LINGER_MS).unref()
     stream.on('drain', check)

@@ -1,4 +1,5 @@
-/** What a fault proxy must know of the model APIs: what ends an answer, where tool arguments are, how errors look. */
+/** What the fault proxy must know about the model APIs: what ends an answer, where tool arguments are, how errors look. */
+import { isObject } from './json.ts'
 
 export type Dialect = 'openai' | 'anthropic'
 
@@ -7,13 +8,14 @@ export const dialectOf = (path: string): Dialect => (/\/messages(?:[/?]|$)/.test
 export function parseJson(text: string | undefined): Record<string, unknown> | undefined {
   if (text === undefined || !text.startsWith('{')) return undefined
   try {
-    return JSON.parse(text) as Record<string, unknown>
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : undefined
   } catch {
-    return undefined // Not ours to judge: what is no JSON is passed on as it came.
+    return undefined // not JSON: passed on unchanged
   }
 }
 
-/** True for an event from which a client could conclude that the answer is whole. */
+/** True for an event that tells a client that the answer is complete. */
 export function provesCompletion(data: string | undefined): boolean {
   if (data === '[DONE]') return true
   const json = parseJson(data)
@@ -23,15 +25,21 @@ export function provesCompletion(data: string | undefined): boolean {
   return list(json['choices']).some((choice) => read(choice, 'finish_reason') != null)
 }
 
-/** A place in an event that holds (a piece of) a tool call's arguments, and that can be written. */
-export type ArgumentsPlace = { readonly text: string; write(text: string): void }
+/** A field of an event with (part of) a tool call's arguments, which can be overwritten. */
+export type ArgumentField = { readonly text: string; write(text: string): void }
 
-export function argumentPlaces(json: Record<string, unknown>): ArgumentsPlace[] {
-  const places: ArgumentsPlace[] = []
+export function argumentFields(json: Record<string, unknown>): ArgumentField[] {
+  const fields: ArgumentField[] = []
   const add = (holder: unknown, key: string): void => {
-    const text = read(holder, key)
+    if (!isObject(holder)) return
+    const text = holder[key]
     if (typeof text !== 'string') return
-    places.push({ text, write: (next) => ((holder as Record<string, unknown>)[key] = next) })
+    fields.push({
+      text,
+      write: (next) => {
+        holder[key] = next
+      },
+    })
   }
   for (const choice of list(json['choices'])) {
     for (const call of [...list(read(choice, 'delta', 'tool_calls')), ...list(read(choice, 'message', 'tool_calls'))]) {
@@ -39,18 +47,23 @@ export function argumentPlaces(json: Record<string, unknown>): ArgumentsPlace[] 
     }
   }
   if (read(json, 'delta', 'type') === 'input_json_delta') add(json['delta'], 'partial_json')
-  return places
+  return fields
 }
 
 export function dropFinishReason(json: Record<string, unknown>): void {
   for (const choice of list(json['choices'])) {
-    if (read(choice, 'finish_reason') != null) (choice as Record<string, unknown>)['finish_reason'] = null
+    if (isObject(choice) && choice['finish_reason'] != null) choice['finish_reason'] = null
   }
 }
 
-export type InBandError = 'overloaded' | 'server_error' | 'rate_limit'
+export const IN_BAND_ERRORS = ['overloaded', 'server_error', 'rate_limit'] as const
+export type InBandError = (typeof IN_BAND_ERRORS)[number]
 
-/** An error as that API sends it, in a body or as an event's data. */
+/** From a plan, which names one of them. */
+export const inBandErrorOf = (name: unknown): InBandError =>
+  IN_BAND_ERRORS.find((error) => error === name) ?? 'overloaded'
+
+/** An error as that API sends it, as a body or as the data of an event. */
 export function errorJson(dialect: Dialect, error: InBandError | number, message: string): string {
   const [openaiType, anthropicType] = typeof error === 'number' ? typesOf(error) : ERROR_TYPES[error]
   if (dialect === 'anthropic') return JSON.stringify({ type: 'error', error: { type: anthropicType, message } })
@@ -63,7 +76,7 @@ export function errorEvent(dialect: Dialect, error: InBandError): Buffer {
   return Buffer.from(dialect === 'anthropic' ? `event: error\ndata: ${data}\n\n` : `data: ${data}\n\n`)
 }
 
-/** A sign of life without content. */
+/** A keep-alive without content. */
 export function pingEvent(dialect: Dialect): Buffer {
   return Buffer.from(dialect === 'anthropic' ? 'event: ping\ndata: {"type": "ping"}\n\n' : ': ping\n\n')
 }
@@ -91,10 +104,10 @@ function typesOf(status: number): readonly [string, string] {
 function read(value: unknown, ...path: readonly string[]): unknown {
   let at = value
   for (const key of path) {
-    if (typeof at !== 'object' || at === null) return undefined
-    at = (at as Record<string, unknown>)[key]
+    if (!isObject(at)) return undefined
+    at = at[key]
   }
   return at
 }
 
-const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? (value as unknown[]) : [])
+const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])

@@ -1,9 +1,9 @@
 /**
- * One request through the fault proxy: read it, ask the plan, pass it on, and do to the answer what the plan says.
+ * One request through the fault proxy: pass it on, and inject the planned fault into the answer.
  *
  * I1  Without a fault the answer's status, headers and body are the upstream's, byte for byte.
- * I2  A client that leaves takes its upstream request along, in every phase, waits included.
- * I3  Every planned fault ends up in the log once, as injected or as missed.
+ * I2  When a client disconnects, its upstream request is aborted, in every phase including delays.
+ * I3  Every planned fault is logged once, as injected or as missed.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,11 +11,11 @@ import { finish, reset, writeRaw } from './connection.ts'
 import { dialectOf, errorJson, pingEvent } from './dialect.ts'
 import { type BodyFault, type ChaosFault, FAULT_KINDS, isBodyFault } from './fault-kinds.ts'
 import type { Injection } from './injections.ts'
-import type { Ending, Order } from './surgery.ts'
-import { surgeryFor } from './surgery.ts'
+import type { Ending, Instruction } from './stream-cuts.ts'
+import { cutFor } from './stream-cuts.ts'
 import { SseBlocks } from './sse-blocks.ts'
 import { answerHeaders, askUpstream } from './upstream.ts'
-import { wholeBodyOrder } from './whole-body.ts'
+import { cutWholeBody } from './whole-body.ts'
 
 export type Exchange = {
   readonly req: IncomingMessage
@@ -24,9 +24,9 @@ export type Exchange = {
   readonly upstream: URL
   readonly fault: ChaosFault | undefined
   readonly now: () => number
-  /** Aborted when the client is gone. */
+  /** Aborted when the client disconnects. */
   readonly gone: AbortSignal
-  /** Stops listening for a while. */
+  /** Refuses connections for this long. */
   readonly refuse: (ms: number) => Promise<void>
   /** The next request on this connection is reset. */
   readonly makeStale: () => void
@@ -35,7 +35,7 @@ export type Exchange = {
 
 export type Forwarded = { bytes: number; events: number }
 
-/** Resolves once the answer is out, as far as it goes. Rejects where the upstream fails by itself. */
+/** Resolves once the answer is sent, as far as the fault lets it. Rejects if the upstream itself fails. */
 export async function runExchange(exchange: Exchange): Promise<void> {
   const { fault } = exchange
   if (fault === undefined) return passAnswer(exchange, await ask(exchange))
@@ -46,7 +46,7 @@ export async function runExchange(exchange: Exchange): Promise<void> {
   return failLater(exchange)
 }
 
-// ---- details, in the order of the stages ----
+// ---- details, in the instruction of the stages ----
 
 const NOTHING: Forwarded = { bytes: 0, events: 0 }
 
@@ -113,14 +113,14 @@ async function failBody(exchange: Exchange, fault: BodyFault): Promise<void> {
   const answer = await ask(exchange)
   const forwarded: Forwarded = { bytes: 0, events: 0 }
   let isHit = false
-  const onOrder = (order: Order): void => {
-    if (!order.isHit || isHit) return
+  const onInstruction = (instruction: Instruction): void => {
+    if (!instruction.isHit || isHit) return
     isHit = true
     exchange.onHit('injected', { ...forwarded })
   }
   try {
     const isStream = /^text\/event-stream/i.test(answer.headers['content-type'] ?? '')
-    await (isStream ? failStream : failWhole)(exchange, fault, answer, forwarded, onOrder)
+    await (isStream ? failStream : failWhole)(exchange, fault, answer, forwarded, onInstruction)
   } finally {
     answer.destroy()
     if (!isHit) exchange.onHit('missed', forwarded) // I3
@@ -132,51 +132,51 @@ type BodyFailure = (
   fault: BodyFault,
   answer: IncomingMessage,
   forwarded: Forwarded,
-  onOrder: (order: Order) => void,
+  onInstruction: (instruction: Instruction) => void,
 ) => Promise<void>
 
-const failStream: BodyFailure = async (exchange, fault, answer, forwarded, onOrder) => {
+const failStream: BodyFailure = async (exchange, fault, answer, forwarded, onInstruction) => {
   const { res } = exchange
   writeHead(exchange, answer, ['content-length'])
   const dialect = dialectOf(exchange.req.url ?? '')
-  const surgery = surgeryFor(fault, dialect)
+  const cut = cutFor(fault, dialect)
   const blocks = new SseBlocks()
-  const perform = async (order: Order, isEvent: boolean): Promise<boolean> => {
-    const isPause = order.ending?.do === 'go_on'
+  const perform = async (instruction: Instruction, isEvent: boolean): Promise<boolean> => {
+    const isPause = instruction.ending?.do === 'resume'
     if (isPause) {
-      onOrder(order)
-      await end(exchange, order.ending)
+      onInstruction(instruction)
+      await end(exchange, instruction.ending)
     }
-    if (order.forward !== null) {
-      await send(res, order.forward, forwarded)
+    if (instruction.forward !== null) {
+      await send(res, instruction.forward, forwarded)
       if (isEvent) forwarded.events += 1
     }
-    if (!isPause) onOrder(order)
-    if (order.ending === undefined || isPause) return false
-    await end(exchange, order.ending)
+    if (!isPause) onInstruction(instruction)
+    if (instruction.ending === undefined || isPause) return false
+    await end(exchange, instruction.ending)
     return true
   }
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
+  for await (const chunk of chunksOf(answer)) {
     for (const block of blocks.push(chunk)) {
-      if (await perform(surgery.block(block), block.data !== undefined)) return
+      if (await perform(cut.block(block), block.data !== undefined)) return
     }
   }
-  if (!(await perform(surgery.end(blocks.rest()), false))) res.end()
+  if (!(await perform(cut.end(blocks.rest()), false))) res.end()
 }
 
-const failWhole: BodyFailure = async (exchange, fault, answer, forwarded, onOrder) => {
+const failWhole: BodyFailure = async (exchange, fault, answer, forwarded, onInstruction) => {
   const chunks: Buffer[] = []
-  for await (const chunk of answer as AsyncIterable<Buffer>) chunks.push(chunk)
+  for await (const chunk of chunksOf(answer)) chunks.push(chunk)
   const body = Buffer.concat(chunks)
-  const order = wholeBodyOrder(fault, dialectOf(exchange.req.url ?? ''), body)
-  const { forward, ending } = order
-  // A cut that shall look whole cannot keep the length that would give it away; one that shall not keeps it.
-  const isLengthKept = !order.isHit || ['reset', 'fin', 'stall', 'stall_with_pings', 'pause'].includes(fault.kind)
+  const instruction = cutWholeBody(fault, dialectOf(exchange.req.url ?? ''), body)
+  const { forward, ending } = instruction
+  // A cut that should look complete must drop the length that would reveal it; an obvious cut keeps it.
+  const isLengthKept = !instruction.isHit || ['reset', 'fin', 'stall', 'stall_with_pings', 'pause'].includes(fault.kind)
   writeHead(exchange, answer, isLengthKept ? [] : ['content-length', 'content-md5', 'etag'])
   if (forward !== null && forward.length > 0) await send(exchange.res, forward, forwarded)
-  onOrder(order)
+  onInstruction(instruction)
   if (ending !== undefined) await end(exchange, ending)
-  if (ending?.do === 'go_on') {
+  if (ending?.do === 'resume') {
     await send(exchange.res, body.subarray(forward?.length ?? 0), forwarded)
     exchange.res.end()
   }
@@ -192,7 +192,7 @@ async function end(exchange: Exchange, ending: Ending): Promise<void> {
     case 'end':
       res.end()
       return undefined
-    case 'go_on':
+    case 'resume':
       return sleep(ending.afterMs, undefined, { signal: gone })
     case 'hold': {
       const ping = ending.pingMs === null ? undefined : pingEvent(dialectOf(req.url ?? ''))
@@ -210,7 +210,7 @@ async function end(exchange: Exchange, ending: Ending): Promise<void> {
 async function passAnswer(exchange: Exchange, answer: IncomingMessage): Promise<void> {
   const { res } = exchange
   writeHead(exchange, answer, [])
-  for await (const chunk of answer as AsyncIterable<Buffer>) await send(res, chunk, { bytes: 0, events: 0 })
+  for await (const chunk of chunksOf(answer)) await send(res, chunk, { bytes: 0, events: 0 })
   if (answer.rawTrailers.length > 0) res.addTrailers(pairs(answer.rawTrailers))
   res.end()
 }
@@ -219,7 +219,7 @@ function writeHead({ req, res }: Exchange, answer: IncomingMessage, without: rea
   res.sendDate = false // I1: the upstream's date, or none
   const headers = answerHeaders(answer, without)
   if (isCloseDelimited(req, answer)) {
-    res.removeHeader('transfer-encoding') // ends with the connection here, as it did there
+    res.removeHeader('transfer-encoding') // the body ends with the connection, as it did upstream
     headers.push('Connection', 'close')
   }
   res.writeHead(answer.statusCode ?? 502, answer.statusMessage, headers)
@@ -231,7 +231,10 @@ function isCloseDelimited({ method }: IncomingMessage, { headers, statusCode = 0
   return headers['transfer-encoding'] === undefined && headers['content-length'] === undefined
 }
 
-/** Waits until the bytes are with the kernel, so that what comes next (a reset, say) comes after them. */
+/** An HTTP message without an encoding yields buffers. */
+const chunksOf = (answer: AsyncIterable<Buffer>): AsyncIterable<Buffer> => answer
+
+/** Waits until the kernel has the bytes, so a reset comes after them. */
 async function send(res: ServerResponse, bytes: Buffer, forwarded: Forwarded): Promise<void> {
   if (bytes.length === 0) return
   await new Promise<void>((resolve) => {
@@ -244,6 +247,8 @@ async function send(res: ServerResponse, bytes: Buffer, forwarded: Forwarded): P
   forwarded.bytes += bytes.length
 }
 
+const pair = (name: string, value: string): [string, string] => [name, value]
+
 function pairs(raw: readonly string[]): [string, string][] {
-  return raw.flatMap((name, i) => (i % 2 === 0 ? [[name, raw[i + 1] ?? ''] as [string, string]] : []))
+  return raw.flatMap((name, i) => (i % 2 === 0 ? [pair(name, raw[i + 1] ?? '')] : []))
 }

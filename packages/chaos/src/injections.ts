@@ -1,8 +1,8 @@
-/** The live record of what a proxy did: what it injected where, for tables, reports and tests. Bounded. */
+/** The log of what a proxy injected, for tables, reports and tests. Bounded. */
 import type { ChaosFault } from './fault-kinds.ts'
-import type { Asked } from './plan.ts'
+import type { CountedRequest } from './plan.ts'
 
-/** One planned fault and what became of it. */
+/** One planned fault and its outcome. */
 export type Injection = {
   readonly at: string
   readonly request: number
@@ -11,9 +11,9 @@ export type Injection = {
   readonly method: string
   readonly path: string
   readonly fault: ChaosFault
-  /** `missed`: the answer had no place for it (no tool call to cut), or the client left before. */
+  /** `missed`: it did not apply to the answer (no tool call to cut), or the client disconnected first. */
   readonly outcome: 'injected' | 'missed'
-  /** What had been forwarded of the answer's body by then. */
+  /** How much of the answer's body had been forwarded by then. */
   readonly bytes: number
   readonly events: number
 }
@@ -24,7 +24,7 @@ export type ProxyEvent =
       readonly method: string
       readonly path: string
       readonly fault: ChaosFault | null
-    } & Asked)
+    } & CountedRequest)
   | { readonly type: 'injection'; readonly injection: Injection }
   | { readonly type: 'answered'; readonly status: number; readonly method: string; readonly path: string }
   | { readonly type: 'client_left'; readonly method: string; readonly path: string }
@@ -45,7 +45,7 @@ export class InjectionLog {
     this.#onEvent({ type: 'injection', injection })
   }
 
-  tell(event: ProxyEvent): void {
+  emit(event: ProxyEvent): void {
     this.#onEvent(event)
   }
 }

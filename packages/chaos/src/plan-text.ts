@@ -1,15 +1,16 @@
 /**
  * A plan in one line, for a command line: `seed=7,rate=0.2,faults=reset+stall:2000+status:429:retryAfter=2s`.
  *
- * Fields are split at commas, list members at plus signs, settings at colons. A setting without a name is the kind's
- * first one. `at=3.1:reset` hits the first attempt at the third request, `toxics=latency:100:jitter=20` is below HTTP,
- * and `none` is no fault at all.
+ * Commas separate fields, plus signs list items, colons settings. A setting without a name is the fault's first one.
+ * `at=3.1:reset` hits the first attempt at the third request, `toxics=latency:100:jitter=20` acts below HTTP, and `none`
+ * injects nothing.
  */
 import { FAULT_KINDS, isFaultKind, type Parameter, parametersOf } from './fault-kinds.ts'
+import { messageOf } from './json.ts'
 import { badPlan, type Plan, readPlan } from './plan.ts'
 import { isToxicType, TOXICS } from './toxics.ts'
 
-/** Reads a plan from one line, or from JSON where the text begins with a brace. Throws an `invalid_request` fault. */
+/** Reads a plan from one line, or from JSON if the text starts with a brace. Throws an `invalid_request` fault. */
 export function parsePlan(text: string): Plan {
   const trimmed = text.trim()
   if (trimmed.startsWith('{')) return readPlan(parseJson(trimmed))
@@ -30,7 +31,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw badPlan([{ field: 'the plan', expected: 'JSON', got: (error as Error).message }], error)
+    throw badPlan([{ field: 'the plan', expected: 'JSON', got: messageOf(error) }], error)
   }
 }
 
@@ -39,7 +40,7 @@ function fieldValue(key: string, value: string): unknown {
     case 'faults':
       return members(value).map(faultInput)
     case 'at':
-      return members(value).map(placeInput)
+      return members(value).map(plannedFaultInput)
     case 'toxics':
       return members(value).map(toxicInput)
     default:
@@ -60,9 +61,9 @@ function faultInput(text: string): unknown {
   return settings.length === 0 ? kind : { kind, ...named(regrouped(settings), first ?? kind) }
 }
 
-function placeInput(text: string): unknown {
-  const [, place = text, fault = ''] = /^([^:]*):?(.*)$/s.exec(text) ?? []
-  const [request = '', attempt = '1'] = place.split('.')
+function plannedFaultInput(text: string): unknown {
+  const [, position = text, fault = ''] = /^([^:]*):?(.*)$/s.exec(text) ?? []
+  const [request = '', attempt = '1'] = position.split('.')
   return { request: scalar(request), attempt: scalar(attempt), fault: faultInput(fault) }
 }
 
@@ -87,7 +88,7 @@ function named(settings: readonly string[], first: string): Record<string, unkno
   )
 }
 
-/** `retryAfter=date:2s` has a colon of its own: what follows `=date` belongs to it. */
+/** `retryAfter=date:2s` contains a colon: what follows `=date` belongs to it. */
 function regrouped(settings: readonly string[]): string[] {
   const out: string[] = []
   for (const setting of settings) {
@@ -98,7 +99,7 @@ function regrouped(settings: readonly string[]): string[] {
   return out
 }
 
-/** Every kind with its settings and what it does, for help texts. */
+/** One line per fault and toxic: its name, its settings and its effect. For help texts. */
 export const FAULT_LINES: readonly string[] = [
   ...Object.entries(FAULT_KINDS).map(([kind, row]) => line(kind, settingsShown(row.parameters), row.does)),
   ...Object.entries(TOXICS).map(([type, row]) => line(`toxics=${type}`, attributesShown(row.attributes), row.does)),

@@ -1,28 +1,30 @@
 /**
- * The fault proxy: stands before any HTTP server and injects what a plan says, seeded and on record.
+ * The fault proxy: sits in front of any HTTP server, injects the faults of a plan, and logs each one.
  *
- * I1  Nothing is injected that the plan did not ask for: no pooled upstream connections, no idle time-outs of its own.
+ * I1  Nothing else fails: no pooled upstream connections, no idle timeouts.
  * I2  `close` ends everything that was started: listener, connections, upstream requests, timers.
+ * I3  A request that does not match the plan's `method` and `path` is neither hit nor counted.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect as connectTcp } from 'node:net'
 import { duplexPair, type Duplex } from 'node:stream'
 import { connect as connectTls } from 'node:tls'
 import { Fault } from '@breakfall/faults'
-import { reset, standsFor } from './connection.ts'
+import { reset, setSocket } from './connection.ts'
 import { type Forwarded, runExchange } from './exchange.ts'
 import type { ChaosFault } from './fault-kinds.ts'
 import { type Injection, InjectionLog, type ProxyEvent } from './injections.ts'
-import { type Asked, faultFor, NO_FAULTS, type Plan, type PlanInput, readPlan } from './plan.ts'
+import { messageOf } from './json.ts'
+import { createListener, type Listener } from './listener.ts'
+import { type CountedRequest, faultFor, NO_FAULTS, type Plan, type PlanInput, readPlan } from './plan.ts'
 import { parsePlan } from './plan-text.ts'
 import { relay } from './relay.ts'
 import { RequestCounter } from './request-counter.ts'
-import { createDoor, type Door } from './tcp-proxy.ts'
 
 export type FaultProxyOptions = {
-  /** Origin or base URL; the proxy's own `url` has the same path. */
+  /** Origin or base URL; the proxy's `url` has the same path. */
   readonly upstream: string
-  /** A plan, its JSON, or its one-line text. None: everything passes. */
+  /** A plan, its JSON, or its one-line text. Without one everything passes. */
   readonly plan?: Plan | PlanInput | string | undefined
   readonly host?: string | undefined
   readonly port?: number | undefined
@@ -34,11 +36,11 @@ export type FaultProxyOptions = {
 export type FaultProxy = {
   readonly url: string
   readonly port: number
-  /** What was injected so far, oldest first. */
+  /** The injections so far, oldest first. */
   readonly injected: readonly Injection[]
-  /** Another plan from now on; requests already counted keep their numbers. */
+  /** Switches to another plan; requests already counted keep their numbers. */
   use(plan: Plan | PlanInput | string): void
-  /** Refuses connections until `up`; those that are open stay. */
+  /** Refuses connections until `up`; open ones stay open. */
   down(): Promise<void>
   up(): Promise<void>
   close(): Promise<void>
@@ -62,7 +64,7 @@ class ProxyServer {
   readonly #log: InjectionLog
   readonly #stale = new WeakSet<Duplex>()
   readonly #timers = new Set<NodeJS.Timeout>()
-  readonly #door: Door
+  readonly #listener: Listener
   readonly #server = createServer(
     { keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0, maxHeaderSize: 64 * 1024 }, // I1
     (req, res) => void this.#handle(req, res),
@@ -82,11 +84,11 @@ class ProxyServer {
     this.#plan = planOf(options.plan ?? NO_FAULTS)
     this.#server.on('upgrade', (req, socket, head) => this.#upgrade(req, socket, head))
     this.#server.on('clientError', (_error, socket) => socket.destroy())
-    this.#door = createDoor(this.#host, (socket) => {
+    this.#listener = createListener(this.#host, (socket) => {
       this.#connections += 1
       if (this.#plan.toxics.length === 0) return void this.#server.emit('connection', socket)
       const [near, far] = duplexPair()
-      standsFor(far, socket)
+      setSocket(far, socket)
       socket.once('close', () => far.destroy())
       far.once('close', () => near.destroy())
       this.#server.emit('connection', far)
@@ -95,7 +97,7 @@ class ProxyServer {
   }
 
   async start(port: number): Promise<FaultProxy> {
-    this.#port = await this.#door.open(port)
+    this.#port = await this.#listener.open(port)
     const shownHost = this.#host.includes(':') ? `[${this.#host}]` : this.#host
     return {
       url: `http://${shownHost}:${this.#port}${this.#upstream.pathname.replace(/\/$/, '')}`,
@@ -108,7 +110,7 @@ class ProxyServer {
       up: () => this.#up(),
       close: async () => {
         for (const timer of this.#timers) clearTimeout(timer) // I2
-        await this.#door.shut({ reset: true })
+        await this.#listener.close({ reset: true })
         this.#server.closeAllConnections()
       },
     }
@@ -121,13 +123,13 @@ class ProxyServer {
     res.once('close', () => gone.abort())
     res.on('error', () => gone.abort())
     if (this.#isRefusing || this.#stale.has(req.socket)) return reset(req.socket)
-    let asked: Asked | undefined
+    let counted: CountedRequest | undefined
     let fault: ChaosFault | undefined
     let isLogged = false
     const log = (outcome: Injection['outcome'], forwarded: Forwarded): void => {
-      if (asked === undefined || fault === undefined || isLogged) return
+      if (counted === undefined || fault === undefined || isLogged) return
       isLogged = true
-      const { ordinal: request, fingerprint, attempt } = asked
+      const { ordinal: request, fingerprint, attempt } = counted
       const at = new Date(this.#now()).toISOString()
       this.#log.add({ at, request, fingerprint, attempt, method, path, fault, outcome, ...forwarded })
     }
@@ -135,9 +137,9 @@ class ProxyServer {
       const body = await this.#readBody(req, res)
       if (body === undefined) return
       if (this.#isCounted(method, path)) {
-        asked = this.#counter.count(method, path, body)
-        fault = faultFor(this.#plan, asked)
-        this.#log.tell({ type: 'request', method, path, fault: fault ?? null, ...asked })
+        counted = this.#counter.count(method, path, body)
+        fault = faultFor(this.#plan, counted)
+        this.#log.emit({ type: 'request', method, path, fault: fault ?? null, ...counted })
       }
       await runExchange({
         req,
@@ -151,14 +153,15 @@ class ProxyServer {
         makeStale: () => this.#stale.add(req.socket),
         onHit: log,
       })
-      this.#log.tell({ type: 'answered', status: res.statusCode, method, path })
+      this.#log.emit({ type: 'answered', status: res.statusCode, method, path })
     } catch (error) {
-      log('missed', { bytes: 0, events: 0 }) // The upstream failed, or the client left, before the fault had its turn.
-      if (gone.signal.aborted) this.#log.tell({ type: 'client_left', method, path })
+      log('missed', { bytes: 0, events: 0 }) // the upstream failed, or the client disconnected, before the fault
+      if (gone.signal.aborted) this.#log.emit({ type: 'client_left', method, path })
       else await this.#upstreamFailed(error, req, res)
     }
   }
 
+  /** I3 */
   #isCounted(method: string, path: string): boolean {
     const { method: wanted, path: prefix } = this.#plan
     return (wanted === null || wanted === method) && (prefix === null || path.startsWith(prefix))
@@ -167,10 +170,11 @@ class ProxyServer {
   async #readBody(req: IncomingMessage, res: ServerResponse): Promise<Buffer | undefined> {
     const chunks: Buffer[] = []
     let bytes = 0
-    for await (const chunk of req as AsyncIterable<Buffer>) {
+    const body: AsyncIterable<Buffer> = req
+    for await (const chunk of body) {
       bytes += chunk.length
       if (bytes > this.#bodyBytesMax) {
-        res.writeHead(413, { connection: 'close' }).end(`the fault proxy takes up to ${this.#bodyBytesMax} bytes\n`)
+        res.writeHead(413, { connection: 'close' }).end(`the fault proxy accepts at most ${this.#bodyBytesMax} bytes\n`)
         return undefined
       }
       chunks.push(chunk)
@@ -178,18 +182,18 @@ class ProxyServer {
     return Buffer.concat(chunks)
   }
 
-  /** The upstream's own failure is shown as what it is, and can be told from an injected one. */
+  /** A failure of the upstream is reported as such, so it cannot be mistaken for an injected one. */
   async #upstreamFailed(error: unknown, req: IncomingMessage, res: ServerResponse): Promise<void> {
-    this.#log.tell({ type: 'upstream_failed', method: req.method ?? '', path: req.url ?? '', error })
+    this.#log.emit({ type: 'upstream_failed', method: req.method ?? '', path: req.url ?? '', error })
     if (res.headersSent) return reset(req.socket)
-    const message = `the fault proxy could not reach its upstream: ${String((error as Error)?.message ?? error)}`
+    const message = `the fault proxy cannot reach its upstream: ${messageOf(error)}`
     const headers = { 'content-type': 'application/json', 'x-breakfall-chaos': 'upstream_failed' }
     res
       .writeHead(502, headers)
       .end(JSON.stringify({ error: { message, type: 'upstream_failed', param: null, code: null } }))
   }
 
-  /** WebSockets and the like are passed on as bytes; faults for them are toxics. */
+  /** Upgraded connections (WebSocket) pass as bytes; only toxics apply to them. */
   #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     const { hostname, port, protocol, host } = this.#upstream
     const isTls = protocol === 'https:'
@@ -216,24 +220,24 @@ class ProxyServer {
     const timer = setTimeout(() => {
       this.#timers.delete(timer)
       this.#refusals -= 1
-      if (this.#refusals > 0) return // Windows overlap: the last one opens.
-      // Another program may have taken the port meanwhile: then it stays refused, which the next caller sees.
-      this.#up().catch((error: unknown) => this.#log.tell({ type: 'upstream_failed', method: '', path: '', error }))
+      if (this.#refusals > 0) return // refusals overlap: the last one ends them
+      // Another program may have taken the port meanwhile; connections then stay refused.
+      this.#up().catch((error: unknown) => this.#log.emit({ type: 'upstream_failed', method: '', path: '', error }))
     }, ms)
     this.#timers.add(timer)
   }
 
   async #down(): Promise<void> {
     this.#isRefusing = true
-    await this.#door.shut({ reset: false })
+    await this.#listener.close({ reset: false })
     this.#server.closeIdleConnections()
-    this.#log.tell({ type: 'refusing' })
+    this.#log.emit({ type: 'refusing' })
   }
 
   async #up(): Promise<void> {
-    await this.#door.open(this.#port)
+    await this.#listener.open(this.#port)
     this.#isRefusing = false
-    this.#log.tell({ type: 'listening' })
+    this.#log.emit({ type: 'listening' })
   }
 }
 

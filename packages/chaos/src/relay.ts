@@ -1,7 +1,7 @@
-/** One connection passed on through toxics, both ways. Ends as a whole: what one side does, the other side sees. */
+/** Forwards one connection through toxics, both ways. When one side ends it, so does the other. */
 import { Socket } from 'node:net'
 import { type Duplex, pipeline, type Transform } from 'node:stream'
-import { diceFor, throwDice } from './dice.ts'
+import { randomSequence, randomOf } from './random.ts'
 import { type Link, type Toxic, toxicStage } from './toxics.ts'
 
 export function relay(
@@ -11,10 +11,10 @@ export function relay(
   seed: number,
   connection: number,
 ): void {
-  const chosen = toxics.filter((toxic, i) => throwDice(seed, 'toxic', connection, i) < toxic.toxicity)
+  const chosen = toxics.filter((toxic, i) => randomOf(seed, 'toxic', connection, i) < toxic.toxicity)
   let isClosing = false
   const link: Link = {
-    // What has been passed on already is still delivered, then the connection is closed on both sides.
+    // What has been forwarded is still delivered, then the connection is closed on both sides.
     close: () => {
       isClosing = true
       client.end(() => client.destroy())
@@ -29,10 +29,10 @@ export function relay(
   const stages = (stream: Toxic['stream']): Transform[] =>
     chosen
       .filter((toxic) => toxic.stream === stream)
-      .map((toxic, i) => toxicStage(toxic, link, diceFor(seed, connection, stream, i)))
+      .map((toxic, i) => toxicStage(toxic, link, randomSequence(seed, connection, stream, i)))
 
-  // A broken side is shown to the other as TCP would show it. These come before the pipelines' own listeners, which would
-  // close the other side politely.
+  // An error on one side resets the other, as TCP would. These listeners must come before those of the pipelines, which
+  // would close the other side normally.
   server.once('error', () => client.resetAndDestroy())
   client.once('error', () => (server instanceof Socket ? server.resetAndDestroy() : server.destroy()))
   const onEnd = (error: NodeJS.ErrnoException | null): void => {

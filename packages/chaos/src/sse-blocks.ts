@@ -1,6 +1,6 @@
 /**
- * Cuts a stream of server-sent events into its blocks without changing a byte: the blocks put together again are the stream.
- * (The decoder of `@breakfall/wire` gives the meaning; a fault proxy needs the bytes as they were.)
+ * Splits a stream of server-sent events into blocks without changing a byte: joined again, the blocks are the stream.
+ * (The decoder of `@breakfall/wire` returns the meaning; a fault proxy needs the exact bytes.)
  */
 
 export type SseBlock = {
@@ -25,13 +25,13 @@ export class SseBlocks {
     return blocks
   }
 
-  /** What is left after the last whole block. */
+  /** The bytes after the last complete block. */
   rest(): Buffer {
     return this.#rest
   }
 }
 
-/** The same block with other data, in the same layout. */
+/** The same block with other data. */
 export function withData(block: SseBlock, data: string): Buffer {
   const head = block.event === undefined ? '' : `event: ${block.event}\n`
   return Buffer.from(`${head}data: ${data}\n\n`)
@@ -42,7 +42,7 @@ export function withData(block: SseBlock, data: string): Buffer {
 const LF = 10
 const CR = 13
 
-/** The offset just after the next empty line, or -1. A CR at the very end may be half of a CRLF: it is waited for. */
+/** The offset after the next empty line, or -1. A CR at the very end may be half of a CRLF, so it does not count yet. */
 function blockEnd(text: Buffer, from: number): number {
   let lineStart = from
   for (let i = from; i < text.length; i += 1) {

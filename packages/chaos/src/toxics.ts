@@ -1,31 +1,34 @@
 /**
- * Faults of a connection, below HTTP, in toxiproxy's words and meanings (https://github.com/Shopify/toxiproxy).
- * Each toxic is one stage in one direction of one connection; whether it is there at all is thrown once per connection.
+ * Faults of a connection, below HTTP, with toxiproxy's names and meanings (https://github.com/Shopify/toxiproxy).
+ * Each toxic is one stage in one direction of one connection; its toxicity decides once per connection whether it acts.
  */
 import { Transform, type TransformCallback } from 'node:stream'
 import { HOLD_MS_MAX } from './fault-kinds.ts'
 
-/** Every type with its attributes and their defaults: milliseconds, but `rate` (KB/s), `bytes`, `*_size` and slicer's `delay` (µs). */
+/** Attributes and their defaults, in milliseconds except `rate` (KB/s), `bytes`, `*_size` and slicer's `delay` (µs). */
 export const TOXICS = {
   latency: { does: 'delays all data', attributes: { latency: 100, jitter: 0 } },
   down: { does: 'closes every connection at once', attributes: {} },
   bandwidth: { does: 'limits the speed', attributes: { rate: 100 } },
   slow_close: { does: 'delays the closing of the connection', attributes: { delay: 1_000 } },
-  timeout: { does: 'stops all data, and closes the connection after a time', attributes: { timeout: 1_000 } },
-  reset_peer: { does: 'stops all data, and resets the connection after a time', attributes: { timeout: 0 } },
-  slicer: { does: 'cuts data into small pieces', attributes: { average_size: 64, size_variation: 32, delay: 10 } },
-  limit_data: { does: 'closes the connection after so many bytes', attributes: { bytes: 1_024 } },
+  timeout: { does: 'stops all data, then closes the connection', attributes: { timeout: 1_000 } },
+  reset_peer: { does: 'stops all data, then resets the connection', attributes: { timeout: 0 } },
+  slicer: { does: 'splits data into small chunks', attributes: { average_size: 64, size_variation: 32, delay: 10 } },
+  limit_data: { does: 'closes the connection after this many bytes', attributes: { bytes: 1_024 } },
 } as const satisfies Record<string, { does: string; attributes: Record<string, number> }>
 
 export type ToxicType = keyof typeof TOXICS
-export const TOXIC_TYPES = Object.keys(TOXICS) as readonly ToxicType[]
-export const isToxicType = (name: string): name is ToxicType => Object.hasOwn(TOXICS, name)
+export const TOXIC_TYPES: readonly ToxicType[] = Object.keys(TOXICS).filter(isToxicType)
+
+export function isToxicType(name: string): name is ToxicType {
+  return Object.hasOwn(TOXICS, name)
+}
 
 export type Toxic = {
   readonly type: ToxicType
   /** downstream: what the client receives; upstream: what it sends. */
   readonly stream: 'downstream' | 'upstream'
-  /** How likely one connection is to have it, from 0 to 1. */
+  /** The probability that a connection is affected, from 0 to 1. */
   readonly toxicity: number
   readonly attributes: Readonly<Record<string, number>>
 }
@@ -34,26 +37,26 @@ export type Toxic = {
 export type Link = { close(): void; reset(): void }
 
 /** The stage for one toxic. Its timers end with it. */
-export function toxicStage(toxic: Toxic, link: Link, dice: () => number): Transform {
+export function toxicStage(toxic: Toxic, link: Link, random: () => number): Transform {
   const { attributes } = toxic
   const of = (name: string): number => attributes[name] ?? 0
   switch (toxic.type) {
     case 'latency':
-      return new Delay(() => of('latency') + (dice() * 2 - 1) * of('jitter'))
+      return new Delay(() => of('latency') + (random() * 2 - 1) * of('jitter'))
     case 'bandwidth':
       return new Pace((bytes) => [[bytes, bytes.length / Math.max(of('rate'), 0.001)]]) // KB/s is bytes per ms
     case 'slicer':
-      return new Pace((bytes) => slices(bytes, of('average_size'), of('size_variation'), of('delay') / 1_000, dice))
+      return new Pace((bytes) => slices(bytes, of('average_size'), of('size_variation'), of('delay') / 1_000, random))
     case 'slow_close':
       return new SlowClose(of('delay'))
     case 'limit_data':
       return new Limit(of('bytes'), link)
     case 'timeout':
-      return new Hole(of('timeout') === 0 ? HOLD_MS_MAX : of('timeout'), () => link.close())
+      return new Blackhole(of('timeout') === 0 ? HOLD_MS_MAX : of('timeout'), () => link.close())
     case 'reset_peer':
-      return new Hole(of('timeout'), () => link.reset())
+      return new Blackhole(of('timeout'), () => link.reset())
     case 'down':
-      return new Hole(0, () => link.close())
+      return new Blackhole(0, () => link.close())
   }
 }
 
@@ -80,10 +83,10 @@ class Timed extends Transform {
   }
 }
 
-/** Every piece is late by its own delay, in order; pieces on their way overlap, so that latency does not become a speed limit. */
+/** Delays each chunk and keeps their order. Delays overlap, so latency does not limit throughput. */
 class Delay extends Timed {
   readonly #delayMs: () => number
-  /** A queue, not a timer each: timers of different lengths may fire in another order within a millisecond. */
+  /** One queue instead of a timer per chunk: timers of different lengths may fire out of order within a millisecond. */
   readonly #queue: { readonly bytes: Buffer; readonly dueAt: number }[] = []
   #dueAt = 0
   #held = 0
@@ -125,19 +128,19 @@ class Delay extends Timed {
   }
 }
 
-/** Pieces go out one after the other, each after its own wait. */
+/** Sends chunks one after the other, each after its own delay. */
 class Pace extends Timed {
-  readonly #pieces: (bytes: Buffer) => Iterable<readonly [Buffer, number]>
+  readonly #chunks: (bytes: Buffer) => Iterable<readonly [Buffer, number]>
 
-  constructor(pieces: (bytes: Buffer) => Iterable<readonly [Buffer, number]>) {
+  constructor(chunks: (bytes: Buffer) => Iterable<readonly [Buffer, number]>) {
     super()
-    this.#pieces = pieces
+    this.#chunks = chunks
   }
 
   override _transform(bytes: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
-    const pieces = this.#pieces(bytes)[Symbol.iterator]()
+    const chunks = this.#chunks(bytes)[Symbol.iterator]()
     const step = (): void => {
-      const { value, done: isOver } = pieces.next()
+      const { value, done: isOver } = chunks.next()
       if (isOver === true) return done()
       this.later(value[1], () => {
         this.push(value[0])
@@ -184,15 +187,15 @@ class Limit extends Timed {
   }
 }
 
-/** Takes nothing and gives nothing, until its time is up. */
-class Hole extends Timed {
+/** Passes nothing, until its time is up. */
+class Blackhole extends Timed {
   constructor(ms: number, end: () => void) {
     super()
     this.later(ms, end)
   }
 
   override _transform(): void {
-    // The callback is not called: nothing more is taken, as in a network that has gone dark.
+    // The callback is never called, so nothing more is read, as in a dead network.
   }
 }
 
@@ -203,10 +206,10 @@ function* slices(
   average: number,
   variation: number,
   delayMs: number,
-  dice: () => number,
+  random: () => number,
 ): Iterable<readonly [Buffer, number]> {
   for (let from = 0; from < bytes.length;) {
-    const size = Math.max(1, Math.round(average + (dice() * 2 - 1) * variation))
+    const size = Math.max(1, Math.round(average + (random() * 2 - 1) * variation))
     yield [bytes.subarray(from, from + size), delayMs]
     from += size
   }

@@ -1,11 +1,11 @@
-/** The proxy's way to its upstream: the same request, but for the headers that belong to one connection only. */
+/** Sends a request to the proxy's upstream, unchanged except for hop-by-hop headers. */
 import { type IncomingMessage, request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 
-/** Resolves with the answer once its headers are there; rejects with the transport's own error. */
+/** Resolves with the answer once its headers are there; rejects with the transport error. */
 export function askUpstream(
   upstream: URL,
-  asked: IncomingMessage,
+  received: IncomingMessage,
   body: Buffer,
   options: { readonly signal: AbortSignal; readonly isBodyNeededPlain: boolean },
 ): Promise<IncomingMessage> {
@@ -15,10 +15,10 @@ export function askUpstream(
       {
         host: upstream.hostname.replace(/^\[|\]$/g, ''),
         port: upstream.port === '' ? (upstream.protocol === 'https:' ? 443 : 80) : Number(upstream.port),
-        method: asked.method,
-        path: asked.url,
-        headers: requestHeaders(asked, upstream, options.isBodyNeededPlain),
-        // One connection per request: a stale pooled one would be a fault that no plan asked for.
+        method: received.method,
+        path: received.url,
+        headers: requestHeaders(received, upstream, options.isBodyNeededPlain),
+        // One connection per request: a stale pooled connection would be a fault that no plan asked for.
         agent: false,
         signal: options.signal,
       },
@@ -29,7 +29,7 @@ export function askUpstream(
   })
 }
 
-/** The answer's headers as they came, but for those of the connection. `without` names more to leave out. */
+/** The answer's headers, unchanged except for hop-by-hop headers and those in `without`. */
 export function answerHeaders(answer: IncomingMessage, without: readonly string[] = []): string[] {
   return filtered(answer.rawHeaders, [...HOP_BY_HOP, ...without])
 }
@@ -45,16 +45,17 @@ const HOP_BY_HOP = [
   'upgrade',
 ]
 
-function requestHeaders(asked: IncomingMessage, upstream: URL, isBodyNeededPlain: boolean): string[] {
+function requestHeaders(received: IncomingMessage, upstream: URL, isBodyNeededPlain: boolean): string[] {
   const dropped = HOP_BY_HOP.filter((name) => name !== 'transfer-encoding')
-  const headers = filtered(asked.rawHeaders, [
+  const headers = filtered(received.rawHeaders, [
     ...dropped,
     'host',
-    'expect', // `100-continue` has been answered by us
-    ...(isBodyNeededPlain ? ['accept-encoding'] : []), // a compressed stream has no events that could be counted
+    'expect', // the proxy has already answered `100-continue`
+    ...(isBodyNeededPlain ? ['accept-encoding'] : []), // events in a compressed stream cannot be counted
   ])
-  const hasFraming = asked.headers['content-length'] !== undefined || asked.headers['transfer-encoding'] !== undefined
-  if (!hasFraming && asked.method !== 'GET' && asked.method !== 'HEAD') headers.push('Content-Length', '0')
+  const hasFraming =
+    received.headers['content-length'] !== undefined || received.headers['transfer-encoding'] !== undefined
+  if (!hasFraming && received.method !== 'GET' && received.method !== 'HEAD') headers.push('Content-Length', '0')
   return ['Host', upstream.host, ...headers]
 }
 

@@ -1,4 +1,4 @@
-/** Each fault, as a bare socket sees it. */
+/** Each fault, as a raw socket sees it. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type FaultProxy, type PlanInput, startFaultProxy } from '../src/index.ts'
@@ -25,14 +25,14 @@ async function start(
   return { proxy, upstream }
 }
 
-test('reset before headers: no byte, RST, and the upstream is never asked', async (t) => {
+test('reset before headers: no bytes, RST, and the upstream is never contacted', async (t) => {
   const { proxy, upstream } = await start(t, 'reset_before_headers')
   assert.deepEqual(await rawRequest(proxy.port, CHAT), { text: '', ending: 'reset', error: 'ECONNRESET' })
   assert.equal(upstream.count, 0)
   assert.equal(proxy.injected[0]?.outcome, 'injected')
 })
 
-test('close before headers: no byte, FIN', async (t) => {
+test('close before headers: no bytes, FIN', async (t) => {
   const { proxy } = await start(t, 'fin_before_headers')
   assert.deepEqual(await rawRequest(proxy.port, CHAT), { text: '', ending: 'end', error: null })
 })
@@ -41,7 +41,7 @@ for (const [kind, ending] of [
   ['reset_in_headers', 'reset'],
   ['fin_in_headers', 'end'],
 ] as const) {
-  test(`${kind}: half a head, then ${ending}`, async (t) => {
+  test(`${kind}: half of the headers, then ${ending}`, async (t) => {
     const { proxy } = await start(t, kind)
     const answer = await rawRequest(proxy.port, CHAT)
     assert.match(answer.text, /^HTTP\/1\.1 /)
@@ -77,34 +77,34 @@ test('an early end has its last chunk but no terminal event', async (t) => {
   )
 })
 
-test('a cut that lies beyond the answer still comes before what proves completion', async (t) => {
+test('a cut planned after the end of the answer still comes before the event that proves completion', async (t) => {
   const { proxy } = await start(t, { kind: 'early_end', afterEvents: 900 })
   const answer = await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)
   assert.equal(dechunk(answer.text).body, TEXT_EVENTS.slice(0, 10).join(''))
 })
 
-test('where only [DONE] ends an answer, the cut comes before it', async (t) => {
+test('if only [DONE] ends an answer, the cut comes before it', async (t) => {
   const events = [...TEXT_EVENTS.slice(0, 4), 'data: [DONE]\n\n']
   const { proxy } = await start(t, { kind: 'early_end', afterEvents: 900 }, sse(events))
   const answer = await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)
   assert.equal(dechunk(answer.text).body, events.slice(0, 4).join(''))
 })
 
-test('an answer without any terminal event of its own is cut at its end', async (t) => {
+test('an answer without a terminal event is cut at its end', async (t) => {
   const { proxy } = await start(t, { kind: 'reset', afterEvents: 900 }, sse(TEXT_EVENTS.slice(0, 4)))
   const answer = await rawRequest(proxy.port, CHAT)
   assert.equal(dechunk(answer.text).body, TEXT_EVENTS.slice(0, 4).join(''))
   assert.equal(answer.ending, 'reset')
 })
 
-test('a missing last chunk: the whole answer, then FIN without the last chunk', async (t) => {
+test('a missing last chunk: the complete answer, then FIN without the last chunk', async (t) => {
   const { proxy } = await start(t, 'missing_last_chunk')
   const answer = await rawRequest(proxy.port, CHAT)
   assert.deepEqual({ ...dechunk(answer.text), head: '' }, { head: '', body: TEXT_EVENTS.join(''), isWhole: false })
   assert.equal(answer.ending, 'end')
 })
 
-test('a stall is silent, and closed after its hold', async (t) => {
+test('a stall is silent, then closed', async (t) => {
   const { proxy } = await start(t, { kind: 'stall', ms: 80, afterEvents: 2 })
   const startedAt = performance.now()
   const answer = await rawRequest(proxy.port, CHAT)
@@ -130,7 +130,7 @@ test('a pause loses nothing', async (t) => {
 const argumentsIn = (body: string): string =>
   [...body.matchAll(/"arguments":"((?:[^"\\]|\\.)*)"/g)].map((match) => JSON.parse(`"${match[1]}"`) as string).join('')
 
-test('cut tool arguments with a finish reason: cut JSON in an answer that says it is whole', async (t) => {
+test('cut tool arguments with a finish reason: cut JSON in an answer that claims to be complete', async (t) => {
   const { proxy } = await start(t, 'cut_tool_arguments', sse(TOOL_EVENTS))
   const { body, isWhole } = dechunk((await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)).text)
   assert.equal(argumentsIn(body), '{"c')
@@ -154,28 +154,28 @@ test('a finish reason in the same event as the call is dropped with it', async (
   assert.ok(body.includes('"finish_reason":null') && !body.includes('[DONE]'))
 })
 
-test('emptied tool arguments leave a call that has only its name', async (t) => {
+test('emptied tool arguments leave a call with nothing but its name', async (t) => {
   const { proxy } = await start(t, { kind: 'cut_tool_arguments', keep: 'none' }, sse(TOOL_EVENTS))
   const { body } = dechunk((await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)).text)
   assert.equal(argumentsIn(body), '')
   assert.ok(body.includes('"finish_reason":"tool_calls"'))
 })
 
-test('cut tool arguments know the Anthropic stream too', async (t) => {
+test('tool arguments are cut in Anthropic streams too', async (t) => {
   const { proxy } = await start(t, { kind: 'cut_tool_arguments', finish: false }, sse(ANTHROPIC_EVENTS))
   const { body } = dechunk((await rawRequest(proxy.port, post('/v1/messages', {}), /\r\n0\r\n\r\n$/)).text)
   assert.ok(body.includes('"partial_json":"{\\"comman"'), body)
   assert.ok(!body.includes('stop_reason') && !body.includes('message_stop'))
 })
 
-test('an answer without a tool call misses its cut, and the record says so', async (t) => {
+test('a cut of tool arguments that finds no tool call is logged as missed', async (t) => {
   const { proxy } = await start(t, 'cut_tool_arguments')
   const answer = await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)
   assert.equal(dechunk(answer.text).body, TEXT_EVENTS.join(''))
   assert.equal(proxy.injected[0]?.outcome, 'missed')
 })
 
-test('a malformed line is no JSON, and the rest follows', async (t) => {
+test('a malformed line is not JSON, and the rest follows', async (t) => {
   const { proxy } = await start(t, { kind: 'malformed_line', afterEvents: 4 })
   const { body, isWhole } = dechunk((await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)).text)
   const events = body.split('\n\n')
@@ -184,7 +184,7 @@ test('a malformed line is no JSON, and the rest follows', async (t) => {
   assert.ok(isWhole)
 })
 
-test('an in-band error has the shape of its API, and the answer ends after it', async (t) => {
+test('an in-band error has the format of its API, and the answer ends after it', async (t) => {
   const { proxy } = await start(t, { kind: 'in_band_error', afterEvents: 1 })
   const openai = dechunk((await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)).text)
   const error = { message: 'Overloaded', type: 'overloaded_error', param: null, code: null }
@@ -215,7 +215,7 @@ for (const [settings, header] of [
   })
 }
 
-test('slow headers come late and whole', async (t) => {
+test('slow headers come late and complete', async (t) => {
   const { proxy } = await start(t, { kind: 'slow_headers', ms: 60 })
   const startedAt = performance.now()
   const answer = await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)
@@ -223,19 +223,23 @@ test('slow headers come late and whole', async (t) => {
   assert.equal(dechunk(answer.text).body, TEXT_EVENTS.join(''))
 })
 
-test('a refuse window resets the request, refuses the port, and opens it again', { timeout: 20_000 }, async (t) => {
-  const { proxy } = await start(t, { kind: 'refuse', ms: 150 })
-  assert.equal((await rawRequest(proxy.port, CHAT)).ending, 'reset')
-  assert.equal((await rawRequest(proxy.port, CHAT)).error, 'ECONNREFUSED')
-  for (;;) {
-    const answer = await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)
-    if (answer.error === 'ECONNREFUSED') continue
-    assert.equal(dechunk(answer.text).body, TEXT_EVENTS.join(''))
-    break
-  }
-})
+test(
+  'refuse resets the request, refuses connections for a while, then accepts them again',
+  { timeout: 20_000 },
+  async (t) => {
+    const { proxy } = await start(t, { kind: 'refuse', ms: 150 })
+    assert.equal((await rawRequest(proxy.port, CHAT)).ending, 'reset')
+    assert.equal((await rawRequest(proxy.port, CHAT)).error, 'ECONNREFUSED')
+    for (;;) {
+      const answer = await rawRequest(proxy.port, CHAT, /\r\n0\r\n\r\n$/)
+      if (answer.error === 'ECONNREFUSED') continue
+      assert.equal(dechunk(answer.text).body, TEXT_EVENTS.join(''))
+      break
+    }
+  },
+)
 
-test('a stale keep-alive connection answers once and resets the second request', async (t) => {
+test('a stale keep-alive connection serves one request and resets the second', async (t) => {
   const { proxy, upstream } = await start(t, 'stale_keepalive')
   const { connect } = await import('node:net')
   const socket = connect(proxy.port, '127.0.0.1')

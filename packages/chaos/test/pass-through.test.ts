@@ -1,4 +1,4 @@
-/** Without a fault the proxy is not there. */
+/** Without a fault the proxy is invisible. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { request } from 'node:http'
@@ -15,7 +15,7 @@ async function proxyTo(t: TestContext, upstream: string, options: Partial<FaultP
   return proxy
 }
 
-test('head lines keep their case and order, and nothing is added', async (t) => {
+test('headers keep their case and order, and nothing is added', async (t) => {
   const upstream = await startUpstream((_req, res) => {
     res.sendDate = false
     res.writeHead(200, ['X-B', '1', 'x-A', '2', 'X-B', '3', 'Content-Length', '2'])
@@ -43,7 +43,7 @@ test('the upstream sees the client request, with its own host name', async (t) =
   assert.equal(seen, `DELETE /v1/x?q=1 127.0.0.1:${upstream.port} true`)
 })
 
-test('a compressed answer stays compressed; one with a planned body fault is asked for plain', async (t) => {
+test('a compressed answer stays compressed; one with a planned body fault is requested uncompressed', async (t) => {
   const packed = gzipSync(TEXT_EVENTS.join(''))
   const upstream = await startUpstream((req, res) => {
     if (req.headers['accept-encoding'] !== 'gzip') return sse(TEXT_EVENTS)(req, res)
@@ -58,7 +58,7 @@ test('a compressed answer stays compressed; one with a planned body fault is ask
   assert.equal(dechunk(cut.text).body, TEXT_EVENTS[0])
 })
 
-test('an answer that ends with its connection still does', async (t) => {
+test('an answer that is delimited by the end of its connection still is', async (t) => {
   const upstream = await startUpstream((_req, res) => {
     res.socket?.end('HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nto the end')
   })
@@ -69,7 +69,7 @@ test('an answer that ends with its connection still does', async (t) => {
   assert.equal(answer.ending, 'end')
 })
 
-test('a client that leaves takes its upstream request along, in a stall as well', async (t) => {
+test('when a client disconnects its upstream request is aborted, during a stall too', async (t) => {
   for (const plan of ['', 'at=1.1:stall:60000:afterEvents=1']) {
     let left: () => void = () => {}
     const hasLeft = new Promise<void>((resolve) => {
@@ -90,7 +90,7 @@ test('a client that leaves takes its upstream request along, in a stall as well'
   }
 })
 
-test('an upstream that cannot be reached is said so, and is not taken for an injected fault', async (t) => {
+test('an unreachable upstream is reported as such, not as an injected fault', async (t) => {
   const upstream = await startUpstream(() => {})
   await upstream.close()
   const proxy = await proxyTo(t, upstream.url, { plan: 'rate=1,faults=reset' })
@@ -104,7 +104,7 @@ test('an upstream that cannot be reached is said so, and is not taken for an inj
   )
 })
 
-test('an upstream that is no URL is refused by name', async () => {
+test('an upstream that is not a URL is refused, and the message names it', async () => {
   for (const upstream of ['localhost:80', '', 'ftp://x/']) {
     await assert.rejects(startFaultProxy({ upstream }), /the upstream must be an http or https URL, got /)
   }
@@ -122,7 +122,7 @@ test('an upstream that breaks inside its answer breaks the client too', async (t
   assert.equal(answer.ending, 'reset')
 })
 
-test('requests outside method and path are neither hit nor counted', async (t) => {
+test('requests that do not match method and path are neither hit nor counted', async (t) => {
   const upstream = await startUpstream((_req, res) => res.end('ok'))
   t.after(() => upstream.close())
   const proxy = await proxyTo(t, upstream.url, { plan: 'rate=1,faults=status:503,method=POST,path=/v1/chat' })
@@ -150,7 +150,7 @@ test('the same body is another attempt at the same request, another body another
   )
 })
 
-test('plain JSON answers can be cut as well', async (t) => {
+test('plain JSON answers can be cut too', async (t) => {
   const model = await startRehearsalModel()
   t.after(() => model.close())
   const proxy = await proxyTo(t, model.url, { plan: 'by=ordinal' })
@@ -173,7 +173,7 @@ test('plain JSON answers can be cut as well', async (t) => {
   )
 })
 
-test('a body over the limit is refused before the upstream is asked', async (t) => {
+test('a body over the limit is refused before the upstream is contacted', async (t) => {
   const upstream = await startUpstream((_req, res) => res.end('ok'))
   t.after(() => upstream.close())
   const proxy = await proxyTo(t, upstream.url, { bodyBytesMax: 10 })
@@ -210,7 +210,7 @@ test('an upgraded connection passes bytes both ways', async (t) => {
   assert.equal(echoed, 'there and back')
 })
 
-test('close ends what is open, and frees the port', async () => {
+test('close ends open connections and frees the port', async () => {
   const upstream = await startUpstream((_req, res) => void res.writeHead(200).write('begun'))
   const proxy = await startFaultProxy({ upstream: upstream.url })
   const open = rawRequest(proxy.port, 'GET / HTTP/1.1\r\nHost: h\r\n\r\n')

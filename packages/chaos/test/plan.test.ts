@@ -2,9 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { isFault } from '@breakfall/faults'
-import { type Asked, COMMON_FAULTS, FAULT_KIND_NAMES, faultFor, parsePlan, readPlan } from '../src/index.ts'
+import { COMMON_FAULTS, FAULT_KIND_NAMES } from '../src/fault-kinds.ts'
+import { type CountedRequest, faultFor, readPlan } from '../src/plan.ts'
+import { parsePlan } from '../src/plan-text.ts'
 
-const asked = (ordinal: number, attempt: number): Asked => ({ ordinal, attempt, fingerprint: `f${ordinal}` })
+const asked = (ordinal: number, attempt: number): CountedRequest => ({ ordinal, attempt, fingerprint: `f${ordinal}` })
 
 test('a plan is a pure function of seed, request and attempt', () => {
   fc.assert(
@@ -17,7 +19,7 @@ test('a plan is a pure function of seed, request and attempt', () => {
   )
 })
 
-test('the rate is kept, every listed fault comes up, and another seed gives another run', () => {
+test('the rate holds, every listed fault occurs, and another seed gives another run', () => {
   const plan = readPlan({ seed: 7, rate: 0.2, faults: ['reset', 'stall', 'status'] })
   const faults = Array.from({ length: 4_000 }, (_, i) => faultFor(plan, asked(i + 1, 1)))
   const hits = faults.filter((fault) => fault !== undefined)
@@ -35,7 +37,7 @@ test('the rate is kept, every listed fault comes up, and another seed gives anot
     if (fault) assert.ok(faultFor(more, asked(i + 1, 1)), 'a higher rate only adds')
 })
 
-test('a fault that comes out of a plan has every setting', () => {
+test('a planned fault has every setting', () => {
   for (const kind of FAULT_KIND_NAMES) {
     const fault = faultFor(readPlan({ at: [{ request: 1, fault: kind }] }), asked(1, 1))
     for (const value of Object.values(fault ?? {})) assert.notEqual(value, undefined)
@@ -43,7 +45,7 @@ test('a fault that comes out of a plan has every setting', () => {
   }
 })
 
-test('a fixed place wins over the rate, by number and by fingerprint', () => {
+test('a fault at a fixed request takes precedence over the rate, by number and by fingerprint', () => {
   const plan = readPlan({
     at: [
       { request: 3, attempt: 2, fault: 'fin' },
@@ -55,13 +57,13 @@ test('a fixed place wins over the rate, by number and by fingerprint', () => {
   assert.equal(faultFor(plan, asked(9, 1))?.['status'], 429)
 })
 
-test('with a limit on attempts the later ones get through', () => {
+test('with a limit on attempts, later ones get through', () => {
   const plan = readPlan({ rate: 1, attempts: 2 })
   assert.ok(faultFor(plan, asked(1, 2)))
   assert.equal(faultFor(plan, asked(1, 3)), undefined)
 })
 
-test('the same plan in one line and in JSON', () => {
+test('a one-line plan equals its JSON', () => {
   assert.deepEqual(
     parsePlan('seed=7,rate=0.2,faults=reset+stall'),
     readPlan({ seed: 7, rate: 0.2, faults: ['reset', 'stall'] }),
@@ -125,7 +127,7 @@ for (const [text, field, expected] of [
   ['{"rate":', 'the plan', 'JSON'],
   ['{"faults":"reset"}', 'faults', 'a list'],
 ] as const) {
-  test(`a bad plan is named: ${text}`, () => {
+  test(`an invalid plan names its wrong field: ${text}`, () => {
     assert.throws(
       () => parsePlan(text),
       (error: unknown) => {
@@ -139,7 +141,7 @@ for (const [text, field, expected] of [
   })
 }
 
-test('a name with a slip in it is answered with the one that was meant', () => {
+test('a misspelled name gets a suggestion', () => {
   for (const [text, hint] of [
     ['faults=resett', 'got "resett" (did you mean reset?)'],
     ['at=2.1:staal', 'got "staal" (did you mean stall?)'],
@@ -156,7 +158,7 @@ test('a name with a slip in it is answered with the one that was meant', () => {
   )
 })
 
-test('no text makes the parser fail in another way', () => {
+test('no text makes the parser fail in any other way', () => {
   fc.assert(
     fc.property(fc.string(), (text) => {
       try {

@@ -1,10 +1,12 @@
-/** Plays a script to its end without a network: real `sh`, real files in a scratch folder, or tools of the test's own. */
+/** Plays a script to its end without a network, with real `sh` and files in a scratch folder, or with the test's tools. */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { type Answer, answerTo, type Message, scriptFor } from '../src/index.ts'
+import { messageOf } from '../src/json.ts'
+import type { Message } from '../src/rehearsal/conversation.ts'
+import { type Answer, answerTo, scriptFor } from '../src/rehearsal/script.ts'
 
 export type Tools = (name: string, args: Readonly<Record<string, unknown>>) => string
 
@@ -31,7 +33,7 @@ export function play(
   throw new Error(`no end after ${answersMax} answers`)
 }
 
-/** The daemon's four tools, on a scratch folder that goes away with the test. */
+/** The daemon's four tools, on a scratch folder that is removed after the test. */
 export function realTools(t: TestContext, files: Readonly<Record<string, string>>): { tools: Tools; folder: string } {
   const folder = mkdtempSync(join(tmpdir(), 'breakfall-chaos-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
@@ -62,7 +64,7 @@ export function realTools(t: TestContext, files: Readonly<Record<string, string>
           return `there is no tool ${name}`
       }
     } catch (error) {
-      return `failed: ${(error as Error).message}`
+      return `failed: ${messageOf(error)}`
     }
   }
   return { tools, folder }

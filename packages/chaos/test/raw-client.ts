@@ -1,14 +1,14 @@
-/** A client on a bare socket: what really came over the wire, and how it ended. */
+/** A client on a raw socket: what really came over the wire, and how it ended. */
 import { connect } from 'node:net'
 
 export type RawAnswer = {
   readonly text: string
-  /** `end`: FIN; `reset`: RST; `open`: still open when we stopped looking. */
+  /** `end`: FIN; `reset`: RST; `open`: still open when we stopped reading. */
   readonly ending: 'end' | 'reset' | 'open'
   readonly error: string | null
 }
 
-/** Sends the bytes and collects until the other side ends, or until `until` is seen in what came. */
+/** Sends the bytes and collects the answer until the other side ends it, or until it matches `until`. */
 export function rawRequest(port: number, request: string, until?: RegExp): Promise<RawAnswer> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
@@ -33,7 +33,7 @@ export function post(path: string, body: unknown): string {
   return `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
 }
 
-/** Splits head and body, and takes the chunks apart. `isWhole` tells whether the last chunk was there. */
+/** Splits headers and body, and joins the chunks. `isWhole`: the last chunk was there. */
 export function dechunk(text: string): { readonly head: string; readonly body: string; readonly isWhole: boolean } {
   const [head = '', ...rest] = text.split('\r\n\r\n')
   let left = rest.join('\r\n\r\n')

@@ -80,25 +80,25 @@ test('the same request gets the same bytes', async (t) => {
   const model = await start(t)
   for (const path of ['chat/completions', 'messages']) {
     const ask = async (): Promise<string> => {
-      const body = { model: 'rehearsal/mend', stream: true, messages: [{ role: 'user', content: 'go' }] }
+      const body = { model: 'rehearsal/fix', stream: true, messages: [{ role: 'user', content: 'go' }] }
       return (await fetch(`${model.url}/${path}`, { method: 'POST', body: JSON.stringify(body) })).text()
     }
     assert.equal(await ask(), await ask())
   }
 })
 
-test('reasoning comes as deltas of its own', async (t) => {
+test('reasoning comes in separate deltas', async (t) => {
   const model = await start(t)
-  const body = { model: 'rehearsal/mend', stream: true, messages: [{ role: 'user', content: 'go' }] }
+  const body = { model: 'rehearsal/fix', stream: true, messages: [{ role: 'user', content: 'go' }] }
   const text = await (
     await fetch(`${model.url}/chat/completions`, { method: 'POST', body: JSON.stringify(body) })
   ).text()
   assert.match(text, /"delta":\{"reasoning_content":"/)
 })
 
-test('a client that leaves ends a paced answer', async (t) => {
+test('a client that disconnects ends a paced answer', async (t) => {
   const model = await start(t, 5)
-  const body = { model: 'rehearsal/mend', stream: true, messages: [{ role: 'user', content: 'go' }] }
+  const body = { model: 'rehearsal/fix', stream: true, messages: [{ role: 'user', content: 'go' }] }
   const leave = new AbortController()
   const answer = await fetch(`${model.url}/chat/completions`, {
     method: 'POST',
@@ -108,7 +108,7 @@ test('a client that leaves ends a paced answer', async (t) => {
   await answer.body?.getReader().read()
   leave.abort()
   await model.close()
-  assert.equal(model.requests[0]?.isWhole, false)
+  assert.equal(model.requests[0]?.isComplete, false)
 })
 
 test('bad requests get the errors of each API', async (t) => {
@@ -128,5 +128,5 @@ test('bad requests get the errors of each API', async (t) => {
   const [, anthropic] = await ask('/messages', '[]')
   assert.equal((anthropic as { type: string }).type, 'error')
   const [, models] = await ask('/models', '', 'GET')
-  assert.ok((models as { data: { id: string }[] }).data.some(({ id }) => id === 'rehearsal/mend'))
+  assert.ok((models as { data: { id: string }[] }).data.some(({ id }) => id === 'rehearsal/fix'))
 })

@@ -1,55 +1,47 @@
+/** The rehearsal model's scripts, without a network. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import {
-  answerTo,
-  cksum,
-  createStepsTool,
-  fromAnthropic,
-  fromOpenAi,
-  type Message,
-  REHEARSAL_PROJECT,
-  REHEARSAL_PROMPT,
-  scriptFor,
-  stepCommand,
-  turnOf,
-} from '../src/index.ts'
+import { fromAnthropic, fromOpenAi, type Message, turnOf } from '../src/rehearsal/conversation.ts'
+import { REHEARSAL_PROJECT, REHEARSAL_PROMPT } from '../src/rehearsal/project.ts'
+import { answerTo, scriptFor } from '../src/rehearsal/script.ts'
+import { cksum, createStepsTool, stepCommand } from '../src/rehearsal/steps.ts'
 import { play, realTools, type Tools } from './play.ts'
 
 const toolsUsed = (answers: readonly { calls: readonly { name: string }[] }[]): string[] =>
   answers.map((answer) => answer.calls.map((call) => call.name).join('+'))
 
-test('mend finds the failing check, mends the code and sees the checks pass, with real files and a real shell', (t) => {
+test('fix finds the failing check, fixes the code and sees the checks pass, with real files and a real shell', (t) => {
   const { tools, folder } = realTools(t, REHEARSAL_PROJECT)
-  const { answers, conversation } = play('rehearsal/mend', REHEARSAL_PROMPT, tools)
+  const { answers, conversation } = play('rehearsal/fix', REHEARSAL_PROMPT, tools)
   assert.deepEqual(toolsUsed(answers), ['bash', 'read+read', 'bash', 'edit', 'bash', ''])
   const results = conversation.filter((message) => message.role === 'tool').map((message) => message.text)
   assert.match(results[3] ?? '', /2 of 4 checks failed/)
   assert.match(results[5] ?? '', /all 4 checks passed/)
-  assert.match(answers.at(-1)?.text ?? '', /^The checks pass now/)
+  assert.match(answers.at(-1)?.text ?? '', /^Fixed: all 4 checks passed/)
   assert.match(readFileSync(join(folder, 'slug.sh'), 'utf8'), /tr -s/)
   assert.ok(answers.some((answer) => answer.reasoning !== '') && answers.some((answer) => answer.reasoning === ''))
 })
 
-test('mend changes nothing where the checks pass already', (t) => {
+test('fix changes nothing if the checks already pass', (t) => {
   const { tools } = realTools(t, REHEARSAL_PROJECT)
-  play('rehearsal/mend', REHEARSAL_PROMPT, tools)
-  const { answers } = play('rehearsal/mend', REHEARSAL_PROMPT, tools)
+  play('rehearsal/fix', REHEARSAL_PROMPT, tools)
+  const { answers } = play('rehearsal/fix', REHEARSAL_PROMPT, tools)
   assert.deepEqual(toolsUsed(answers), ['bash', 'read+read', 'bash', ''])
-  assert.match(answers.at(-1)?.text ?? '', /pass already/)
+  assert.match(answers.at(-1)?.text ?? '', /nothing to fix/)
 })
 
-test('mend leaves a folder alone that is not its project', (t) => {
+test('fix leaves other folders alone', (t) => {
   const { tools } = realTools(t, { 'main.c': 'int main;' })
-  const { answers } = play('rehearsal/mend', REHEARSAL_PROMPT, tools)
+  const { answers } = play('rehearsal/fix', REHEARSAL_PROMPT, tools)
   assert.deepEqual(toolsUsed(answers), ['bash', ''])
   assert.match(answers.at(-1)?.text ?? '', /changed nothing/)
 })
 
-test('after an edit whose outcome is unknown, mend looks before it does anything', (t) => {
+test('after an edit with an unknown outcome, fix reads the file first', (t) => {
   const { tools } = realTools(t, REHEARSAL_PROJECT)
   for (const isDone of [false, true]) {
     let edits = 0
@@ -57,35 +49,35 @@ test('after an edit whose outcome is unknown, mend looks before it does anything
       if (name !== 'edit' || edits > 0) return tools(name, args)
       edits += 1
       if (isDone) tools(name, args)
-      return 'Nobody can say whether this ran: the runner is gone. Look at the workspace before you repeat it.'
+      return 'The outcome is unknown: the runner is gone. Check the workspace before you repeat it.'
     }
-    const { answers } = play('rehearsal/mend', REHEARSAL_PROMPT, unsure)
+    const { answers } = play('rehearsal/fix', REHEARSAL_PROMPT, unsure)
     const after = toolsUsed(answers).slice(4)
     assert.deepEqual(after, isDone ? ['read', 'bash', ''] : ['read', 'edit', 'bash', ''])
-    assert.match(answers.at(-1)?.text ?? '', /^The checks pass now/)
+    assert.match(answers.at(-1)?.text ?? '', /^Fixed: all 4 checks passed/)
     tools('write', { path: 'slug.sh', content: REHEARSAL_PROJECT['slug.sh'] })
   }
 })
 
-test('mend writes the file anew where edits keep failing', (t) => {
+test('fix rewrites the file if edits keep failing', (t) => {
   const { tools } = realTools(t, REHEARSAL_PROJECT)
-  const { answers } = play('rehearsal/mend', REHEARSAL_PROMPT, (name, args) =>
+  const { answers } = play('rehearsal/fix', REHEARSAL_PROMPT, (name, args) =>
     name === 'edit' ? 'edit failed: permission denied' : tools(name, args),
   )
   assert.deepEqual(toolsUsed(answers).slice(3), ['edit', 'read', 'edit', 'read', 'write', 'bash', ''])
 })
 
-test('mend stops where its files are gone', (t) => {
+test('fix gives up if its files are gone', (t) => {
   const { tools } = realTools(t, REHEARSAL_PROJECT)
   let isLost = false
-  const { answers } = play('rehearsal/mend', REHEARSAL_PROMPT, (name, args) => {
+  const { answers } = play('rehearsal/fix', REHEARSAL_PROMPT, (name, args) => {
     isLost ||= name === 'edit'
     return isLost ? 'This was not run: the sandbox of this session was lost.' : tools(name, args)
   })
-  assert.match(answers.at(-1)?.text ?? '', /^I stop here: slug\.sh cannot be read any more/)
+  assert.match(answers.at(-1)?.text ?? '', /^I give up: I can no longer read slug\.sh/)
 })
 
-test('mend ends, whatever the tools say', () => {
+test('fix ends, no matter what the tools return', () => {
   fc.assert(
     fc.property(
       fc.array(fc.constantFrom('', 'failed', 'slug.sh test.sh', 'check printf', 'FAILED', 'unknown', 'ok'), {
@@ -93,7 +85,7 @@ test('mend ends, whatever the tools say', () => {
       }),
       (results) => {
         let n = 0
-        play('rehearsal/mend', REHEARSAL_PROMPT, () => results[(n += 1) % results.length] ?? '', 60)
+        play('rehearsal/fix', REHEARSAL_PROMPT, () => results[(n += 1) % results.length] ?? '', 60)
       },
     ),
     { numRuns: 200 },
@@ -117,7 +109,7 @@ test('the steps tool does exactly what sh does', (t) => {
   }
 })
 
-test('cksum is that of POSIX', () => {
+test('cksum equals POSIX cksum', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 400 }), (bytes) => {
       assert.equal(`${cksum(bytes)}\n`, spawnSync('cksum', { input: bytes, encoding: 'utf8' }).stdout)
@@ -126,7 +118,7 @@ test('cksum is that of POSIX', () => {
   )
 })
 
-test('a step that ran twice, or not at all, is found out', () => {
+test('a step that ran twice, or not at all, is detected', () => {
   for (const times of [0, 2]) {
     const tool = createStepsTool()
     const { answers } = play('rehearsal/steps-9', 'go', (_name, { command }) => {
@@ -137,7 +129,7 @@ test('a step that ran twice, or not at all, is found out', () => {
   }
 })
 
-test('after a step whose outcome is unknown, steps looks and goes on where it is', () => {
+test('after a step with an unknown outcome, steps checks the file and continues from there', () => {
   for (const isDone of [false, true]) {
     const tool = createStepsTool()
     let lost = 0
@@ -152,7 +144,7 @@ test('after a step whose outcome is unknown, steps looks and goes on where it is
   }
 })
 
-test('after a call that reached the client cut, steps looks and goes on', () => {
+test('after a call with cut arguments, steps checks the file and continues', () => {
   const tool = createStepsTool()
   const { conversation } = play('rehearsal/steps-3', 'go', (_name, { command }) => tool.bash(String(command)))
   const script = scriptFor('rehearsal/steps-3', 'go')
@@ -170,14 +162,14 @@ test('the answer is a pure function of the conversation, ids included', () => {
   assert.ok(script)
   for (let length = 1; length < conversation.length; length += 1) {
     const part = conversation.slice(0, length)
-    const copy = JSON.parse(JSON.stringify(part)) as Message[]
+    const copy = structuredClone(part)
     assert.deepEqual(answerTo(script, part, null), answerTo(script, copy, null))
   }
   const ids = conversation.flatMap((message) => message.calls.map((call) => call.id))
   assert.equal(new Set(ids).size, 5)
 })
 
-test('a remark in the middle of a turn does not start it over, a new prompt after an answer does', () => {
+test('a user message in the middle of a turn does not restart it, a new prompt after an answer does', () => {
   const tool = createStepsTool()
   const { conversation } = play('rehearsal/steps-3', 'go', (_name, { command }) => tool.bash(String(command)))
   const script = scriptFor('rehearsal/steps-3', 'go')
@@ -220,25 +212,25 @@ test('both APIs give the same conversation', () => {
   assert.deepEqual(turnOf(openai).calls, [{ id: 'a', name: 'bash', arguments: { command: 'ls' }, result: 'README' }])
 })
 
-test('an answer that was begun is continued after its prefill', () => {
+test('a prefilled answer is continued', () => {
   const script = scriptFor('rehearsal/echo', '')
   assert.ok(script)
   const said: Message = { role: 'user', text: 'hello', calls: [], callId: null }
-  const begun: Message = { role: 'assistant', text: 'You said: he', calls: [], callId: null }
-  assert.equal(answerTo(script, [said, begun], null).text, 'llo')
+  const prefill: Message = { role: 'assistant', text: 'You said: he', calls: [], callId: null }
+  assert.equal(answerTo(script, [said, prefill], null).text, 'llo')
 })
 
-test('the script comes from the model name, else from the prompt', () => {
+test('the model name selects the script, else the prompt', () => {
   assert.equal(scriptFor('rehearsal/steps-7', 'x')?.name, 'steps-7')
   assert.equal(scriptFor('rehearsal', 'steps 9')?.name, 'steps-9')
-  assert.equal(scriptFor('anything', 'fix it')?.name, 'mend')
+  assert.equal(scriptFor('anything', 'fix it')?.name, 'fix')
   assert.equal(scriptFor('rehearsal', 'echo me')?.name, 'echo')
   assert.equal(scriptFor('rehearsal/nonsense', 'x'), undefined)
   assert.equal(scriptFor('rehearsal/steps-0', 'x'), undefined)
 })
 
-test('a client without the tools is told which are missing', () => {
-  const script = scriptFor('rehearsal/mend', '')
+test('a client without the tools learns which are missing', () => {
+  const script = scriptFor('rehearsal/fix', '')
   assert.ok(script)
   const said: Message = { role: 'user', text: 'x', calls: [], callId: null }
   assert.match(answerTo(script, [said], ['bash', 'edit']).text, /needs the tools read, write,/)

@@ -18,7 +18,7 @@ const stream = fc
   .array(fc.tuple(fc.array(line, { minLength: 1, maxLength: 3 }), newline), { maxLength: 6 })
   .map((blocks) => blocks.map(([lines, nl]) => lines.map((text) => text + nl).join('') + nl).join(''))
 
-test('blocks put together again are the stream, however it was cut, and the cuts do not change the blocks', () => {
+test('joined blocks are the stream, and how it was chunked does not change the blocks', () => {
   fc.assert(
     fc.property(
       stream,
@@ -46,7 +46,7 @@ test('blocks put together again are the stream, however it was cut, and the cuts
   )
 })
 
-test('a block tells its event and its data; a comment has none', () => {
+test('a block has its event and its data; a comment has neither', () => {
   const [named, comment, two] = new SseBlocks().push(
     Buffer.from('event: error\ndata: {"a":1}\n\n: ping\n\ndata: 1\r\ndata:2\r\n\r\n'),
   )

@@ -1,4 +1,4 @@
-/** An upstream for tests: answers every request with the same events (or body), and tells what happened to them. */
+/** An upstream for tests: sends the same events (or body) to every request, and records what happened to it. */
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -29,7 +29,7 @@ export async function startUpstream(listener: RequestListener): Promise<Upstream
 const chunk = (delta: unknown, finish: string | null = null): string =>
   `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`
 
-/** Ten pieces of text, the finish reason, the end. */
+/** Ten text deltas, the finish reason, the end. */
 export const TEXT_EVENTS: readonly string[] = [
   ...Array.from({ length: 10 }, (_, i) => chunk({ content: `piece ${i} ` })),
   chunk({}, 'stop'),

@@ -1,4 +1,4 @@
-/** Toxics as a bare socket sees them, each in its direction. */
+/** Toxics as a raw socket sees them, each in its direction. */
 import assert from 'node:assert/strict'
 import { createServer, type Socket } from 'node:net'
 import type { AddressInfo } from 'node:net'
@@ -9,7 +9,7 @@ import { sse, startUpstream, TEXT_EVENTS } from './sse-upstream.ts'
 
 const TEXT = 'x'.repeat(4_000)
 
-/** A server that waits for one line, answers with a text, and closes. */
+/** A server that waits for one line, answers with a text and closes. */
 async function start(
   t: TestContext,
   toxics: TcpProxyOptions['toxics'],
@@ -35,7 +35,7 @@ async function timed<T>(run: () => Promise<T>): Promise<{ value: T; ms: number }
   return { value, ms: performance.now() - startedAt }
 }
 
-test('without toxics every byte passes, and the end too', async (t) => {
+test('without toxics every byte passes, and so does the end', async (t) => {
   const proxy = await start(t, [])
   assert.deepEqual(await rawRequest(proxy.port, 'go\n'), { text: TEXT, ending: 'end', error: null })
 })
@@ -47,7 +47,7 @@ test('latency delays, and overlaps instead of adding up', async (t) => {
   assert.ok(ms >= 59, String(ms))
 })
 
-test('latency with jitter keeps the order of many small pieces', async (t) => {
+test('latency with jitter keeps many small chunks in order', async (t) => {
   const text = Array.from({ length: 150 }, (_, i) => `${i} `).join('')
   const toxics: TcpProxyOptions['toxics'] = [
     { type: 'slicer', attributes: { average_size: 3, size_variation: 2, delay: 0 } },
@@ -64,7 +64,7 @@ test('bandwidth limits the speed', async (t) => {
   assert.ok(ms >= 79, String(ms))
 })
 
-test('slicer cuts what passes into small pieces and loses none', async (t) => {
+test('slicer splits data into small chunks and loses nothing', async (t) => {
   const proxy = await start(t, [{ type: 'slicer', attributes: { average_size: 40, size_variation: 20, delay: 1 } }])
   assert.equal((await rawRequest(proxy.port, 'go\n')).text, TEXT)
 })
@@ -76,13 +76,13 @@ test('slow_close delays only the end', async (t) => {
   assert.ok(ms >= 69, String(ms))
 })
 
-test('limit_data passes so many bytes and closes', async (t) => {
+test('limit_data passes that many bytes and closes', async (t) => {
   const proxy = await start(t, [{ type: 'limit_data', attributes: { bytes: 123 } }])
   const answer = await rawRequest(proxy.port, 'go\n')
   assert.deepEqual(answer, { text: 'x'.repeat(123), ending: 'end', error: null })
 })
 
-test('limit_data counts over all pieces', async (t) => {
+test('limit_data counts across chunks', async (t) => {
   const proxy = await start(t, [{ type: 'limit_data', attributes: { bytes: 150 } }], (socket) =>
     socket.once('data', () => {
       socket.write('x'.repeat(100))
@@ -113,7 +113,7 @@ test('an upstream toxic keeps the request from the server', async (t) => {
   assert.equal(received, 0)
 })
 
-test('toxicity is thrown per connection, the same way for the same seed', async (t) => {
+test('toxicity is decided per connection, and the same way for the same seed', async (t) => {
   const outcomes = async (): Promise<string[]> => {
     const proxy = await start(t, [{ type: 'reset_peer', toxicity: 0.5, attributes: { timeout: 0 } }])
     const list: string[] = []
@@ -149,7 +149,7 @@ test('toxics work below HTTP faults', async (t) => {
   assert.equal(dechunk(whole.text).body, TEXT_EVENTS.join(''))
 })
 
-test('a peer that breaks breaks the other side', async (t) => {
+test('an error on one side resets the other', async (t) => {
   const proxy = await start(t, [], (socket) => socket.once('data', () => socket.resetAndDestroy()))
   assert.equal((await rawRequest(proxy.port, 'go\n')).ending, 'reset')
 })

@@ -221,7 +221,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .option('--upstream <url>', 'the service to put it before')
     .option(
       '--rehearsal',
-      'put it before a scripted model of its own: rehearsal/mend, rehearsal/steps-N, rehearsal/echo',
+      'put it before a scripted model of its own: rehearsal/fix, rehearsal/steps-N, rehearsal/echo',
     )
     .option('--plan <plan>', 'which faults: "seed=7,rate=0.2,faults=reset+stall", or a JSON file')
     .option('--port <port>', 'the port, 0 for a free one', portNumber, 0)

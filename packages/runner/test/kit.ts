@@ -269,8 +269,10 @@ export function keepersOf(runnerId: string): readonly number[] {
 }
 
 /** The process that copies output for the runner on this folder. */
-export const pumpOf = (stateDir: string): number =>
-  (JSON.parse(readFileSync(join(stateDir, 'pump.json'), 'utf8')) as { pid: number }).pid
+export function pumpOf(stateDir: string): number {
+  const [, pid] = /"pid":(\d+)/.exec(readFileSync(join(stateDir, 'pump.json'), 'utf8')) ?? []
+  return Number(pid ?? 0) // 0 while the file is being written
+}
 
 /** Control groups below a runner's own, wherever this process's groups are mounted. */
 export function groupsOf(runnerId: string): readonly string[] {

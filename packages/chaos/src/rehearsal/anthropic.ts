@@ -1,6 +1,6 @@
-/** The rehearsal model's answers as Anthropic messages, whole or as a stream's events. Pure. */
+/** The rehearsal model's answers as Anthropic messages, complete or streamed. Pure. */
 import { encodeSse } from '@breakfall/wire'
-import { pieces } from './pieces.ts'
+import { chunksOf } from './chunks.ts'
 import type { Answer } from './script.ts'
 
 export function anthropicBody(answer: Answer, model: string): string {
@@ -33,7 +33,7 @@ export function* anthropicEvents(answer: Answer, model: string): Iterable<string
 
 type Block = { readonly whole: unknown; readonly empty: unknown; readonly deltas: readonly unknown[] }
 
-const SIGNATURE = 'cmVoZWFyc2Fs' // Anthropic signs thinking; a client must carry it along, not read it.
+const SIGNATURE = 'cmVoZWFyc2Fs' // Anthropic signs its thinking; clients send the signature back unread
 
 const event = (json: { readonly type: string } & Record<string, unknown>): string =>
   encodeSse({ event: json.type, data: JSON.stringify(json) })
@@ -59,7 +59,7 @@ function blocksOf(answer: Answer): Block[] {
       whole: { type: 'thinking', thinking: answer.reasoning, signature: SIGNATURE },
       empty: { type: 'thinking', thinking: '', signature: '' },
       deltas: [
-        ...Array.from(pieces(answer.reasoning), (thinking) => ({ type: 'thinking_delta', thinking })),
+        ...Array.from(chunksOf(answer.reasoning), (thinking) => ({ type: 'thinking_delta', thinking })),
         { type: 'signature_delta', signature: SIGNATURE },
       ],
     })
@@ -68,7 +68,7 @@ function blocksOf(answer: Answer): Block[] {
     blocks.push({
       whole: { type: 'text', text: answer.text },
       empty: { type: 'text', text: '' },
-      deltas: Array.from(pieces(answer.text), (text) => ({ type: 'text_delta', text })),
+      deltas: Array.from(chunksOf(answer.text), (text) => ({ type: 'text_delta', text })),
     })
   }
   for (const { id, name, arguments: input } of answer.calls) {
@@ -76,7 +76,7 @@ function blocksOf(answer: Answer): Block[] {
     blocks.push({
       whole: { ...shown, input },
       empty: { ...shown, input: {} },
-      deltas: Array.from(pieces(JSON.stringify(input)), (text) => ({ type: 'input_json_delta', partial_json: text })),
+      deltas: Array.from(chunksOf(JSON.stringify(input)), (text) => ({ type: 'input_json_delta', partial_json: text })),
     })
   }
   return blocks

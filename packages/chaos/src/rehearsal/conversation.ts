@@ -1,4 +1,5 @@
-/** A conversation, whichever API it came in by; the turn that is under way in it, and what can be said next. Pure. */
+/** A conversation from either API, the turn in progress, and what a script says next. Pure. */
+import { isObject } from '../json.ts'
 
 export type ToolCall = {
   readonly id: string
@@ -10,26 +11,26 @@ export type Message = {
   readonly role: 'system' | 'user' | 'assistant' | 'tool'
   readonly text: string
   readonly calls: readonly ToolCall[]
-  /** Of a tool result: which call it answers. */
+  /** For a tool result: the call it answers. */
   readonly callId: string | null
 }
 
 export type Turn = {
   readonly prompt: string
-  /** Every tool call of this turn in order, with its result as far as there is one. */
+  /** Every tool call of this turn in order, with its result if there is one. */
   readonly calls: readonly (ToolCall & { readonly result: string | null })[]
-  /** Text that a trailing assistant message has already said: the answer goes on after it. */
+  /** Text of a trailing assistant message: the answer continues after it. */
   readonly prefill: string
 }
 
-/** The next thing to say and to ask for. No calls: the turn is over. */
+/** The script's next answer. Without tool calls the turn is over. */
 export type Move = {
   readonly reasoning?: string
   readonly text: string
   readonly calls?: readonly Omit<ToolCall, 'id'>[]
 }
 
-/** Messages of OpenAI chat completions. Throws a sentence where they are none. */
+/** Messages of OpenAI chat completions. Throws a TypeError with a readable message. */
 export function fromOpenAi(messages: unknown): Message[] {
   return asList(messages, 'messages').map((message) => {
     const role = String(message['role'])
@@ -38,14 +39,14 @@ export function fromOpenAi(messages: unknown): Message[] {
       throw new TypeError(`messages: unknown role ${JSON.stringify(message['role'])}`)
     }
     const calls = asList(message['tool_calls'] ?? [], 'tool_calls').map((call) => {
-      const { name, arguments: text } = (call['function'] ?? {}) as Record<string, unknown>
+      const { name, arguments: text } = isObject(call['function']) ? call['function'] : {}
       return { id: String(call['id']), name: String(name), arguments: argumentsFrom(text) }
     })
     return { role: kind, text: textOf(message['content']), calls, callId: idOf(message['tool_call_id']) }
   })
 }
 
-/** Messages of Anthropic's API: tool results come inside user messages there. */
+/** Messages of Anthropic's API, where tool results are part of user messages. */
 export function fromAnthropic(messages: unknown, system: unknown): Message[] {
   const out: Message[] = []
   if (system !== undefined) out.push({ role: 'system', text: textOf(system), calls: [], callId: null })
@@ -65,7 +66,7 @@ export function fromAnthropic(messages: unknown, system: unknown): Message[] {
   return out
 }
 
-/** A turn begins with the first prompt after the last answer that asked for no tool; a remark in between does not end it. */
+/** A turn starts with the first prompt after the last answer without tool calls; a user message in between does not end it. */
 export function turnOf(conversation: readonly Message[]): Turn {
   const last = conversation.at(-1)
   const isPrefilled = last?.role === 'assistant' && last.calls.length === 0
@@ -83,10 +84,9 @@ export function turnOf(conversation: readonly Message[]): Turn {
 // ---- details ----
 
 function asList(value: unknown, name: string): Record<string, unknown>[] {
-  if (!Array.isArray(value) || value.some((item) => typeof item !== 'object' || item === null)) {
-    throw new TypeError(`${name} must be a list of objects`)
-  }
-  return value as Record<string, unknown>[]
+  const objects: unknown[] = Array.isArray(value) ? value : []
+  if (!Array.isArray(value) || !objects.every(isObject)) throw new TypeError(`${name} must be a list of objects`)
+  return objects
 }
 
 function textOf(content: unknown): string {
@@ -98,11 +98,12 @@ function textOf(content: unknown): string {
 }
 
 function argumentsFrom(value: unknown): Record<string, unknown> {
-  if (typeof value === 'object' && value !== null) return value as Record<string, unknown>
+  if (isObject(value)) return value
   try {
-    return JSON.parse(String(value)) as Record<string, unknown>
+    const parsed: unknown = JSON.parse(String(value))
+    return isObject(parsed) ? parsed : {}
   } catch {
-    return {} // A client that sends back cut arguments gets an answer to what its tool result says, not a refusal.
+    return {} // a client that sends back cut arguments gets an answer to its tool result, not a refusal
   }
 }
 

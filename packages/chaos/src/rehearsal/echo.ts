@@ -1,6 +1,6 @@
-/** Says back what was said. */
+/** Repeats the prompt. */
 import type { Move, Turn } from './conversation.ts'
 
 export function echo(turn: Turn): Move {
-  return { reasoning: 'The person wants to hear their own words.', text: `You said: ${turn.prompt}` }
+  return { reasoning: 'The user wants to hear their own words.', text: `You said: ${turn.prompt}` }
 }

@@ -1,9 +1,9 @@
-/** The rehearsal model's answers as OpenAI chat completions, whole or as a stream's events. Pure. */
+/** The rehearsal model's answers as OpenAI chat completions, complete or streamed. Pure. */
 import { encodeSse } from '@breakfall/wire'
-import { pieces } from './pieces.ts'
+import { chunksOf } from './chunks.ts'
 import type { Answer } from './script.ts'
 
-const CREATED = 1_700_000_000 // Fixed: the same conversation has the same answer, byte for byte.
+const CREATED = 1_700_000_000 // fixed, because the same conversation gets the same answer, byte for byte
 
 export function openAiBody(answer: Answer, model: string): string {
   return JSON.stringify({
@@ -35,12 +35,12 @@ export function* openAiEvents(answer: Answer, model: string, withUsage: boolean)
       data: JSON.stringify({ ...head, choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }] }),
     })
   yield event({ role: 'assistant', content: '' })
-  for (const text of pieces(answer.reasoning)) yield event({ reasoning_content: text })
-  for (const text of pieces(answer.text)) yield event({ content: text })
+  for (const text of chunksOf(answer.reasoning)) yield event({ reasoning_content: text })
+  for (const text of chunksOf(answer.text)) yield event({ content: text })
   for (const [index, call] of answer.calls.entries()) {
     const { id, type } = callJson(call)
     yield event({ tool_calls: [{ index, id, type, function: { name: call.name, arguments: '' } }] })
-    for (const text of pieces(JSON.stringify(call.arguments))) {
+    for (const text of chunksOf(JSON.stringify(call.arguments))) {
       yield event({ tool_calls: [{ index, function: { arguments: text } }] })
     }
   }

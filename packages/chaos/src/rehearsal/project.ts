@@ -1,4 +1,4 @@
-/** The small project that the rehearsal mends: plain `sh`, so that it runs in any box, and one real bug. */
+/** The small project of the script `fix`: plain `sh`, so it runs in any box, with one real bug. */
 
 export const TEST_FILE = 'test.sh'
 export const CODE_FILE = 'slug.sh'
@@ -41,9 +41,9 @@ const README = `# slug
 \`sh ${CODE_FILE} "Some Title"\` prints \`some-title\`. Run the checks with \`${TEST_COMMAND}\`: one of them finds a bug.
 `
 
-export const MENDED_CODE = code(RIGHT)
+export const FIXED_CODE = code(RIGHT)
 
-/** Path to content. Written into a scratch folder before a rehearsal. */
+/** Path to content, to be written into a scratch folder. */
 export const REHEARSAL_PROJECT: Readonly<Record<string, string>> = {
   'README.md': README,
   [CODE_FILE]: code(WRONG),
@@ -51,4 +51,4 @@ export const REHEARSAL_PROJECT: Readonly<Record<string, string>> = {
 }
 
 export const REHEARSAL_PROMPT =
-  'A check in this folder fails. Find out why, mend the code, and show that the checks pass.'
+  'A check in this folder fails. Find the cause, fix the code, and show that all checks pass.'

@@ -1,8 +1,8 @@
 /** What the rehearsal model says next. Pure: the same conversation gets the same answer, ids included. */
-import { digestOf } from '../dice.ts'
+import { digestOf } from '../random.ts'
 import { type Message, type Move, type ToolCall, type Turn, turnOf } from './conversation.ts'
 import { echo } from './echo.ts'
-import { mend } from './mend.ts'
+import { fix } from './fix.ts'
 import { steps, STEPS_MAX } from './steps.ts'
 
 export type Answer = {
@@ -15,20 +15,20 @@ export type Answer = {
 
 export type Script = { readonly name: string; readonly tools: readonly string[]; play(turn: Turn): Move }
 
-/** The script by model name (`rehearsal/mend`, `rehearsal/steps-50`, `rehearsal/echo`), else by prompt; undefined for an unknown rehearsal. */
+/** Selected by the model's name (`rehearsal/fix`, `rehearsal/steps-50`, `rehearsal/echo`), else by the prompt; undefined for an unknown script. */
 export function scriptFor(model: string, prompt: string): Script | undefined {
   const [, name] = /^rehearsal\/(.*)$/.exec(model) ?? []
-  const asked = name ?? /^(steps[ :-]\d+|echo\b)/.exec(prompt)?.[1] ?? 'mend'
+  const asked = name ?? /^(steps[ :-]\d+|echo\b)/.exec(prompt)?.[1] ?? 'fix'
   const [, count] = /^steps[ :-](\d+)$/.exec(asked) ?? []
   if (count !== undefined && Number(count) >= 1 && Number(count) <= STEPS_MAX) {
     return { name: `steps-${Number(count)}`, tools: ['bash'], play: (turn) => steps(turn, Number(count)) }
   }
-  if (asked === 'mend') return { name: 'mend', tools: ['bash', 'read', 'edit', 'write'], play: mend }
+  if (asked === 'fix') return { name: 'fix', tools: ['bash', 'read', 'edit', 'write'], play: fix }
   if (asked === 'echo') return { name: 'echo', tools: [], play: echo }
   return undefined
 }
 
-/** `offered` are the names of the client's tools, or null where it did not say. */
+/** `offered` are the names of the client's tools, or null if it sent no list. */
 export function answerTo(script: Script, conversation: readonly Message[], offered: readonly string[] | null): Answer {
   const turn = turnOf(conversation)
   const missing = offered === null ? [] : script.tools.filter((tool) => !offered.includes(tool))
@@ -36,7 +36,7 @@ export function answerTo(script: Script, conversation: readonly Message[], offer
   const id = digestOf(script.name, JSON.stringify(conversation))
   const calls = (move.calls ?? []).map((call, i) => ({ id: `call_${digestOf(id, String(i))}`, ...call }))
   const text = move.text.startsWith(turn.prefill) ? move.text.slice(turn.prefill.length) : move.text
-  const reasoning = turn.prefill === '' ? (move.reasoning ?? '') : '' // A continued answer has done its thinking.
+  const reasoning = turn.prefill === '' ? (move.reasoning ?? '') : '' // a continued answer has already reasoned
   return {
     id,
     reasoning,
@@ -49,13 +49,13 @@ export function answerTo(script: Script, conversation: readonly Message[], offer
   }
 }
 
-export const REHEARSAL_MODELS = ['rehearsal/mend', 'rehearsal/steps-50', 'rehearsal/echo'] as const
+export const REHEARSAL_MODELS = ['rehearsal/fix', 'rehearsal/steps-50', 'rehearsal/echo'] as const
 
 // ---- details ----
 
 function needsTools(script: Script, missing: readonly string[]): Move {
   return {
-    text: `The rehearsal "${script.name}" needs the tools ${missing.join(', ')}, which this client does not offer.`,
+    text: `The script "${script.name}" needs the tools ${missing.join(', ')}, which this client does not offer.`,
   }
 }
 

@@ -1,11 +1,12 @@
 /**
- * The rehearsal model: an OpenAI- and Anthropic-compatible server that plays scripted agent tasks as a pure function of the
- * conversation. It keeps nothing between requests, so that any client that carries on gets the next step.
+ * The rehearsal model: an OpenAI- and Anthropic-compatible server that performs scripted agent tasks as a pure function of
+ * the conversation. It stores nothing between requests, so any client that continues gets the next step.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dialect, errorJson } from '../dialect.ts'
+import { isObject, messageOf } from '../json.ts'
+import { portOf } from '../port.ts'
 import { anthropicBody, anthropicEvents } from './anthropic.ts'
 import { fromAnthropic, fromOpenAi, turnOf } from './conversation.ts'
 import { openAiBody, openAiEvents, openAiModels } from './openai.ts'
@@ -14,11 +15,11 @@ import { answerTo, REHEARSAL_MODELS, scriptFor } from './script.ts'
 export type RehearsalOptions = {
   readonly host?: string | undefined
   readonly port?: number | undefined
-  /** Wait before each event of a stream, so that people can watch. */
+  /** Delay before each streamed event, so people can watch. */
   readonly chunkDelayMs?: number | undefined
 }
 
-/** One answer that was given, or begun. */
+/** One answer, complete or not. */
 export type RehearsalRequest = {
   readonly path: string
   readonly model: string
@@ -26,8 +27,8 @@ export type RehearsalRequest = {
   readonly isStream: boolean
   /** Tool results in the turn so far. */
   readonly results: number
-  /** False where the client left before the end. */
-  isWhole: boolean
+  /** False if the client disconnected before the end. */
+  isComplete: boolean
 }
 
 export type RehearsalModel = {
@@ -46,7 +47,7 @@ export async function startRehearsalModel(options: RehearsalOptions = {}): Promi
     if (requests.length > REQUESTS_MAX) requests.shift()
     return request
   }
-  // No idle time-out: a closed idle connection would be a fault that nobody asked for.
+  // No idle timeout: a closed idle connection would be a fault that no plan asked for.
   const server = createServer({ keepAliveTimeout: 0 }, (req, res) => {
     handle(req, res, chunkDelayMs, note).catch((error: unknown) => {
       if (!res.headersSent) refuse(res, 'openai', 500, String(error))
@@ -56,10 +57,10 @@ export async function startRehearsalModel(options: RehearsalOptions = {}): Promi
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(port, host, resolve)
   })
-  const address = server.address() as AddressInfo
+  const listening = portOf(server)
   return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${address.port}/v1`,
-    port: address.port,
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${listening}/v1`,
+    port: listening,
     requests,
     close: () =>
       new Promise((resolve) => {
@@ -92,16 +93,16 @@ async function handle(
   const plan = answerFor(body, dialect)
   if ('status' in plan) return refuse(res, dialect, plan.status, plan.message)
 
-  const request = note({ path, isWhole: false, ...plan.request })
+  const request = note({ path, isComplete: false, ...plan.request })
   if (plan.request.isStream) await sendEvents(res, plan.events(), chunkDelayMs)
-  else sendJson(res, 200, plan.whole())
-  request.isWhole = !res.destroyed
+  else sendJson(res, 200, plan.body())
+  request.isComplete = !res.destroyed
 }
 
 type Planned = {
   readonly request: Pick<RehearsalRequest, 'model' | 'script' | 'isStream' | 'results'>
   events(): Iterable<string>
-  whole(): string
+  body(): string
 }
 
 function answerFor(
@@ -114,18 +115,19 @@ function answerFor(
     const { messages, system } = body
     conversation = dialect === 'anthropic' ? fromAnthropic(messages, system) : fromOpenAi(messages)
   } catch (error) {
-    return { status: 400, message: (error as Error).message }
+    return { status: 400, message: messageOf(error) }
   }
   const turn = turnOf(conversation)
   const script = scriptFor(model, turn.prompt)
   if (script === undefined) return { status: 404, message: `The model ${model} does not exist` }
   const answer = answerTo(script, conversation, toolNames(body['tools']))
-  const withUsage = (body['stream_options'] as { include_usage?: unknown } | undefined)?.include_usage === true
+  const { stream_options: streamOptions } = body
+  const withUsage = isObject(streamOptions) && streamOptions['include_usage'] === true
   const results = turn.calls.filter((call) => call.result !== null).length
   return {
     request: { model, script: script.name, isStream: body['stream'] === true, results },
     events: () => (dialect === 'anthropic' ? anthropicEvents(answer, model) : openAiEvents(answer, model, withUsage)),
-    whole: () => (dialect === 'anthropic' ? anthropicBody(answer, model) : openAiBody(answer, model)),
+    body: () => (dialect === 'anthropic' ? anthropicBody(answer, model) : openAiBody(answer, model)),
   }
 }
 
@@ -149,7 +151,7 @@ async function sendEvents(res: ServerResponse, events: Iterable<string>, chunkDe
     try {
       await sleep(chunkDelayMs, undefined, { signal: gone.signal })
     } catch {
-      return // The client left: there is nobody to talk to.
+      return // the client disconnected
     }
     res.write(event)
   }
@@ -159,18 +161,17 @@ async function sendEvents(res: ServerResponse, events: Iterable<string>, chunkDe
 async function readJson(req: IncomingMessage): Promise<Record<string, unknown> | string> {
   const chunks: Buffer[] = []
   let bytes = 0
-  for await (const chunk of req as AsyncIterable<Buffer>) {
+  const body: AsyncIterable<Buffer> = req
+  for await (const chunk of body) {
     bytes += chunk.length
     if (bytes > BODY_BYTES_MAX) return `the body is larger than ${BODY_BYTES_MAX} bytes`
     chunks.push(chunk)
   }
   try {
     const value: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'))
-    return typeof value === 'object' && value !== null
-      ? (value as Record<string, unknown>)
-      : 'the body must be an object'
+    return isObject(value) ? value : 'the body must be a JSON object'
   } catch (error) {
-    return `the body is not JSON: ${(error as Error).message}`
+    return `the body is not JSON: ${messageOf(error)}`
   }
 }
 

@@ -1,9 +1,9 @@
 /**
- * A run of N steps, each adding one line to a file and giving the file's checksum. The checksum depends on every line
- * before it, so that the last answer proves that each tool ran exactly once and in order, whatever failed on the way.
+ * N steps, each of which adds a line to a file and prints the file's checksum. The checksum depends on every line before
+ * it, so the last answer proves that each tool ran exactly once and in order, no matter which faults happened.
  *
- * A result that is not the expected checksum is not believed and not repeated: the script looks at the file first, as
- * a careful agent does when an outcome is unknown.
+ * On an unexpected checksum the script checks the file before it does anything else, as a careful agent does when an
+ * outcome is unknown.
  */
 import type { Move, Turn } from './conversation.ts'
 
@@ -15,14 +15,17 @@ export function steps(turn: Turn, count: number): Move {
   const state = stateOf(turn, sums)
   if (state.wrong !== null) return { text: `Step ${state.wrong.step} is wrong: ${state.wrong.why}` }
   if (state.isUnsure) {
-    return { text: `I did not see what step ${state.done + 1} did, so I look.`, calls: [bash(LOOK_COMMAND)] }
+    return {
+      text: `I did not see the result of step ${state.done + 1}, so I will check the file.`,
+      calls: [bash(CHECK_COMMAND)],
+    }
   }
   const step = state.done + 1
   if (step > count) {
     return { text: `All ${count} steps ran, each once and in order. Checksum: ${sums[count]}.` }
   }
   return {
-    ...(step % 3 === 1 ? { reasoning: `${step - 1} of ${count} are done. The next line is number ${step}.` } : {}),
+    ...(step % 3 === 1 ? { reasoning: `${step - 1} of ${count} steps are done. Line ${step} is next.` } : {}),
     text: `Step ${step} of ${count}: I add line ${step}.`,
     calls: [bash(stepCommand(step, count))],
   }
@@ -32,13 +35,13 @@ export function stepCommand(step: number, count: number): string {
   return `echo 'line ${step} of ${count}' >> ${STEPS_FILE}; cksum < ${STEPS_FILE}`
 }
 
-/** A tool that does what `sh` would do with these commands, without a process: for loads of many runs. */
+/** A tool that does what `sh` would do with these commands, without a process: for thousands of runs. */
 export function createStepsTool(): { bash(command: string): string; readonly log: string } {
   let log = ''
   return {
     bash: (command) => {
       const [, line] = /^echo '(line \d+ of \d+)' >> steps\.log; cksum < steps\.log$/.exec(command) ?? []
-      if (line === undefined && command !== LOOK_COMMAND) return `sh: not understood here: ${command}`
+      if (line === undefined && command !== CHECK_COMMAND) return `sh: not supported here: ${command}`
       if (line !== undefined) log += `${line}\n`
       return `${cksum(Buffer.from(log))}\n`
     },
@@ -55,13 +58,13 @@ export function cksum(bytes: Uint8Array): string {
 
 // ---- details ----
 
-const LOOK_COMMAND = `cksum < ${STEPS_FILE}`
+const CHECK_COMMAND = `cksum < ${STEPS_FILE}`
 const bash = (command: string): { name: string; arguments: Record<string, unknown> } => ({
   name: 'bash',
   arguments: { command },
 })
 
-const TRIES_MAX = 3 // of one step: a shell that does nothing would keep us for ever
+const TRIES_MAX = 3 // per step: with a shell that does nothing the script would never end
 
 type State = {
   readonly done: number
@@ -69,7 +72,7 @@ type State = {
   readonly wrong: { readonly step: number; readonly why: string } | null
 }
 
-/** The latest evidence decides: an older result may have been dropped from a long conversation. */
+/** The latest evidence decides: a client may drop older results from a long conversation. */
 function stateOf(turn: Turn, sums: readonly string[]): State {
   let state: State = { done: 0, isUnsure: false, wrong: null }
   let tries = 0
@@ -79,12 +82,11 @@ function stateOf(turn: Turn, sums: readonly string[]): State {
     const step = number === undefined ? state.done + 1 : Number(number)
     if (gives(result, sums[step])) state = { done: step, isUnsure: false, wrong: null }
     else if (number !== undefined) state = { done: step - 1, isUnsure: true, wrong: null }
-    else if (command !== LOOK_COMMAND) state = { ...state, isUnsure: true } // a call that was cut on its way to the client
+    else if (command !== CHECK_COMMAND) state = { ...state, isUnsure: true } // a call that was cut off on its way to the client
     else if (gives(result, sums[step - 1])) state = { done: step - 1, isUnsure: false, wrong: null }
     else state = { done: step - 1, isUnsure: true, wrong: { step, why: mismatch(sums[step], result) } }
-    tries = state.done === step ? 0 : tries + (command === LOOK_COMMAND ? 0 : 1)
-    if (tries > TRIES_MAX)
-      state = { ...state, wrong: { step, why: `tried ${tries} times, and the line is not there.` } }
+    tries = state.done === step ? 0 : tries + (command === CHECK_COMMAND ? 0 : 1)
+    if (tries > TRIES_MAX) state = { ...state, wrong: { step, why: `after ${tries} tries the line is still missing.` } }
   }
   return state
 }
@@ -94,7 +96,7 @@ const gives = (result: string | null, sum: string | undefined): boolean =>
 
 const mismatch = (sum: string | undefined, result: string | null): string =>
   `${STEPS_FILE} should give ${sum}, got ${JSON.stringify((result ?? '').slice(0, 200))}. ` +
-  'It was there before, or a line was added twice, or one is missing.'
+  'The file existed before, or a line was added twice or is missing.'
 
 /** The checksum after each step; the one at 0 is that of the empty file. */
 function checksums(count: number): string[] {

@@ -1,4 +1,4 @@
-/** Without a fault the proxy is not there, for many bodies; and with them, the same faults for many clients in any order. */
+/** Many random bodies pass unchanged, and parallel clients meet the same faults in any order. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
@@ -11,8 +11,8 @@ async function proxyTo(t: TestContext, upstream: string, options: Partial<FaultP
   return proxy
 }
 
-test('bodies pass byte for byte, whatever their bytes and their pieces, in both directions', async (t) => {
-  // The upstream answers with the body that it got, in the pieces that the request asks for.
+test('any body in any chunks passes byte for byte, in both directions', async (t) => {
+  // The upstream answers with the request's body, in the chunks that the request asks for.
   const upstream = await startUpstream((req, res) => {
     const chunks: Buffer[] = []
     req.on('data', (chunk: Buffer) => chunks.push(chunk))
@@ -49,7 +49,7 @@ test('bodies pass byte for byte, whatever their bytes and their pieces, in both 
           headers: { 'x-piece': String(piece), 'x-stream': isStream ? '1' : '0' },
         })
         assert.equal(answer.status, 207)
-        // (undici keeps only the last piece of a status text that comes in pieces)
+        // (undici keeps only the last part of a status text that comes in parts)
         if (proxy === plain) assert.equal(answer.statusText, 'Odd Status')
         assert.equal(answer.headers.get('x-case'), 'Kept')
         assert.deepEqual(new Uint8Array(await answer.arrayBuffer()), body)

@@ -63,10 +63,10 @@ export async function startRehearsal(options: {
     folder,
     stateDir,
     prompt: options.prompt ?? chaos.REHEARSAL_PROMPT,
-    modelName: 'rehearsal/mend',
+    modelName: 'rehearsal/fix',
     env: {
       BREAKFALL_MODEL_BASE_URL: `${proxy.url.replace(/\/$/, '')}/v1`,
-      BREAKFALL_MODEL_NAME: 'rehearsal/mend',
+      BREAKFALL_MODEL_NAME: 'rehearsal/fix',
       BREAKFALL_MODEL_PROFILE: 'generic',
       BREAKFALL_RUNNER_URL: moving.url,
       BREAKFALL_RUNNER_TOKEN_FILE: runner.tokenFile,

@@ -115,16 +115,15 @@ export function readEnd(folder: string): ExecEnd | undefined {
   const text = endText(folder)
   if (text === '') return undefined
   const { exit, startedAtMs, endedAtMs, lastSeq } = parseObject(text)
-  const parsed = execExitSchema.safeParse(exit)
   if (
-    !parsed.success ||
+    !isExit(exit) ||
     typeof lastSeq !== 'number' ||
     !Number.isInteger(lastSeq) ||
     typeof endedAtMs !== 'number' ||
     (typeof startedAtMs !== 'number' && startedAtMs !== null)
   )
     throw new Error('the end of the exec is damaged')
-  return { exit: parsed.data, startedAtMs, endedAtMs, lastSeq }
+  return { exit, startedAtMs, endedAtMs, lastSeq }
 }
 
 /** What was noted, whole or not. Zeros never reached the disk, and a file that is not there says nothing. */
@@ -196,6 +195,9 @@ export function removeWorkingFiles(folder: string): void {
     }
   }
 }
+
+/** Keeps the object itself: a parsed copy has another order of fields, and so another text, than what was written. */
+const isExit = (value: unknown): value is ExecExit => execExitSchema.safeParse(value).success
 
 const isTextList = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((entry) => typeof entry === 'string')

@@ -1,62 +1,62 @@
 /**
- * Decides, block by block, what a body fault does to an answer. Pure but for its own counters: bytes in, orders out;
- * the proxy carries the orders out.
+ * Decides, block by block, what a body fault does to a streamed answer. No I/O: bytes in, instructions out, which the
+ * proxy carries out.
  *
  * I1  A fault that cuts an answer cuts before any event that proves completion, however short the answer is.
- * I2  What is forwarded before the cut is forwarded as it came, byte for byte.
+ * I2  What is forwarded before the cut is forwarded unchanged, byte for byte.
  */
 import {
-  argumentPlaces,
+  argumentFields,
   type Dialect,
   dropFinishReason,
   errorEvent,
-  type InBandError,
+  inBandErrorOf,
   parseJson,
   provesCompletion,
 } from './dialect.ts'
 import type { BodyFault, BodyKind } from './fault-kinds.ts'
 import { type SseBlock, withData } from './sse-blocks.ts'
 
-/** What happens to the connection once the bytes are out. `go_on` comes after a wait and then passes the rest. */
+/** What happens to the connection once the bytes are sent. `resume` waits and then passes the rest. */
 export type Ending =
   | { readonly do: 'reset' | 'fin' | 'end' }
   | { readonly do: 'hold'; readonly ms: number; readonly pingMs: number | null }
-  | { readonly do: 'go_on'; readonly afterMs: number }
+  | { readonly do: 'resume'; readonly afterMs: number }
 
-export type Order = {
+export type Instruction = {
   readonly forward: Buffer | null
-  /** True where this order is what the plan asked for. */
+  /** True if this is the fault that the plan asked for. */
   readonly isHit: boolean
   readonly ending?: Ending
 }
 
-export type Surgery = {
-  block(block: SseBlock): Order
-  /** The upstream's answer is over, and this was left of it. */
-  end(rest: Buffer): Order
+export type StreamCut = {
+  block(block: SseBlock): Instruction
+  /** The upstream's answer is over; `rest` is what follows its last block. */
+  end(rest: Buffer): Instruction
 }
 
-export function surgeryFor(fault: BodyFault, dialect: Dialect): Surgery {
+export function cutFor(fault: BodyFault, dialect: Dialect): StreamCut {
   const { kind } = fault
   if (kind === 'cut_tool_arguments') return cutArguments(fault['finish'] === true, fault['keep'] === 'none')
   if (kind === 'missing_last_chunk') {
     return { block: pass, end: (rest) => ({ forward: rest, isHit: true, ending: { do: 'fin' } }) }
   }
-  return cutAt(Number(fault['afterEvents'] ?? 0), (block) => cutOrder(kind, fault, dialect, block))
+  return cutAt(Number(fault['afterEvents'] ?? 0), (block) => cutInstruction(kind, fault, dialect, block))
 }
 
 // ---- details ----
 
-const pass = (block: SseBlock): Order => ({ forward: block.bytes, isHit: false })
-const passEnd = (rest: Buffer): Order => ({ forward: rest, isHit: false, ending: { do: 'end' } })
+const pass = (block: SseBlock): Instruction => ({ forward: block.bytes, isHit: false })
+const passEnd = (rest: Buffer): Instruction => ({ forward: rest, isHit: false, ending: { do: 'end' } })
 
-/** Passes so many events, then gives one order. After an order that does not end the answer, the rest is passed. */
-function cutAt(afterEvents: number, order: (block: SseBlock | undefined) => Order): Surgery {
+/** Passes that many events, then gives one instruction. If that does not end the answer, the rest is passed. */
+function cutAt(afterEvents: number, instruction: (block: SseBlock | undefined) => Instruction): StreamCut {
   let events = 0
   let isOver = false
-  const hit = (block: SseBlock | undefined): Order => {
+  const hit = (block: SseBlock | undefined): Instruction => {
     isOver = true
-    return order(block)
+    return instruction(block)
   }
   return {
     block: (block) => {
@@ -65,7 +65,7 @@ function cutAt(afterEvents: number, order: (block: SseBlock | undefined) => Orde
       events += 1
       return pass(block)
     },
-    // An answer without a terminal event of its own, shorter than the cut: its end is the last place to hit.
+    // A short answer without a terminal event: its end is the last chance to inject the fault.
     end: (rest) => {
       if (isOver) return passEnd(rest)
       return hit(rest.length === 0 ? undefined : { bytes: rest, data: rest.toString('utf8'), event: undefined })
@@ -75,7 +75,7 @@ function cutAt(afterEvents: number, order: (block: SseBlock | undefined) => Orde
 
 type CutKind = Exclude<BodyKind, 'cut_tool_arguments' | 'missing_last_chunk'>
 
-function cutOrder(kind: CutKind, fault: BodyFault, dialect: Dialect, block: SseBlock | undefined): Order {
+function cutInstruction(kind: CutKind, fault: BodyFault, dialect: Dialect, block: SseBlock | undefined): Instruction {
   switch (kind) {
     case 'reset':
       return { forward: null, isHit: true, ending: { do: 'reset' } }
@@ -95,27 +95,27 @@ function cutOrder(kind: CutKind, fault: BodyFault, dialect: Dialect, block: SseB
       return {
         forward: block?.bytes ?? null,
         isHit: true,
-        ending: { do: 'go_on', afterMs: Number(fault['ms']) },
+        ending: { do: 'resume', afterMs: Number(fault['ms']) },
       }
     case 'malformed_line':
       return { forward: block ? halved(block) : Buffer.from('data: {"cho\n\n'), isHit: true }
     case 'in_band_error':
       return {
-        forward: errorEvent(dialect, fault['error'] as InBandError),
+        forward: errorEvent(dialect, inBandErrorOf(fault['error'])),
         isHit: true,
         ending: { do: 'end' },
       }
   }
 }
 
-/** Half of the data: no JSON any more, and no `[DONE]` either. */
+/** Half of the data: neither JSON nor `[DONE]` any more. */
 const halved = (block: SseBlock): Buffer => {
   const data = block.data ?? ''
   return withData(block, data.slice(0, Math.max(1, Math.floor(data.length / 2))))
 }
 
-/** The first piece of arguments is halved (or emptied), all later ones are dropped: the calls stay cut to the end. */
-function cutArguments(withFinish: boolean, isEmptied: boolean): Surgery {
+/** Halves (or empties) the first chunk of arguments and drops all later ones. */
+function cutArguments(withFinish: boolean, isEmptied: boolean): StreamCut {
   let isCut = false
   const cut = (text: string): string => {
     if (isCut || isEmptied || text === '') return ''
@@ -126,11 +126,11 @@ function cutArguments(withFinish: boolean, isEmptied: boolean): Surgery {
   return {
     block: (block) => {
       const json = parseJson(block.data)
-      const places = json === undefined ? [] : argumentPlaces(json).filter((place) => place.text !== '')
-      if (json !== undefined && places.length > 0) {
+      const fields = json === undefined ? [] : argumentFields(json).filter((field) => field.text !== '')
+      if (json !== undefined && fields.length > 0) {
         isHit = true
-        for (const place of places) place.write(cut(place.text))
-        if (!withFinish) dropFinishReason(json) // Some servers send the call and the finish reason in one event.
+        for (const field of fields) field.write(cut(field.text))
+        if (!withFinish) dropFinishReason(json) // some servers send the call and the finish reason in one event
         return { forward: withData(block, JSON.stringify(json)), isHit: true }
       }
       if (isHit && !withFinish && provesCompletion(block.data)) {
