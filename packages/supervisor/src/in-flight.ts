@@ -89,7 +89,7 @@ export class InFlight {
     }
   }
 
-  /** Counts one silent tick for each request. Returns the first one that was silent for too long. */
+  /** Counts one silent tick for each request. Returns the first request that was silent for too long. */
   tick(ticksMax: number): string | undefined {
     for (const entry of this.#open.values()) {
       if (entry.isHeld) continue

@@ -1,5 +1,5 @@
 /**
- * Finds out which process listens on a port. Another server on the same port would pass a health check just as well, while a
+ * Determines which process listens on a port. Another server on the same port would pass a health check just as well, while a
  * child that could not bind waits beside it.
  */
 import { execFile } from 'node:child_process'

@@ -26,7 +26,7 @@ export function makeRedactor({ given = {}, inherited = {} }: Environments = {}):
 
 /**
  * Removes private keys from a stream of lines. A key spans several lines, and a line from its middle does not look like a
- * secret. Apply this before dropping any lines: the first line is the one that identifies the key.
+ * secret. Apply this before dropping any lines: only the first line identifies the key.
  */
 export function keyBlockFilter(): (line: string) => string {
   let linesLeft = 0 // of the block; a block without an end must not swallow the rest

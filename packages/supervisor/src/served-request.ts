@@ -11,7 +11,7 @@ import { within } from './clock.ts'
 import type { Supervised } from './supervised.ts'
 
 export type ServedRequest = Disposable & {
-  /** Where this boot listens, such as `http://127.0.0.1:41231`. */
+  /** The address of this boot, such as `http://127.0.0.1:41231`. */
   readonly url: string
   /** Aborted, with the fault as the reason, when this boot fails. */
   readonly signal: AbortSignal

@@ -16,7 +16,7 @@ describe('a record of running children', LINUX, () => {
     ['with children that are nothing', { ...whole, children: [null, 5, 'a', {}] }, false],
     ['without an owner', { ...whole, owner: null }, false],
     ['of an owner without a start time that has gone', { ...whole, owner: { pid: 4_000_000, startTime: null } }, false],
-    ['of an owner that nobody knows', { ...whole, owner: { pid: 4_000_000 } }, false],
+    ['of an owner that does not exist', { ...whole, owner: { pid: 4_000_000 } }, false],
     ['that is null', null, false],
     ['that is a list', [], false],
     ['of a living owner whose start time is unknown', { ...whole, owner: { pid: process.pid, startTime: null } }, true],

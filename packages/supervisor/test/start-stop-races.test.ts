@@ -13,7 +13,7 @@ const shell = (script: string, more: Partial<SuperviseSpec> = {}): Supervised =>
 
 describe('a call at an awkward moment', () => {
   it('start after a stop does not skip the next backoff', async () => {
-    const clock = { ...partlyManualClock(30_000), dice: () => 1 } // so that no backoff ends by itself
+    const clock = { ...partlyManualClock(30_000), dice: () => 1 } // no backoff ends unless told
     const child = shell(STAYS, { clock, limits: { ...QUICK, backoffMs: 30_000 } })
     await child.start()
     await child.stop()

@@ -13,7 +13,7 @@ export function errnoOf(match: RegExpExecArray): string | undefined {
   return `errno ${errno}, ${first} on macOS, ${second} on Linux`
 }
 
-// ---- details: the ones that sockets return ----
+// ---- details: the errors that sockets return ----
 
 const SAME = { 4: 'EINTR', 5: 'EIO', 9: 'EBADF', 12: 'ENOMEM', 13: 'EACCES', 14: 'EFAULT', 22: 'EINVAL', 32: 'EPIPE' }
 

@@ -20,8 +20,8 @@ v8.setFlagsFromString('--expose-gc')
 const collectGarbage = vm.runInNewContext('gc') as () => void
 
 /**
- * What is reachable. One collection is not enough: the memory of dead buffers is counted off by a thread of its own, and on
- * a busy machine that has been seen to be 25 MB late. Compiled code is left out: V8 goes on optimising for thousands of cycles.
+ * Reachable memory. One collection is not enough: a separate thread subtracts the memory of dead buffers, and on a busy
+ * machine it was up to 25 MB behind. Compiled code is excluded: V8 keeps optimising for thousands of cycles.
  */
 async function memoryInUse(): Promise<number> {
   let least = Infinity

@@ -12,10 +12,10 @@ import { program } from '../child-fixture.ts'
 const root = path.join(import.meta.dirname, '../../../..')
 const page = readFileSync(path.join(root, 'docs/how-to/supervise-a-process.md'), 'utf8')
 
-/** The first example under a heading. */
-function example(heading: string): string {
+/** One of the examples under a heading. */
+function example(heading: string, index = 0): string {
   const [, part = ''] = page.split(`## ${heading}\n`)
-  return /```ts\n([\s\S]*?)```/.exec(part)?.[1] ?? assert.fail(`no example under ${heading}`)
+  return [...part.matchAll(/```ts\n([\s\S]*?)```/g)][index]?.[1] ?? assert.fail(`no example under ${heading}`)
 }
 
 async function freePort(): Promise<number> {
@@ -69,6 +69,29 @@ const ask = async (of: Supervised, options: { signal: AbortSignal }): Promise<st
       `${example('A model server')}\nconsole.log(response.status, model.url !== null)\nawait model.stop()`,
     )
     assert.equal(output, '404 true\n')
+  })
+
+  it('has an example of a request to a model server that runs as printed', async () => {
+    const setting = `import { faultFrom } from '@breakfall/faults'
+import { serveModel } from '@breakfall/supervisor'
+const { signal } = new AbortController()
+const client = { post: async (url: string, init: RequestInit) => console.log((await fetch(url, init)).status) }
+const model = serveModel({ command: process.execPath, args: ({ port }) => ['${program('serves-then-dies.ts')}', \`\${port}\`] })
+void model.start()
+`
+    assert.equal(await run(`${setting}{\n${example('A model server', 1)}\n}\nawait model.stop()`), '404\n')
+  })
+
+  it('names everything that the package exports', () => {
+    const index = readFileSync(path.join(import.meta.dirname, '../../src/index.ts'), 'utf8')
+    const names = [...index.matchAll(/export \{([^}]*)\}/g)].flatMap(([, list = '']) =>
+      list.split(',').map((name) => name.replace('type ', '').trim()),
+    )
+    assert.ok(names.length > 20)
+    assert.deepEqual(
+      names.filter((name) => !new RegExp(`\\b${name}\\b`).test(page)),
+      [],
+    )
   })
 
   it('has an example of explaining a log that runs as printed', async () => {

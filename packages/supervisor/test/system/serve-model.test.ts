@@ -31,7 +31,7 @@ describe('a model server', () => {
   })
 
   it('that crashes fails the streams in flight with the cause, and restarts', async () => {
-    await using model = server('well', { fatalMs: 60_000 }) // it ends by itself, however long its core dump takes
+    await using model = server('well', { fatalMs: 60_000 }) // it exits on its own, however long its core dump takes
     await model.start()
     const pid = model.supervised.pid
     const response = await model.fetch('/stream')
