@@ -39,8 +39,8 @@ test('the clock and the dice are read at edges only', () => {
 const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/faults/src/retrying.ts': 'the one retry loop',
   'packages/model/src/stream-answer.ts': 'waits between the rungs that the answer machine chose',
-  'packages/model/src/relay-stream.ts': 'waits between the rungs that the answer machine chose',
-  'packages/model/src/relay-whole.ts': 'waits between the rungs that the answer machine chose',
+  'packages/model/src/relay/relay-stream.ts': 'waits between the rungs that the answer machine chose',
+  'packages/model/src/relay/relay-whole.ts': 'waits between the rungs that the answer machine chose',
   'packages/daemon/src/engine/engine.ts':
     'waits until a time from the journal, and checks whether a full disk has room again',
   'packages/daemon/src/engine/coalesce.ts': 'batches journal writes',

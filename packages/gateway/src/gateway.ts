@@ -192,7 +192,7 @@ class RunningGateway {
     })
     this.watch.started(requestId, path, model, stream)
     const outcome = await relayAnswer(
-      { api, method, search, headers: headersOf(call.req), body, json },
+      { api, search, headers: headersOf(call.req), body, json },
       this.#pool.inOrder().map(targetOf),
       sink,
       {

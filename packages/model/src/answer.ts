@@ -2,11 +2,9 @@
 import type { Decision, FaultReport, Policy } from '@breakfall/faults'
 import type { Usage } from '@breakfall/wire'
 import type { RungAction } from './machine/next-rung.ts'
-import type { ProfileName } from './profiles.ts'
+import type { ApiName, ProfileName } from './names.ts'
 
 export type { Usage } from '@breakfall/wire'
-
-export type ApiName = 'openai-chat' | 'anthropic-messages'
 
 export type ToolCallMessage = {
   readonly id: string
@@ -112,7 +110,7 @@ export type AnswerEvent =
       readonly part: string
       readonly callId: string
       readonly tool: string
-      readonly arguments: Record<string, unknown>
+      readonly arguments: Readonly<Record<string, unknown>>
     }
   | { readonly type: 'part-discarded'; readonly attempt: number; readonly part: string; readonly because: FaultReport }
   | {

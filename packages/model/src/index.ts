@@ -3,7 +3,6 @@ export type {
   AnswerEvent,
   AnswerOptions,
   AnswerRequest,
-  ApiName,
   AttemptPhase,
   AttemptRecord,
   Budget,
@@ -27,10 +26,9 @@ export {
   type ShownPart,
   shownText,
 } from './machine/state.ts'
-export { isProfileName, type Profile, PROFILE_NAMES, type ProfileName, PROFILES } from './profiles.ts'
+export { API_NAMES, type ApiName, type Hold, HOLDS, isProfileName, PROFILE_NAMES, type ProfileName } from './names.ts'
+export { type Profile, PROFILES } from './profiles.ts'
 export {
-  type Hold,
-  HOLDS,
   RELAY_DEFAULTS,
   type RelayEvent,
   type RelayOptions,
@@ -38,13 +36,13 @@ export {
   type RelayRequest,
   type RelaySink,
   type RelayTarget,
-} from './relay.ts'
-export { relayAnswer } from './relay-answer.ts'
-export { type ErrorAnswer, errorAnswer, errorBody } from './relay-error.ts'
-export { clientHeaders, isSameHost, upstreamHeaders } from './relay-request.ts'
-export { resilientFetch, type ResilientFetchOptions } from './resilient-fetch.ts'
+} from './relay/relay.ts'
+export { relayAnswer } from './relay/relay-answer.ts'
+export { type ErrorAnswer, errorAnswer } from './relay/relay-error.ts'
+export { clientHeaders, isSameHost, upstreamHeaders } from './relay/relay-request.ts'
+export { resilientFetch, type ResilientFetchOptions } from './relay/resilient-fetch.ts'
 export { resolvePolicy } from './resolve-policy.ts'
 export { streamAnswer } from './stream-answer.ts'
-export { canContinue, joinUrl, placesOf, takesPrefill, type Target, targetOf, targetsOf } from './target.ts'
+export { canContinue, joinUrl, takesPrefill, type Target, targetOf, targetsOf } from './target.ts'
 export { tryAnswer } from './try-answer.ts'
 export { addUsage } from './usage.ts'

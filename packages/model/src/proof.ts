@@ -1,19 +1,20 @@
 /**
- * Judges whether what was read is a whole answer. Pure.
+ * Judges whether what was read is a complete answer. Pure.
  *
- * I1  Complete only by the protocol's own word: a finish reason, an end marker where the profile takes one. That the
- *     connection ended properly proves nothing.
- * I2  A tool call counts as whole when its JSON is an object and every required parameter is in it.
+ * I1  Only the protocol's own sign proves it: a finish reason, or an end marker if the profile accepts one. A connection that
+ *     ended properly proves nothing.
+ * I2  A tool call is complete when its JSON is an object with every required parameter.
  */
 import { Fault, type FaultCategory } from '@breakfall/faults'
-import type { ApiName } from './answer.ts'
-import type { AnswerState, ToolPart } from './parts.ts'
+import type { Dialect } from './dialects/dialect.ts'
+import type { ReadAnswer, ToolPart } from './dialects/read-answer.ts'
+import { isObject, type JsonObject } from './json.ts'
 import type { Profile } from './profiles.ts'
 
-/** Required parameters by tool name. A tool that is not in it is not ours to judge beyond its JSON. */
+/** Required parameters by tool name. Of a tool that is not in it, only the JSON is checked. */
 export type RequiredParameters = ReadonlyMap<string, readonly string[]>
 
-export type ReleasedCall = { readonly part: ToolPart; readonly arguments: Record<string, unknown> }
+export type ReleasedCall = { readonly part: ToolPart; readonly arguments: JsonObject }
 
 export type Verdict =
   | {
@@ -24,47 +25,45 @@ export type Verdict =
     }
   | { readonly complete: false; readonly fault: Fault }
 
-/** `broken` is what ended the transport, where something did. */
+/** `broken` is what ended the transport, if something did. */
 export function judge(
-  state: AnswerState,
-  api: ApiName,
+  answer: ReadAnswer,
+  { proof }: Pick<Dialect, 'proof'>,
   profile: Profile,
   required: RequiredParameters,
   broken?: Fault,
 ): Verdict {
-  const finish = state.finish
-  const isFinished = finish !== null && (api === 'openai-chat' || state.ended)
-  if (isFinished) return finished(state, finish, required)
+  const { finish } = answer
+  const endsByReason = proof === 'finish_reason'
+  if (finish !== null && (endsByReason || answer.ended)) return finished(answer, finish, required)
   if (broken !== undefined) return { complete: false, fault: broken }
-  if (api === 'openai-chat' && state.ended && profile.doneMarker === 'accept') return unnamedEnd(state, required)
-  if (profile.lenient && state.tools.length === 0 && state.parts.length > 0)
+  if (endsByReason && answer.ended && profile.doneMarker === 'accept') return unnamedEnd(answer, required)
+  if (profile.lenient && answer.tools.length === 0 && answer.parts.length > 0)
     return { complete: true, proven: false, finish: 'stop', calls: [] }
-  return { complete: false, fault: incomplete(state) }
+  return { complete: false, fault: incomplete(answer) }
 }
 
-/** The arguments of a whole call, or undefined where they are cut, no object, or lack what the tool requires. */
-export function parseArguments(part: ToolPart, required: RequiredParameters): Record<string, unknown> | undefined {
+/** The arguments of a complete call, or undefined if they are cut, not an object, or lack what the tool requires. */
+export function parseArguments(part: ToolPart, required: RequiredParameters): JsonObject | undefined {
   const value = objectOf(part)
   return value === undefined || lacking(part, value, required).length > 0 ? undefined : value // I2
 }
 
 // ---- details, in the order they are used above ----
 
-/** What the call gives, where it is an object; without any text that is none. */
-function objectOf(part: ToolPart): Record<string, unknown> | undefined {
+/** The arguments as an object; a call without any text has none, which is an empty object. */
+function objectOf(part: ToolPart): JsonObject | undefined {
   if (part.tool === '') return undefined
   if (part.arguments.trim() === '') return {}
   try {
     const value: unknown = JSON.parse(part.arguments)
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined
+    return isObject(value) ? value : undefined
   } catch {
-    return undefined // cut inside the JSON: the verdict says so
+    return undefined // the JSON is cut, and the verdict says so
   }
 }
 
-const lacking = (part: ToolPart, value: object, required: RequiredParameters): readonly string[] =>
+const lacking = (part: ToolPart, value: JsonObject, required: RequiredParameters): readonly string[] =>
   (required.get(part.tool) ?? []).filter((name) => !Object.hasOwn(value, name))
 
 /** Finish reasons that are failures. */
@@ -75,35 +74,37 @@ const FAILED_FINISH: Readonly<Record<string, FaultCategory>> = {
   malformed_function_call: 'tool_call_truncated', // Gemini behind its OpenAI-compatible route
 }
 
-function finished(state: AnswerState, finish: string, required: RequiredParameters): Verdict {
+function finished(answer: ReadAnswer, finish: string, required: RequiredParameters): Verdict {
   const failed = Object.hasOwn(FAILED_FINISH, finish) ? FAILED_FINISH[finish] : undefined
   if (failed !== undefined)
     return { complete: false, fault: new Fault(failed, { phase: 'stream', errorRaw: `finish reason ${finish}` }) }
-  const calls = releasable(state, required)
-  if (!Array.isArray(calls)) return { complete: false, fault: truncated(calls as ToolPart, required, finish) }
+  const { calls, cut } = releasable(answer, required)
+  if (cut !== undefined) return { complete: false, fault: truncated(cut, required, finish) }
   if (finish === 'tool_calls' && calls.length === 0)
     return { complete: false, fault: truncated(undefined, required, `${finish}, but no call came`) }
   return { complete: true, proven: true, finish, calls }
 }
 
-/** `[DONE]` without a finish reason. Calls that are whole confirm it; for text there is no second witness; with nothing it is no answer. */
-function unnamedEnd(state: AnswerState, required: RequiredParameters): Verdict {
-  if (state.parts.length === 0 && state.tools.length === 0) return { complete: false, fault: incomplete(state) }
-  const calls = releasable(state, required)
-  if (!Array.isArray(calls)) return { complete: false, fault: truncated(calls as ToolPart, required, 'none') }
+/** `[DONE]` without a finish reason. Complete calls confirm it, text does not, and with neither there is no answer. */
+function unnamedEnd(answer: ReadAnswer, required: RequiredParameters): Verdict {
+  if (answer.parts.length === 0) return { complete: false, fault: incomplete(answer) }
+  const { calls, cut } = releasable(answer, required)
+  if (cut !== undefined) return { complete: false, fault: truncated(cut, required, 'none') }
   const hasCalls = calls.length > 0
   return { complete: true, proven: hasCalls, finish: hasCalls ? 'tool_calls' : 'stop', calls }
 }
 
-/** Every call, parsed; or the first that is not whole. */
-function releasable(state: AnswerState, required: RequiredParameters): readonly ReleasedCall[] | ToolPart {
+type Releasable = { readonly calls: readonly ReleasedCall[]; readonly cut: ToolPart | undefined }
+
+/** The calls, parsed, up to the first that is not complete. */
+function releasable(answer: ReadAnswer, required: RequiredParameters): Releasable {
   const calls: ReleasedCall[] = []
-  for (const part of state.tools) {
+  for (const part of answer.tools) {
     const parsed = parseArguments(part, required)
-    if (parsed === undefined) return part
+    if (parsed === undefined) return { calls, cut: part }
     calls.push({ part, arguments: parsed })
   }
-  return calls
+  return { calls, cut: undefined }
 }
 
 function truncated(part: ToolPart | undefined, required: RequiredParameters, finish: string): Fault {
@@ -115,14 +116,14 @@ function truncated(part: ToolPart | undefined, required: RequiredParameters, fin
   return new Fault('tool_call_truncated', {
     phase: 'stream',
     facts: { name, detail },
-    errorRaw: `the arguments of ${name ?? 'a tool call'} are not whole${bytes}${detail === undefined ? '' : `: ${detail}`} (finish reason ${finish})`,
+    errorRaw: `the arguments of ${name ?? 'a tool call'} are not complete${bytes}${detail === undefined ? '' : `: ${detail}`} (finish reason ${finish})`,
   })
 }
 
-function incomplete(state: AnswerState): Fault {
-  const seen = state.ended ? 'the end marker but no finish reason' : 'no finish reason and no end marker'
+function incomplete({ ended, parts }: ReadAnswer): Fault {
+  const seen = ended ? 'the end marker but no finish reason' : 'no finish reason and no end marker'
   return new Fault('model_stream_incomplete', {
     phase: 'stream',
-    errorRaw: `the stream ended properly after ${state.parts.length} part${state.parts.length === 1 ? '' : 's'} with ${seen}`,
+    errorRaw: `the stream ended properly after ${parts.length} part${parts.length === 1 ? '' : 's'} with ${seen}`,
   })
 }

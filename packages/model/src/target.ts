@@ -1,10 +1,11 @@
-/** Where an answer is asked for: the request with one place of the fallback list laid over it, and how to call it. */
+/** Where an answer is asked for: the request, overlaid by one entry of the fallback list, and how to call it. */
 import { Fault } from '@breakfall/faults'
-import type { AnswerRequest, ApiName, Fallback } from './answer.ts'
-import { anthropicBody } from './anthropic-request.ts'
-import type { AttemptRequest } from './attempt.ts'
+import type { AnswerRequest, Fallback } from './answer.ts'
+import type { AttemptRequest } from './attempt/attempt.ts'
+import { DIALECTS } from './dialects/dialects.ts'
+import { isObject, objectsIn } from './json.ts'
 import { isContinuable } from './machine/kept-text.ts'
-import { openAiBody } from './openai-request.ts'
+import type { ApiName } from './names.ts'
 import { type ChosenProfile, chooseProfile } from './profiles.ts'
 import type { RequiredParameters } from './proof.ts'
 
@@ -18,7 +19,7 @@ export type Target = {
 export function targetsOf(request: AnswerRequest, fallback: readonly Fallback[]): readonly Target[] {
   return [{}, ...fallback].map((over: Fallback) => {
     const merged: AnswerRequest = { ...request, ...over }
-    // A key is for one place: another address does not get it unless it is given there as well.
+    // A key belongs to one server: another address gets it only if it is named there as well.
     const elsewhere = over.baseUrl !== undefined && over.baseUrl !== request.baseUrl
     return targetOf(
       elsewhere ? { ...merged, apiKey: over.apiKey, headers: over.headers, profile: over.profile } : merged,
@@ -26,72 +27,63 @@ export function targetsOf(request: AnswerRequest, fallback: readonly Fallback[])
   })
 }
 
-/** The request as it is made at each place: to the one it names, then to each fallback. */
-export function placesOf(request: AnswerRequest, fallback: readonly Fallback[]): readonly AnswerRequest[] {
-  return targetsOf(request, fallback).map((target) => target.request)
-}
-
 export function targetOf(request: AnswerRequest): Target {
   const profile = chooseProfile(request.profile, request.baseUrl)
   return { request, api: request.api ?? (profile.name === 'anthropic' ? 'anthropic-messages' : 'openai-chat'), profile }
 }
 
-/** Prefill is for servers that know a way and that somebody vouches for. */
+/** Whether the server can continue an unfinished text: the API has a way, and the user named a profile that knows it. */
 export const takesPrefill = ({ api, profile }: Pick<Target, 'api' | 'profile'>): boolean =>
-  profile.named && profile.prefill !== 'none' && api === 'openai-chat'
+  profile.named && profile.prefill !== 'none' && DIALECTS[api].withPrefill !== undefined
 
-/** Whether this model can continue this text, which broke off. */
-export const canContinue = (request: AnswerRequest, text: string): boolean =>
-  takesPrefill(targetOf(request)) && isContinuable(text)
+/** Whether the server can continue this unfinished text. */
+export const canContinue = (target: Target, text: string): boolean => takesPrefill(target) && isContinuable(text)
 
-/** The HTTP request; with `kept`, one that asks to go on after that text. */
-export function attemptRequest(target: Target, kept: string): AttemptRequest {
-  const { request, api, profile } = target
-  const isOpenAi = api === 'openai-chat'
+/** The HTTP request. With `prefill`, it asks the server to continue that text. */
+export function attemptRequest({ request, api, profile }: Target, prefill: string): AttemptRequest {
+  const { path, auth, body, withPrefill } = DIALECTS[api]
   return {
-    method: 'POST',
-    url: joinUrl(request.baseUrl, isOpenAi ? 'chat/completions' : 'messages'),
+    url: joinUrl(request.baseUrl, path),
     headers: {
       'content-type': 'application/json',
       accept: 'text/event-stream',
       'accept-encoding': 'identity',
       'user-agent': 'breakfall',
-      ...(isOpenAi ? openAiAuth(request.apiKey) : anthropicAuth(request.apiKey)),
+      ...auth(request.apiKey),
       ...lowerCased(request.headers),
     },
-    body: written(() => (isOpenAi ? openAiBody(request, profile, kept) : anthropicBody(request, kept))),
+    body: written(() => {
+      const plain = body(request, profile)
+      return prefill === '' || withPrefill === undefined ? plain : withPrefill(plain, profile, prefill)
+    }),
   }
 }
 
-/** `path` under the base, whose query string stays (Azure's `api-version`). Throws what `URL` throws. */
+/** `path` under the base URL, whose query string stays (Azure's `api-version`). Throws what `URL` throws. */
 export function joinUrl(baseUrl: string, path: string): string {
   const url = new URL(baseUrl)
   url.pathname = `${url.pathname.replace(/\/+$/, '')}/${path}`
   return url.href
 }
 
-/** Of the tools that are well formed; the server judges the others. */
+/** Required parameters of each well-formed tool; the server judges the others. */
 export function requiredParameters(request: AnswerRequest): RequiredParameters {
-  const tools: readonly unknown[] = Array.isArray(request.tools) ? request.tools : []
+  const tools = objectsIn(request.tools).map((tool) => tool['function'])
   return new Map(
-    tools
-      .map((tool) => (tool as AnswerTool | null)?.function)
-      .filter((tool) => tool !== undefined)
-      .map(({ name, parameters }) => [name, requiredOf(parameters)] as const),
+    objectsIn(tools).flatMap(({ name, parameters }) =>
+      typeof name === 'string' ? [[name, requiredOf(parameters)] as const] : [],
+    ),
   )
 }
 
 export function requiredOf(schema: unknown): readonly string[] {
-  const required =
-    typeof schema === 'object' && schema !== null ? (schema as { required?: unknown }).required : undefined
+  const required = isObject(schema) ? schema['required'] : undefined
   return Array.isArray(required) ? required.filter((name) => typeof name === 'string') : []
 }
 
 // ---- details ----
 
-type AnswerTool = NonNullable<AnswerRequest['tools']>[number]
-
-/** The body as JSON. What cannot be written (a circle, messages that are no list) is the caller's mistake, and said so. */
+/** The body as JSON. A body that cannot be serialised (a cycle, messages that are not a list) is the caller's mistake. */
 function written(build: () => object): string {
   try {
     return JSON.stringify(build())
@@ -100,14 +92,6 @@ function written(build: () => object): string {
     throw new Fault('invalid_request', { phase: 'connect', facts: { name: 'the request to the model', detail }, cause })
   }
 }
-
-const openAiAuth = (key: string | undefined): Record<string, string> =>
-  key === undefined ? {} : { authorization: `Bearer ${key}` }
-
-const anthropicAuth = (key: string | undefined): Record<string, string> => ({
-  'anthropic-version': '2023-06-01',
-  ...(key === undefined ? {} : { 'x-api-key': key }),
-})
 
 const lowerCased = (headers: Readonly<Record<string, string>> = {}): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))

@@ -9,17 +9,17 @@
 import assert from 'node:assert/strict'
 import { classify, type Policy } from '@breakfall/faults'
 import type { AnswerRequest, TryEvent, TryOptions } from './answer.ts'
-import { AnswerAttempt, type AttemptResult } from './answer-attempt.ts'
+import { AnswerAttempt, type AttemptResult } from './attempt/answer-attempt.ts'
 import { systemNow } from './clock.ts'
 import { EventQueue } from './event-queue.ts'
 import { Lifetime } from './lifetime.ts'
-import { partCounter } from './parts.ts'
+import { partCounter } from './dialects/read-answer.ts'
 import { resolvePolicy } from './resolve-policy.ts'
 import { canContinue, targetOf } from './target.ts'
 
 export function tryAnswer(request: AnswerRequest, options: TryOptions = {}): AsyncIterable<TryEvent> {
   const { kept = '' } = options
-  assert(kept === '' || canContinue(request, kept), 'kept text was given that cannot be continued there')
+  assert(kept === '' || canContinue(targetOf(request), kept), 'this server cannot continue the kept text')
   const policy = resolvePolicy(options.policy)
   return { [Symbol.asyncIterator]: () => begin(request, { ...options, policy }) }
 }

@@ -1,25 +1,25 @@
-/** Counts of tokens that say how well they are known. Unknown is never 0. */
+/** Token counts that say how well they are known. Unknown is never 0. */
 import type { AttemptRecord, Usage } from './answer.ts'
-import type { AnswerState } from './parts.ts'
+import type { ReadAnswer } from './dialects/read-answer.ts'
 
 type Tokens = Usage['inputTokens']
 
-/** Nothing was processed: refused before a model saw it. */
+/** Nothing was processed: the request never reached a model. */
 export const NO_USAGE: Usage = {
   inputTokens: { value: 0, quality: 'known' },
   outputTokens: { value: 0, quality: 'known' },
 }
 
-/** What an attempt that reached a model has used. */
-export function usageOf(state: AnswerState): Usage {
-  const { input, output } = state.usage
+/** What an attempt that reached a model used. */
+export function usageOf(answer: ReadAnswer): Usage {
+  const { input, output } = answer.usage
   return {
     inputTokens: input === undefined ? UNKNOWN : { value: input, quality: 'known' },
-    outputTokens: output === undefined ? estimated(state) : { value: output, quality: 'known' },
+    outputTokens: output === undefined ? estimated(answer) : { value: output, quality: 'known' },
   }
 }
 
-/** All attempts together. An input that nobody counted is taken to be as long as the same prompt's that somebody did. */
+/** All attempts together. If one attempt's input was not counted, the count of another with the same prompt is used. */
 export function totalUsage(ledger: readonly AttemptRecord[]): Usage {
   const counted = ledger.map(({ usage }) => usage.inputTokens).findLast(({ value }) => (value ?? 0) > 0)
   const guess: Tokens = counted?.value == null ? UNKNOWN : { value: counted.value, quality: 'estimated' }
@@ -29,7 +29,7 @@ export function totalUsage(ledger: readonly AttemptRecord[]): Usage {
   }
 }
 
-/** Two counts together. Unknown is never 0: a sum with an unknown in it is an estimate, or unknown itself. */
+/** The sum of two counts. A sum with an unknown in it is an estimate, or unknown itself. */
 export function addUsage(a: Usage, b: Usage): Usage {
   return {
     inputTokens: sum([a.inputTokens, b.inputTokens]),
@@ -40,11 +40,11 @@ export function addUsage(a: Usage, b: Usage): Usage {
 // ---- details ----
 
 const UNKNOWN: Tokens = { value: null, quality: 'unknown' }
-const CHARS_PER_TOKEN = 4 // English and code, over the usual tokenizers; marked as an estimate wherever it is used
+const CHARS_PER_TOKEN = 4 // English and code, over the usual tokenizers; the result is marked as an estimate
 
-function estimated(state: AnswerState): Tokens {
+function estimated(answer: ReadAnswer): Tokens {
   let chars = 0
-  for (const part of state.parts) chars += part.kind === 'tool' ? part.arguments.length : part.chars
+  for (const part of answer.parts) chars += part.kind === 'tool' ? part.arguments.length : part.chars
   return chars === 0 ? UNKNOWN : { value: Math.ceil(chars / CHARS_PER_TOKEN), quality: 'estimated' }
 }
 

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { ChunkTemplate } from '../src/chunk-template.ts'
-import { createDecoder } from '../src/decoder.ts'
-import { partCounter } from '../src/parts.ts'
+import { ChunkTemplate } from '../src/dialects/chunk-template.ts'
+import { DIALECTS } from '../src/dialects/dialects.ts'
+import { partCounter } from '../src/dialects/read-answer.ts'
 
 /** Any character but the halves of one. (`unit: 'binary'` means the same, and takes a second to set up.) */
 const character = fc.integer({ min: 0, max: 0x10f7ff }).map((n) => String.fromCodePoint(n < 0xd800 ? n : n + 0x800))
@@ -92,9 +92,9 @@ for (const [api, frames] of [
             text: (part: { id: string }, text: string) => said.push(`${part.id} ${text}`),
             tool: (part: { id: string; arguments: string }) => said.push(`${part.id} ${part.arguments}`),
           }
-          const decoder = createDecoder(api, handler, partCounter(), { everyJson })
+          const decoder = DIALECTS[api].decoder(handler, partCounter(), { everyJson, choices: 1 })
           for (const data of list) decoder.frame({ data })
-          const { finish, parts, usage } = decoder.state
+          const { finish, parts, usage } = decoder.answer
           return { said, finish, parts, usage }
         }
         assert.deepEqual(read(false), read(true))

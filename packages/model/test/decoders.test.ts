@@ -3,11 +3,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isFault } from '@breakfall/faults'
 import fc from 'fast-check'
-import { createDecoder } from '../src/decoder.ts'
-import { partCounter } from '../src/parts.ts'
+import { DIALECTS } from '../src/dialects/dialects.ts'
+import { type AnswerDecoder, partCounter } from '../src/dialects/read-answer.ts'
 import { PROFILES } from '../src/profiles.ts'
 import { judge } from '../src/proof.ts'
-import { chatFrames, messageFrames } from '../src/whole.ts'
+import { isObject } from '../src/json.ts'
+import { API_NAMES, type ApiName } from '../src/names.ts'
 
 const VALUES = [
   null,
@@ -86,11 +87,17 @@ const pieces = fc
   .map((content) => ({ choices: [{ delta: { content } }] }))
 const anything = fc.oneof(value, chat, tool, pieces, event)
 
-for (const api of ['openai-chat', 'anthropic-messages'] as const) {
+const decoderFor = (api: ApiName): AnswerDecoder =>
+  DIALECTS[api].decoder({ text: () => undefined, tool: () => undefined }, partCounter(), {
+    everyJson: false,
+    choices: 1,
+  })
+
+for (const api of API_NAMES) {
   test(`${api}: frames of any JSON are read or refused with a fault, and can be judged`, () => {
     fc.assert(
       fc.property(fc.array(anything, { maxLength: 8 }), (frames) => {
-        const decoder = createDecoder(api, { text: () => undefined, tool: () => undefined }, partCounter())
+        const decoder = decoderFor(api)
         for (const frame of frames) {
           try {
             decoder.frame({ data: JSON.stringify(frame) })
@@ -98,9 +105,9 @@ for (const api of ['openai-chat', 'anthropic-messages'] as const) {
             assert.ok(isFault(thrown), String((thrown as Error).stack))
           }
         }
-        for (const part of decoder.state.parts)
+        for (const part of decoder.answer.parts)
           assert.equal(typeof (part.kind === 'tool' ? part.tool : part.id), 'string')
-        const verdict = judge(decoder.state, api, PROFILES.generic, new Map([['text', ['a']]]))
+        const verdict = judge(decoder.answer, DIALECTS[api], PROFILES.generic, new Map([['text', ['a']]]))
         assert.equal(typeof verdict.complete, 'boolean')
       }),
       { numRuns: 1_000 },
@@ -110,15 +117,14 @@ for (const api of ['openai-chat', 'anthropic-messages'] as const) {
   test(`${api}: an answer in one piece of any JSON is read or refused with a fault`, () => {
     fc.assert(
       fc.property(fc.oneof(value, chat, fc.record({ content: value, stop_reason: value, usage: value })), (body) => {
-        if (typeof body !== 'object' || body === null) return
-        const decoder = createDecoder(api, { text: () => undefined, tool: () => undefined }, partCounter())
+        if (!isObject(body)) return
+        const decoder = decoderFor(api)
         try {
           decoder.whole(body)
         } catch (thrown) {
           assert.ok(isFault(thrown), String((thrown as Error).stack))
         }
-        const frames = api === 'openai-chat' ? chatFrames(body) : messageFrames(body)
-        assert.ok(frames.length > 0)
+        assert.ok(DIALECTS[api].framesOf(body).length > 0)
       }),
       { numRuns: 1_000 },
     )

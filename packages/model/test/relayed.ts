@@ -51,7 +51,6 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
   const outcome = await relayAnswer(
     {
       api,
-      method: 'POST',
       search: '',
       headers: { 'content-type': 'application/json', authorization: 'Bearer client-key' },
       body: Buffer.from(JSON.stringify(json)),

@@ -1,7 +1,16 @@
 /** One try, for a caller that decides itself: nothing is tried again, waited for or taken back. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { type AnswerRequest, canContinue, placesOf, tryAnswer, type TryEvent, type TryOptions } from '../src/index.ts'
+import {
+  type AnswerRequest,
+  canContinue,
+  type ProfileName,
+  targetOf,
+  targetsOf,
+  tryAnswer,
+  type TryEvent,
+  type TryOptions,
+} from '../src/index.ts'
 import { TOOLS } from './collect.ts'
 import { answer, head, json, type Play, role, rst, silence, startFakeModel, text, toolAnswer } from './fake-model.ts'
 
@@ -93,13 +102,14 @@ test('an attempt that fails before it says anything has not diverged from the ke
 
 test('what makes no sense is a mistake of the caller, told at the door', () => {
   const request: AnswerRequest = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', messages: [] }
-  assert.throws(() => tryAnswer(request, { kept: 'Hello my' }), /cannot be continued/)
+  assert.throws(() => tryAnswer(request, { kept: 'Hello my' }), /cannot continue the kept text/)
   assert.throws(() => tryAnswer(request, { policy: { livenessMs: NaN } }), { category: 'invalid_request' })
+  const profiles: readonly (ProfileName | undefined)[] = [undefined, 'openai', 'vllm']
   assert.deepEqual(
-    [undefined, 'openai', 'vllm'].map((profile) => canContinue({ ...request, profile } as AnswerRequest, 'Hello my')),
+    profiles.map((profile) => canContinue(targetOf({ ...request, profile }), 'Hello my')),
     [false, false, true],
   )
-  assert.equal(canContinue({ ...request, profile: 'vllm' }, 'Hello'), false)
+  assert.equal(canContinue(targetOf({ ...request, profile: 'vllm' }), 'Hello'), false)
 })
 
 test('a cancel ends it at once, before and in the middle of it', async (t) => {
@@ -134,11 +144,11 @@ test('who leaves the loop lets go of the connection', async (t) => {
   await model.untilAbandoned(1)
 })
 
-test('the places of a list are the request laid over by each, and a key does not travel to another address', () => {
+test('each target is the request with one fallback laid over it, and a key is never sent to another address', () => {
   const first: AnswerRequest = { baseUrl: 'http://a/v1', model: 'm', messages: [], apiKey: 'key-of-a', profile: 'vllm' }
-  const places = placesOf(first, [{ model: 'n' }, { baseUrl: 'http://b/v1' }])
+  const targets = targetsOf(first, [{ model: 'n' }, { baseUrl: 'http://b/v1' }])
   assert.deepEqual(
-    places.map(({ baseUrl, model, apiKey, profile }) => [baseUrl, model, apiKey, profile]),
+    targets.map(({ request: { baseUrl, model, apiKey, profile } }) => [baseUrl, model, apiKey, profile]),
     [
       ['http://a/v1', 'm', 'key-of-a', 'vllm'],
       ['http://a/v1', 'n', 'key-of-a', 'vllm'],

@@ -40,7 +40,7 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
   const target = targets[index]
   if (target === undefined) throw new Error('a list of models is never empty')
   const kept = shownText(turn.answer)
-  if (kept !== '' && !canContinue(target.request, kept)) return takeBack(session)
+  if (kept !== '' && !canContinue(target, kept)) return takeBack(session)
   const asked = { attempt, target, fallbacks: targets.length - 1 - index }
   const local = isServed(ports, model, index) ? ports.localModel : undefined
   if (local === undefined) return ask(ports, session, asked, undefined)

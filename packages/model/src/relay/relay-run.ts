@@ -3,13 +3,14 @@
  * be taken back, so from then on another attempt has to repeat them exactly.
  */
 import type { Fault, FaultReport } from '@breakfall/faults'
-import type { AttemptRecord, FailedAction } from './answer.ts'
-import { nextRung, type Rung, rungEvent } from './machine/next-rung.ts'
-import { type MachineEvent, reduceAnswer } from './machine/reduce-answer.ts'
-import { type AnswerState, initialAnswer, nextAttempt, nextQuestion, type Question } from './machine/state.ts'
+import type { AttemptRecord, FailedAction } from '../answer.ts'
+import { nextRung, type Rung, rungEvent } from '../machine/next-rung.ts'
+import { type MachineEvent, reduceAnswer } from '../machine/reduce-answer.ts'
+import { type AnswerState, initialAnswer, nextAttempt, nextQuestion, type Question } from '../machine/state.ts'
 import type { RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { profileOf } from './relay-request.ts'
-import { takesPrefill } from './target.ts'
+import type { ApiName } from '../names.ts'
+import { takesPrefill } from '../target.ts'
 
 /** What a failed attempt leaves behind. */
 export type RelayFailure = {
@@ -32,11 +33,7 @@ export class RelayRun {
   #state: AnswerState = reduceAnswer(initialAnswer(), { type: 'step-start' })
   #lastAction: 'retry' | 'resume' | 'fallback' | undefined
 
-  constructor(
-    api: Parameters<typeof takesPrefill>[0]['api'],
-    targets: readonly RelayTarget[],
-    options: ResolvedRelayOptions,
-  ) {
+  constructor(api: ApiName, targets: readonly RelayTarget[], options: ResolvedRelayOptions) {
     this.#targets = targets
     this.#options = options
     this.#takesPrefill = (target) => takesPrefill({ api, profile: profileOf(target) })

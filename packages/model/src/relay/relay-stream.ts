@@ -6,14 +6,15 @@
  *     the stream ends with the API's own error. Never with a silent cut.
  */
 import { classify, type Fault, type FaultReport, sleep } from '@breakfall/faults'
-import { plainFrame } from './client-shape.ts'
+import { plainFrame } from '../dialects/dialect.ts'
+import { DIALECTS } from '../dialects/dialects.ts'
 import { ClientStream } from './client-stream.ts'
-import { continuationGate, prefillOf } from './machine/kept-text.ts'
-import type { Rung } from './machine/next-rung.ts'
-import { PrefixGate } from './machine/prefix-gate.ts'
-import type { Question } from './machine/state.ts'
+import { continuationGate, prefillOf } from '../machine/kept-text.ts'
+import type { Rung } from '../machine/next-rung.ts'
+import { PrefixGate } from '../machine/prefix-gate.ts'
+import type { Question } from '../machine/state.ts'
 import { RelayAttempt } from './relay-attempt.ts'
-import { DONE_FRAME, errorAnswer, errorFrames, toldInBand } from './relay-error.ts'
+import { errorAnswer, errorFrames, inBandRefusal } from './relay-error.ts'
 import { profileOf, requiredIn } from './relay-request.ts'
 import { RelayRun } from './relay-run.ts'
 import type { RelayOutcome, RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
@@ -114,8 +115,8 @@ class StreamRelay {
       return { status: 200, fault, ledger, contentSent: client.contentSent }
     }
     client.stop()
-    const told = attempt?.errorFrame && toldInBand(fault, attempt.errorFrame.data)
-    const answer = errorAnswer(this.#request.api, fault, attempt?.refusal ?? told)
+    const inBand = attempt?.errorFrame && inBandRefusal(fault, attempt.errorFrame.data)
+    const answer = errorAnswer(this.#request.api, fault, attempt?.refusal ?? inBand)
     this.#sink.head(answer.status, answer.headers)
     this.#sink.write(answer.body)
     this.#sink.end()
@@ -126,7 +127,7 @@ class StreamRelay {
   #passedOn(attempt: RelayAttempt | undefined, fault: FaultReport): string | undefined {
     const isFinal = fault.class !== 'transient' && fault.class !== 'throttled'
     if (attempt?.errorFrame === undefined || !isFinal) return undefined
-    return plainFrame(attempt.errorFrame) + (this.#request.api === 'openai-chat' ? DONE_FRAME : '')
+    return plainFrame(attempt.errorFrame) + DIALECTS[this.#request.api].afterError
   }
 
   /** The client is gone, or our own deadline passed. */

@@ -1,22 +1,22 @@
 /**
- * Reads a frame that differs from an earlier one in its text only, without parsing it again. In a streamed answer that is
- * nearly every frame, and parsing is most of what reading one costs.
+ * Reads a frame that differs from an earlier one only in its text, without parsing it again. Nearly every frame of a
+ * streamed answer is like that, and parsing is most of the cost of reading one.
  *
- * I1  Exact or nothing: a frame is taken only where its JSON would parse to the earlier frame's with another text. The
- *     text stands in a string literal; with no quote, backslash or control character in it, it is that literal and no more.
- * I2  What is kept is a string of its own, not a slice that would keep the whole read of the socket alive.
+ * I1  Exact or nothing: a frame matches only if its JSON would parse to the earlier frame with another text. The text is the
+ *     content of a string literal; without a quote, backslash or control character in it, it is that string and no more.
+ * I2  The strings kept are copies, not slices that would keep the whole read of the socket alive.
  */
 
 export class ChunkTemplate {
   #before = ''
   #after = ''
 
-  /** The text of the frame, or undefined where the frame has to be parsed. */
+  /** The text of the frame, or undefined if the frame has to be parsed. */
   match(data: string): string | undefined {
     const before = this.#before
     const after = this.#after
     const length = data.length - before.length - after.length
-    // Slices are compared in one go; startsWith and endsWith go character by character and cost ten times that.
+    // Comparing slices is one operation; startsWith and endsWith go character by character and cost ten times that.
     if (before === '' || length <= 0 || data.slice(0, before.length) !== before) return undefined
     if (data.slice(before.length + length) !== after) return undefined
     const text = data.slice(before.length, before.length + length)
@@ -24,11 +24,11 @@ export class ChunkTemplate {
     return length < SLICED_CHARS_MIN ? text : copied(text)
   }
 
-  /** `data` was parsed, and all it says is that `text` is the value of `key`. False where that cannot be used. */
+  /** `data` was parsed, and all it says is that `text` is the value of `key`. False if that cannot be used. */
   learn(data: string, key: string, text: string): boolean {
     const name = `"${key}":`
     const at = data.indexOf(name)
-    if (at === -1 || data.includes(name, at + 1)) return false // I1: which one it was would be a guess
+    if (at === -1 || data.includes(name, at + 1)) return false // I1: which of them it was would be a guess
     const quote = data.indexOf('"', at + name.length)
     if (data.slice(at + name.length, quote).trim() !== '' || !data.startsWith(`${text}"`, quote + 1)) return false
     this.#before = copied(data.slice(0, quote + 1))
@@ -50,5 +50,5 @@ function isPlain(text: string): boolean {
 /** V8 copies shorter substrings anyway. */
 const SLICED_CHARS_MIN = 13
 
-/** Through bytes and back: the one way to be sure of a copy. */
+/** Through bytes and back: the only way to be sure of a copy. */
 const copied = (text: string): string => Buffer.from(text, 'utf16le').toString('utf16le') // I2

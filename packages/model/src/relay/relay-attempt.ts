@@ -1,8 +1,8 @@
-/** One attempt of a relayed stream: reads frames, keeps back what the client already has, and judges the answer. */
+/** One attempt of a relayed stream: reads frames, drops what the client already has, and judges the answer. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, Fault, type FaultReport, isFault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import type { AttemptRecord, FailedAction } from './answer.ts'
+import type { AttemptRecord, FailedAction } from '../answer.ts'
 import {
   type Attempt,
   type AttemptEnd,
@@ -10,18 +10,25 @@ import {
   type ReadState,
   type Refusal,
   startAttempt,
-} from './attempt.ts'
+} from '../attempt/attempt.ts'
 import type { ClientStream, FrameKind } from './client-stream.ts'
-import { createDecoder } from './decoder.ts'
-import { inBandError, inBandFault } from './in-band.ts'
-import { attemptUsage, recordOf } from './ledger.ts'
-import { type AnswerDecoder, partCounter, type PartHandler, type TextPart } from './parts.ts'
-import { type PrefixGate, type Segment, type SegmentKind } from './machine/prefix-gate.ts'
-import { judge, type RequiredParameters } from './proof.ts'
-import { refusalFault } from './refusal.ts'
+import type { Dialect } from '../dialects/dialect.ts'
+import { DIALECTS } from '../dialects/dialects.ts'
+import { inBandFault, isInBandError } from '../dialects/in-band.ts'
+import { attemptUsage, recordOf } from '../attempt/ledger.ts'
+import {
+  type AnswerDecoder,
+  partCounter,
+  type PartHandler,
+  type ReadAnswer,
+  type TextPart,
+} from '../dialects/read-answer.ts'
+import { type PrefixGate, type Segment, type SegmentKind } from '../machine/prefix-gate.ts'
+import { judge, type RequiredParameters } from '../proof.ts'
+import { refusalFault } from '../attempt/refusal.ts'
 import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { modelOf, profileOf, upstreamRequest } from './relay-request.ts'
-import { chatFrames, messageFrames, wholeJson } from './whole.ts'
+import { wholeJson } from '../dialects/whole-answer.ts'
 
 export type RelayAttemptOptions = {
   readonly attempt: number
@@ -29,7 +36,7 @@ export type RelayAttemptOptions = {
   readonly target: RelayTarget
   readonly client: ClientStream
   readonly required: RequiredParameters
-  /** The text to go on from; empty where the whole answer is asked for. */
+  /** The text to continue; empty to ask for the whole answer. */
   readonly prefill: string
   readonly gate: PrefixGate
   readonly options: ResolvedRelayOptions
@@ -41,9 +48,10 @@ export class RelayAttempt implements AttemptReader, PartHandler {
   /** The answer did not begin with what the client holds. */
   diverged = false
   refusal: Refusal | undefined
-  /** The frame in which the server told an error. */
+  /** The frame in which the server reported an error. */
   errorFrame: SseFrame | undefined
   readonly #with: RelayAttemptOptions
+  readonly #dialect: Dialect
   readonly #decoder: AnswerDecoder
   readonly #startedAt: string
   #running: Attempt | undefined
@@ -59,21 +67,22 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     this.#with = options
     this.#startedAt = new Date(options.options.now()).toISOString()
     this.#isHealing = options.client.contentSent
-    // A frame that has to be changed on its way has to be parsed.
+    this.#dialect = DIALECTS[options.request.api]
     const { n } = options.request.json
     const choices = typeof n === 'number' ? n : 1
-    this.#decoder = createDecoder(options.request.api, this, partCounter(), { everyJson: this.#isHealing, choices })
+    // Frames are changed on their way through when healing, so all of them have to be parsed.
+    this.#decoder = this.#dialect.decoder(this, partCounter(), { everyJson: this.#isHealing, choices })
   }
 
   get progress(): number {
-    return this.#decoder.state.progress
+    return this.#answer.progress
   }
 
   get resumed(): boolean {
     return this.#with.prefill !== ''
   }
 
-  /** The fault, or undefined where the answer is whole and on its way. */
+  /** The fault, or undefined if the answer is complete and on its way. */
   async run(): Promise<Fault | undefined> {
     const { client, request, target, prefill, options } = this.#with
     client.begin()
@@ -95,7 +104,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
       startedAt: this.#startedAt,
       end: this.#end,
       resumed: this.resumed,
-      usage: attemptUsage(this.#end, this.#decoder.state),
+      usage: attemptUsage(this.#end, this.#answer),
       fault,
       action,
       delayMs,
@@ -119,8 +128,8 @@ export class RelayAttempt implements AttemptReader, PartHandler {
       throw thrown
     }
     this.#pass(frame)
-    const { state } = this.#decoder
-    return state.ended ? 'ended' : state.finish !== null ? 'finished' : 'more'
+    const { ended, finish } = this.#answer
+    return ended ? 'ended' : finish !== null ? 'finished' : 'more'
   }
 
   comment(text: string): void {
@@ -134,13 +143,11 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     void client.drained().then(() => this.#running?.resume())
   }
 
-  /** A server that answers in one piece although a stream was asked for: its answer is cut into the frames it should have been. */
+  /** The server answered in one piece although a stream was asked for: relays the frames it should have sent. */
   whole(body: Buffer, contentType: string): void {
     const json = wholeJson(body, contentType)
-    const error = inBandError(json)
-    if (error !== undefined) throw inBandFault(json)
-    for (const frame of this.#with.request.api === 'openai-chat' ? chatFrames(json) : messageFrames(json))
-      this.frame(frame)
+    if (isInBandError(json)) throw inBandFault(json)
+    for (const frame of this.#dialect.framesOf(json)) this.frame(frame)
     this.flush()
   }
 
@@ -167,51 +174,56 @@ export class RelayAttempt implements AttemptReader, PartHandler {
 
   #add(kind: SegmentKind, text: string): void {
     if (this.#kind === 'lifecycle') this.#kind = 'content'
-    // A frame may be held back with its texts, so that each has a list of its own.
+    // A frame may be held back with its texts, so each frame needs its own list.
     this.#texts = this.#texts === NO_TEXTS ? [{ kind, text }] : [...this.#texts, { kind, text }]
   }
 
   #pass(frame: SseFrame): void {
-    const { client, gate, request } = this.#with
-    const { state, json } = this.#decoder
-    const isTail = state.finish !== null || state.ended
+    const { client, gate } = this.#with
+    const { json } = this.#decoder
+    const { ended, finish } = this.#answer
+    const isTail = finish !== null || ended
     if (isTail && !gate.isOpen) this.#closeGate()
     const saysNothingNew = this.#isPartial && this.#texts.length === 0 && !isTail
-    // A frame with the role and nothing else comes again with each attempt.
-    const comesAgain = this.#isHealing && this.#kind === 'lifecycle' && !isTail && isOpening(json)
+    // Each attempt begins with a frame that has only the role.
+    const comesAgain = this.#isHealing && this.#kind === 'lifecycle' && !isTail && this.#dialect.isOpening(json)
     if (!gate.isOpen || saysNothingNew || comesAgain) {
       client.shape.skip(json)
       return
     }
-    const isProvable = request.api === 'openai-chat' ? isTail : state.ended
+    const isProvable = this.#dialect.proof === 'finish_reason' ? isTail : ended
     if (isProvable && !this.#isWhole) this.#prove()
-    if (this.#kind === 'lifecycle' && isBlockStart(json)) this.#kind = 'opening'
+    if (this.#kind === 'lifecycle' && this.#dialect.isBlockStart(json)) this.#kind = 'opening'
     const fresh = this.#isPartial ? freshOf(this.#texts) : undefined
     client.take(isTail && !this.#isWhole ? 'tail' : this.#kind, frame, json, fresh, this.#texts)
   }
 
-  /** The answer says that it is over: goes out if it is whole, else it is a fault before anything of that went out. */
+  /** The answer says that it is over. It goes out if it is complete, else it fails before any of its end goes out. */
   #prove(): void {
-    const { client, request, required, target } = this.#with
-    const verdict = judge(this.#decoder.state, request.api, profileOf(target), required)
-    // A filtered answer is the server's last word, in the words of its API.
+    const { client, required, target } = this.#with
+    const verdict = judge(this.#answer, this.#dialect, profileOf(target), required)
+    // A filtered answer is final, and the client gets it as its API reports it.
     if (!verdict.complete && verdict.fault.category !== 'model_content_filtered') throw verdict.fault
     this.#isWhole = true
     client.release()
   }
 
   #judgeEnd(end: AttemptEnd): Fault | undefined {
-    const { options, request, required, target } = this.#with
+    const { options, required, target } = this.#with
     if (end.refusal !== undefined) {
       this.refusal = end.refusal
       return refusalFault(end.refusal, options.signal, options.now(), target.baseUrl)
     }
     if (end.fault !== undefined && options.signal.aborted) return end.fault
     if (this.#isWhole) return undefined
-    const verdict = judge(this.#decoder.state, request.api, profileOf(target), required, end.fault)
+    const verdict = judge(this.#answer, this.#dialect, profileOf(target), required, end.fault)
     if (!verdict.complete) return verdict.fault
     if (this.#with.gate.close() === undefined) return this.#divergence()
-    return undefined // a lenient profile: it ended, and that has to do
+    return undefined // with a lenient profile, the end of the stream is enough
+  }
+
+  get #answer(): ReadAnswer {
+    return this.#decoder.answer
   }
 
   #closeGate(): void {
@@ -226,7 +238,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     this.diverged = true
     return new Fault('model_stream_interrupted', {
       phase: 'stream',
-      errorRaw: 'the answer was asked for again and did not begin with what had been passed on already',
+      errorRaw: 'the answer was asked for again and did not begin with what had been sent already',
     })
   }
 }
@@ -235,14 +247,4 @@ function freshOf(texts: readonly Segment[]): ReadonlyMap<SegmentKind, string> {
   const fresh = new Map<SegmentKind, string>()
   for (const { kind, text } of texts) fresh.set(kind, (fresh.get(kind) ?? '') + text)
   return fresh
-}
-
-const isBlockStart = (json: object | undefined): boolean =>
-  (json as { type?: unknown } | undefined)?.type === 'content_block_start'
-
-/** OpenAI's first frame. Anthropic's `message_start` is left out by the shape, which knows that it was sent. */
-function isOpening(json: object | undefined): boolean {
-  const choices = (json as { choices?: { delta?: { role?: unknown; content?: unknown } }[] } | undefined)?.choices
-  const delta = Array.isArray(choices) ? choices[0]?.delta : undefined
-  return delta?.role !== undefined
 }

@@ -1,14 +1,14 @@
 /**
- * Passes one request on to a model server and its answer back, healed: what fails before the first content is tried
- * again unseen; what breaks later is continued where that can be done honestly, else ended with that API's own error.
- * The healer behind `resilientFetch` and the gateway.
+ * Relays one request to a model server and its answer back, healed: failures before the first content are retried unseen;
+ * later breaks are continued if that can be done honestly, else the answer ends with that API's own error. The healer behind
+ * `resilientFetch` and the gateway.
  *
  * I1  Never a silent cut, never doubled text, never a cut tool call.
  * I2  Exactly one head, then a body that ends properly or with an error that the API's clients understand.
  */
 import { classify, type Policy } from '@breakfall/faults'
-import { systemDice, systemNow } from './clock.ts'
-import { Lifetime } from './lifetime.ts'
+import { systemDice, systemNow } from '../clock.ts'
+import { Lifetime } from '../lifetime.ts'
 import {
   RELAY_DEFAULTS,
   type RelayOptions,
@@ -21,9 +21,9 @@ import {
 import { errorAnswer, errorFrames } from './relay-error.ts'
 import { relayStream } from './relay-stream.ts'
 import { relayWhole } from './relay-whole.ts'
-import { resolvePolicy } from './resolve-policy.ts'
+import { resolvePolicy } from '../resolve-policy.ts'
 
-/** Never throws: whatever happens is told to the sink and in the outcome. */
+/** Never throws: the sink and the outcome say what happened. */
 export async function relayAnswer(
   request: RelayRequest,
   targets: readonly RelayTarget[],
@@ -68,7 +68,7 @@ async function relay(
   }
 }
 
-/** Remembers whether the head went out, so that even a mistake of ours has its answer. */
+/** Remembers whether the head went out, so that even a bug of ours gets an answer. */
 class GuardedSink implements RelaySink {
   headSent = false
   readonly #sink: RelaySink

@@ -7,7 +7,7 @@
  * that have long been there must not count as silence.
  */
 import { type Policy, TIMER_MS_MAX } from '@breakfall/faults'
-import { monotonicMs } from './clock.ts'
+import { monotonicMs } from '../clock.ts'
 
 export type AttemptClocks = Pick<Policy, 'connectMs' | 'headersMs' | 'livenessMs' | 'progressMs'>
 export type StallClock = 'headers' | 'liveness' | 'progress'

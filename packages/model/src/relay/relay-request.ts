@@ -1,26 +1,25 @@
-/** The request as it goes to a target, and the head of the answer as it goes back: what is passed on and what is not. */
+/** The request as it goes to a target, and the head of the answer as it goes back: what is forwarded and what is not. */
 import type { IncomingHttpHeaders } from 'node:http'
-import type { AttemptRequest } from './attempt.ts'
-import { withPrefill } from './openai-request.ts'
-import { type ChosenProfile, chooseProfile } from './profiles.ts'
-import type { RequiredParameters } from './proof.ts'
+import type { AttemptRequest } from '../attempt/attempt.ts'
+import { DIALECTS } from '../dialects/dialects.ts'
+import { objectOr, objectsIn } from '../json.ts'
+import { type ChosenProfile, chooseProfile } from '../profiles.ts'
+import type { RequiredParameters } from '../proof.ts'
 import type { RelayRequest, RelayTarget } from './relay.ts'
-import { joinUrl, requiredOf } from './target.ts'
+import { joinUrl, requiredOf } from '../target.ts'
 
 /** The body is the client's own bytes unless another model or a continuation is asked for. */
-export function upstreamRequest(request: RelayRequest, target: RelayTarget, kept: string): AttemptRequest {
-  const path = request.api === 'openai-chat' ? 'chat/completions' : 'messages'
-  const url = joinUrl(target.baseUrl, path)
+export function upstreamRequest(request: RelayRequest, target: RelayTarget, prefill: string): AttemptRequest {
+  const url = joinUrl(target.baseUrl, DIALECTS[request.api].path)
   return {
-    method: request.method,
     url: request.search === '' ? url : url + (url.includes('?') ? `&${request.search.slice(1)}` : request.search),
     headers: upstreamHeaders(request.headers, target),
-    body: bodyFor(request, target, kept),
+    body: bodyFor(request, target, prefill),
   }
 }
 
-/** Ours to set, or about one connection only. */
-const NOT_PASSED_ON = new Set([
+/** Set by us, or about one connection only. */
+const NOT_FORWARDED = new Set([
   'host',
   'connection',
   'keep-alive',
@@ -44,19 +43,19 @@ export function upstreamHeaders(
   target: Pick<RelayTarget, 'headers' | 'withoutKeys'>,
 ): Record<string, string> {
   const out: Record<string, string> = {}
-  // What a client names in `connection` is about that connection, as well.
+  // Headers that a client names in `connection` are about that connection, too.
   const named = new Set((headers['connection'] ?? '').toLowerCase().split(/[\s,]+/))
   for (const [name, value] of Object.entries(headers)) {
     const lower = name.toLowerCase()
-    if (!NOT_PASSED_ON.has(lower) && !named.has(lower) && !(target.withoutKeys === true && KEYS.has(lower)))
+    if (!NOT_FORWARDED.has(lower) && !named.has(lower) && !(target.withoutKeys === true && KEYS.has(lower)))
       out[lower] = value
   }
   for (const [name, value] of Object.entries(target.headers ?? {})) out[name.toLowerCase()] = value
-  out['accept-encoding'] = 'identity' // what we are to read and heal must not be compressed
+  out['accept-encoding'] = 'identity' // a compressed answer could not be read and healed
   return out
 }
 
-const NOT_PASSED_BACK = new Set([
+const NOT_RETURNED = new Set([
   'connection',
   'keep-alive',
   'proxy-connection',
@@ -71,7 +70,7 @@ const NOT_PASSED_BACK = new Set([
 export function clientHeaders(headers: IncomingHttpHeaders): Record<string, string> {
   const out: Record<string, string> = {}
   for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || NOT_PASSED_BACK.has(name)) continue
+    if (value === undefined || NOT_RETURNED.has(name)) continue
     out[name] = Array.isArray(value) ? value.join(', ') : value
   }
   return out
@@ -83,7 +82,7 @@ export function modelOf(request: RelayRequest, target: RelayTarget): string {
   return target.model ?? (typeof model === 'string' ? model : '')
 }
 
-/** A key that was meant for one host is not shown to another. */
+/** A key for one host is not sent to another. */
 export function isSameHost(url: string, other: string): boolean {
   return URL.canParse(url) && URL.canParse(other) && new URL(url).hostname === new URL(other).hostname
 }
@@ -95,21 +94,20 @@ export function profileOf(target: RelayTarget): ChosenProfile {
 /** Required parameters of the tools in a client's body, in either API's shape. */
 export function requiredIn(json: Readonly<Record<string, unknown>>): RequiredParameters {
   const required = new Map<string, readonly string[]>()
-  const { tools } = json
-  for (const tool of Array.isArray(tools) ? (tools as Tool[]) : []) {
-    if (typeof tool !== 'object' || tool === null) continue
-    const name = tool.function?.name ?? tool.name
-    if (typeof name === 'string') required.set(name, requiredOf(tool.function?.parameters ?? tool.input_schema))
+  for (const tool of objectsIn(json['tools'])) {
+    const called = objectOr(tool['function'])
+    const name = called['name'] ?? tool['name']
+    if (typeof name === 'string') required.set(name, requiredOf(called['parameters'] ?? tool['input_schema']))
   }
   return required
 }
 
 // ---- details ----
 
-type Tool = { name?: unknown; input_schema?: unknown; function?: { name?: unknown; parameters?: unknown } } | null
-
-function bodyFor(request: RelayRequest, target: RelayTarget, kept: string): Buffer | string {
-  if (kept === '' && target.model === undefined) return request.body
-  const json = target.model === undefined ? { ...request.json } : { ...request.json, model: target.model }
-  return JSON.stringify(kept === '' ? json : withPrefill(json, profileOf(target), kept))
+function bodyFor(request: RelayRequest, target: RelayTarget, prefill: string): Buffer | string {
+  if (prefill === '' && target.model === undefined) return request.body
+  const json = target.model === undefined ? request.json : { ...request.json, model: target.model }
+  const { withPrefill } = DIALECTS[request.api]
+  const isPlain = prefill === '' || withPrefill === undefined
+  return JSON.stringify(isPlain ? json : withPrefill(json, profileOf(target), prefill))
 }

@@ -4,19 +4,20 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
+import type { JsonObject } from '../json.ts'
 
-/** Reads one answer in one protocol. */
+/** Reads one answer in one dialect. */
 export type AnswerDecoder = {
-  readonly state: AnswerState
-  /** The frame read last, parsed; undefined where it did not have to be, or is not an object. */
-  readonly json: object | undefined
-  /** Takes one frame. Throws a Fault for an error inside the stream, and for nonsense. */
+  readonly answer: ReadAnswer
+  /** The frame read last, parsed; undefined if it did not have to be parsed. */
+  readonly json: JsonObject | undefined
+  /** Takes one frame. Throws a Fault for an error inside the stream, and for a frame that makes no sense. */
   frame(frame: SseFrame): void
   /** Takes an answer that came in one piece, from a server that did not stream. */
-  whole(json: object): void
+  whole(json: JsonObject): void
 }
 
-/** Its text is handed on as it comes and not kept: an answer may be longer than our memory. */
+/** Its text is handed on as it comes and not kept: an answer may be larger than memory. */
 export type TextPart = { readonly kind: 'text' | 'reasoning'; readonly id: string; chars: number }
 
 export type ToolPart = {
@@ -30,25 +31,25 @@ export type ToolPart = {
 
 export type Part = TextPart | ToolPart
 
-/** Kept until the call is proven. Past any file that a model has written; a server that goes on for ever stops here. */
+/** Kept until the call is proven. Larger than any file that a model has written; a server that never stops is cut off here. */
 export const ARGUMENTS_CHARS_MAX = 16 * 1024 * 1024
 
 export type TokenCounts = { readonly input: number | undefined; readonly output: number | undefined }
 
-/** Told about each growth of a part, as it is read. */
+/** Called for each growth of a part, as it is read. */
 export type PartHandler = {
   text(part: TextPart, text: string): void
   tool(part: ToolPart): void
 }
 
-export class AnswerState {
+export class ReadAnswer {
   readonly parts: Part[] = []
-  /** The reason for which the model stopped, in the words of OpenAI's chat API; null until every choice has one. */
+  /** Why the model stopped, in the words of OpenAI's chat API; null until every choice has a reason. */
   finish: string | null = null
   /** The protocol's end marker was read: `[DONE]`, `message_stop`. */
   ended = false
   usage: TokenCounts = { input: undefined, output: undefined }
-  /** Grows with everything that the model said. */
+  /** Grows with everything the model says. */
   progress = 0
 
   readonly #nextPartId: () => string

@@ -1,9 +1,10 @@
 /** The body of a streaming message, from a conversation in the shape of OpenAI's chat API. Pure. */
-import type { AnswerRequest, ChatMessage } from './answer.ts'
+import type { AnswerRequest, ChatMessage } from '../answer.ts'
+import type { JsonObject } from '../json.ts'
 
-const MAX_TOKENS_DEFAULT = 8192 // the API wants a number; every model since 2024 can write that much
+const MAX_TOKENS_DEFAULT = 8192 // the API requires a number; every model since 2024 can write that much
 
-export function anthropicBody(request: AnswerRequest, kept: string): Record<string, unknown> {
+export function anthropicBody(request: AnswerRequest): JsonObject {
   const { model, messages, tools, maxTokens, temperature, extra } = request
   const system = messages.filter(({ role }) => role === 'system').map(({ content }) => content)
   const body: Record<string, unknown> = {
@@ -20,9 +21,7 @@ export function anthropicBody(request: AnswerRequest, kept: string): Record<stri
       input_schema: parameters ?? { type: 'object', properties: {} },
     }))
   if (temperature !== undefined) body['temperature'] = temperature
-  const full = { ...body, ...extra }
-  if (kept === '') return full
-  return { ...full, messages: [...(full['messages'] as Turn[]), { role: 'assistant', content: kept }] }
+  return { ...body, ...extra }
 }
 
 // ---- details ----
@@ -30,7 +29,7 @@ export function anthropicBody(request: AnswerRequest, kept: string): Record<stri
 type Block = Record<string, unknown>
 type Turn = { role: 'user' | 'assistant'; content: string | Block[] }
 
-/** Tool results are the user's here, and those of one step stand together in one message. */
+/** Tool results are part of the user's message here, those of one step together in one message. */
 function turns(messages: readonly ChatMessage[]): readonly Turn[] {
   const out: Turn[] = []
   for (const message of messages) {
@@ -70,8 +69,8 @@ function assistantBlocks(message: Extract<ChatMessage, { role: 'assistant' }>): 
 
 function objectIn(json: string): unknown {
   try {
-    return json.trim() === '' ? {} : (JSON.parse(json) as unknown)
+    return json.trim() === '' ? {} : JSON.parse(json)
   } catch {
-    return { _unparsed: json } // history that another client wrote: the model sees what was there
+    return { _unparsed: json } // another client wrote this history; the model sees what was there
   }
 }

@@ -1,16 +1,16 @@
-/** An attempt as it stands in the ledger. */
+/** An attempt's record in the ledger. */
 import type { FaultReport } from '@breakfall/faults'
-import type { AttemptPhase, AttemptRecord, FailedAction, Usage } from './answer.ts'
+import type { AttemptPhase, AttemptRecord, FailedAction, Usage } from '../answer.ts'
 import type { AttemptEnd } from './attempt.ts'
-import type { AnswerState } from './parts.ts'
-import { NO_USAGE, usageOf } from './usage.ts'
+import type { ReadAnswer } from '../dialects/read-answer.ts'
+import { NO_USAGE, usageOf } from '../usage.ts'
 
 export type AttemptFacts = {
   readonly attempt: number
   readonly model: string
   readonly baseUrl: string
   readonly startedAt: string
-  /** Undefined where it could not even be sent. */
+  /** Undefined if the request could not even be sent. */
   readonly end: AttemptEnd | undefined
   readonly resumed: boolean
   readonly usage: Usage
@@ -23,14 +23,14 @@ export function recordOf({ end, ...facts }: AttemptFacts): AttemptRecord {
   return { ...facts, durationMs: Math.round(end?.durationMs ?? 0), phase: phaseOf(end), bytes: end?.bytes ?? 0 }
 }
 
-/** A refusal came with the headers; its body is no answer. */
+/** A refusal came with the headers; its body is not an answer. */
 export function phaseOf(end: AttemptEnd | undefined): AttemptPhase {
   return end?.refusal === undefined ? (end?.phase ?? 'connect') : 'headers'
 }
 
-/** A request that was refused, or never sent, has cost nothing; of one that a server failed over nobody knows. */
-export function attemptUsage(end: AttemptEnd | undefined, state: AnswerState): Usage {
+/** A request that was refused or never sent costs nothing. What a server used before it failed is unknown. */
+export function attemptUsage(end: AttemptEnd | undefined, answer: ReadAnswer): Usage {
   const status = end?.refusal?.status
   const neverSeen = end === undefined || end.phase === 'connect' || (status !== undefined && status < 500)
-  return neverSeen ? NO_USAGE : usageOf(state)
+  return neverSeen ? NO_USAGE : usageOf(answer)
 }

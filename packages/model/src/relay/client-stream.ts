@@ -1,35 +1,38 @@
 /**
- * The client's side of a relayed stream: what has been sent, what is held back, and when the head goes out.
+ * The client's side of a relayed stream: what was sent, what is held back, and when the head goes out.
  *
- * I1  Until something with content goes out, nothing does: another attempt can begin as if there had been none.
- * I2  With `tools`, frames of tool calls and all after them wait until the answer is whole; with `answer`, everything does.
+ * I1  Nothing goes out before the first content does: until then another attempt can start as if there had been none.
+ * I2  With `tools`, frames of tool calls and everything after them wait until the answer is complete; with `answer`,
+ *     everything waits.
  * I3  What is held, and what is remembered for healing, is bounded.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { SseFrame } from '@breakfall/wire'
-import type { ApiName } from './answer.ts'
-import { type ClientShape, createShape, type Fresh } from './client-shape.ts'
-import type { Segment } from './machine/prefix-gate.ts'
-import type { MachineEvent } from './machine/reduce-answer.ts'
+import type { ClientShape, Fresh } from '../dialects/dialect.ts'
+import { DIALECTS } from '../dialects/dialects.ts'
+import type { JsonObject } from '../json.ts'
+import type { Segment } from '../machine/prefix-gate.ts'
+import type { MachineEvent } from '../machine/reduce-answer.ts'
+import type { ApiName } from '../names.ts'
 import type { RelaySink, ResolvedRelayOptions } from './relay.ts'
 import { clientHeaders } from './relay-request.ts'
 
 /**
- * `content` is text or reasoning; `opening` begins a block that may stay empty, if the stream breaks there; `tail` is what
- * must not go out before the answer is proven.
+ * `content` is text or reasoning; `opening` begins a block that stays empty if the stream breaks there; `tail` must not go
+ * out before the answer is proven.
  */
 export type FrameKind = 'lifecycle' | 'opening' | 'content' | 'tool' | 'tail'
 
 type Held = {
   readonly frame: SseFrame
-  readonly json: object | undefined
+  readonly json: JsonObject | undefined
   readonly fresh: Fresh
   readonly texts: readonly Segment[]
 }
 
 export class ClientStream {
   readonly shape: ClientShape
-  /** Something with content has gone out. */
+  /** Something with content went out. */
   contentSent = false
   /** Text and reasoning that this attempt sent, in order. */
   #sent: { readonly kind: Segment['kind']; text: string }[] = []
@@ -48,7 +51,7 @@ export class ClientStream {
   #wroteSinceTick = false
 
   constructor(api: ApiName, sink: RelaySink, options: ResolvedRelayOptions) {
-    this.shape = createShape(api)
+    this.shape = DIALECTS[api].shape()
     this.#sink = sink
     this.#options = options
     this.#timer = setInterval(() => this.#tick(), options.pingMs)
@@ -58,7 +61,7 @@ export class ClientStream {
     return this.#headSent
   }
 
-  /** Whether the answer can go on in another attempt after a part of it has gone out. */
+  /** Whether another attempt can be compared with what went out. */
   get canHeal(): boolean {
     return this.shape.canHeal && !this.#toolsSent && this.#sentChars <= this.#options.holdBytesMax // I3
   }
@@ -86,7 +89,7 @@ export class ClientStream {
     this.#upstream = headers
   }
 
-  take(kind: FrameKind, frame: SseFrame, json: object | undefined, fresh: Fresh, texts: readonly Segment[]): void {
+  take(kind: FrameKind, frame: SseFrame, json: JsonObject | undefined, fresh: Fresh, texts: readonly Segment[]): void {
     const entry: Held = { frame, json, fresh, texts }
     if (kind === 'tool') this.#holdsTools = true
     if (this.#mustHold(kind)) {
@@ -103,7 +106,7 @@ export class ClientStream {
     if (kind === 'tool') this.#toolsSent = true
   }
 
-  /** The answer is whole and proven: what is held goes out, and what follows passes through. */
+  /** The answer is complete and proven: what is held goes out, and what follows passes through. */
   release(): void {
     this.#sendHeld()
     this.#isThrough = true
@@ -113,7 +116,7 @@ export class ClientStream {
     if (this.#headSent) this.#write(`: ${text}\n\n`)
   }
 
-  /** False where the client is behind. */
+  /** False if the client is behind. */
   flush(): boolean {
     if (this.#out === '') return true
     const out = this.#out
@@ -126,14 +129,14 @@ export class ClientStream {
     return this.#sink.drained()
   }
 
-  /** The proper end of a whole answer. */
+  /** The proper end of a complete answer. */
   finish(): void {
     this.release()
     this.#write(this.shape.ending())
     this.#end()
   }
 
-  /** The end of one that is not, told in the API's own way. */
+  /** The end of an answer that failed, in the API's own terms. */
   finishWith(frames: string): void {
     this.#write(frames)
     this.#end()

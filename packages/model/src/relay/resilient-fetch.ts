@@ -1,25 +1,27 @@
 /**
- * A `fetch` for the clients of the two APIs (`openai`, `ai`, `@anthropic-ai/sdk`) whose answers survive. Calls of
+ * A `fetch` for clients of the model APIs (`openai`, `ai`, `@anthropic-ai/sdk`) whose answers survive. POSTs to
  * `…/chat/completions` and `…/messages` are healed; everything else goes to the plain `fetch`.
  *
  * I1  The caller's signal ends everything at once, and the promise or the body fails with its reason, as with `fetch`.
- * I2  An answer that could not be had is an answer with a status and `x-should-retry: false`: one owner of retries.
+ * I2  A failure becomes a response with a status and `x-should-retry: false`: retries have one owner.
  */
-import type { ApiName } from './answer.ts'
+import { DIALECTS } from '../dialects/dialects.ts'
+import { isObject, type JsonObject } from '../json.ts'
+import { API_NAMES } from '../names.ts'
 import type { RelayOptions, RelayRequest, RelaySink, RelayTarget } from './relay.ts'
 import { relayAnswer } from './relay-answer.ts'
 import { isSameHost } from './relay-request.ts'
-import { resolvePolicy } from './resolve-policy.ts'
+import { resolvePolicy } from '../resolve-policy.ts'
 
 export type ResilientFetchOptions = Omit<RelayOptions, 'signal'> & {
   readonly profile?: RelayTarget['profile']
-  /** Other places to ask when the tries at the first are spent. */
+  /** Other servers to ask when the attempts at the first are spent. */
   readonly fallback?: readonly RelayTarget[] | undefined
   /** For calls that are not healed. */
   readonly fetch?: typeof fetch | undefined
 }
 
-/** Throws `invalid_request` for a policy that makes no sense. */
+/** Throws `invalid_request` for an invalid policy. */
 export function resilientFetch(options: ResilientFetchOptions = {}): typeof fetch {
   const plain = options.fetch ?? fetch
   const policy = resolvePolicy(options.policy)
@@ -45,7 +47,7 @@ export function resilientFetch(options: ResilientFetchOptions = {}): typeof fetc
       policy,
       signal: sink.signal,
     })
-      .catch(reject) // never by its word; a caller that waits for ever would be worse
+      .catch(reject) // it promises never to throw; if it does, the caller must not wait forever
       .finally(() => signal?.removeEventListener('abort', onAbort)) // a signal may outlive a thousand calls
     return promise
   }
@@ -61,64 +63,56 @@ type HealableCall = {
 
 type FetchArguments = Parameters<typeof fetch>
 
-const ROUTES: readonly (readonly [suffix: string, api: ApiName])[] = [
-  ['/chat/completions', 'openai-chat'],
-  ['/messages', 'anthropic-messages'],
-]
-
-/** The call, where it is one that can be healed; else what the plain fetch is to be called with. */
+/** The call if it can be healed, else the arguments for the plain fetch. */
 async function read(...asked: FetchArguments): Promise<HealableCall | FetchArguments> {
   const [input, init] = asked
   const address = input instanceof Request ? input.url : String(input)
   const url = URL.canParse(address) ? new URL(address) : undefined
-  const route = ROUTES.find(([suffix]) => url?.pathname.endsWith(suffix) === true)
+  const api = API_NAMES.find((name) => url?.pathname.endsWith(`/${DIALECTS[name].path}`) === true)
   const method = init?.method ?? (input instanceof Request ? input.method : 'GET')
-  if (url === undefined || route === undefined || method.toUpperCase() !== 'POST') return asked
-  // The platform's own rules say what a request is made of; its body is read from a copy, so that it can still be sent.
+  if (url === undefined || api === undefined || method.toUpperCase() !== 'POST') return asked
+  // `Request` applies the platform's rules. The body is read from a copy, so that it can still be sent.
   const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
   const request = new Request(input, { ...init, method: 'POST', signal: null })
   const body = Buffer.from(await request.clone().arrayBuffer())
   const json = parsed(body)
   if (json === undefined) return [request, { signal: signal ?? null }]
-  const [suffix, api] = route
   const { search } = url
   url.search = ''
-  url.pathname = url.pathname.slice(0, -suffix.length)
+  url.pathname = url.pathname.slice(0, -`/${DIALECTS[api].path}`.length)
   return {
-    request: { api, method: 'POST', search, headers: Object.fromEntries(request.headers), body, json },
+    request: { api, search, headers: Object.fromEntries(request.headers), body, json },
     target: { baseUrl: url.href },
     signal,
   }
 }
 
-function parsed(body: Buffer): Record<string, unknown> | undefined {
+function parsed(body: Buffer): JsonObject | undefined {
   try {
     const json: unknown = JSON.parse(body.toString('utf8'))
-    return typeof json === 'object' && json !== null && !Array.isArray(json)
-      ? (json as Record<string, unknown>)
-      : undefined
+    return isObject(json) ? json : undefined
   } catch {
-    return undefined // not ours to judge: the server will say what is wrong with it
+    return undefined // the server will say what is wrong with it
   }
 }
 
 const reasonOf = (signal: AbortSignal | undefined): Error =>
   signal?.reason instanceof Error ? signal.reason : new DOMException('This operation was aborted', 'AbortError')
 
-/** What a server sends may not be what `Headers` takes: such a header is left out, not a reason to fail. */
+/** A server may send headers that `Headers` rejects: those are left out. */
 function readable(headers: Readonly<Record<string, string>>): Headers {
   const out = new Headers()
   for (const [name, value] of Object.entries(headers)) {
     try {
       out.append(name, value)
     } catch {
-      continue // not readable for any client of `fetch` either
+      continue // plain `fetch` would not show it either
     }
   }
   return out
 }
 
-/** The answer as a `Response` whose body is read at the reader's pace. */
+/** Turns the answer into a `Response` whose body is read at the reader's pace. */
 class ResponseSink implements RelaySink {
   readonly #gone = new AbortController()
   readonly #resolve: (response: Response) => void
@@ -129,14 +123,14 @@ class ResponseSink implements RelaySink {
     this.#resolve = resolve
   }
 
-  /** The caller has given up. */
+  /** The caller aborted. */
   fail(reason: Error): void {
     this.#gone.abort(reason)
     this.#body?.error(reason)
     this.#body = undefined
   }
 
-  /** Aborted when the reader is gone, or the caller has given up. */
+  /** Fires when the reader is gone or the caller aborted. */
   get signal(): AbortSignal {
     return this.#gone.signal
   }
@@ -156,7 +150,7 @@ class ResponseSink implements RelaySink {
       { highWaterMark: 64 * 1024, size: (chunk) => chunk.byteLength },
     )
     const hasNoBody = status === 204 || status === 205 || status === 304
-    const known = status >= 200 && status <= 599 ? status : 502 // a Response takes no other, and servers send them
+    const known = status >= 200 && status <= 599 ? status : 502 // `Response` rejects any other status, and servers do send them
     this.#resolve(new Response(hasNoBody ? null : body, { status: known, headers: readable(headers) }))
   }
 

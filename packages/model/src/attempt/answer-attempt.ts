@@ -5,20 +5,20 @@
 import { randomUUID } from 'node:crypto'
 import { classify, Fault, type FaultReport, type Policy } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import type { AttemptRecord, FailedAction, ProgressEvent, Usage } from './answer.ts'
+import type { AttemptRecord, FailedAction, ProgressEvent, Usage } from '../answer.ts'
 import { type Attempt, type AttemptEnd, type AttemptReader, type ReadState, startAttempt } from './attempt.ts'
-import { monotonicMs } from './clock.ts'
-import { createDecoder } from './decoder.ts'
-import { continuationGate, prefillOf } from './machine/kept-text.ts'
-import { PrefixGate } from './machine/prefix-gate.ts'
-import type { MachineEvent } from './machine/reduce-answer.ts'
-import type { AnswerDecoder, AnswerState, PartHandler, TextPart, ToolPart } from './parts.ts'
-import { judge, type Verdict } from './proof.ts'
+import { monotonicMs } from '../clock.ts'
+import { DIALECTS } from '../dialects/dialects.ts'
+import { continuationGate, prefillOf } from '../machine/kept-text.ts'
+import { PrefixGate } from '../machine/prefix-gate.ts'
+import type { MachineEvent } from '../machine/reduce-answer.ts'
+import type { AnswerDecoder, PartHandler, ReadAnswer, TextPart, ToolPart } from '../dialects/read-answer.ts'
+import { judge, type Verdict } from '../proof.ts'
 import { refusalFault } from './refusal.ts'
-import { attemptRequest, requiredParameters, takesPrefill, type Target } from './target.ts'
+import { attemptRequest, requiredParameters, takesPrefill, type Target } from '../target.ts'
 import { attemptUsage, phaseOf, recordOf } from './ledger.ts'
-import { NO_USAGE } from './usage.ts'
-import { wholeJson } from './whole.ts'
+import { NO_USAGE } from '../usage.ts'
+import { wholeJson } from '../dialects/whole-answer.ts'
 
 export type AnswerAttemptOptions = {
   readonly attempt: number
@@ -77,19 +77,15 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     this.#keepsText = takesPrefill(target)
     this.#gate = this.resumed ? continuationGate(kept, target.profile.prefillEcho) : new PrefixGate([])
     this.#startedAt = new Date(options.now()).toISOString()
-    this.#decoder = createDecoder(target.api, this, options.nextPartId)
+    this.#decoder = DIALECTS[target.api].decoder(this, options.nextPartId, { everyJson: false, choices: 1 })
     const { model, baseUrl } = target.request
     options.events.push({ type: 'attempt-start', attempt: options.attempt, model, baseUrl })
     this.result = this.#run()
     if (options.events.isFull) this.pause()
   }
 
-  get state(): AnswerState {
-    return this.#decoder.state
-  }
-
   get progress(): number {
-    return this.state.progress
+    return this.#answer.progress
   }
 
   pause(): void {
@@ -104,8 +100,8 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
 
   frame(frame: SseFrame): ReadState {
     this.#decoder.frame(frame)
-    const { state } = this
-    return state.ended ? 'ended' : state.finish !== null ? 'finished' : 'more'
+    const { ended, finish } = this.#answer
+    return ended ? 'ended' : finish !== null ? 'finished' : 'more'
   }
 
   whole(body: Buffer, contentType: string): void {
@@ -124,7 +120,8 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   }
 
   tool(part: ToolPart): void {
-    if (!this.#gate.isOpen) this.#closeGate()
+    const diverged = this.#gate.isOpen ? undefined : this.#closeGate()
+    if (diverged !== undefined) throw diverged
     const { attempt, events } = this.#options
     const now = monotonicMs()
     const last = this.#drafts.get(part.id)
@@ -191,7 +188,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   async #run(): Promise<AttemptResult> {
     const { attempt, events } = this.#options
     const verdict = await this.#verdict()
-    this.#usage = attemptUsage(this.#end, this.state)
+    this.#usage = attemptUsage(this.#end, this.#answer)
     if (phaseOf(this.#end) === 'stream') events.push({ type: 'usage', attempt, usage: this.#usage })
     if (!verdict.complete) return { complete: false, fault: verdict.fault, diverged: this.#diverged }
     this.#release(verdict.calls)
@@ -228,23 +225,25 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     }
     // Somebody who ended it does not get an answer, however far it had come.
     if (end.fault !== undefined && signal.aborted) return { complete: false, fault: end.fault }
-    const verdict = judge(this.state, api, profile, requiredParameters(request), end.fault)
+    const verdict = judge(this.#answer, DIALECTS[api], profile, requiredParameters(request), end.fault)
     if (verdict.complete && !this.#gate.isOpen) {
-      try {
-        this.#closeGate()
-      } catch (thrown) {
-        return { complete: false, fault: thrown as Fault }
-      }
+      const fault = this.#closeGate()
+      if (fault !== undefined) return { complete: false, fault }
     }
     return verdict
   }
 
   /** The answer is over, or goes on with a tool, while its beginning is still being compared. */
-  #closeGate(): void {
+  #closeGate(): Fault | undefined {
     const held = this.#gate.close()
-    if (held === undefined) throw this.#divergence()
-    const part = this.state.parts.findLast((known) => known.kind !== 'tool')
+    if (held === undefined) return this.#divergence()
+    const part = this.#answer.parts.findLast((known) => known.kind !== 'tool')
     if (held !== '' && part !== undefined) this.text(part, held)
+    return undefined
+  }
+
+  get #answer(): ReadAnswer {
+    return this.#decoder.answer
   }
 
   #divergence(): Fault {

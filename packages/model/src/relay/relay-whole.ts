@@ -1,19 +1,19 @@
-/** Relays one answer that is asked for in one piece: it goes out when it is whole, and not before. */
+/** Relays one answer that is asked for in one piece. It goes out once it is complete. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, Fault, type FaultReport, sleep } from '@breakfall/faults'
-import type { AttemptRecord, FailedAction } from './answer.ts'
-import { type AttemptEnd, type AttemptReader, type ReadState, type Refusal, startAttempt } from './attempt.ts'
-import { createDecoder } from './decoder.ts'
-import { inBandError } from './in-band.ts'
-import { attemptUsage, recordOf } from './ledger.ts'
-import { type AnswerDecoder, partCounter } from './parts.ts'
-import { judge } from './proof.ts'
-import { refusalFault } from './refusal.ts'
-import { errorAnswer, toldInBand } from './relay-error.ts'
+import type { AttemptRecord, FailedAction } from '../answer.ts'
+import { type AttemptEnd, type AttemptReader, type ReadState, type Refusal, startAttempt } from '../attempt/attempt.ts'
+import { DIALECTS } from '../dialects/dialects.ts'
+import { isInBandError } from '../dialects/in-band.ts'
+import { attemptUsage, recordOf } from '../attempt/ledger.ts'
+import { type AnswerDecoder, partCounter } from '../dialects/read-answer.ts'
+import { judge } from '../proof.ts'
+import { refusalFault } from '../attempt/refusal.ts'
+import { errorAnswer, inBandRefusal } from './relay-error.ts'
 import { clientHeaders, modelOf, profileOf, requiredIn, upstreamRequest } from './relay-request.ts'
 import { RelayRun } from './relay-run.ts'
 import type { RelayOutcome, RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
-import { wholeJson } from './whole.ts'
+import { wholeJson } from '../dialects/whole-answer.ts'
 
 export async function relayWhole(
   request: RelayRequest,
@@ -72,14 +72,14 @@ class WholeAttempt {
     this.#end = end
     if (end.refusal !== undefined) return refusalFault(end.refusal, signal, now(), this.#target.baseUrl)
     if (end.fault !== undefined) return end.fault
-    const { state } = this.reader.decoder
-    const verdict = judge(state, this.#request.api, profileOf(this.#target), requiredIn(this.#request.json))
+    const { answer } = this.reader.decoder
+    const verdict = judge(answer, DIALECTS[this.#request.api], profileOf(this.#target), requiredIn(this.#request.json))
     return verdict.complete || verdict.fault.category === 'model_content_filtered' ? undefined : verdict.fault
   }
 
   /** The server's own answer, if that is an error. */
   refusal(fault: FaultReport): Refusal | undefined {
-    return this.#end?.refusal ?? this.reader.told(fault)
+    return this.#end?.refusal ?? this.reader.inBandError(fault)
   }
 
   record(fault: FaultReport | null, action: FailedAction | null, delayMs: number): AttemptRecord {
@@ -90,7 +90,7 @@ class WholeAttempt {
       startedAt: this.#startedAt,
       end: this.#end,
       resumed: false,
-      usage: attemptUsage(this.#end, this.reader.decoder.state),
+      usage: attemptUsage(this.#end, this.reader.decoder.answer),
       fault,
       action,
       delayMs,
@@ -108,7 +108,8 @@ class WholeReader implements AttemptReader {
   readonly prefersWhole = true
 
   constructor(request: RelayRequest) {
-    this.decoder = createDecoder(request.api, { text: () => undefined, tool: () => undefined }, partCounter())
+    const handler = { text: () => undefined, tool: () => undefined }
+    this.decoder = DIALECTS[request.api].decoder(handler, partCounter(), { everyJson: false, choices: 1 })
   }
 
   head(status: number, headers: IncomingHttpHeaders): void {
@@ -119,20 +120,20 @@ class WholeReader implements AttemptReader {
   frame(): ReadState {
     throw new Fault('model_server_error', {
       phase: 'stream',
-      facts: { detail: 'it streamed although an answer in one piece was asked for' },
+      facts: { detail: 'it streamed an answer that was asked for in one piece' },
     })
   }
 
   whole(body: Buffer, contentType: string): void {
     this.body = body
     const json = wholeJson(body, contentType)
-    this.#isError = inBandError(json) !== undefined
+    this.#isError = isInBandError(json)
     this.decoder.whole(json)
   }
 
-  /** The error that came with status 200, where one did. */
-  told(fault: FaultReport): Refusal | undefined {
-    return this.#isError ? toldInBand(fault, this.body) : undefined
+  /** The error that came with status 200, if one did. */
+  inBandError(fault: FaultReport): Refusal | undefined {
+    return this.#isError ? inBandRefusal(fault, this.body) : undefined
   }
 }
 

@@ -1,0 +1,131 @@
+/** Anthropic's events as the client gets them: one `message_start`, blocks numbered on over all attempts, each closed once. */
+import { Fault } from '@breakfall/faults'
+import type { SseFrame } from '@breakfall/wire'
+import { type JsonObject, objectOr, stringOr } from '../json.ts'
+import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
+
+export class AnthropicShape implements ClientShape {
+  readonly ping = 'event: ping\ndata: {"type":"ping"}\n\n'
+  canHeal = true
+  #healing = false
+  #isStarted = false
+  /** The client's last block: its number, kind, and whether it is still open. */
+  #last = -1
+  #lastType: unknown
+  #isOpen = false
+  #isSigned = false
+  /** Types of the blocks of this attempt that were skipped, by the server's number. */
+  #skipped = new Map<number, unknown>()
+  /** The client's number of each block of this attempt. */
+  #numbers = new Map<number, number>()
+
+  begin(healing: boolean): void {
+    this.#healing = healing
+    this.#skipped = new Map()
+    this.#numbers = new Map()
+  }
+
+  skip(json: JsonObject | undefined): void {
+    if (json?.['type'] === 'content_block_start') this.#skipped.set(indexOf(json), blockType(json))
+  }
+
+  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): string {
+    switch (json?.['type']) {
+      case 'message_start': {
+        if (this.#isStarted) return ''
+        this.#isStarted = true
+        return plainFrame(frame)
+      }
+      case 'content_block_start':
+        return this.#start(frame, json)
+      case 'content_block_delta':
+        return this.#delta(frame, json, fresh)
+      case 'content_block_stop':
+        return this.#stop(frame, json)
+      default:
+        return plainFrame(frame)
+    }
+  }
+
+  ending(): string {
+    return '' // `message_stop` is the proof itself: an answer without it is not complete
+  }
+
+  #start(frame: SseFrame, event: JsonObject): string {
+    const type = blockType(event)
+    if (type !== 'text' && type !== 'thinking' && type !== 'tool_use') this.canHeal = false
+    const upstream = indexOf(event)
+    const number = this.#healing ? this.#last + 1 : upstream
+    this.#numbers.set(upstream, number)
+    this.#last = number
+    this.#lastType = type
+    this.#isOpen = true
+    this.#isSigned = false
+    return numbered(frame, event, number)
+  }
+
+  #delta(frame: SseFrame, event: JsonObject, fresh: Fresh): string {
+    const delta = objectOr(event['delta'])
+    const kind = delta['type']
+    const isSignature = kind === 'signature_delta'
+    if (!COMPARED_DELTAS.has(kind)) this.canHeal = false
+    if (!this.#healing) {
+      this.#isSigned ||= isSignature
+      return plainFrame(frame)
+    }
+    const upstream = indexOf(event)
+    const number = this.#numbers.get(upstream) ?? this.#adopt(upstream)
+    if (number !== this.#last || !this.#isOpen) {
+      if (stringOr(delta['text'] ?? delta['thinking']) === '') return ''
+      // The client's block is closed and this one adds to it: another answer, whose thoughts no signature would fit.
+      this.canHeal = false
+      throw new Fault('model_stream_interrupted', {
+        phase: 'stream',
+        errorRaw: 'the answer was asked for again and continued in a block that had been closed',
+      })
+    }
+    if (isSignature && this.#isSigned) return '' // the same thoughts have one signature, whichever it is
+    this.#isSigned ||= isSignature
+    return eventFrame({ ...event, index: number, delta: fresh === undefined ? delta : freshDelta(delta, fresh) })
+  }
+
+  #stop(frame: SseFrame, event: JsonObject): string {
+    const upstream = indexOf(event)
+    const number = this.#healing ? (this.#numbers.get(upstream) ?? this.#adopt(upstream)) : upstream
+    if (this.#healing && (number !== this.#last || !this.#isOpen)) return ''
+    this.#isOpen = false
+    return numbered(frame, event, number)
+  }
+
+  /** A block whose beginning the client holds is the client's last one, if it is of the same kind. */
+  #adopt(upstream: number): number {
+    const isSame = this.#skipped.has(upstream) && this.#skipped.get(upstream) === this.#lastType
+    const number = isSame ? this.#last : -1
+    if (isSame) this.#numbers.set(upstream, number)
+    return number
+  }
+}
+
+// ---- details ----
+
+const indexOf = (event: JsonObject): number => Number(event['index'])
+const blockType = (event: JsonObject): unknown => objectOr(event['content_block'])['type']
+
+const numbered = (frame: SseFrame, event: JsonObject, number: number): string =>
+  number === event['index'] ? plainFrame(frame) : eventFrame({ ...event, index: number })
+
+const eventFrame = (event: JsonObject): string =>
+  plainFrame({ event: stringOr(event['type']), data: JSON.stringify(event) })
+
+/** Text and thoughts are compared with another attempt, a signature belongs to them, a call is held until it is complete. */
+const COMPARED_DELTAS: ReadonlySet<unknown> = new Set([
+  'text_delta',
+  'thinking_delta',
+  'signature_delta',
+  'input_json_delta',
+])
+
+function freshDelta(delta: JsonObject, fresh: NonNullable<Fresh>): JsonObject {
+  if (fresh.has('text')) return { ...delta, text: fresh.get('text') }
+  return fresh.has('reasoning') ? { ...delta, thinking: fresh.get('reasoning') } : delta
+}

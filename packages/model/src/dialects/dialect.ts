@@ -1,0 +1,68 @@
+/** What one model API looks like on the wire. Everything that differs between APIs is a field here; `dialects.ts` has a row for each. */
+import type { FaultReport } from '@breakfall/faults'
+import type { SseFrame } from '@breakfall/wire'
+import type { AnswerRequest } from '../answer.ts'
+import type { JsonObject } from '../json.ts'
+import type { Segment } from '../machine/prefix-gate.ts'
+import type { Profile } from '../profiles.ts'
+import type { AnswerDecoder, PartHandler } from './read-answer.ts'
+
+export type Dialect = {
+  /** Under the base URL. */
+  readonly path: string
+  readonly auth: (apiKey: string | undefined) => Readonly<Record<string, string>>
+  /** The body of a streaming request. */
+  readonly body: (request: AnswerRequest, profile: Profile) => JsonObject
+  /** The same body, asking to continue an unfinished message. Undefined if the API has no way to. */
+  readonly withPrefill: ((body: JsonObject, profile: Profile, text: string) => JsonObject) | undefined
+  /** What says that an answer is complete: its finish reason, or only the event that ends the stream. */
+  readonly proof: 'finish_reason' | 'end_event'
+  readonly decoder: (handler: PartHandler, nextPartId: () => string, options: DecoderOptions) => AnswerDecoder
+  /** An answer that came as one document, as the frames it should have been. */
+  readonly framesOf: (whole: JsonObject) => readonly SseFrame[]
+  /** A frame with no content that every attempt begins with. */
+  readonly isOpening: (json: JsonObject | undefined) => boolean
+  /** A frame that begins a block, which stays empty if the stream breaks there. */
+  readonly isBlockStart: (json: JsonObject | undefined) => boolean
+  readonly shape: () => ClientShape
+  readonly errorBody: (fault: FaultReport) => JsonObject
+  /** The end of a stream that cannot be healed. */
+  readonly errorFrames: (body: JsonObject) => string
+  /** What follows an error frame, where clients wait for it. */
+  readonly afterError: string
+}
+
+export type DecoderOptions = {
+  /** Parse each frame, so that it can be read as `json`. Otherwise a frame that only adds text is not parsed. */
+  readonly everyJson: boolean
+  /** How many choices were asked for: each of them has to finish. */
+  readonly choices: number
+}
+
+/** The new part of a frame's text, by kind; undefined if all of it is new. */
+export type Fresh = ReadonlyMap<Segment['kind'], string> | undefined
+
+/**
+ * How frames look to the client, also after another attempt healed the answer: one identity, one beginning, blocks numbered
+ * on, nothing opened or closed twice. One shape lives as long as the client's stream.
+ */
+export type ClientShape = {
+  /** Another attempt begins. `healing`: the client already holds a part of the answer. */
+  begin(healing: boolean): void
+  /** A frame of the attempt that says nothing new. */
+  skip(json: JsonObject | undefined): void
+  /** The frame as the client gets it; empty if the client has it already. */
+  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): string
+  /** What a complete answer ends with, if the server left it out. */
+  ending(): string
+  readonly ping: string
+  /** False once something went out that cannot be compared with another attempt. */
+  readonly canHeal: boolean
+}
+
+/** One event as it came. Data of one line, which is nearly all, is not split and joined. */
+export function plainFrame(frame: SseFrame): string {
+  const event = frame.event === undefined ? '' : `event: ${frame.event}\n`
+  const data = frame.data.includes('\n') ? frame.data.replaceAll('\n', '\ndata: ') : frame.data
+  return `${event}data: ${data}\n\n`
+}

@@ -1,0 +1,69 @@
+/** The model APIs, one row each. */
+import { type FaultClass } from '@breakfall/faults'
+import { encodeSse } from '@breakfall/wire'
+import { objectOr, objectsIn } from '../json.ts'
+import type { ApiName } from '../names.ts'
+import { anthropicBody } from './anthropic-body.ts'
+import { AnthropicMessagesDecoder } from './anthropic-decoder.ts'
+import { AnthropicShape } from './anthropic-shape.ts'
+import type { Dialect } from './dialect.ts'
+import { openAiBody, withPrefill } from './openai-body.ts'
+import { OpenAiChatDecoder } from './openai-decoder.ts'
+import { OpenAiShape } from './openai-shape.ts'
+import { chatFrames, messageFrames } from './whole-answer.ts'
+
+const DONE_FRAME = 'data: [DONE]\n\n'
+
+const openAiChat: Dialect = {
+  path: 'chat/completions',
+  auth: (apiKey) => (apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+  body: openAiBody,
+  withPrefill,
+  proof: 'finish_reason',
+  decoder: (...given) => new OpenAiChatDecoder(...given),
+  framesOf: chatFrames,
+  isOpening: (json) => objectOr(objectsIn(json?.['choices'])[0]?.['delta'])['role'] !== undefined,
+  isBlockStart: () => false,
+  shape: () => new OpenAiShape(),
+  errorBody: ({ class: of, category: code, error: message }) => ({
+    error: { message, type: OPENAI_ERROR_TYPE[of], param: null, code },
+  }),
+  errorFrames: (body) => encodeSse({ data: JSON.stringify(body) }) + DONE_FRAME,
+  afterError: DONE_FRAME,
+}
+
+const anthropicMessages: Dialect = {
+  path: 'messages',
+  auth: (apiKey) => ({
+    'anthropic-version': '2023-06-01',
+    ...(apiKey === undefined ? {} : { 'x-api-key': apiKey }),
+  }),
+  body: anthropicBody,
+  withPrefill: undefined, // removed with the 4.6 models, which reject it
+  proof: 'end_event',
+  decoder: (...given) => new AnthropicMessagesDecoder(...given),
+  framesOf: messageFrames,
+  isOpening: () => false, // the shape leaves a second `message_start` out
+  isBlockStart: (json) => json?.['type'] === 'content_block_start',
+  shape: () => new AnthropicShape(),
+  errorBody: ({ category: type, error: message }) => ({ type: 'error', error: { type, message } }),
+  errorFrames: (body) => encodeSse({ event: 'error', data: JSON.stringify(body) }),
+  afterError: '',
+}
+
+export const DIALECTS: Readonly<Record<ApiName, Dialect>> = {
+  'openai-chat': openAiChat,
+  'anthropic-messages': anthropicMessages,
+}
+
+// ---- details ----
+
+const OPENAI_ERROR_TYPE: Readonly<Record<FaultClass, string>> = {
+  transient: 'server_error',
+  throttled: 'server_error',
+  needs_action: 'server_error',
+  invalid: 'invalid_request_error',
+  cancelled: 'server_error',
+  internal: 'server_error',
+  unknown_outcome: 'server_error',
+}

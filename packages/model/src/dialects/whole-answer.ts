@@ -1,0 +1,74 @@
+/** An answer that came as one JSON document, although a stream was asked for. */
+import { Fault, redactStart } from '@breakfall/faults'
+import type { SseFrame } from '@breakfall/wire'
+import { isObject, type JsonObject, objectOr, objectsIn } from '../json.ts'
+
+export function wholeJson(body: Buffer, contentType: string): JsonObject {
+  const text = body.toString('utf8')
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch (cause) {
+    throw notAnAnswer(text, contentType, cause)
+  }
+  if (!isObject(json)) throw notAnAnswer(text, contentType, undefined)
+  return json
+}
+
+/** A chat completion as the frames of a stream. */
+export function chatFrames({ id, created, model, choices, usage }: JsonObject): readonly SseFrame[] {
+  const base = { id, object: 'chat.completion.chunk', created, model }
+  const deltas = objectsIn(choices).map(({ index = 0, message, finish_reason }) => {
+    const { tool_calls: calls, ...rest } = objectOr(message)
+    const tool_calls = Array.isArray(calls) ? objectsIn(calls).map((call, at) => ({ index: at, ...call })) : calls
+    const delta = tool_calls === undefined ? rest : { ...rest, tool_calls }
+    return { ...base, choices: [{ index, delta, finish_reason: finish_reason ?? 'stop' }] }
+  })
+  const frames: object[] = [...deltas, ...(usage == null ? [] : [{ ...base, choices: [], usage }])]
+  return [...frames.map((frame) => ({ data: JSON.stringify(frame) })), { data: '[DONE]' }]
+}
+
+/** A message as the events of a stream. */
+export function messageFrames(json: JsonObject): readonly SseFrame[] {
+  const { content, stop_reason, stop_sequence = null, usage, ...message } = json
+  const blocks = objectsIn(content).flatMap((block, index) => {
+    const delta = blockDelta(block)
+    return [
+      { type: 'content_block_start', index, content_block: emptyBlock(block) },
+      ...(delta === undefined ? [] : [{ type: 'content_block_delta', index, delta }]),
+      { type: 'content_block_stop', index },
+    ]
+  })
+  const events = [
+    { type: 'message_start', message: { ...message, content: [], stop_reason: null, stop_sequence: null, usage } },
+    ...blocks,
+    { type: 'message_delta', delta: { stop_reason: stop_reason ?? 'end_turn', stop_sequence }, usage },
+    { type: 'message_stop' },
+  ]
+  return events.map((event) => ({ event: event.type, data: JSON.stringify(event) }))
+}
+
+// ---- details ----
+
+function emptyBlock(block: JsonObject): JsonObject {
+  if (block['type'] === 'text') return { ...block, text: '' }
+  if (block['type'] === 'thinking') return { ...block, thinking: '' }
+  return block['type'] === 'tool_use' ? { ...block, input: {} } : block
+}
+
+function blockDelta({ type, text, thinking, input }: JsonObject): JsonObject | undefined {
+  if (type === 'text') return { type: 'text_delta', text }
+  if (type === 'thinking') return { type: 'thinking_delta', thinking }
+  return type === 'tool_use' ? { type: 'input_json_delta', partial_json: JSON.stringify(input ?? {}) } : undefined
+}
+
+/** Cut JSON is a broken answer. Anything else does not come from a model: a proxy's page, a captive portal. */
+function notAnAnswer(text: string, contentType: string, cause: unknown): Fault {
+  const isCut = contentType.includes('json')
+  return new Fault(isCut ? 'model_stream_interrupted' : 'model_server_error', {
+    phase: 'stream',
+    facts: { detail: isCut ? undefined : `it answered ${contentType || 'something'} instead of an event stream` },
+    errorRaw: `${contentType}: ${redactStart(text, 500)}`,
+    cause,
+  })
+}

@@ -1,0 +1,26 @@
+/** The names that configuration, flags and API share, without the client behind them: cheap to import. */
+
+export const API_NAMES = ['openai-chat', 'anthropic-messages'] as const
+export type ApiName = (typeof API_NAMES)[number]
+
+export const PROFILE_NAMES = [
+  'generic',
+  'openai',
+  'anthropic',
+  'vllm',
+  'sglang',
+  'llama-cpp',
+  'ollama',
+  'deepseek',
+  'mistral',
+  'openrouter',
+] as const
+export type ProfileName = (typeof PROFILE_NAMES)[number]
+
+export function isProfileName(name: unknown): name is ProfileName {
+  return PROFILE_NAMES.some((known) => known === name)
+}
+
+/** What a relay holds back: tool calls until they are complete and proven, the whole answer, or nothing. */
+export const HOLDS = ['tools', 'answer', 'none'] as const
+export type Hold = (typeof HOLDS)[number]

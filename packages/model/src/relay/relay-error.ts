@@ -1,0 +1,42 @@
+/** Failures in the terms of the client's API: as a response with a status, and as frames inside a stream. */
+import { FAULTS, type FaultReport } from '@breakfall/faults'
+import type { Refusal } from '../attempt/attempt.ts'
+import { DIALECTS } from '../dialects/dialects.ts'
+import type { ApiName } from '../names.ts'
+import { clientHeaders } from './relay-request.ts'
+
+export type ErrorAnswer = {
+  readonly status: number
+  readonly headers: Record<string, string>
+  readonly body: string | Buffer
+}
+
+/** The server's own answer if it gave one, so that the client's error handling sees what it knows. */
+export function errorAnswer(api: ApiName, fault: FaultReport, refusal: Refusal | undefined): ErrorAnswer {
+  const status = refusal?.status ?? FAULTS[fault.category].http
+  const headers: Record<string, string> =
+    refusal === undefined ? { 'content-type': 'application/json' } : clientHeaders(refusal.headers)
+  headers['x-breakfall-category'] = fault.category
+  // The official clients would retry these themselves and multiply the attempts already made.
+  if (isRetriedByClients(status)) headers['x-should-retry'] = 'false'
+  if (refusal === undefined && fault.retryAfterMs !== undefined)
+    headers['retry-after'] = String(Math.ceil(fault.retryAfterMs / 1000))
+  return { status, headers, body: refusal?.body ?? JSON.stringify(DIALECTS[api].errorBody(fault)) }
+}
+
+/** An error that the server reported with status 200, under the status that it means. */
+export function inBandRefusal(fault: FaultReport, body: string | Buffer): Refusal {
+  const headers = { 'content-type': 'application/json' }
+  return { status: FAULTS[fault.category].http, headers, body: Buffer.from(body) }
+}
+
+/** The end of a stream that cannot be healed. */
+export function errorFrames(api: ApiName, fault: FaultReport): string {
+  const dialect = DIALECTS[api]
+  return dialect.errorFrames(dialect.errorBody(fault))
+}
+
+// ---- details ----
+
+const isRetriedByClients = (status: number): boolean =>
+  status === 408 || status === 409 || status === 429 || status >= 500
