@@ -14,9 +14,9 @@ import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { daemonRoutes } from './api/routes.ts'
 import { WebSocketApi } from './api/websocket.ts'
 import manifest from '../package.json' with { type: 'json' }
-import { Crowd } from './engine/crowd.ts'
+import { Pacing } from './engine/pacing.ts'
 import { Engine } from './engine/engine.ts'
-import { LeftBoxes } from './engine/left-boxes.ts'
+import { BoxRemovals } from './engine/box-removals.ts'
 import type { Ports } from './engine/ports.ts'
 import { Sessions } from './engine/sessions.ts'
 import { logEvent } from './event-log.ts'
@@ -61,7 +61,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   try {
     const parts = await assemble(options, { limits, secrets, log, store })
     const { sessions, engine, metrics, endpoint } = parts
-    const recovered = await sessions.loader.recover()
+    const recovered = await sessions.loader.recoverAll()
     if (recovered > 0) log.info({ recovered }, 'took up unfinished turns')
     const sockets = new WebSocketApi({
       sessions,
@@ -164,7 +164,7 @@ async function assemble(
     onFound: ({ url, runnerId, token }) => {
       secrets.set([token])
       log.info({ runner: url, runnerId }, 'runner found')
-      void left.sweep(runnerId)
+      void boxRemovals.sweep(runnerId)
     },
   })
   const config = new ConfigReader(options, { secrets, log })
@@ -179,7 +179,7 @@ async function assemble(
     log,
     failpoint,
     runner: endpoint,
-    crowd: new Crowd({ lookMs: limits.probeMsFirst / 2 }), // a turn alone never finds a look that is its own
+    pacing: new Pacing({ probeMs: limits.probeMsFirst / 2 }), // shorter than between two probes of the same turn
     onEvent: (event) => {
       metrics.event(event)
       logEvent(log, event)
@@ -199,8 +199,8 @@ async function assemble(
     isClosing: () => isClosing,
   }
   const engine = new Engine(ports)
-  const left = new LeftBoxes(ports)
-  const sessions = new Sessions(ports, engine, left, options.takeUp)
+  const boxRemovals = new BoxRemovals(ports)
+  const sessions = new Sessions(ports, engine, boxRemovals, options.recover)
   const metrics = createMetrics({
     turnsDriven: () => engine.driven,
     sessionsLive: () => sessions.loader.count,
@@ -233,7 +233,7 @@ async function readiness(parts: Parts, store: Store): Promise<DaemonReady> {
   )
   const checks = {
     journal,
-    runner: parts.endpoint.place === undefined ? 'not_connected' : 'ok',
+    runner: parts.endpoint.address === undefined ? 'not_connected' : 'ok',
     closing: parts.isClosing(),
   }
   return { status: journal === 'ok' && !parts.isClosing() ? 'ready' : 'not_ready', checks }
@@ -255,8 +255,8 @@ async function findRunner(
   log: Logger,
 ): Promise<{ url: string; runnerId: string } | undefined> {
   try {
-    const { place } = await endpoint.connect(null, 0, AbortSignal.timeout(30_000))
-    return { url: place.url, runnerId: place.runnerId }
+    const { address } = await endpoint.connect(null, 0, AbortSignal.timeout(30_000))
+    return { url: address.url, runnerId: address.runnerId }
   } catch (err) {
     log.warn({ err }, 'the runner is not reachable yet')
     return undefined

@@ -31,7 +31,7 @@ export type RunnerConfig = {
 /** What may change while the daemon runs: read again for every answer, for every look-up, and to wake who waits for a key. */
 export type LiveConfig = { readonly model: ModelConfig; readonly runner: RunnerConfig }
 
-export type TakeUp = 'all' | 'asked'
+export type RecoveryScope = 'all' | 'requested'
 
 export type DaemonOptions = {
   readonly stateDir: string
@@ -57,7 +57,7 @@ export type DaemonOptions = {
    * Which turns that an earlier daemon left, parked or in the middle, it goes on with: all of them, or only those that a
    * client asks for with a resume, a prompt or a cancel. To look at one is not to ask for it.
    */
-  readonly takeUp?: TakeUp | undefined
+  readonly recover?: RecoveryScope | undefined
   /** For one caller in this process: no file says where it is. */
   readonly isMomentary?: boolean | undefined
   readonly now?: (() => number) | undefined

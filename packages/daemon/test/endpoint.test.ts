@@ -48,7 +48,7 @@ test('a runner that is another one is refused by name, and the next look may fin
     (error) => isFault(error) && error.category === 'runner_identity_mismatch',
   )
   url = mine.url
-  assert.equal((await where.connect('mine', 1, never)).place.url, mine.url)
+  assert.equal((await where.connect('mine', 1, never)).address.url, mine.url)
 })
 
 test("one caller's cancel does not end the look-up for the others", async (t) => {
@@ -59,7 +59,7 @@ test("one caller's cancel does not end the look-up for the others", async (t) =>
   const other = where.connect(null, 1, never)
   mine.abort()
   await assert.rejects(cancelled, (error) => isFault(error) && error.category === 'cancelled')
-  assert.equal((await other).place.runnerId, 'r1')
+  assert.equal((await other).address.runnerId, 'r1')
 })
 
 test('a runner that lives and does not answer is waited for: no other one is started in its folder', async (t) => {

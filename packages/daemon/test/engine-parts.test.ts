@@ -3,14 +3,14 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { Fault } from '@breakfall/faults'
 import type { EventDraft, Exec, ExecExit } from '@breakfall/wire'
-import { killBash, toldOf } from '../src/engine/bash.ts'
+import { killBash, commandOutcome } from '../src/engine/bash.ts'
 import { Coalescer, type TextDraft } from '../src/engine/coalesce.ts'
-import { Crowd } from '../src/engine/crowd.ts'
+import { Pacing } from '../src/engine/pacing.ts'
 import { Feed } from '../src/engine/feed.ts'
-import { unstartedCalls } from '../src/engine/live-session.ts'
+import { unstartedCallsOf } from '../src/engine/live-session.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
-import { lookDelayMs, waitText, resumeTime, wakeKind } from '../src/engine/wake.ts'
+import { probeIntervalMs, waitText, resumeTime, wakeSource } from '../src/engine/wake.ts'
 import { reduce } from '../src/turn/reduce.ts'
 import { EMPTY_FOLD } from '../src/turn/state.ts'
 import { eventsOf, type TestDraft } from './support/events.ts'
@@ -161,7 +161,7 @@ const DIAGNOSTIC = { rank: 'cause', advice: '', retry: '', evidence: [], count: 
 
 test('a full disk at the runner is told as that, and output that is missing is not passed off as none', () => {
   const told = (exit: Partial<ExecExit>, ...diagnostics: [id: string, message: string][]): string =>
-    toldOf(
+    commandOutcome(
       '',
       {
         ...EXITED,
@@ -194,7 +194,7 @@ test('of the calls that an earlier process left, only the first can have been be
     ...['c1', 'c2', 'c3', 'c4'].map(call),
     { type: 'tool-result', callId: 'c1', outcome: 'ok', text: '' },
   ]).reduce(reduce, EMPTY_FOLD)
-  assert.deepEqual([...unstartedCalls(fold)], ['c3', 'c4'])
+  assert.deepEqual([...unstartedCallsOf(fold)], ['c3', 'c4'])
 })
 
 test('a small output is journalled whole, also when part of it was before a crash', () => {
@@ -234,7 +234,7 @@ test('every tool is described by a JSON Schema with its required fields', () => 
 })
 
 test('what a parked turn waits for follows from its fault', () => {
-  const kind = (category: ConstructorParameters<typeof Fault>[0]) => wakeKind(new Fault(category).report)
+  const kind = (category: ConstructorParameters<typeof Fault>[0]) => wakeSource(new Fault(category).report)
   assert.deepEqual(
     (
       [
@@ -264,7 +264,7 @@ test('what a parked turn waits for follows from its fault', () => {
     ],
   )
   const elsewhere = new Fault('journal_full', { boundary: 'runner' }).report
-  assert.equal(wakeKind(elsewhere), 'time', 'room on our disk says nothing about the one of a runner')
+  assert.equal(wakeSource(elsewhere), 'time', 'room on our disk says nothing about the one of a runner')
 })
 
 test('a parked turn says what it waits for and what resumes it', () => {
@@ -304,10 +304,13 @@ test('a time that was asked for is kept, otherwise parks get longer and looks ge
   assert.equal(resumeTime(runnerFull, null, 19, 0, 0), 3_600_000)
   assert.equal(resumeTime(new Fault('runner_unreachable').report, null, 0, 0, 0), null)
   assert.deepEqual(
-    [0, 1, 2, 3, 4, 9].map((look) => lookDelayMs(look, 0.5, 5_000)),
+    [0, 1, 2, 3, 4, 9].map((look) => probeIntervalMs(look, 0.5, 5_000)),
     [5_000, 10_000, 20_000, 40_000, 60_000, 60_000],
   )
-  assert.ok(new Set(Array.from({ length: 50 }, (_, n) => lookDelayMs(0, n / 50, 5_000))).size > 40, 'looks are spread')
+  assert.ok(
+    new Set(Array.from({ length: 50 }, (_, n) => probeIntervalMs(0, n / 50, 5_000))).size > 40,
+    'looks are spread',
+  )
 })
 
 test('all readers of an event hold the same bytes, however large it is', async () => {
@@ -361,8 +364,8 @@ test('a session that nobody reads keeps no events in memory, and a reader who co
 test('of a crowd ten go at once and the others one after another; who comes later has what is free again', (t) => {
   let now = 1_000
   t.mock.method(performance, 'now', () => now)
-  const crowd = new Crowd({ lookMs: 1 })
-  const places = (count: number): number[] => Array.from({ length: count }, () => crowd.placeMs())
+  const pacing = new Pacing({ probeMs: 1 })
+  const places = (count: number): number[] => Array.from({ length: count }, () => pacing.startDelayMs())
   assert.deepEqual(places(13), [...Array.from({ length: 10 }, () => 0), 25, 50, 75])
   now += 150
   assert.deepEqual(places(5), [0, 0, 0, 25, 50])

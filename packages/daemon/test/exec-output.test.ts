@@ -2,23 +2,23 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ExecEvent } from '@breakfall/wire'
 import { ExecOutput } from '../src/engine/exec-output.ts'
-import type { Piece } from '../src/engine/output.ts'
+import type { OutputChunk } from '../src/engine/output.ts'
 import { Secrets } from '../src/secrets.ts'
-import type { ExecPlace } from '../src/turn/state.ts'
+import type { ExecPosition } from '../src/turn/state.ts'
 import { diceOf } from './support/dice.ts'
 
 const KEY = 'an-unusual-key-without-a-known-shape'
 const STREAMS = ['stdout', 'stderr'] as const
-const START: ExecPlace = { execSeq: 0, execOffsets: {} }
+const START: ExecPosition = { execSeq: 0, execOffsets: {} }
 
-type Printed = Extract<ExecEvent, { type: Piece['stream'] }>
-type Told = Piece & ExecPlace
+type Printed = Extract<ExecEvent, { type: OutputChunk['stream'] }>
+type Told = OutputChunk & ExecPosition
 
 const secrets = new Secrets()
 secrets.set([KEY])
 
 /** What a runner logs of pieces that a command prints. */
-function logOf(pieces: readonly (readonly [Piece['stream'], Buffer])[]): readonly Printed[] {
+function logOf(pieces: readonly (readonly [OutputChunk['stream'], Buffer])[]): readonly Printed[] {
   const ends = { stdout: 0, stderr: 0 }
   return pieces.map(([type, bytes], index) => {
     const offset = ends[type]
@@ -31,16 +31,17 @@ function logOf(pieces: readonly (readonly [Piece['stream'], Buffer])[]): readonl
 }
 
 /** Follows a log from a place on, and journals what may be told with the place reached by that. */
-function follow(log: readonly Printed[], from: ExecPlace, isWhole = true): readonly Told[] {
+function follow(log: readonly Printed[], from: ExecPosition, isWhole = true): readonly Told[] {
   const output = new ExecOutput(secrets, from)
   const told: Told[] = []
-  const journal = (piece: Piece): void => void (piece.text === '' || told.push({ ...piece, ...output.place() }))
+  const journal = (piece: OutputChunk): void =>
+    void (piece.text === '' || told.push({ ...piece, ...output.position() }))
   for (const event of log) if (event.seq > from.execSeq) journal(output.take(event))
   if (isWhole) for (const piece of output.rest()) journal(piece)
   return told
 }
 
-const textOf = (told: readonly Told[], stream: Piece['stream']): string =>
+const textOf = (told: readonly Told[], stream: OutputChunk['stream']): string =>
   told.flatMap((piece) => (piece.stream === stream ? [piece.text] : [])).join('')
 
 test('whoever goes on at the place of any event tells exactly the rest, however often it happens', (t) => {
@@ -55,7 +56,7 @@ test('whoever goes on at the place of any event tells exactly the rest, however 
       if (dice() < 0.3) bytes[upTo(bytes.length - 1)] = 0xff // no UTF-8 any more, and perhaps no key
       return { stream, bytes, at: 0 }
     })
-    const pieces: [Piece['stream'], Buffer][] = []
+    const pieces: [OutputChunk['stream'], Buffer][] = []
     for (let open = [...said]; open.length > 0; open = open.filter(({ at, bytes }) => at < bytes.length)) {
       const one = open[upTo(open.length - 1)] as (typeof said)[number]
       let end = one.at + 1 + upTo(12)
@@ -100,6 +101,6 @@ test('what the runner no longer keeps is named once, by what was not told, and e
     stream: 'stdout',
     text: 'an-\n[… bytes 7 to 90 of stdout are no longer kept …]\n',
   })
-  assert.deepEqual(output.place(), { execSeq: 9, execOffsets: { stdout: 90 } })
+  assert.deepEqual(output.position(), { execSeq: 9, execOffsets: { stdout: 90 } })
   assert.deepEqual(output.skip(lost), { stream: 'stdout', text: '' })
 })

@@ -43,7 +43,7 @@ export async function up(context: Context): Promise<number> {
     logLevel: env['BREAKFALL_LOG'] ?? (isOwned || options['quiet'] === true ? 'warn' : 'info'),
     ...(out.isTalkTerminal && !out.json ? { logTo: { write: (line: string) => out.say(logLine(line)) } } : {}),
     ...(isOwned
-      ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS, fileFields: { untilIdle: true }, takeUp: 'asked' as const }
+      ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS, fileFields: { untilIdle: true }, recover: 'requested' as const }
       : {}),
   }).catch(async (error: unknown) => {
     throw isOwned && isTaken(error)

@@ -21,7 +21,7 @@ export async function forAMoment<T>(context: Context, act: (client: DaemonClient
     policy: context.loaded.config.policy,
     tryAnswer: silence,
     logLevel: context.env['BREAKFALL_LOG'] ?? 'error',
-    takeUp: 'asked', // I1
+    recover: 'requested', // I1
     isMomentary: true, // I1
   })
   try {

@@ -96,7 +96,7 @@ export class AnswerWriter {
     await this.#showRest()
     await this.#out.flush()
     if (this.#calls.length > 0) return this.#releaseCalls(usage)
-    const turn = this.#session.turnNow
+    const turn = this.#session.currentTurn
     await this.#session.append({
       type: 'turn-end',
       turnId: turn.id,
@@ -111,7 +111,7 @@ export class AnswerWriter {
 
   async #releaseCalls(usage: Usage): Promise<void> {
     const { entries } = this.#session.fold
-    const { id: turnId, step } = this.#session.turnNow
+    const { id: turnId, step } = this.#session.currentTurn
     const taken = new Set(entries.flatMap((entry) => (entry.role === 'tool' ? [entry.callId] : [])))
     const drafts = this.#calls.map(({ callId, tool, arguments: given }, index): EventDraftOf<'tool-call'> => {
       const id = unusedId(callId, taken, step)
@@ -120,12 +120,12 @@ export class AnswerWriter {
       const call = { type: 'tool-call', turnId, step, callId: id, tool, arguments: given, execId } as const
       return index === 0 ? { ...call, usage } : call
     })
-    for (const { callId } of drafts) this.#session.freshCalls.add(callId)
+    for (const { callId } of drafts) this.#session.unstartedCalls.add(callId)
     await this.#session.append(...drafts) // I1
   }
 
   get #place(): { readonly turnId: string; readonly step: number } {
-    const { id: turnId, step } = this.#session.turnNow
+    const { id: turnId, step } = this.#session.currentTurn
     return { turnId, step }
   }
 }

@@ -33,7 +33,7 @@ import type { Ports } from './ports.ts'
 import { toolSpecs } from './tools.ts'
 
 export async function performAnswer(ports: Ports, session: LiveSession, attempt: number): Promise<Performed> {
-  const turn = session.turnNow
+  const turn = session.currentTurn
   const model = await ports.model()
   const targets = targetsOf(requestOf(ports, session, model), fallbacksOf(model))
   const index = Math.min(turn.answer.target, targets.length - 1) // the list may have become shorter since
@@ -76,7 +76,7 @@ const fallbacksOf = ({ fallback = [] }: ModelConfig): readonly Fallback[] =>
 
 /** The model was to continue kept text and cannot, as it is configured now: the text is discarded and asked for again. */
 async function takeBack(session: LiveSession): Promise<Performed> {
-  const turn = session.turnNow
+  const turn = session.currentTurn
   const because = new Fault('model_stream_interrupted', {
     turnId: turn.id,
     message: {
@@ -130,7 +130,7 @@ function optionsOf(
   served: LocalModelRequest | undefined,
 ): TryOptions {
   const { policy, signal } = session
-  const turn = session.turnNow
+  const turn = session.currentTurn
   const kept = shownText(turn.answer)
   const options = { attempt, kept, policy, now: ports.now, deadlineAt: deadlineAt(turn, policy) }
   if (served === undefined) return { ...options, signal }
@@ -154,7 +154,7 @@ async function failed(
   await writer.flush()
   if (session.signal.aborted) return CONTINUE // whoever stopped the turn ends it, and what is shown stays
   const fault = (await served?.judge(seen)) ?? seen
-  const turn = session.turnNow
+  const turn = session.currentTurn
   const droppable = resultsToDrop(session.fold)
   const ladder = {
     policy: session.policy,

@@ -9,12 +9,12 @@
 import { duration, Fault, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Exec, ExecExit, ExecRequest } from '@breakfall/wire'
-import type { Call } from '../turn/state.ts'
+import type { ToolCall } from '../turn/state.ts'
 import { ensureBox, isBoxGone, replaceBox } from './box.ts'
 import { Coalescer, type TextDraft } from './coalesce.ts'
 import { ExecOutput } from './exec-output.ts'
 import type { LiveSession } from './live-session.ts'
-import { forModel, OutputTail, type Piece } from './output.ts'
+import { forModel, OutputTail, type OutputChunk } from './output.ts'
 import { type GiveUp, isGiveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { callRunner } from './runner-call.ts'
@@ -24,11 +24,11 @@ import { BOX_LOST, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 export async function runBash(
   ports: Ports,
   session: LiveSession,
-  call: Call,
+  call: ToolCall,
   given: ToolArguments['bash'],
 ): Promise<ToolOutcome | GiveUp> {
   const timeoutMs = Math.min(given.timeoutMs ?? BASH_LIMITS.timeoutMs, BASH_LIMITS.timeoutMsMax)
-  let mayHaveStarted = !session.freshCalls.has(call.callId) && session.data.runnerId !== null
+  let mayHaveStarted = !session.unstartedCalls.has(call.callId) && session.data.runnerId !== null
   let run = 1
   const called = await callRunner<ToolOutcome>(ports, session, async (client, runnerId) => {
     for (;;) {
@@ -38,10 +38,10 @@ export async function runBash(
         const box = await ensureBox(session, client, runnerId)
         if (isGiveUp(box)) return box
         ports.failpoint('before:exec')
-        session.freshCalls.delete(call.callId)
+        session.unstartedCalls.delete(call.callId)
         await startExec(session, client, request, (isKnown) => {
           mayHaveStarted ||= isKnown
-          if (!mayHaveStarted) session.freshCalls.add(call.callId)
+          if (!mayHaveStarted) session.unstartedCalls.add(call.callId)
         })
         ports.failpoint('after:exec')
       } catch (thrown) {
@@ -70,7 +70,7 @@ export async function runBash(
 export async function killBash(
   client: Pick<RunnerClient, 'killExec' | 'waitExec'>,
   boxId: string,
-  call: Pick<Call, 'execId'>,
+  call: Pick<ToolCall, 'execId'>,
   signal: AbortSignal,
 ): Promise<Exec | null> {
   for (let run = RUNS_MAX; run >= 1; run--) {
@@ -93,7 +93,7 @@ const RUNS_MAX = 3
 /** Why it was not run says nothing about the next try: at a runner without room that one is refused before it has an id. */
 const mayPass = ({ cause, reason }: ExecExit): boolean => cause === 'runner_lost' || reason === 'no_space'
 
-const execIdOf = (call: Pick<Call, 'execId'>, run: number): string =>
+const execIdOf = (call: Pick<ToolCall, 'execId'>, run: number): string =>
   run === 1 ? call.execId : `${call.execId}.${run}`
 
 async function startExec(
@@ -116,7 +116,7 @@ export async function followExec(
   ports: Ports,
   session: LiveSession,
   client: RunnerClient,
-  call: Call,
+  call: ToolCall,
   execId: string,
   signal: AbortSignal = session.signal,
 ): Promise<ExecExit> {
@@ -126,8 +126,8 @@ export async function followExec(
   const tail = new OutputTail(Buffer.byteLength(known.output))
   const out = new Coalescer((drafts) => session.append(...drafts))
   const output = new ExecOutput(ports.secrets, known)
-  const draft = (stream: Piece['stream']) =>
-    ({ type: 'tool-output', turnId, callId: call.callId, stream, ...output.place() }) as const
+  const draft = (stream: OutputChunk['stream']) =>
+    ({ type: 'tool-output', turnId, callId: call.callId, stream, ...output.position() }) as const
   try {
     // A break is told in the journal and mended by `callRunner`, not behind its back.
     const from = { after: known.execSeq, reconnect: false, signal }
@@ -164,21 +164,21 @@ function outcomeOf(session: LiveSession, exit: ExecExit, timeoutMs: number): Too
   if (exit.cause === 'runner_lost') return { ...unknownOutcome('the runner lost track of it'), exit }
   const call = session.fold.turn?.calls.find((entry) => entry.result === null)
   const output = forModel(call?.output ?? '').trimEnd()
-  return { ...toldOf(output, exit, timeoutMs, networkHint(output, session)), exit }
+  return { ...commandOutcome(output, exit, timeoutMs, networkHint(output, session)), exit }
 }
 
 /** What the model reads of a command that is over. Output that is missing is never passed off as none. Pure. */
-export function toldOf(output: string, exit: ExecExit, timeoutMs: number, hint = ''): ToolOutcome {
+export function commandOutcome(output: string, exit: ExecExit, timeoutMs: number, hint = ''): ToolOutcome {
   const isOk = exit.cause === 'exited' && exit.code === 0
   const end = isOk ? '' : endOf(exit, timeoutMs)
-  const missing = lossesOf(exit).filter((message) => !end.includes(message))
+  const missing = missingOutput(exit).filter((message) => !end.includes(message))
   const notes = [end, ...missing].filter((words) => words !== '').join('; ')
   const lines = [output, notes === '' ? '' : `[${notes}]${hint}`].filter((line) => line !== '')
   return { outcome: isOk ? 'ok' : 'failed', text: lines.join('\n') || '(no output)' }
 }
 
 /** What its runner says of output that was written and that it does not have. */
-export const lossesOf = ({ diagnostics }: ExecExit): readonly string[] =>
+export const missingOutput = ({ diagnostics }: ExecExit): readonly string[] =>
   diagnostics.filter(({ id }) => MISSING.has(id)).map(({ message }) => message)
 
 const MISSING: ReadonlySet<string> = new Set(['output_lost', 'output_not_kept'])

@@ -1,7 +1,7 @@
 /**
- * The session's box: made at its first tool, named after the session.
+ * The session's box: created for its first tool call, named after the session.
  *
- * I1  Which runner has the box is durable before the box can exist: whoever comes after a crash knows whom to ask.
+ * I1  The runner of the box is stored before the box can exist, so that the process after a crash knows which one to ask.
  */
 import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
@@ -11,11 +11,9 @@ import type { LiveSession } from './live-session.ts'
 import { type GiveUp, giveUp, isGiveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
 
-const known = new WeakMap<LiveSession, Box>()
-
 /**
- * Throws where the runner would refuse such a box, so that nobody gets a session that can never run a tool. A runner that is
- * not there now, or hangs, says nothing, and a session does not wait for it: then the first tool finds out.
+ * Throws if the runner would refuse such a box, so that no session is created that can never run a tool. A runner that is
+ * unreachable or hangs does not delay the session: then the first tool call reports the problem.
  */
 export async function checkBox(ports: Ports, box: BoxCreate): Promise<void> {
   const { checkMs } = ports.limits
@@ -28,30 +26,26 @@ export async function checkBox(ports: Ports, box: BoxCreate): Promise<void> {
     await found.client.checkBox(box, { signal: AbortSignal.timeout(checkMs) })
   } catch (thrown) {
     if (isFault(thrown) && REFUSALS.has(thrown.category)) throw inSession(thrown)
-    ports.log.debug({ err: thrown }, 'the runner could not be asked about the box of a new session')
+    ports.log.debug({ err: thrown }, 'cannot check the box of a new session with the runner')
   } finally {
     over.abort()
   }
 }
 
-/** What is known of the box since this process last saw it. */
-export const boxOf = (session: LiveSession): Box | undefined => known.get(session)
-
 export async function ensureBox(session: LiveSession, client: RunnerClient, runnerId: string): Promise<Box | GiveUp> {
-  const seen = known.get(session)
-  if (seen !== undefined) return seen
+  if (session.box !== null) return session.box
   if (session.data.runnerId === null) await session.setData({ runnerId }) // I1
   const box = session.data.boxMade ? await existing(session, client) : await made(session, client)
-  if (!isGiveUp(box)) known.set(session, box)
+  if (!isGiveUp(box)) session.box = box
   return box
 }
 
-/** The runner says that there is no such box, though there was. Made anew; true where its files are still there. */
+/** The runner has lost the box. Creates a new one; `filesKept` is true if its workspace is a host folder. */
 export async function replaceBox(session: LiveSession, client: RunnerClient): Promise<{ filesKept: boolean } | GiveUp> {
-  known.delete(session)
+  session.box = null
   const box = await created(session, client)
   if (isGiveUp(box)) return box
-  known.set(session, box)
+  session.box = box
   return { filesKept: box.workspace.kind === 'host' }
 }
 
@@ -59,9 +53,9 @@ export const isBoxGone = (thrown: unknown): boolean => isFault(thrown) && thrown
 
 // ---- details, in the order they are used above ----
 
-const START_MS = 5_000 // one that is being started on this machine says within about a second where it is
+const START_MS = 5_000 // a runner that is starting on this machine reports its address within about a second
 
-/** How a runner refuses a box for what was asked. */
+/** How a runner refuses a box because of its request. */
 const REFUSALS: ReadonlySet<FaultCategory> = new Set([
   'invalid_request',
   'quota_exceeded',
@@ -95,10 +89,10 @@ async function created(session: LiveSession, client: RunnerClient): Promise<Box 
   try {
     return await client.createBox({ ...session.data.box, id: session.boxId }, { signal })
   } catch (thrown) {
-    // Made before a crash, or by a call whose answer got lost: it bears this session's id, so it is this session's.
+    // Created before a crash, or by a call whose answer was lost: it has this session's id, so it belongs to this session.
     if (isFault(thrown) && thrown.category === 'box_already_exists') return client.getBox(session.boxId, { signal })
     if (isFault(thrown) && REFUSALS.has(thrown.category)) {
-      // No mistake of the model's, and nothing that it could mend: without a box there is no turn.
+      // The model cannot fix this, and without a box no tool can run.
       const message = { action: 'The box of this session cannot be created, so no tool can run.' }
       return giveUp(thrown.with({ message }).report, { action: 'stop', because: 'not_retryable' })
     }

@@ -1,28 +1,26 @@
 /**
- * Ends a turn: open calls get a result, then comes the one terminal event, in one append.
+ * Ends a turn: open calls get a result, followed by the one terminal event, in one append.
  *
- * I1  A turn ends once: nothing is appended where it is over already.
- * I2  A cancel reaches the process: the turn ends after the word that it is gone, or says plainly that there was none.
+ * I1  A turn ends once: nothing is appended if it is over already.
+ * I2  A cancel reaches the process: the turn ends after the process is gone, or its fault says that this is unknown.
  */
-import { duration, Fault, type FaultReport, isFault, LIMITS } from '@breakfall/faults'
-import type { RunnerClient } from '@breakfall/runner/client'
-import type { EventDraftOf, Exec } from '@breakfall/wire'
+import { duration, Fault, type FaultReport, LIMITS } from '@breakfall/faults'
+import type { EventDraftOf } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
-import type { Call, TurnFold } from '../turn/state.ts'
-import { followExec, killBash, lossesOf } from './bash.ts'
+import type { ToolCall, TurnFold } from '../turn/state.ts'
 import type { LiveSession } from './live-session.ts'
-import { forModel } from './output.ts'
 import type { Ports } from './ports.ts'
-import { reachRunner } from './reach.ts'
-import { hasRoom } from './room.ts'
-import { failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
+import { ENDED_TOO_EARLY, notRun, stopCall } from './stop-call.ts'
+import type { ToolOutcome } from './tool-outcome.ts'
 
-/** The turn has failed. Calls that may have begun are `unknown`, the others were not run. */
+/** The turn has failed. Open calls that may have started are `unknown`; the others were not run. */
 export async function endTurn(session: LiveSession, fault: Fault): Promise<void> {
   await session.transact(({ turn }) => {
     if (turn === null) return null // I1
     const results = openCalls(turn).map((call) =>
-      session.freshCalls.has(call.callId) ? resultOf(turn, call, notRun(fault)) : resultOf(turn, call, TOO_EARLY),
+      session.unstartedCalls.has(call.callId)
+        ? resultOf(turn, call, notRun(fault))
+        : resultOf(turn, call, ENDED_TOO_EARLY),
     )
     return { drafts: [...results, terminal(turn.id, fault.report)] }
   })
@@ -32,21 +30,21 @@ export async function cancelTurn(
   ports: Ports,
   session: LiveSession,
   cancel: CancelRequest,
-  open: readonly Call[],
+  open: readonly ToolCall[],
 ): Promise<void> {
-  await stopTurn(ports, session, open, cancelledFault(cancel), byWhom(cancel))
+  await stopTurn(ports, session, open, cancelledFault(cancel), actorOf(cancel))
 }
 
 /** Ends a queued turn that never started. */
 export function cancelQueued(turnId: string, cancel: CancelRequest): EventDraftOf<'turn-error'> {
-  return { ...terminal(turnId, cancelledFault(cancel).report), ...byWhom(cancel) }
+  return { ...terminal(turnId, cancelledFault(cancel).report), ...actorOf(cancel) }
 }
 
 export async function failTurn(
   ports: Ports,
   session: LiveSession,
   why: 'crash_loop' | 'steps_spent' | 'deadline',
-  open: readonly Call[],
+  open: readonly ToolCall[],
 ): Promise<void> {
   if (why === 'deadline') {
     const limit = duration(session.policy.deadlineMs ?? 0)
@@ -57,11 +55,11 @@ export async function failTurn(
   await stopTurn(ports, session, open, fault)
 }
 
-/** Ends what still runs for the turn, then the turn. */
+/** Stops the turn's open calls, then ends the turn. */
 export async function stopTurn(
   ports: Ports,
   session: LiveSession,
-  open: readonly Call[],
+  open: readonly ToolCall[],
   fault: Fault,
   by: Actor = {},
 ): Promise<void> {
@@ -69,11 +67,11 @@ export async function stopTurn(
     open.map(async (call) => [call, await stopCall(ports, session, call, fault)] as const),
   ) // I2
   const isUnsure = outcomes.some(([, outcome]) => outcome.isUnsure)
-  const told = isUnsure ? fault.with({ sideEffects: 'unknown' }) : fault
+  const final = isUnsure ? fault.with({ sideEffects: 'unknown' }) : fault
   await session.transact(({ turn }) => {
     if (turn === null) return null // I1
     const results = outcomes.map(([call, { outcome, text, exit }]) => resultOf(turn, call, { outcome, text, exit }))
-    return { drafts: [...results, { ...terminal(turn.id, told.report), ...by }] }
+    return { drafts: [...results, { ...terminal(turn.id, final.report), ...by }] }
   })
 }
 
@@ -89,11 +87,11 @@ function cancelledFault({ actor, reason }: CancelRequest): Fault {
 
 type Actor = Pick<EventDraftOf<'turn-error'>, 'actor' | 'reason'>
 
-const byWhom = ({ actor, reason }: CancelRequest): Actor => ({ actor, reason: reason ?? undefined })
+const actorOf = ({ actor, reason }: CancelRequest): Actor => ({ actor, reason: reason ?? undefined })
 
-export const openCalls = (turn: TurnFold): readonly Call[] => turn.calls.filter((call) => call.result === null)
+export const openCalls = (turn: TurnFold): readonly ToolCall[] => turn.calls.filter((call) => call.result === null)
 
-const resultOf = (turn: TurnFold, call: Call, outcome: ToolOutcome): EventDraftOf<'tool-result'> => ({
+const resultOf = (turn: TurnFold, call: ToolCall, outcome: ToolOutcome): EventDraftOf<'tool-result'> => ({
   type: 'tool-result',
   turnId: turn.id,
   callId: call.callId,
@@ -103,88 +101,6 @@ const resultOf = (turn: TurnFold, call: Call, outcome: ToolOutcome): EventDraftO
 function terminal(turnId: string, report: FaultReport): EventDraftOf<'turn-error'> {
   const { at: _at, ...rest } = report
   return { ...rest, type: 'turn-error', turnId }
-}
-
-const NOT_RUN: ToolOutcome = { outcome: 'cancelled', text: 'Cancelled before it ran.' }
-
-const notRun = (fault: Fault): ToolOutcome => failedOutcome(`This was not run: ${fault.error}`)
-
-const TOO_EARLY: ToolOutcome = unknownOutcome('the turn ended before its outcome was known')
-
-type Stopped = ToolOutcome & { readonly isUnsure: boolean }
-
-async function stopCall(ports: Ports, session: LiveSession, call: Call, fault: Fault): Promise<Stopped> {
-  const isCancel = fault.class === 'cancelled'
-  if (call.tool === 'read' || session.freshCalls.has(call.callId) || session.data.runnerId === null) {
-    return { ...(isCancel ? NOT_RUN : notRun(fault)), isUnsure: false }
-  }
-  if (call.tool !== 'bash') {
-    const text = 'Cancelled: the file may or may not have been written.'
-    return { ...(isCancel ? { outcome: 'cancelled', text } : TOO_EARLY), isUnsure: true }
-  }
-  const signal = AbortSignal.timeout(ports.limits.killMsMax)
-  let ended: { readonly client: RunnerClient; readonly exec: Exec | null }
-  try {
-    const at = { runnerId: session.data.runnerId, epoch: session.row.epoch }
-    ended = await reachRunner(ports, at, signal, async (client) => ({
-      client,
-      exec: await killBash(client, session.boxId, call, signal),
-    }))
-  } catch (thrown) {
-    ports.log.warn(
-      { err: thrown, sessionId: session.id, execId: call.execId },
-      'a cancelled command could not be reached',
-    )
-    const text = withOutput(
-      session,
-      call,
-      '[cancelled, but the runner could not be reached: the command may still be running]',
-    )
-    return { outcome: 'cancelled', text, isUnsure: true }
-  }
-  const { client, exec } = ended
-  if (exec === null) return { ...(isCancel ? NOT_RUN : notRun(fault)), isUnsure: false }
-  const isWhole = await hasRest(ports, session, client, call, exec, signal)
-  const exit = exec.exit ?? undefined
-  const losses = [...(isWhole ? [] : ['not all of its output is here']), ...(exit === undefined ? [] : lossesOf(exit))]
-  const missing = losses.map((words) => `; ${words}`).join('')
-  if (exit?.cause === 'exited') {
-    const words = `[exit code ${exit.code}, just before it was cancelled${missing}]`
-    const outcome = exit.code === 0 ? 'ok' : 'failed'
-    return { outcome, text: withOutput(session, call, words), exit, isUnsure: false }
-  }
-  const text = withOutput(session, call, `[cancelled: it was ended${missing}]`)
-  return { outcome: 'cancelled', text, exit, isUnsure: false }
-}
-
-/** What it wrote before its end is journalled before its result. False where that cannot be read, or has no room: the end itself has. */
-async function hasRest(
-  ports: Ports,
-  session: LiveSession,
-  client: RunnerClient,
-  call: Call,
-  exec: Exec,
-  signal: AbortSignal,
-): Promise<boolean> {
-  if (!(await hasRoom(ports.stateDir))) return false // what is left is for the end
-  try {
-    await followExec(ports, session, client, call, exec.execId, signal)
-    return true
-  } catch (thrown) {
-    const isJournals = isFault(thrown) && thrown.report.boundary === 'journal'
-    if (isJournals && thrown.category !== 'journal_full') throw thrown
-    ports.log.warn(
-      { err: thrown, sessionId: session.id, execId: exec.execId },
-      "a cancelled command's output is not whole",
-    )
-    return false
-  }
-}
-
-function withOutput(session: LiveSession, call: Call, words: string): string {
-  const { output } = session.fold.turn?.calls.find(({ callId }) => callId === call.callId) ?? call
-  const shown = forModel(output).trimEnd()
-  return shown === '' ? words : `${shown}\n${words}`
 }
 
 const crashLoop = (): Fault =>

@@ -1,11 +1,11 @@
 /**
  * Drives a session: asks `next` what to do, does it, and asks again, until there is nothing left to do.
  *
- * I1  One loop per session at a time. What it does is in the journal before it is asked what follows.
- * I2  Whatever goes wrong in a turn ends in a terminal or a parked event and leaves the session free; a bug in one turn
- *     stops no other.
- * I3  A closing daemon hands its turns over: parked with `shutting_down`, taken up by the next one. What it has not taken up
- *     itself it leaves as it is.
+ * I1  One loop per session at a time. Each step is in the journal before `next` is asked again.
+ * I2  Whatever goes wrong in a turn ends in a terminal or a parked event and leaves the session usable; a bug in one turn stops
+ *     no other turn.
+ * I3  A closing daemon hands its turns over: parked with `shutting_down`, recovered by the next daemon. Turns that it has
+ *     not recovered itself yet stay untouched.
  */
 import { classify, Fault, faultFrom, isFault, sleep, TIMER_MS_MAX, withDecision } from '@breakfall/faults'
 import type { ShownPart } from '@breakfall/model'
@@ -14,69 +14,67 @@ import { deadlineAt, next } from '../turn/next.ts'
 import type { Command, TurnFold } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'
 import { discardDrafts } from './answer-writer.ts'
-import { performCall } from './call.ts'
+import { performCall } from './tool-call.ts'
 import { cancelTurn, endTurn, failTurn, openCalls, stopTurn } from './ending.ts'
 import type { LiveSession } from './live-session.ts'
 import { parkTurn, stayParked } from './park.ts'
 import { CONTINUE, type GiveUp, giveUp, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
-import { takeUpTurn, waitForPlace } from './take-up.ts'
+import { recoverTurn, waitToRecover } from './recover.ts'
 import { decideFor } from './turn-decision.ts'
-import { lookDelayMs } from './wake.ts'
+import { probeIntervalMs } from './wake.ts'
 
 export class Engine {
   readonly #ports: Ports
-  readonly #running = new Map<LiveSession, Promise<void>>()
-  /** Found unfinished when the daemon started, and not taken up yet. */
-  readonly #left = new WeakSet<LiveSession>()
+  readonly #drives = new Map<LiveSession, Drive>()
 
   constructor(ports: Ports) {
     this.#ports = ports
   }
 
   isDriving(session: LiveSession): boolean {
-    return this.#running.has(session)
+    return this.#drives.has(session)
   }
 
   get driven(): number {
-    return this.#running.size
+    return this.#drives.size
   }
 
-  /** Works on what an earlier process left, when it is its turn to go on. */
-  driveInPlace(session: LiveSession): void {
-    this.#left.add(session)
-    this.drive(session)
+  /** Drives a session that an earlier process left unfinished; recovers its turn when its time has come. */
+  driveInherited(session: LiveSession): void {
+    this.drive(session, true)
   }
 
-  /** Makes sure that somebody works on the session. */
-  drive(session: LiveSession): void {
-    if (this.#running.has(session)) return // I1
-    const loop = this.#loop(session).finally(() => {
-      this.#running.delete(session)
-      // What arrived while the loop was on its way out would otherwise wait for ever.
-      if (!this.#ports.isClosing() && !session.isBroken && hasWork(session)) this.drive(session)
+  /** Makes sure that the session is being driven. */
+  drive(session: LiveSession, isInherited = false): void {
+    if (this.#drives.has(session)) return // I1
+    const drive: Drive = { isInherited, done: Promise.resolve() }
+    this.#drives.set(session, drive)
+    drive.done = this.#loop(session, drive).finally(() => {
+      this.#drives.delete(session)
+      // Work that arrived while the loop was ending would otherwise wait for ever.
+      if (!this.#ports.isClosing() && !session.isLost && hasWork(session)) this.drive(session, drive.isInherited)
     })
-    this.#running.set(session, loop)
   }
 
-  /** When nobody works on the session any more. */
+  /** Resolves when the session is not being driven any more. */
   async settled(session: LiveSession): Promise<void> {
-    await this.#running.get(session)
+    await this.#drives.get(session)?.done
   }
 
-  /** When nobody works on anything any more. */
+  /** Resolves when no session is being driven any more. */
   async allSettled(): Promise<void> {
-    await Promise.all(this.#running.values())
+    await Promise.all([...this.#drives.values()].map(({ done }) => done))
   }
 
-  async #loop(session: LiveSession): Promise<void> {
-    while (!session.isBroken) {
-      if (this.#ports.isClosing()) return this.#handOver(session)
+  async #loop(session: LiveSession, drive: Drive): Promise<void> {
+    while (!session.isLost) {
+      if (this.#ports.isClosing()) return this.#handOver(session, drive)
       if (!hasWork(session)) return
-      session.rearm()
+      session.clearInterrupt()
       const deadline = this.#deadlineTimer(session)
       try {
-        const performed = await this.#advance(session)
+        const performed = await this.#advance(session, drive)
         if (performed.kind === 'give-up') await this.#settle(session, () => this.#giveUp(session, performed))
       } catch (thrown) {
         await this.#settle(session, () => this.#failed(session, thrown))
@@ -86,27 +84,27 @@ export class Engine {
     }
   }
 
-  async #advance(session: LiveSession): Promise<Performed> {
-    if (!this.#left.has(session)) return this.#perform(session, this.#next(session))
-    await this.#takeUp(session)
+  async #advance(session: LiveSession, drive: Drive): Promise<Performed> {
+    if (!drive.isInherited) return this.#perform(session, this.#next(session))
+    await this.#recover(session, drive)
     return CONTINUE
   }
 
-  /** If even the end of a turn cannot be written, this process lets go of the session. */
+  /** If even the end of a turn cannot be written, this process abandons the session. */
   async #settle(session: LiveSession, write: () => Promise<void>): Promise<void> {
     try {
       await write()
     } catch (thrown) {
-      await session.breakDown(classify(thrown, { boundary: 'daemon' }))
+      await session.abandon(classify(thrown, { boundary: 'daemon' }))
     }
   }
 
-  async #takeUp(session: LiveSession): Promise<void> {
-    const asLeft = session.fold.turn
-    await waitForPlace(this.#ports, session)
+  async #recover(session: LiveSession, drive: Drive): Promise<void> {
+    const inherited = session.fold.turn
+    await waitToRecover(this.#ports, session)
     if (this.#ports.isClosing()) return // I3
-    this.#left.delete(session)
-    await takeUpTurn(session, asLeft)
+    drive.isInherited = false
+    await recoverTurn(session, inherited)
   }
 
   #next(session: LiveSession): Command {
@@ -138,27 +136,27 @@ export class Engine {
       case 'pause':
         return sleep(command.until - ports.now(), session.signal)
       case 'discard':
-        return void (await session.append(...interrupted(session.turnNow, command.parts)))
+        return void (await session.append(...interrupted(session.currentTurn, command.parts)))
       case 'begin-step':
         return void (await session.append({ type: 'step-start', turnId, step: command.step }))
     }
   }
 
-  /** I2: what a performer threw, turned into an event. */
+  /** I2: turns what a performer threw into an event. */
   async #failed(session: LiveSession, thrown: unknown): Promise<void> {
     const fault = classify(thrown, { boundary: 'daemon' })
-    if (fault.category === 'journal_full') return this.#waitForRoom(session, fault)
+    if (fault.category === 'journal_full') return this.#waitForSpace(session, fault)
     if (isFault(thrown) && LOST.has(fault.category) && fault.report.boundary === 'journal') {
-      return session.breakDown(fault)
+      return session.abandon(fault)
     }
     if (session.signal.aborted) return // stopped on purpose: `next` knows why
     if (fault.report.next === 'park') return this.#giveUp(session, this.#parking(session, fault))
     this.#ports.log.error({ err: thrown, sessionId: session.id, turnId: session.fold.turn?.id }, 'turn failed')
-    await this.#orWait(session, () => endTurn(session, fault.with({ stopped: 'not_retryable' })))
+    await this.#orWaitForSpace(session, () => endTurn(session, fault.with({ stopped: 'not_retryable' })))
   }
 
   async #giveUp(session: LiveSession, { fault, decision }: GiveUp): Promise<void> {
-    await this.#orWait(session, () =>
+    await this.#orWaitForSpace(session, () =>
       decision.action === 'park'
         ? parkTurn(this.#ports, session, fault, decision.resumeAt)
         : endTurn(session, faultFrom(fault)),
@@ -167,28 +165,28 @@ export class Engine {
 
   /** A fault that asks for a person, from a call that does not retry by itself. */
   #parking(session: LiveSession, fault: Fault): GiveUp {
-    const decision = decideFor(this.#ports, session, session.turnNow, fault.report, { at: 'engine' })
+    const decision = decideFor(this.#ports, session, session.currentTurn, fault.report, { at: 'engine' })
     const isFinal = decision.action === 'park' || decision.action === 'stop'
     return giveUp(fault.report, isFinal ? decision : { action: 'stop', because: 'not_retryable' })
   }
 
-  async #orWait(session: LiveSession, write: () => Promise<void>): Promise<void> {
+  async #orWaitForSpace(session: LiveSession, write: () => Promise<void>): Promise<void> {
     try {
       await write()
     } catch (thrown) {
       if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
-      await this.#waitForRoom(session, thrown)
+      await this.#waitForSpace(session, thrown)
     }
   }
 
-  /** The journal is full. The turn is parked in memory until the event that says so can be written. */
-  async #waitForRoom(session: LiveSession, fault: Fault): Promise<void> {
+  /** The disk is full. The turn is parked in memory until the `parked` event can be written. */
+  async #waitForSpace(session: LiveSession, fault: Fault): Promise<void> {
     const { turn } = session.fold
     if (turn === null) return
     const report = fault.with({ turnId: turn.id }).report
-    session.parkedInMemory = { fault: report, since: new Date(this.#ports.now()).toISOString(), resumeAt: null }
+    session.memoryPark = { fault: report, since: new Date(this.#ports.now()).toISOString(), resumeAt: null }
     try {
-      for (let look = 0; !this.#ports.isClosing(); look += 1) {
+      for (let probe = 0; !this.#ports.isClosing(); probe += 1) {
         const { action, because } = decideFor(this.#ports, session, turn, report, { at: 'engine' })
         try {
           if (action === 'park') return await parkTurn(this.#ports, session, report, null)
@@ -202,23 +200,23 @@ export class Engine {
         } catch (thrown) {
           if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
         }
-        session.rearm()
-        await sleep(lookDelayMs(look, this.#ports.dice(), this.#ports.limits.probeMsFirst), session.signal)
+        session.clearInterrupt()
+        await sleep(probeIntervalMs(probe, this.#ports.dice(), this.#ports.limits.probeMsFirst), session.signal)
       }
     } finally {
-      session.parkedInMemory = null
+      session.memoryPark = null
     }
   }
 
   /** I3 */
-  async #handOver(session: LiveSession): Promise<void> {
+  async #handOver(session: LiveSession, { isInherited }: Drive): Promise<void> {
     const { turn } = session.fold
-    if (turn === null || turn.parked !== null || session.cancelOf(turn.id) !== null || this.#left.has(session)) return
+    if (turn === null || turn.parked !== null || session.cancelOf(turn.id) !== null || isInherited) return
     try {
       await parkTurn(this.#ports, session, new Fault('shutting_down', { turnId: turn.id }).report, null)
     } catch (thrown) {
-      // The next daemon finds the turn unfinished, as after a crash, and takes it over; only the word of it is missing.
-      this.#ports.log.warn({ err: thrown, sessionId: session.id }, 'a turn could not be handed over')
+      // The next daemon finds the turn unfinished, as after a crash, and recovers it all the same.
+      this.#ports.log.warn({ err: thrown, sessionId: session.id }, 'cannot hand over a turn')
     }
   }
 
@@ -233,9 +231,12 @@ export class Engine {
 
 // ---- details ----
 
+/** `isInherited`: an earlier process left the turn, and this one has not recovered it yet. */
+type Drive = { isInherited: boolean; done: Promise<void> }
+
 const hasWork = ({ fold }: LiveSession): boolean => fold.turn !== null || fold.queue.length > 0
 
-/** Somebody else owns the journal now, or it is damaged: this process must not write to it any more. */
+/** Another process owns the journal now, or it is damaged: this process must not write to it any more. */
 const LOST: ReadonlySet<string> = new Set(['lease_lost', 'journal_corrupt', 'not_found', 'other', 'shutting_down'])
 
 function interrupted(turn: TurnFold, parts: readonly ShownPart[]): readonly EventDraft[] {

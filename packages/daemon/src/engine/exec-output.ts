@@ -7,10 +7,10 @@
  */
 import type { ExecEvent } from '@breakfall/wire'
 import { SecretStream, type Secrets } from '../secrets.ts'
-import type { ExecPlace } from '../turn/state.ts'
-import type { Piece } from './output.ts'
+import type { ExecPosition } from '../turn/state.ts'
+import type { OutputChunk } from './output.ts'
 
-type Stream = Piece['stream']
+type Stream = OutputChunk['stream']
 type Printed = Extract<ExecEvent, { type: Stream }>
 type Gap = Extract<ExecEvent, { type: 'gap' }>
 
@@ -22,14 +22,14 @@ export class ExecOutput {
   readonly #read: { [S in Stream]?: number | undefined }
   #seq: number
 
-  constructor(secrets: Secrets, { execSeq, execOffsets }: ExecPlace) {
+  constructor(secrets: Secrets, { execSeq, execOffsets }: ExecPosition) {
     this.#said = { stdout: new SecretStream(secrets), stderr: new SecretStream(secrets) }
     this.#read = { ...execOffsets }
     this.#seq = execSeq
   }
 
   /** What may be told now that the event has come. */
-  take(event: Printed): Piece {
+  take(event: Printed): OutputChunk {
     const { type: stream, seq } = event
     const text = this.#fresh(event)
     this.#seq = seq
@@ -37,7 +37,7 @@ export class ExecOutput {
   }
 
   /** What was held of the stream, and a word about what the runner has dropped. */
-  skip({ stream, from, to, seq }: Gap): Piece {
+  skip({ stream, from, to, seq }: Gap): OutputChunk {
     const first = Math.max(from, this.#read[stream] ?? 0)
     this.#seq = seq
     const rest = this.#said[stream].end()?.text ?? ''
@@ -47,12 +47,12 @@ export class ExecOutput {
   }
 
   /** The exec is over: what was held. */
-  rest(): readonly Piece[] {
+  rest(): readonly OutputChunk[] {
     return STREAMS.map((stream) => ({ stream, text: this.#said[stream].end()?.text ?? '' }))
   }
 
   /** The place up to which all is told that was given out so far. */
-  place(): ExecPlace {
+  position(): ExecPosition {
     const execOffsets: Partial<Record<Stream, number>> = {}
     let execSeq = this.#seq
     for (const stream of STREAMS) {

@@ -5,7 +5,7 @@
 import { isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Box } from '@breakfall/wire'
-import type { Call } from '../turn/state.ts'
+import type { ToolCall } from '../turn/state.ts'
 import { ensureBox, isBoxGone, replaceBox } from './box.ts'
 import type { LiveSession } from './live-session.ts'
 import { forModel } from './output.ts'
@@ -39,13 +39,13 @@ export function runRead(
 export function runWrite(
   ports: Ports,
   session: LiveSession,
-  call: Call,
+  call: ToolCall,
   given: ToolArguments['write'],
 ): Promise<ToolOutcome | GiveUp> {
   const bytes = Buffer.from(given.content)
   return onFiles(ports, session, async (client, box) => {
     ports.failpoint('before:write')
-    session.freshCalls.delete(call.callId)
+    session.unstartedCalls.delete(call.callId)
     await client.writeFile(session.boxId, inWorkspace(given.path, box), bytes, { signal: session.signal })
     ports.failpoint('after:write')
     return { outcome: 'ok', text: `wrote ${bytes.length} bytes to ${given.path}` }
@@ -55,10 +55,10 @@ export function runWrite(
 export function runEdit(
   ports: Ports,
   session: LiveSession,
-  call: Call,
+  call: ToolCall,
   given: ToolArguments['edit'],
 ): Promise<ToolOutcome | GiveUp> {
-  let mayHaveWritten = !session.freshCalls.has(call.callId)
+  let mayHaveWritten = !session.unstartedCalls.has(call.callId)
   return onFiles(ports, session, async (client, box) => {
     const path = inWorkspace(given.path, box)
     for (let tries = 0; tries < EDIT_TRIES_MAX; tries += 1) {
@@ -69,7 +69,7 @@ export function runEdit(
       const changed = content.replace(given.old, () => given.new)
       ports.failpoint('before:edit')
       mayHaveWritten = true
-      session.freshCalls.delete(call.callId)
+      session.unstartedCalls.delete(call.callId)
       try {
         await client.writeFile(session.boxId, path, Buffer.from(changed), { ifMatch: etag, signal: session.signal })
         ports.failpoint('after:edit')

@@ -1,13 +1,14 @@
 /**
- * A session in memory: its fold, its feed, and the only way to write its journal.
+ * A session in memory: what its journal adds up to, what this process knows beyond the journal, and the only way to write it.
  *
- * I1  Journal first: fold and readers move only after the store has committed.
- * I2  Writes of one session happen one after another; each is decided on the state that the one before it left.
- * I3  A cancel that was accepted is durable: it is stored with its turn before anybody is told.
+ * I1  Journal first: the fold and the readers move only after the store has committed.
+ * I2  Writes of one session run one after another; each is decided on the state that the previous one left.
+ * I3  An accepted cancel is durable: it is stored with its turn before the caller gets an answer.
  */
 import assert from 'node:assert/strict'
 import { type Fault, type Policy, sleep } from '@breakfall/faults'
 import {
+  type Box,
   type EventDraft,
   type EventType,
   isTerminal,
@@ -33,14 +34,18 @@ export type Writing = {
 export class LiveSession {
   readonly feed: Feed
   readonly policy: Policy
-  /** Calls that certainly have not started: those this process journalled and has not reached yet, and `unstartedCalls`. */
-  readonly freshCalls: Set<string>
-  /** What its journal holds: about what it costs to have it in memory. */
+  /** Prompts are admitted one at a time. */
+  readonly admission = new Mutex()
+  /** Calls that certainly have not started: those this process journalled and has not reached yet, and `unstartedCallsOf`. */
+  readonly unstartedCalls: Set<string>
+  /** Size of the journal: roughly what the session costs in memory. */
   journalChars: number
-  /** True where this process must not write to the journal any more. */
-  isBroken = false
-  /** Set while the journal itself cannot take the event that says so. */
-  parkedInMemory: Parked | null = null
+  /** The box as this process last saw it. */
+  box: Box | null = null
+  /** True if this process must not write to the journal any more. */
+  isLost = false
+  /** Set while a full disk keeps the `parked` event itself from being written. */
+  memoryPark: Parked | null = null
   readonly #ports: Ports
   readonly #store: Store
   readonly #mutex = new Mutex()
@@ -48,7 +53,7 @@ export class LiveSession {
   #row: SessionRow
   #fold: SessionFold
   #stop = new AbortController()
-  #pokes = new Set<() => void>()
+  readonly #wakeups = new Set<() => void>()
 
   constructor(ports: Ports, row: SessionRow, fold: SessionFold, journalChars: number) {
     this.#ports = ports
@@ -57,7 +62,7 @@ export class LiveSession {
     this.#fold = fold
     this.journalChars = journalChars
     this.policy = ports.policyOf(row.data.policy)
-    this.freshCalls = unstartedCalls(fold)
+    this.unstartedCalls = unstartedCallsOf(fold)
     this.feed = new Feed(ports.store, row)
   }
 
@@ -78,7 +83,7 @@ export class LiveSession {
   }
 
   /** The turn under way. Only for code that runs as part of one. */
-  get turnNow(): TurnFold {
+  get currentTurn(): TurnFold {
     assert(this.#fold.turn !== null, 'no turn is under way')
     return this.#fold.turn
   }
@@ -88,65 +93,65 @@ export class LiveSession {
   }
 
   view(): Session {
-    const state = sessionState(this.#fold, this.parkedInMemory)
+    const state = sessionState(this.#fold, this.memoryPark)
     const turnId = this.#fold.turn?.id ?? this.#fold.queue[0]?.id ?? null
     return sessionView({ ...this.#row, state, turnId }, this.#ports.modelName())
   }
 
   turn(turnId: string): Turn | undefined {
-    return turnView(this.#fold, this.id, turnId, this.parkedInMemory)
+    return turnView(this.#fold, this.id, turnId, this.memoryPark)
   }
 
   cancelOf(turnId: string | undefined): CancelRequest | null {
     return (turnId === undefined ? undefined : this.#cancels.get(turnId)) ?? null
   }
 
-  /** Takes up a cancel that an earlier process had accepted. */
-  recallCancel(turnId: string, request: CancelRequest): void {
+  /** For a cancel that an earlier process accepted, or that a full disk keeps from being stored. */
+  rememberCancel(turnId: string, request: CancelRequest): void {
     this.#cancels.set(turnId, request)
   }
 
-  // ---- stopping and waking what the engine does ----
+  // ---- stopping and waking the engine's work ----
 
-  /** Aborted when the current turn is to stop what it is doing. */
+  /** Aborted when the current turn must stop what it is doing. */
   get signal(): AbortSignal {
     return this.#stop.signal
   }
 
   interrupt(reason: unknown): void {
     this.#stop.abort(reason)
-    this.poke()
+    this.wake()
   }
 
-  /** After an interruption was answered for: the next thing may run again. */
-  rearm(): void {
+  /** After an interrupt was handled: the next step may run again. */
+  clearInterrupt(): void {
     if (this.#stop.signal.aborted) this.#stop = new AbortController()
   }
 
-  /** Something changed that a waiting turn may care about. */
-  poke(): void {
-    for (const wake of this.#pokes) wake()
+  /** Ends the waits of `isWokenWithin`: something changed that a waiting turn may care about. */
+  wake(): void {
+    for (const wakeup of this.#wakeups) wakeup()
   }
 
-  /** Waits for that time. True where somebody poked or interrupted before it was over. */
-  async isPokedWithin(ms: number): Promise<boolean> {
+  /** Waits for that time. True if `wake` or `interrupt` ended the wait early. */
+  async isWokenWithin(ms: number): Promise<boolean> {
     if (this.signal.aborted) return true
-    const poked = new AbortController()
-    const wake = (): void => poked.abort()
-    this.#pokes.add(wake)
+    const woken = new AbortController()
+    const wakeup = (): void => woken.abort()
+    this.#wakeups.add(wakeup)
     try {
-      await sleep(ms, poked.signal)
+      await sleep(ms, woken.signal)
     } finally {
-      this.#pokes.delete(wake)
+      this.#wakeups.delete(wakeup)
     }
-    return poked.signal.aborted
+    return woken.signal.aborted
   }
 
-  /** This process cannot go on with it: readers are told why, and a damaged journal is set aside with the evidence. */
-  async breakDown(fault: Fault): Promise<void> {
-    this.isBroken = true
+  /** This process cannot continue the session: readers get the reason, and a damaged journal is quarantined. */
+  async abandon(fault: Fault): Promise<void> {
+    this.isLost = true
     this.feed.end(fault.category)
-    this.#ports.log.error({ err: fault, sessionId: this.id }, 'a session cannot go on here')
+    this.#ports.log.error({ err: fault, sessionId: this.id }, 'session abandoned')
     if (fault.category !== 'journal_corrupt') return
     await this.#store.quarantine(this.id, fault.report)
     this.#row = { ...this.#row, quarantined: fault.report }
@@ -162,7 +167,7 @@ export class LiveSession {
     return this.transact(() => ({ drafts: [], data: { ...this.data, ...patch } }))
   }
 
-  /** Decides on the current state what to write, and writes it. Null writes nothing. */
+  /** Decides from the current state what to write, and writes it. Null writes nothing. */
   transact(decide: (fold: SessionFold) => Writing | null): Promise<readonly SessionEvent[]> {
     return this.#mutex.run(async () => {
       const writing = decide(this.#fold) // I2
@@ -187,7 +192,7 @@ export class LiveSession {
     return { ...envelope, ...draft }
   }
 
-  /** Whoever is quoted, a model, a machine, a command or a person: no key of ours gets into the journal. */
+  /** Whatever the source, a model, a machine, a command or a user: none of our secrets gets into the journal. */
   #clean(event: SessionEvent): { readonly event: SessionEvent; readonly stored: StoredEvent } {
     const { seq, type, turnId } = event
     const body = JSON.stringify(event)
@@ -240,12 +245,12 @@ export class LiveSession {
 // ---- details ----
 
 /** Calls run in order: of those without a result, only the first can have started in an earlier process. */
-export function unstartedCalls({ turn }: SessionFold): Set<string> {
+export function unstartedCallsOf({ turn }: SessionFold): Set<string> {
   const [, ...later] = turn?.calls.filter((call) => call.result === null) ?? []
   return new Set(later.map((call) => call.callId))
 }
 
 const STREAMED: ReadonlySet<EventType> = new Set(['text-delta', 'reasoning-delta', 'tool-draft', 'tool-output'])
 
-/** Events that come by the hundred and change nothing that a turn's view shows. */
+/** Events that come by the hundred and change nothing in a turn's view. */
 const isStreamed = (event: SessionEvent): boolean => STREAMED.has(event.type)

@@ -1,45 +1,47 @@
 /**
- * Brings sessions into memory and lets go of them again; takes up what an earlier process left unfinished.
+ * Loads sessions into memory and evicts them again; recovers turns that an earlier process left unfinished.
  *
- * I1  A session is loaded once, however many ask for it at the same time.
- * I2  A journal that cannot be read is set aside with the evidence; nothing else stops for it.
- * I3  Whatever is in memory with an unfinished turn is worked on: what a bug or a lost journal made us let go of is taken up
- *     again by whoever asks for it next, and counts as a takeover.
- * I4  A loader that takes up what is `asked` works on nothing else: what an earlier process left is only read until then.
- * I5  At a start, whatever was taken over before and got no further since goes last: if it is what ends the daemon each time,
- *     the others have gone on by then.
+ * I1  A session is loaded once, however many callers ask for it at the same time.
+ * I2  An unreadable journal is quarantined with the evidence; nothing else stops for it.
+ * I3  A session in memory with an unfinished turn is being driven: one that was lost to a bug or a lost journal is recovered by
+ *     the next request for it, and that counts as a takeover.
+ * I4  A loader that recovers only on request drives nothing else: what an earlier process left is only read until then.
+ * I5  At a start, turns that were taken over before without progress come last: if one of them crashes the daemon every time,
+ *     the others are under way by then.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
 import { parseEvent } from '@breakfall/wire'
+import type { RecoveryScope } from '../options.ts'
 import type { SessionRow, Store } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../turn/state.ts'
-import type { TakeUp } from '../options.ts'
 import type { Engine } from './engine.ts'
 import { LiveSession } from './live-session.ts'
 import { Mutex } from './mutex.ts'
 import type { Ports } from './ports.ts'
-import { takeUpTurn } from './take-up.ts'
+import { recoverTurn } from './recover.ts'
 
 const PAGE_EVENTS = 2_000
 const PAGE_CHARS_MAX = 4 * 1024 * 1024
 const LOADS_AT_ONCE = 32
-const JUST_OPENED = 64 // sessions opened last stay: dropped between being opened and used, they would be taken over from ourselves
+const NEWEST_KEPT = 64 // evicted between being opened and used, a session would be taken over from ourselves
 
 export class SessionLoader {
   readonly #ports: Ports
   readonly #store: Store
   readonly #engine: Engine
+  readonly #scope: RecoveryScope
+  /** Least recently used first. */
   readonly #live = new Map<string, LiveSession>()
   readonly #loading = new Map<string, Promise<LiveSession | undefined>>()
-  readonly #takeUp: TakeUp
-  readonly #asked = new Set<string>()
-  readonly #taking = new Mutex()
+  /** Sessions that a request has made ours, if we recover on request only. */
+  readonly #requested = new Set<string>()
+  readonly #recovering = new Mutex()
 
-  constructor(ports: Ports, engine: Engine, takeUp: TakeUp = 'all') {
-    this.#takeUp = takeUp
+  constructor(ports: Ports, engine: Engine, scope: RecoveryScope = 'all') {
+    this.#scope = scope
     this.#ports = ports
     this.#store = ports.store
     this.#engine = engine
@@ -53,10 +55,11 @@ export class SessionLoader {
     return this.#live.size
   }
 
+  /** The session if it is in memory. */
   peek(id: string): LiveSession | undefined {
     const session = this.#live.get(id)
-    if (session === undefined || session.isBroken) return undefined
-    this.#live.delete(id) // to the end of the line: what is used is dropped last
+    if (session === undefined || session.isLost) return undefined
+    this.#live.delete(id) // reinserted as the most recently used
     this.#live.set(id, session)
     return session
   }
@@ -69,40 +72,40 @@ export class SessionLoader {
     return loading
   }
 
-  /** Somebody wants the session to go on: it is worked on from now on, by us. */
-  async takeUp(id: string): Promise<LiveSession | undefined> {
+  /** A request wants the session to continue: from now on we drive it. */
+  async recover(id: string): Promise<LiveSession | undefined> {
     this.own(id)
     const session = await this.open(id)
-    if (session !== undefined) await this.#goOnOnce(session)
+    if (session !== undefined) await this.#continueOnce(session)
     return session
   }
 
-  /** Ours to work on: nobody has left it to us, or somebody has asked for it. */
+  /** Marks the session as ours to drive. */
   own(id: string): void {
-    if (this.#takeUp === 'asked') this.#asked.add(id)
+    if (this.#scope === 'requested') this.#requested.add(id)
   }
 
   owns(id: string): boolean {
-    return this.#takeUp === 'all' || this.#asked.has(id)
+    return this.#scope === 'all' || this.#requested.has(id)
   }
 
   forget(id: string, reason: string): void {
-    this.#asked.delete(id)
+    this.#requested.delete(id)
     this.#live.get(id)?.feed.end(reason)
     this.#live.delete(id)
   }
 
-  /** Takes over every unfinished turn, unless only what is asked for is taken up; they go on in turn. Returns how many. */
-  async recover(): Promise<number> {
-    await this.#setAsideDamaged()
-    if (this.#takeUp === 'asked') return 0 // I4
+  /** Recovers every unfinished turn, unless we recover on request only. Returns how many. */
+  async recoverAll(): Promise<number> {
+    await this.#quarantineDamaged()
+    if (this.#scope === 'requested') return 0 // I4
     const rows = await this.#store.claimUnfinished()
-    const left = rows[Symbol.iterator]() // one for all workers: each takes the next row
+    const unclaimed = rows[Symbol.iterator]() // shared by all workers: each takes the next row
     const worker = async (): Promise<void> => {
-      for (const row of left) await this.#takeOver(row)
+      for (const row of unclaimed) await this.#loadUnfinished(row)
     }
     await Promise.all(Array.from({ length: LOADS_AT_ONCE }, worker))
-    for (const session of [...this.#live.values()].toSorted(byTakeovers)) this.#engine.driveInPlace(session) // I5
+    for (const session of [...this.#live.values()].toSorted(byTakeovers)) this.#engine.driveInherited(session) // I5
     return rows.length
   }
 
@@ -114,39 +117,39 @@ export class SessionLoader {
     if (found.quarantined !== null) throw faultFrom(found.quarantined)
     const row = await this.#store.claim(id)
     if (row === undefined) return undefined
-    const session = await this.#folded(row)
+    const session = await this.#fold(row)
     this.#live.set(id, session)
-    this.#makeRoom()
-    if (this.owns(id)) await this.#goOnOnce(session) // I3, I4
+    this.#evict()
+    if (this.owns(id)) await this.#continueOnce(session) // I3, I4
     return session
   }
 
-  async #folded(row: SessionRow): Promise<LiveSession> {
+  async #fold(row: SessionRow): Promise<LiveSession> {
     try {
-      const { fold, chars } = await this.#foldOf(row)
+      const { fold, chars } = await this.#foldEvents(row)
       const session = new LiveSession(this.#ports, row, fold, chars)
       for (const turnId of [fold.turn?.id, ...fold.queue.map((queued) => queued.id)]) {
         const cancel = turnId === undefined ? undefined : (await this.#store.getTurn(turnId))?.cancel
-        if (turnId !== undefined && cancel != null) session.recallCancel(turnId, cancel)
+        if (turnId !== undefined && cancel != null) session.rememberCancel(turnId, cancel)
       }
       return session
     } catch (thrown) {
-      const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'journal' })
-      // An event that cannot be parsed or folded is damage too, whatever its hash says.
-      const damage = isFault(thrown) && thrown.category !== 'journal_corrupt' ? undefined : asDamage(fault, row.id)
-      if (damage === undefined) throw thrown
-      await this.#setAside(row.id, damage)
+      const fault = classify(thrown, { boundary: 'journal' })
+      // An event that cannot be parsed or folded is damage, too, whatever its hash says.
+      if (isFault(thrown) && thrown.category !== 'journal_corrupt') throw thrown
+      const damage = damageOf(fault, row.id)
+      await this.#quarantine(row.id, damage)
       throw damage
     }
   }
 
-  async #foldOf(row: SessionRow): Promise<{ fold: SessionFold; chars: number }> {
+  async #foldEvents(row: SessionRow): Promise<{ fold: SessionFold; chars: number }> {
     let fold: SessionFold = EMPTY_FOLD
     let chars = 0
     for (let after = 0; after < row.lastSeq;) {
       const events = await this.#store.read(row.id, after, PAGE_EVENTS, PAGE_CHARS_MAX)
       for (const { body } of events) {
-        fold = reduce(fold, parseEvent(JSON.parse(body)))
+        fold = reduce(fold, readEvent(body, row.id))
         chars += body.length
       }
       after = events.at(-1)?.seq ?? row.lastSeq
@@ -154,31 +157,31 @@ export class SessionLoader {
     return { fold, chars }
   }
 
-  async #takeOver(row: SessionRow): Promise<void> {
+  async #loadUnfinished(row: SessionRow): Promise<void> {
     try {
-      this.#live.set(row.id, await this.#folded(row))
+      this.#live.set(row.id, await this.#fold(row))
     } catch (thrown) {
-      this.#ports.log.error({ err: thrown, sessionId: row.id }, 'an unfinished turn could not be taken over') // I2
+      this.#ports.log.error({ err: thrown, sessionId: row.id }, 'cannot recover an unfinished turn') // I2
     }
   }
 
-  /** However many ask for it at the same time. */
-  #goOnOnce(session: LiveSession): Promise<void> {
-    return this.#taking.run(async () => {
-      if (!this.#engine.isDriving(session)) await this.#goOn(session)
+  /** However many callers ask for it at the same time. */
+  #continueOnce(session: LiveSession): Promise<void> {
+    return this.#recovering.run(async () => {
+      if (!this.#engine.isDriving(session)) await this.#continue(session)
     })
   }
 
-  /** Takes up what an earlier owner left unfinished, if anything. */
-  async #goOn(session: LiveSession): Promise<void> {
+  /** Continues what an earlier owner left unfinished, if anything. */
+  async #continue(session: LiveSession): Promise<void> {
     const { turn, queue } = session.fold
     if (turn === null && queue.length === 0) return
-    await takeUpTurn(session, turn)
+    await recoverTurn(session, turn)
     this.#engine.drive(session)
   }
 
-  /** What the store found when it was opened: sessions whose journal is shorter than it once was. */
-  async #setAsideDamaged(): Promise<void> {
+  /** Sessions whose journal is shorter than it once was, as the store found when it was opened. */
+  async #quarantineDamaged(): Promise<void> {
     for (const { sessionId, what } of this.#store.problems) {
       this.#ports.log.error({ sessionId, what }, 'the journal has lost data')
       if (sessionId === null) continue
@@ -186,23 +189,23 @@ export class SessionLoader {
         facts: { name: `session ${sessionId}`, detail: what },
         errorRaw: what,
       })
-      await this.#setAside(sessionId, fault)
+      await this.#quarantine(sessionId, fault)
     }
   }
 
-  async #setAside(sessionId: string, fault: Fault): Promise<void> {
-    this.#ports.log.error({ err: fault, sessionId }, 'a session is set aside: its journal is damaged')
+  async #quarantine(sessionId: string, fault: Fault): Promise<void> {
+    this.#ports.log.error({ err: fault, sessionId }, 'session quarantined: its journal is damaged')
     await this.#store.quarantine(sessionId, fault.report)
     const folder = join(this.#ports.stateDir, 'quarantine')
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeFileSync(join(folder, `${sessionId}.json`), JSON.stringify(fault.report, null, 2), { mode: 0o600 })
   }
 
-  /** Sessions that nobody works on or reads are dropped from memory, oldest first. Who has just been opened is about to be used. */
-  #makeRoom(): void {
-    if (this.#live.size <= JUST_OPENED) return
+  /** Evicts sessions without work and readers, least recently used first. The newest stay: they are about to be used. */
+  #evict(): void {
+    if (this.#live.size <= NEWEST_KEPT) return
     const { sessionsIdleMax, idleCharsMax } = this.#ports.limits
-    const idle = [...this.#live].slice(0, -JUST_OPENED).filter(([, session]) => !this.#isUsed(session))
+    const idle = [...this.#live].slice(0, -NEWEST_KEPT).filter(([, session]) => !this.#isUsed(session))
     let chars = idle.reduce((sum, [, { journalChars }]) => sum + journalChars, 0)
     for (const [id, { journalChars }] of idle) {
       if (this.#live.size <= sessionsIdleMax && chars <= idleCharsMax) return
@@ -219,7 +222,15 @@ export class SessionLoader {
 const byTakeovers = (a: LiveSession, b: LiveSession): number => takeovers(a) - takeovers(b)
 const takeovers = ({ fold }: LiveSession): number => fold.turn?.takeovers ?? 0
 
-function asDamage(fault: Fault, sessionId: string): Fault {
+function readEvent(body: string, sessionId: string): ReturnType<typeof parseEvent> {
+  try {
+    return parseEvent(JSON.parse(body))
+  } catch (thrown) {
+    throw damageOf(classify(thrown, { boundary: 'journal' }), sessionId)
+  }
+}
+
+function damageOf(fault: Fault, sessionId: string): Fault {
   if (fault.category === 'journal_corrupt') return fault
   return new Fault('journal_corrupt', {
     facts: { name: `session ${sessionId}`, detail: 'an event cannot be read' },

@@ -8,11 +8,11 @@ export const OUTPUT_LIMITS = {
   modelChars: 16 * 1024, // head, and as much again for the tail
 } as const
 
-export type Piece = { readonly stream: 'stdout' | 'stderr'; readonly text: string }
+export type OutputChunk = { readonly stream: 'stdout' | 'stderr'; readonly text: string }
 
 /** What it takes has no secret in it any more: cut afterwards, it cannot leave half of one. */
 export class OutputTail {
-  readonly #pieces: Piece[] = []
+  readonly #pieces: OutputChunk[] = []
   #bytes = 0
   #headLeft: number
   #omitted = 0
@@ -22,7 +22,7 @@ export class OutputTail {
   }
 
   /** The part of a piece that belongs to the head and is journalled at once; the rest is kept for the tail. */
-  take(piece: Piece): string {
+  take(piece: OutputChunk): string {
     const bytes = Buffer.byteLength(piece.text)
     if (bytes <= this.#headLeft) {
       this.#headLeft -= bytes
@@ -51,7 +51,7 @@ export class OutputTail {
   }
 
   /** What is journalled at the end: a marker with the count, where something was left out, and the tail. */
-  rest(): readonly Piece[] {
+  rest(): readonly OutputChunk[] {
     if (this.#pieces.length === 0) return []
     const marker = `\n[… ${this.#omitted} bytes left out here; the runner keeps all of it …]\n`
     return this.#omitted === 0 ? this.#pieces : [{ stream: 'stdout', text: marker }, ...this.#pieces]

@@ -8,7 +8,7 @@ import type { DaemonLimits, ModelConfig } from '../options.ts'
 import type { RunnerEndpoint } from '../runner/endpoint.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store/store.ts'
-import type { Crowd } from './crowd.ts'
+import type { Pacing } from './pacing.ts'
 
 export type Ports = {
   readonly store: Store
@@ -24,7 +24,7 @@ export type Ports = {
   readonly localModel: LocalModel | undefined
   readonly runner: RunnerEndpoint
   /** What parked turns share. */
-  readonly crowd: Crowd
+  readonly pacing: Pacing
   /** What this daemon knows and never says. */
   readonly secrets: Secrets
   /** Changes whenever the configuration or a token does. */

@@ -25,11 +25,11 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
   const outcome = await retryOutcome(
     async () => {
       before = { seq: session.row.lastSeq, at: ports.now() }
-      const { client, place } = await ports.runner.connect(session.data.runnerId, session.row.epoch, signal)
+      const { client, address } = await ports.runner.connect(session.data.runnerId, session.row.epoch, signal)
       try {
-        return await call(client, place.runnerId)
+        return await call(client, address.runnerId)
       } catch (thrown) {
-        if (isStale(thrown)) ports.runner.forget(place)
+        if (isStale(thrown)) ports.runner.forget(address)
         throw thrown
       }
     },

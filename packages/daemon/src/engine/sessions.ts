@@ -1,24 +1,23 @@
 /**
- * All sessions, and everything that a client can ask of them. The HTTP and the WebSocket API both call this and nothing else.
+ * All sessions, and everything that a client can do with them. The HTTP and the WebSocket API call only this.
  *
  * I1  A prompt is accepted once per key: the key is stored in the same commit as the turn.
- * I2  What was accepted is durable before it is answered.
+ * I2  An accepted request is durable before it is answered.
  */
 import { createHash, randomUUIDv7 } from 'node:crypto'
 import { Fault, isFault } from '@breakfall/faults'
 import { invalidRequest, type Session, type SessionCreate, TOOL_NAMES, type Turn } from '@breakfall/wire'
 import { within } from '@breakfall/supervisor'
-import type { TakeUp } from '../options.ts'
+import type { RecoveryScope } from '../options.ts'
 import type { CancelRequest, KeyRow, SessionRow, Store } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
 import { sessionView } from '../turn/view.ts'
 import { checkBox } from './box.ts'
 import { cancelQueued } from './ending.ts'
 import type { Engine } from './engine.ts'
-import type { LeftBoxes } from './left-boxes.ts'
+import type { BoxRemovals } from './box-removals.ts'
 import type { LiveSession, Writing } from './live-session.ts'
 import { SessionLoader } from './loader.ts'
-import { Mutex } from './mutex.ts'
 import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
 
@@ -34,15 +33,14 @@ export class Sessions {
   readonly #store: Store
   readonly #engine: Engine
   readonly #loader: SessionLoader
-  readonly #left: LeftBoxes
-  readonly #admissions = new WeakMap<LiveSession, Mutex>()
+  readonly #boxRemovals: BoxRemovals
 
-  constructor(ports: Ports, engine: Engine, left: LeftBoxes, takeUp?: TakeUp) {
-    this.#left = left
+  constructor(ports: Ports, engine: Engine, boxRemovals: BoxRemovals, scope?: RecoveryScope) {
+    this.#boxRemovals = boxRemovals
     this.#ports = ports
     this.#store = ports.store
     this.#engine = engine
-    this.#loader = new SessionLoader(ports, engine, takeUp)
+    this.#loader = new SessionLoader(ports, engine, scope)
   }
 
   get loader(): SessionLoader {
@@ -80,7 +78,7 @@ export class Sessions {
     return this.#viewOf((await this.#store.getSession(id)) ?? notFound('session'))
   }
 
-  /** The session in memory, for whoever reads along. */
+  /** The session in memory, for readers of its events. */
   async open(id: string): Promise<LiveSession> {
     return (await this.#loader.open(id)) ?? notFound('session')
   }
@@ -88,17 +86,15 @@ export class Sessions {
   async prompt(id: string, request: PromptRequest, key: string | undefined): Promise<Receipt> {
     this.#refuseWhileClosing()
     const session = await this.open(id)
-    const admission = this.#admissions.get(session) ?? new Mutex()
-    this.#admissions.set(session, admission)
-    return admission.run(async () => {
+    return session.admission.run(async () => {
       const requestHash = hashOf({ prompt: request.prompt, queue: request.queue ?? false })
       const known = key === undefined ? undefined : await this.#store.getKey(id, key)
       if (known !== undefined) {
         const receipt = receiptOf(known, requestHash)
-        await this.#loader.takeUp(id) // whoever accepted it may be gone
+        await this.#loader.recover(id) // the process that accepted it may be gone
         return receipt
       }
-      const isLeft = !this.#loader.owns(id) && session.fold.turn !== null
+      const isUnowned = !this.#loader.owns(id) && session.fold.turn !== null
       const turnId = randomUUIDv7()
       const receipt = (seq: number): Receipt => ({ turnId, seq })
       const [event] = await session.transact((fold) => ({
@@ -110,7 +106,7 @@ export class Sessions {
             }),
       })) // I1, I2
       this.#loader.own(id)
-      if (isLeft) await this.#loader.takeUp(id)
+      if (isUnowned) await this.#loader.recover(id)
       else this.#engine.drive(session)
       return receipt(event?.seq ?? 0)
     })
@@ -122,15 +118,15 @@ export class Sessions {
     return live ?? (await this.#settledView(row.sessionId, row.view))
   }
 
-  /** Asks a turn to end. `isOver` where it had ended before. */
+  /** Asks a turn to end. `isOver`: it had ended before. */
   async cancel(turnId: string, request: Omit<CancelRequest, 'at'>): Promise<{ turn: Turn; isOver: boolean }> {
     const view = await this.turn(turnId)
     if (view.endedAt !== null) return { turn: view, isOver: true }
     const session = await this.open(view.sessionId)
     const at = new Date(this.#ports.now()).toISOString()
     const cancel: CancelRequest = { ...request, reason: this.#clean(request.reason), at }
-    await this.#noteCancel(session, turnId, cancel)
-    await this.#loader.takeUp(session.id) // after the cancel is noted, so that nothing else is done with it
+    await this.#storeCancel(session, turnId, cancel)
+    await this.#loader.recover(session.id) // after the cancel is stored, so that the recovered turn does nothing but end
     if (session.fold.turn?.id === turnId) {
       session.interrupt(new Fault('cancelled'))
       this.#engine.drive(session)
@@ -142,18 +138,17 @@ export class Sessions {
   async resume(turnId: string): Promise<Turn> {
     const view = await this.turn(turnId)
     const notParked = (state: string): Fault => new Fault('turn_not_parked', { facts: { detail: state }, turnId })
-    const isLeft = view.live === false
-    if (view.state !== 'parked' && !isLeft) throw notParked(view.state)
-    const session = (await this.#loader.takeUp(view.sessionId)) ?? notFound('session')
-    const isMemory = session.parkedInMemory !== null
-    const isResumed = isMemory || (await resumeTurn(session, 'person'))
-    if (!isResumed && !isLeft) throw notParked(session.turn(turnId)?.state ?? view.state)
-    session.poke()
+    const isUnowned = view.live === false
+    if (view.state !== 'parked' && !isUnowned) throw notParked(view.state)
+    const session = (await this.#loader.recover(view.sessionId)) ?? notFound('session')
+    const isResumed = session.memoryPark !== null || (await resumeTurn(session, 'person'))
+    if (!isResumed && !isUnowned) throw notParked(session.turn(turnId)?.state ?? view.state)
+    session.wake()
     this.#engine.drive(session)
     return session.turn(turnId) ?? view
   }
 
-  /** Ends what runs, takes the box away, and forgets the session. Works for a stuck or damaged one too. */
+  /** Ends the session's turns, removes its box and deletes it. Also works for a stuck or damaged session. */
   async delete(id: string): Promise<void> {
     const row = (await this.#store.getSession(id)) ?? notFound('session')
     if (row.quarantined === null) await this.#stopAll(row)
@@ -174,7 +169,7 @@ export class Sessions {
     return view.state === 'idle' || this.#loader.owns(row.id) ? view : { ...view, live: false }
   }
 
-  /** A turn of a session that is not in memory: over, or stopped for good together with a damaged journal. */
+  /** A turn of a session that is not in memory: ended, or failed together with a damaged journal. */
   async #settledView(sessionId: string, view: Turn): Promise<Turn> {
     if (view.endedAt !== null) return view
     const row = await this.#store.getSession(sessionId)
@@ -183,7 +178,7 @@ export class Sessions {
     return (await this.open(sessionId)).turn(view.id) ?? view
   }
 
-  async #noteCancel(session: LiveSession, turnId: string, cancel: CancelRequest): Promise<void> {
+  async #storeCancel(session: LiveSession, turnId: string, cancel: CancelRequest): Promise<void> {
     try {
       await session.transact((fold) => {
         if (fold.queue.some((queued) => queued.id === turnId)) return { drafts: [cancelQueued(turnId, cancel)] }
@@ -192,7 +187,7 @@ export class Sessions {
       })
     } catch (thrown) {
       if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
-      session.recallCancel(turnId, cancel) // no room to remember it: it still holds while this process lives
+      session.rememberCancel(turnId, cancel) // the disk is full: the cancel holds as long as this process lives
     }
   }
 
@@ -203,19 +198,19 @@ export class Sessions {
     )
     for (const turnId of ids) await this.cancel(turnId, { actor: 'superseded', reason: 'the session is being deleted' })
     await within(this.#engine.settled(session), this.#ports.limits.killMsMax)
-    session.isBroken = true
+    session.isLost = true // nothing may write to the journal that is about to be deleted
   }
 
-  /** What people say beside the events is stored as well. */
+  /** Titles and reasons are stored as well as events. */
   #clean(text: string | null): string | null {
     return text === null ? null : this.#ports.secrets.scrub(text)
   }
 
-  /** A box may be there as soon as it is known which runner would have it, whether or not anybody came to note that it was made. */
+  /** A box may exist as soon as its runner is known, even if its creation was never recorded. */
   async #removeBox(row: SessionRow): Promise<void> {
     const runnerId = this.#loader.peek(row.id)?.data.runnerId ?? row.data.runnerId
     if (runnerId === null) return
-    await this.#left.remove({ boxId: row.data.box.id ?? row.id, runnerId, epoch: row.epoch + 1 })
+    await this.#boxRemovals.remove({ boxId: row.data.box.id ?? row.id, runnerId, epoch: row.epoch + 1 })
   }
 }
 

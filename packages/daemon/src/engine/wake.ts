@@ -1,21 +1,21 @@
 /**
- * How a parked turn learns that it can go on. Time where a time is known, a look from time to time where looking is cheap,
- * a change of the configuration where a person has to act. Pure, apart from the looks themselves.
+ * What wakes a parked turn: a time if one is known, a cheap probe now and then, or a change of the configuration if a person has
+ * to act. Pure, apart from the probe itself.
  */
 import { connect } from 'node:net'
 import { type FaultCategory, type FaultReport, LIMITS, probeDelayMs } from '@breakfall/faults'
 
-export type WakeKind =
+export type WakeSource =
   | 'runner' // the runner answers
-  | 'model' // the model's address takes connections
-  | 'journal' // there is room again
-  | 'config' // somebody changed a key, a token or a setting
-  | 'time' // nothing to look at: try again later
+  | 'model' // the model's address accepts connections
+  | 'journal' // there is disk space again
+  | 'config' // a key, a token or a setting changed
+  | 'time' // nothing to probe: try again later
   | 'restart' // the daemon is back
 
-export function wakeKind(fault: FaultReport): WakeKind {
+export function wakeSource(fault: FaultReport): WakeSource {
   if (fault.category === 'shutting_down') return 'restart'
-  // Only at the journal's own disk can be looked: a runner's may be on another machine.
+  // Only the journal's own disk can be probed: a runner's disk may be on another machine.
   if (fault.category === 'journal_full') return fault.boundary === 'journal' ? 'journal' : 'time'
   if (fault.next === 'resolve' || fault.phase === 'resolve') return 'runner'
   if (MODEL_AWAY.has(fault.category)) return 'model'
@@ -32,28 +32,28 @@ const MODEL_AWAY: ReadonlySet<FaultCategory> = new Set([
 
 const AGAIN_MS = 60_000
 const AGAIN_MS_MAX = 3_600_000
-const QUOTA_MS = 3_600_000 // quotas reset by the hour or by the day, and nobody says when
+const QUOTA_MS = 3_600_000 // quotas reset by the hour or by the day, and providers rarely say when
 
-/** When to go on, where that is a matter of time. Twenty parks at most, so they get longer: a minute, two, … an hour. */
+/** When to resume, if that is a matter of time. A turn parks at most twenty times, so parks grow: a minute, two, … an hour. */
 export function resumeTime(
   fault: FaultReport,
-  asked: number | null,
+  requestedAt: number | null,
   parks: number,
   dice: number,
   now: number,
 ): number | null {
-  if (asked !== null) return asked
-  const isQuota = fault.category === 'model_quota_exhausted' // resets by itself, or somebody pays, or sets another key
-  if (!isQuota && wakeKind(fault) !== 'time') return null
-  const first = fault.category === 'journal_full' ? LIMITS.probeMsFirst : AGAIN_MS // somebody is freeing space, or nobody is
+  if (requestedAt !== null) return requestedAt
+  const isQuota = fault.category === 'model_quota_exhausted' // resets by itself, or is raised, or another key is set
+  if (!isQuota && wakeSource(fault) !== 'time') return null
+  const first = fault.category === 'journal_full' ? LIMITS.probeMsFirst : AGAIN_MS // space may be freed any moment
   const base = isQuota ? QUOTA_MS : Math.min(AGAIN_MS_MAX, first * 2 ** Math.min(20, parks))
-  return now + Math.round(base * (1 + 0.2 * dice)) // spread, so that a crowd does not come back together
+  return now + Math.round(base * (1 + 0.2 * dice)) // jitter, so that many turns do not resume together
 }
 
 /** What a parked turn waits for, and what resumes it. */
 export function waitText(fault: FaultReport, resumeAt: string | null): string {
   const time = resumeAt === null ? '' : `${resumeAt.slice(0, 19).replace('T', ' ')} UTC`
-  switch (wakeKind(fault)) {
+  switch (wakeSource(fault)) {
     case 'runner':
       return 'The turn waits until its runner answers; a running daemon then resumes it.'
     case 'model':
@@ -73,15 +73,15 @@ export function waitText(fault: FaultReport, resumeAt: string | null): string {
   }
 }
 
-/** Between looks: 5 s, 10 s, … 60 s, spread; scaled where a test wants them quicker. */
-export function lookDelayMs(look: number, dice: number, firstMs: number): number {
-  return Math.round((probeDelayMs(look, dice) * firstMs) / LIMITS.probeMsFirst)
+/** Between probes: 5 s, 10 s, … 60 s, with jitter; tests scale them down. */
+export function probeIntervalMs(probe: number, dice: number, firstMs: number): number {
+  return Math.round((probeDelayMs(probe, dice) * firstMs) / LIMITS.probeMsFirst)
 }
 
 const CONNECT_MS = 5_000
 
-/** Does anything take connections at that address? */
-export function takesConnections(baseUrl: string): Promise<boolean> {
+/** Whether anything accepts connections at that address. */
+export function acceptsConnections(baseUrl: string): Promise<boolean> {
   if (!URL.canParse(baseUrl)) return Promise.resolve(false)
   const { hostname, port, protocol } = new URL(baseUrl)
   return new Promise((resolve) => {
@@ -94,7 +94,7 @@ export function takesConnections(baseUrl: string): Promise<boolean> {
       socket.destroy()
       resolve(answer)
     }
-    socket.unref() // a daemon that closes does not wait for it
+    socket.unref() // a closing daemon does not wait for it
     socket.once('connect', () => done(true))
     socket.once('error', () => done(false)) // refused, unreachable or too slow: not yet, in every case
   })

@@ -24,18 +24,18 @@ import {
 } from './local-runner.ts'
 import { resolveUrl } from './resolver.ts'
 
-export type Place = { readonly url: string; readonly runnerId: string; readonly token: string }
+export type RunnerAddress = { readonly url: string; readonly runnerId: string; readonly token: string }
 
 export type EndpointOptions = LocalRunnerOptions & {
   /** The configuration as it is now. */
   readonly config: () => Promise<RunnerConfig>
-  readonly onFound?: ((place: Place) => void) | undefined
+  readonly onFound?: ((address: RunnerAddress) => void) | undefined
 }
 
 export class RunnerEndpoint {
   readonly #options: EndpointOptions
-  #place: Place | undefined
-  #looking: Promise<Place> | undefined
+  #address: RunnerAddress | undefined
+  #looking: Promise<RunnerAddress> | undefined
   #clients = new Map<number, RunnerClient>()
   #isFirst = true
   #local: LocalRunner | undefined
@@ -47,8 +47,8 @@ export class RunnerEndpoint {
   }
 
   /** Where it was when last seen. */
-  get place(): Place | undefined {
-    return this.#place
+  get address(): RunnerAddress | undefined {
+    return this.#address
   }
 
   /** One is just being started on this machine: it is not there yet, but on its way. */
@@ -61,22 +61,22 @@ export class RunnerEndpoint {
     expect: string | null,
     epoch: number,
     signal: AbortSignal,
-  ): Promise<{ client: RunnerClient; place: Place }> {
-    const place = await this.#enough(signal)
-    if (expect !== null && place.runnerId !== expect) {
-      this.forget(place)
+  ): Promise<{ client: RunnerClient; address: RunnerAddress }> {
+    const address = await this.#enough(signal)
+    if (expect !== null && address.runnerId !== expect) {
+      this.forget(address)
       throw new Fault('runner_identity_mismatch', {
-        facts: { address: hostOf(place.url) },
-        errorRaw: `runner ${place.runnerId} answers, this session belongs to ${expect}`,
+        facts: { address: hostOf(address.url) },
+        errorRaw: `runner ${address.runnerId} answers, this session belongs to ${expect}`,
       })
     }
-    return { client: this.#client(place, epoch), place }
+    return { client: this.#client(address, epoch), address }
   }
 
-  /** What was at this place is not there any more: the next connect looks again. */
-  forget(place: Place | undefined = this.#place): void {
-    if (this.#place !== place) return
-    this.#place = undefined
+  /** What was at this address is not there any more: the next connect looks again. */
+  forget(address: RunnerAddress | undefined = this.#address): void {
+    if (this.#address !== address) return
+    this.#address = undefined
     this.#clients = new Map() // those in use end with their calls; idle connections close by themselves
   }
 
@@ -105,7 +105,7 @@ export class RunnerEndpoint {
   }
 
   /** Sessions of the same epoch share a client, and with it the connections. */
-  #client({ url, token, runnerId }: Place, epoch: number): RunnerClient {
+  #client({ url, token, runnerId }: RunnerAddress, epoch: number): RunnerClient {
     let client = this.#clients.get(epoch)
     if (client === undefined) {
       client = createRunnerClient({ url, token, runnerId, epoch })
@@ -118,17 +118,17 @@ export class RunnerEndpoint {
    * A folder may have been allowed since the runner on this machine was started, or while it was being looked for: then it is
    * replaced. Each round knows all that was allowed before it, so the second one is enough for whoever asks.
    */
-  async #enough(signal: AbortSignal): Promise<Place> {
+  async #enough(signal: AbortSignal): Promise<RunnerAddress> {
     for (let round = 1; ; round++) {
-      const place = this.#place ?? (await this.#found(signal))
+      const address = this.#address ?? (await this.#found(signal))
       const isLocal = this.#local !== undefined
       if (!isLocal || round > ROUNDS_MAX || isGranted(this.#options.stateDir, await this.#options.config()))
-        return place
-      this.forget(place)
+        return address
+      this.forget(address)
     }
   }
 
-  #found(signal: AbortSignal): Promise<Place> {
+  #found(signal: AbortSignal): Promise<RunnerAddress> {
     // I3: the look-up is nobody's in particular, so one caller's cancel must not end it for the others.
     this.#looking ??= this.#look().finally(() => {
       this.#looking = undefined
@@ -136,26 +136,26 @@ export class RunnerEndpoint {
     return raced(this.#looking, signal)
   }
 
-  async #look(): Promise<Place> {
+  async #look(): Promise<RunnerAddress> {
     const config = await this.#options.config()
     const limit = AbortSignal.timeout(LOOK_MS)
     const url = await this.#remoteUrl(config, limit)
     const found = url === undefined ? await this.#onThisMachine(config) : await identified(url, tokenOf(config), limit)
     this.#isFirst = false
-    if (this.#place !== undefined && isDeepStrictEqual(this.#place, found)) return this.#place // its connections stay
+    if (this.#address !== undefined && isDeepStrictEqual(this.#address, found)) return this.#address // its connections stay
     this.forget()
-    this.#place = found
+    this.#address = found
     if (url === undefined) this.#stayAlive(found)
     this.#options.onFound?.(found)
     return found
   }
 
   /** Tells a local runner from time to time that its daemon is there. */
-  #stayAlive(place: Place): void {
+  #stayAlive(address: RunnerAddress): void {
     clearInterval(this.#keepAlive)
     this.#keepAlive = setInterval(() => {
-      if (this.#place !== place) return clearInterval(this.#keepAlive)
-      this.#client(place, 0)
+      if (this.#address !== address) return clearInterval(this.#keepAlive)
+      this.#client(address, 0)
         .config()
         .catch(() => undefined) // whether it is there is found out by whoever needs it
     }, KEEP_ALIVE_MS)
@@ -170,19 +170,19 @@ export class RunnerEndpoint {
     return (await resolveUrl(config, signal)) ?? config.url
   }
 
-  async #onThisMachine(config: RunnerConfig): Promise<Place> {
+  async #onThisMachine(config: RunnerConfig): Promise<RunnerAddress> {
     const { stateDir } = this.#options
     const known = readRunnerFile(stateDir)
     if (known !== undefined) {
       const [grant] = loadTokens(config.tokenFile ?? runnerTokenFile(stateDir))
-      const place = await adopted(known.url, grant?.token ?? '', known.runnerId)
-      if (place !== undefined && isGranted(stateDir, config)) {
+      const address = await adopted(known.url, grant?.token ?? '', known.runnerId)
+      if (address !== undefined && isGranted(stateDir, config)) {
         this.#local = known
-        return place
+        return address
       }
-      if (place === undefined && isAlive(known)) throw silent(known) // its folder is its own as long as it lives
+      if (address === undefined && isAlive(known)) throw silent(known) // its folder is its own as long as it lives
       // It was started for other folders: one with the right ones takes its place, and takes up what runs.
-      if (place !== undefined) await stopLocalRunner(stateDir, known)
+      if (address !== undefined) await stopLocalRunner(stateDir, known)
     }
     this.#isStarting = true
     const started = await startLocalRunner(this.#options, config).finally(() => {
@@ -195,7 +195,7 @@ export class RunnerEndpoint {
 }
 
 /** The runner that a configuration names, asked who it is and whether it takes the token; undefined where it is ours to start. */
-export async function remoteRunner(config: RunnerConfig, limitMs: number): Promise<Place | undefined> {
+export async function remoteRunner(config: RunnerConfig, limitMs: number): Promise<RunnerAddress | undefined> {
   const signal = AbortSignal.timeout(limitMs)
   const url = config.url ?? (await resolveUrl(config, signal))
   if (url === undefined) return undefined
@@ -221,7 +221,7 @@ async function identified(
   token: string,
   signal: AbortSignal,
   ask?: (client: RunnerClient) => Promise<unknown>,
-): Promise<Place> {
+): Promise<RunnerAddress> {
   const client = createRunnerClient({ url, token })
   try {
     const { runnerId } = await client.health({ signal })
@@ -239,10 +239,10 @@ const silent = ({ url, pid }: LocalRunner): Fault =>
     errorRaw: `the runner (process ${pid}) is there, but does not answer at ${url}`,
   })
 
-async function adopted(url: string, token: string, runnerId: string): Promise<Place | undefined> {
+async function adopted(url: string, token: string, runnerId: string): Promise<RunnerAddress | undefined> {
   try {
-    const place = await identified(url, token, AbortSignal.timeout(ADOPT_MS))
-    return place.runnerId === runnerId ? place : undefined
+    const address = await identified(url, token, AbortSignal.timeout(ADOPT_MS))
+    return address.runnerId === runnerId ? address : undefined
   } catch {
     // The file is older than the process it names: nobody to adopt.
     return undefined

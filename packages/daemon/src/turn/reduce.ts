@@ -10,7 +10,7 @@ import { faultFrom } from '@breakfall/faults'
 import { initialAnswer, isHandover, shownText } from '@breakfall/model'
 import { type AnyEvent, isKnownEvent, type SessionEventOf } from '@breakfall/wire'
 import { advanced } from './answer-events.ts'
-import type { Call, CallRequest, Entry, SessionFold, TurnFold } from './state.ts'
+import type { ToolCall, ToolCallRequest, Entry, SessionFold, TurnFold } from './state.ts'
 import { NO_USAGE, UNCOUNTED } from './state.ts'
 import { addUsage } from './usage.ts'
 
@@ -92,8 +92,8 @@ const stepStarted = (turn: TurnFold, step: number): TurnFold => ({
 /** The first call of a step proves that its answer is whole: calls are journalled together, and only then. */
 function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-call'>, isFirst: boolean): SessionFold {
   const { callId, tool, arguments: given, step, execId } = event
-  const request: CallRequest = { callId, tool, arguments: given }
-  const call: Call = { ...request, step, execId, output: '', execSeq: 0, execOffsets: {}, result: null }
+  const request: ToolCallRequest = { callId, tool, arguments: given }
+  const call: ToolCall = { ...request, step, execId, output: '', execSeq: 0, execOffsets: {}, result: null }
   const entries = isFirst
     ? [...state.entries, { role: 'assistant', text: shownText(turn.answer), calls: [request] } as const]
     : state.entries.with(-1, withCall(state.entries.at(-1), request))
@@ -102,18 +102,18 @@ function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-
   return { ...state, entries, turn: { ...turn, ...advancedBy } }
 }
 
-function withCall(entry: Entry | undefined, request: CallRequest): Entry {
+function withCall(entry: Entry | undefined, request: ToolCallRequest): Entry {
   if (entry?.role !== 'assistant') return { role: 'assistant', text: '', calls: [request] }
   return { ...entry, calls: [...entry.calls, request] }
 }
 
-function updatedCall(turn: TurnFold, callId: string, change: (call: Call) => Call): TurnFold {
+function updatedCall(turn: TurnFold, callId: string, change: (call: ToolCall) => ToolCall): TurnFold {
   const at = turn.calls.findIndex((call) => call.callId === callId)
   const call = turn.calls[at]
   return call === undefined ? turn : { ...turn, calls: turn.calls.with(at, change(call)), retryAt: null }
 }
 
-function outputGrown(call: Call, event: SessionEventOf<'tool-output'>): Call {
+function outputGrown(call: ToolCall, event: SessionEventOf<'tool-output'>): ToolCall {
   const { execSeq, execOffsets } = event
   return {
     ...call,

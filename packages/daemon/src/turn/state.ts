@@ -17,10 +17,10 @@ export type SessionFold = {
 
 export type Entry =
   | { readonly role: 'user'; readonly text: string }
-  | { readonly role: 'assistant'; readonly text: string; readonly calls: readonly CallRequest[] }
+  | { readonly role: 'assistant'; readonly text: string; readonly calls: readonly ToolCallRequest[] }
   | { readonly role: 'tool'; readonly callId: string; readonly text: string }
 
-export type CallRequest = {
+export type ToolCallRequest = {
   readonly callId: string
   readonly tool: string
   readonly arguments: Readonly<Record<string, unknown>>
@@ -36,7 +36,7 @@ export type TurnFold = {
   /** The answer machine's state: which model, which attempt, what is shown, and the turn's budget. */
   readonly answer: AnswerState
   /** The current step's tool calls, in order. */
-  readonly calls: readonly Call[]
+  readonly calls: readonly ToolCall[]
   readonly parked: Parked | null
   /** Not before this moment, where a pause between tries is under way. */
   readonly retryAt: number | null
@@ -50,13 +50,13 @@ export type TurnFold = {
 }
 
 /** How far into an exec's own events the journal reaches: all up to a seq, and of those after it the bytes before an offset. */
-export type ExecPlace = {
+export type ExecPosition = {
   readonly execSeq: number
   readonly execOffsets: { readonly stdout?: number | undefined; readonly stderr?: number | undefined }
 }
 
-export type Call = CallRequest &
-  ExecPlace & {
+export type ToolCall = ToolCallRequest &
+  ExecPosition & {
     readonly step: number
     readonly execId: string
     /** What the journal holds of its output. */
@@ -75,14 +75,14 @@ export type EndedTurn = {
 export type Command =
   | { readonly do: 'rest' }
   | { readonly do: 'start'; readonly turn: QueuedTurn }
-  | { readonly do: 'cancel'; readonly cancel: CancelRequest; readonly open: readonly Call[] }
-  | { readonly do: 'fail'; readonly why: 'crash_loop' | 'steps_spent' | 'deadline'; readonly open: readonly Call[] }
+  | { readonly do: 'cancel'; readonly cancel: CancelRequest; readonly open: readonly ToolCall[] }
+  | { readonly do: 'fail'; readonly why: 'crash_loop' | 'steps_spent' | 'deadline'; readonly open: readonly ToolCall[] }
   | { readonly do: 'stay-parked'; readonly parked: Parked }
   | { readonly do: 'pause'; readonly until: number }
   | { readonly do: 'discard'; readonly parts: readonly ShownPart[] }
   | { readonly do: 'begin-step'; readonly step: number }
   | { readonly do: 'answer'; readonly step: number; readonly attempt: number }
-  | { readonly do: 'call'; readonly call: Call }
+  | { readonly do: 'call'; readonly call: ToolCall }
 
 /** What `next` reads besides the fold. */
 export type Circumstances = {

@@ -20,9 +20,9 @@ export function sessionView(row: SessionRow, model: string): Session {
   }
 }
 
-export function sessionState(fold: SessionFold, parkedInMemory: Parked | null = null): SessionState {
+export function sessionState(fold: SessionFold, memoryPark: Parked | null = null): SessionState {
   if (fold.turn === null) return fold.queue.length === 0 ? 'idle' : 'busy'
-  return fold.turn.parked === null && parkedInMemory === null ? 'busy' : 'parked'
+  return fold.turn.parked === null && memoryPark === null ? 'busy' : 'parked'
 }
 
 export function turnView(

@@ -7,18 +7,18 @@ import type { RunnerClient } from '@breakfall/runner/client'
 import type { Ports } from './ports.ts'
 import { isStale, runnerFault } from './runner-call.ts'
 
-export function reachRunner<T>(
+export function cleanUpAtRunner<T>(
   ports: Ports,
   { runnerId, epoch }: { readonly runnerId: string | null; readonly epoch: number },
   signal: AbortSignal,
   call: (client: RunnerClient) => Promise<T>,
 ): Promise<T> {
   const act = async (): Promise<T> => {
-    const { client, place } = await ports.runner.connect(runnerId, epoch, signal)
+    const { client, address } = await ports.runner.connect(runnerId, epoch, signal)
     try {
       return await call(client)
     } catch (thrown) {
-      if (isStale(thrown)) ports.runner.forget(place)
+      if (isStale(thrown)) ports.runner.forget(address)
       throw thrown
     }
   }

@@ -1,6 +1,6 @@
 /** Carries out one tool call and journals its result. Which tool needs what is decided here, and nowhere else. */
 import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
-import type { Call } from '../turn/state.ts'
+import type { ToolCall } from '../turn/state.ts'
 import { runBash } from './bash.ts'
 import { runEdit, runRead, runWrite } from './file-tools.ts'
 import type { LiveSession } from './live-session.ts'
@@ -9,12 +9,12 @@ import type { Ports } from './ports.ts'
 import { failedOutcome, type ToolOutcome } from './tool-outcome.ts'
 import { parseCall } from './tools.ts'
 
-export async function performCall(ports: Ports, session: LiveSession, call: Call): Promise<Performed> {
+export async function performCall(ports: Ports, session: LiveSession, call: ToolCall): Promise<Performed> {
   const outcome = await outcomeOf(ports, session, call)
   if (isGiveUp(outcome)) return outcome
   const turnId = session.fold.turn?.id ?? ''
   await session.append({ type: 'tool-result', turnId, callId: call.callId, ...outcome })
-  session.freshCalls.delete(call.callId)
+  session.unstartedCalls.delete(call.callId)
   if (outcome.outcome === 'unknown' && session.policy.outcomeUnknown === 'stop') {
     const { report } = new Fault('exec_outcome_unknown', { turnId, callId: call.callId, execId: call.execId })
     return giveUp(report, { action: 'stop', because: 'side_effects_unknown' })
@@ -24,7 +24,7 @@ export async function performCall(ports: Ports, session: LiveSession, call: Call
 
 // ---- details ----
 
-async function outcomeOf(ports: Ports, session: LiveSession, call: Call): Promise<ToolOutcome | GiveUp> {
+async function outcomeOf(ports: Ports, session: LiveSession, call: ToolCall): Promise<ToolOutcome | GiveUp> {
   try {
     const parsed = parseCall(call.tool, call.arguments, session.data.tools)
     switch (parsed.tool) {

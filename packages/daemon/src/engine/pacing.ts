@@ -1,0 +1,39 @@
+/**
+ * Keeps many turns from acting at the same moment: parked turns that wait for the same thing, and turns that a starting daemon
+ * recovers.
+ *
+ * I1  However many turns wait for the same thing, it is probed once in a while, and all of them share the result.
+ * I2  However many turns are ready at the same moment, a few start at once and the rest one by one, so that a service that has
+ *     just recovered is not overwhelmed.
+ */
+export class Pacing {
+  readonly #probeMs: number
+  readonly #probes = new Map<string, { readonly at: number; readonly isReady: Promise<boolean> }>()
+  #freeAt = Number.NEGATIVE_INFINITY
+
+  /** `probeMs`: how long a probe's result is valid for all callers. */
+  constructor({ probeMs }: { readonly probeMs: number }) {
+    this.#probeMs = probeMs
+  }
+
+  /** The result of the last probe of `target`, or of a new one if that is too old. A probe belongs to no single caller. */
+  probe(target: string, run: () => Promise<boolean>): Promise<boolean> {
+    const now = performance.now()
+    const last = this.#probes.get(target)
+    if (last !== undefined && now - last.at < this.#probeMs) return last.isReady // I1
+    const isReady = run()
+    this.#probes.set(target, { at: now, isReady })
+    return isReady
+  }
+
+  /** How long to wait before starting: 0 for a turn that comes alone or with a few others. */
+  startDelayMs(): number {
+    const now = performance.now()
+    const at = Math.max(now, this.#freeAt - (AT_ONCE - 1) * GAP_MS)
+    this.#freeAt = Math.max(now, this.#freeAt) + GAP_MS // I2
+    return at - now
+  }
+}
+
+const AT_ONCE = 10 // one person's turns start without a wait, and a model server can take that many
+const GAP_MS = 25 // forty a second: a thousand turns are running again within half a minute

@@ -1,0 +1,134 @@
+/**
+ * Stops a tool call whose turn is ending, and says what became of it.
+ *
+ * I1  A command that may be running is killed at its runner; if the runner cannot be reached, the result says so.
+ * I2  What a command printed before its end is journalled before its result.
+ */
+import { type Fault, isFault } from '@breakfall/faults'
+import type { RunnerClient } from '@breakfall/runner/client'
+import type { Exec } from '@breakfall/wire'
+import type { ToolCall } from '../turn/state.ts'
+import { followExec, killBash, missingOutput } from './bash.ts'
+import { hasDiskSpace } from './disk-space.ts'
+import type { LiveSession } from './live-session.ts'
+import { forModel } from './output.ts'
+import type { Ports } from './ports.ts'
+import { cleanUpAtRunner } from './runner-cleanup.ts'
+import { failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
+
+/** `isUnsure`: the call may have had effects that the outcome does not tell. */
+export type StoppedCall = ToolOutcome & { readonly isUnsure: boolean }
+
+export async function stopCall(ports: Ports, session: LiveSession, call: ToolCall, fault: Fault): Promise<StoppedCall> {
+  const { runnerId } = session.data
+  if (call.tool === 'read' || session.unstartedCalls.has(call.callId) || runnerId === null) return neverRan(fault)
+  if (call.tool === 'bash') return stopCommand(ports, session, call, runnerId, fault)
+  return isCancel(fault)
+    ? { outcome: 'cancelled', text: 'Cancelled: the file may or may not have been written.', isUnsure: true }
+    : { ...ENDED_TOO_EARLY, isUnsure: true }
+}
+
+export const notRun = (fault: Fault): ToolOutcome => failedOutcome(`This was not run: ${fault.error}`)
+
+export const ENDED_TOO_EARLY: ToolOutcome = unknownOutcome('the turn ended before its outcome was known')
+
+// ---- details, in the order they are used above ----
+
+const isCancel = (fault: Fault): boolean => fault.class === 'cancelled'
+
+function neverRan(fault: Fault): StoppedCall {
+  const outcome: ToolOutcome = isCancel(fault)
+    ? { outcome: 'cancelled', text: 'Cancelled before it ran.' }
+    : notRun(fault)
+  return { ...outcome, isUnsure: false }
+}
+
+async function stopCommand(
+  ports: Ports,
+  session: LiveSession,
+  call: ToolCall,
+  runnerId: string,
+  fault: Fault,
+): Promise<StoppedCall> {
+  const signal = AbortSignal.timeout(ports.limits.killMsMax)
+  const killed = await kill(ports, session, call, runnerId, signal)
+  if (killed === undefined) {
+    const text = withOutput(
+      session,
+      call,
+      '[cancelled, but the runner could not be reached: the command may still be running]',
+    )
+    return { outcome: 'cancelled', text, isUnsure: true } // I1
+  }
+  const { client, exec } = killed
+  if (exec === null) return neverRan(fault)
+  const isComplete = await journalRest(ports, session, client, call, exec, signal) // I2
+  return endedCommand(session, call, exec, isComplete)
+}
+
+type Killed = { readonly client: RunnerClient; readonly exec: Exec | null }
+
+/** Undefined if the runner could not be reached in time. */
+async function kill(
+  ports: Ports,
+  session: LiveSession,
+  call: ToolCall,
+  runnerId: string,
+  signal: AbortSignal,
+): Promise<Killed | undefined> {
+  try {
+    return await cleanUpAtRunner(ports, { runnerId, epoch: session.row.epoch }, signal, async (client) => ({
+      client,
+      exec: await killBash(client, session.boxId, call, signal),
+    }))
+  } catch (thrown) {
+    ports.log.warn({ err: thrown, sessionId: session.id, execId: call.execId }, 'cannot reach a cancelled command')
+    return undefined
+  }
+}
+
+/** False if the rest of the output cannot be read, or the disk is too full for it: the space left is for the turn's end. */
+async function journalRest(
+  ports: Ports,
+  session: LiveSession,
+  client: RunnerClient,
+  call: ToolCall,
+  exec: Exec,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (!(await hasDiskSpace(ports.stateDir))) return false
+  try {
+    await followExec(ports, session, client, call, exec.execId, signal)
+    return true
+  } catch (thrown) {
+    const isJournalFault = isFault(thrown) && thrown.report.boundary === 'journal'
+    if (isJournalFault && thrown.category !== 'journal_full') throw thrown
+    ports.log.warn(
+      { err: thrown, sessionId: session.id, execId: exec.execId },
+      "a cancelled command's output is incomplete",
+    )
+    return false
+  }
+}
+
+function endedCommand(session: LiveSession, call: ToolCall, exec: Exec, isComplete: boolean): StoppedCall {
+  const exit = exec.exit ?? undefined
+  const losses = [
+    ...(isComplete ? [] : ['not all of its output is here']),
+    ...(exit === undefined ? [] : missingOutput(exit)),
+  ]
+  const missing = losses.map((note) => `; ${note}`).join('')
+  if (exit?.cause === 'exited') {
+    const note = `[exit code ${exit.code}, just before it was cancelled${missing}]`
+    const outcome = exit.code === 0 ? 'ok' : 'failed'
+    return { outcome, text: withOutput(session, call, note), exit, isUnsure: false }
+  }
+  const text = withOutput(session, call, `[cancelled: it was ended${missing}]`)
+  return { outcome: 'cancelled', text, exit, isUnsure: false }
+}
+
+function withOutput(session: LiveSession, call: ToolCall, note: string): string {
+  const { output } = session.fold.turn?.calls.find(({ callId }) => callId === call.callId) ?? call
+  const shown = forModel(output).trimEnd()
+  return shown === '' ? note : `${shown}\n${note}`
+}
