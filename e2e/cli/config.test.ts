@@ -4,9 +4,10 @@ import { chmodSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { Ended } from '../breakfall.ts'
-import { Desk, endedWith, LIMIT, NOBODY } from './desk.ts'
+import { Desk, endedWith, NOBODY } from './desk.ts'
 import type { Json } from '../daemon/client.ts'
-import { ask, bash, refuse, say } from '../scripted-model.ts'
+import { ask, bash, refuse, say } from '../answers.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const show = (desk: Desk, env: Record<string, string> = {}): Promise<Ended> =>
   desk.command(['config', 'show', '--origin', '--json'], { bare: true, env })
@@ -17,7 +18,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
     let asked = 0
     const tries = async (env: Record<string, string> = {}, flags: readonly string[] = []): Promise<number> => {
       endedWith(await desk.run([...flags, 'go'], { env }), 3, 'failed', 'model_server_error')
-      const more = desk.model.asked('any').length - asked
+      const more = desk.model.received('any').length - asked
       asked += more
       return more
     }
@@ -82,7 +83,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
       assert.equal(ended.code, 2, ended.stderr)
       assert.match(ended.stderr, names)
       assert.ok(ended.stderr.includes(`${desk.configFile}:${line}`), `${desk.configFile}:${line} in ${ended.stderr}`)
-      assert.equal(desk.model.asked('any').length, 0)
+      assert.equal(desk.model.received('any').length, 0)
     })
 
   test('an unknown BREAKFALL_ variable only warns', async () => {
@@ -123,7 +124,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
       assert.match(ended.stderr, /breakfall\.toml/, key)
       assert.match(ended.stderr, new RegExp(key), key)
     }
-    assert.equal(desk.model.asked('any').length, 0)
+    assert.equal(desk.model.received('any').length, 0)
     assert.equal(existsSync(join(desk.folder, 'owned')), false)
   })
 
@@ -136,7 +137,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
     )
     const run = await desk.run(['go'], { bare: true, env: { BREAKFALL_MODEL_BASE_URL: desk.model.url } })
     endedWith(run, 0, 'finished')
-    assert.equal(desk.model.asked('of-the-folder').length, 2)
+    assert.equal(desk.model.received('of-the-folder').length, 2)
   })
 
   test('config example is a config', async () => {

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { main, Place } from '../breakfall.ts'
 import { type HttpServer, httpServer } from '../http-server.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 60_000 }
 const SERVER = ['--model', 'any', '--base-url', 'http://127.0.0.1:9/v1']
 
 test('a second daemon says where the first one is', LIMIT, async () => {

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { Desk, LIMIT, whole } from './desk.ts'
-import { ask, bash, say } from '../scripted-model.ts'
+import { Desk, whole } from './desk.ts'
+import { ask, bash, say } from '../answers.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const DAMAGE = {
   empty: (file: string) => writeFileSync(file, ''),

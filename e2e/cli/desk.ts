@@ -4,10 +4,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { dirname, join } from 'node:path'
 import { type Ended, hasSandbox, isolation, LAUNCHER, Place, type Running } from '../breakfall.ts'
 import type { Event, Json } from '../daemon/client.ts'
-import { type Answer, type ScriptedModel, startScriptedModel } from '../scripted-model.ts'
+import type { ModelServer } from '../../test/kit/model-server.ts'
+import type { Play } from '../../test/kit/plays.ts'
+import { startScriptedModel } from '../answers.ts'
 import { isEvent, isFault } from '../daemon/shapes.ts'
 
-export const LIMIT = { timeout: 120_000 }
 export const API_KEY = 'sk-wire-cli-5e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b'
 
 /** An address that refuses connections: servers of these tests listen on 127.0.0.1 only. */
@@ -20,15 +21,15 @@ export type How = { readonly env?: Readonly<Record<string, string>>; readonly in
 /** A person's desk: a home, a project folder, a model server that answers by script under the name `any`. */
 export class Desk implements AsyncDisposable {
   readonly place: Place
-  readonly model: ScriptedModel
+  readonly model: ModelServer
 
-  static async start(answers: readonly Answer[] = [], files: Readonly<Record<string, string>> = {}): Promise<Desk> {
+  static async start(answers: readonly Play[] = [], files: Readonly<Record<string, string>> = {}): Promise<Desk> {
     const desk = new Desk(await startScriptedModel(), files)
     desk.model.script('any', answers)
     return desk
   }
 
-  constructor(model: ScriptedModel, files: Readonly<Record<string, string>>) {
+  constructor(model: ModelServer, files: Readonly<Record<string, string>>) {
     this.model = model
     this.place = new Place(files, LAUNCHER)
   }
@@ -97,7 +98,7 @@ export class Desk implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.place[Symbol.asyncDispose]()
-    this.model.close()
+    await this.model.close()
   }
 }
 

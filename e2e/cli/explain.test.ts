@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
-import { Desk, LIMIT } from './desk.ts'
+import { Desk } from './desk.ts'
 import type { Json } from '../daemon/client.ts'
 import { isFault } from '../daemon/shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const rows = (name: string): Json[] =>
   readFileSync(new URL(`../../fixtures/${name}`, import.meta.url), 'utf8')

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { hasTerminals, Place } from '../breakfall.ts'
 import { type HttpServer, httpServer } from '../http-server.ts'
-
-const LIMIT = { timeout: 60_000 }
+import { LIMIT } from '../../test/kit/wait.ts'
 
 test(
   'away from a terminal each request is a line of JSON on stderr, and stdout keeps its contract',

@@ -4,8 +4,8 @@ import { test } from 'node:test'
 import type { Command } from 'commander'
 import { buildProgram } from '../../packages/cli/src/program.ts'
 import { type Ended, Place } from '../breakfall.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 120_000 }
 const AWAY = {
   BREAKFALL_MODEL_BASE_URL: 'http://127.0.0.1:9/v1',
   BREAKFALL_MODEL_NAME: 'any',

@@ -2,14 +2,16 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Running } from '../breakfall.ts'
-import { checked, Desk, endedWith, gone, LIMIT, ofType, serverIsolation, whole } from './desk.ts'
+import { checked, Desk, endedWith, gone, ofType, serverIsolation, whole } from './desk.ts'
 import { eventually } from '../daemon/rig.ts'
-import { type Answer, ask, bash, byProgress, say } from '../scripted-model.ts'
+import type { Play } from '../../test/kit/plays.ts'
+import { ask, bash, byProgress, say } from '../answers.ts'
 import { isHistory } from '../daemon/shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const STEPS = 12
 const step = (n: number): string => `echo begin ${n} >> ledger; sleep 0.3; echo end ${n} >> ledger; echo did ${n}`
-const script: readonly Answer[] = byProgress([
+const script: readonly Play[] = byProgress([
   ...Array.from({ length: STEPS }, (_, i) => ask([bash(step(i + 1))], `Step ${i + 1}. `)),
   say('All ', 'twelve ', 'are done.'),
 ])
@@ -109,6 +111,6 @@ describe('kill -9 under a run', { ...LIMIT, concurrency: 2 }, () => {
     await gone(pid) // it finishes what is under way, then ends by itself
     assert.deepEqual(desk.lines('ledger'), LEDGER)
     await eventually('nothing is left behind', () => desk.place.leftovers().length === 0)
-    assert.equal(desk.model.asked('any').length, STEPS + 1)
+    assert.equal(desk.model.received('any').length, STEPS + 1)
   })
 })

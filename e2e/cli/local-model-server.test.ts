@@ -7,12 +7,11 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Place } from '../breakfall.ts'
 
-const LIMIT = { timeout: 120_000 }
-
 /** Answers in OpenAI's protocol; its second answer breaks off with the words of a GPU that has no memory left. */
 const SERVER = `
 import { createServer } from 'node:http'
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { LIMIT } from '../../test/kit/wait.ts'
 const port = Number(process.argv[process.argv.indexOf('--port') + 1])
 const starts = new URL('starts', import.meta.url)
 appendFileSync(starts, 'x')

@@ -1,56 +1,37 @@
 /** Which model a run asks, in which dialect, and what happens to the key. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { API_KEY, Desk, endedWith, filesWith, LIMIT, NOBODY, ofType } from './desk.ts'
-import { type HttpServer, httpServer } from '../http-server.ts'
-import type { Json } from '../daemon/client.ts'
-import { type Answer, ask, bash, byProgress, cutAfter, refuse, say } from '../scripted-model.ts'
+import { API_KEY, Desk, endedWith, filesWith, NOBODY, ofType } from './desk.ts'
+import { messageDelta, messageStart, messageStop, textFrames, toolFrames } from '../../test/kit/anthropic-frames.ts'
+import { type ModelServer, startModelServer } from '../../test/kit/model-server.ts'
+import { cut, json, type Play, stream } from '../../test/kit/plays.ts'
+import { ask, bash, byProgress, cutAfter, refuse, say } from '../answers.ts'
 
 /** A key alone would mean OpenAI's own server. */
 const keyFor = (from: string): string => (from === 'OPENAI_BASE_URL' ? API_KEY : '')
 
 /** Lists two models and answers as any of them. */
-async function listingServer(root = ''): Promise<HttpServer & { readonly seen: readonly string[] }> {
-  const seen: string[] = []
-  const server = await httpServer((req, res) => {
-    seen.push(`${req.method} ${req.url}`)
-    if (req.url === '/') return void res.end(root)
-    res.setHeader('server', 'llama.cpp')
-    if (req.method === 'GET') return void res.end(JSON.stringify({ data: [{ id: 'listed-first' }, { id: 'second' }] }))
-    const asked = { headers: {}, body: { model: '', messages: [] }, raw: '' }
-    req.resume().on('end', () => void say('hello')(res, asked))
+function listingServer(root = ''): Promise<ModelServer> {
+  return startModelServer(({ method, path }) => {
+    if (path === '/') return json(200, root)
+    if (method === 'GET')
+      return json(200, { data: [{ id: 'listed-first' }, { id: 'second' }] }, { server: 'llama.cpp' })
+    return say('hello')
   })
-  return { ...server, seen }
 }
 
-/** Anthropic's event stream: blocks of text and tool use, proven by message_stop where it gets there. */
-function messages(blocks: readonly Json[], end: 'whole' | 'cut' = 'whole'): Answer {
-  return async (res) => {
-    res.writeHead(200, { 'content-type': 'text/event-stream' })
-    const send = (type: string, more: object): Promise<void> =>
-      new Promise((resolve) =>
-        res.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`, () => resolve()),
-      )
-    const usage = { input_tokens: 12, output_tokens: 1 }
-    const message = { id: 'm1', type: 'message', role: 'assistant', model: 'any', content: [], usage }
-    await send('message_start', { message: { ...message, stop_reason: null, stop_sequence: null } })
-    for (const [index, block] of blocks.entries()) {
-      const tool = 'input' in block
-      const start = tool ? { type: 'tool_use', id: block.id, name: block.name, input: {} } : { type: 'text', text: '' }
-      await send('content_block_start', { index, content_block: start })
-      const whole = tool ? JSON.stringify(block.input) : (block.text as string)
-      for (const piece of [whole.slice(0, 5), whole.slice(5)]) {
-        const delta = tool ? { type: 'input_json_delta', partial_json: piece } : { type: 'text_delta', text: piece }
-        await send('content_block_delta', { index, delta })
-        if (end === 'cut') return void res.socket?.resetAndDestroy()
-      }
-      await send('content_block_stop', { index })
-    }
-    const reason = blocks.some((block) => 'input' in block) ? 'tool_use' : 'end_turn'
-    await send('message_delta', { delta: { stop_reason: reason, stop_sequence: null }, usage: { output_tokens: 9 } })
-    await send('message_stop', {})
-    res.end()
-  }
+type Block = { readonly text: string } | { readonly id: string; readonly name: string; readonly input: object }
+
+/** An Anthropic message of text and tool calls, whole or reset in its first block. */
+function messages(blocks: readonly Block[], end: 'whole' | 'cut' = 'whole'): Play {
+  const frames = blocks.map((block, index) => {
+    if (!('input' in block)) return textFrames(index, block.text.slice(0, 5), block.text.slice(5))
+    const args = JSON.stringify(block.input)
+    return toolFrames(index, block.id, block.name, args.slice(0, 5), args.slice(5))
+  })
+  if (end === 'cut') return cut(messageStart, ...(frames[0] ?? []).slice(0, 2))
+  const reason = blocks.some((block) => 'input' in block) ? 'tool_use' : 'end_turn'
+  return stream(messageStart, ...frames.flat(), messageDelta(reason), messageStop)
 }
 
 describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
@@ -69,7 +50,7 @@ describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(run.result.text, 'I have seen it.')
     assert.equal(run.result.faultsSurvived, 1)
     assert.deepEqual(desk.lines('ledger'), ['made'])
-    const asked = desk.model.asked('any')
+    const asked = desk.model.received('any')
     assert.equal(asked[0]?.headers['x-api-key'], API_KEY)
     assert.ok(asked[0]?.headers['anthropic-version'])
     assert.ok(Number(asked[0]?.body['max_tokens']) > 0)
@@ -98,7 +79,7 @@ describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
       endedWith(run, 0, 'finished')
       assert.match(run.stderr, /model: listed-first at http/)
       assert.match(run.stderr, because)
-      const { seen } = server
+      const seen = server.requests.map(({ method, path }) => `${method} ${path}`)
       assert.ok(seen.includes('GET /v1/models') && seen.includes('POST /v1/chat/completions'), seen.join(' '))
     })
 
@@ -125,8 +106,9 @@ describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(run.result.text, 'The second one did it.')
     assert.ok(ofType(run, 'retry').some((event) => event['action'] === 'fallback'))
     assert.deepEqual(desk.lines('ledger'), ['by-the-second'])
-    for (const { headers } of desk.model.asked('first')) assert.equal(headers.authorization, `Bearer ${API_KEY}-first`)
-    for (const { headers } of desk.model.asked('second'))
+    for (const { headers } of desk.model.received('first'))
+      assert.equal(headers.authorization, `Bearer ${API_KEY}-first`)
+    for (const { headers } of desk.model.received('second'))
       assert.equal(headers.authorization, `Bearer ${API_KEY}-second`)
   })
 })
@@ -134,6 +116,7 @@ describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
 const FAKE_SERVER = `
 import { appendFileSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { LIMIT } from '../../test/kit/wait.ts'
 const port = Number(process.argv[2])
 appendFileSync('starts', process.pid + '\\n')
 const starts = readFileSync('starts', 'utf8').trim().split('\\n').length
@@ -177,11 +160,11 @@ describe('[model.serve]', { ...LIMIT }, () => {
 
 describe('a key', { ...LIMIT, concurrency: 2 }, () => {
   test('is in no output, no log and no file, whatever the provider says about it', async () => {
-    const leak: Answer = (res, asked) => {
-      const key = String(asked.headers.authorization)
-      refuse(500, { message: `failed for ${key}`, key: key.slice(7) })(res, asked) as void
+    const leak: Play = ({ headers }) => {
+      const key = String(headers['authorization'])
+      return refuse(500, { message: `failed for ${key}`, key: key.slice(7) })
     }
-    const inBand: Answer = cutAfter(`I was given `)
+    const inBand: Play = cutAfter(`I was given `)
     await using desk = await Desk.start([
       leak,
       inBand,
@@ -191,7 +174,7 @@ describe('a key', { ...LIMIT, concurrency: 2 }, () => {
     ])
     const run = await desk.run()
     endedWith(run, 0, 'finished')
-    assert.match(String(desk.model.asked('any')[0]?.headers.authorization), new RegExp(API_KEY), 'it was used')
+    assert.match(String(desk.model.received('any')[0]?.headers['authorization']), new RegExp(API_KEY), 'it was used')
     assert.equal(run.stdout.includes(API_KEY), false, 'stdout')
     assert.equal(run.stderr.includes(API_KEY), false, 'stderr')
     assert.deepEqual(filesWith(desk.place.home, API_KEY), [])
@@ -202,8 +185,7 @@ describe('a key', { ...LIMIT, concurrency: 2 }, () => {
 
   test('of an unknown shape is kept out too, since it is known what it is', async () => {
     const odd = 'Zebra-42-tango-plain-words'
-    const leak: Answer = (res, asked) =>
-      refuse(500, { message: `no luck with ${String(asked.headers.authorization)}` })(res, asked)
+    const leak: Play = ({ headers }) => refuse(500, { message: `no luck with ${headers['authorization']}` })
     await using desk = await Desk.start([leak, say('Done.')])
     const run = await desk.run(['go'], { env: { WIRE_KEY: odd } })
     endedWith(run, 0, 'finished')

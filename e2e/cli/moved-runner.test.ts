@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { Desk, endedWith, gone, LIMIT, NOBODY, ofType, serverIsolation } from './desk.ts'
+import { Desk, endedWith, gone, NOBODY, ofType, serverIsolation } from './desk.ts'
 import { httpServer } from '../http-server.ts'
 import type { Json } from '../daemon/client.ts'
-import { type Answer, ask, bash, byProgress, say } from '../scripted-model.ts'
+import type { Play } from '../../test/kit/plays.ts'
+import { ask, bash, byProgress, say } from '../answers.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 type Listening = { readonly url: string; readonly runnerId: string; readonly pid: number }
 
@@ -33,9 +35,9 @@ async function end(pid: number, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
 async function deskOfMoving(
   move: (first: Listening, at: (name: string) => Promise<Listening>) => Promise<void>,
 ): Promise<Desk> {
-  const moving: Answer = async (res, asked) => {
+  const moving: Play = async () => {
     await move(first, at)
-    await ask([bash('echo two >> ledger')])(res, asked)
+    return ask([bash('echo two >> ledger')])
   }
   const desk = await Desk.start(byProgress([ask([bash('echo one >> ledger')]), moving, say('Both ran.')]))
   const where = join(desk.place.home, 'where')

@@ -1,10 +1,12 @@
 /** A run and the turns that others have left or are at work on: it does its own, and says what it finds. */
 import assert from 'node:assert/strict'
-import { createServer } from 'node:http'
 import { test } from 'node:test'
 import type { Running } from '../breakfall.ts'
-import { checked, Desk, endedWith, gone, LIMIT, NOBODY, serverIsolation, whole } from './desk.ts'
-import { refuse, say, sayWhen } from '../scripted-model.ts'
+import { checked, Desk, endedWith, gone, NOBODY, serverIsolation, whole } from './desk.ts'
+import { type Script, startModelServer } from '../../test/kit/model-server.ts'
+import { json } from '../../test/kit/plays.ts'
+import { refuse, say, sayWhen } from '../answers.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 test(
   'a run takes up no turn that another has left, parked or in the middle, and does not wait for it',
@@ -27,7 +29,7 @@ test(
     assert.match(looked.lines.join('\n'), /running[^]*but nobody runs it/)
     later.resolve()
     endedWith(checked(await whole(mine)), 0, 'finished')
-    assert.equal(desk.model.asked('theirs').length, 1, 'nobody has asked for it')
+    assert.equal(desk.model.received('theirs').length, 1, 'nobody has asked for it')
     assert.deepEqual(
       desk.place.leftovers().filter((line) => /until-idle/.test(line)),
       [],
@@ -80,7 +82,7 @@ test('another prompt to a session that is busy is told with what, and which comm
   assert.match(parked.stderr, new RegExp(`turn ${turnId} of this session is parked and waits for a valid key`))
   for (const command of ['run --continue', `run --session ${sessionId}`, `cancel ${sessionId}`, 'run "PROMPT"'])
     assert.ok(parked.stderr.includes(`breakfall ${command}`), parked.stderr)
-  assert.equal(desk.model.asked('any').length, 1, 'to be asked for something else does not take it up')
+  assert.equal(desk.model.received('any').length, 1, 'to be asked for something else does not take it up')
 })
 
 test('who goes on with a turn that another runs is told so, and leaves it running when ended', LIMIT, async () => {
@@ -123,7 +125,7 @@ test('a model server that a variable names is the one of the daemon that runs, o
     assert.ok(other.stderr.includes(`has a model server of its own, ${desk.model.url}, which `), other.stderr)
     assert.match(other.stderr, new RegExp(`${name} \\(${NOBODY}/v1\\) cannot change`))
   }
-  assert.equal(desk.model.asked('any').length, 0)
+  assert.equal(desk.model.received('any').length, 0)
   const same = checked(await whole(desk.begin(['go'], { bare: true, env: { OPENAI_BASE_URL: `${desk.model.url}/` } })))
   endedWith(same, 0, 'finished')
   assert.match(
@@ -166,30 +168,21 @@ test(
   async () => {
     await using desk = await Desk.start()
     const { port } = new URL(desk.model.url)
-    desk.model.close()
+    await desk.model.close()
     const how = { bare: true, env: { OPENAI_BASE_URL: desk.model.url } }
     const parked = await desk.run(['--attempts-max', '1', '--park-wait-ms', '0', 'go'], how)
     endedWith(parked, 3, 'parked', 'model_unreachable')
     assert.match(parked.stderr, /model: the first that \S+ lists, which does not answer yet/)
-    const asked: string[] = []
-    const server = createServer((req, res) => {
-      if (req.method === 'GET') return res.end(JSON.stringify({ data: [{ id: 'listed' }] }))
-      let raw = ''
-      req.on('data', (chunk: Buffer) => (raw += chunk.toString()))
-      return req.on('end', () => {
-        asked.push((JSON.parse(raw) as { model: string }).model)
-        void say('done')(res, undefined as never)
-      })
-    })
-    await new Promise<void>((resolve) => server.listen(Number(port), '127.0.0.1', resolve))
-    try {
-      const taken = await desk.run(['--continue'], how)
-      endedWith(taken, 0, 'finished')
-      assert.equal(taken.result.turnId, parked.result.turnId)
-      assert.deepEqual(asked, ['listed'])
-    } finally {
-      server.close().closeAllConnections()
-    }
+    const listing: Script = ({ method }) => (method === 'GET' ? json(200, { data: [{ id: 'listed' }] }) : say('done'))
+    await using server = await startModelServer(listing, { port: Number(port) })
+    const taken = await desk.run(['--continue'], how)
+    endedWith(taken, 0, 'finished')
+    assert.equal(taken.result.turnId, parked.result.turnId)
+    const prompts = server.requests.filter(({ method }) => method === 'POST')
+    assert.deepEqual(
+      prompts.map(({ body }) => body.model),
+      ['listed'],
+    )
   },
 )
 

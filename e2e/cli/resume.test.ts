@@ -3,9 +3,11 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { hasSandbox, isolation } from '../breakfall.ts'
 import { httpServer } from '../http-server.ts'
-import { Desk, endedWith, LIMIT, ofType, serverIsolation } from './desk.ts'
+import { Desk, endedWith, ofType, serverIsolation } from './desk.ts'
 import { eventually } from '../daemon/rig.ts'
-import { type Answer, ask, bash, byProgress, refuse, say, startScriptedModel } from '../scripted-model.ts'
+import { silence, stall } from '../../test/kit/plays.ts'
+import { ask, bash, byProgress, refuse, say, startScriptedModel } from '../answers.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const OVERLOADED = refuse(503, { message: 'Overloaded', code: 'overloaded' })
 const REFUSED = refuse(401, { message: 'Incorrect API key provided', code: 'invalid_api_key' })
@@ -49,7 +51,7 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
       'only what is new is printed',
     )
     assert.equal(second.events[0]?.seq, (first.events.at(-1)?.seq ?? 0) + 1, 'the seqs go on')
-    const told = JSON.stringify(desk.model.asked('any')[1]?.body.messages)
+    const told = JSON.stringify(desk.model.received('any')[1]?.body.messages)
     assert.match(told, /say a word.*The word is plover\..*again/)
   })
 
@@ -59,13 +61,13 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(ended.code, 1, ended.stderr)
     assert.ok(ended.stderr.includes(desk.folder), ended.stderr)
     assert.match(ended.stderr, /start one: breakfall run "PROMPT"/)
-    assert.equal(desk.model.asked('any').length, 0)
+    assert.equal(desk.model.received('any').length, 0)
   })
 
   test('what is parked goes on by itself under up', async () => {
     await using desk = await Desk.start(byProgress([ask([bash('echo once >> ledger')]), say('Done at last.')]))
     const { port } = new URL(desk.model.url)
-    desk.model.close()
+    await desk.model.close()
     const parked = await desk.run(['--attempts-max', '1', '--park-wait-ms', '1', 'go'])
     endedWith(parked, 3, 'parked', 'model_unreachable')
     const model = await startScriptedModel(Number(port))
@@ -78,11 +80,11 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
         assert.equal(ended.code, 0, ended.stderr)
         return ended.lines.join('\n')
       }
-      await eventually('the turn is finished', async () => /"state":"finished"/.test(await shown()), 60_000)
+      await eventually('the turn is finished', async () => /"state":"finished"/.test(await shown()))
       assert.match(await shown(), /Done at last\./)
       assert.deepEqual(desk.lines('ledger'), ['once'])
     } finally {
-      model.close()
+      await model.close()
     }
   })
 })
@@ -91,7 +93,7 @@ describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
   test('a model that comes back while the run waits is met there, and the run finishes', async () => {
     await using desk = await Desk.start()
     const { port } = new URL(desk.model.url)
-    desk.model.close()
+    await desk.model.close()
     const running = desk.begin(['--attempts-max', '1', 'go'])
     await running.seen((line) => line['type'] === 'parked')
     const model = await startScriptedModel(Number(port))
@@ -101,13 +103,13 @@ describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
       assert.equal(ended.json.at(-1)?.['text'], '(script over)')
       assert.equal(ended.json.find(({ type }) => type === 'resumed')?.['because'], 'signal')
     } finally {
-      model.close()
+      await model.close()
     }
   })
 
   test('parkMsMax ends a parked turn and the run with it, long before the minute', async () => {
     await using desk = await Desk.start([])
-    desk.model.close()
+    await desk.model.close()
     const run = await desk.run(['--attempts-max', '1', '--park-ms-max', '300', 'go'])
     endedWith(run, 3, 'failed', 'model_unreachable')
     assert.equal(run.events.at(-1)?.type, 'turn-error')
@@ -117,7 +119,7 @@ describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
 
   test('a deadline ends a parked turn and the run with it, 7', async () => {
     await using desk = await Desk.start([])
-    desk.model.close()
+    await desk.model.close()
     const run = await desk.run(['--attempts-max', '1', '--deadline-ms', '2500', 'go'])
     assert.equal(ofType(run, 'parked').length, 1)
     endedWith(run, 7, 'failed', 'deadline_exceeded')
@@ -127,21 +129,15 @@ describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
     await using desk = await Desk.start(Array.from({ length: 20 }, () => refuse(500, { message: 'broken' })))
     const failures = await desk.run(['--failures-max', '2', '--park', 'never', 'go'])
     endedWith(failures, 7, 'failed', 'model_server_error')
-    assert.ok(desk.model.asked('any').length <= 3, String(desk.model.asked('any').length))
-    const before = desk.model.asked('any').length
+    assert.ok(desk.model.received('any').length <= 3, String(desk.model.received('any').length))
+    const before = desk.model.received('any').length
     const waits = await desk.run(['--wait-ms-max', '1', '--backoff-ms', '60000', '--park', 'never', 'go'])
     endedWith(waits, 7, 'failed', 'model_server_error')
-    assert.ok(desk.model.asked('any').length - before <= 2)
+    assert.ok(desk.model.received('any').length - before <= 2)
   })
 
   test('livenessMs and headersMs are the clocks of the model stream', async () => {
-    const silent = (): void => {
-      // Takes the request and never answers.
-    }
-    const oneSign: Answer = (res) => {
-      res.writeHead(200, { 'content-type': 'text/event-stream' }).write(': one sign of life\n\n')
-    }
-    await using desk = await Desk.start([silent, say('at last'), oneSign])
+    await using desk = await Desk.start([silence, say('at last'), stall(': one sign of life\n\n')])
     const run = await desk.run(['--headers-ms', '300', 'go'])
     endedWith(run, 0, 'finished')
     assert.equal(ofType(run, 'retry')[0]?.['fault'].phase, 'headers')
@@ -160,7 +156,7 @@ describe("a box's network", { ...LIMIT, concurrency: 2, skip: !hasSandbox && 'th
     endedWith(run, 0, 'finished')
     const [looked, called] = ofType(run, 'tool-result')
     assert.match(looked?.['text'], /this box has no network/i)
-    assert.match(JSON.stringify(desk.model.asked('any')[1]?.body.messages), /this box has no network/i)
+    assert.match(JSON.stringify(desk.model.received('any')[1]?.body.messages), /this box has no network/i)
     assert.equal(called?.['outcome'], 'failed')
     assert.equal(server.hits(), 0)
   })

@@ -4,10 +4,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { isolation } from '../breakfall.ts'
-import { checked, Desk, endedWith, filesWith, LIMIT, modeOf, NOBODY, ofType, whole } from './desk.ts'
+import { checked, Desk, endedWith, filesWith, modeOf, NOBODY, ofType, whole } from './desk.ts'
 import { eventually, sleeps } from '../daemon/rig.ts'
-import { ask, bash, byProgress, cutAfter, refuse, say, stallAfter } from '../scripted-model.ts'
+import { ask, bash, byProgress, cutAfter, refuse, say, stallAfter } from '../answers.ts'
 import { isHistory } from '../daemon/shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
   test('prints the events of a turn with tools, then the result, and exits with 0', async () => {
@@ -26,7 +27,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(run.events.at(-1)?.turnId, run.result.turnId)
     assert.match(ofType(run, 'tool-result')[0]?.['text'], /hello/)
     assert.deepEqual(desk.lines('made'), ['made'], 'it works in the current folder')
-    const sent = desk.model.asked('any')[0]
+    const sent = desk.model.received('any')[0]
     assert.match(String(sent?.headers.authorization), /^Bearer sk-wire-cli/)
     assert.equal(desk.place.leftovers().length, 0, 'daemon and runner of its own end with it')
   })
@@ -50,7 +51,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     const run = await desk.run()
     endedWith(run, 1, 'failed', 'model_bad_request')
     assert.equal(run.events.at(-1)?.type, 'turn-error')
-    assert.equal(desk.model.asked('any').length, 1, 'a genuine 4xx is not tried again')
+    assert.equal(desk.model.received('any').length, 1, 'a genuine 4xx is not tried again')
     assert.match(run.result.fault.errorRaw, /bad tool schema/)
   })
 
@@ -70,17 +71,17 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
       assert.equal(ended.code, 2, ended.lines.join('\n') + ended.stderr)
       assert.notEqual(ended.stderr.trim(), '')
       assert.doesNotMatch(ended.stderr, /^\s+at /m, 'no stack trace')
-      assert.equal(desk.model.asked('any').length, 0)
+      assert.equal(desk.model.received('any').length, 0)
     })
 
   test('spent tries park the turn, and without parking it is failed with the exit code of a transient fault, 3', async () => {
     await using desk = await Desk.start(Array.from({ length: 9 }, () => refuse(500, { message: 'broken' })))
     const never = await desk.run(['--park', 'never', '--attempts-max', '2', 'go'])
     endedWith(never, 3, 'failed', 'model_server_error')
-    assert.equal(desk.model.asked('any').length, 2)
+    assert.equal(desk.model.received('any').length, 2)
     const auto = await desk.run(['--attempts-max', '3', '--park-wait-ms', '1', 'go'])
     endedWith(auto, 3, 'parked', 'model_server_error')
-    assert.equal(desk.model.asked('any').length, 5)
+    assert.equal(desk.model.received('any').length, 5)
     assert.equal(auto.events.at(-1)?.type, 'parked')
   })
 
@@ -90,7 +91,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     ])
     const run = await desk.run(['--park-wait-ms', '1', 'go'])
     endedWith(run, 4, 'parked', 'model_auth_failed')
-    assert.equal(desk.model.asked('any').length, 1)
+    assert.equal(desk.model.received('any').length, 1)
   })
 
   test('a refused key without parking is failed, 4', async () => {
@@ -105,7 +106,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     endedWith(run, 3, 'parked', 'model_rate_limited')
     const at = Date.parse(run.events.at(-1)?.['resumeAt'])
     assert.ok(at >= before + 3_600_000, 'the time that was asked for is never shortened')
-    assert.equal(desk.model.asked('any').length, 1)
+    assert.equal(desk.model.received('any').length, 1)
   })
 
   test('a deadline is a budget, 7', async () => {
@@ -149,7 +150,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
   test('Ctrl-C cancels once, reaches the process in the box, and is 130', async () => {
     await using desk = await Desk.start(byProgress([ask([bash('echo begun > begun; sleep 8123')]), say('not said')]))
     const running = desk.begin()
-    await eventually('the tool runs', () => existsSync(join(desk.folder, 'begun')) && sleeps('8123'), 60_000)
+    await eventually('the tool runs', () => existsSync(join(desk.folder, 'begun')) && sleeps('8123'))
     running.child.kill('SIGINT')
     const run = checked(await whole(running))
     endedWith(run, 130, 'cancelled', 'cancelled')
@@ -157,7 +158,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(run.events.at(-1)?.type, 'turn-error')
     assert.equal(run.events.at(-1)?.['actor'], 'user')
     assert.equal(sleeps('8123'), false)
-    assert.equal(desk.model.asked('any').length, 1)
+    assert.equal(desk.model.received('any').length, 1)
   })
 
   test('Ctrl-C in the middle of an answer is 130 too', async () => {

@@ -1,11 +1,12 @@
 /** Whole runs over faults: fifty steps behind a seeded fault proxy and before a server that misbehaves by dice. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Desk, endedWith, LIMIT, ofType } from './desk.ts'
+import { diceOf } from '../../test/kit/dice.ts'
+import { head, lastChunk, type Play, reset, stream } from '../../test/kit/plays.ts'
+import { Desk, endedWith, ofType } from './desk.ts'
 import type { Json } from '../daemon/client.ts'
 import { assembled } from '../daemon/rig.ts'
 import {
-  type Answer,
   ask,
   bash,
   type Call,
@@ -16,8 +17,9 @@ import {
   refuse,
   say,
   stallAfter,
-} from '../scripted-model.ts'
+} from '../answers.ts'
 import { isHistory } from '../daemon/shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const STEPS = 50
 const CLOCKS = ['--liveness-ms', '700', '--progress-ms', '1500', '--headers-ms', '3000', '--failures-max', '200']
@@ -45,7 +47,7 @@ describe('a run of fifty steps', { ...LIMIT, concurrency: 2 }, () => {
 
   test('before a server that misbehaves in its own ways ends exactly right', async () => {
     const seed = 20_261_115
-    await using desk = await Desk.start(Array(400).fill(misbehaving(dice(seed))))
+    await using desk = await Desk.start(Array(400).fill(misbehaving(diceOf(seed))))
     const run = await desk.run([...CLOCKS, 'go'])
     endedWith(run, 0, 'finished')
     isHistory(run.events)
@@ -56,7 +58,7 @@ describe('a run of fifty steps', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(texts, [...expected.map((step) => `Now ${step}. `), 'All fifty are done.'])
     assert.equal(ofType(run, 'tool-result').length, STEPS)
     assert.ok(ofType(run, 'tool-result').every((event) => event['outcome'] === 'ok'))
-    const more = desk.model.asked('any').length - STEPS - 1
+    const more = desk.model.received('any').length - STEPS - 1
     assert.ok(more >= 5, `${more} requests more than answers`)
     assert.equal(run.result.faultsSurvived, more, 'each one is counted')
   })
@@ -65,18 +67,18 @@ describe('a run of fifty steps', { ...LIMIT, concurrency: 2 }, () => {
 // ---- a server by dice ----
 
 /** The right answer for as many steps as the request shows to be done, or, one time in five, some trouble. */
-function misbehaving(roll: () => number): Answer {
-  return (res, asked) => {
-    const done = asked.body.messages.filter(({ role }) => role === 'tool').length
+function misbehaving(roll: () => number): Play {
+  return ({ messages }) => {
+    const done = messages.filter(({ role }) => role === 'tool').length
     const call = bash(`echo step ${done + 1} >> ledger`)
     const text = `Now step ${done + 1}. `
     const right = done < STEPS ? ask([call], text) : say('All fifty ', 'are done.')
     const troubles = roll() < 0.2 ? trouble(text, call) : []
-    return (troubles[Math.floor(roll() * troubles.length)] ?? right)(res, asked)
+    return troubles[Math.floor(roll() * troubles.length)] ?? right
   }
 }
 
-const trouble = (text: string, call: Call): readonly Answer[] => [
+const trouble = (text: string, call: Call): readonly Play[] => [
   refuse(500, { message: 'internal error' }),
   refuse(503, { message: 'overloaded' }),
   refuse(429, { message: 'slow down' }, { 'retry-after-ms': '20' }),
@@ -87,19 +89,8 @@ const trouble = (text: string, call: Call): readonly Answer[] => [
   endUnproven(text),
   inBandError({ message: 'The server had an error', type: 'server_error' }, text),
   stallAfter(text),
-  (res) => void res.socket?.resetAndDestroy(),
-  (res) => void res.writeHead(200, { 'content-type': 'text/html' }).end('<html>502 Bad Gateway</html>'),
-  (res) => void res.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: {"choices":[{"del\n\n'),
-  (res) => void res.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: [DONE]\n\n'),
+  reset,
+  [head(200, { 'content-type': 'text/html' }), '<html>502 Bad Gateway</html>', lastChunk],
+  stream('data: {"choices":[{"del\n\n'),
+  stream('data: [DONE]\n\n'),
 ]
-
-/** Mulberry32. */
-function dice(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
-  }
-}

@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { hasTerminals, isolation, Place } from '../breakfall.ts'
 import { type HttpServer, httpServer } from '../http-server.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 120_000 }
 const TERMINAL = { ...LIMIT, skip: !hasTerminals && 'no "script" here' }
 
 /** A place whose scratch folders are its own, so that what is left in them can be counted. */

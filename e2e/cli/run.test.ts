@@ -6,8 +6,8 @@ import { REHEARSAL_PROJECT, REHEARSAL_PROMPT, startRehearsalModel } from '@break
 import { sessionEventSchema } from '@breakfall/wire'
 import { hasSandbox, isolation, Place } from '../breakfall.ts'
 import { type HttpServer, httpServer } from '../http-server.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 120_000 }
 const result = (lines: readonly Record<string, unknown>[]): Record<string, unknown> => lines.at(-1) ?? {}
 const types = (lines: readonly Record<string, unknown>[]): unknown[] => lines.map((line) => line['type'])
 

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { Desk, endedWith, gone, LIMIT, modeOf, serverIsolation } from './desk.ts'
+import { Desk, endedWith, gone, modeOf, serverIsolation } from './desk.ts'
 import { call, type Json } from '../daemon/client.ts'
 import { eventually } from '../daemon/rig.ts'
-import { ask, bash, byProgress, cutAfter, cutInTool, refuse, say } from '../scripted-model.ts'
+import { ask, bash, byProgress, cutAfter, cutInTool, refuse, say } from '../answers.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const LOOPBACK = /^http:\/\/127\.0\.0\.1:[1-9]\d*$/
 
@@ -63,7 +64,7 @@ describe('up --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(readFileSync(second.tokenFile, 'utf8').trim().split(/\s/)[0], token, 'clients keep their token')
     const turn = async (): Promise<Json> =>
       (await call(second.url, 'GET', `/v1/turns/${asked.json.turnId}`, { token })).json
-    await eventually('the turn is finished', async () => (await turn()).state === 'finished', 30_000)
+    await eventually('the turn is finished', async () => (await turn()).state === 'finished')
     assert.equal((await turn()).result.text, 'both')
     assert.deepEqual(desk.lines('ledger'), ['one', 'two'])
   })
@@ -90,7 +91,7 @@ describe('up --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
       .json
     const turn = async (): Promise<Json> => (await call(line.url, 'GET', `/v1/turns/${turnId}`, { token })).json
     await eventually('the turn has failed', async () => (await turn()).state === 'failed')
-    assert.equal(desk.model.asked('any').length, 2)
+    assert.equal(desk.model.received('any').length, 2)
   })
 
   test('an address other than loopback, and a taken port, are said plainly', async () => {
@@ -183,8 +184,8 @@ describe('gateway --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(reply.status, 200)
     assert.equal(text(reply.text), 'One, two.')
     assert.match(reply.text, /data: \[DONE\]\n\n$/)
-    assert.equal(desk.model.asked('any').length, 3)
-    for (const { headers } of desk.model.asked('any')) assert.equal(headers.authorization, 'Bearer of-the-agent')
+    assert.equal(desk.model.received('any').length, 3)
+    for (const { headers } of desk.model.received('any')) assert.equal(headers.authorization, 'Bearer of-the-agent')
   })
 
   test('spent tries give the upstream’s own status and body, and tell SDKs not to try again', async () => {
@@ -199,7 +200,7 @@ describe('gateway --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.match(String(reply.headers['x-breakfall-category']), /^model_/)
     assert.equal(reply.headers['x-request-id'], 'up-1')
     assert.ok(reply.headers['x-breakfall-request-id'])
-    assert.equal(desk.model.asked('any').length, 2)
+    assert.equal(desk.model.received('any').length, 2)
     assert.equal((await call(url, 'GET', '/elsewhere')).status, 404)
   })
 

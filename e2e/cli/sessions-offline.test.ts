@@ -1,14 +1,14 @@
 /** Looking at sessions while no daemon runs: what an earlier run left is on disk, and can be seen there. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { closedPort } from '../../test/kit/tcp-server.ts'
 import { startRehearsalModel } from '@breakfall/chaos'
 import { sessionEventSchema, sessionSchema, turnSchema } from '@breakfall/wire'
 import { isolation, Place } from '../breakfall.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 120_000 }
 const AWAY = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' }
 const PARKS = ['--model', 'any', '--attempts-max', '2', '--backoff-ms', '1', '--park-wait-ms', '0', ...isolation]
 
@@ -156,7 +156,7 @@ test('what needs a daemon exits 125 without one and says how to start it', LIMIT
     assert.equal(code, 125, args.join(' '))
     assert.match(stderr, /breakfall up/)
   }
-  const named = await place.run(['sessions'], { BREAKFALL_URL: `http://127.0.0.1:${await freePort()}` })
+  const named = await place.run(['sessions'], { BREAKFALL_URL: `http://127.0.0.1:${await closedPort()}` })
   assert.equal(named.code, 125, 'a daemon that was named is not replaced by what is on this disk')
 })
 
@@ -184,12 +184,3 @@ test('the end of a session is reached without following, also from its last even
   const tail = await place.run(['tail', id, '--no-follow', '--json', '--after', '1000'])
   assert.deepEqual([tail.code, tail.json], [0, [{ event: 'result', outcome: 'finished', sessionId: id, count: 0 }]])
 })
-
-/** A port that was free a moment ago, and that nobody listens on. */
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}

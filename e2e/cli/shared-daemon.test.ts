@@ -5,8 +5,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { checked, Desk, endedWith, LIMIT, whole } from './desk.ts'
-import { ask, bash, say, sayWhen } from '../scripted-model.ts'
+import { checked, Desk, endedWith, whole } from './desk.ts'
+import { ask, bash, say, sayWhen } from '../answers.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const { version: VERSION } = JSON.parse(
   readFileSync(new URL('../../packages/cli/package.json', import.meta.url), 'utf8'),

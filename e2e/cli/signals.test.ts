@@ -6,9 +6,9 @@ import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isolation, LAUNCHER, main, Place, type Running } from '../breakfall.ts'
 import { Desk, whole } from './desk.ts'
-import { sayWhen } from '../scripted-model.ts'
+import { sayWhen } from '../answers.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 120_000 }
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 describe('a signal to a run', { ...LIMIT, concurrency: 1 }, () => {

@@ -4,8 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { LAUNCHER, Place } from '../breakfall.ts'
-
-const LIMIT = { timeout: 60_000 }
+import { LIMIT } from '../../test/kit/wait.ts'
 
 test('in a folder that was removed a run says so with exit code 2, and what needs no folder works', LIMIT, async () => {
   await using place = new Place()

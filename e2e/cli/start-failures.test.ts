@@ -6,8 +6,8 @@ import { createServer as createTcpServer, type AddressInfo, type Server } from '
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Place } from '../breakfall.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 60_000 }
 const listening = (line: Record<string, unknown>): boolean => line['event'] === 'listening'
 const portOf = (server: Server): number => (server.address() as AddressInfo).port
 const bound = (server: Server): Promise<void> => new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -7,8 +7,7 @@ import { test } from 'node:test'
 import { startRehearsalModel } from '@breakfall/chaos'
 import { isolation, main, NO_LOCAL_MODEL, Place } from '../breakfall.ts'
 import { httpServer } from '../http-server.ts'
-
-const LIMIT = { timeout: 120_000 }
+import { LIMIT } from '../../test/kit/wait.ts'
 
 test('help about a command that does not exist names the mistake', LIMIT, async () => {
   await using place = new Place()

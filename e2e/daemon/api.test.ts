@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
 import { present } from './client.ts'
-import { assembled, eventually, LIMIT, Rig, sleeps } from './rig.ts'
-import { ask, bash, say, sayWhen, stallAfter } from '../scripted-model.ts'
+import { assembled, eventually, Rig, sleeps } from './rig.ts'
+import { ask, bash, say, sayWhen, stallAfter } from '../answers.ts'
 import { isHistory, isProblem, isSession, isTurn } from './shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 
@@ -149,7 +150,7 @@ describe('turns', LIMIT, () => {
         [2, 'Seen.'],
       ],
     )
-    const told = rig.model.asked(model)[1]?.body.messages.filter(({ role }) => role === 'tool') ?? []
+    const told = rig.model.received(model)[1]?.messages.filter(({ role }) => role === 'tool') ?? []
     assert.equal(told.length, 2)
     assert.match(JSON.stringify(told[0]), /out/)
     assert.match(JSON.stringify(told[1]), /3/)
@@ -182,7 +183,7 @@ describe('turns', LIMIT, () => {
     const { events, last } = await rig.wholeTurn(id)
     isHistory(events)
     assert.equal(last.type, 'turn-end')
-    assert.match(JSON.stringify(rig.model.asked(model)[1]?.body.messages), /teleport/)
+    assert.match(JSON.stringify(rig.model.received(model)[1]?.messages), /teleport/)
   })
 
   test('GET of a running turn shows it running, and of an older turn how it ended', async () => {
@@ -210,7 +211,7 @@ describe('turns', LIMIT, () => {
     const { id, model } = await rig.session([say('Pleased.'), say('Ada.')])
     await rig.wholeTurn(id, 'my name is Ada')
     await rig.wholeTurn(id, 'what is my name?')
-    const messages = rig.model.asked(model)[1]?.body.messages.filter(({ role }) => role !== 'system') ?? []
+    const messages = rig.model.received(model)[1]?.messages.filter(({ role }) => role !== 'system') ?? []
     assert.deepEqual(
       messages.map(({ role }) => role),
       ['user', 'assistant', 'user'],
@@ -229,7 +230,7 @@ describe('Idempotency-Key', LIMIT, () => {
     const again = await rig.prompt(id, 'go', {}, key)
     assert.equal(again.status, 202, again.text)
     assert.deepEqual(again.json, first.json)
-    assert.equal(rig.model.asked(model).length, 1)
+    assert.equal(rig.model.received(model).length, 1)
   })
 
   test('the same key while the turn runs gives the receipt and not session_busy', async () => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import { WebSocket } from 'ws'
+import { WAIT_MS } from '../../test/kit/wait.ts'
 
 // Loose on purpose: the tests check every field that they use.
 // oxlint-disable-next-line typescript/no-explicit-any
@@ -105,7 +106,7 @@ export class EventStream {
     this.#res.destroy()
   }
 
-  async until(fits: (event: Event) => boolean, withinMs = 25_000): Promise<Event> {
+  async until(fits: (event: Event) => boolean, withinMs = WAIT_MS): Promise<Event> {
     await this.#when(() => this.events.some(fits) || this.#over, withinMs)
     const found = this.events.find(fits)
     assert.ok(found, `the stream ended before the event came, after: ${this.types().join(' ')}`)
@@ -124,7 +125,7 @@ export class EventStream {
   }
 
   frame(fits: (frame: Frame) => boolean): Promise<void> {
-    return this.#when(() => this.frames.some(fits) || this.#over, 25_000)
+    return this.#when(() => this.frames.some(fits) || this.#over, WAIT_MS)
   }
 
   types(): string[] {
@@ -211,7 +212,7 @@ export class Socket {
     return this.message((message) => message.id === id)
   }
 
-  message(fits: (message: Json) => boolean, withinMs = 25_000): Promise<Json> {
+  message(fits: (message: Json) => boolean, withinMs = WAIT_MS): Promise<Json> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(
         () => reject(new Error(`no such message; seen ${JSON.stringify(this.messages).slice(0, 2_000)}`)),

@@ -1,14 +1,15 @@
 /** The daemon's rarer promises: huge output, odd text, lost boxes, changed config, crash loops, long lists. */
 import assert from 'node:assert/strict'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
+import { closedPort } from '../../test/kit/tcp-server.ts'
 import { shared } from '../shared.ts'
 import { call, type Json, present } from './client.ts'
-import { assembled, eventually, LIMIT, Rig } from './rig.ts'
-import { ask, bash, byProgress, refuse, say, stallAfter, startScriptedModel } from '../scripted-model.ts'
+import { assembled, eventually, Rig } from './rig.ts'
+import { ask, bash, byProgress, refuse, say, stallAfter, startScriptedModel } from '../answers.ts'
 import { isHistory, isProblem, isSession, isTurn } from './shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 
@@ -30,7 +31,7 @@ describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
     const { events } = await rig.wholeTurn(id, 'tool')
     const result = present(events.find(({ type }) => type === 'tool-result'))
     assert.match(result['text'], /👩‍🚀/)
-    assert.ok(JSON.stringify(rig.model.asked(model)[1]?.body.messages).includes('👩‍🚀'))
+    assert.ok(JSON.stringify(rig.model.received(model)[1]?.messages).includes('👩‍🚀'))
   })
 
   test('output that is not UTF-8 is shown without breaking the stream', async () => {
@@ -54,7 +55,7 @@ describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
       .join('')
     assert.ok(shown.startsWith('HEAD') && shown.trimEnd().endsWith('TAIL'))
     assert.ok(shown.length > 300_000 && shown.length < 600_000, `${shown.length} characters of output in events`)
-    const told = JSON.stringify(rig.model.asked(model)[1]?.body.messages.find(({ role }) => role === 'tool'))
+    const told = JSON.stringify(rig.model.received(model)[1]?.messages.find(({ role }) => role === 'tool'))
     assert.ok(told.includes('HEAD') && told.includes('TAIL'))
     assert.ok(told.length < 40_000, `${told.length} characters for the model`)
     const exit = present(events.find(({ type }) => type === 'tool-result'))['exit']
@@ -65,7 +66,7 @@ describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
     const { id, model } = await rig.session([say('long')])
     const { last } = await rig.wholeTurn(id, 'p'.repeat(500_000))
     assert.equal(last['text'], 'long')
-    assert.ok(JSON.stringify(rig.model.asked(model)[0]?.body.messages).length > 500_000)
+    assert.ok(JSON.stringify(rig.model.received(model)[0]?.messages).length > 500_000)
   })
 
   test('a tool call whose arguments come slowly is drafted at most once a second', async () => {
@@ -91,7 +92,7 @@ describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
     const { id, model } = await rig.session([ask([bash('echo no')]), say('x')], { tools: ['read'] })
     const { events } = await rig.wholeTurn(id)
     isHistory(events)
-    const offered = (present(rig.model.asked(model)[0]).body['tools'] as Json[]).map((tool) => tool.function.name)
+    const offered = (present(rig.model.received(model)[0]).body['tools'] as Json[]).map((tool) => tool.function.name)
     assert.deepEqual(offered, ['read'])
     assert.ok(!events.some((event) => event.type === 'tool-output'))
   })
@@ -245,7 +246,7 @@ describe('boxes', LIMIT, () => {
       const result = present(events.find((event) => event.turnId === turnId && event.type === 'tool-result'))
       if (outcome !== undefined) assert.equal(result['outcome'], outcome, JSON.stringify(result))
       else if (last.type === 'turn-end')
-        assert.match(JSON.stringify(rig.model.asked(model).at(-1)?.body.messages), /lost|gone/)
+        assert.match(JSON.stringify(rig.model.received(model).at(-1)?.messages), /lost|gone/)
       assert.equal((await rig.call('DELETE', `/v1/sessions/${id}`)).status, 204)
       await eventually('the box is gone', async () => !(await boxes()).includes(record.boxId))
     }
@@ -255,7 +256,7 @@ describe('boxes', LIMIT, () => {
 describe('waking', { ...LIMIT, concurrency: 3 }, () => {
   test('a model that nobody answers for parks the turn, and it goes on by itself when the model is there', async () => {
     await using own = await Rig.start({ up: false })
-    const port = await freePort()
+    const port = await closedPort()
     await own.up([], { BREAKFALL_MODEL_BASE_URL: `http://127.0.0.1:${port}/v1` })
     const { id, model } = await own.session([], { policy: { attemptsMax: 2 } })
     const { turnId, events } = await own.turn(id)
@@ -264,12 +265,12 @@ describe('waking', { ...LIMIT, concurrency: 3 }, () => {
     const late = await startScriptedModel(port)
     try {
       late.script(model, [say('here')])
-      const last = await events.ended(turnId, 40_000)
+      const last = await events.ended(turnId)
       assert.equal(last['text'], 'here')
       isHistory(events.events)
-      assert.equal(late.asked(model).length, 1)
+      assert.equal(late.received(model).length, 1)
     } finally {
-      late.close()
+      await late.close()
     }
   })
 
@@ -287,12 +288,12 @@ describe('waking', { ...LIMIT, concurrency: 3 }, () => {
       const { turnId, events } = await own.turn(id)
       await events.type('parked')
       config(other.url)
-      const last = await events.ended(turnId, 40_000)
+      const last = await events.ended(turnId)
       assert.equal(last['text'], 'the other account')
       isHistory(events.events)
       assert.equal((await events.type('resumed'))['because'], 'signal')
     } finally {
-      other.close()
+      await other.close()
     }
   })
 
@@ -306,27 +307,19 @@ describe('waking', { ...LIMIT, concurrency: 3 }, () => {
       await eventually(
         'the model is asked',
         async () =>
-          own.model.asked(model).length >= crash ||
+          own.model.received(model).length >= crash ||
           (await own.call('GET', `/v1/turns/${turnId}`)).json.state === 'failed',
       )
       await own.kill9()
       await own.up()
     }
     const stream = await own.events(id)
-    const last = await stream.ended(turnId, 5_000)
+    const last = await stream.ended(turnId)
     isHistory(stream.events)
     assert.equal(last.type, 'turn-error')
     isTurn((await own.call('GET', `/v1/turns/${turnId}`)).json, 'failed')
-    assert.ok(own.model.asked(model).length <= 7, `${own.model.asked(model).length} requests`)
+    assert.ok(own.model.received(model).length <= 7, `${own.model.received(model).length} requests`)
     own.model.script(model, Array(20).fill(say('free again')))
     assert.equal((await own.wholeTurn(id)).last['text'], 'free again')
   })
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}

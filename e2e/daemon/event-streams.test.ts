@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
 import { type Event, present } from './client.ts'
-import { eventually, LIMIT, Rig } from './rig.ts'
-import { ask, bash, cutAfter, refuse, say, sayWhen, stallAfter } from '../scripted-model.ts'
+import { eventually, Rig } from './rig.ts'
+import { ask, bash, cutAfter, refuse, say, sayWhen, stallAfter } from '../answers.ts'
 import { isFault, isHistory, isSession } from './shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 
@@ -107,9 +108,9 @@ describe('server-sent events', LIMIT, () => {
     const gate = Promise.withResolvers<void>()
     const piece = 'slow reader '.repeat(1_000)
     const { id } = await rig.session([
-      async (res, asked) => {
+      async () => {
         await gate.promise
-        await say(...Array.from({ length: 1_200 }, () => piece))(res, asked)
+        return say(...Array.from({ length: 1_200 }, () => piece))
       },
     ])
     const slow = await rig.events(id)
@@ -118,7 +119,7 @@ describe('server-sent events', LIMIT, () => {
     await slow.type('step-start')
     slow.pause()
     gate.resolve()
-    const last = await quick.ended(turnId, 40_000)
+    const last = await quick.ended(turnId)
     assert.equal(last['text'].length, piece.length * 1_200)
     isHistory(quick.events)
     slow.resume()

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
-import { assembled, LIMIT, Rig } from './rig.ts'
+import { assembled, Rig } from './rig.ts'
 import {
   ask,
   bash,
@@ -14,8 +14,9 @@ import {
   say,
   sayWhen,
   stallAfter,
-} from '../scripted-model.ts'
+} from '../answers.ts'
 import { isHistory } from './shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 
@@ -71,7 +72,7 @@ describe('tries', { ...LIMIT, concurrency: true }, () => {
     const { turnId, events } = await rig.turn(id)
     const parked = await events.type('parked')
     assert.equal(parked['fault'].category, 'model_stream_interrupted')
-    assert.equal(rig.model.asked(model).length, 2)
+    assert.equal(rig.model.received(model).length, 2)
     assert.ok(Date.parse(parked['resumeAt']) > Date.parse(parked.at))
     assert.equal((await rig.call('POST', `/v1/turns/${turnId}/resume`)).status, 202)
     const last = await events.ended(turnId)
@@ -103,7 +104,7 @@ describe('tries', { ...LIMIT, concurrency: true }, () => {
     assert.equal(last.type, 'turn-error')
     assert.equal(last['category'], 'model_stream_interrupted')
     assert.ok(typeof last['stopped'] === 'string' && last['stopped'] !== '')
-    assert.equal(rig.model.asked(model).length, 3)
+    assert.equal(rig.model.received(model).length, 3)
     assert.deepEqual([...assembled(events, turnId)], [], 'nothing of the void parts is left')
     const turn = await rig.call('GET', `/v1/turns/${turnId}`)
     assert.equal(turn.json.attempts, 3)
@@ -158,6 +159,6 @@ describe('tries', { ...LIMIT, concurrency: true }, () => {
     const last = await stream.ended(turnId)
     isHistory(stream.events)
     assert.equal(last['category'], 'model_stream_interrupted')
-    assert.ok(own.model.asked(model).length <= 4, `${own.model.asked(model).length} requests`)
+    assert.ok(own.model.received(model).length <= 4, `${own.model.received(model).length} requests`)
   })
 })

@@ -2,13 +2,15 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { closedPort } from '../../test/kit/tcp-server.ts'
 import { call, type Json, present } from './client.ts'
-import { eventually, isolation, LIMIT, Rig } from './rig.ts'
-import { ask, bash, byProgress, say } from '../scripted-model.ts'
+import { eventually, isolation, Rig } from './rig.ts'
+import { ask, bash, byProgress, say } from '../answers.ts'
 import { isFault, isHistory, isProblem, isTurn } from './shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const hello = byProgress([ask([bash('echo HELLO | tee -a ledger')]), say('done')])
 const ledger = (rig: Rig): string => {
@@ -18,7 +20,7 @@ const ledger = (rig: Rig): string => {
 
 describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 }, () => {
   test('with parking off ends in a turn-error of its category, over the event stream and the WebSocket', async () => {
-    const port = await freePort()
+    const port = await closedPort()
     await using rig = await Rig.start({ up: false })
     rig.config(`[remote_runner]\nendpoint = "http://127.0.0.1:${port}"\n`)
     await rig.up(['--park', 'never'])
@@ -28,7 +30,7 @@ describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 
     const { turnId } = (await socket.call('prompt', { sessionId: id, prompt: 'Use the Bash tool to run: echo HELLO' }))
       .result
     const stream = await rig.events(id)
-    const last = await stream.ended(turnId, 40_000)
+    const last = await stream.ended(turnId)
     isHistory(stream.events)
     assert.equal(last.type, 'turn-error')
     assert.equal(last['category'], 'runner_unreachable')
@@ -56,7 +58,7 @@ describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 
   })
 
   test('parks the turn, and it goes on by itself when the runner answers', async () => {
-    const port = await freePort()
+    const port = await closedPort()
     await using rig = await Rig.start({ up: false })
     const tokenFile = join(rig.place.home, 'runner.token')
     writeFileSync(tokenFile, 'a-token-for-the-runner\n', { mode: 0o600 })
@@ -70,16 +72,16 @@ describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 
     isTurn(turn, 'parked')
     assert.equal(turn.parked.category, 'runner_unreachable')
     await startRunner(rig, 'runner-a', { port, tokenFile })
-    const last = await events.ended(turnId, 40_000)
+    const last = await events.ended(turnId)
     isHistory(events.events)
     assert.equal(last['text'], 'done', JSON.stringify(last))
     assert.notEqual((await events.type('resumed'))['because'], 'person')
     assert.equal(ledger(rig), 'HELLO\n')
-    assert.equal(rig.model.asked(model).length, 2, 'the model was not asked for the same step again')
+    assert.equal(rig.model.received(model).length, 2, 'the model was not asked for the same step again')
   })
 
   test('can be cancelled while the endpoint is waited for, and while parked', async () => {
-    const port = await freePort()
+    const port = await closedPort()
     await using rig = await Rig.start({ up: false })
     rig.config(`[runner]\nurl = "http://127.0.0.1:${port}"\n`)
     await rig.up()
@@ -92,7 +94,7 @@ describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 
       await events.type(event)
       const first = await rig.call('POST', `/v1/turns/${turnId}/cancel`, { body: { reason: event } })
       assert.ok([200, 202].includes(first.status), first.text)
-      const last = await events.ended(turnId, 5_000)
+      const last = await events.ended(turnId)
       isHistory(events.events)
       assert.equal(last['category'], 'cancelled')
       assert.equal(last['actor'], 'user')
@@ -103,7 +105,7 @@ describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 
   })
 
   test('is not ready but healthy, and a turn without tools needs no runner', async () => {
-    const port = await freePort()
+    const port = await closedPort()
     await using rig = await Rig.start({ up: false })
     rig.config(`[runner]\nurl = "http://127.0.0.1:${port}"\n`)
     await rig.up()
@@ -175,7 +177,7 @@ describe('a runner that has moved', { ...LIMIT, concurrency: 3 }, () => {
     await eventually('the tool has begun', () => ledger(rig) === 'begin\n')
     await first.kill9()
     url = (await startRunner(rig, 'runner-a', { tokenFile })).url
-    const last = await events.ended(turnId, 40_000)
+    const last = await events.ended(turnId)
     isHistory(events.events)
     assert.equal(last['text'], 'done')
     const result = present(events.events.find(({ type }) => type === 'tool-result'))
@@ -263,12 +265,4 @@ async function answering(body: () => string): Promise<AsyncDisposable & { url: s
       server.close().closeAllConnections()
     },
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createTcpServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }

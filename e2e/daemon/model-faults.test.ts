@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
 import { type Event, present } from './client.ts'
-import { API_KEY, eventually, LIMIT, Rig, sleeps } from './rig.ts'
-import { ask, bash, OVERFLOW, refuse, say, stallAfter } from '../scripted-model.ts'
+import { API_KEY, eventually, Rig, sleeps } from './rig.ts'
+import { ask, bash, OVERFLOW, refuse, say, stallAfter } from '../answers.ts'
 import { isHistory, isTurn } from './shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 
@@ -42,7 +43,7 @@ describe('parking', { ...LIMIT, concurrency: true }, () => {
     assert.equal(turn.json.parked.category, 'model_rate_limited')
     assert.equal(turn.json.parked.resumeAt, parked['resumeAt'])
     assert.equal((await rig.call('GET', `/v1/sessions/${id}`)).json.state, 'parked')
-    assert.equal(rig.model.asked(model).length, 1)
+    assert.equal(rig.model.received(model).length, 1)
     const woken = await rig.call('POST', `/v1/turns/${turnId}/resume`)
     assert.equal(woken.status, 202, woken.text)
     const last = await events.ended(turnId)
@@ -75,7 +76,7 @@ describe('parking', { ...LIMIT, concurrency: true }, () => {
       const { turnId, events } = await rig.turn(id)
       const parked = await events.type('parked')
       assert.equal(parked['fault'].category, category)
-      assert.equal(rig.model.asked(model).length, 1)
+      assert.equal(rig.model.received(model).length, 1)
       assert.equal((await rig.call('POST', `/v1/turns/${turnId}/resume`)).status, 202)
       assert.equal((await events.ended(turnId))['text'], 'paid')
       isHistory(events.events)
@@ -113,7 +114,7 @@ describe('limits', { ...LIMIT, concurrency: true }, () => {
     const { events, last } = await rig.wholeTurn(id)
     isHistory(events)
     assert.equal(last.type, 'turn-error')
-    assert.equal(rig.model.asked(model).length, 3)
+    assert.equal(rig.model.received(model).length, 3)
     assert.match(`${last['error']} ${last['stopped']}`, /step/)
   })
 
@@ -165,7 +166,7 @@ describe('limits', { ...LIMIT, concurrency: true }, () => {
       isHistory(events)
       assert.equal(last['category'], category)
       assert.equal(last['next'], 'never')
-      assert.equal(rig.model.asked(model).length, 1)
+      assert.equal(rig.model.received(model).length, 1)
     }
   })
 })
@@ -178,11 +179,11 @@ describe('context overflow', LIMIT, () => {
     const { events, last } = await rig.wholeTurn(id)
     isHistory(events)
     assert.equal(last['text'], 'fits now', JSON.stringify(last))
-    const [before, then] = rig.model.asked(model).slice(2).map(present)
-    assert.ok(Number(then?.raw.length) < Number(before?.raw.length))
+    const [before, then] = rig.model.received(model).slice(2).map(present)
+    assert.ok(Number(then?.text.length) < Number(before?.text.length))
     assert.equal(
-      then?.body.messages.filter(({ role }) => role === 'tool').length,
-      before?.body.messages.filter(({ role }) => role === 'tool').length,
+      then?.messages.filter(({ role }) => role === 'tool').length,
+      before?.messages.filter(({ role }) => role === 'tool').length,
       'every call keeps an answer, as the protocol demands',
     )
   })
@@ -193,7 +194,7 @@ describe('context overflow', LIMIT, () => {
     isHistory(events)
     assert.equal(last.type, 'turn-error')
     assert.equal(last['category'], 'model_context_overflow')
-    assert.equal(rig.model.asked(model).length, 4)
+    assert.equal(rig.model.received(model).length, 4)
   })
 })
 
@@ -209,9 +210,9 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
   test('in the stream ends it, hangs up on the model, and is idempotent', async () => {
     let hungUp = false
     const { id } = await rig.session([
-      (res, asked) => {
-        res.on('close', () => (hungUp = true))
-        return stallAfter('begin')(res, asked)
+      ({ socket }) => {
+        socket.on('close', () => (hungUp = true))
+        return stallAfter('begin')
       },
       say('next'),
     ])
@@ -259,9 +260,9 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
     await events.type('retry')
     isTurn(await turnOf(turnId), 'retrying')
     await cancel(turnId, 'no patience')
-    ended(await events.ended(turnId, 5_000), 'no patience')
+    ended(await events.ended(turnId), 'no patience')
     isHistory(events.events)
-    assert.equal(rig.model.asked(model).length, 1)
+    assert.equal(rig.model.received(model).length, 1)
   })
 
   test('while parked', async () => {
@@ -269,7 +270,7 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
     const { turnId, events } = await rig.turn(id)
     await events.type('parked')
     await cancel(turnId, 'not today')
-    ended(await events.ended(turnId, 5_000), 'not today')
+    ended(await events.ended(turnId), 'not today')
     isHistory(events.events)
     isTurn(await turnOf(turnId), 'cancelled')
     assert.equal((await rig.call('POST', `/v1/turns/${turnId}/resume`)).status, 409)
@@ -335,7 +336,7 @@ describe('secrets', LIMIT, () => {
     ])
     const { events } = await rig.turn(id)
     const parked = await events.type('parked')
-    assert.equal(rig.model.asked(model)[0]?.headers.authorization, `Bearer ${API_KEY}`)
+    assert.equal(rig.model.received(model)[0]?.headers.authorization, `Bearer ${API_KEY}`)
     assert.ok(!JSON.stringify(events.frames).includes(API_KEY), 'in an event')
     assert.ok(parked['fault'].errorRaw.includes('Incorrect API key'), 'the raw error is kept, redacted')
     assert.ok(!JSON.stringify(events.frames).includes(rig.token), "the daemon's own token reached a box")

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
 import { call } from './client.ts'
-import { LIMIT, Rig } from './rig.ts'
-import { say, stallAfter } from '../scripted-model.ts'
+import { Rig } from './rig.ts'
+import { say, stallAfter } from '../answers.ts'
 import { isProblem, isTurn } from './shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 

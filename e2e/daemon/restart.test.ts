@@ -4,9 +4,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { type Event, present, type Frame } from './client.ts'
-import { assembled, eventually, LIMIT, Rig } from './rig.ts'
-import { ask, bash, byProgress, refuse, say, stallAfter } from '../scripted-model.ts'
+import { assembled, eventually, Rig } from './rig.ts'
+import { ask, bash, byProgress, refuse, say, stallAfter } from '../answers.ts'
 import { isHistory, isTurn } from './shapes.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const append = (n: number, more = ''): string => `echo line-${n} >> ledger; ${more} echo did ${n}`
 const ledger = (rig: Rig): string[] => {
@@ -43,7 +44,7 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
     for (const point of [...points, undefined]) {
       const cursor = frames.at(-1)?.id
       const stream = await rig.events(id, '', cursor === undefined ? {} : { 'last-event-id': cursor })
-      await (point === undefined ? stream.ended(turnId, 40_000) : seenIn(frames, point) || stream.until(point, 40_000))
+      await (point === undefined ? stream.ended(turnId) : seenIn(frames, point) || stream.until(point))
       if (point !== undefined) await rig.kill9()
       stream.close()
       frames.push(...stream.frames)
@@ -85,7 +86,7 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
       await rig.up()
     }
     const stream = await rig.events(id)
-    const last = await stream.ended(turnId, 40_000)
+    const last = await stream.ended(turnId)
     isHistory(stream.events)
     assert.equal(last['text'], 'end')
     assert.deepEqual(ledger(rig), lines(8))
@@ -103,7 +104,7 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
     await events.type('tool-call')
     await eventually('the tool has begun', () => ledger(rig).length === 1)
     process.kill(runnerPid(rig), 'SIGKILL')
-    const last = await events.ended(turnId, 40_000)
+    const last = await events.ended(turnId)
     isHistory(events.events)
     assert.equal(last.type, 'turn-end', JSON.stringify(last))
     const result = present(events.events.find(({ type }) => type === 'tool-result'))
@@ -128,14 +129,14 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
         const pid = Number(line.split(' ')[0])
         if (pid !== rig.pid) killIfThere(pid)
       }
-      const last = await events.ended(turnId, 40_000)
+      const last = await events.ended(turnId)
       isHistory(events.events)
       const result = present(events.events.find(({ type }) => type === 'tool-result'))
       assert.equal(result['outcome'], 'unknown', JSON.stringify(result))
       assert.deepEqual(ledger(rig), ['line-1'])
       if (policy === 'tell') {
         assert.equal(last['text'], 'I shall look.', JSON.stringify(last))
-        const told = present(rig.model.asked(model).at(-1)).body.messages.find(({ role }) => role === 'tool')
+        const told = present(rig.model.received(model).at(-1)).messages.find(({ role }) => role === 'tool')
         assert.match(JSON.stringify(told), /unknown|not known|cannot (be )?know|may have/i)
       } else {
         assert.equal(last['category'], 'exec_outcome_unknown')
@@ -220,7 +221,7 @@ describe('over a restart', { ...LIMIT, concurrency: 2 }, () => {
     await rig.stop()
     await rig.up()
     const stream = await rig.events(id)
-    assert.equal((await stream.ended(turnId, 40_000))['text'], 'done')
+    assert.equal((await stream.ended(turnId))['text'], 'done')
     isHistory(stream.events)
     assert.equal(stream.events.find(({ type }) => type === 'tool-result')?.['outcome'], 'ok')
     assert.deepEqual(ledger(rig), lines(1))

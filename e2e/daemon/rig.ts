@@ -4,9 +4,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { dirname, join } from 'node:path'
 import { Place, type Running } from '../breakfall.ts'
 import { type Asking, call, type Event, EventStream, type Json, type Reply, Socket } from './client.ts'
-import { type Answer, type ScriptedModel, startScriptedModel } from '../scripted-model.ts'
+import type { ModelServer } from '../../test/kit/model-server.ts'
+import type { Play } from '../../test/kit/plays.ts'
+import { startScriptedModel } from '../answers.ts'
+import { WAIT_MS } from '../../test/kit/wait.ts'
 
-export const LIMIT = { timeout: 60_000 }
 export const API_KEY = 'sk-wire-9f8e7d6c5b4a39281706f5e4d3c2b1a0'
 
 const sandbox = (process.env['PATH'] ?? '').split(':').some((folder) => existsSync(join(folder, 'bwrap')))
@@ -15,7 +17,7 @@ export const isolation: readonly string[] = sandbox ? [] : ['--allow-isolation',
 /** A place with a scripted model and, while `up` has been called and not undone, one daemon. */
 export class Rig implements AsyncDisposable {
   readonly place = new Place()
-  readonly model: ScriptedModel
+  readonly model: ModelServer
   readonly stateDir: string
   listening: Json
   #running: Running | undefined
@@ -35,7 +37,7 @@ export class Rig implements AsyncDisposable {
     return rig
   }
 
-  constructor(model: ScriptedModel) {
+  constructor(model: ModelServer) {
     this.model = model
     this.stateDir = join(this.place.home, 'daemon state')
   }
@@ -96,7 +98,7 @@ export class Rig implements AsyncDisposable {
   }
 
   /** A session with a model name of its own that answers by the script. */
-  async session(answers: readonly Answer[], more: Json = {}): Promise<{ id: string; model: string; record: Json }> {
+  async session(answers: readonly Play[], more: Json = {}): Promise<{ id: string; model: string; record: Json }> {
     const model = `m${++this.#names}`
     this.model.script(model, answers)
     const made = await this.call('POST', '/v1/sessions', {
@@ -150,7 +152,7 @@ export class Rig implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const stream of this.#streams) stream.close()
     await this.place[Symbol.asyncDispose]()
-    this.model.close()
+    await this.model.close()
   }
 }
 
@@ -173,7 +175,7 @@ export function assembled(events: readonly Event[], turnId: string): Map<number,
 export async function eventually(
   what: string,
   met: () => boolean | Promise<boolean>,
-  withinMs = 15_000,
+  withinMs = WAIT_MS,
 ): Promise<void> {
   for (let waited = 0; waited < withinMs; waited += 50) {
     if (await met()) return

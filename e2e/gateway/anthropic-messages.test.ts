@@ -3,21 +3,23 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
 import {
-  assembledMessage,
   blockDelta,
   blockStart,
   blockStop,
   event,
-  message,
   messageDelta,
+  messageFrames,
   messageStart,
+  messageStartWith,
   messageStop,
   ping,
-  textBlock,
-  toolBlock,
-} from './frames.ts'
-import { LIMIT, type Reply, Rig } from './rig.ts'
-import { cut, fin, half, type Play, reset, stall, status, stream } from './upstream.ts'
+  textFrames,
+  toolFrames,
+} from '../../test/kit/anthropic-frames.ts'
+import { cut, fin, half, json, type Play, reset, stall, stream } from '../../test/kit/plays.ts'
+import { assembledMessage } from './assembled.ts'
+import { type Reply, Rig } from './rig.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const flags = ['--attempts-max', '3', '--liveness-ms', '1000']
 const [tools, whole] = await Promise.all([shared(Rig.start(...flags)), shared(Rig.start(...flags, '--hold', 'answer'))])
@@ -71,36 +73,36 @@ function isBroken(reply: Reply): void {
 }
 
 describe('a break before content is invisible', { ...LIMIT, concurrency: true }, () => {
-  const overloaded = event({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } })
+  const overloaded = event('error', { error: { type: 'overloaded_error', message: 'Overloaded' } })
   const breaks: Record<string, Play> = {
     'a reset before the head': reset,
     'a bare end': fin,
-    'a 529': status(529, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }),
-    'a reset after message_start': cut(messageStart('msg_0'), ping),
-    'a clean end after message_start': stream(messageStart('msg_0')),
-    'a clean end after an empty block': stream(messageStart('msg_0'), blockStart(0, { type: 'text', text: '' })),
-    'a stall after message_start': stall(messageStart('msg_0')),
-    'an overload told inside': stream(messageStart('msg_0'), overloaded),
+    'a 529': json(529, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }),
+    'a reset after message_start': cut(messageStartWith('msg_0'), ping),
+    'a clean end after message_start': stream(messageStartWith('msg_0')),
+    'a clean end after an empty block': stream(messageStartWith('msg_0'), blockStart(0, { type: 'text', text: '' })),
+    'a stall after message_start': stall(messageStartWith('msg_0')),
+    'an overload told inside': stream(messageStartWith('msg_0'), overloaded),
     'an overload told first': stream(overloaded),
-    'half a frame': half(messageStart('msg_0'), 'event: content_block_start\ndata: {"type":"cont'),
-    'a message_stop without a reason': stream(messageStart('msg_0'), messageStop),
-    'a cut tool call': cut(messageStart('msg_0'), ...toolBlock(0, 't1', 'bash', '{"comm').slice(0, 2)),
+    'half a frame': half(messageStartWith('msg_0'), 'event: content_block_start\ndata: {"type":"cont'),
+    'a message_stop without a reason': stream(messageStartWith('msg_0'), messageStop),
+    'a cut tool call': cut(messageStartWith('msg_0'), ...toolFrames(0, 't1', 'bash', '{"comm').slice(0, 2)),
     'a tool call that is closed but cut': stream(
-      messageStart('msg_0'),
-      ...toolBlock(0, 't1', 'bash', '{"comm'),
+      messageStartWith('msg_0'),
+      ...toolFrames(0, 't1', 'bash', '{"comm'),
       messageDelta('tool_use'),
       messageStop,
     ),
     'a tool call cut by max_tokens': stream(
-      messageStart('msg_0'),
-      ...toolBlock(0, 't1', 'bash', '{"comm'),
+      messageStartWith('msg_0'),
+      ...toolFrames(0, 't1', 'bash', '{"comm'),
       messageDelta('max_tokens'),
       messageStop,
     ),
   }
   for (const [what, play] of Object.entries(breaks))
     test(what, async () => {
-      const reply = await tools.messages([play, play, stream(...message(textBlock(0, 'All', ' of it.')))])
+      const reply = await tools.messages([play, play, stream(...messageFrames(textFrames(0, 'All', ' of it.')))])
       isClean(reply, ['All of it.'])
       assert.equal(reply.tries, 3)
       assert.equal(reply.frames.find(({ json }) => json.type === 'message_start')?.json.message.id, 'msg_1')
@@ -109,7 +111,7 @@ describe('a break before content is invisible', { ...LIMIT, concurrency: true },
 })
 
 describe('a break after content', { ...LIMIT, concurrency: true }, () => {
-  const began = [messageStart('msg_0', 'first'), ...textBlock(0, 'One ', 'two ').slice(0, 3)]
+  const began = [messageStartWith('msg_0', 'first'), ...textFrames(0, 'One ', 'two ').slice(0, 3)]
   const breaks: Record<string, Play> = {
     'a reset': cut(...began),
     'an end without the last chunk': half(...began),
@@ -117,35 +119,32 @@ describe('a break after content', { ...LIMIT, concurrency: true }, () => {
     'a clean end after the block': stream(...began, blockStop(0)),
     'a clean end after the stop reason': stream(...began, blockStop(0), messageDelta()),
     'a stall': stall(...began),
-    'an overload told inside': stream(
-      ...began,
-      event({ type: 'error', error: { type: 'overloaded_error', message: 'x' } }),
-    ),
+    'an overload told inside': stream(...began, event('error', { error: { type: 'overloaded_error', message: 'x' } })),
   }
   for (const [what, play] of Object.entries(breaks)) {
     test(`${what}: goes on from the same beginning, with the first id and model`, async () => {
       const more = what.includes('after the') ? [] : ['three.']
-      const reply = await tools.messages([play, stream(...message(textBlock(0, 'On', 'e two ', ...more)))])
+      const reply = await tools.messages([play, stream(...messageFrames(textFrames(0, 'On', 'e two ', ...more)))])
       isClean(reply, [`One two ${more.join('')}`])
       const start = reply.frames.find(({ json }) => json.type === 'message_start')?.json.message
       assert.deepEqual([start.id, start.model], ['msg_0', 'first'])
     })
     test(`${what}: the API's own error event where no new answer begins so`, async () => {
-      const other = stream(...message(textBlock(0, 'Other')))
+      const other = stream(...messageFrames(textFrames(0, 'Other')))
       const reply = await tools.messages([play, other, other])
       if (what === 'a clean end after the stop reason') assert.equal(types(reply).at(-1), 'error')
       else isBroken(reply)
       assert.equal(assembledMessage(reply.frames)[0].text, 'One two ')
     })
     test(`${what}: --hold answer heals it whatever the new answer says`, async () => {
-      isClean(await whole.messages([play, stream(...message(textBlock(0, 'Other')))]), ['Other'])
+      isClean(await whole.messages([play, stream(...messageFrames(textFrames(0, 'Other')))]), ['Other'])
     })
   }
   test('an error told inside that is not transient is passed on as it is', async () => {
-    const error = { type: 'error', error: { type: 'invalid_request_error', message: 'no' }, request_id: 'r1' } as const
+    const error = { type: 'error', error: { type: 'invalid_request_error', message: 'no' }, request_id: 'r1' }
     const reply = await tools.messages([
-      stream(...began, event(error)),
-      stream(...message(textBlock(0, 'One two three'))),
+      stream(...began, event(error.type, error)),
+      stream(...messageFrames(textFrames(0, 'One two three'))),
     ])
     assert.equal(reply.tries, 1)
     assert.deepEqual(reply.frames.at(-1)?.json, error)
@@ -162,10 +161,10 @@ describe('blocks', { ...LIMIT, concurrency: true }, () => {
     blockStop(0),
   ]
   test('a good answer crosses unchanged, whatever is in it', async () => {
-    const frames = message(
+    const frames = messageFrames(
       thinking('c2ln'),
       [blockStart(1, { type: 'redacted_thinking', data: 'b64' }), blockStop(1)],
-      textBlock(2, 'Text'),
+      textFrames(2, 'Text'),
       [
         blockStart(3, { type: 'server_tool_use', id: 's1', name: 'web_search', input: {} }),
         blockDelta(3, { type: 'input_json_delta', partial_json: '{"query":"x"}' }),
@@ -185,8 +184,8 @@ describe('blocks', { ...LIMIT, concurrency: true }, () => {
         blockDelta(5, { type: 'text_delta', text: 'cited' }),
         blockStop(5),
       ],
-      toolBlock(6, 't1', 'bash', '', '{"comm', 'and":"ls"}'),
-      toolBlock(7, 't2', 'now'),
+      toolFrames(6, 't1', 'bash', '', '{"comm', 'and":"ls"}'),
+      toolFrames(7, 't2', 'now'),
       [
         blockStart(8, { type: 'block_from_the_future', odd: 1 }),
         blockDelta(8, { type: 'odd_delta', odd: 2 }),
@@ -205,31 +204,31 @@ describe('blocks', { ...LIMIT, concurrency: true }, () => {
     }
   })
   test('a call after text is asked for again and comes once, whole', async () => {
-    const text = textBlock(0, 'Let me look.')
-    const call = toolBlock(1, 't1', 'bash', '{"command"', ':"ls"}')
+    const text = textFrames(0, 'Let me look.')
+    const call = toolFrames(1, 't1', 'bash', '{"command"', ':"ls"}')
     for (const play of [
-      cut(messageStart(), ...text, ...call.slice(0, 2)),
-      stream(messageStart(), ...text, ...call.slice(0, 2), blockStop(1), messageDelta('max_tokens'), messageStop),
+      cut(messageStart, ...text, ...call.slice(0, 2)),
+      stream(messageStart, ...text, ...call.slice(0, 2), blockStop(1), messageDelta('max_tokens'), messageStop),
     ]) {
       const reply = await tools.messages([
         play,
-        stream(messageStart('msg_9'), ...text, ...call, messageDelta('tool_use'), messageStop),
+        stream(messageStartWith('msg_9'), ...text, ...call, messageDelta('tool_use'), messageStop),
       ])
       isClean(reply, ['Let me look.'], 'tool_use')
       assert.equal(assembledMessage(reply.frames)[1].json, '{"command":"ls"}')
     }
   })
   test('thinking that was forwarded is never joined to another signature or other thoughts', async () => {
-    const began = [messageStart(), ...thinking('c2ln')]
+    const began = [messageStart, ...thinking('c2ln')]
     const other = [
       blockStart(0, { type: 'thinking', thinking: '', signature: '' }),
       blockDelta(0, { type: 'thinking_delta', thinking: 'Other.' }),
       blockDelta(0, { type: 'signature_delta', signature: 'b3Ro' }),
       blockStop(0),
     ]
-    const again = stream(...message(other, textBlock(1, 'So.')))
+    const again = stream(...messageFrames(other, textFrames(1, 'So.')))
     isBroken(await tools.messages([cut(...began), again, again]))
-    const resigned = stream(...message(thinking('b3Ro'), textBlock(1, 'So.')))
+    const resigned = stream(...messageFrames(thinking('b3Ro'), textFrames(1, 'So.')))
     const reply = await tools.messages([cut(...began), resigned, resigned])
     const [block] = assembledMessage(reply.frames)
     assert.equal(block.signature, 'c2ln', 'a signature of another answer was added')
@@ -238,15 +237,15 @@ describe('blocks', { ...LIMIT, concurrency: true }, () => {
   })
   test('the same thinking and the same signature go on', async () => {
     const reply = await tools.messages([
-      cut(messageStart(), ...thinking('c2ln')),
-      stream(...message(thinking('c2ln'), textBlock(1, 'So.'))),
+      cut(messageStart, ...thinking('c2ln')),
+      stream(...messageFrames(thinking('c2ln'), textFrames(1, 'So.'))),
     ])
     if (types(reply).at(-1) === 'error') isBroken(reply)
     else isClean(reply, ['So.'])
     assert.equal(assembledMessage(reply.frames)[0].thinking, 'Hm, so.')
   })
   test("every try a cut call: never a cut call, and the API's own error JSON", async () => {
-    const play = cut(messageStart(), ...toolBlock(0, 't1', 'bash', '{"comm').slice(0, 2))
+    const play = cut(messageStart, ...toolFrames(0, 't1', 'bash', '{"comm').slice(0, 2))
     const reply = await tools.messages([play, play, play])
     assert.equal(reply.status, 502, reply.text)
     assert.equal(reply.json.type, 'error')
@@ -255,7 +254,7 @@ describe('blocks', { ...LIMIT, concurrency: true }, () => {
   })
   test("the upstream's own 529 and body, once tries are spent", async () => {
     const body = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' }, request_id: 'req_1' }
-    const play = status(529, body, { 'request-id': 'req_1' })
+    const play = json(529, body, { 'request-id': 'req_1' })
     const reply = await tools.messages([play, play, play])
     assert.equal(reply.status, 529)
     assert.deepEqual(reply.json, body)

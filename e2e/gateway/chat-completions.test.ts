@@ -3,21 +3,23 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
 import {
-  answer,
-  assembledChat,
   callMore,
   callStart,
   CHAT,
   choice,
-  DONE,
+  done,
   errorFrame,
   finish,
   role,
+  roleWith,
   text,
   usage,
-} from './frames.ts'
-import { LIMIT, type Reply, Rig } from './rig.ts'
-import { both, bytes, cut, fin, half, type Play, reset, stall, status, stream } from './upstream.ts'
+  answerFrames,
+} from '../../test/kit/openai-frames.ts'
+import { bytes, cut, fin, half, json, type Play, reset, stall, stream } from '../../test/kit/plays.ts'
+import { assembledChat } from './assembled.ts'
+import { type Reply, Rig } from './rig.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const flags = ['--attempts-max', '3', '--liveness-ms', '1000']
 const [tools, whole, none] = await Promise.all([
@@ -61,22 +63,22 @@ function isBroken(reply: Reply, content: string): void {
 const beforeContent: Record<string, Play> = {
   'a reset before the head': reset,
   'an end before the head': fin,
-  'a reset inside the head': both(bytes('HTTP/1.1 200 OK\r\ncontent-ty'), reset),
+  'a reset inside the head': [bytes('HTTP/1.1 200 OK\r\ncontent-ty'), reset],
   'a reset after the head': cut(),
-  'a reset after the role': cut(role()),
-  'an end without the last chunk after the role': half(role()),
-  'a clean end without proof': stream(role()),
+  'a reset after the role': cut(role),
+  'an end without the last chunk after the role': half(role),
+  'a clean end without proof': stream(role),
   'a clean end of nothing': stream(),
   'a stall after the head': stall(),
-  'a stall after the role': stall(role()),
-  'an overload told inside': stream(role(), errorFrame({ message: 'overloaded', type: 'overloaded_error', code: 503 })),
-  'a server error told inside': stream(errorFrame({ message: 'boom', type: 'server_error', code: null }), DONE),
-  'a 503': status(503, 'busy'),
-  'a 429 without a time': status(429, {}),
-  'a frame cut in the middle of its JSON': half(role(), 'data: {"id":"chatcmpl-1","choices":[{"ind'),
-  'a frame that is not JSON': stream(role(), 'data: {nope\n\n', DONE),
-  'a page of HTML with status 200': status(200, '<html>Bad gateway</html>', { 'content-type': 'text/html' }),
-  'an empty text, then a reset': cut(role(), text('')),
+  'a stall after the role': stall(role),
+  'an overload told inside': stream(role, errorFrame({ message: 'overloaded', type: 'overloaded_error', code: 503 })),
+  'a server error told inside': stream(errorFrame({ message: 'boom', type: 'server_error', code: null }), done),
+  'a 503': json(503, 'busy'),
+  'a 429 without a time': json(429, {}),
+  'a frame cut in the middle of its JSON': half(role, 'data: {"id":"chatcmpl-1","choices":[{"ind'),
+  'a frame that is not JSON': stream(role, 'data: {nope\n\n', done),
+  'a page of HTML with status 200': json(200, '<html>Bad gateway</html>', { 'content-type': 'text/html' }),
+  'an empty text, then a reset': cut(role, text('')),
 }
 
 for (const hold of ['tools', 'answer', 'none'] as const)
@@ -84,7 +86,7 @@ for (const hold of ['tools', 'answer', 'none'] as const)
     for (const [what, play] of Object.entries(beforeContent))
       test(what, async () => {
         const rig = { tools, answer: whole, none }[hold]
-        const reply = await rig.chat([play, play, stream(...answer('All', ' of it.'))])
+        const reply = await rig.chat([play, play, stream(...answerFrames('All', ' of it.'))])
         isClean(reply, 'All of it.')
         assert.equal(reply.tries, 3)
         assert.deepEqual(reply.comments, [])
@@ -92,21 +94,21 @@ for (const hold of ['tools', 'answer', 'none'] as const)
   })
 
 const afterContent: Record<string, Play> = {
-  'a reset': cut(role(), text('One '), text('two ')),
-  'an end without the last chunk': half(role(), text('One '), text('two ')),
-  'a clean end without proof': stream(role(), text('One '), text('two ')),
-  'a stall': stall(role(), text('One '), text('two ')),
-  'an overload told inside': stream(role(), text('One two '), errorFrame({ message: 'x', type: 'overloaded_error' })),
-  'half a frame': half(role(), text('One two '), 'data: {"choices":[{"delta":{"content":"thr'),
+  'a reset': cut(role, text('One '), text('two ')),
+  'an end without the last chunk': half(role, text('One '), text('two ')),
+  'a clean end without proof': stream(role, text('One '), text('two ')),
+  'a stall': stall(role, text('One '), text('two ')),
+  'an overload told inside': stream(role, text('One two '), errorFrame({ message: 'x', type: 'overloaded_error' })),
+  'half a frame': half(role, text('One two '), 'data: {"choices":[{"delta":{"content":"thr'),
 }
 describe('a break after content', { ...LIMIT, concurrency: true }, () => {
   for (const [what, play] of Object.entries(afterContent)) {
     test(`${what}: goes on where the new answer begins with the same text`, async () => {
       const again = [
-        role({ id: 'chatcmpl-2', model: 'other' }),
+        roleWith({ id: 'chatcmpl-2', model: 'other' }),
         ...['One tw', 'o thr', 'ee.'].map((piece) => text(piece, { id: 'chatcmpl-2', model: 'other' })),
         finish('stop', { id: 'chatcmpl-2', model: 'other' }),
-        DONE,
+        done,
       ]
       const reply = await tools.chat([play, stream(...again)])
       isClean(reply, 'One two three.')
@@ -115,11 +117,11 @@ describe('a break after content', { ...LIMIT, concurrency: true }, () => {
       assert.equal(reply.tries, 2)
     })
     test(`${what}: ends in the error event where no new answer begins so`, async () => {
-      const other = stream(...answer('One TWO three.'))
+      const other = stream(...answerFrames('One TWO three.'))
       isBroken(await tools.chat([play, other, other]), 'One two ')
     })
     test(`${what}: --hold answer heals it whatever the new answer says`, async () => {
-      const reply = await whole.chat([play, stream(...answer('Quite another.'))])
+      const reply = await whole.chat([play, stream(...answerFrames('Quite another.'))])
       isClean(reply, 'Quite another.')
       assert.deepEqual(
         reply.comments.filter((line) => !line.startsWith(': breakfall') && line !== ':'),
@@ -128,26 +130,26 @@ describe('a break after content', { ...LIMIT, concurrency: true }, () => {
     })
   }
   test('a new answer that is shorter than what was forwarded is not a continuation', async () => {
-    const short = stream(...answer('One'))
-    isBroken(await tools.chat([cut(role(), text('One two')), short, short]), 'One two')
+    const short = stream(...answerFrames('One'))
+    isBroken(await tools.chat([cut(role, text('One two')), short, short]), 'One two')
   })
   test('a new answer that is exactly what was forwarded ends it well', async () => {
-    isClean(await tools.chat([cut(role(), text('One two')), stream(...answer('One two'))]), 'One two')
+    isClean(await tools.chat([cut(role, text('One two')), stream(...answerFrames('One two'))]), 'One two')
   })
   test('a break in the continuation is healed too', async () => {
     const reply = await tools.chat([
-      cut(role(), text('One ')),
-      cut(role(), text('One two ')),
-      stream(...answer('One two three')),
+      cut(role, text('One ')),
+      cut(role, text('One two ')),
+      stream(...answerFrames('One two three')),
     ])
     isClean(reply, 'One two three')
   })
   test('surrogate pairs split between frames stay whole over a heal', async () => {
-    const reply = await tools.chat([cut(role(), text('a😀'.slice(0, 2))), stream(...answer('a', '😀b'))])
+    const reply = await tools.chat([cut(role, text('a😀'.slice(0, 2))), stream(...answerFrames('a', '😀b'))])
     isClean(reply, 'a😀b')
   })
   test('retries are told in comments once the head is out', async () => {
-    const reply = await tools.chat([cut(role(), text('One ')), stream(...answer('One two'))])
+    const reply = await tools.chat([cut(role, text('One ')), stream(...answerFrames('One two'))])
     assert.equal(reply.comments.length, 1, reply.text)
     assert.match(reply.comments[0] ?? '', /^: breakfall retry 2\/3 model_stream_interrupted in \d+ ms$/)
   })
@@ -159,28 +161,31 @@ describe('a break after content', { ...LIMIT, concurrency: true }, () => {
       code: 'content_policy_violation',
       extra: 1,
     }
-    const reply = await tools.chat([stream(role(), text('One'), errorFrame(error), DONE), stream(...answer('One two'))])
+    const reply = await tools.chat([
+      stream(role, text('One'), errorFrame(error), done),
+      stream(...answerFrames('One two')),
+    ])
     assert.equal(reply.tries, 1)
     assert.deepEqual(reply.frames.find(({ json }) => json?.error)?.json, { error })
     assert.equal(assembledChat(reply.frames).content, 'One')
   })
   test("what comes after [DONE] is nobody's", async () => {
-    isClean(await tools.chat([stream(...answer('hi'), text('more'), DONE)]), 'hi')
+    isClean(await tools.chat([stream(...answerFrames('hi'), text('more'), done)]), 'hi')
   })
   test('a socket left open after the last frame does not keep the client', async () => {
-    isClean(await tools.chat([stall(...answer('hi'))]), 'hi')
+    isClean(await tools.chat([stall(...answerFrames('hi'))]), 'hi')
   })
 })
 
 describe('tool calls', { ...LIMIT, concurrency: true }, () => {
-  const call = [role(), callStart(0, 'c1', 'bash'), callMore(0, '{"command":'), callMore(0, '"ls"}')]
+  const call = [role, callStart('c1', 'bash'), callMore('{"command":'), callMore('"ls"}')]
   const calls = [{ id: 'c1', name: 'bash', arguments: '{"command":"ls"}' }]
   const cuts: Record<string, Play> = {
     'a reset': cut(...call.slice(0, 3)),
     'a clean end': stream(...call.slice(0, 3)),
-    'finish_reason tool_calls with half the arguments': stream(...call.slice(0, 3), finish('tool_calls'), DONE),
-    'finish_reason length with half the arguments': stream(...call.slice(0, 3), finish('length'), DONE),
-    'finish_reason stop with half the arguments': stream(...call.slice(0, 3), finish('stop'), DONE),
+    'finish_reason tool_calls with half the arguments': stream(...call.slice(0, 3), finish('tool_calls'), done),
+    'finish_reason length with half the arguments': stream(...call.slice(0, 3), finish('length'), done),
+    'finish_reason stop with half the arguments': stream(...call.slice(0, 3), finish('stop'), done),
     'a name alone, then a reset': cut(...call.slice(0, 2)),
     'a whole call without proof': stream(...call),
     'a stall': stall(...call.slice(0, 3)),
@@ -188,7 +193,7 @@ describe('tool calls', { ...LIMIT, concurrency: true }, () => {
   for (const [what, play] of Object.entries(cuts)) {
     for (const before of [[], [text('Let me look. ')]])
       test(`${what}${before.length > 0 ? ' after text' : ''}: the client sees one whole call`, async () => {
-        const again = stream(role(), ...before, ...call.slice(1), finish('tool_calls'), DONE)
+        const again = stream(role, ...before, ...call.slice(1), finish('tool_calls'), done)
         const first = before.length > 0 ? withText(what, before[0] as string) : play
         const reply = await tools.chat([first, again])
         const held = assembledChat(reply.frames)
@@ -216,33 +221,33 @@ describe('tool calls', { ...LIMIT, concurrency: true }, () => {
   }
 
   function withText(what: string, before: string): Play {
-    const frames = [role(), before, ...call.slice(1)]
+    const frames = [role, before, ...call.slice(1)]
     const half = frames.slice(0, -1)
     if (what === 'a reset') return cut(...half)
     if (what === 'a clean end') return stream(...half)
     if (what === 'a stall') return stall(...half)
     if (what.startsWith('a name')) return cut(...frames.slice(0, -2))
     if (what.startsWith('a whole')) return stream(...frames)
-    return stream(...half, finish(/finish_reason (\w+)/.exec(what)?.[1] ?? ''), DONE)
+    return stream(...half, finish(/finish_reason (\w+)/.exec(what)?.[1] ?? ''), done)
   }
 
   test('parallel calls, interleaved, arrive whole and in their places', async () => {
     const frames = [
-      role(),
-      callStart(0, 'c1', 'a'),
-      callStart(1, 'c2', 'b'),
-      callMore(1, '{"y"'),
-      callMore(0, '{"x":1}'),
-      callMore(1, ':2}'),
+      role,
+      callStart('c1', 'a'),
+      callStart('c2', 'b', '', 1),
+      callMore('{"y"', 1),
+      callMore('{"x":1}'),
+      callMore(':2}', 1),
     ]
-    const reply = await tools.chat([cut(...frames.slice(0, -1)), stream(...frames, finish('tool_calls'), DONE)])
+    const reply = await tools.chat([cut(...frames.slice(0, -1)), stream(...frames, finish('tool_calls'), done)])
     assert.deepEqual(assembledChat(reply.frames).calls, [
       { id: 'c1', name: 'a', arguments: '{"x":1}' },
       { id: 'c2', name: 'b', arguments: '{"y":2}' },
     ])
   })
   test('empty arguments of a tool without parameters are whole', async () => {
-    const reply = await tools.chat([stream(role(), callStart(0, 'c1', 'now'), finish('tool_calls'), DONE)], {
+    const reply = await tools.chat([stream(role, callStart('c1', 'now'), finish('tool_calls'), done)], {
       tools: [{ type: 'function', function: { name: 'now', parameters: { type: 'object', properties: {} } } }],
     })
     assert.equal(reply.tries, 1, reply.text)
@@ -250,22 +255,22 @@ describe('tool calls', { ...LIMIT, concurrency: true }, () => {
   })
   test('a legacy function_call is never cut', async () => {
     const frames = [
-      role(),
+      role,
       choice({ function_call: { name: 'f', arguments: '{"a"' } }),
       choice({ function_call: { arguments: ':1}' } }),
     ]
-    const reply = await tools.chat([cut(...frames.slice(0, 2)), stream(...frames, finish('function_call'), DONE)])
+    const reply = await tools.chat([cut(...frames.slice(0, 2)), stream(...frames, finish('function_call'), done)])
     const pieces = reply.frames.flatMap(({ json }) => json?.choices?.[0]?.delta?.function_call?.arguments ?? [])
     assert.equal(pieces.join(''), '{"a":1}', reply.text)
     assert.equal(reply.frames.filter(({ json }) => json?.choices?.[0]?.delta?.function_call?.name === 'f').length, 1)
   })
   test('finish_reason length after text alone is the answer', async () => {
-    const reply = await tools.chat([stream(role(), text('Half an'), finish('length'), DONE)])
+    const reply = await tools.chat([stream(role, text('Half an'), finish('length'), done)])
     assert.equal(reply.tries, 1)
     assert.equal(assembledChat(reply.frames).finish, 'length')
   })
   test('text keeps flowing while a call is held', async () => {
-    const reply = await tools.chat([stream(role(), text('a'), ...call.slice(1), text('b'), finish('tool_calls'), DONE)])
+    const reply = await tools.chat([stream(role, text('a'), ...call.slice(1), text('b'), finish('tool_calls'), done)])
     assert.equal(assembledChat(reply.frames).content, 'ab')
     assert.deepEqual(assembledChat(reply.frames).calls, calls)
   })
@@ -274,12 +279,12 @@ describe('tool calls', { ...LIMIT, concurrency: true }, () => {
 describe('what else is in frames', { ...LIMIT, concurrency: true }, () => {
   test('a good answer crosses unchanged: fields nobody knows, logprobs, usage, fingerprints', async () => {
     const frames = [
-      role({ system_fingerprint: 'fp', service_tier: 'x', odd: { deep: [1] } }),
+      roleWith({ system_fingerprint: 'fp', service_tier: 'x', odd: { deep: [1] } }),
       choice({ content: 'hi', annotations: [1] }, { logprobs: { content: [{ token: 'hi', logprob: -0.1 }] } }),
       choice({ refusal: null }),
       finish(),
       usage(),
-      DONE,
+      done,
     ]
     for (const rig of [tools, none, whole]) {
       const reply = await rig.chat([stream(...frames)])
@@ -291,11 +296,11 @@ describe('what else is in frames', { ...LIMIT, concurrency: true }, () => {
     }
   })
   test('reasoning comes through, and is compared over a heal like text', async () => {
-    const thinks = [role(), choice({ reasoning_content: 'Hm. ' })]
-    const reply = await tools.chat([cut(...thinks), stream(...thinks, text('So.'), finish(), DONE)])
+    const thinks = [role, choice({ reasoning_content: 'Hm. ' })]
+    const reply = await tools.chat([cut(...thinks), stream(...thinks, text('So.'), finish(), done)])
     isClean(reply, 'So.')
     assert.equal(assembledChat(reply.frames).reasoning, 'Hm. ')
-    const other = stream(role(), choice({ reasoning_content: 'Other' }), text('So.'), finish(), DONE)
+    const other = stream(role, choice({ reasoning_content: 'Other' }), text('So.'), finish(), done)
     const lost = await tools.chat([cut(...thinks), other, other])
     assert.equal(assembledChat(lost.frames).content, '')
     assert.ok(lost.frames.at(-2)?.json.error, lost.text)
@@ -309,7 +314,7 @@ describe('what else is in frames', { ...LIMIT, concurrency: true }, () => {
       one(0, {}, 'stop'),
       one(1, { content: 'c' }),
       one(1, {}, 'stop'),
-      DONE,
+      done,
     ]
     const held = (reply: Reply): unknown =>
       [0, 1].map((index) => assembledChat(reply.frames, index)).map(({ content, finish }) => [content, finish])
@@ -353,10 +358,7 @@ describe('what else is in frames', { ...LIMIT, concurrency: true }, () => {
     })
   })
   test('usage follows a heal once', async () => {
-    const reply = await tools.chat([
-      cut(role(), text('One ')),
-      stream(role(), text('One two'), finish(), usage(), DONE),
-    ])
+    const reply = await tools.chat([cut(role, text('One ')), stream(role, text('One two'), finish(), usage(), done)])
     isClean(reply, 'One two')
     assert.equal(reply.frames.filter(({ json }) => json?.usage).length, 1)
   })

@@ -4,24 +4,24 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { describe, test } from 'node:test'
-import { answer, assembledChat, role, text } from './frames.ts'
-import { chatBody, type Gateway, LIMIT, type Reply, Rig } from './rig.ts'
+import { answerFrames, role, text } from '../../test/kit/openai-frames.ts'
 import {
-  both,
   bytes,
   chunk,
-  chunks,
   cut,
   half,
+  head,
+  json,
   type Play,
   reset,
-  say,
+  send,
   silence,
   stall,
-  status,
   stream,
-  streamHead,
-} from './upstream.ts'
+} from '../../test/kit/plays.ts'
+import { assembledChat } from './assembled.ts'
+import { chatBody, type Gateway, type Reply, Rig } from './rig.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const SEED = 20261115
 
@@ -62,7 +62,7 @@ describe('in numbers', LIMIT, () => {
     await using rig = await Rig.start('--attempts-max', '6', '--liveness-ms', '3000')
     const roll = dice(SEED)
     const words = Array.from({ length: 30 }, (_, index) => `word${index} `)
-    const frames = answer(...words)
+    const frames = answerFrames(...words)
     const plays = (): Play[] =>
       Array.from({ length: 6 }, () => {
         if (roll() < 0.5) return stream(...frames)
@@ -72,8 +72,8 @@ describe('in numbers', LIMIT, () => {
           half(...part),
           stream(...part),
           reset,
-          status(503, 'busy'),
-          both(streamHead(), chunks(part.join('').slice(0, Math.floor(roll() * 500))), reset),
+          json(503, 'busy'),
+          [head(), [part.join('').slice(0, Math.floor(roll() * 500))], reset],
         ]
         return ways[Math.floor(roll() * ways.length)] as Play
       })
@@ -96,7 +96,7 @@ describe('in numbers', LIMIT, () => {
     await using rig = await Rig.start()
     const roll = dice(SEED)
     const leave = async (): Promise<void> => {
-      const name = rig.upstream.plays(roll() < 0.5 ? stall(role(), text('One')) : silence)
+      const name = rig.upstream.plays(roll() < 0.5 ? stall(role, text('One')) : silence)
       const socket = await asks(rig.gateway, name)
       await rig.upstream.arrived(name)
       if (roll() < 0.5) socket.resetAndDestroy()
@@ -115,14 +115,17 @@ describe('in numbers', LIMIT, () => {
 
   test('clients that do not read hold their upstream back, and memory stays', async () => {
     await using rig = await Rig.start()
-    await rig.chat([stream(...answer('warm'))])
+    await rig.chat([stream(...answerFrames('warm'))])
     const before = memoryMib(rig.gateway)
     const sent: number[] = []
     const piece = chunk(text('z'.repeat(64 * 1024)))
-    const flood = (index: number): Play =>
-      both(streamHead(), chunks(role()), async ({ socket }) => {
-        for (sent[index] = 0; sent[index] < 400 && !socket.destroyed; sent[index]++) await say(socket, piece) // 25 MiB
-      })
+    const flood = (index: number): Play => [
+      head(),
+      [role],
+      async ({ socket }) => {
+        for (sent[index] = 0; sent[index] < 400 && !socket.destroyed; sent[index]++) await send(socket, piece) // 25 MiB
+      },
+    ]
     const sockets: Socket[] = []
     for (let index = 0; index < 20; index++) sockets.push(await asks(rig.gateway, rig.upstream.plays(flood(index))))
     let last = -1
@@ -143,21 +146,21 @@ describe('in numbers', LIMIT, () => {
   test('a break at the end of a long answer is healed in no more time than it takes to read it again', async () => {
     await using rig = await Rig.start('--attempts-max', '2')
     const words = Array.from({ length: 50_000 }, () => text('word')).join('')
-    const reply = await rig.chat([half(role(), words), stream(role(), words, ...answer(' end').slice(1))])
+    const reply = await rig.chat([half(role, words), stream(role, words, ...answerFrames(' end').slice(1))])
     assert.equal(assembledChat(reply.frames).content, `${'word'.repeat(50_000)} end`)
     assert.equal(reply.tries, 2)
   })
 
   test('an answer of 200 MiB is not kept', async () => {
     await using rig = await Rig.start()
-    await rig.chat([stream(...answer('warm'))])
+    await rig.chat([stream(...answerFrames('warm'))])
     const before = memoryMib(rig.gateway)
     const piece = chunk(text('z'.repeat(256 * 1024)))
     const long: Play = async ({ socket }) => {
-      for (let sent = 0; sent < 800 && !socket.destroyed; sent++) await say(socket, piece)
+      for (let sent = 0; sent < 800 && !socket.destroyed; sent++) await send(socket, piece)
     }
-    const ending = both(chunks(...answer().slice(1)), bytes('0\r\n\r\n'))
-    const name = rig.upstream.plays(both(streamHead(), chunks(role()), long, ending))
+    const ending = [answerFrames().slice(1), bytes('0\r\n\r\n')]
+    const name = rig.upstream.plays([head(), [role], long, ending])
     let got = 0
     for await (const part of await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) }))
       got += (part as Buffer).length
@@ -169,7 +172,7 @@ describe('in numbers', LIMIT, () => {
   test('--hold answer: a client that leaves while much is held frees it', async () => {
     await using rig = await Rig.start('--hold', 'answer')
     const piece = text('z'.repeat(1024 * 1024))
-    const much = stall(role(), ...Array.from({ length: 12 }, () => piece))
+    const much = stall(role, ...Array.from({ length: 12 }, () => piece))
     for (let round = 0; round < 6; round++) {
       const names = Array.from({ length: 4 }, () => rig.upstream.plays(much))
       const sockets = await Promise.all(names.map((name) => asks(rig.gateway, name)))
@@ -211,7 +214,7 @@ describe('at the door', { ...LIMIT, concurrency: true }, () => {
       assert.match(said, /^(HTTP\/1\.1 (4\d\d|501)|closed)/, `${what}: ${said}`)
       socket.destroy()
     }
-    assert.equal(assembledChat((await rig.chat([stream(...answer('alive'))])).frames).content, 'alive')
+    assert.equal(assembledChat((await rig.chat([stream(...answerFrames('alive'))])).frames).content, 'alive')
   })
 
   test('300 connections that send a byte and wait keep nobody out', async () => {
@@ -221,7 +224,7 @@ describe('at the door', { ...LIMIT, concurrency: true }, () => {
       socket.on('error', () => socket.destroy())
       socket.write('POST /v1/chat')
     }
-    assert.equal(assembledChat((await own.chat([stream(...answer('alive'))])).frames).content, 'alive')
+    assert.equal(assembledChat((await own.chat([stream(...answerFrames('alive'))])).frames).content, 'alive')
     for (const socket of sockets) socket.destroy()
   })
 
@@ -235,6 +238,6 @@ describe('at the door', { ...LIMIT, concurrency: true }, () => {
     assert.ok(refused.headers['retry-after'])
     for (const socket of sockets) socket.destroy()
     await eventually('room again', () => own.upstream.open === 0)
-    assert.equal(assembledChat((await own.chat([stream(...answer('alive'))])).frames).content, 'alive')
+    assert.equal(assembledChat((await own.chat([stream(...answerFrames('alive'))])).frames).content, 'alive')
   })
 })

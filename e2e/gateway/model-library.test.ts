@@ -3,23 +3,14 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { streamAnswer } from '@breakfall/model'
 import { shared } from '../shared.ts'
-import {
-  answer,
-  callMore,
-  callStart,
-  DONE,
-  finish,
-  type Json,
-  message,
-  role,
-  text,
-  textBlock,
-  toolBlock,
-} from './frames.ts'
-import { LIMIT } from './rig.ts'
-import { cut, half, type Play, reset, silence, stall, status, stream, Upstream } from './upstream.ts'
+import { textFrames, toolFrames, messageFrames } from '../../test/kit/anthropic-frames.ts'
+import { type Json } from '../../test/kit/json.ts'
+import { startModelServer } from '../../test/kit/model-server.ts'
+import { callMore, callStart, done, finish, role, text, answerFrames } from '../../test/kit/openai-frames.ts'
+import { cut, half, json, type Play, reset, silence, stall, stream } from '../../test/kit/plays.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const upstream = await shared(Upstream.start())
+const upstream = await shared(startModelServer())
 
 const user = [{ role: 'user' as const, content: 'go' }]
 const policy = { attemptsMax: 3, backoffMs: 1, livenessMs: 1_000 }
@@ -63,21 +54,21 @@ describe('streamAnswer with nonsense', { ...LIMIT, concurrency: true }, () => {
     'a number as base URL': () => ({ baseUrl: 7, model: 'm', messages: user }),
     'no messages': () => ({
       baseUrl: upstream.url,
-      model: upstream.plays(status(400, { error: { message: 'empty' } })),
+      model: upstream.plays(json(400, { error: { message: 'empty' } })),
     }),
-    'messages that are not a list': () => ({ ...request(status(400, {})), messages: 'go' }),
-    'a message that is null': () => ({ ...request(status(400, {})), messages: [null] }),
-    'tools that are not a list': () => ({ ...request(status(400, {})), tools: 'bash' }),
-    'a tool that is null': () => ({ ...request(status(400, {})), tools: [null] }),
+    'messages that are not a list': () => ({ ...request(json(400, {})), messages: 'go' }),
+    'a message that is null': () => ({ ...request(json(400, {})), messages: [null] }),
+    'tools that are not a list': () => ({ ...request(json(400, {})), tools: 'bash' }),
+    'a tool that is null': () => ({ ...request(json(400, {})), tools: [null] }),
     'a circle in the body': () => {
       const circle: Json = {}
       circle.self = circle
-      return { ...request(status(400, {})), extra: { circle } }
+      return { ...request(json(400, {})), extra: { circle } }
     },
-    'a BigInt in the body': () => ({ ...request(status(400, {})), extra: { big: 1n } }),
-    'an API nobody knows': () => ({ ...request(status(400, {})), api: 'smoke-signals' }),
-    'a profile nobody knows': () => ({ ...request(status(400, {})), profile: 'nobody' }),
-    'a key with a line end': () => ({ ...request(status(400, {})), apiKey: 'a\r\nb: c' }),
+    'a BigInt in the body': () => ({ ...request(json(400, {})), extra: { big: 1n } }),
+    'an API nobody knows': () => ({ ...request(json(400, {})), api: 'smoke-signals' }),
+    'a profile nobody knows': () => ({ ...request(json(400, {})), profile: 'nobody' }),
+    'a key with a line end': () => ({ ...request(json(400, {})), apiKey: 'a\r\nb: c' }),
   }
   for (const [what, make] of Object.entries(nonsense))
     for (const api of [undefined, 'anthropic-messages'])
@@ -108,7 +99,7 @@ describe('streamAnswer with nonsense', { ...LIMIT, concurrency: true }, () => {
   for (const odd of policies)
     test(`a policy of ${Object.entries(odd).join()} ends, one way or the other`, async () => {
       const { last } = await events(
-        ask(request(reset, reset, stream(...answer('hi'))), { policy: { backoffMs: 1, ...odd } }),
+        ask(request(reset, reset, stream(...answerFrames('hi'))), { policy: { backoffMs: 1, ...odd } }),
       )
       assert.ok(last.type === 'done' || last.fault.category !== 'other', JSON.stringify(last))
     })
@@ -124,7 +115,7 @@ describe('streamAnswer with nonsense', { ...LIMIT, concurrency: true }, () => {
   ])
     test(`a tool whose schema is ${JSON.stringify(parameters)}`, async () => {
       const made = {
-        ...request(stream(role(), callStart(0, 'c', 'f', '{"a":1}'), finish('tool_calls'), DONE)),
+        ...request(stream(role, callStart('c', 'f', '{"a":1}'), finish('tool_calls'), done)),
         tools: [{ type: 'function', function: { name: 'f', parameters } }],
       }
       const { last, calls } = await events(ask(made))
@@ -135,12 +126,12 @@ describe('streamAnswer with nonsense', { ...LIMIT, concurrency: true }, () => {
 
 describe('streamAnswer and its reader', { ...LIMIT, concurrency: true }, () => {
   test('a signal that was aborted before: cancelled, and no request', async () => {
-    const made = request(stream(...answer('hi')))
+    const made = request(stream(...answerFrames('hi')))
     const { last } = await events(ask(made, { signal: AbortSignal.abort() }))
     assert.equal(last.fault.class, 'cancelled')
-    assert.equal(upstream.seen(made.model).length, 0)
+    assert.equal(upstream.received(made.model).length, 0)
   })
-  for (const [what, play] of Object.entries({ 'before the head': silence, 'in the text': stall(role(), text('One')) }))
+  for (const [what, play] of Object.entries({ 'before the head': silence, 'in the text': stall(role, text('One')) }))
     test(`an abort ${what}: cancelled, the shown part taken back, the upstream left`, async () => {
       const control = new AbortController()
       const made = request(play)
@@ -148,7 +139,7 @@ describe('streamAnswer and its reader', { ...LIMIT, concurrency: true }, () => {
       const result = await events(ask(made, { signal: control.signal, policy: { ...policy, livenessMs: 60_000 } }))
       assert.equal(result.last.fault.category, 'cancelled')
       assert.equal(result.text, '')
-      await upstream.seen(made.model)[0]?.gone
+      await upstream.received(made.model)[0]?.gone
     })
   test('an abort in a backoff does not wait for it', async () => {
     const control = new AbortController()
@@ -161,25 +152,25 @@ describe('streamAnswer and its reader', { ...LIMIT, concurrency: true }, () => {
     assert.equal(seen.at(-1), 'fault')
   })
   test('breaking out closes the connection', async () => {
-    const made = request(stall(role(), text('One')))
+    const made = request(stall(role, text('One')))
     for await (const event of ask(made, { policy: { ...policy, livenessMs: 60_000 } }))
       if (event.type === 'text-delta') break
-    await upstream.seen(made.model)[0]?.gone
+    await upstream.received(made.model)[0]?.gone
   })
   test('return() before the first next() asks nobody', async () => {
-    const made = request(stream(...answer('hi')))
+    const made = request(stream(...answerFrames('hi')))
     const iterator = ask(made)[Symbol.asyncIterator]()
     await iterator.return?.()
     assert.equal((await iterator.next()).done, true)
-    assert.equal(upstream.seen(made.model).length, 0)
+    assert.equal(upstream.received(made.model).length, 0)
   })
   test('next() after the end stays at the end', async () => {
-    const iterator = ask(request(stream(...answer('hi'))))[Symbol.asyncIterator]()
+    const iterator = ask(request(stream(...answerFrames('hi'))))[Symbol.asyncIterator]()
     while ((await iterator.next()).done !== true);
     assert.deepEqual(await iterator.next(), { done: true, value: undefined })
   })
   test('two readers of one answer share its events, and neither hangs nor throws', async () => {
-    const source = ask(request(stream(...answer('a', 'b', 'c'))))
+    const source = ask(request(stream(...answerFrames('a', 'b', 'c'))))
     const seen: Json[] = []
     const take = async (): Promise<void> => {
       for await (const event of source) seen.push(event)
@@ -189,7 +180,7 @@ describe('streamAnswer and its reader', { ...LIMIT, concurrency: true }, () => {
     assert.equal(seen.flatMap((event) => (event.type === 'text-delta' ? [event.text] : [])).join(''), 'abc')
   })
   test('next() asked many times at once is answered in order', async () => {
-    const iterator = ask(request(stream(...answer('a'))))[Symbol.asyncIterator]()
+    const iterator = ask(request(stream(...answerFrames('a'))))[Symbol.asyncIterator]()
     const types = (await Promise.all(Array.from({ length: 30 }, () => iterator.next()))).flatMap(
       ({ value }) => value?.type ?? [],
     )
@@ -202,16 +193,16 @@ describe('streamAnswer and its reader', { ...LIMIT, concurrency: true }, () => {
 describe('streamAnswer over breaks', { ...LIMIT, concurrency: true }, () => {
   const breaks: Record<string, Play> = {
     reset,
-    'a cut text': cut(role(), text('Ha')),
-    'an end without proof': stream(role(), text('Ha')),
-    'a stall': stall(role(), text('Ha')),
-    'half a frame': half(role(), 'data: {"choices":['),
-    'a 503': status(503, ''),
-    'a cut call': stream(role(), callStart(0, 'c', 'f', '{"a"'), finish('length'), DONE),
+    'a cut text': cut(role, text('Ha')),
+    'an end without proof': stream(role, text('Ha')),
+    'a stall': stall(role, text('Ha')),
+    'half a frame': half(role, 'data: {"choices":['),
+    'a 503': json(503, ''),
+    'a cut call': stream(role, callStart('c', 'f', '{"a"'), finish('length'), done),
   }
   for (const [what, play] of Object.entries(breaks))
     test(`${what}, twice: exactly the answer, and each attempt in the ledger`, async () => {
-      const { last, text: held } = await events(ask(request(play, play, stream(...answer('All', ' of it.')))))
+      const { last, text: held } = await events(ask(request(play, play, stream(...answerFrames('All', ' of it.')))))
       assert.equal(last.type, 'done', JSON.stringify(last))
       assert.equal(held, 'All of it.')
       assert.equal(last.ledger.length, 3)
@@ -220,8 +211,8 @@ describe('streamAnswer over breaks', { ...LIMIT, concurrency: true }, () => {
     const made = {
       ...request(
         reset,
-        cut(...message(textBlock(0, 'x')).slice(0, 4)),
-        stream(...message(textBlock(0, 'Hi'), toolBlock(1, 't', 'f', '{"a"', ':1}'))),
+        cut(...messageFrames(textFrames(0, 'x')).slice(0, 4)),
+        stream(...messageFrames(textFrames(0, 'Hi'), toolFrames(1, 't', 'f', '{"a"', ':1}'))),
       ),
       api: 'anthropic-messages',
     }
@@ -240,8 +231,7 @@ describe('streamAnswer over breaks', { ...LIMIT, concurrency: true }, () => {
         function: { name: 'f', parameters: { type: 'object', required: ['a'], properties: { a: {} } } },
       },
     ]
-    const call = (args: string): Play =>
-      stream(role(), callStart(0, 'c', 'f'), callMore(0, args), finish('tool_calls'), DONE)
+    const call = (args: string): Play => stream(role, callStart('c', 'f'), callMore(args), finish('tool_calls'), done)
     const { last, calls } = await events(ask({ ...request(call('{}'), call('{"a":null}')), tools }))
     assert.equal(last.type, 'done', JSON.stringify(last))
     assert.deepEqual(calls[0].arguments, { a: null })

@@ -4,27 +4,26 @@ import { once } from 'node:events'
 import { describe, test } from 'node:test'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { shared } from '../shared.ts'
-import { answer, assembledChat, choice, DONE, finish, role, text } from './frames.ts'
-import { chatBody, Gateway, LIMIT, Reading, Rig } from './rig.ts'
+import { startModelServer } from '../../test/kit/model-server.ts'
+import { answerFrames, choice, done, finish, role, text } from '../../test/kit/openai-frames.ts'
 import {
-  both,
   bytes,
   chunk,
-  chunks,
   cut,
   fin,
-  headerLines,
   half,
+  head,
+  headerLines,
+  json,
   type Play,
   reset,
-  say,
+  send,
   silence,
-  status,
   stream,
-  STREAM_HEAD,
-  streamHead,
-  Upstream,
-} from './upstream.ts'
+} from '../../test/kit/plays.ts'
+import { assembledChat } from './assembled.ts'
+import { chatBody, Gateway, Reading, Rig } from './rig.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const [rig, whole] = await Promise.all([
   shared(Rig.start('--attempts-max', '3', '--liveness-ms', '2000')),
@@ -32,7 +31,7 @@ const [rig, whole] = await Promise.all([
 ])
 
 const content = 'Zwölf Boxkämpfer — 拳击 🥊 end'
-const frames = answer('Zwölf Box', 'kämpfer — 拳击', ' 🥊 end').join('')
+const frames = answerFrames('Zwölf Box', 'kämpfer — 拳击', ' 🥊 end').join('')
 const last = '0\r\n\r\n'
 
 describe('event streams in odd bytes', { ...LIMIT, concurrency: true }, () => {
@@ -48,44 +47,41 @@ describe('event streams in odd bytes', { ...LIMIT, concurrency: true }, () => {
     'JSON over several data lines': stream(
       ...frames.split('\n\n').map((frame) => `${frame.replace('"choices":', '\ndata: "choices":\ndata:')}\n\n`),
     ),
-    'one byte a packet': both(
-      streamHead(),
+    'one byte a packet': [
+      head(),
       async ({ socket }) => {
         for (const byte of Buffer.from(frames)) {
-          await say(socket, chunk(Buffer.from([byte])))
+          await send(socket, chunk(Buffer.from([byte])))
           if (byte > 127) await new Promise((resolve) => setImmediate(resolve))
         }
       },
       bytes(last),
-    ),
+    ],
     'all in one packet with the head': bytes(
-      Buffer.concat([Buffer.from(`${STREAM_HEAD}\r\n`), chunk(frames), Buffer.from(last)]),
+      Buffer.concat([
+        Buffer.from(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n`),
+        chunk(frames),
+        Buffer.from(last),
+      ]),
     ),
-    'a trailer': both(streamHead({ trailer: 'x-sum' }), chunks(frames), bytes('0\r\nx-sum: 1\r\n\r\n')),
-    'a chunk extension': both(
-      streamHead(),
-      bytes(`${Buffer.byteLength(frames).toString(16)};a=b\r\n${frames}\r\n${last}`),
-    ),
-    'a length instead of chunks': status(200, frames, { 'content-type': 'text/event-stream' }),
-    'HTTP/1.0 and an end': both(bytes(`HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n${frames}`), fin),
-    'HTTP/1.1 and an end': both(
+    'a trailer': [head(200, { trailer: 'x-sum' }), [frames], bytes('0\r\nx-sum: 1\r\n\r\n')],
+    'a chunk extension': [head(), bytes(`${Buffer.byteLength(frames).toString(16)};a=b\r\n${frames}\r\n${last}`)],
+    'a length instead of chunks': json(200, frames, { 'content-type': 'text/event-stream' }),
+    'HTTP/1.0 and an end': [bytes(`HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n${frames}`), fin],
+    'HTTP/1.1 and an end': [
       bytes(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n${frames}`),
       fin,
-    ),
-    '103 Early Hints before it': both(bytes('HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n'), stream(frames)),
-    'no content type': both(
-      bytes('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'),
-      chunks(frames),
-      bytes(last),
-    ),
-    'an odd content type': both(
+    ],
+    '103 Early Hints before it': [bytes('HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n'), stream(frames)],
+    'no content type': [bytes('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'), [frames], bytes(last)],
+    'an odd content type': [
       bytes('HTTP/1.1 200 OK\r\ncontent-type: TEXT/Event-Stream;charset=UTF-8\r\ntransfer-encoding: chunked\r\n\r\n'),
-      chunks(frames),
+      [frames],
       bytes(last),
-    ),
+    ],
   }
   function encoded(name: string, ...pieces: readonly Buffer[]): Play {
-    return both(streamHead({ 'content-encoding': name }), chunks(...pieces), bytes(last))
+    return [head(200, { 'content-encoding': name }), [...pieces], bytes(last)]
   }
   for (const [what, play] of Object.entries(odd))
     test(what, async () => {
@@ -114,11 +110,11 @@ describe('event streams in odd bytes', { ...LIMIT, concurrency: true }, () => {
   test('invalid UTF-8 harms nobody', async () => {
     const bad = Buffer.from(text('a?b'))
     bad[bad.indexOf('?')] = 0xff
-    const reply = await rig.chat([stream(role(), bad, finish(), DONE)])
+    const reply = await rig.chat([stream(role, bad, finish(), done)])
     assert.equal(assembledChat(reply.frames).content, 'a\uFFFDb')
   })
   test('10,000 small frames in one packet', async () => {
-    const many = [role(), ...Array.from({ length: 10_000 }, (_, index) => text(`${index} `)), finish(), DONE].join('')
+    const many = [role, ...Array.from({ length: 10_000 }, (_, index) => text(`${index} `)), finish(), done].join('')
     for (const one of [rig, whole]) {
       const reply = await one.chat([stream(many)])
       assert.equal(
@@ -130,35 +126,30 @@ describe('event streams in odd bytes', { ...LIMIT, concurrency: true }, () => {
   })
   test('a frame of 3 MiB', async () => {
     const huge = 'x'.repeat(3 * 1024 * 1024)
-    const reply = await rig.chat([stream(...answer(huge))])
+    const reply = await rig.chat([stream(...answerFrames(huge))])
     assert.equal(assembledChat(reply.frames).content.length, huge.length, reply.text.slice(0, 300))
   })
   test('a line without an end does not grow for ever', async () => {
     const line = 'data: '.concat('x'.repeat(1024 * 1024))
-    const endless = both(
-      streamHead(),
+    const endless: Play = [
+      head(),
       async ({ socket }) => {
-        for (let sent = 0; sent < 100 && !socket.destroyed; sent++) await say(socket, chunk(line))
+        for (let sent = 0; sent < 100 && !socket.destroyed; sent++) await send(socket, chunk(line))
       },
       fin,
-    )
+    ]
     const reply = await rig.chat([endless, stream(frames)])
     assert.equal(assembledChat(reply.frames).content, content, reply.text.slice(0, 300))
   })
   test('each text arrives when it is sent, not later', async () => {
     const steps = Array.from({ length: 4 }, () => Promise.withResolvers<void>())
-    const name = rig.upstream.plays(
-      both(
-        streamHead(),
-        chunks(role()),
-        ...steps.map(({ promise }, index): Play => async (talk) => {
-          await chunks(text(`<${index}>`))(talk)
-          await promise
-        }),
-        chunks(finish(), DONE),
-        bytes(last),
-      ),
-    )
+    const name = rig.upstream.plays([
+      head(),
+      [role],
+      ...steps.map(({ promise }, index): Play => [text(`<${index}>`), () => promise]),
+      [finish(), done],
+      bytes(last),
+    ])
     const reading = new Reading(await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) }))
     for (const [index, { resolve }] of steps.entries()) {
       await reading.until((got) => got.includes(`<${index}>`))
@@ -172,15 +163,13 @@ describe('--hold answer', { ...LIMIT, concurrency: true }, () => {
   test('past 16 MiB the answer goes out as it comes', async () => {
     const piece = 'y'.repeat(1024 * 1024)
     const { promise, resolve } = Promise.withResolvers<void>()
-    const name = whole.upstream.plays(
-      both(
-        streamHead(),
-        chunks(role(), ...Array.from({ length: 18 }, () => text(piece))),
-        () => promise,
-        chunks(finish(), DONE),
-        bytes(last),
-      ),
-    )
+    const name = whole.upstream.plays([
+      head(),
+      [role, ...Array.from({ length: 18 }, () => text(piece))],
+      () => promise,
+      [finish(), done],
+      bytes(last),
+    ])
     const response = await whole.gateway.open('/v1/chat/completions', { body: chatBody(name) })
     let got = 0
     let tail = ''
@@ -193,7 +182,7 @@ describe('--hold answer', { ...LIMIT, concurrency: true }, () => {
     assert.match(tail, /\[DONE\]\n\n$/)
   })
   test('nothing of the answer is seen before all of it is there', async () => {
-    const name = whole.upstream.plays(cut(role(), text('void')), stream(...answer('good')))
+    const name = whole.upstream.plays(cut(role, text('void')), stream(...answerFrames('good')))
     assert.equal((await whole.gateway.chat(name)).text.includes('void'), false)
   })
 })
@@ -207,30 +196,30 @@ describe('answers that are not streamed', { ...LIMIT, concurrency: true }, () =>
     choices: [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }],
     usage: { total_tokens: 3 },
   }
-  const json = JSON.stringify(body)
+  const whole = JSON.stringify(body)
   const breaks: Record<string, Play> = {
     'a reset': reset,
-    'a 503': status(503, 'busy'),
-    'JSON cut in the middle of a length': both(
+    'a 503': json(503, 'busy'),
+    'JSON cut in the middle of a length': [
       bytes(
-        `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${json.length}\r\n\r\n${json.slice(0, 40)}`,
+        `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${whole.length}\r\n\r\n${whole.slice(0, 40)}`,
       ),
       fin,
-    ),
-    'JSON cut in the middle of chunks': both(
+    ],
+    'JSON cut in the middle of chunks': [
       bytes(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`),
-      chunks(json.slice(0, 40)),
+      [whole.slice(0, 40)],
       reset,
-    ),
-    'JSON that ends early, cleanly': status(200, json.slice(0, 40)),
-    'nothing at all, with status 200': status(200, ''),
-    'an error told inside a 200': status(200, {
+    ],
+    'JSON that ends early, cleanly': json(200, whole.slice(0, 40)),
+    'nothing at all, with status 200': json(200, ''),
+    'an error told inside a 200': json(200, {
       error: { message: 'overloaded', type: 'overloaded_error', code: 503 },
     }),
   }
   for (const [what, play] of Object.entries(breaks))
     test(`${what} is asked for again`, async () => {
-      const reply = await rig.chat([play, play, status(200, json)], { stream: false })
+      const reply = await rig.chat([play, play, json(200, whole)], { stream: false })
       assert.equal(reply.status, 200, reply.text)
       assert.deepEqual(reply.json, body)
       assert.equal(reply.tries, 3)
@@ -250,8 +239,8 @@ describe('answers that are not streamed', { ...LIMIT, concurrency: true }, () =>
         },
       ],
     })
-    const broken = [status(200, call('{"a"', 'tool_calls')), status(200, call('{"a"', 'length'))]
-    const reply = await rig.chat([...broken, status(200, call('{"a":1}', 'tool_calls'))], { stream: false })
+    const broken = [json(200, call('{"a"', 'tool_calls')), json(200, call('{"a"', 'length'))]
+    const reply = await rig.chat([...broken, json(200, call('{"a":1}', 'tool_calls'))], { stream: false })
     assert.deepEqual(reply.json, call('{"a":1}', 'tool_calls'))
     const lost = await rig.chat([...broken, broken[0] as Play], { stream: false })
     assert.ok(lost.status >= 500, lost.text)
@@ -268,19 +257,19 @@ describe('answers that are not streamed', { ...LIMIT, concurrency: true }, () =>
       stop_sequence: null,
       usage: { input_tokens: 1, output_tokens: 1 },
     }
-    const reply = await rig.messages([reset, status(200, JSON.stringify(good).slice(0, 50)), status(200, good)], {
+    const reply = await rig.messages([reset, json(200, JSON.stringify(good).slice(0, 50)), json(200, good)], {
       stream: false,
     })
     assert.deepEqual(reply.json, good)
   })
   test('a server that streams although nobody asked for it is an error that says so, not a hang', async () => {
-    const play = stream(...answer('hi'))
+    const play = stream(...answerFrames('hi'))
     const reply = await rig.chat([play, play, play], { stream: false })
     assert.equal(reply.status, 502, reply.text)
     assert.equal(reply.headers['x-should-retry'], 'false')
   })
   test('a server that answers whole although a stream was asked for', async () => {
-    const reply = await rig.chat([status(200, json)])
+    const reply = await rig.chat([json(200, whole)])
     assert.equal(reply.status, 200)
     assert.ok(
       reply.json?.choices?.[0]?.message?.content === 'hi' || assembledChat(reply.frames).content === 'hi',
@@ -293,30 +282,30 @@ describe('connections', { ...LIMIT, concurrency: true }, () => {
   test('a kept connection that the upstream closes just then costs the client nothing', async () => {
     await using own = await Rig.start('--attempts-max', '2')
     for (let round = 0; round < 20; round++) {
-      const reply = await own.chat([both(stream(...answer('hi')), fin), stream(...answer('hi'))])
+      const reply = await own.chat([[stream(...answerFrames('hi')), fin], stream(...answerFrames('hi'))])
       assert.equal(assembledChat(reply.frames).content, 'hi', `round ${round}: ${reply.text}`)
     }
   })
   test('an upstream that answers before it has read the body', async () => {
-    await using early = await Upstream.start({ early: true })
+    await using early = await startModelServer([], { early: true })
     await using gateway = await Gateway.start(early, '--attempts-max', '2')
-    const name = early.plays(status(413, { error: { message: 'too long' } }, { connection: 'close' }))
+    const name = early.plays(json(413, { error: { message: 'too long' } }, { connection: 'close' }))
     const reply = await gateway.chat(name, { pad: 'x'.repeat(2_000_000) }, { 'x-name': name })
     assert.equal(reply.status, 413, reply.text)
     assert.deepEqual(reply.json, { error: { message: 'too long' } })
   })
   test('a redirect is not followed with the key in hand', async () => {
-    await using elsewhere = await Upstream.start()
+    await using elsewhere = await startModelServer()
     const reply = await rig.chat([
-      status(307, '', { location: `${elsewhere.url}/chat/completions` }),
-      stream(...answer('hi')),
+      json(307, '', { location: `${elsewhere.url}/chat/completions` }),
+      stream(...answerFrames('hi')),
     ])
     assert.equal(elsewhere.connections, 0)
     assert.ok(reply.status === 307 || reply.status >= 400, reply.text)
   })
   test('two requests on one client connection, one after the other, do not mix', async () => {
-    const first = rig.upstream.plays(stream(...answer('first')))
-    const second = rig.upstream.plays(stream(...answer('second')))
+    const first = rig.upstream.plays(stream(...answerFrames('first')))
+    const second = rig.upstream.plays(stream(...answerFrames('second')))
     const ask = (name: string, close: boolean): string => {
       const body = JSON.stringify(chatBody(name))
       return `POST /v1/chat/completions HTTP/1.1\r\n${headerLines({ host: '127.0.0.1', 'content-type': 'application/json', 'content-length': String(body.length), connection: close ? 'close' : 'keep-alive' })}\r\n${body}`
@@ -333,8 +322,8 @@ describe('connections', { ...LIMIT, concurrency: true }, () => {
       )
       const plays: Record<typeof phase, Play> = {
         'before the head': silence,
-        'in the middle': both(streamHead(), chunks(role(), text('One')), silence),
-        'in a backoff': half(role()),
+        'in the middle': [head(), [role, text('One')], silence],
+        'in a backoff': half(role),
       }
       const name = own.upstream.plays(plays[phase])
       const socket = await own.gateway.socket()
@@ -348,10 +337,10 @@ describe('connections', { ...LIMIT, concurrency: true }, () => {
       socket.resetAndDestroy()
       await talk.gone
       assert.ok(performance.now() - left < 1_000)
-      assert.equal(own.upstream.seen(name).length, 1)
+      assert.equal(own.upstream.received(name).length, 1)
     })
   test('an upstream that comes up late is found', async () => {
-    const probe = await Upstream.start()
+    const probe = await startModelServer()
     const { port } = probe
     await probe[Symbol.asyncDispose]()
     await using gateway = await Gateway.start(
@@ -362,14 +351,14 @@ describe('connections', { ...LIMIT, concurrency: true }, () => {
       '12',
     )
     const pending = gateway.chat('play-1')
-    await using late = await Upstream.start({ port })
-    late.plays(stream(...answer('here')))
+    await using late = await startModelServer([], { port })
+    late.plays(stream(...answerFrames('here')))
     assert.equal(assembledChat((await pending).frames).content, 'here')
   })
 })
 
 test('an answer without any choice is asked for again', LIMIT, async () => {
-  const reply = await rig.chat([stream(DONE), stream(choice({}, { finish_reason: 'stop' }), DONE), stream(frames)])
+  const reply = await rig.chat([stream(done), stream(choice({}, { finish_reason: 'stop' }), done), stream(frames)])
   assert.ok(reply.tries >= 1)
   assert.equal(reply.frames.at(-1)?.data, '[DONE]')
 })

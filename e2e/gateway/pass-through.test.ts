@@ -4,9 +4,11 @@ import { createServer } from 'node:net'
 import { once } from 'node:events'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
-import { answer, assembledChat, text } from './frames.ts'
-import { chatBody, Gateway, KEY, LIMIT, Rig } from './rig.ts'
-import { both, bytes, chunks, cut, fin, reset, silence, status, stream, streamHead } from './upstream.ts'
+import { text, answerFrames } from '../../test/kit/openai-frames.ts'
+import { bytes, cut, fin, head, json, reset, silence, stream } from '../../test/kit/plays.ts'
+import { assembledChat } from './assembled.ts'
+import { chatBody, Gateway, KEY, Rig } from './rig.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start('--attempts-max', '3'))
 
@@ -49,7 +51,7 @@ describe('the listening line', LIMIT, () => {
 describe('everything else under /v1 passes through', { ...LIMIT, concurrency: true }, () => {
   test('GET with path, query, status and headers as they are', async () => {
     const name = rig.upstream.plays(
-      status(203, { data: ['x'] }, { 'x-request-id': 'up-1', 'x-odd': 'kept', etag: '"a"' }),
+      json(203, { data: ['x'] }, { 'x-request-id': 'up-1', 'x-odd': 'kept', etag: '"a"' }),
     )
     const reply = await rig.gateway.ask(`/v1/models/${name}?limit=2&a=%2F%20`)
     assert.equal(reply.status, 203)
@@ -58,7 +60,7 @@ describe('everything else under /v1 passes through', { ...LIMIT, concurrency: tr
     assert.equal(reply.headers.etag, '"a"')
     assert.equal(reply.headers['x-request-id'], 'up-1')
     assert.ok(reply.headers['x-breakfall-request-id'])
-    assert.equal(rig.upstream.seen(name)[0]?.path, `/v1/models/${name}?limit=2&a=%2F%20`)
+    assert.equal(rig.upstream.received(name)[0]?.path, `/v1/models/${name}?limit=2&a=%2F%20`)
   })
   test('binary bodies, both ways, byte for byte', async () => {
     const odd = Buffer.from(Array.from({ length: 256 }, (_, value) => value))
@@ -74,14 +76,14 @@ describe('everything else under /v1 passes through', { ...LIMIT, concurrency: tr
     for await (const piece of socket) pieces.push(piece as Buffer)
     const whole = Buffer.concat(pieces)
     assert.deepEqual(whole.subarray(whole.indexOf('\r\n\r\n') + 4), odd)
-    assert.deepEqual(rig.upstream.seen(name)[0]?.body, odd)
+    assert.deepEqual(rig.upstream.received(name)[0]?.bytes, odd)
   })
   test('DELETE, an empty 204, a 404 of the upstream', async () => {
     const gone = rig.upstream.plays(bytes('HTTP/1.1 204 No Content\r\n\r\n'))
     const deleted = await rig.gateway.ask(`/v1/files/${gone}`, { method: 'DELETE' })
     assert.equal(deleted.status, 204)
-    assert.equal(rig.upstream.seen(gone)[0]?.method, 'DELETE')
-    const none = rig.upstream.plays(status(404, { error: { message: 'no such file' } }))
+    assert.equal(rig.upstream.received(gone)[0]?.method, 'DELETE')
+    const none = rig.upstream.plays(json(404, { error: { message: 'no such file' } }))
     const missing = await rig.gateway.ask(`/v1/files/${none}`)
     assert.equal(missing.status, 404)
     assert.deepEqual(missing.json, { error: { message: 'no such file' } })
@@ -91,7 +93,7 @@ describe('everything else under /v1 passes through', { ...LIMIT, concurrency: tr
     const last = 'event: response.completed\ndata: {"type":"response.completed"}\n\n'
     let release = (): void => undefined
     const seen = new Promise<void>((resolve) => (release = resolve))
-    const name = rig.upstream.plays(both(streamHead(), chunks(first), () => seen, chunks(last), bytes('0\r\n\r\n')))
+    const name = rig.upstream.plays([head(), [first], () => seen, [last], bytes('0\r\n\r\n')])
     const response = await rig.gateway.open('/v1/responses', { body: { model: name, stream: true, input: 'go' } })
     let got = ''
     for await (const piece of response) {
@@ -107,7 +109,7 @@ describe('everything else under /v1 passes through', { ...LIMIT, concurrency: tr
     assert.equal(reply.whole && !reply.text.includes('error'), false, reply.text)
   })
   test("an upstream redirect is the client's to follow, and the key goes nowhere else", async () => {
-    const name = rig.upstream.plays(status(307, '', { location: 'http://127.0.0.1:9/elsewhere' }))
+    const name = rig.upstream.plays(json(307, '', { location: 'http://127.0.0.1:9/elsewhere' }))
     const reply = await rig.gateway.ask(`/v1/files/${name}`)
     assert.equal(reply.status, 307)
     assert.equal(reply.headers.location, 'http://127.0.0.1:9/elsewhere')
@@ -129,11 +131,11 @@ describe('outside /v1', { ...LIMIT, concurrency: true }, () => {
     '/v1\\..\\admin',
   ])
     test(`${path} is a 404 that the upstream never hears of`, async () => {
-      const name = rig.upstream.plays(status(200, { reached: true }))
+      const name = rig.upstream.plays(json(200, { reached: true }))
       const reply = await rig.gateway.ask(`${path}?${name}`)
       assert.ok(reply.status === 404 || reply.status === 400, `${reply.status} ${reply.text}`)
       assert.ok(reply.headers['x-breakfall-request-id'] ?? reply.headers['x-request-id'])
-      assert.equal(rig.upstream.seen(name).length, 0)
+      assert.equal(rig.upstream.received(name).length, 0)
     })
   test('an absolute-form target of another host is not forwarded there', async () => {
     const other = createServer(() => assert.fail('somebody connected'))
@@ -147,18 +149,18 @@ describe('outside /v1', { ...LIMIT, concurrency: true }, () => {
     other.close()
   })
   test('a foreign Host or Origin is refused, as DNS rebinding would send it', async () => {
-    const name = rig.upstream.plays(status(200, {}), status(200, {}))
+    const name = rig.upstream.plays(json(200, {}), json(200, {}))
     const host = await rig.gateway.ask(`/v1/models/${name}`, { headers: { host: 'evil.example' } })
     assert.equal(host.status, 403, host.text)
     const origin = await rig.gateway.ask(`/v1/models/${name}`, { headers: { origin: 'https://evil.example' } })
     assert.equal(origin.status, 403, origin.text)
-    assert.equal(rig.upstream.seen(name).length, 0)
+    assert.equal(rig.upstream.received(name).length, 0)
   })
 })
 
 describe('headers', { ...LIMIT, concurrency: true }, () => {
   test("the key and the API's own headers reach the upstream; hop-by-hop ones and our token do not", async () => {
-    const name = rig.upstream.plays(stream(...answer('hi')))
+    const name = rig.upstream.plays(stream(...answerFrames('hi')))
     await rig.gateway.chat(
       name,
       {},
@@ -172,7 +174,7 @@ describe('headers', { ...LIMIT, concurrency: true }, () => {
         'keep-alive': 'timeout=5',
       },
     )
-    const { headers } = rig.upstream.seen(name)[0] ?? assert.fail()
+    const { headers } = rig.upstream.received(name)[0] ?? assert.fail()
     assert.equal(headers['authorization'], `Bearer ${KEY}`)
     assert.equal(headers['openai-organization'], 'org-1')
     assert.equal(headers['x-stainless-lang'], 'js')
@@ -182,19 +184,17 @@ describe('headers', { ...LIMIT, concurrency: true }, () => {
       assert.equal(headers[name], undefined, name)
   })
   test('the body reaches the upstream as the client wrote it', async () => {
-    const name = rig.upstream.plays(stream(...answer('hi')))
+    const name = rig.upstream.plays(stream(...answerFrames('hi')))
     const body = `{ "model":"${name}",  "stream" : true, "seed": 12345678901234567890, "messages":[{"role":"user","content":"\\u00e4 ü 😀"}] }`
     await rig.gateway.ask('/v1/chat/completions', { body })
-    assert.equal(rig.upstream.seen(name)[0]?.body.toString(), body)
+    assert.equal(rig.upstream.received(name)[0]?.text, body)
   })
   test("a rate limit's headers arrive with a good answer", async () => {
-    const name = rig.upstream.plays(
-      both(
-        streamHead({ 'x-request-id': 'up-7', 'x-ratelimit-remaining-tokens': '9', 'openai-processing-ms': '4' }),
-        chunks(...answer('hi')),
-        bytes('0\r\n\r\n'),
-      ),
-    )
+    const name = rig.upstream.plays([
+      head(200, { 'x-request-id': 'up-7', 'x-ratelimit-remaining-tokens': '9', 'openai-processing-ms': '4' }),
+      [...answerFrames('hi')],
+      bytes('0\r\n\r\n'),
+    ])
     const reply = await rig.gateway.chat(name)
     assert.equal(reply.headers['x-request-id'], 'up-7')
     assert.equal(reply.headers['x-ratelimit-remaining-tokens'], '9')
@@ -207,7 +207,7 @@ describe('tries spent before content', { ...LIMIT, concurrency: true }, () => {
   for (const code of [408, 409, 429, 500, 502, 503, 504, 529])
     test(`${code}: the upstream's own status and body, and no more tries by the SDK`, async () => {
       const body = { error: { message: 'own words', type: 'x', code: 'y' } }
-      const play = status(code, body, { 'x-request-id': 'up-9' })
+      const play = json(code, body, { 'x-request-id': 'up-9' })
       const reply = await rig.chat([play, play, play])
       assert.equal(reply.tries, 3)
       assert.equal(reply.status, code)
@@ -219,15 +219,15 @@ describe('tries spent before content', { ...LIMIT, concurrency: true }, () => {
   for (const code of [400, 401, 403, 404, 413, 422])
     test(`a genuine ${code} is asked once and passed on as it is`, async () => {
       const reply = await rig.chat([
-        status(code, 'plain <text>', { 'content-type': 'text/plain; charset=x' }),
-        stream(...answer('never')),
+        json(code, 'plain <text>', { 'content-type': 'text/plain; charset=x' }),
+        stream(...answerFrames('never')),
       ])
       assert.equal(reply.tries, 1)
       assert.equal(reply.status, code)
       assert.equal(reply.text, 'plain <text>')
       assert.equal(reply.headers['content-type'], 'text/plain; charset=x')
     })
-  const silent = { 'a reset': reset, 'a bare end': fin, 'bytes that are not HTTP': both(bytes('garbage\r\n\r\n'), fin) }
+  const silent = { 'a reset': reset, 'a bare end': fin, 'bytes that are not HTTP': [bytes('garbage\r\n\r\n'), fin] }
   for (const [what, play] of Object.entries(silent))
     test(`${what} every time is a 502 in OpenAI's error JSON`, async () => {
       const reply = await rig.chat([play, play, play])
@@ -256,7 +256,7 @@ describe('tries spent before content', { ...LIMIT, concurrency: true }, () => {
     const name = rig.upstream.plays(silence, silence)
     const reply = await slow.chat(name)
     assert.equal(reply.status, 504, reply.text)
-    assert.equal(rig.upstream.seen(name).length, 2)
+    assert.equal(rig.upstream.received(name).length, 2)
   })
 })
 
@@ -267,14 +267,14 @@ describe('retry-after', { ...LIMIT, concurrency: true }, () => {
       ['retry-after-ms', '300', 290],
     ] as const) {
       const started = performance.now()
-      const reply = await rig.chat([status(429, {}, { [header]: value }), stream(...answer('hi'))])
+      const reply = await rig.chat([json(429, {}, { [header]: value }), stream(...answerFrames('hi'))])
       assert.equal(assembledChat(reply.frames).content, 'hi')
       assert.ok(performance.now() - started >= least, `${header}: ${performance.now() - started} ms`)
     }
   })
   test('longer than a minute is passed on at once instead', async () => {
     for (const value of ['3600', new Date(Date.now() + 3_600_000).toUTCString()]) {
-      const play = status(429, { error: { message: 'later' } }, { 'retry-after': value })
+      const play = json(429, { error: { message: 'later' } }, { 'retry-after': value })
       const reply = await rig.chat([play, play, play])
       assert.equal(reply.status, 429)
       assert.equal(reply.headers['retry-after'], value)
@@ -283,14 +283,14 @@ describe('retry-after', { ...LIMIT, concurrency: true }, () => {
   })
   for (const absurd of ['-5', 'soon', 'NaN', '1e400', '', new Date(0).toUTCString()])
     test(`${JSON.stringify(absurd)} does not hang or harm`, async () => {
-      const reply = await rig.chat([status(429, {}, { 'retry-after': absurd }), stream(...answer('hi'))])
+      const reply = await rig.chat([json(429, {}, { 'retry-after': absurd }), stream(...answerFrames('hi'))])
       assert.equal(assembledChat(reply.frames).content, 'hi', reply.text)
     })
 })
 
 describe('bodies', LIMIT, () => {
   test('up to 64 MiB pass; above it 413, without reading on for ever', async () => {
-    const name = rig.upstream.plays(stream(...answer('hi')))
+    const name = rig.upstream.plays(stream(...answerFrames('hi')))
     const pad = 'x'.repeat(64 * 1024 * 1024 - 200)
     const fits = await rig.gateway.chat(name, { pad })
     assert.equal(assembledChat(fits.frames).content, 'hi', fits.text.slice(0, 300))
@@ -301,7 +301,7 @@ describe('bodies', LIMIT, () => {
     assert.match(over, /67108864|64 MiB/)
   })
   test('100-continue is answered', async () => {
-    const name = rig.upstream.plays(stream(...answer('hi')))
+    const name = rig.upstream.plays(stream(...answerFrames('hi')))
     const body = JSON.stringify(chatBody(name))
     const socket = await rig.gateway.socket()
     socket.write(
@@ -322,7 +322,7 @@ describe('bodies', LIMIT, () => {
 
 describe('secrets', LIMIT, () => {
   test('no key, prompt or token is in the log', async () => {
-    const play = status(500, { error: { message: `bad key ${KEY}` } })
+    const play = json(500, { error: { message: `bad key ${KEY}` } })
     const name = rig.upstream.plays(play, play, play)
     await rig.gateway.chat(
       name,

@@ -5,25 +5,20 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {
-  assembledChat,
-  assembledMessage,
   blockDelta,
   blockStart,
   blockStop,
-  choice,
-  DONE,
-  finish,
-  type Json,
   messageDelta,
-  messageStart,
+  messageStartWith,
   messageStop,
   ping,
-  role,
-  text,
-  usage,
-} from './frames.ts'
-import { LIMIT, type Reply, Rig } from './rig.ts'
-import { both, bytes, chunk, fin, type Play, reset, streamHead } from './upstream.ts'
+} from '../../test/kit/anthropic-frames.ts'
+import { type Json } from '../../test/kit/json.ts'
+import { choice, done, finish, roleWith, text, usage } from '../../test/kit/openai-frames.ts'
+import { bytes, chunk, fin, head, type Play, reset } from '../../test/kit/plays.ts'
+import { assembledChat, assembledMessage } from './assembled.ts'
+import { type Reply, Rig } from './rig.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const SEED = 20261116
 const CASES = 200
@@ -122,13 +117,13 @@ function chatFrames(roll: Dice, made: Answer, attempt: number): string {
     ...split(roll, json).map((piece) => choice({ tool_calls: [{ index, function: { arguments: piece } }] }, {}, top)),
   ])
   return [
-    role(top),
+    roleWith(top),
     ...split(roll, made.reasoning).map((piece) => choice({ reasoning_content: piece }, {}, top)),
     ...split(roll, made.text).map((piece) => text(piece, top)),
     ...calls,
     finish(made.finish ?? '', top),
     roll() < 0.5 ? usage() : '',
-    DONE,
+    done,
   ].join('')
 }
 
@@ -151,7 +146,7 @@ function messageFrames(roll: Dice, made: Answer, attempt: number): string {
       ...split(roll, json).map((partial_json) => blockDelta(index, { type: 'input_json_delta', partial_json })),
     ])
   return [
-    messageStart(`msg_${attempt}`, `m${attempt}`),
+    messageStartWith(`msg_${attempt}`, `m${attempt}`),
     ...blocks.flatMap((block, index) => [...block(index), blockStop(index)]),
     messageDelta(made.finish === 'stop' ? 'end_turn' : 'tool_use'),
     messageStop,
@@ -170,7 +165,7 @@ function sent(roll: Dice, frames: string, isCut: boolean): Play {
   }
   const last = bytes('0\r\n\r\n')
   const ending = isCut ? ([reset, fin, last][Math.floor(roll() * 3)] as Play) : last
-  return both(streamHead(), bytes(...pieces), ending)
+  return [head(), bytes(...pieces), ending]
 }
 
 // ---- reading them ----

@@ -4,11 +4,15 @@ import { getEventListeners } from 'node:events'
 import { describe, test } from 'node:test'
 import { resilientFetch } from '@breakfall/model'
 import { shared } from '../shared.ts'
-import { answer, assembledChat, choice, DONE, finish, framesIn, type Json, role, text } from './frames.ts'
-import { LIMIT } from './rig.ts'
-import { both, bytes, chunks, cut, reset, silence, stall, status, stream, streamHead, Upstream } from './upstream.ts'
+import { type Json } from '../../test/kit/json.ts'
+import { startModelServer } from '../../test/kit/model-server.ts'
+import { choice, done, finish, role, text, answerFrames } from '../../test/kit/openai-frames.ts'
+import { bytes, cut, head, json, reset, silence, stall, stream } from '../../test/kit/plays.ts'
+import { framesIn } from '../../test/kit/sse.ts'
+import { assembledChat } from './assembled.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const upstream = await shared(Upstream.start())
+const upstream = await shared(startModelServer())
 
 const user = [{ role: 'user' as const, content: 'go' }]
 const policy = { attemptsMax: 3, backoffMs: 1, livenessMs: 1_000 }
@@ -37,15 +41,15 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
   }
   for (const [what, make] of Object.entries(forms))
     test(`${what}: healed`, async () => {
-      const name = upstream.plays(reset, cut(role()), stream(...answer('All of it.')))
+      const name = upstream.plays(reset, cut(role), stream(...answerFrames('All of it.')))
       const response = await healing(...make(name))
       assert.equal(response.status, 200)
       assert.equal(assembledChat(framesIn(await response.text()).frames).content, 'All of it.')
-      assert.equal(upstream.seen(name).length, 3)
-      assert.equal(upstream.seen(name)[2]?.body.toString(), body(name))
+      assert.equal(upstream.received(name).length, 3)
+      assert.equal(upstream.received(name)[2]?.text, body(name))
     })
   test('a response is one: url, ok, headers, clone, body used once', async () => {
-    const name = upstream.plays(both(streamHead({ 'x-odd': 'kept' }), chunks(...answer('hi')), bytes('0\r\n\r\n')))
+    const name = upstream.plays([head(200, { 'x-odd': 'kept' }), [...answerFrames('hi')], bytes('0\r\n\r\n')])
     const response = await healing(chat(), { method: 'POST', body: body(name) })
     assert.ok(response instanceof Response && response.ok)
     assert.equal(response.headers.get('x-odd'), 'kept')
@@ -58,7 +62,7 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
     await assert.rejects(healing(chat(), { method: 'POST', body: body('x'), signal: AbortSignal.abort() }), {
       name: 'AbortError',
     })
-    for (const play of [silence, stall(role(), text('One'))]) {
+    for (const play of [silence, stall(role, text('One'))]) {
       const control = new AbortController()
       const name = upstream.plays(play)
       void upstream.arrived(name).then(() => setTimeout(() => control.abort(), 30))
@@ -73,7 +77,7 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
         },
         { name: 'AbortError' },
       )
-      await upstream.seen(name)[0]?.gone
+      await upstream.received(name)[0]?.gone
     }
   })
   test('a signal inside a Request counts', async () => {
@@ -85,31 +89,31 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
     })
   })
   test('a reader that cancels ends the upstream request', async () => {
-    const name = upstream.plays(stall(role(), text('One')))
+    const name = upstream.plays(stall(role, text('One')))
     const response = await resilientFetch({ policy: { ...policy, livenessMs: 60_000 } } as Json)(chat(), {
       method: 'POST',
       body: body(name),
     })
     await response.body?.cancel()
-    await upstream.seen(name)[0]?.gone
+    await upstream.received(name)[0]?.gone
   })
   test('what is no model call is a plain fetch: once, as it is', async () => {
-    const name = upstream.plays(status(503, 'plain'), status(200, 'again'))
+    const name = upstream.plays(json(503, 'plain'), json(200, 'again'))
     const response = await healing(`${upstream.url}/files/${name}`)
-    assert.deepEqual([response.status, await response.text(), upstream.seen(name).length], [503, 'plain', 1])
+    assert.deepEqual([response.status, await response.text(), upstream.received(name).length], [503, 'plain', 1])
     const form = new FormData()
     form.append('file', new Blob(['x']), 'a.txt')
-    const upload = upstream.plays(status(200, { ok: true }))
+    const upload = upstream.plays(json(200, { ok: true }))
     assert.deepEqual(await (await healing(`${upstream.url}/files/${upload}`, { method: 'POST', body: form })).json(), {
       ok: true,
     })
-    assert.match(String(upstream.seen(upload)[0]?.headers['content-type']), /^multipart\/form-data; boundary=/)
+    assert.match(String(upstream.received(upload)[0]?.headers['content-type']), /^multipart\/form-data; boundary=/)
     await assert.rejects(healing('http://127.0.0.1:1/elsewhere'), TypeError)
     await assert.rejects(healing('not a url'), TypeError)
     assert.equal(await (await healing('data:text/plain,hi')).text(), 'hi')
   })
   test('a chat call with a body that is a form, or none, or not JSON, is passed on', async () => {
-    const name = upstream.plays(status(400, 'no'), status(400, 'no'))
+    const name = upstream.plays(json(400, 'no'), json(400, 'no'))
     assert.equal((await healing(`${chat()}?${name}`, { method: 'POST', body: 'not json' })).status, 400)
     assert.equal((await healing(`${chat()}?${name}`, { method: 'POST' })).status, 400)
   })
@@ -123,9 +127,9 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
   })
   test('a status or a header that a Response cannot have does not hang', async () => {
     const odd = [
-      status(999, 'odd'),
-      both(streamHead({ 'x-odd': '\u4e2d\u6587' }), chunks(...answer('hi')), bytes('0\r\n\r\n')),
-      both(bytes('HTTP/1.1 204 No Content\r\n\r\n')),
+      json(999, 'odd'),
+      [head(200, { 'x-odd': '\u4e2d\u6587' }), [...answerFrames('hi')], bytes('0\r\n\r\n')],
+      [bytes('HTTP/1.1 204 No Content\r\n\r\n')],
     ]
     for (const play of odd) {
       const name = upstream.plays(play, play, play)
@@ -137,7 +141,7 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
   test('a signal that lives long keeps nothing of calls that are over', async () => {
     const { signal } = new AbortController()
     for (let round = 0; round < 5; round++) {
-      const name = upstream.plays(stream(...answer('hi')))
+      const name = upstream.plays(stream(...answerFrames('hi')))
       await (await healing(chat(), { method: 'POST', body: body(name), signal })).text()
     }
     await new Promise((resolve) => setImmediate(resolve)) // the last call tidies up after its answer was read
@@ -147,7 +151,7 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
     assert.throws(() => resilientFetch({ policy: { attemptsMax: Number.NaN } }), /policy\.attemptsMax/)
   })
   test('a choice of nothing but null content crosses', async () => {
-    const name = upstream.plays(stream(choice({ role: 'assistant', content: null }), finish(), DONE))
+    const name = upstream.plays(stream(choice({ role: 'assistant', content: null }), finish(), done))
     assert.equal((await healing(chat(), { method: 'POST', body: body(name) })).status, 200)
   })
 })

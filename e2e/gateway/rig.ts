@@ -4,10 +4,11 @@ import { once } from 'node:events'
 import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { Place, type Running } from '../breakfall.ts'
-import { type Frame, framesIn, type Json } from './frames.ts'
-import { type Play, Upstream } from './upstream.ts'
+import { type Json } from '../../test/kit/json.ts'
+import { ModelServer, startModelServer } from '../../test/kit/model-server.ts'
+import { type Play } from '../../test/kit/plays.ts'
+import { type Frame, framesIn } from '../../test/kit/sse.ts'
 
-export const LIMIT = { timeout: 60_000 }
 export const KEY = 'sk-wire-0a1b2c3d4e5f60718293a4b5c6d7e8f9'
 
 export type Reply = {
@@ -36,14 +37,14 @@ export class Gateway implements AsyncDisposable {
   #stderr = ''
 
   /** The command with a short backoff; `upstreams` may be servers or bare URLs. */
-  constructor(upstreams: readonly (Upstream | string)[], flags: readonly string[] = []) {
+  constructor(upstreams: readonly (ModelServer | string)[], flags: readonly string[] = []) {
     const named = upstreams.flatMap((one) => ['--upstream', typeof one === 'string' ? one : one.url])
     this.running = this.place.start(['gateway', ...named, '--port', '0', '--json', '--backoff-ms', '1', ...flags])
     this.running.child.stderr?.on('data', (bytes: Buffer) => (this.#stderr += bytes.toString()))
   }
 
-  static async start(upstreams: Upstream | readonly (Upstream | string)[], ...flags: string[]): Promise<Gateway> {
-    const gateway = new Gateway(upstreams instanceof Upstream ? [upstreams] : upstreams, flags)
+  static async start(upstreams: ModelServer | readonly (ModelServer | string)[], ...flags: string[]): Promise<Gateway> {
+    const gateway = new Gateway(upstreams instanceof ModelServer ? [upstreams] : upstreams, flags)
     gateway.listening = await gateway.running.seen((line) => line['event'] === 'listening')
     gateway.url = gateway.listening.url
     return gateway
@@ -126,16 +127,16 @@ export class Gateway implements AsyncDisposable {
 
 /** An upstream and a gateway before it. */
 export class Rig implements AsyncDisposable {
-  readonly upstream: Upstream
+  readonly upstream: ModelServer
   readonly gateway: Gateway
 
-  constructor(upstream: Upstream, gateway: Gateway) {
+  constructor(upstream: ModelServer, gateway: Gateway) {
     this.upstream = upstream
     this.gateway = gateway
   }
 
   static async start(...flags: string[]): Promise<Rig> {
-    const upstream = await Upstream.start()
+    const upstream = await startModelServer()
     try {
       return new Rig(upstream, await Gateway.start(upstream, ...flags))
     } catch (error) {
@@ -148,13 +149,13 @@ export class Rig implements AsyncDisposable {
   async chat(plays: readonly Play[], more: object = {}): Promise<Reply & { tries: number }> {
     const name = this.upstream.plays(...plays)
     const reply = await this.gateway.chat(name, more)
-    return { ...reply, tries: this.upstream.seen(name).length }
+    return { ...reply, tries: this.upstream.received(name).length }
   }
 
   async messages(plays: readonly Play[], more: object = {}): Promise<Reply & { tries: number }> {
     const name = this.upstream.plays(...plays)
     const reply = await this.gateway.messages(name, more)
-    return { ...reply, tries: this.upstream.seen(name).length }
+    return { ...reply, tries: this.upstream.received(name).length }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -177,6 +178,7 @@ export async function read(response: IncomingMessage): Promise<Reply> {
     assert.equal((error as NodeJS.ErrnoException).code, 'ECONNRESET', String(error))
   }
   const text = Buffer.concat(pieces).toString()
+  const { frames, comments } = framesIn(text)
   let json: Json
   try {
     json = JSON.parse(text)
@@ -188,7 +190,8 @@ export async function read(response: IncomingMessage): Promise<Reply> {
     headers: response.headers,
     text,
     json,
-    ...framesIn(text),
+    frames,
+    comments,
     whole: whole && response.complete,
   }
 }

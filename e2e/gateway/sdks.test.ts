@@ -7,23 +7,19 @@ import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai'
 import OpenAI from 'openai'
 import { shared } from '../shared.ts'
 import {
-  answer,
-  callMore,
-  callStart,
-  DONE,
-  finish,
-  type Json,
-  message,
   messageDelta,
   messageStart,
+  messageStartWith,
   messageStop,
-  role,
-  text,
-  textBlock,
-  toolBlock,
-} from './frames.ts'
-import { KEY, LIMIT, Rig } from './rig.ts'
-import { cut, half, type Play, reset, stall, status, stream } from './upstream.ts'
+  textFrames,
+  toolFrames,
+  messageFrames,
+} from '../../test/kit/anthropic-frames.ts'
+import { type Json } from '../../test/kit/json.ts'
+import { callMore, callStart, done, finish, role, text, answerFrames } from '../../test/kit/openai-frames.ts'
+import { cut, half, json, type Play, reset, stall, stream } from '../../test/kit/plays.ts'
+import { KEY, Rig } from './rig.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 /** An answer that is not streamed. */
 const WHOLE = {
@@ -38,12 +34,12 @@ const rig = await shared(Rig.start('--attempts-max', '4'))
 const openai = new OpenAI({ baseURL: rig.gateway.url, apiKey: KEY })
 const anthropic = new Anthropic({ baseURL: rig.gateway.url.replace(/\/v1$/, ''), apiKey: KEY })
 
-const call = [callStart(0, 'c1', 'add'), callMore(0, '{"a":1,'), callMore(0, '"b":2}')]
+const call = [callStart('c1', 'add'), callMore('{"a":1,'), callMore('"b":2}')]
 const user = [{ role: 'user' as const, content: 'go' }]
 
 describe('openai', { ...LIMIT, concurrency: true }, () => {
   test('a stream that breaks three times before content', async () => {
-    const model = rig.upstream.plays(reset, cut(role()), status(503, 'busy'), stream(...answer('All', ' of it.')))
+    const model = rig.upstream.plays(reset, cut(role), json(503, 'busy'), stream(...answerFrames('All', ' of it.')))
     let held = ''
     for await (const part of await openai.chat.completions.create({ model, messages: user, stream: true }))
       held += part.choices[0]?.delta.content ?? ''
@@ -51,16 +47,16 @@ describe('openai', { ...LIMIT, concurrency: true }, () => {
   })
   test('a stream that breaks after content and comes again', async () => {
     const model = rig.upstream.plays(
-      cut(role(), text('All ')),
-      half(role(), text('All of')),
-      stream(...answer('All of it.')),
+      cut(role, text('All ')),
+      half(role, text('All of')),
+      stream(...answerFrames('All of it.')),
     )
     const runner = openai.chat.completions.stream({ model, messages: user })
     assert.equal((await runner.finalChatCompletion()).choices[0]?.message.content, 'All of it.')
   })
   test('a stream that cannot be healed throws, and never ends quietly', async () => {
-    const other = stream(...answer('Other.'))
-    const model = rig.upstream.plays(cut(role(), text('All ')), other, other, other)
+    const other = stream(...answerFrames('Other.'))
+    const model = rig.upstream.plays(cut(role, text('All ')), other, other, other)
     await assert.rejects(async () => {
       for await (const _ of await openai.chat.completions.create({ model, messages: user, stream: true }));
     }, /could not be continued/)
@@ -68,11 +64,11 @@ describe('openai', { ...LIMIT, concurrency: true }, () => {
   test('runTools over cut calls: the tool runs once, with whole arguments', async () => {
     const ran: unknown[] = []
     const model = rig.upstream.plays(
-      cut(role(), ...call.slice(0, 2)),
-      stream(role(), ...call.slice(0, 2), finish('length'), DONE),
-      stream(role(), ...call, finish('tool_calls'), DONE),
+      cut(role, ...call.slice(0, 2)),
+      stream(role, ...call.slice(0, 2), finish('length'), done),
+      stream(role, ...call, finish('tool_calls'), done),
       reset,
-      stream(...answer('It is 3.')),
+      stream(...answerFrames('It is 3.')),
     )
     const body: Json = {
       model,
@@ -102,28 +98,28 @@ describe('openai', { ...LIMIT, concurrency: true }, () => {
     assert.deepEqual(ran, [{ a: 1, b: 2 }])
   })
   test("tries that are spent are not multiplied by the SDK's own", async () => {
-    const busy = status(503, { error: { message: 'busy' } })
+    const busy = json(503, { error: { message: 'busy' } })
     const model = rig.upstream.plays(...Array.from({ length: 12 }, () => busy))
     await assert.rejects(
       openai.chat.completions.create({ model, messages: user, stream: true }),
       (error: Json) => error.status === 503,
     )
-    assert.equal(rig.upstream.seen(model).length, 4)
+    assert.equal(rig.upstream.received(model).length, 4)
   })
   test('an answer that is not streamed, and a genuine 400', async () => {
-    const model = rig.upstream.plays(reset, status(200, JSON.stringify(WHOLE).slice(0, 30)), status(200, WHOLE))
+    const model = rig.upstream.plays(reset, json(200, JSON.stringify(WHOLE).slice(0, 30)), json(200, WHOLE))
     assert.equal((await openai.chat.completions.create({ model, messages: user })).choices[0]?.message.content, 'hi')
     const bad = rig.upstream.plays(
-      status(400, { error: { message: 'no such field', type: 'invalid_request_error', param: 'x', code: null } }),
+      json(400, { error: { message: 'no such field', type: 'invalid_request_error', param: 'x', code: null } }),
     )
     await assert.rejects(openai.chat.completions.create({ model: bad, messages: user }), /400 no such field/)
-    assert.equal(rig.upstream.seen(bad).length, 1)
+    assert.equal(rig.upstream.received(bad).length, 1)
   })
   test('an abort ends the upstream request', async () => {
     let gone: Promise<void> | undefined
-    const hanging: Play = async (talk) => {
-      gone = talk.gone
-      await stall(role(), text('One'))(talk)
+    const hanging: Play = (exchange) => {
+      gone = exchange.gone
+      return stall(role, text('One'))
     }
     const model = rig.upstream.plays(hanging)
     const parts = await openai.chat.completions.create({ model, messages: user, stream: true })
@@ -131,7 +127,7 @@ describe('openai', { ...LIMIT, concurrency: true }, () => {
     await gone
   })
   test('models and responses pass through', async () => {
-    const name = rig.upstream.plays(status(200, { id: 'm', object: 'model', created: 1, owned_by: 'me' }))
+    const name = rig.upstream.plays(json(200, { id: 'm', object: 'model', created: 1, owned_by: 'me' }))
     assert.equal((await openai.models.retrieve(name)).owned_by, 'me')
     const done = {
       type: 'response.completed',
@@ -152,10 +148,10 @@ describe('ai', { ...LIMIT, concurrency: true }, () => {
   test('streamText over breaks and a cut call: the tool runs once', async () => {
     const ran: unknown[] = []
     const model = rig.upstream.plays(
-      cut(role(), text('Let me '), ...call.slice(0, 2)),
-      stream(role(), text('Let me add. '), ...call, finish('tool_calls'), DONE),
-      half(role()),
-      stream(...answer('It is 3.')),
+      cut(role, text('Let me '), ...call.slice(0, 2)),
+      stream(role, text('Let me add. '), ...call, finish('tool_calls'), done),
+      half(role),
+      stream(...answerFrames('It is 3.')),
     )
     const result = streamText({
       model: provider(model),
@@ -182,8 +178,8 @@ describe('ai', { ...LIMIT, concurrency: true }, () => {
     assert.equal(await result.finishReason, 'stop')
   })
   test('streamText tells a break that cannot be healed', async () => {
-    const other = stream(...answer('Other.'))
-    const model = rig.upstream.plays(cut(role(), text('All ')), other, other, other)
+    const other = stream(...answerFrames('Other.'))
+    const model = rig.upstream.plays(cut(role, text('All ')), other, other, other)
     const errors: unknown[] = []
     const result = streamText({
       model: provider(model),
@@ -197,7 +193,7 @@ describe('ai', { ...LIMIT, concurrency: true }, () => {
     assert.equal(reasons.includes('stop'), false)
   })
   test('generateText over a reset and a cut body', async () => {
-    const model = rig.upstream.plays(reset, status(200, JSON.stringify(WHOLE).slice(0, 60)), status(200, WHOLE))
+    const model = rig.upstream.plays(reset, json(200, JSON.stringify(WHOLE).slice(0, 60)), json(200, WHOLE))
     assert.equal((await generateText({ model: provider(model), messages: user, maxRetries: 0 })).text, 'hi')
   })
 })
@@ -205,12 +201,18 @@ describe('ai', { ...LIMIT, concurrency: true }, () => {
 describe('@anthropic-ai/sdk', { ...LIMIT, concurrency: true }, () => {
   const ask = (model: string): Json => ({ model, max_tokens: 50, messages: user })
   test('a stream over breaks before and after content, and a cut call', async () => {
-    const block = toolBlock(1, 't1', 'add', '{"a":1,', '"b":2}')
+    const block = toolFrames(1, 't1', 'add', '{"a":1,', '"b":2}')
     const model = rig.upstream.plays(
-      cut(messageStart('msg_0')),
-      cut(messageStart(), ...textBlock(0, 'Let me ').slice(0, 2)),
-      cut(messageStart('msg_2'), ...textBlock(0, 'Let me add.'), ...block.slice(0, 2)),
-      stream(messageStart('msg_3'), ...textBlock(0, 'Let me add.'), ...block, messageDelta('tool_use'), messageStop),
+      cut(messageStartWith('msg_0')),
+      cut(messageStart, ...textFrames(0, 'Let me ').slice(0, 2)),
+      cut(messageStartWith('msg_2'), ...textFrames(0, 'Let me add.'), ...block.slice(0, 2)),
+      stream(
+        messageStartWith('msg_3'),
+        ...textFrames(0, 'Let me add.'),
+        ...block,
+        messageDelta('tool_use'),
+        messageStop,
+      ),
     )
     const final = await anthropic.messages.stream(ask(model)).finalMessage()
     assert.equal(final.id, 'msg_1')
@@ -221,15 +223,15 @@ describe('@anthropic-ai/sdk', { ...LIMIT, concurrency: true }, () => {
     )
   })
   test('a break that cannot be healed throws', async () => {
-    const other = stream(...message(textBlock(0, 'Other')))
-    const model = rig.upstream.plays(cut(messageStart(), ...textBlock(0, 'Let me ').slice(0, 2)), other, other, other)
+    const other = stream(...messageFrames(textFrames(0, 'Other')))
+    const model = rig.upstream.plays(cut(messageStart, ...textFrames(0, 'Let me ').slice(0, 2)), other, other, other)
     await assert.rejects(anthropic.messages.stream(ask(model)).finalMessage(), /could not be continued/)
   })
   test('tries that are spent are not multiplied', async () => {
-    const play = status(529, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } })
+    const play = json(529, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } })
     const model = rig.upstream.plays(...Array.from({ length: 12 }, () => play))
     await assert.rejects(anthropic.messages.create(ask(model)), (error: Json) => error.status === 529)
-    assert.equal(rig.upstream.seen(model).length, 4)
-    assert.equal(rig.upstream.seen(model)[0]?.headers['authorization'], `Bearer ${KEY}`)
+    assert.equal(rig.upstream.received(model).length, 4)
+    assert.equal(rig.upstream.received(model)[0]?.headers['authorization'], `Bearer ${KEY}`)
   })
 })

@@ -2,20 +2,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
-import {
-  answer,
-  assembledChat,
-  assembledMessage,
-  DONE,
-  finish,
-  message,
-  messageStart,
-  role,
-  text,
-  textBlock,
-} from './frames.ts'
-import { chatBody, LIMIT, read, Reading, Rig } from './rig.ts'
-import { both, bytes, chunks, type Play, reset, silence, status, stream, streamHead } from './upstream.ts'
+import { messageFrames, messageStartWith, textFrames } from '../../test/kit/anthropic-frames.ts'
+import { done, finish, role, text, answerFrames } from '../../test/kit/openai-frames.ts'
+import { bytes, head, json, type Play, reset, silence, stream } from '../../test/kit/plays.ts'
+import { assembledChat, assembledMessage } from './assembled.ts'
+import { chatBody, read, Reading, Rig } from './rig.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const [rig, whole] = await Promise.all([
   shared(Rig.start('--attempts-max', '2')),
@@ -25,12 +17,12 @@ const [rig, whole] = await Promise.all([
 /** Waits for the head of the answer without any content, then goes on. */
 function slowly(...plays: readonly Play[]): { play: Play; go: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>()
-  return { play: both(...plays.slice(0, -1), () => promise, plays.at(-1) as Play), go: resolve }
+  return { play: [...plays.slice(0, -1), () => promise, plays.at(-1) as Play], go: resolve }
 }
 
 describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
   test('then a 200, and the answer when it comes', async () => {
-    const { play, go } = slowly(stream(...answer('late')))
+    const { play, go } = slowly(stream(...answerFrames('late')))
     const name = rig.upstream.plays(play)
     const started = performance.now()
     const response = await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) })
@@ -45,8 +37,8 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
     assert.equal(assembledChat(reply.frames).roles, 1)
   })
   test('then what fails is told inside, and retries in comments', async () => {
-    const { play, go } = slowly(streamHead(), chunks(role()), reset)
-    const name = rig.upstream.plays(play, status(503, 'busy'))
+    const { play, go } = slowly(head(), [role], reset)
+    const name = rig.upstream.plays(play, json(503, 'busy'))
     const response = await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) })
     assert.equal(response.statusCode, 200)
     go()
@@ -60,8 +52,8 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
     assert.equal(reply.whole, true)
   })
   test('messages: pings as that API has them, then its error event', async () => {
-    const { play, go } = slowly(streamHead(), chunks(messageStart('msg_0')), reset)
-    const name = rig.upstream.plays(play, status(529, {}))
+    const { play, go } = slowly(head(), [messageStartWith('msg_0')], reset)
+    const name = rig.upstream.plays(play, json(529, {}))
     const pending = rig.gateway.open('/v1/messages', {
       body: { model: name, stream: true, max_tokens: 9, messages: [{ role: 'user', content: 'x' }] },
     })
@@ -76,11 +68,7 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
     )
   })
   test('--hold answer: pings while it is held, then all of it', async () => {
-    const { play, go } = slowly(
-      streamHead(),
-      chunks(role(), text('held ')),
-      both(chunks(text('back'), finish(), DONE), bytes('0\r\n\r\n')),
-    )
+    const { play, go } = slowly(head(), [role, text('held ')], [[text('back'), finish(), done], bytes('0\r\n\r\n')])
     const name = whole.upstream.plays(play)
     const reading = new Reading(await whole.gateway.open('/v1/chat/completions', { body: chatBody(name) }))
     const first = await reading.until((got) => got.includes('\n'))
@@ -91,12 +79,8 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
     assert.ok(got.includes('held '))
   })
   test('--hold answer, messages: pings, then all of it', async () => {
-    const frames = message(textBlock(0, 'held'))
-    const { play, go } = slowly(
-      streamHead(),
-      chunks(...frames.slice(0, 4)),
-      both(chunks(...frames.slice(4)), bytes('0\r\n\r\n')),
-    )
+    const frames = messageFrames(textFrames(0, 'held'))
+    const { play, go } = slowly(head(), frames.slice(0, 4), [frames.slice(4), bytes('0\r\n\r\n')])
     const name = whole.upstream.plays(play)
     const response = await whole.gateway.open('/v1/messages', {
       body: { model: name, stream: true, max_tokens: 9, messages: [{ role: 'user', content: 'x' }] },
@@ -112,7 +96,7 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
     )
   })
   test('an answer that is not streamed has its own status however late', async () => {
-    const { play, go } = slowly(status(418, { error: { message: 'late' } }))
+    const { play, go } = slowly(json(418, { error: { message: 'late' } }))
     const name = rig.upstream.plays(play)
     const pending = rig.gateway.chat(name, { stream: false })
     await rig.upstream.arrived(name)
@@ -125,11 +109,7 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
 
   test('SIGTERM lets a stream that goes on come to its end', async () => {
     await using own = await Rig.start()
-    const { play, go } = slowly(
-      streamHead(),
-      chunks(role(), text('One')),
-      both(chunks(text(' two'), finish(), DONE), bytes('0\r\n\r\n')),
-    )
+    const { play, go } = slowly(head(), [role, text('One')], [[text(' two'), finish(), done], bytes('0\r\n\r\n')])
     const name = own.upstream.plays(play)
     const reading = new Reading(await own.gateway.open('/v1/chat/completions', { body: chatBody(name) }))
     await reading.until((got) => got.includes('One'))
@@ -140,7 +120,7 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
   })
   test('SIGTERM ends one that does not in an error, in the time that service managers give', async () => {
     await using own = await Rig.start()
-    const name = own.upstream.plays(both(streamHead(), chunks(role(), text('One')), silence))
+    const name = own.upstream.plays([head(), [role, text('One')], silence])
     const response = await own.gateway.open('/v1/chat/completions', { body: chatBody(name) })
     const reading = new Reading(response)
     await reading.until((got) => got.includes('One'))

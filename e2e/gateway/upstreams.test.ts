@@ -4,65 +4,48 @@ import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import {
-  answer,
-  assembledChat,
-  assembledMessage,
   blockDelta,
   blockStart,
   blockStop,
-  choice,
-  DONE,
-  finish,
-  message,
   messageStart,
-  role,
-  text,
-  textBlock,
-} from './frames.ts'
-import { Gateway, KEY, LIMIT, Rig } from './rig.ts'
-import {
-  both,
-  bytes,
-  chunk,
-  cut,
-  half,
-  type Play,
-  reset,
-  say,
-  status,
-  stream,
-  streamHead,
-  Upstream,
-} from './upstream.ts'
+  textFrames,
+  messageFrames,
+} from '../../test/kit/anthropic-frames.ts'
+import { startModelServer } from '../../test/kit/model-server.ts'
+import { choice, done, finish, role, text, answerFrames } from '../../test/kit/openai-frames.ts'
+import { bytes, chunk, cut, half, head, json, type Play, reset, send, stream } from '../../test/kit/plays.ts'
+import { assembledChat, assembledMessage } from './assembled.ts'
+import { Gateway, KEY, Rig } from './rig.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 describe('several upstreams', { ...LIMIT, concurrency: true }, () => {
   test('the next one is asked when the tries at one are spent, also after text', async () => {
-    await using first = await Upstream.start()
-    await using second = await Upstream.start()
+    await using first = await startModelServer()
+    await using second = await startModelServer()
     await using gateway = await Gateway.start([first, second], '--attempts-max', '2')
-    const busy = status(503, 'busy')
-    const name = first.plays(busy, busy, cut(role(), text('One ')), busy)
-    second.plays(stream(...answer('from the second')), stream(...answer('One two')))
+    const busy = json(503, 'busy')
+    const name = first.plays(busy, busy, cut(role, text('One ')), busy)
+    second.plays(stream(...answerFrames('from the second')), stream(...answerFrames('One two')))
     assert.equal(assembledChat((await gateway.chat(name)).frames).content, 'from the second')
-    assert.equal(first.seen(name).length, 2)
+    assert.equal(first.received(name).length, 2)
     assert.equal(assembledChat((await gateway.chat(name)).frames).content, 'One two')
   })
   test("the key stays with the first one's host name", async () => {
-    await using first = await Upstream.start()
-    await using second = await Upstream.start()
+    await using first = await startModelServer()
+    await using second = await startModelServer()
     const elsewhere = second.url.replace('127.0.0.1', 'localhost')
     await using gateway = await Gateway.start([first, elsewhere], '--attempts-max', '1')
     const name = first.plays(reset)
-    second.plays(stream(...answer('hi')))
+    second.plays(stream(...answerFrames('hi')))
     const reply = await gateway.chat(name, {}, { 'x-api-key': KEY, cookie: 'a=b' })
     assert.equal(assembledChat(reply.frames).content, 'hi', reply.text)
-    assert.equal(second.seen(name)[0]?.rawHead.includes(KEY), false)
-    assert.equal(second.seen(name)[0]?.headers['cookie'], undefined)
+    assert.equal(second.received(name)[0]?.rawHead.includes(KEY), false)
+    assert.equal(second.received(name)[0]?.headers['cookie'], undefined)
   })
   test('one that failed three times in a row is asked last for a while', async () => {
-    await using second = await Upstream.start()
+    await using second = await startModelServer()
     await using gateway = await Gateway.start(['http://127.0.0.1:1/v1', second], '--attempts-max', '3')
-    const name = second.plays(stream(...answer('a')), stream(...answer('b')))
+    const name = second.plays(stream(...answerFrames('a')), stream(...answerFrames('b')))
     await gateway.chat(name)
     await gateway.chat(name)
     const { text: metrics } = await gateway.ask('/metrics')
@@ -74,25 +57,25 @@ describe('a server that can continue text', { ...LIMIT, concurrency: true }, () 
   test('is asked to, where its profile is named', async () => {
     await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '3')
     const reply = await rig.chat([
-      cut(role(), text('One '), text('two ')),
-      stream(role(), text(' two'), text(' three.'), finish(), DONE),
+      cut(role, text('One '), text('two ')),
+      stream(role, text(' two'), text(' three.'), finish(), done),
     ])
     assert.equal(assembledChat(reply.frames).content, 'One two three.', reply.text)
-    const asked = JSON.parse(rig.upstream.seen('play-1')[1]?.body.toString() ?? '{}')
+    const asked = JSON.parse(rig.upstream.received('play-1')[1]?.text ?? '{}')
     assert.deepEqual(asked.messages.at(-1), { role: 'assistant', content: 'One' })
   })
   test('one that refuses to is asked for all of it', async () => {
     await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '3')
     const reply = await rig.chat([
-      cut(role(), text('One two ')),
-      status(400, { error: { message: 'no prefill' } }),
-      stream(...answer('One two three')),
+      cut(role, text('One two ')),
+      json(400, { error: { message: 'no prefill' } }),
+      stream(...answerFrames('One two three')),
     ])
     assert.equal(assembledChat(reply.frames).content, 'One two three', reply.text)
   })
   test('one choice, where two were asked for, is the answer all the same once the end is told', async () => {
     await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '2')
-    const reply = await rig.chat([stream(...answer('hi'))], { n: 2 })
+    const reply = await rig.chat([stream(...answerFrames('hi'))], { n: 2 })
     assert.equal(assembledChat(reply.frames).content, 'hi', reply.text)
     assert.equal(
       reply.frames.some(({ json }) => json?.error),
@@ -115,34 +98,37 @@ describe('one gateway', { ...LIMIT, concurrency: true }, () => {
 
   test('a token file is made, for nobody else to read, and its token wanted', async () => {
     assert.equal(statSync(join(rig.gateway.place.folder, 'token')).mode & 0o777, 0o600)
-    const name = rig.upstream.plays(stream(...answer('hi')))
+    const name = rig.upstream.plays(stream(...answerFrames('hi')))
     for (const headers of [{}, { 'x-breakfall-token': 'wrong' }, { 'x-breakfall-token': '' }]) {
       const refused = await rig.gateway.chat(name, {}, headers as Record<string, string>)
       assert.equal(refused.status, 401)
-      assert.equal(rig.upstream.seen(name).length, 0)
+      assert.equal(rig.upstream.received(name).length, 0)
     }
     const reply = await rig.gateway.chat(name, {}, { 'x-breakfall-token': token() })
     assert.equal(assembledChat(reply.frames).content, 'hi')
-    assert.equal(rig.upstream.seen(name)[0]?.rawHead.includes(token()), false)
+    assert.equal(rig.upstream.received(name)[0]?.rawHead.includes(token()), false)
     assert.equal((await rig.gateway.ask('/metrics')).status, 401)
     assert.equal(rig.gateway.stderr.includes(token()), false)
   })
   test('signs of life without output are given up after the progress clock', async () => {
-    const alive: Play = both(streamHead(), async ({ socket }) => {
-      for (let sign = 0; sign < 100 && !socket.destroyed; sign++) {
-        await say(socket, chunk(sign % 2 === 0 ? ': PROCESSING\n\n' : role()))
-        await new Promise((resolve) => setTimeout(resolve, 50))
-      }
-    })
-    const name = rig.upstream.plays(alive, stream(...answer('hi')))
+    const alive: Play = [
+      head(),
+      async ({ socket }) => {
+        for (let sign = 0; sign < 100 && !socket.destroyed; sign++) {
+          await send(socket, chunk(sign % 2 === 0 ? ': PROCESSING\n\n' : role))
+          await new Promise((resolve) => setTimeout(resolve, 50))
+        }
+      },
+    ]
+    const name = rig.upstream.plays(alive, stream(...answerFrames('hi')))
     const reply = await rig.gateway.chat(name, {}, { 'x-breakfall-token': token() })
     assert.equal(assembledChat(reply.frames).content, 'hi')
-    assert.equal(rig.upstream.seen(name).length, 2)
+    assert.equal(rig.upstream.received(name).length, 2)
   })
   test("headers that the client names as its connection's own stay here", async () => {
-    const name = rig.upstream.plays(stream(...answer('hi')))
+    const name = rig.upstream.plays(stream(...answerFrames('hi')))
     await rig.gateway.chat(name, {}, { 'x-breakfall-token': token(), connection: 'close, x-mine', 'x-mine': '1' })
-    assert.equal(rig.upstream.seen(name)[0]?.headers['x-mine'], undefined)
+    assert.equal(rig.upstream.received(name)[0]?.headers['x-mine'], undefined)
   })
   test('two cookies stay two', async () => {
     const name = rig.upstream.plays(
@@ -158,7 +144,7 @@ describe('one gateway', { ...LIMIT, concurrency: true }, () => {
 test('--hold answer: a break past the 16 MiB that are held is told, not hidden', LIMIT, async () => {
   await using rig = await Rig.start('--hold', 'answer', '--attempts-max', '2')
   const pieces = Array.from({ length: 18 }, () => text('y'.repeat(1024 * 1024)))
-  const reply = await rig.chat([half(role(), ...pieces), stream(...answer('short'))])
+  const reply = await rig.chat([half(role, ...pieces), stream(...answerFrames('short'))])
   assert.equal(reply.text.includes('short'), false)
   assert.match(reply.frames.at(-2)?.json.error.code, /^model_stream_/)
   assert.equal(reply.frames.at(-1)?.data, '[DONE]')
@@ -180,8 +166,8 @@ describe('what cannot be compared is never said twice', { ...LIMIT, concurrency:
       blockStop(0),
     ]
     const reply = await rig.messages([
-      cut(messageStart(), ...thinks('one').slice(0, 3)),
-      stream(...message(thinks('two'), textBlock(1, 'So.'))),
+      cut(messageStart, ...thinks('one').slice(0, 3)),
+      stream(...messageFrames(thinks('two'), textFrames(1, 'So.'))),
     ])
     assert.equal(assembledMessage(reply.frames)[0].signature, 'one', reply.text)
   })
@@ -192,16 +178,16 @@ describe('what cannot be compared is never said twice', { ...LIMIT, concurrency:
       blockDelta(0, { type: 'signature_delta', signature: `of ${thoughts}` }),
       blockStop(0),
     ]
-    const other = stream(...message(thinks('Hm, no.'), textBlock(1, 'So.')))
-    const reply = await rig.messages([cut(messageStart(), ...thinks('Hm')), other])
+    const other = stream(...messageFrames(thinks('Hm, no.'), textFrames(1, 'So.')))
+    const reply = await rig.messages([cut(messageStart, ...thinks('Hm')), other])
     assert.deepEqual(
       assembledMessage(reply.frames).map(({ thinking, signature }) => [thinking, signature]),
       [['Hm', 'of Hm']],
       reply.text,
     )
     assert.equal(reply.frames.at(-1)?.event, 'error', reply.text)
-    const longer = stream(...message(textBlock(0, 'One', ' two')))
-    const text = await rig.messages([cut(messageStart(), ...textBlock(0, 'One')), longer])
+    const longer = stream(...messageFrames(textFrames(0, 'One', ' two')))
+    const text = await rig.messages([cut(messageStart, ...textFrames(0, 'One')), longer])
     assert.deepEqual(
       assembledMessage(text.frames).map((block) => block.text),
       ['One'],
@@ -216,20 +202,20 @@ describe('what cannot be compared is never said twice', { ...LIMIT, concurrency:
       blockDelta(0, { type: 'citations_delta', citation: { cited_text: 'x' } }),
       blockStop(0),
     ]
-    const reply = await rig.messages([cut(messageStart(), ...cited.slice(0, 3)), stream(...message(cited))])
+    const reply = await rig.messages([cut(messageStart, ...cited.slice(0, 3)), stream(...messageFrames(cited))])
     assert.equal(reply.frames.filter(({ json }) => json?.delta?.type === 'citations_delta').length, 1, reply.text)
   })
   test('a refusal', async () => {
     const refuses = (said: string): string => choice({ refusal: said })
-    const reply = await rig.chat([cut(role(), refuses('I ca')), stream(role(), refuses('I cannot.'), finish(), DONE)])
+    const reply = await rig.chat([cut(role, refuses('I ca')), stream(role, refuses('I cannot.'), finish(), done)])
     const said = reply.frames.flatMap(({ json }) => json?.choices?.[0]?.delta?.refusal ?? []).join('')
     assert.deepEqual([said, assembledChat(reply.frames).content], ['I cannot.', ''], reply.text)
   })
   test('an annotation', async () => {
     const noted = choice({ annotations: [{ url: 'u' }] })
     const reply = await rig.chat([
-      cut(role(), text('One'), noted),
-      stream(role(), text('One'), noted, text(' two'), finish(), DONE),
+      cut(role, text('One'), noted),
+      stream(role, text('One'), noted, text(' two'), finish(), done),
     ])
     assert.equal(reply.frames.filter(({ json }) => json?.choices?.[0]?.delta?.annotations).length, 1, reply.text)
   })
@@ -237,8 +223,8 @@ describe('what cannot be compared is never said twice', { ...LIMIT, concurrency:
     const likely = (said: string): string =>
       choice({ content: said }, { logprobs: { content: [{ token: said, logprob: -1 }] } })
     const reply = await rig.chat([
-      cut(role(), likely('One ')),
-      stream(role(), likely('One '), likely('two'), finish(), DONE),
+      cut(role, likely('One ')),
+      stream(role, likely('One '), likely('two'), finish(), done),
     ])
     const tokens = reply.frames.flatMap(
       ({ json }) => json?.choices?.[0]?.logprobs?.content?.map((one: { token: string }) => one.token) ?? [],
@@ -247,8 +233,8 @@ describe('what cannot be compared is never said twice', { ...LIMIT, concurrency:
   })
   test('an answer told whole in one frame', async () => {
     const reply = await rig.chat([
-      cut(role(), text('One')),
-      status(200, {
+      cut(role, text('One')),
+      json(200, {
         id: 'y',
         choices: [{ index: 0, message: { role: 'assistant', content: 'One two' }, finish_reason: 'stop' }],
       }),

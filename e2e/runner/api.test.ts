@@ -4,8 +4,8 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { assertProblem, BOXES, type Json, WireRunner } from './runner-process.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 30_000 }
 const PROCESS = ['--allow-isolation', 'process']
 let runner: WireRunner
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { assertProblem, BOXES, ISO, type Json, WireRunner } from './runner-process.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 30_000 }
 let runner: WireRunner
 
 before(async () => {

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { sharedRunner } from './shared-runner.ts'
 import { assertProblem, BOXES, type Json } from './runner-process.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 15_000 }
 const { runner, box, place, folder, needsSandbox } = await sharedRunner()
 const refused = (answer: Json, what: string): void => {
   assert.ok(answer.status >= 400 && answer.status < 500, `${what}: ${answer.status} ${answer.text}`)

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, test, type TestContext } from 'node:test'
 import { assertProblem, BOXES, type Json, processesRunning, until, WireRunner } from './runner-process.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 30_000 }
 let runner: WireRunner
 let box: string
 let place: string

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sharedRunner } from './shared-runner.ts'
 import { assertProblem, assertWellFormed, ISO, type Json } from './runner-process.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 30_000 }
 const { runner, box, place } = await sharedRunner({ box: { env: { FROM_BOX: 'box', BOTH: 'box' } } })
 
 test('a command runs as its arguments stand, a shell line as a shell reads it', LIMIT, async () => {

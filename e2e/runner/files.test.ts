@@ -6,8 +6,8 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { assertProblem, BOXES, ISO, type Json, WireRunner } from './runner-process.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 30_000 }
 let runner: WireRunner
 let box: string
 let files: string

@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { sharedRunner } from './shared-runner.ts'
 import { assertProblem, BOXES, WireRunner } from './runner-process.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 30_000 }
 const { runner, home, allowed, folder, needsSandbox } = await sharedRunner({
   env: { SECRET_OF_THE_RUNNER: 'swordfish', AWS_SECRET_ACCESS_KEY: 'swordfish', MODEL_API_KEY: 'swordfish' },
 })

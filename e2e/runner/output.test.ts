@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sharedRunner } from './shared-runner.ts'
 import { assertProblem, assertWellFormed, type Block, bytesOf, ISO } from './runner-process.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 30_000 }
 const { runner, box, place } = await sharedRunner()
 
 test('events are a start, every byte in order, and one exit that is last, with id and event lines', LIMIT, async () => {

@@ -13,8 +13,8 @@ import {
   until,
   WireRunner,
 } from './runner-process.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
-const LIMIT = { timeout: 40_000 }
 const flags = ['--allow-isolation', 'process']
 const lines = (from: number, to: number): string =>
   Array.from({ length: to - from + 1 }, (_, i) => `line ${from + i}\n`).join('')

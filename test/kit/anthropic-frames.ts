@@ -4,7 +4,7 @@ import { head, lastChunk, type Play } from './plays.ts'
 export const event = (type: string, more: object = {}): string =>
   `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`
 
-export const messageStartWith = (id: string, model: string): string =>
+export const messageStartWith = (id: string, model = 'claude-fake'): string =>
   event('message_start', {
     message: {
       id,
@@ -17,7 +17,7 @@ export const messageStartWith = (id: string, model: string): string =>
       usage: { input_tokens: 12, output_tokens: 1 },
     },
   })
-export const messageStart = messageStartWith('msg_1', 'claude-fake')
+export const messageStart = messageStartWith('msg_1')
 export const ping = event('ping')
 export const blockStart = (index: number, content_block: object): string =>
   event('content_block_start', { index, content_block })

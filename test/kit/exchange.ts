@@ -32,7 +32,14 @@ export class Exchange {
   get body(): Json {
     return (this.#body ??= jsonIn(this.text) ?? {})
   }
+
+  /** The conversation in the body. */
+  get messages(): readonly Message[] {
+    return this.body.messages ?? []
+  }
 }
+
+export type Message = { readonly role: string; readonly content?: Json; readonly [field: string]: Json }
 
 export type ParsedRequest = {
   readonly method: string

@@ -140,13 +140,12 @@ export class ModelServer implements AsyncDisposable {
     return this.#lists.get(name)?.[nth] ?? this.#beyond(name)
   }
 
+  /** The name whose list answers this request; undefined for a server with one script for all. */
   #nameIn(exchange: Exchange): string | undefined {
-    if (this.#lists.size === 0) return undefined
+    if (typeof this.#script === 'function' || this.#script.length > 0) return undefined
     const start = exchange.rawHead + exchange.bytes.subarray(0, 4096).toString('latin1')
-    const word = /play-\d+/.exec(start)?.[0]
-    if (word !== undefined) return word
     const model: unknown = exchange.body.model
-    return typeof model === 'string' && this.#lists.has(model) ? model : undefined
+    return /play-\d+/.exec(start)?.[0] ?? (typeof model === 'string' ? model : 'unnamed')
   }
 
   #beyond(name: string): Play {

@@ -6,13 +6,14 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Exchange } from './exchange.ts'
 
-export type Act = (exchange: Exchange) => unknown
+/** If it returns a play, that is performed next. */
+export type Act = (exchange: Exchange) => Play | void | Promise<Play | void>
 export type Play = string | Buffer | Act | readonly Play[]
 
 /** Performs a play on the exchange's socket, until its end or until the client has left. */
 export async function perform(play: Play, exchange: Exchange): Promise<void> {
   if (exchange.socket.destroyed) return
-  if (typeof play === 'function') await play(exchange)
+  if (typeof play === 'function') await perform((await play(exchange)) ?? [], exchange)
   else if (typeof play === 'string' || Buffer.isBuffer(play)) await send(exchange.socket, chunk(play))
   else for (const step of play) await perform(step, exchange)
 }

@@ -1,11 +1,17 @@
 /** Waiting for something to become true, with a bound that turns a hang into a message. */
 import { setTimeout as sleep } from 'node:timers/promises'
 
+/** For tests that start processes: generous, because a loaded machine is slow, not broken. Only a hang reaches it. */
+export const LIMIT = { timeout: 200_000 }
+
+/** How long a test waits for one event. Only a hang reaches it. */
+export const WAIT_MS = 120_000
+
 /** Looks again and again until it finds something, and returns that. For what sends no event, such as `/proc`. */
 export async function eventually<T>(
   what: string,
   look: () => T | Promise<T>,
-  withinMs = 60_000,
+  withinMs = WAIT_MS,
 ): Promise<Exclude<T, false | undefined | null | 0 | ''>> {
   const deadline = performance.now() + withinMs
   for (;;) {

@@ -1,8 +1,7 @@
 /** Servers on loopback that go wrong in one exact way, and the calls that run into them. Raw TCP: an HTTP server is too polite. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import net from 'node:net'
-import type { AddressInfo } from 'node:net'
+import { startTcpServer } from '../../../test/kit/tcp-server.ts'
 import { classify, type FaultCategory } from '@breakfall/faults'
 
 /** What the server does with a connection once the request's head is in; what it returns it does when the client has read. */
@@ -18,13 +17,8 @@ export type BrokenServer = {
 
 /** Speaks after the blank line that ends a request's head; `atOnce` speaks on the first byte, as for a TLS hello. */
 export async function serve(script: Script, atOnce = false): Promise<BrokenServer> {
-  const sockets = new Set<net.Socket>()
   let leave: (() => void) | undefined
-  const server = net.createServer((socket) => {
-    sockets.add(socket)
-    socket.on('error', () => {
-      // The peer's resets are what these servers are for.
-    })
+  const server = await startTcpServer((socket) => {
     let seen = ''
     socket.on('data', (bytes) => {
       seen += bytes.toString('latin1')
@@ -33,29 +27,12 @@ export async function serve(script: Script, atOnce = false): Promise<BrokenServe
       leave = script(socket) ?? undefined
     })
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
   return {
-    port,
-    url: `http://127.0.0.1:${port}/`,
+    port: server.port,
+    url: `http://127.0.0.1:${server.port}/`,
     arrived: () => leave?.(),
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy()
-      server.close()
-      await once(server, 'close')
-    },
+    [Symbol.asyncDispose]: () => server.close(),
   }
-}
-
-/** A port on which nobody listens: taken once, so that nobody else has it, and given back. */
-export async function closedPort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 export const SSE_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n'

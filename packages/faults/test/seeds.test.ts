@@ -1,8 +1,9 @@
 /** The behaviour that it all started from: three categories at the runner, their event, and four retry policies. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
+import { closedPort } from '../../../test/kit/tcp-server.ts'
 import { classify, decide, Fault, type FaultCategory, FAULTS, POLICY_DEFAULTS } from '@breakfall/faults'
-import { call, closedPort, reset, serve } from './broken-servers.ts'
+import { call, reset, serve } from './broken-servers.ts'
 import { answer } from './situation.ts'
 
 /** What a turn's error event is made of: the report, under its type. */

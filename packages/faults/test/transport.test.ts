@@ -4,6 +4,7 @@ import type dns from 'node:dns'
 import { once } from 'node:events'
 import net from 'node:net'
 import test from 'node:test'
+import { closedPort } from '../../../test/kit/tcp-server.ts'
 import zlib from 'node:zlib'
 import { classify } from '@breakfall/faults'
 import {
@@ -11,7 +12,6 @@ import {
   check,
   chunk,
   CHUNKED,
-  closedPort,
   dispatcher,
   EVENT,
   type Expected,

@@ -75,14 +75,3 @@ export async function runnerProcess(
   const { url, runnerId } = JSON.parse(line) as { url: string; runnerId: string }
   return { url, runnerId, kill }
 }
-
-/** A port where nothing listens. */
-export async function unboundPort(): Promise<number> {
-  const { createServer } = await import('node:net')
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
-    })
-  })
-}

@@ -4,12 +4,13 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { closedPort } from '../../../../test/kit/tcp-server.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createRunnerClient } from '@breakfall/runner/client'
 import type { Session } from '@breakfall/wire'
 import { loadTokens } from '@breakfall/wire/node'
 import type { Answer } from '../support/api.ts'
-import { type TestRunner, testRunner, unboundPort } from '../support/runner.ts'
+import { type TestRunner, testRunner } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
 import { afterwards, rig, tempFolder } from '../support/setup.ts'
 
@@ -68,7 +69,7 @@ test('a first session waits for the runner that is started for it, however soon 
 })
 
 test('a box that turns out to be impossible at the first tool ends the turn with that cause, not with an answer', async (t) => {
-  const port = await unboundPort()
+  const port = await closedPort()
   const first = await testRunner(t)
   await first.stop()
   const config = { url: `http://127.0.0.1:${port}`, tokenFile: first.config.tokenFile }

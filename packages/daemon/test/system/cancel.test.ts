@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { closedPort } from '../../../../test/kit/tcp-server.ts'
 import type { SessionEvent, Turn } from '@breakfall/wire'
 import { type Api, assertNoGap, types } from '../support/api.ts'
-import { testRunner, unboundPort } from '../support/runner.ts'
+import { testRunner } from '../support/runner.ts'
 import { inOrder, type Script } from '../support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 import { lastOf } from '../support/events.ts'
@@ -74,7 +75,7 @@ test('a cancel during a backoff ends it at once, without another try', async (t)
 })
 
 test('a cancel while the runner is looked up ends it at once', async (t) => {
-  const url = `http://127.0.0.1:${await unboundPort()}`
+  const url = `http://127.0.0.1:${await closedPort()}`
   const { api } = await rig(t, slowBash, { runner: { url } })
   const { events } = await cancelled(api, (event) => event.type === 'retry' && event.attempt === 2, {
     policy: { backoffMs: 60_000 },

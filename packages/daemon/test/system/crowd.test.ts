@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { connect, createServer, type Socket } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
+import { closedPort } from '../../../../test/kit/tcp-server.ts'
 import type { LiveConfig, ModelConfig } from '../../src/index.ts'
 import type { Api } from '../support/api.ts'
-import { testRunner, unboundPort } from '../support/runner.ts'
+import { testRunner } from '../support/runner.ts'
 import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
 import { afterwards, rig } from '../support/setup.ts'
 import { smallDisk } from '../support/small-disk.ts'
@@ -41,7 +42,7 @@ describe('a hundred turns', { concurrency: true }, () => {
   )
 
   test('that wait for a model look at its address for all of them', LIMIT, async (t) => {
-    const port = await unboundPort()
+    const port = await closedPort()
     const config = counted({ baseUrl: `http://127.0.0.1:${port}/v1`, name: 'late' })
     const policy = { attemptsMax: 2, backoffMs: 1 }
     const { api } = await rig(t, () => ({}), { model: config.now.model, reload: config.read, limits, policy })

@@ -5,13 +5,14 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { closedPort } from '../../../../test/kit/tcp-server.ts'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { WebSocket } from 'ws'
 import { Fault, LIMITS, toProblem } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
 import type { LiveConfig } from '../../src/index.ts'
 import { assertNoGap, types } from '../support/api.ts'
-import { runnerProcess, testRunner, unboundPort } from '../support/runner.ts'
+import { runnerProcess, testRunner } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
 import { afterwards, rig, tempFolder } from '../support/setup.ts'
 
@@ -20,7 +21,7 @@ const script = inOrder({ calls: [HELLO] }, { text: 'done' })
 const prompt = 'Use the Bash tool to run: echo HELLO'
 
 test('an unbound runner with parking off ends in a turn-error of its category, over SSE and WebSocket', async (t) => {
-  const port = await unboundPort()
+  const port = await closedPort()
   const { api, daemon } = await rig(t, script, { runner: { url: `http://127.0.0.1:${port}` } })
   const session = await api.session({ policy: { park: 'never', backoffMs: 1 } })
   const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/ws`, [
@@ -89,7 +90,7 @@ test('a runner that says that it is going down is looked up again inside the cal
 })
 
 test('a stale endpoint is resolved again inside the call: by command, by URL, or by the configuration read again', async (t) => {
-  const stale = `http://127.0.0.1:${await unboundPort()}`
+  const stale = `http://127.0.0.1:${await closedPort()}`
   const runner = await testRunner(t)
   const { tokenFile } = runner.config
   const resolver = createServer((_, res) => res.end(JSON.stringify({ url: runner.url }))).listen(0, '127.0.0.1')

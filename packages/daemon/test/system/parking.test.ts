@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { closedPort } from '../../../../test/kit/tcp-server.ts'
 import type { SessionEvent } from '@breakfall/wire'
 import type { ModelConfig } from '../../src/index.ts'
 import { types } from '../support/api.ts'
-import { testRunner, unboundPort } from '../support/runner.ts'
+import { testRunner } from '../support/runner.ts'
 import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
 import { afterwards, rig, tempFolder } from '../support/setup.ts'
 
@@ -197,7 +198,7 @@ test("the runner's refused token parks the turn until the token file is right", 
 })
 
 test('a model that is not there parks the turn after its tries, and is noticed when it comes', async (t) => {
-  const port = await unboundPort()
+  const port = await closedPort()
   const { api } = await rig(t, () => ({}), {
     model: { baseUrl: `http://127.0.0.1:${port}/v1`, name: 'late' },
     policy: { attemptsMax: 2, backoffMs: 1 },

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import net, { type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { closedPort } from '../../../../test/kit/tcp-server.ts'
 import { promisify } from 'node:util'
 import { program } from '../child-fixture.ts'
 
@@ -16,14 +16,6 @@ const page = readFileSync(path.join(root, 'docs/how-to/supervise-a-process.md'),
 function example(heading: string, index = 0): string {
   const [, part = ''] = page.split(`## ${heading}\n`)
   return [...part.matchAll(/```ts\n([\s\S]*?)```/g)][index]?.[1] ?? assert.fail(`no example under ${heading}`)
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 let folder = ''
@@ -45,7 +37,7 @@ describe('the how-to about supervising a process', () => {
   it('has a first example that runs as printed', async () => {
     const code = example('Ten lines')
     assert.ok(code.trim().split('\n').length <= 12)
-    const output = await run(code.replaceAll('8080', `${await freePort()}`))
+    const output = await run(code.replaceAll('8080', `${await closedPort()}`))
     assert.equal(output, 'hello\nkilled_by_us \n')
   })
 
