@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { LIMIT } from '../../test/kit/wait.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Place } from '../breakfall.ts'
 
@@ -11,7 +12,6 @@ import { Place } from '../breakfall.ts'
 const SERVER = `
 import { createServer } from 'node:http'
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
-import { LIMIT } from '../../test/kit/wait.ts'
 const port = Number(process.argv[process.argv.indexOf('--port') + 1])
 const starts = new URL('starts', import.meta.url)
 appendFileSync(starts, 'x')

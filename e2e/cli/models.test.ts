@@ -1,6 +1,7 @@
 /** Which model a run asks, in which dialect, and what happens to the key. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { LIMIT } from '../../test/kit/wait.ts'
 import { API_KEY, Desk, endedWith, filesWith, NOBODY, ofType } from './desk.ts'
 import { messageDelta, messageStart, messageStop, textFrames, toolFrames } from '../../test/kit/anthropic-frames.ts'
 import { type ModelServer, startModelServer } from '../../test/kit/model-server.ts'
@@ -116,7 +117,6 @@ describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
 const FAKE_SERVER = `
 import { appendFileSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { LIMIT } from '../../test/kit/wait.ts'
 const port = Number(process.argv[2])
 appendFileSync('starts', process.pid + '\\n')
 const starts = readFileSync('starts', 'utf8').trim().split('\\n').length

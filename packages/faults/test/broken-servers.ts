@@ -1,6 +1,6 @@
 /** Servers on loopback that go wrong in one exact way, and the calls that run into them. Raw TCP: an HTTP server is too polite. */
 import assert from 'node:assert/strict'
-import net from 'node:net'
+import type net from 'node:net'
 import { startTcpServer } from '../../../test/kit/tcp-server.ts'
 import { classify, type FaultCategory } from '@breakfall/faults'
 
