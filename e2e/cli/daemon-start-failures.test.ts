@@ -17,7 +17,7 @@ test('a second daemon says where the first one is', LIMIT, async () => {
   assert.equal(second.code, 2)
   assert.match(
     second.stderr,
-    new RegExp(`a daemon runs for the state folder .* already, at ${String(first['url'])}; use that one`),
+    new RegExp(`a daemon is already running for the state folder .*, at ${String(first['url'])}; use it`),
   )
 })
 
@@ -56,7 +56,7 @@ test('flags that name a model server are refused where the daemon has its own', 
   await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
   const { code, stderr } = await place.run(['run', 'x', ...SERVER])
   assert.equal(code, 2)
-  assert.match(stderr, /has a model server of its own, which --base-url cannot change/)
+  assert.match(stderr, /uses its own model server, and --base-url cannot change that/)
 })
 
 test('a token that the daemon does not accept exits 4, names the file, and is found by the doctor', LIMIT, async () => {
@@ -66,7 +66,7 @@ test('a token that the daemon does not accept exits 4, names the file, and is fo
   for (const args of [['sessions'], ['run', 'x']]) {
     const { code, stderr } = await place.run(args)
     assert.equal(code, 4, stderr)
-    assert.ok(stderr.includes(`does not accept the token from ${String(tokenFile)}`), stderr)
+    assert.ok(stderr.includes(`rejected the token from ${String(tokenFile)}`), stderr)
   }
   const doctor = await place.run(['doctor', '--json'])
   assert.equal(doctor.code, 1)
@@ -86,7 +86,7 @@ test(
     await using refusing = await httpServer((_, response) => response.writeHead(401).end('{"error":{"message":"no"}}'))
     const refused = await model({ OPENAI_BASE_URL: `${refusing.url}/v1`, OPENAI_API_KEY: 'bad' })
     assert.equal(refused?.['verdict'], 'bad')
-    assert.match(String(refused?.['found']), /refused the key/)
+    assert.match(String(refused?.['found']), /rejected the key/)
 
     await using runner = await httpServer((request, response) => {
       const isHealth = request.url === '/v1/health'
@@ -101,7 +101,7 @@ test(
     }
 
     await place.start(['up', '--json', ...SERVER]).seen((line) => line['event'] === 'listening')
-    assert.match(String((await model({}))?.['found']), /runs use that of the daemon/)
+    assert.match(String((await model({}))?.['found']), /runs use the model of the daemon/)
   },
 )
 
@@ -112,11 +112,11 @@ test('a daemon of another version exits 2 and says how to restart it; its token 
   for (const args of [['sessions'], ['run', 'x', '--model', 'a'], ['show', 'x']]) {
     const { code, stderr } = await place.run(args)
     assert.equal(code, 2, stderr)
-    assert.match(stderr, /is version 9\.9\.9, this is .*; restart it with this version: kill 4711 and run/)
+    assert.match(stderr, /is version 9\.9\.9, this is version .*\. Restart it with this version: kill 4711, then run/)
   }
   const named = await place.run(['sessions'], { BREAKFALL_URL: other.url })
   assert.equal(named.code, 2)
-  assert.match(named.stderr, /use the same version on both sides/)
+  assert.match(named.stderr, /Use the same version on both sides/)
   assert.deepEqual(other.tokens, [])
 })
 
@@ -126,11 +126,11 @@ test('a stale file is no daemon, also where somebody else has its port now, who 
   writeDaemonFile(place, stranger.url)
   const { code, stderr } = await place.run(['sessions'])
   assert.equal(code, 0)
-  assert.match(stderr, /no daemon runs here/)
+  assert.match(stderr, /no daemon is running/)
   assert.deepEqual(stranger.tokens, [])
   const named = await place.run(['sessions'], { BREAKFALL_URL: stranger.url })
   assert.equal(named.code, 125)
-  assert.match(named.stderr, /is not a daemon; check BREAKFALL_URL/)
+  assert.match(named.stderr, /is not a Breakfall daemon\. Check BREAKFALL_URL/)
 })
 
 test('a state folder that cannot be one exits 2 and says why', LIMIT, async () => {
@@ -140,7 +140,7 @@ test('a state folder that cannot be one exits 2 and says why', LIMIT, async () =
     for (const args of [['up'], ['run', 'x', ...SERVER], ['runner']]) {
       const { code, stderr } = await place.run([...args, '--state-dir', folder])
       assert.equal(code, 2, `${args.join(' ')} ${folder}`)
-      assert.match(stderr, /the state folder .* cannot be used: .*; choose another with --state-dir/)
+      assert.match(stderr, /cannot use the state folder .*: .*; choose another with --state-dir/)
     }
 })
 
@@ -180,9 +180,9 @@ test('a folder that cannot be worked in is refused before any model is asked', L
   const env = { HOME: place.folder }
   const home = await place.run(['run', 'x', ...SERVER], env)
   assert.equal(home.code, 2)
-  assert.match(home.stderr, /which is your home folder; go to the folder of a project/)
+  assert.match(home.stderr, /which is your home folder; change to a project folder/)
   const above = await place.run(['run', 'x', ...SERVER], { HOME: join(place.folder, 'me') })
-  assert.match(above.stderr, /which holds your home folder/)
+  assert.match(above.stderr, /which contains your home folder/)
   const gone = join(place.folder, 'gone')
   mkdirSync(gone)
   const shell = spawnSync('/bin/sh', ['-c', 'rmdir "$0" && exec "$1" "$2" run x', gone, process.execPath, main], {
@@ -190,14 +190,14 @@ test('a folder that cannot be worked in is refused before any model is asked', L
     encoding: 'utf8',
   })
   assert.equal(shell.status, 2, shell.stderr)
-  assert.match(shell.stderr, /the current folder does not exist any more/)
+  assert.match(shell.stderr, /the current folder no longer exists/)
 })
 
 test('a folder that cannot be written is said to be so, to root as well', LIMIT, async () => {
   await using place = new Place()
   chmodSync(place.folder, 0o555)
   const { stderr } = await place.run(['run', 'x', ...SERVER, '--attempts-max', '1', '--park-wait-ms', '0'])
-  assert.match(stderr, /this folder is read-only for you/)
+  assert.match(stderr, /you cannot write to this folder/)
   chmodSync(place.folder, 0o755)
 })
 
@@ -219,7 +219,7 @@ test(
       },
     )
     assert.equal(status, 125, stderr)
-    assert.match(stderr, /loopback interface is down; bring it up/)
+    assert.match(stderr, /loopback interface is down\. Bring it up/)
   },
 )
 

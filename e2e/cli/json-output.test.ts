@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Command } from 'commander'
-import { buildProgram } from '../../packages/cli/src/program.ts'
+import { buildProgram } from '../../packages/cli/src/command-line/tree.ts'
 import { type Ended, Place } from '../breakfall.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 

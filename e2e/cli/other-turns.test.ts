@@ -26,7 +26,7 @@ test(
     const mine = desk.begin(['go', '--model', 'mine'])
     await mine.seen(({ type }) => type === 'text-delta')
     const looked = await desk.command(['show', sessionId as string])
-    assert.match(looked.lines.join('\n'), /running[^]*but nobody runs it/)
+    assert.match(looked.lines.join('\n'), /running[^]*but no daemon is working on it/)
     later.resolve()
     endedWith(checked(await whole(mine)), 0, 'finished')
     assert.equal(desk.model.received('theirs').length, 1, 'nobody has asked for it')
@@ -46,7 +46,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
     const running = desk.begin()
     const talk = saidBy(running)
     await running.seen(({ type }) => type === 'parked')
-    await talk(/waiting here for up to 60 s; Ctrl-C leaves it parked/)
+    await talk(/waiting for up to 60 s; Ctrl-C leaves the turn parked/)
     running.child.kill(signal)
     const run = checked(await whole(running))
     endedWith(run, 3, 'parked', 'model_rate_limited')
@@ -68,7 +68,7 @@ test(
     assert.doesNotMatch(run.stderr, /waiting here/)
     assert.match(
       run.lines.join('\n'),
-      /still parked[^]*take it up again: breakfall run --continue .*; breakfall up goes/,
+      /still parked[^]*to continue it: breakfall run --continue .*; breakfall up continues/,
     )
   },
 )
@@ -79,7 +79,7 @@ test('another prompt to a session that is busy is told with what, and which comm
   const parked = await desk.command(['run', '--continue', 'another'])
   assert.equal(parked.code, 1)
   const { turnId, sessionId } = result as { turnId: string; sessionId: string }
-  assert.match(parked.stderr, new RegExp(`turn ${turnId} of this session is parked and waits for a valid key`))
+  assert.match(parked.stderr, new RegExp(`turn ${turnId} of this session is parked, waiting for a valid key`))
   for (const command of ['run --continue', `run --session ${sessionId}`, `cancel ${sessionId}`, 'run "PROMPT"'])
     assert.ok(parked.stderr.includes(`breakfall ${command}`), parked.stderr)
   assert.equal(desk.model.received('any').length, 1, 'to be asked for something else does not take it up')
@@ -91,9 +91,9 @@ test('who goes on with a turn that another runs is told so, and leaves it runnin
   const owner = desk.begin()
   await owner.seen(({ type }) => type === 'text-delta')
   const follower = desk.begin(['--continue'])
-  await saidBy(follower)(/running already, started by somebody else.*to end it: breakfall cancel/)
+  await saidBy(follower)(/another run started this turn.*to cancel it: breakfall cancel/)
   const busy = await desk.command(['run', '--continue', 'another'])
-  assert.match(busy.stderr, /is running, so it takes no other prompt yet; to follow it: breakfall run --session/)
+  assert.match(busy.stderr, /is running, so the session takes no new prompt yet; to follow it: breakfall run --session/)
   follower.child.kill('SIGINT')
   const left = checked(await whole(follower))
   endedWith(left, 130, 'cancelled')
@@ -111,7 +111,10 @@ test('a turn that nobody runs any more is explained as that', LIMIT, async () =>
   process.kill(pid, 'SIGKILL')
   await Promise.all([killed.ended, gone(pid)])
   const { lines } = await desk.command(['explain', sessionId as string])
-  assert.match(lines.join('\n'), /was running when its daemon ended, and nobody runs it now; take it up again: /)
+  assert.match(
+    lines.join('\n'),
+    /was running when its daemon ended, and no daemon is working on it now; to continue it: /,
+  )
 })
 
 test('a model server that a variable names is the one of the daemon that runs, or an error', LIMIT, async () => {
@@ -122,16 +125,13 @@ test('a model server that a variable names is the one of the daemon that runs, o
   for (const name of ['OPENAI_BASE_URL', 'BREAKFALL_MODEL_BASE_URL']) {
     const other = await whole(desk.begin(['go'], { bare: true, env: { [name]: `${NOBODY}/v1` } }))
     assert.equal(other.code, 2, other.stderr)
-    assert.ok(other.stderr.includes(`has a model server of its own, ${desk.model.url}, which `), other.stderr)
+    assert.ok(other.stderr.includes(`uses its own model server, ${desk.model.url}, and `), other.stderr)
     assert.match(other.stderr, new RegExp(`${name} \\(${NOBODY}/v1\\) cannot change`))
   }
   assert.equal(desk.model.received('any').length, 0)
   const same = checked(await whole(desk.begin(['go'], { bare: true, env: { OPENAI_BASE_URL: `${desk.model.url}/` } })))
   endedWith(same, 0, 'finished')
-  assert.match(
-    same.stderr,
-    new RegExp(`using the daemon at http://\\S+, which asks the model server ${desk.model.url}`),
-  )
+  assert.match(same.stderr, new RegExp(`using the daemon at http://\\S+, and its model server ${desk.model.url}`))
 })
 
 test(
@@ -154,7 +154,7 @@ test(
     const { pid } = desk.daemon()
     process.kill(pid, 'SIGKILL')
     await gone(pid)
-    for (const talk of talks) await talk(/the daemon at \S+ has died or does not answer; waiting for it .* are kept/)
+    for (const talk of talks) await talk(/the daemon at \S+ stopped answering\. Waiting .* are saved/)
     await desk.start(args).seen(({ event }) => event === 'listening')
     later.resolve()
     endedWith(checked(await whole(running)), 0, 'finished')
@@ -172,7 +172,7 @@ test(
     const how = { bare: true, env: { OPENAI_BASE_URL: desk.model.url } }
     const parked = await desk.run(['--attempts-max', '1', '--park-wait-ms', '0', 'go'], how)
     endedWith(parked, 3, 'parked', 'model_unreachable')
-    assert.match(parked.stderr, /model: the first that \S+ lists, which does not answer yet/)
+    assert.match(parked.stderr, /model: the first model that \S+ lists, once it answers/)
     const listing: Script = ({ method }) => (method === 'GET' ? json(200, { data: [{ id: 'listed' }] }) : say('done'))
     await using server = await startModelServer(listing, { port: Number(port) })
     const taken = await desk.run(['--continue'], how)

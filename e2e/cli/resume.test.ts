@@ -35,7 +35,7 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
     assert.doesNotMatch(text, /● bash/, 'it was shown before')
     assert.match(
       text,
-      /✓ finished in 2 steps, \d faults? survived\n {2}survived model_overloaded: .*\n {2}survived model_auth_failed: .* → parked, resumed by person/,
+      /✓ finished in 2 steps, \d faults? survived\n {2}survived model_overloaded: .*\n {2}survived model_auth_failed: .* → parked, resumed by you/,
     )
   })
 

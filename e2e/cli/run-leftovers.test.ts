@@ -43,7 +43,7 @@ test('a proxy whose port is taken says so and ends', LIMIT, async () => {
   const { port } = server.address() as AddressInfo
   const { code, stderr } = await place.run(['chaos', '--rehearsal', '--port', String(port)])
   assert.equal(code, 2)
-  assert.match(stderr, new RegExp(`port ${port} on 127.0.0.1 is taken`))
+  assert.match(stderr, new RegExp(`port ${port} on 127.0.0.1 is in use`))
   server.close()
 })
 
@@ -96,7 +96,7 @@ test('at a terminal the first Ctrl-C cancels and says so, the second leaves at o
   await once_.shown(/word word/)
   once_.press('\x03')
   assert.equal(await once_.code, 130)
-  assert.match(once_.text(), /cancelling… \(again to leave at once\)[\s\S]*■ cancelled after 1 step/)
+  assert.match(once_.text(), /cancelling… \(press again to exit at once\)[\s\S]*■ cancelled after 1 step/)
   const twice = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], env)
   await twice.shown(/word word/)
   twice.press('\x03')

@@ -196,7 +196,7 @@ test(
     assert.equal(code, 4)
     assert.match(
       stderr,
-      /refused the key when Breakfall asked for its models\. .*not saved.* Set a valid key in OPENAI_API_KEY\.\n.*model_auth_failed: HTTP 401 /,
+      /rejected the key when Breakfall asked for its models\. .*not saved.* Set a valid key in OPENAI_API_KEY\.\n.*model_auth_failed: HTTP 401 /,
     )
   },
 )

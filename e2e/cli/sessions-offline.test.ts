@@ -23,14 +23,14 @@ test(
 
     const sessions = await place.run(['sessions', '--json'])
     assert.equal(sessions.code, 0, sessions.stderr)
-    assert.match(sessions.stderr, /no daemon runs here/)
+    assert.match(sessions.stderr, /no daemon is running/)
     const [session, result] = sessions.json
     assert.equal(sessionSchema.parse(session).id, sessionId)
     assert.deepEqual([session?.['state'], session?.['live']], ['parked', false])
     assert.deepEqual(result, { event: 'result', outcome: 'finished', count: 1 })
     assert.match(
       (await place.run(['sessions'])).lines.join('\n'),
-      /parked .*\n  waits for the model server \(model_unreachable\) since/,
+      /parked .*\n  waiting for the model server \(model_unreachable\) since/,
     )
 
     const turn = await place.run(['show', turnId, '--json'])
@@ -85,11 +85,11 @@ test(
       await running.ended
       const sessions = await place.run(['sessions'])
       assert.equal(sessions.code, 0, sessions.stderr)
-      assert.match(sessions.lines.join('\n'), /busy, nobody runs it/)
+      assert.match(sessions.lines.join('\n'), /busy, no daemon/)
       const shown = await place.run(['show', String(turnId)])
       assert.match(
         shown.lines.join('\n'),
-        /running.*\n {2}but nobody runs it; take it up again: breakfall run --continue .*; breakfall up goes on/,
+        /running.*\n {2}but no daemon is working on it; to continue it: breakfall run --continue .*; breakfall up continues/,
       )
     } finally {
       await model.close()
@@ -135,8 +135,8 @@ test('a parked turn says what it waits for and how it is taken up, by the beginn
   await using place = new Place()
   const run = await place.run(['run', 'hello', ...PARKS], AWAY)
   const [, sessionId = ''] = /session: (\S+)/.exec(run.stderr) ?? []
-  const waits = 'waits for the model server \\(model_unreachable\\)'
-  const how = `take it up again: breakfall run --continue \\(in its folder\\), or breakfall run --session ${sessionId.slice(0, 13)}`
+  const waits = 'waiting for the model server \\(model_unreachable\\)'
+  const how = `to continue it: breakfall run --continue \\(in its folder\\) or breakfall run --session ${sessionId.slice(0, 13)}`
   assert.match(run.lines.join('\n'), new RegExp(`still parked after 1 step: ${waits}\n  ${how}`))
   for (const args of [['sessions'], ['show', sessionId.slice(0, 13)]]) {
     const { lines, stderr } = await place.run(args)
@@ -165,7 +165,7 @@ test('an address of a daemon that is none is a mistake in usage', LIMIT, async (
   for (const url of ['127.0.0.1:4711', 'http://127.0.0.1:4711/v1', 'ftp://x']) {
     const { code, stderr } = await place.run(['sessions'], { BREAKFALL_URL: url })
     assert.equal(code, 2, url)
-    assert.match(stderr, /BREAKFALL_URL must be a daemon's address such as/)
+    assert.match(stderr, /BREAKFALL_URL must be the address of a daemon, such as/)
   }
 })
 

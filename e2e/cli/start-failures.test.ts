@@ -25,7 +25,7 @@ test(
     assert.equal(file.pid, first.child.pid)
     const second = await place.run(['up', '--state-dir', place.stateDir])
     assert.equal(second.code, 2, 'as for a port, or a second runner')
-    assert.match(second.stderr, /a daemon runs for the state folder .* already/)
+    assert.match(second.stderr, /a daemon is already running for the state folder /)
     assert.doesNotMatch(second.stderr, /lease_lost|locked/, 'said once, in words')
     const sessions = await place.run(['sessions', '--json'])
     assert.deepEqual(sessions.json, [{ event: 'result', outcome: 'finished', count: 0 }])
@@ -38,7 +38,7 @@ test('after kill -9 the lock is stale, and the next daemon starts all the same',
   await first.seen(listening)
   first.child.kill('SIGKILL')
   await first.ended
-  assert.match((await place.run(['sessions'])).stderr, /no daemon runs here/, 'the stale daemon.json is not believed')
+  assert.match((await place.run(['sessions'])).stderr, /no daemon is running/, 'the stale daemon.json is not believed')
   await place.start(['up', '--json', '--state-dir', place.stateDir]).seen(listening)
 })
 
@@ -48,7 +48,7 @@ test('a taken port is named', LIMIT, async () => {
   await bound(other)
   const { code, stderr } = await place.run(['up', '--port', String(portOf(other))])
   assert.equal(code, 2)
-  assert.match(stderr, new RegExp(`port ${portOf(other)} on 127\\.0\\.0\\.1 is taken`))
+  assert.match(stderr, new RegExp(`port ${portOf(other)} on 127\\.0\\.0\\.1 is in use`))
   other.close()
 })
 
@@ -57,7 +57,7 @@ test('a state folder that cannot be used is named with the reason', LIMIT, async
   for (const folder of [join(place.folder, 'a-file'), join(place.folder, 'a-file', 'below'), '/proc/nothing']) {
     const { code, stderr } = await place.run(['up', '--state-dir', folder])
     assert.equal(code, 2, folder)
-    assert.match(stderr, /the state folder .* cannot be used/)
+    assert.match(stderr, /cannot use the state folder /)
   }
 })
 

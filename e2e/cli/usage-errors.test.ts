@@ -68,7 +68,7 @@ test(
     const other = await place.run(['run', 'mend my program', '--json'])
     assert.equal(other.code, 0, other.stderr)
     assert.deepEqual([other.json.at(-1)?.['rehearsal'], other.json.at(-1)?.['promptSent']], [true, false])
-    assert.equal(other.stderr.match(/warning: NO MODEL DID YOUR PROMPT/g)?.length, 2)
+    assert.equal(other.stderr.match(/warning: YOUR PROMPT WAS NOT SENT/g)?.length, 2)
     assert.match(other.stderr, /Set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY/)
   },
 )
@@ -87,7 +87,12 @@ test('whoever names a model never gets a rehearsal', LIMIT, async () => {
     const { fault } = json.at(-1) as { fault: { error: string } }
     assert.match(fault.error, says)
   }
-  await refused(place, ['x', '--model', 'qwen3'], {}, /model\.name is set \(flag --model\), but no model server/)
+  await refused(
+    place,
+    ['x', '--model', 'qwen3'],
+    {},
+    /model\.name is set \(flag --model\), but there is no model server/,
+  )
   await refused(place, ['x', '--api', 'openai-chat'], {}, /model\.api is set \(flag --api\)/)
   await refused(place, ['x', '--profile', 'vllm'], {}, /model\.profile is set/)
   await refused(place, ['x'], { BREAKFALL_MODEL_NAME: 'qwen3' }, /environment BREAKFALL_MODEL_NAME/)
@@ -98,11 +103,11 @@ test('whoever names a model never gets a rehearsal', LIMIT, async () => {
     place,
     [],
     { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' },
-    /a prompt is needed .*OPENAI_BASE_URL is set.*run -/,
+    /a prompt is missing .*OPENAI_BASE_URL is set.*run -/,
   )
-  await refused(place, [], { OPENAI_API_KEY: 'k' }, /a prompt is needed .*OPENAI_API_KEY is set.*--rehearsal/)
-  await refused(place, ['--rehearsal', '--model', 'qwen3'], {}, /--model and --rehearsal do not go together/)
-  await refused(place, ['x', '--faults', 'rate=1'], {}, /--faults is for rehearsals/)
+  await refused(place, [], { OPENAI_API_KEY: 'k' }, /a prompt is missing .*OPENAI_API_KEY is set.*--rehearsal/)
+  await refused(place, ['--rehearsal', '--model', 'qwen3'], {}, /--model and --rehearsal contradict each other/)
+  await refused(place, ['x', '--faults', 'rate=1'], {}, /--faults works only with --rehearsal/)
 })
 
 test('an empty prompt and a time that is none are mistakes in usage, found before anything starts', LIMIT, async () => {
@@ -134,7 +139,7 @@ test('a model server that is not there is told from one that lists no models', L
   assert.match(fault.error, /at 127\.0\.0\.77:9009 is not reachable \(the connection was refused\)/)
 })
 
-const TOO_LONG = /^breakfall: the prompt is longer than a request may be \(1 MiB\)/
+const TOO_LONG = /^breakfall: the prompt is larger than 1 MiB/
 
 test('a prompt can be piped in; what is no text or too much of it is said to be so', LIMIT, async () => {
   await using place = new Place()
@@ -151,7 +156,7 @@ test('a prompt can be piped in; what is no text or too much of it is said to be 
     assert.equal(shown.json.at(-1)?.['event'], 'result')
     for (const [input, wanted, says] of [
       [' \n', 2, /the prompt is empty/],
-      [Buffer.from([0x66, 0xff, 0xfe]), 2, /must be UTF-8/],
+      [Buffer.from([0x66, 0xff, 0xfe]), 2, /not valid UTF-8 text/],
       ['x'.repeat(3_000_000), 1, TOO_LONG],
       ['"'.repeat(700_000), 1, TOO_LONG], // each of them is sent as two
       ['a\0b', 2, /NUL/],
@@ -182,7 +187,7 @@ test('output that cannot be written is said in words, and a run goes on without 
     const [code] = (await once(child, 'close')) as [number]
     return `${code} ${text}`
   }
-  const SAID = 'breakfall: standard output cannot be written: ENOSPC: no space left on device, write\n'
+  const SAID = 'breakfall: cannot write to standard output: ENOSPC: no space left on device, write\n'
   try {
     for (const args of [['sessions'], ['show', 'x', '--json'], ['--help'], ['doctor']]) {
       const said = await to(args, full, 'pipe')
@@ -190,7 +195,7 @@ test('output that cannot be written is said in words, and a run goes on without 
     }
     const run = await to(['run', '--rehearsal', '--faults', 'none'], full, 'pipe')
     assert.ok(run.startsWith('0 ') && run.includes(SAID), run)
-    assert.equal(run.split('cannot be written').length, 2, 'said once')
+    assert.equal(run.split('cannot write to').length, 2, 'said once')
     assert.equal(await to(['nonsense'], 'ignore', full), '2 ')
   } finally {
     closeSync(full)
@@ -204,6 +209,6 @@ test('where there is no sandbox, it is said how to go on without one', LIMIT, as
   assert.equal(code, 1, stderr)
   assert.match(
     stderr,
-    /cannot isolate commands.*bwrap is not on the PATH\n {2}to go on without a sandbox.*--isolation process\n/s,
+    /cannot isolate commands.*bwrap is not on the PATH\n {2}to run without a sandbox.*--isolation process\n/s,
   )
 })

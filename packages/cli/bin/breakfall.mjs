@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-/** `breakfall` on whatever Node the system has: goes on under the checkout's own where that one is too old. */
+/** Starts `breakfall` with the system's Node, or with the checkout's own copy if that one is too old. */
 import { join } from 'node:path'
 import { become } from '../../../scripts/become.mjs'
 import { root, setUp } from '../../../scripts/setup.mjs'
 
-// Where we are stays as it is: a folder that was removed meanwhile is the program's to tell.
+// Stays in the current folder, even if it was removed: the program reports that.
 become(setUp({ dev: false }), [join(root, 'packages/cli/src/main.ts'), ...process.argv.slice(2)])

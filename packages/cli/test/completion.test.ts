@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { completionScript } from '../src/command-line/completion.ts'
-import { buildProgram } from '../src/program.ts'
+import { buildProgram } from '../src/command-line/tree.ts'
 
 const program = buildProgram(() => undefined)
 
@@ -20,27 +20,27 @@ function offered(...words: readonly string[]): readonly string[] {
   return stdout.split('\n').filter((word) => word !== '')
 }
 
-test('bash offers commands, their commands, and the flags of the command that was given', () => {
+test('bash completes commands, subcommands and the flags of a command', () => {
   assert.deepEqual(offered('breakfall', 'r'), ['run', 'runner', 'resume'])
   assert.deepEqual(offered('breakfall', 'config', ''), ['show', 'example', '--help'])
   assert.deepEqual(offered('breakfall', 'config', 'show', '--o'), ['--origin'])
   assert.ok(!offered('breakfall', 'show', '--').includes('--origin'))
 })
 
-test('a prompt or the value of a flag before it does not stop bash from offering flags', () => {
+test("bash completes flags after a prompt and after another flag's value", () => {
   assert.deepEqual(offered('breakfall', 'run', 'show me', '--netw'), ['--network'])
   assert.deepEqual(offered('breakfall', 'run', 'config', '--netw'), ['--network'])
   assert.deepEqual(offered('breakfall', 'run', '--model', 'qwen3', '--netw'), ['--network'])
 })
 
-test('a flag or an argument with choices is answered with them, one that takes anything with nothing', () => {
+test('a flag or argument with choices completes them, and one without completes nothing', () => {
   assert.deepEqual(offered('breakfall', 'run', '--network', ''), ['none', 'host'])
   assert.deepEqual(offered('breakfall', 'gateway', '--hold', 'a'), ['answer'])
   assert.deepEqual(offered('breakfall', 'completion', 'z'), ['zsh'])
   assert.deepEqual(offered('breakfall', 'run', '--model', ''), [])
 })
 
-test('hidden flags stay hidden, in every shell', () => {
+test('hidden flags stay hidden in every shell', () => {
   for (const shell of ['bash', 'zsh', 'fish'] as const) {
     const script = completionScript(shell, program)
     assert.ok(!script.includes('until-idle'), shell)

@@ -8,7 +8,7 @@ import { isFault } from '@breakfall/faults'
 import { showConfig } from '../src/commands/config.ts'
 import { loadConfig, type LoadedConfig } from '../src/config/load.ts'
 import { variables } from '../src/config/schema.ts'
-import type { Output } from '../src/render/output.ts'
+import { capturedOutput } from './samples.ts'
 
 const home = mkdtempSync(join(tmpdir(), 'breakfall config-'))
 after(() => rmSync(home, { recursive: true, force: true }))
@@ -35,7 +35,7 @@ function refusal(files: { user?: string; folder?: string }, env: Record<string, 
   return assert.fail('accepted')
 }
 
-test('later wins: file, folder, environment, flag; and each value says where it came from', () => {
+test('later wins (file, folder, environment, flag), and each value keeps its origin', () => {
   const files = {
     user: '[model]\nbaseUrl = "http://127.0.0.1:1/v1"\nname = "a"\n[policy]\nattemptsMax = 2\nbackoffMs = 1\n',
     folder: '\n[model]\nname = "b"\n[policy]\nbackoffMs = 2\n',
@@ -63,7 +63,7 @@ test('an unknown key is an error that names file and line', () => {
   assert.equal(refusal({ user: '[modle]\nname = "x"\n' }), `${userFile}:1: unknown key modle (did you mean model?)`)
 })
 
-test('a bad value is an error that names file, line, what was expected and what came', () => {
+test('a bad value is an error that names file, line, the expected and the given value', () => {
   assert.equal(
     refusal({ user: '[policy]\n\nattemptsMax = 0\n' }),
     `${userFile}:3: policy.attemptsMax must be an integer from 1 to 100, got 0`,
@@ -78,7 +78,7 @@ test('a bad value is an error that names file, line, what was expected and what 
   )
 })
 
-test('a key with a slip in it is answered with the one that was meant, where it is near', () => {
+test('a misspelled key gets a suggestion if one is close', () => {
   assert.match(
     refusal({ user: '[model]\nbase_url = "x"\n' }),
     /unknown key model\.base_url \(did you mean baseUrl\?\)$/,
@@ -91,10 +91,10 @@ test('a key with a slip in it is answered with the one that was meant, where it 
 })
 
 test('broken TOML names the line', () => {
-  assert.match(refusal({ user: '[model]\nname = \n' }), /config\.toml:2: this is not valid TOML/)
+  assert.match(refusal({ user: '[model]\nname = \n' }), /config\.toml:2: not valid TOML/)
 })
 
-test("a cloned folder's file cannot name a command, a URL or a key", () => {
+test("a cloned folder's file cannot set a command, a URL or a key", () => {
   for (const text of [
     '[model]\nbaseUrl = "http://evil.example/v1"',
     '[model]\napiKeyEnv = "HOME"',
@@ -126,13 +126,7 @@ test('every key has a variable, an unknown BREAKFALL_ variable is a warning, a b
   )
 })
 
-test('the profiles that a config may name are those that the model client knows', async () => {
-  const { PROFILES } = await import('@breakfall/model')
-  const { MODEL_PROFILES } = await import('../src/config/schema.ts')
-  assert.deepEqual([...MODEL_PROFILES].sort(), Object.keys(PROFILES).sort())
-})
-
-test('a clone cannot make us read without end: a device, a pipe, a folder and a huge file are refused', () => {
+test('a clone cannot make the reader hang: a device, a pipe, a folder and a huge file are refused', () => {
   const cloned = join(home, 'cloned')
   const file = join(cloned, 'breakfall.toml')
   const makers: readonly [() => void, string][] = [
@@ -152,19 +146,17 @@ test('a clone cannot make us read without end: a device, a pipe, a folder and a 
   }
 })
 
-test("an empty model's name is refused where it was given, before anything is said about that model", () => {
+test('an empty model name is refused, with its origin', () => {
   assert.match(refusal({ user: '[model]\nname = ""' }), /model\.name must be a model's name/)
   assert.throws(() => load({}, {}, { 'model.name': { value: '', flag: '--model' } }), /--model: model\.name must be/)
   assert.equal(load({}, { BREAKFALL_MODEL_NAME: '' }).config.model?.name, undefined, 'an empty variable is unset')
 })
 
-test('where nothing is set, the files that were read are named', () => {
-  const lines: string[] = []
-  const out = {
-    json: false,
-    line: (text: string) => void lines.push(text),
-    style: (_style: unknown, text: string) => text,
-  }
-  showConfig(load({}), undefined, { origin: false }, out as unknown as Output)
-  assert.equal(lines[0], `# nothing is set in ${userFile}, ${folderFile}: all defaults. See: breakfall config example`)
+test('if nothing is set, the files that were read are named', () => {
+  const { out, text } = capturedOutput()
+  showConfig(load({}), { kind: 'none' }, { origin: false }, out)
+  assert.equal(
+    text().split('\n')[0],
+    `# nothing is set in ${userFile}, ${folderFile}: all defaults. See: breakfall config example`,
+  )
 })

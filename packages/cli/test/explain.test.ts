@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { Fault, FAULT_CATEGORIES, FAULTS, joinMessage, messageFor, toProblem } from '@breakfall/faults'
-import { explainCommand, linesOf } from '../src/commands/explain.ts'
+import type { Turn } from '@breakfall/wire'
+import { explanationFor, linesOf, printExplanation } from '../src/commands/explain.ts'
 import { explain } from '../src/explain/explain.ts'
-import type { Viewer } from '../src/sessions/offline.ts'
-import { Output } from '../src/render/output.ts'
+import type { Output } from '../src/render/output.ts'
+import { aTurn, capturedOutput } from './samples.ts'
 
 type Sample = { readonly id: string; readonly sample?: string; readonly line?: string; readonly text?: string }
 const fixture = (name: string): readonly Sample[] =>
@@ -28,7 +29,7 @@ test('every captured failure line is recognised by its signature', () => {
   }
 })
 
-test("a provider's error is known as SDKs print it, and as we do", () => {
+test("a provider's error is recognised as SDKs print it, and as we do", () => {
   const long = "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
   const body = { error: { message: long, type: 'invalid_request_error', param: null, code: 'context_length_exceeded' } }
   for (const text of [
@@ -56,7 +57,7 @@ test("a provider's error is known as SDKs print it, and as we do", () => {
   assert.equal(explain('line 404 of the log').report.category, 'other')
 })
 
-test('what only looks like a failure is other, and its hints do not hide an error beside them', () => {
+test('text that only looks like a failure is other, and hints do not hide an error', () => {
   for (const { id, line = '' } of fixture('signatures.negative.jsonl')) {
     const { report } = explain(line)
     assert.equal(report.category, 'other', `${id}: ${line}`)
@@ -74,7 +75,7 @@ test('what only looks like a failure is other, and its hints do not hide an erro
   )
 })
 
-test('a fault report, a problem document and a turn-error come back as they are', () => {
+test('a fault report, a problem document and a turn-error are returned unchanged', () => {
   const fault = new Fault('journal_full', { errorRaw: 'ENOSPC' })
   for (const value of [fault.report, toProblem(fault), { type: 'turn-error', seq: 4, ...fault.report }]) {
     const { report, by } = explain(JSON.stringify(value))
@@ -114,7 +115,7 @@ test("a provider's error body, alone or inside a log", () => {
   )
 })
 
-test('error codes and their texts, by the boundary that was named', () => {
+test('error codes and messages are classified at the given boundary', () => {
   const node =
     "TypeError: fetch failed\n    at node:internal\n  [cause]: Error: connect ECONNREFUSED 127.0.0.1:11434 {\n    code: 'ECONNREFUSED' }"
   assert.equal(explain(node).report.category, 'model_unreachable')
@@ -132,15 +133,15 @@ test('an exit code says what it usually means', () => {
     assert.equal(report.diagnostics[0]?.id, 'exit.killed')
   }
   assert.match(explain('127').report.error, /not found/)
-  assert.match(explain('77').report.error, /does not tell why/)
+  assert.match(explain('77').report.error, /does not say why/)
 })
 
-test('our own exit codes say what we mean by them', () => {
+test('our own exit codes are explained', () => {
   const meanings = { 3: /parked/, 4: /credentials/, 7: /budget/, 125: /daemon or the runner/, 130: /cancelled/ }
   for (const [code, meaning] of Object.entries(meanings)) {
     const { report } = explain(code)
     assert.match(report.error, meaning)
-    assert.match(report.error, /Breakfall means/)
+    assert.match(report.error, /From a breakfall command it means/)
   }
   assert.deepEqual(
     linesOf(explain('3'), (_style, text) => text),
@@ -149,15 +150,14 @@ test('our own exit codes say what we mean by them', () => {
   assert.equal(explain('429').report.category, 'model_rate_limited')
 })
 
-test('of a turn without a fault that is all there is to say', async () => {
+test('a turn without a fault is explained in one line', async () => {
   const id = '01a1e1cd-90df-7436-ab50-513eaace73a7'
-  const turn = { id, state: 'finished', fault: null, parked: null }
-  const lines: string[] = []
-  const out = Object.assign(new Output({ json: false }), { line: (text: string) => lines.push(text) })
-  const viewer = { turn: () => Promise.resolve(turn) } as unknown as Viewer
-  await explainCommand({ given: id, boundary: 'model', viewer: () => Promise.resolve(viewer) }, out)
-  assert.equal(lines.length, 1)
-  assert.match(lines[0] ?? '', /is finished; it has no fault to explain/)
+  const unused = (): never => assert.fail('not asked for')
+  const turn = (): Promise<Turn> => Promise.resolve(aTurn({ id, state: 'finished', parked: null }))
+  const viewer = { turn, session: unused, sessions: unused, events: unused }
+  const { out, text } = capturedOutput()
+  printExplanation(await explanationFor({ given: id, boundary: 'model', viewer: () => Promise.resolve(viewer) }), out)
+  assert.match(text(), /^turn \S+ is finished; it has no fault to explain\n$/)
 })
 
 test('a category is explained by its own sentence, alone or as we print it', () => {
@@ -173,25 +173,24 @@ test('a category is explained by its own sentence, alone or as we print it', () 
   assert.equal(report.errorRaw, 'no byte for 300 s')
 })
 
-test('of a log the raw error is the line that matched, and the headline says it once', () => {
+test('the raw error of a log is the line that matched, and the headline says it once', () => {
   const line = 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB'
   const { report } = explain(`starting\nloading weights\n${line}\nbye\n`)
   assert.equal(report.errorRaw, line)
   assert.equal(report.error.match(/out of memory/gi)?.length, 1)
 })
 
-test('people see whose exit code it is and where the page is, and no raw text that says nothing new', () => {
+test('the text names the exit code and the page, and omits a raw error that adds nothing', () => {
   const shown = linesOf(explain('model_stream_stalled'), (_style, text) => text).join('\n')
-  assert.match(shown, /a breakfall command that fails so exits with 3/)
+  assert.match(shown, /exit code +3, if a breakfall command fails this way/)
   assert.doesNotMatch(shown, /^raw/m)
   const page = /more: (.*)/.exec(shown)?.[1] ?? ''
   assert.ok(readFileSync(page, 'utf8').includes('model_stream_stalled'))
 })
 
-test('nothing to explain is a mistake in usage', async () => {
-  const out = new Output({ json: true })
+test('nothing to explain is a usage error', async () => {
   const viewer = (): never => assert.fail('no daemon is needed')
-  await assert.rejects(explainCommand({ given: ' ', boundary: 'model', viewer }, out), { category: 'invalid_request' })
+  await assert.rejects(explanationFor({ given: ' ', boundary: 'model', viewer }), { category: 'invalid_request' })
 })
 
 test('nothing recognised is other, without diagnostics', () => {
@@ -203,7 +202,7 @@ test('nothing recognised is other, without diagnostics', () => {
   }
 })
 
-test('a number at the start of a line is a status only where it stands like one', () => {
+test("a number at the start of a line counts as a status only in a status's place", () => {
   for (const text of ['429 files changed', '500 tests passed', '404 lines, 3 errors'])
     assert.equal(explain(text).report.category, 'other', text)
   for (const text of [
@@ -215,13 +214,13 @@ test('a number at the start of a line is a status only where it stands like one'
     assert.equal(explain(text).report.category, 'model_rate_limited', text)
 })
 
-test('an error as an SDK throws it, with the status and the JSON behind it', () => {
+test("an SDK's error message, with the status and the JSON after it", () => {
   const body = '{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
   assert.equal(explain(`Error: 529 ${body}`).report.category, 'model_overloaded')
   assert.equal(explain(`APIError: ${body}`).report.category, 'model_overloaded')
 })
 
-test('what a shell says of a child that a signal ended', () => {
+test("a shell's message about a child that a signal killed", () => {
   for (const text of [
     'Killed',
     'bash: line 1:  1234 Killed                  ./train',
@@ -231,7 +230,7 @@ test('what a shell says of a child that a signal ended', () => {
   assert.equal(explain('Killed 3 bugs today').by, 'nothing known')
 })
 
-test('a warning that a server lives on with is told as a hint, not as a failure', () => {
+test('a warning that a server survives is a hint, not a failure', () => {
   const { report } = explain(
     'update_slots : failed to find free space in the KV cache, retrying with smaller n_batch = 256',
   )
@@ -242,29 +241,28 @@ test('a warning that a server lives on with is told as a hint, not as a failure'
   )
 })
 
-test("a provider's sentence about a conversation that is too long, without its JSON", () => {
+test("a provider's context overflow message without its JSON", () => {
   assert.equal(explain("This model's maximum context length is 8192 tokens").report.category, 'model_context_overflow')
 })
 
-test('a file that is not there is said to be missing, not taken for an unknown error', async () => {
-  const out = new Output({ json: true })
+test('a missing file is reported as missing, not explained as an unknown error', async () => {
   const viewer = (): never => assert.fail('no daemon is needed')
   for (const given of ['no-such.log', './no/such', '/no/such/file'])
-    await assert.rejects(explainCommand({ given, boundary: 'model', viewer }, out), /there is no file/)
+    await assert.rejects(explanationFor({ given, boundary: 'model', viewer }), /there is no file/)
 })
 
-test('of an unknown text it is not said who is to blame, and a number that is neither code nor status is told so', () => {
+test('an unknown text has no culprit, and a number that is neither code nor status says so', () => {
   const plain: Output['style'] = (_style, text) => text
   assert.deepEqual(linesOf(explain('the frobnicator is sad'), plain), [
-    'nothing in this text is known; the raw text is kept',
+    'nothing in this text matches a known failure; the report has the raw text',
     '',
     'raw        the frobnicator is sad',
   ])
-  assert.match(explain('999').report.error, /^999 is neither an exit code \(0 to 255\) nor the HTTP status of an error/)
+  assert.match(explain('999').report.error, /^999 is neither an exit code \(0 to 255\) nor an HTTP error status/)
   assert.equal(explain('429').by, 'an HTTP status')
 })
 
-test('the short form of a GPU out of memory is known, a sentence about one is not', () => {
+test('a short out-of-memory line of a GPU is recognised, a sentence about one is not', () => {
   for (const text of ['CUDA out of memory', 'RuntimeError: CUDA out of memory.'])
     assert.deepEqual(
       explain(text).report.diagnostics.map(({ id }) => id),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { commonFlagsLast } from '../src/command-line/flags.ts'
 
-test('what every command takes may stand before the command', () => {
+test('common flags may stand before the command', () => {
   for (const [given, wanted] of [
     ['--json sessions', 'sessions --json'],
     ['--json config show', 'config show --json'],

@@ -12,7 +12,7 @@ const asked = {
   ms: 1_200,
 }
 
-test('a request is one line: when, which, how long, how often, what was survived', () => {
+test('a request is one line: when, which, how long, how many attempts, which faults it survived', () => {
   assert.deepEqual(requestLine({ ...asked, attempts: 1, faults: [] }, 'answered', false, at), {
     tone: 'dim',
     text: '12:34:56 ✓ abcdef  POST /v1/chat/completions  qwen3  200  1.2 s',
@@ -24,7 +24,7 @@ test('a request is one line: when, which, how long, how often, what was survived
   })
 })
 
-test('a failure is red and says why; a client that left is neither good nor bad', () => {
+test('a failure is red and says why; a request that its client ended is neither good nor bad', () => {
   const failed = { ...asked, status: 502, attempts: 6, faults: ['model_unreachable'], category: 'model_unreachable' }
   const line = requestLine({ ...failed, errorRaw: 'connect\nECONNREFUSED \x1b[2J' }, 'failed', true, at)
   assert.equal(line.tone, 'bad')
@@ -35,7 +35,7 @@ test('a failure is red and says why; a client that left is neither good nor bad'
   )
 })
 
-test('an attempt that failed is told at once, with what is done; the rest is told when the request is over', () => {
+test("a failed attempt is printed at once with the next action; the rest follows in the request's line", () => {
   const note = {
     at,
     requestId: '01a1-abcdef',

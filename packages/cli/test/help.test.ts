@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { EXIT_CODES, POLICY_DEFAULTS } from '@breakfall/faults'
 import { POLICY_KEYS } from '@breakfall/wire'
-import { buildProgram } from '../src/program.ts'
+import { buildProgram } from '../src/command-line/tree.ts'
 
 const program = buildProgram(() => undefined)
 const helpOf = (name: string): string => {
@@ -15,7 +15,7 @@ const helpOf = (name: string): string => {
 
 const OF_TURNS: readonly string[] = ['park', 'parkMsMax', 'outcomeUnknown', 'stepsMax']
 
-test('the help of run, up and gateway says what each policy is unless it is set', () => {
+test('the help of run, up and gateway names the default of each policy', () => {
   for (const name of ['run', 'up', 'gateway'])
     for (const key of POLICY_KEYS) {
       if (name === 'gateway' && OF_TURNS.includes(key)) continue
@@ -26,7 +26,7 @@ test('the help of run, up and gateway says what each policy is unless it is set'
     }
 })
 
-test('the help of run says the limits of a box as the runner has them, and all exit codes', () => {
+test("the help of run has the runner's default limits, and all exit codes", () => {
   const defaults = readFileSync(new URL('../../runner/src/defaults.ts', import.meta.url), 'utf8')
   const number = (key: string): number =>
     Number(new RegExp(`${key}: ([\\d_]+)`).exec(defaults)?.[1]?.replaceAll('_', ''))
@@ -35,7 +35,7 @@ test('the help of run says the limits of a box as the runner has them, and all e
   for (const code of Object.values(EXIT_CODES)) assert.match(help, new RegExp(`\\b${code} [a-z]`))
 })
 
-test('every command says what it is for and has an example to paste', () => {
+test('every command has a description and an example to copy', () => {
   const leaves = program.commands.flatMap((child) => (child.commands.length > 0 ? child.commands : [child]))
   assert.ok(leaves.length >= 16)
   for (const command of leaves) {
@@ -46,7 +46,7 @@ test('every command says what it is for and has an example to paste', () => {
   }
 })
 
-test('what means nothing to a command is not listed there', () => {
+test('a command lists no flags that mean nothing to it', () => {
   for (const flag of ['--park', '--park-ms-max', '--outcome-unknown', '--steps-max', '--state-dir'])
     assert.ok(!helpOf('gateway').includes(`${flag} `), flag)
   assert.ok(!helpOf('chaos').includes('--state-dir'))

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Session } from '@breakfall/wire'
-import { shortener, wholeId } from '../src/sessions/ids.ts'
-import type { Viewer } from '../src/sessions/offline.ts'
+import type { SessionViewer } from '@breakfall/client'
+import type { Session, SessionEvent } from '@breakfall/wire'
+import { fullId, shortener } from '../src/sessions/ids.ts'
+import { anEvent, aSession } from './samples.ts'
 
 const ID = {
   mine: '01a1e24f-0001-7000-8000-000000000001',
@@ -12,40 +13,41 @@ const ID = {
 } as const
 
 const session = (id: string, turnId: string | null, title: string | null = null): Session =>
-  ({ id, turnId, title, lastSeq: 9 }) as unknown as Session
+  aSession({ id, turnId, title, lastSeq: 9 })
 
-const viewer = (...sessions: readonly Session[]): Viewer =>
-  ({
-    sessions: () => Promise.resolve(sessions),
-    events: async function* () {
-      yield await Promise.resolve({ turnId: ID.olderTurn })
-    },
-  }) as unknown as Viewer
-
-const both = viewer(session(ID.mine, ID.mineTurn, 'mend it'), session(ID.older, null))
-
-test('the beginning of an id is enough where it fits one session, and a whole id is taken as it is', async () => {
-  assert.equal(await wholeId(both, '01a1e24f'), ID.mine, 'its turn begins with the same time')
-  assert.equal(await wholeId(both, ID.mine.slice(0, -1)), ID.mine)
-  assert.equal(await wholeId(both, ID.olderTurn), ID.olderTurn)
+const viewer = (...sessions: readonly Session[]): SessionViewer => ({
+  sessions: () => Promise.resolve(sessions),
+  session: () => assert.fail('not asked for'),
+  turn: () => assert.fail('not asked for'),
+  events: async function* (): AsyncGenerator<SessionEvent> {
+    yield await Promise.resolve(anEvent({ type: 'step-start', step: 1, turnId: ID.olderTurn }))
+  },
 })
 
-test('where no session fits it is a turn: the current one of a session, or the last one of an idle session', async () => {
-  assert.equal(await wholeId(both, '01a1e24f-0002'), ID.mineTurn)
-  assert.equal(await wholeId(both, '01a1e222'), ID.olderTurn)
+const both = viewer(session(ID.mine, ID.mineTurn, 'fix it'), session(ID.older, null))
+
+test('a prefix is enough if it fits one session, and a full id is used unchanged', async () => {
+  assert.equal(await fullId(both, '01a1e24f'), ID.mine, 'its turn has the same prefix')
+  assert.equal(await fullId(both, ID.mine.slice(0, -1)), ID.mine)
+  assert.equal(await fullId(both, ID.olderTurn), ID.olderTurn)
 })
 
-test('a beginning of several ids is refused with the candidates, and one of none comes back as it is', async () => {
-  await assert.rejects(wholeId(both, '01a1e'), {
+test('a prefix that fits no session finds a turn: the current one, or the last one of an idle session', async () => {
+  assert.equal(await fullId(both, '01a1e24f-0002'), ID.mineTurn)
+  assert.equal(await fullId(both, '01a1e222'), ID.olderTurn)
+})
+
+test('a prefix of several ids is refused with the candidates, and a prefix of none is returned unchanged', async () => {
+  await assert.rejects(fullId(both, '01a1e'), {
     category: 'invalid_request',
-    error: `01a1e is the beginning of 2 ids; say more of it:\n  01a1e24f-0001  session "mend it"\n  01a1e111-0001  session`,
+    error: `2 ids start with 01a1e; use more characters:\n  01a1e24f-0001  session "fix it"\n  01a1e111-0001  session`,
   })
-  await assert.rejects(wholeId(both, '01'), { error: /^01 is the beginning of 2 ids/ })
-  assert.equal(await wholeId(both, 'ffff'), 'ffff')
-  assert.equal(await wholeId(both, 'x'), 'x', 'no id begins so')
+  await assert.rejects(fullId(both, '01'), { error: /^2 ids start with 01/ })
+  assert.equal(await fullId(both, 'ffff'), 'ffff')
+  assert.equal(await fullId(both, 'x'), 'x', 'not the prefix of an id')
 })
 
-test('ids are shortened as far as they can still be told apart', () => {
+test('ids are shortened as long as they still differ', () => {
   assert.equal(shortener([ID.mine, ID.mineTurn])(ID.mine), '01a1e24f-0001')
   const [one, two] = ['01a1e24f-0001-7000-8000-000000000001', '01a1e24f-0001-7000-8000-000000000002']
   assert.equal(shortener([one, two])(two), two)

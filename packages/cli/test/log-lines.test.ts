@@ -4,7 +4,7 @@ import { logLine } from '../src/render/log-lines.ts'
 
 const ids = { sessionId: '01a1e15e-9b05-7000-8000-000000000001', turnId: 't1', seq: 4 }
 
-test("the daemon's log lines are words for a person", () => {
+test("the daemon's log lines are readable text", () => {
   const shown = (fields: object): string =>
     logLine(`${JSON.stringify({ level: 40, time: 1763246436193, ...fields })}\n`)
   const lines = [
@@ -12,7 +12,7 @@ test("the daemon's log lines are words for a person", () => {
     { ...ids, category: 'model_unreachable', resumeAt: null, msg: 'turn parked' },
     { ...ids, callId: 'c', tool: 'bash', execId: 'e', msg: 'tool called' },
     { url: 'http://127.0.0.1:1', msg: 'listening' },
-    { err: { type: 'Fault', message: 'nobody is there', stack: '…' }, msg: 'the runner is not reachable yet' },
+    { err: { type: 'Fault', message: 'connection refused', stack: '…' }, msg: 'the runner is not reachable yet' },
   ].map(shown)
   const at = '2025-11-15 22:40:36 UTC  '
   assert.deepEqual(lines, [
@@ -20,10 +20,10 @@ test("the daemon's log lines are words for a person", () => {
     `${at}turn parked: model_unreachable (session 01a1e15e-9b05)`,
     `${at}tool called: bash (session 01a1e15e-9b05)`,
     `${at}listening: http://127.0.0.1:1`,
-    `${at}the runner is not reachable yet: nobody is there`,
+    `${at}the runner is not reachable yet: connection refused`,
   ])
 })
 
-test('what is no log line stays as it is', () => {
+test('a line that is not a log line is unchanged', () => {
   for (const line of ['plain words', '{"no":"message"}', 'null', '{']) assert.equal(logLine(`${line}\n`), line)
 })

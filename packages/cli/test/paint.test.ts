@@ -1,52 +1,45 @@
 import assert from 'node:assert/strict'
-import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
-import { Output } from '../src/render/output.ts'
+import type { Output } from '../src/render/output.ts'
 import { paint } from '../src/render/paint.ts'
-import type { Piece } from '../src/render/turn-view.ts'
+import type { Segment } from '../src/render/turn-view.ts'
+import { capturedOutput } from './samples.ts'
 
-/** Both streams are one terminal, as for a person; colours are on or off as told. */
-function terminal(hasColours: boolean): { out: Output; shown: () => string } {
-  const stream = Object.assign(new PassThrough(), {
-    isTTY: hasColours,
-    getColorDepth: () => (hasColours ? 8 : 1),
-    hasColors: () => hasColours,
-  }) as unknown as NodeJS.WriteStream
-  let text = ''
-  stream.on('data', (chunk: Buffer) => (text += chunk.toString()))
-  return { out: new Output({ json: false, stdout: stream, stderr: stream }), shown: () => text }
+const terminal = (hasColours: boolean): { out: Output; shown: () => string } => {
+  const { out, text } = capturedOutput({ hasColours })
+  return { out, shown: text }
 }
 
-delete process.env['NO_COLOR'] // what the person who runs the tests likes is no part of them
+delete process.env['NO_COLOR'] // the tests do not depend on the settings of whoever runs them
 delete process.env['FORCE_COLOR']
 
 /** Moves the cursor, renames the window, asks the terminal to type, hides what follows, as an old and as a new control character. */
 const HOSTILE = 'a\x1b[2J\x1b]0;owned\x07\x1b[6n\x1b[8mb\x9b2J\x9d0;owned\x9c\x1bPq\x1b\\\x08\r\x7fc'
 
-const text = (tone: Piece['tone'], words: string): Piece => ({ kind: 'text', tone, text: words })
+const text = (tone: Segment['tone'], words: string): Segment => ({ kind: 'text', tone, text: words })
 
-test('text that comes in pieces opens its style once and closes it once, before anything else', () => {
+test('streamed text opens its style once, and closes it before anything else is written', () => {
   const { out, shown } = terminal(true)
   for (const words of ['I ', 'think ', 'so']) paint(out, [text('dim', words)])
   paint(out, [text('plain', '\nyes'), { kind: 'line', tone: 'good', text: '\ndone' }])
   assert.equal(shown(), '\x1b[2mI think so\x1b[22m\nyes\n\x1b[32mdone\x1b[39m\n')
 })
 
-test('talk on the same terminal does not inherit the style of the text that it interrupts', () => {
+test('a message does not inherit the style of the streamed text that it interrupts', () => {
   const { out, shown } = terminal(true)
   paint(out, [text('dim', 'thinking')])
   out.say('cancelling')
-  out.rest()
+  out.endStyle()
   assert.equal(shown(), '\x1b[2mthinking\x1b[22mcancelling\n')
 })
 
-test('without colours there is not one escape sequence', () => {
+test('without colours the output contains no escape sequence', () => {
   const { out, shown } = terminal(false)
   paint(out, [text('dim', 'a'), text('dim', 'b'), { kind: 'line', tone: 'bad', text: 'c' }])
   assert.equal(shown(), 'abc\n')
 })
 
-test('nothing that somebody else wrote reaches a terminal as a command to it', () => {
+test('control sequences in foreign text never reach the terminal', () => {
   const { out, shown } = terminal(true)
   paint(out, [text('plain', HOSTILE), text('dim', HOSTILE), { kind: 'line', tone: 'bad', text: HOSTILE }])
   out.line(HOSTILE)
@@ -60,19 +53,19 @@ test('nothing that somebody else wrote reaches a terminal as a command to it', (
   assert.equal(shown().includes('\x1b]'), false)
 })
 
-test('JSON still says what it was given', () => {
+test('JSON keeps the text, escaped', () => {
   const { out, shown } = terminal(true)
   out.data({ text: HOSTILE })
   assert.deepEqual(JSON.parse(shown()), { text: HOSTILE })
 })
 
-test('our own colours are left, and only they', () => {
+test('only our own colours are kept', () => {
   const { out, shown } = terminal(true)
   out.line(out.style(['bold', 'cyan'], 'a') + out.style('dim', 'b\x1b[5mc'))
   assert.equal(shown(), '\x1b[1m\x1b[36ma\x1b[39m\x1b[22m\x1b[2mbc\x1b[22m\n')
 })
 
-test('where colours are off nobody else brings them in', () => {
+test('with colours off, foreign colours are removed as well', () => {
   const { out, shown } = terminal(false)
   out.line('a\x1b[31mb')
   out.say('a\x1b[31mb')

@@ -1,64 +1,38 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
-import type { Session, Turn } from '@breakfall/wire'
-import { cancel, resume, sessionLines, sessionTable, turnLines } from '../src/commands/sessions.ts'
-import type { DaemonClient } from '../src/daemon/client.ts'
+import type { Session, SessionEvent, Turn } from '@breakfall/wire'
+import { cancel, resume } from '../src/commands/steer.ts'
 import type { Output } from '../src/render/output.ts'
+import { sessionLines, sessionTable, turnLines } from '../src/render/session-lines.ts'
+import { anEvent, aSession, aTurn, AT, capturedOutput, jsonLines } from './samples.ts'
 
-const at = '2026-11-15T12:00:00.000Z'
-const session = (fields: Partial<Session> = {}): Session => ({
-  id: 's1',
-  title: 'mend it',
-  state: 'idle',
-  turnId: null,
-  model: 'qwen3',
-  boxId: 's1',
-  createdAt: at,
-  lastSeq: 3,
-  ...fields,
-})
-const turn = (fields: Partial<Turn> = {}): Turn => ({
-  id: 't1',
-  sessionId: 's1',
-  state: 'parked',
-  prompt: 'p',
-  steps: 1,
-  attempts: 2,
-  parked: { category: 'model_unreachable', since: at, resumeAt: null },
-  fault: null,
-  result: null,
-  usage: { inputTokens: { value: null, quality: 'unknown' }, outputTokens: { value: null, quality: 'unknown' } },
-  startedAt: at,
-  endedAt: null,
-  ...fields,
-})
 const plain: Output['style'] = (_style, text) => text
 
-test('the list has a head, a line per session, and what a parked one waits for', () => {
+test('the list has a header, a line per session, and what a parked session waits for', () => {
   const sessions = [
-    session({ state: 'parked', turnId: 't1', workspace: '/src/app' }),
-    session({ id: 's2', title: null, model: '' }),
+    aSession({ state: 'parked', turnId: 't1', workspace: '/src/app' }),
+    aSession({ id: 's2', title: null, model: '' }),
   ]
-  assert.deepEqual(sessionTable(sessions, new Map([['s1', turn()]]), plain), [
+  assert.deepEqual(sessionTable(sessions, new Map([['s1', aTurn()]]), plain), [
     'SESSION  STATE   FOLDER     MODEL      TITLE',
-    's1       parked  /src/app   qwen3      mend it',
-    '  waits for the model server (model_unreachable) since 2026-11-15 12:00:00 UTC',
-    '  goes on by itself; to try now: breakfall resume s1',
+    's1       parked  /src/app   qwen3      fix it',
+    '  waiting for the model server (model_unreachable) since 2026-11-15 12:00:00 UTC',
+    '  continues automatically; to retry now: breakfall resume s1',
     's2       idle    (private)  (default)',
   ])
 })
 
 test('a line break in a name does not look like another session', () => {
-  const table = sessionTable([session({ title: 'x\ns9  idle', workspace: '/a\nb' })], new Map(), plain)
+  const table = sessionTable([aSession({ title: 'x\ns9  idle', workspace: '/a\nb' })], new Map(), plain)
   assert.deepEqual(table.slice(1), ['s1       idle   /a b    qwen3  x s9 idle'])
 })
 
-test('ids are shortened to what tells them apart, also in the command under a parked one', () => {
+test('ids are shortened as far as they differ, also in the command below a parked session', () => {
   const id = '01a1e24f-0001-7000-8000-000000000001'
   const lines = sessionTable(
-    [session({ id, state: 'parked', turnId: 't1' }), session({ id: '01a1e24f-0002-7000-8000-000000000001' })],
-    new Map([[id, turn({ sessionId: id, parked: { category: 'model_rate_limited', since: at, resumeAt: at } })]]),
+    [aSession({ id, state: 'parked', turnId: 't1' }), aSession({ id: '01a1e24f-0002-7000-8000-000000000001' })],
+    new Map([[id, aTurn({ sessionId: id, parked: { category: 'model_rate_limited', since: AT, resumeAt: AT } })]]),
     plain,
   )
   assert.deepEqual(
@@ -69,42 +43,43 @@ test('ids are shortened to what tells them apart, also in the command under a pa
   assert.match(lines[3] ?? '', /breakfall resume 01a1e24f-0001$/)
 })
 
-test('a session is shown without the fields that say nothing', () => {
-  const lines = sessionLines(session({ quarantined: null, policy: {}, tools: ['bash', 'read'] }))
+test('a session is shown without its empty fields', () => {
+  const lines = sessionLines(aSession({ quarantined: null, policy: {}, tools: ['bash', 'read'] }))
   assert.ok(lines.includes('tools      bash, read'))
   assert.ok(lines.every((line) => !/quarantined|policy|turnId/.test(line)))
 })
 
-test('one is singular', () => {
-  assert.equal(turnLines(turn())[0], 'turn t1: parked, 1 step, 2 attempts')
+test('one step is singular', () => {
+  assert.equal(turnLines(aTurn())[0], 'turn t1: parked, 1 step, 2 attempts')
 })
 
 test("a session's id stands for its current turn, and a cancel shows how the turn ended", async () => {
   const calls: string[] = []
   const missing = new Fault('not_found')
   const client = {
-    turn: async (id: string) => {
+    turn: async (id: string): Promise<Turn> => {
       if (id !== 't1') throw missing
-      return turn(calls.length === 0 ? {} : { state: 'cancelled', parked: null })
+      return aTurn(calls.length === 0 ? {} : { state: 'cancelled', parked: null })
     },
-    session: async (id: string) => {
-      if (id === 's1') return session({ state: 'parked', turnId: 't1' })
-      if (id === 's2') return session({ id: 's2' })
+    session: async (id: string): Promise<Session> => {
+      if (id === 's1') return aSession({ state: 'parked', turnId: 't1' })
+      if (id === 's2') return aSession({ id: 's2' })
       throw missing
     },
-    cancel: async (id: string) => {
+    sessions: () => Promise.resolve([]),
+    cancel: async (id: string): Promise<Turn> => {
       calls.push(id)
-      return turn()
+      return aTurn()
     },
-    events: async function* () {
-      yield await Promise.resolve({ type: 'turn-error', turnId: 't1' })
+    resume: () => Promise.reject(missing),
+    events: async function* (): AsyncGenerator<SessionEvent> {
+      yield await Promise.resolve(anEvent({ type: 'turn-error', ...new Fault('cancelled').report }))
     },
-  } as unknown as DaemonClient
-  const shown: unknown[] = []
-  const out = { json: true, result: (value: unknown) => void shown.push(value) } as unknown as Output
+  }
+  const { out, text } = capturedOutput({ json: true })
   await cancel(client, 's1', undefined, out)
   assert.deepEqual(calls, ['t1'])
-  assert.equal((shown[0] as Turn).state, 'cancelled')
+  assert.equal(jsonLines(text())[0]?.['state'], 'cancelled')
   await assert.rejects(cancel(client, 's2', undefined, out), /idle/)
-  await assert.rejects(resume(client, 'nobody', out), /no session or turn of that id/)
+  await assert.rejects(resume(client, 'nobody', out), /no session or turn has the id nobody/)
 })

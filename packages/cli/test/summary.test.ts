@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, type FaultCategory } from '@breakfall/faults'
-import type { Session, SessionEvent } from '@breakfall/wire'
-import type { RunResult } from '../src/run/turn.ts'
 import { summary } from '../src/render/summary.ts'
 import { TurnView } from '../src/render/turn-view.ts'
+import type { RunResult } from '../src/run/result.ts'
+import { anEvent, aSession } from './samples.ts'
 
 const fault = new Fault('model_unreachable', { errorRaw: 'connect ECONNREFUSED' }).report
 const result = (fields: Partial<RunResult>): RunResult => ({
@@ -15,16 +15,13 @@ const result = (fields: Partial<RunResult>): RunResult => ({
   faultsSurvived: 0,
   ...fields,
 })
-const said = (given: RunResult, view: TurnView, isLasting = false): string =>
-  summary(given, view, { id: 's' } as Session, isLasting)
+const shownSummary = (given: RunResult, view: TurnView, isLasting = false): string =>
+  summary(given, view, aSession(), isLasting)
     .map(({ text }) => text)
     .join('\n')
 
-let seq = 0
-const shown = (view: TurnView, fields: object): void => {
-  view.show({ seq: ++seq, sessionId: 's', turnId: 't', at: '2026-11-15T12:00:00.000Z', ...fields } as SessionEvent)
-}
-const retry = (category: FaultCategory): object => ({
+const show = (view: TurnView, fields: Parameters<typeof anEvent>[0]): void => void view.show(anEvent(fields))
+const retry = (category: FaultCategory): Parameters<typeof anEvent>[0] => ({
   type: 'retry',
   step: 1,
   attempt: 1,
@@ -35,14 +32,14 @@ const retry = (category: FaultCategory): object => ({
   max: 6,
 })
 
-test('a fault is survived once the turn has got on; what it is parked with or failed of was not', () => {
+test('a fault counts as survived when the turn makes progress after it, not when the turn parks or fails with it', () => {
   for (const outcome of ['parked', 'failed'] as const) {
     const view = new TurnView()
-    shown(view, { type: 'step-start', step: 1 })
-    shown(view, retry('model_stream_stalled'))
-    shown(view, { type: 'step-start', step: 2 })
-    for (let i = 0; i < 3; i++) shown(view, retry(fault.category))
-    const text = said(result({ outcome, fault, faultsSurvived: view.survived.length }), view)
+    show(view, { type: 'step-start', step: 1 })
+    show(view, retry('model_stream_stalled'))
+    show(view, { type: 'step-start', step: 2 })
+    for (let i = 0; i < 3; i++) show(view, retry(fault.category))
+    const text = shownSummary(result({ outcome, fault, faultsSurvived: view.survived.length }), view)
     assert.equal(view.survived.length, 1)
     assert.match(text, /survived model_stream_stalled/)
     assert.doesNotMatch(text, /survived model_unreachable/)
@@ -51,32 +48,35 @@ test('a fault is survived once the turn has got on; what it is parked with or fa
   }
 })
 
-test('the same fault in an earlier step was survived, although the turn is parked with it now', () => {
+test('a fault survived in an earlier step still counts when the turn parks with the same fault', () => {
   const view = new TurnView()
-  shown(view, retry(fault.category))
-  shown(view, { type: 'tool-call', step: 1, callId: 'c', tool: 'bash', arguments: {}, execId: 'e' })
-  shown(view, retry(fault.category))
+  show(view, retry(fault.category))
+  show(view, { type: 'tool-call', step: 1, callId: 'c', tool: 'bash', arguments: {}, execId: 'e' })
+  show(view, retry(fault.category))
   assert.equal(view.survived.length, 1)
 })
 
-test('a parked turn goes on by itself where the daemon stays, else it is said how it is taken up', () => {
+test('a parked turn continues automatically under a lasting daemon; otherwise the summary says how to continue it', () => {
   const parked = result({ outcome: 'parked', fault })
-  assert.match(said(parked, new TurnView(), true), /goes on by itself; to try now: breakfall resume s/)
+  assert.match(shownSummary(parked, new TurnView(), true), /continues automatically; to retry now: breakfall resume s1/)
   assert.match(
-    said(parked, new TurnView()),
-    /take it up again: breakfall run --continue .* --session s; breakfall up goes/,
+    shownSummary(parked, new TurnView()),
+    /to continue it: breakfall run --continue .* --session s1; breakfall up continues/,
   )
 })
 
-test('steps are counted where they are known', () => {
+test('the steps are named if they are known', () => {
   const view = new TurnView()
-  assert.match(said(result({}), view), /finished, no faults/)
+  assert.match(shownSummary(result({}), view), /finished, no faults/)
   view.steps = 1
-  assert.match(said(result({ faultsSurvived: 2 }), view), /finished in 1 step, 2 faults survived/)
+  assert.match(shownSummary(result({ faultsSurvived: 2 }), view), /finished in 1 step, 2 faults survived/)
 })
 
-test('where the sandbox is missing it is said which flag does without', () => {
+test('if there is no sandbox the summary names the flag that runs without one', () => {
   const missing = new Fault('isolation_unavailable').report
-  assert.match(said(result({ outcome: 'failed', fault: missing }), new TurnView()), /breakfall run --isolation process/)
-  assert.doesNotMatch(said(result({ outcome: 'failed', fault }), new TurnView()), /--isolation/)
+  assert.match(
+    shownSummary(result({ outcome: 'failed', fault: missing }), new TurnView()),
+    /breakfall run --isolation process/,
+  )
+  assert.doesNotMatch(shownSummary(result({ outcome: 'failed', fault }), new TurnView()), /--isolation/)
 })

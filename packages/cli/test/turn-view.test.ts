@@ -1,59 +1,58 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
-import type { SessionEvent } from '@breakfall/wire'
 import { withoutControls } from '../src/render/printable.ts'
 import { TurnView } from '../src/render/turn-view.ts'
+import { anEvent, AT } from './samples.ts'
 
-const at = '2026-11-15T12:00:00.000Z'
-let seq = 0
-const event = (fields: object): SessionEvent =>
-  ({ seq: ++seq, sessionId: 's', turnId: 't', at, ...fields }) as SessionEvent
-const words = (view: TurnView, fields: object): string =>
+const words = (view: TurnView, fields: Parameters<typeof anEvent>[0]): string =>
   view
-    .show(event(fields))
+    .show(anEvent(fields))
     .map(({ kind, text }) => text + (kind === 'line' ? '\n' : ''))
     .join('')
 const fault = new Fault('model_stream_interrupted', { errorRaw: 'read ECONNRESET' }).report
 
-test('deltas of one part run on in one line, another part begins a new one', () => {
+test('deltas of one part continue the line, and a new part starts a new line', () => {
   const view = new TurnView()
   const shown = [
     words(view, { type: 'reasoning-delta', step: 1, attempt: 1, part: 'p1', text: 'think ' }),
     words(view, { type: 'reasoning-delta', step: 1, attempt: 1, part: 'p1', text: 'more' }),
     words(view, { type: 'text-delta', step: 1, attempt: 1, part: 'p2', text: 'say' }),
-    words(view, { type: 'turn-end', text: 'say', usage: {}, steps: 1, faultsSurvived: 0 }),
+    words(view, { type: 'turn-end', text: 'say', steps: 1, faultsSurvived: 0 }),
   ].join('')
   assert.equal(shown, 'think more\nsay\n')
 })
 
-test('what is void is said to be void before it is shown again', () => {
+test('discarded text is marked as discarded before the next attempt is shown', () => {
   const view = new TurnView()
   words(view, { type: 'text-delta', step: 1, attempt: 1, part: 'p1', text: 'half' })
-  assert.match(words(view, { type: 'part-discarded', step: 1, attempt: 1, part: 'p1', because: fault }), /^\n.*void/)
+  assert.match(
+    words(view, { type: 'part-discarded', step: 1, attempt: 1, part: 'p1', because: fault }),
+    /^\n.*was discarded/,
+  )
 })
 
-test('an answer of several parts is void once, and the next one again', () => {
+test('an answer with several discarded parts is marked once, and the next one again', () => {
   const view = new TurnView()
   const discarded = (attempt: number, part: string): string =>
     words(view, { type: 'part-discarded', step: 1, attempt, part, because: fault })
-  assert.match(discarded(1, 'p1'), /void/)
+  assert.match(discarded(1, 'p1'), /discarded/)
   assert.equal(discarded(1, 'p2'), '')
-  assert.match(discarded(2, 'p3'), /void/)
+  assert.match(discarded(2, 'p3'), /discarded/)
 })
 
-test('a park that was survived is remembered by what the turn waited for', () => {
+test('a survived park is listed by the fault that the turn waited for', () => {
   const view = new TurnView()
   const away = new Fault('model_unreachable', { errorRaw: 'connect ECONNREFUSED' }).report
   words(view, { type: 'parked', fault: away, resumeAt: null })
   words(view, { type: 'resumed', because: 'person' })
   words(view, { type: 'step-start', step: 2 })
   assert.deepEqual(view.survived, [
-    { category: 'model_unreachable', what: 'connect ECONNREFUSED', how: 'parked, resumed by person' },
+    { category: 'model_unreachable', what: 'connect ECONNREFUSED', how: 'parked, resumed by you' },
   ])
 })
 
-test('a retry names the fault, what is done about it, when, and which try it was; the summary remembers it', () => {
+test('a retry line names the fault, the action, the wait and the attempt, and the summary lists it', () => {
   const view = new TurnView()
   const shown = words(view, {
     type: 'retry',
@@ -62,34 +61,50 @@ test('a retry names the fault, what is done about it, when, and which try it was
     fault,
     action: 'retry',
     delayMs: 420,
-    nextAt: at,
+    nextAt: AT,
     max: 6,
   })
-  assert.equal(shown, '⚡ model_stream_interrupted: read ECONNRESET → asked again in 420 ms (1/6)\n')
+  assert.equal(shown, '⚡ model_stream_interrupted: read ECONNRESET → retrying in 420 ms (1/6)\n')
   assert.deepEqual(view.survived, [])
   words(view, { type: 'step-start', step: 2 })
-  assert.deepEqual(view.survived, [
-    { category: 'model_stream_interrupted', what: 'read ECONNRESET', how: 'asked again' },
-  ])
+  assert.deepEqual(view.survived, [{ category: 'model_stream_interrupted', what: 'read ECONNRESET', how: 'retried' }])
 })
 
+const EXIT_7 = {
+  cause: 'exited',
+  started: true,
+  code: 7,
+  signal: null,
+  signalGuess: null,
+  durationMs: 1,
+  survivors: [],
+  stdoutBytes: 0,
+  stderrBytes: 0,
+  truncated: false,
+  diagnostics: [],
+}
 const bash = { type: 'tool-call', step: 1, callId: 'c', tool: 'bash', arguments: { command: 'seq' }, execId: 'e' }
-const output = (text: string): object => ({ type: 'tool-output', callId: 'c', stream: 'stdout', text })
+const output = (text: string): Parameters<typeof anEvent>[0] => ({
+  type: 'tool-output',
+  callId: 'c',
+  stream: 'stdout',
+  text,
+})
 
-test('of a long output the first and the last lines are shown, however it comes, and what was left out is said', () => {
+test('a long output shows its first and last lines, and how many were omitted', () => {
   const numbers = Array.from({ length: 100 }, (_, i) => `${i}\n`)
   for (const chunks of [[numbers.join('')], numbers]) {
     const view = new TurnView()
     words(view, bash)
     const live = chunks.map((text) => words(view, output(text))).join('')
     assert.equal(live.trim().split('\n').length, 13)
-    assert.match(live, /│ 11\n {2}│ … there is more; its last lines come at its end\n$/)
-    const end = words(view, { type: 'tool-result', callId: 'c', outcome: 'failed', text: '', exit: { code: 7 } })
-    assert.match(end, /^ {2}│ … 76 lines left out \(--json has all\)\n {2}│ 88\n[^]* {2}│ 99\n {2}└ exit 7\n$/)
+    assert.match(live, /│ 11\n {2}│ … more output; the last lines follow when it ends\n$/)
+    const end = words(view, { type: 'tool-result', callId: 'c', outcome: 'failed', text: '', exit: EXIT_7 })
+    assert.match(end, /^ {2}│ … 76 lines omitted \(--json has all of them\)\n {2}│ 88\n[^]* {2}│ 99\n {2}└ exit 7\n$/)
   }
 })
 
-test('an output that just fits is shown once, and nothing is said to be left out', () => {
+test('an output that just fits is shown once, without a note about omitted lines', () => {
   const view = new TurnView()
   words(view, bash)
   const twelve = Array.from({ length: 12 }, (_, i) => `${i}\n`).join('')
@@ -97,12 +112,12 @@ test('an output that just fits is shown once, and nothing is said to be left out
   assert.equal(words(view, { type: 'tool-result', callId: 'c', outcome: 'ok', text: '' }), '')
 })
 
-test('a failure whose raw words are its sentence is told once', () => {
+test('a failure whose raw error equals its sentence is printed once', () => {
   const { report } = new Fault('deadline_exceeded', { error: 'the time is over', errorRaw: 'the time is over' })
   assert.equal(words(new TurnView(), { type: 'turn-error', ...report }), '✗ the time is over\n  deadline_exceeded\n')
 })
 
-test('files that a turn wrote are listed, those that it could not write are not', () => {
+test('the files that a turn wrote are listed, and those that it failed to write are not', () => {
   const view = new TurnView()
   words(view, { type: 'tool-call', step: 1, callId: 'c', tool: 'edit', arguments: { path: 'a.ts' }, execId: 'e' })
   words(view, { type: 'tool-call', step: 1, callId: 'd', tool: 'write', arguments: { path: 'b.ts' }, execId: 'e' })
@@ -116,7 +131,7 @@ test('escape sequences in output cannot move the cursor, rename the window or hi
   assert.equal(withoutControls('a\x1b[2J\x1b]0;evil\x07b\x1b[31mc\x08\x9bd\r\ne\tf'), 'abcd\ne\tf')
 })
 
-test('a cancel is told in one line', () => {
+test('a cancel is one line', () => {
   const { report } = new Fault('cancelled', { error: 'cancelled by request (why)', errorRaw: 'cancelled by user: why' })
   assert.equal(words(new TurnView(), { type: 'turn-error', ...report }), 'cancelled by request (why)\n')
 })

@@ -34,7 +34,7 @@ export type ClientOptions = Partial<Surroundings> & {
   /** False: a call to a daemon that does not answer fails at once. Event streams reconnect in either case. Default: true. */
   readonly retryCalls?: boolean | undefined
   readonly policy?: RetryPolicy | undefined
-  /** Asked before each retry: where the daemon is now. Default: where it was. */
+  /** Called before each retry for the daemon's current address. Default: the address does not change. */
   readonly locate?: ((fault: Fault) => Promise<DaemonAddress>) | undefined
   /** Ends every call and every event stream of this client. */
   readonly signal?: AbortSignal | undefined
@@ -117,12 +117,12 @@ export class DaemonClient {
     return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/cancel`, body }, isTurn, 'a turn')
   }
 
-  /** Resumes a parked turn now, or adopts one that no daemon works on (`live: false`). */
+  /** Resumes a parked turn now, or adopts an abandoned one (`live: false`). */
   resume(turnId: string): Promise<Turn> {
     return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/resume`, body: {} }, isTurn, 'a turn')
   }
 
-  /** The session's events: those in the journal, then live ones. Reconnects by itself; see `EventsOptions`. */
+  /** The session's events: those in the journal, then live ones. Reconnects automatically; see `EventsOptions`. */
   events(sessionId: string, options: EventsOptions = {}): AsyncGenerator<SessionEvent> {
     const signals = [this.#options.signal, options.signal].filter((signal) => signal !== undefined)
     const signal = signals.length > 1 ? AbortSignal.any(signals) : signals[0]

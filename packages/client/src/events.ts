@@ -17,7 +17,7 @@ export type EventsOptions = {
   readonly after?: string | number | undefined
   /** Ends the sequence without an error. */
   readonly signal?: AbortSignal | undefined
-  /** The daemon's journal is not the one that the cursor came from. Events follow from 1: drop what you built from earlier ones. */
+  /** The cursor came from another journal. Events follow from 1: drop what you built from earlier ones. */
   readonly onReset?: ((reason: string) => void) | undefined
   /** Two attempts in a row failed. Called once per outage. */
   readonly onUnreachable?: ((url: string) => void) | undefined
@@ -111,7 +111,7 @@ function closedFault(items: readonly StreamItem[]): Fault {
   const closed = items.find((item) => item !== 'heartbeat' && item.event === 'closed')
   const reason = closed === undefined || closed === 'heartbeat' ? 'no reason given' : reasonOf(closed)
   return new Fault('daemon_unreachable', {
-    error: 'The daemon closed the event stream before the first event. Reconnecting.',
+    error: 'the daemon closed the event stream before the first event. Reconnecting.',
     errorRaw: `closed: ${reason}`,
   })
 }
@@ -119,6 +119,6 @@ function closedFault(items: readonly StreamItem[]): Fault {
 const gapFault = (expected: number, got: number): Fault =>
   new Fault('other', {
     boundary: 'daemon',
-    error: `The daemon skipped events: expected number ${expected}, received ${got}.`,
+    error: `the daemon skipped events: expected number ${expected}, received ${got}.`,
     next: 'never',
   })

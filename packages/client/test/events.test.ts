@@ -45,7 +45,7 @@ test('an event that the daemon sends again is dropped', async () => {
   assert.deepEqual(seen, [1, 2, 3])
 })
 
-test('a cursor of another journal resets the sequence: the caller is told, and events follow from 1', async () => {
+test('a cursor of another journal resets the sequence: onReset is called, and events follow from 1', async () => {
   const resets: string[] = []
   const { seen, cursors } = await seqs(
     (response) => {
@@ -138,7 +138,7 @@ test('abort ends the sequence without an error, while it waits for events and wh
   for await (const event of gone.events('s1', { signal })) assert.fail(String(event.seq))
 })
 
-test('a daemon that stays away: the caller is told once, then gets the fault with the reason why retrying stopped', async () => {
+test('a daemon that stays away: onUnreachable is called once, then the fault says why retrying stopped', async () => {
   await using daemon = await FakeDaemon.start((response) => void response.destroy())
   const client = new DaemonClient({ url: daemon.url, token: 'x' }, QUICK)
   const told: string[] = []

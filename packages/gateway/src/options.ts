@@ -1,6 +1,7 @@
 /** What a gateway is started with. Resolved once, at the door; inside, nothing is optional. */
 import { Fault, type Policy } from '@breakfall/faults'
 import { type Hold, HOLDS, isProfileName, isSameHost, type ProfileName, resolvePolicy } from '@breakfall/model'
+import type { PolicyInput } from '@breakfall/wire'
 import { systemNow } from './clock.ts'
 import { type GatewayLog, stderrLogger } from './log.ts'
 
@@ -24,7 +25,7 @@ export type GatewayOptions = {
   readonly hold?: Hold | undefined
   /** Of upstreams that name none of their own. */
   readonly profile?: ProfileName | undefined
-  readonly policy?: Partial<Policy> | undefined
+  readonly policy?: PolicyInput | undefined
   /** Wanted in `x-breakfall-token` of every request. Needed for any address but loopback. */
   readonly token?: string | undefined
   /** Names in `Host` besides loopback and the bound address. */

@@ -1,11 +1,12 @@
 /** A whole policy from what somebody set of one. */
 import { Fault, type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
+import type { PolicyInput } from '@breakfall/wire'
 
 /**
  * What is undefined counts as not set: options are often passed on from flags that were not given. Throws
  * `invalid_request` for a number that is none: compared with NaN, no limit is ever reached.
  */
-export function resolvePolicy(over: Partial<Policy> | undefined): Policy {
+export function resolvePolicy(over: PolicyInput | undefined): Policy {
   const set = Object.entries(over ?? {}).filter(([, value]) => value !== undefined)
   for (const [name, value] of set) if (!isAllowed(name, value)) throw wrong(name, value)
   return { ...POLICY_DEFAULTS, ...(Object.fromEntries(set) as Partial<Policy>) }

@@ -1,4 +1,4 @@
-/** Shell completion from the command tree itself, so that it cannot know other commands than there are. */
+/** Shell completion scripts, generated from the command tree. */
 import type { Command } from 'commander'
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const
@@ -11,7 +11,7 @@ type Node = {
   readonly path: string
   readonly children: readonly Word[]
   readonly flags: readonly Flag[]
-  /** What its argument may be. */
+  /** Values of its first argument. */
   readonly choices: readonly string[]
 }
 
@@ -30,7 +30,10 @@ export function completionScript(shell: Shell, program: Command): string {
 // ---- details, in the order they are used above ----
 
 function walk(command: Command, path: readonly string[]): readonly Node[] {
-  const visible = command.commands.filter((child) => !(child as unknown as { _hidden?: boolean })._hidden)
+  const visible = command
+    .createHelp()
+    .visibleCommands(command)
+    .filter((child) => child.name() !== 'help')
   const flags = command.options
     .filter((option) => option.long !== undefined && !option.hidden)
     .map((option) => ({
@@ -48,7 +51,7 @@ function walk(command: Command, path: readonly string[]): readonly Node[] {
   return [node, ...visible.flatMap((child) => walk(child, [...path, child.name()]))]
 }
 
-/** `at` becomes the longest known command; words after it are its arguments, whatever they are. */
+/** `at` becomes the longest known command; the words after it are its arguments. */
 function bash(nodes: readonly Node[]): string {
   return `_breakfall() {
   local at='' next word words=''
@@ -118,7 +121,7 @@ const pathsPattern = (nodes: readonly Node[]): string =>
     .map(({ path }) => `'${path}'`)
     .join('|')
 
-/** After a flag that takes a value: its choices, or nothing of ours. */
+/** After a flag that takes a value: its choices, or the shell's own completion. */
 function valueCases(nodes: readonly Node[], act: (choices: readonly string[]) => string): string {
   return nodes
     .flatMap(({ path, flags }) => flags.filter(({ takesValue }) => takesValue).map((flag) => ({ path, ...flag })))
@@ -131,7 +134,7 @@ const wordsOf = ({ children, flags, choices }: Node): readonly string[] => [
   ...choices,
 ]
 
-/** The commands of its path were seen, none of its own were, and a name that is there twice belongs to the right parent. */
+/** True when all commands of the path are typed and none of its children. `show` exists twice, so the parent is checked as well. */
 function fishCondition({ path, children }: Node): string {
   const parts = path === '' ? [] : path.split(' ')
   if (parts.length === 0) return '__fish_use_subcommand'

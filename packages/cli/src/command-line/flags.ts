@@ -1,31 +1,38 @@
-/** Flags that several commands share, and how they become configuration. */
+/** Flags that several commands share, and the configuration keys that they set. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
+import { API_NAMES, type ApiName, PROFILE_NAMES, type ProfileName } from '@breakfall/model/names'
 import { POLICY_KEYS } from '@breakfall/wire'
-import { MODEL_APIS, MODEL_PROFILES } from '../config/schema.ts'
 
 export type FlagValues = Readonly<Record<string, { value: unknown; flag: string }>>
 
-/** `livenessMs` as `--liveness-ms`, one flag per key of a policy; of a request, those that one has a use for. */
-export function addPolicyFlags(command: Command, of: 'turn' | 'request' = 'turn'): Command {
+export type ModelFlags = {
+  readonly model?: string
+  readonly baseUrl?: string
+  readonly api?: ApiName
+  readonly profile?: ProfileName
+}
+
+/** One flag per key of a policy, `livenessMs` as `--liveness-ms`. A single request uses only some of them. */
+export function addPolicyFlags(command: Command, scope: 'turn' | 'request' = 'turn'): Command {
   for (const key of POLICY_KEYS) {
-    if (of === 'request' && TURN_KEYS.has(key)) continue
-    const words = POLICY_WORDS[key].replace(/\b(?:turn|step)\b/, (word) => (of === 'turn' ? word : of))
-    const about = `${words} (default: ${POLICY_DEFAULTS[key] ?? 'none'})` // said, not set: the config may say otherwise
-    command.option(`${policyFlag(key)} <value>`, about)
+    if (scope === 'request' && TURN_KEYS.has(key)) continue
+    const about = scope === 'request' ? (REQUEST_ABOUT[key] ?? POLICY_ABOUT[key]) : POLICY_ABOUT[key]
+    // The default is part of the text and not set here: the configuration may set another value.
+    command.option(`${policyFlag(key)} <value>`, `${about} (default: ${POLICY_DEFAULTS[key] ?? 'none'})`)
   }
   return command
 }
 
 export function addModelFlags(command: Command): Command {
   return command
-    .option('--model <name>', "the model's name")
+    .option('--model <name>', 'the model')
     .option('--base-url <url>', "the model server's base URL")
-    .addOption(new Option('--api <api>', "the model server's protocol").choices(MODEL_APIS))
-    .addOption(new Option('--profile <profile>', 'what the model server can do').choices(MODEL_PROFILES))
+    .addOption(new Option('--api <api>', "the model server's protocol").choices(API_NAMES))
+    .addOption(new Option('--profile <profile>', 'what the model server supports').choices(PROFILE_NAMES))
 }
 
-/** What every command takes may stand before it as well: `--json sessions` is `sessions --json`. */
+/** Lets flags of every command stand before its name: `--json sessions` becomes `sessions --json`. */
 export function commonFlagsLast(words: readonly string[]): string[] {
   let count = 0
   for (let word = words[count]; word !== undefined; word = words[count]) {
@@ -34,12 +41,12 @@ export function commonFlagsLast(words: readonly string[]): string[] {
     else break
   }
   const rest = words.slice(count)
-  const dashes = rest.indexOf('--') // what follows are words, whatever they look like
+  const dashes = rest.indexOf('--') // what follows are arguments, even if they look like flags
   const at = dashes === -1 ? rest.length : dashes
   return rest.length === 0 ? [...words] : [...rest.slice(0, at), ...words.slice(0, count), ...rest.slice(at)]
 }
 
-/** Flags by the configuration key that they set. */
+/** Flag values by the configuration key that they set. */
 export function configFlags(options: Readonly<Record<string, unknown>>): FlagValues {
   const out: Record<string, { value: unknown; flag: string }> = {}
   const put = (key: string, value: unknown, flag: string): void => {
@@ -68,7 +75,7 @@ export function portNumber(text: string): number {
 
 export function milliseconds(text: string): number {
   const ms = Number(text)
-  if (!/^\d+$/.test(text) || ms > 2 ** 31 - 1) throw new InvalidArgumentError('it is a whole number of milliseconds')
+  if (!/^\d+$/.test(text) || ms > 2 ** 31 - 1) throw new InvalidArgumentError('expected a whole number of milliseconds')
   return ms
 }
 
@@ -76,23 +83,30 @@ export const collect = (value: string, earlier: readonly string[] = []): readonl
 
 // ---- details ----
 
-const POLICY_WORDS: Readonly<Record<keyof Policy, string>> = {
-  attemptsMax: 'tries per step',
+const POLICY_ABOUT: Readonly<Record<keyof Policy, string>> = {
+  attemptsMax: 'attempts per step',
   failuresMax: 'failures per turn',
-  waitMsMax: 'waiting between tries, per turn',
-  park: 'auto, or never: end a turn instead of letting it wait',
+  waitMsMax: 'total wait between attempts, per turn',
+  park: 'auto, or never: fail a turn instead of parking it',
   parkMsMax: 'longest time a turn may stay parked',
-  outcomeUnknown: 'tell the model, or stop, when nobody can know whether a command ran',
+  outcomeUnknown: 'tell the model, or stop, if it is unknown whether a command ran',
   stepsMax: 'steps per turn',
-  deadlineMs: 'end a turn after so long',
-  backoffMs: 'first wait between tries; it doubles',
-  connectMs: 'time to connect to the model server',
-  headersMs: "time until the model's answer begins",
-  livenessMs: 'silence without any byte',
-  progressMs: 'signs of life, but no output',
+  deadlineMs: 'time limit of a turn',
+  backoffMs: 'first wait between attempts; doubles each time',
+  connectMs: 'time limit to connect to the model server',
+  headersMs: "time limit until the model's answer starts",
+  livenessMs: 'time limit without a single byte',
+  progressMs: 'time limit with heartbeats but no output',
 }
 
-/** A single request neither parks, nor has steps, nor runs commands. */
+const REQUEST_ABOUT: Readonly<Partial<Record<keyof Policy, string>>> = {
+  attemptsMax: 'attempts per request',
+  failuresMax: 'failures per request',
+  waitMsMax: 'total wait between attempts, per request',
+  deadlineMs: 'time limit of a request',
+}
+
+/** A single request does not park, has no steps and runs no commands. */
 const TURN_KEYS: ReadonlySet<string> = new Set<keyof Policy>(['park', 'parkMsMax', 'outcomeUnknown', 'stepsMax'])
 
 const policyFlag = (key: string): string => `--${key.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`

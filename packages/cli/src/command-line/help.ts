@@ -1,21 +1,21 @@
-/** What `--help` adds to the list of flags: examples to paste, and the exit codes. */
+/** What `--help` adds to the flags: examples to copy, and the exit codes. */
 
 const EXIT_CODES_HELP = `
 Exit codes:
-  0 finished   1 failed   2 usage   3 parked or transient: try again later   4 credentials
+  0 finished   1 failed   2 usage   3 parked or transient: retry later   4 credentials
   7 budget   125 daemon or runner unreachable   130 cancelled
 `
 
 export const PROGRAM_HELP = `
 Examples:
   breakfall run "make the failing test pass"     one turn in this folder, with your model
-  breakfall run --rehearsal                      see faults being survived, without a model
-  breakfall run --continue                       take up a parked turn again
+  breakfall run --rehearsal                      watch faults being survived, without a model
+  breakfall run --continue                       continue a parked turn
   breakfall gateway --upstream http://127.0.0.1:8080/v1
   breakfall chaos --upstream http://127.0.0.1:8080 --plan "rate=0.2"
   some-command 2>&1 | breakfall explain -
 
-In a checkout "npm start -- WORDS" is "breakfall run WORDS"; the name of another command alone, or before flags, is that command.
+In a checkout, "npm start -- WORDS" runs "breakfall run WORDS". If WORDS is the name of another command, with or without flags, that command runs.
 ${EXIT_CODES_HELP}`
 
 /** By command. */
@@ -23,7 +23,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   run: [
     'breakfall run "make the failing test pass"',
     'breakfall run --model qwen3-coder --base-url http://127.0.0.1:8080/v1 "add a test"',
-    "breakfall run --continue                  take up this folder's parked turn again",
+    "breakfall run --continue                  continue this folder's parked turn",
     'breakfall run --continue "now the docs"   the next prompt in the same session',
     'breakfall run - < task.md                 the prompt from a file or a pipe',
     'breakfall run --rehearsal --faults "seed=7,rate=0.3"',
@@ -39,7 +39,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall gateway --upstream http://127.0.0.1:8080/v1 --hold answer --watch',
   ],
   sessions: ['breakfall sessions', 'breakfall sessions --json'],
-  show: ['breakfall show 0198c2a4-91e0              a session or a turn, by its id or the beginning of it'],
+  show: ['breakfall show 0198c2a4-91e0              a session or a turn, by its id or the first characters of it'],
   cancel: ['breakfall cancel 0198c2a4-91e0 --reason "wrong branch"'],
   resume: ['breakfall resume 0198c2a4-91e0'],
   tail: ['breakfall tail 0198c2a4-91e0', 'breakfall tail 0198c2a4-91e0 --no-follow --json'],
@@ -49,7 +49,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall explain "read ECONNRESET"',
     'breakfall explain 137                     an exit code',
     'breakfall explain model_stream_stalled    a category',
-    'breakfall explain 0198c2a4-91e0           a turn, or the last one of a session',
+    'breakfall explain 0198c2a4-91e0           a turn, or the last turn of a session',
   ],
   chaos: [
     'breakfall chaos --upstream http://127.0.0.1:8080 --plan "seed=7,rate=0.2,faults=reset+stall:2000"',
@@ -57,10 +57,10 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall chaos --list',
   ],
   doctor: ['breakfall doctor', 'breakfall doctor --json'],
-  'config show': ['breakfall config show --origin           what is set and where, and which model a run would use'],
+  'config show': ['breakfall config show --origin           what is set, where, and which model a run would use'],
   'config example': [
-    'breakfall config example                 to read',
-    'breakfall config example --write         to start from; a file of yours is never overwritten',
+    'breakfall config example                 print it',
+    'breakfall config example --write         write it as your config file; never overwrites one',
   ],
   'service print': ['breakfall service print > ~/.config/systemd/user/breakfall.service'],
   completion: [
@@ -70,9 +70,9 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-/** Said here once more, since `--help` must not wait for the runner to be loaded. */
+/** Repeats the runner's defaults, because `--help` must not load the runner. `help.test.ts` compares them. */
 const BOX_HELP = `
-Limits of a box, unless [limits] in the config says otherwise: memoryMb 1024, pids 256.
+Default limits of a box, which [limits] in the config changes: memoryMb 1024, pids 256.
 `
 
 export function helpOf(command: string): string {

@@ -1,17 +1,25 @@
-/** `breakfall chaos`: the fault proxy for people's own agents, with a live table of what it injected. */
+/** `breakfall chaos`: a fault proxy for your own agent, with a live table of the injected faults. */
 import { existsSync, readFileSync } from 'node:fs'
 import type * as Chaos from '@breakfall/chaos'
 import type { Injection, Plan, ProxyEvent } from '@breakfall/chaos'
 import { EXIT_CODES, Fault } from '@breakfall/faults'
-import type { Output } from '../render/output.ts'
-import type { Context } from '../program.ts'
+import type { Context } from '../context.ts'
+import { listenFault } from '../process/listen-errors.ts'
+import { untilSignal } from '../process/until-signal.ts'
 import { counted } from '../render/counted.ts'
-import { listenFault } from '../process/start-errors.ts'
-import { untilAsked } from '../process/until-signal.ts'
+import type { Output } from '../render/output.ts'
 
-export async function chaosCommand({ options, out }: Context): Promise<number> {
+export type ChaosOptions = {
+  readonly upstream?: string
+  readonly rehearsal?: boolean
+  readonly plan?: string
+  readonly port: number
+  readonly list?: boolean
+}
+
+export async function chaosCommand({ out }: Context, options: ChaosOptions): Promise<number> {
   const chaos = await import('@breakfall/chaos')
-  if (options['list'] === true) {
+  if (options.list === true) {
     for (const line of chaos.FAULT_LINES) {
       const [fault = '', does = ''] = line.split('  ')
       if (out.json) out.data({ fault, does })
@@ -20,20 +28,18 @@ export async function chaosCommand({ options, out }: Context): Promise<number> {
     if (out.json) out.result({ count: chaos.FAULT_LINES.length })
     return EXIT_CODES.finished
   }
-  const plan = planOf(options['plan'] as string | undefined, chaos)
-  const isRehearsal = options['rehearsal'] === true
-  const named = options['upstream'] as string | undefined
-  if (isRehearsal === (named !== undefined))
+  const plan = planFrom(options.plan, chaos)
+  if ((options.rehearsal === true) === (options.upstream !== undefined))
     throw new Fault('invalid_request', {
-      error: 'say what to put the proxy before: --upstream http://127.0.0.1:8080, or --rehearsal for a scripted model',
+      error: 'choose what is behind the proxy: --upstream http://127.0.0.1:8080, or --rehearsal for a scripted model',
     })
-  out.outlivesItsReader()
-  const asked = untilAsked()
-  await using started = new AsyncDisposableStack() // put away in reverse, also where a later part fails
-  const upstream = named ?? (await rehearsalModel(chaos, started))
+  out.surviveClosedStdout()
+  const stopped = untilSignal()
+  await using started = new AsyncDisposableStack() // closed in reverse order, even if a later part fails to start
+  const upstream = options.upstream ?? (await rehearsalModel(chaos, started))
   const counts = new Map<string, number>()
   let requests = 0
-  const port = options['port'] as number
+  const { port } = options
   const proxy = await chaos
     .startFaultProxy({
       upstream,
@@ -54,14 +60,14 @@ export async function chaosCommand({ options, out }: Context): Promise<number> {
     out.line(
       out.style(
         'dim',
-        `plan: seed ${plan.seed}, rate ${plan.rate}, ${plan.at.length} fixed; point your agent at the first URL, stop with Ctrl-C\n`,
+        `plan: seed ${plan.seed}, rate ${plan.rate}, ${plan.at.length} fixed; use the first URL in your agent, stop with Ctrl-C\n`,
       ),
     )
-    out.line(out.style('bold', row('time', 'request', 'try', 'fault', 'after')))
+    out.line(out.style('bold', row('time', 'request', 'attempt', 'fault', 'after')))
   }
-  await asked
+  await stopped
   await started.disposeAsync()
-  closing(requests, counts, out)
+  printTotals(requests, counts, out)
   return EXIT_CODES.finished
 }
 
@@ -73,7 +79,7 @@ async function rehearsalModel(chaos: typeof Chaos, started: AsyncDisposableStack
   return model.url
 }
 
-function planOf(
+function planFrom(
   text: string | undefined,
   chaos: { readPlan(value: unknown): Plan; parsePlan(text: string): Plan },
 ): Plan {
@@ -87,7 +93,7 @@ function planOf(
     return chaos.readPlan(JSON.parse(readFileSync(text, 'utf8')))
   } catch (cause) {
     if (cause instanceof SyntaxError)
-      throw new Fault('invalid_request', { error: `the plan ${text} is not JSON: ${cause.message}`, cause })
+      throw new Fault('invalid_request', { error: `the plan file ${text} is not JSON: ${cause.message}`, cause })
     throw cause
   }
 }
@@ -103,10 +109,10 @@ function show(event: ProxyEvent, counts: Map<string, number>, out: Output): void
 function painted(injection: Injection, out: Output): string {
   const { kind, ...settings } = injection.fault
   const detail = Object.entries(settings)
-    .filter(([, value]) => value !== '') // left out
+    .filter(([, value]) => value !== '') // not set
     .map(([key, value]) => `${key}=${String(value)}`)
     .join(' ')
-  const after = injection.outcome === 'missed' ? 'no place for it' : counted(injection.events, 'event')
+  const after = injection.outcome === 'missed' ? 'did not apply' : counted(injection.events, 'event')
   const text = row(
     injection.at.slice(11, 23),
     `${injection.method} ${injection.path} #${injection.request}`,
@@ -118,9 +124,9 @@ function painted(injection: Injection, out: Output): string {
 }
 
 const row = (time: string, request: string, attempt: string, fault: string, after: string): string =>
-  `${time.padEnd(12)}  ${request.slice(0, 36).padEnd(36)}  ${attempt.padStart(3)}  ${fault.slice(0, 44).padEnd(44)}  ${after}`
+  `${time.padEnd(12)}  ${request.slice(0, 36).padEnd(36)}  ${attempt.padStart(7)}  ${fault.slice(0, 44).padEnd(44)}  ${after}`
 
-function closing(requests: number, counts: ReadonlyMap<string, number>, out: Output): void {
+function printTotals(requests: number, counts: ReadonlyMap<string, number>, out: Output): void {
   const injected = [...counts.values()].reduce((sum, count) => sum + count, 0)
   if (out.json) {
     out.result({ requests, injected, faults: Object.fromEntries(counts) })

@@ -1,24 +1,25 @@
-/** `breakfall config show` and `config example`: what is set, where it came from, and what could be. */
+/** `breakfall config show` and `config example`: what is set, its origin, and what can be set. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { PROFILE_NAMES } from '@breakfall/model/names'
 import type { LoadedConfig } from '../config/load.ts'
-import type { ModelChoice } from '../model/choose.ts'
+import { describeModel, isReachable, type ModelChoice } from '../model/choose.ts'
 import type { Output } from '../render/output.ts'
 
-/** `choice` is the model that a run would take. */
+/** `choice` is the model that a run would use. */
 export function showConfig(
   loaded: LoadedConfig,
-  choice: ModelChoice | undefined,
+  choice: ModelChoice,
   options: { origin: boolean },
-  out: Output,
+  out: Pick<Output, 'json' | 'data' | 'result' | 'line' | 'style'>,
 ): void {
   const rows = [...loaded.origins]
     .sort(([a], [b]) => a.localeCompare(b))
     .map(([key, origin]) => ({ key, value: valueAt(loaded.config, key), origin }))
   if (out.json) {
     for (const row of rows) out.data(row)
-    const model = choice === undefined ? null : { ...choice, apiKey: masked(choice.apiKey) }
+    const model = choice.kind === 'none' ? null : { ...choice, apiKey: masked(choice.apiKey) }
     out.result({ config: loaded.config, files: loaded.files, warnings: loaded.warnings, model })
     return
   }
@@ -28,83 +29,94 @@ export function showConfig(
   for (const line of modelLines(choice)) out.line(out.style('dim', `# ${line}`))
 }
 
-/** Which model a run would take, and why. Pure. */
-export function modelLines(choice: ModelChoice | undefined): readonly string[] {
-  if (choice === undefined)
-    return ['a run would have no model: none is set, and none answers on this machine. A prompt would be a rehearsal']
-  const { name, isGuessed, baseUrl, because, apiKey, apiKeyFrom } = choice
-  const key = masked(apiKey)
+/** Which model a run would use, and why. Pure. */
+export function modelLines(choice: ModelChoice): readonly string[] {
+  if (choice.kind === 'none')
+    return [
+      'a run would have no model: none is set, and none answers on this machine. A prompt would start a rehearsal',
+    ]
+  const key = masked(choice.apiKey)
+  const variable = isReachable(choice) ? choice.apiKeyVariable : undefined
   return [
-    `a run would use ${isGuessed ? 'the first model that is listed' : `the model ${name}`} at ${baseUrl}: ${because}`,
-    key === null ? 'without a key' : `with the key from ${apiKeyFrom}: ${key}`,
+    `a run would use ${describeModel(choice)}`,
+    key === null ? 'without a key' : `with the key${variable === undefined ? '' : ` from ${variable}`}: ${key}`,
   ]
 }
 
-/** Writes the example where there is no file yet. */
+/** Never overwrites a file. */
 export function writeExample(file: string): void {
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
     writeFileSync(file, EXAMPLE_CONFIG, { flag: 'wx', mode: 0o600 })
   } catch (cause) {
-    const why = existsSync(file) ? 'there is one already' : 'it cannot be written'
-    throw new Fault('invalid_request', { error: `nothing was written to ${file}: ${why}`, cause })
+    const why = existsSync(file) ? 'the file exists' : 'permission denied, or not a folder'
+    throw new Fault('invalid_request', { error: `cannot write ${file}: ${why}; nothing was changed`, cause })
   }
 }
+
+// ---- details ----
 
 const nothingSet = (files: readonly string[]): string =>
   `nothing is set${files.length === 0 ? '' : ` in ${files.join(', ')}`}: all defaults. See: breakfall config example`
 
-/** The end of it, so that two keys can be told apart; nothing of a short one. */
+/** The last characters, enough to tell two keys apart. Of a short key, none. */
 const masked = (key: string | undefined): string | null =>
   key === undefined || key === '' ? null : `…${key.length < 20 ? '' : key.slice(-4)}`
 
 function valueAt(config: unknown, key: string): unknown {
-  return key.split('.').reduce<unknown>((value, part) => (value as Record<string, unknown> | undefined)?.[part], config)
+  let value: unknown = config
+  for (const part of key.split('.')) {
+    if (typeof value !== 'object' || value === null) return undefined
+    value = Object.entries(value).find(([name]) => name === part)?.[1]
+  }
+  return value
 }
 
+const PROFILES = [...PROFILE_NAMES.filter((name) => name !== 'generic'), 'generic']
+
 export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/config.toml (breakfall config example --write). Keep what you need.
-# A folder's own breakfall.toml may set [model] name, [policy] and [limits] only, since it comes with a clone.
-# Each key is also a variable ([model] baseUrl is BREAKFALL_MODEL_BASE_URL), and policies are flags (--liveness-ms).
+# A folder's own breakfall.toml may only set [model] name, [policy] and [limits], because it comes with a clone.
+# Each key is also an environment variable ([model] baseUrl is BREAKFALL_MODEL_BASE_URL), each policy also a flag (--liveness-ms).
 
 [model]
 # baseUrl = "http://127.0.0.1:8080/v1"     # any server that speaks OpenAI chat completions or Anthropic messages
 # name = "qwen3-coder"
 # api = "openai-chat"                      # or "anthropic-messages"
 # apiKeyEnv = "OPENAI_API_KEY"             # the variable that holds the key; never the key itself
-# profile = "llama-cpp"                    # what the server can do: openai, anthropic, vllm, sglang, llama-cpp, ollama,
-#                                          # deepseek, mistral, openrouter, generic
+# profile = "llama-cpp"                    # what the server supports: ${PROFILES.slice(0, 6).join(', ')},
+#                                          # ${PROFILES.slice(6).join(', ')}
 
-# Tried in this order when the first model's tries are spent.
+# Used in this order when the attempts with the first model are used up.
 # [[model.fallback]]
 # baseUrl = "https://api.openai.com/v1"
 # name = "gpt-5"
 # apiKeyEnv = "OPENAI_API_KEY"
 
-# A model server that Breakfall starts, watches and restarts. {port} is a free port.
+# A model server that Breakfall starts, monitors and restarts. {port} becomes a free port.
 # [model.serve]
 # command = ["llama-server", "-m", "model.gguf", "--port", "{port}"]
 
 [runner]
-# url = "http://127.0.0.1:41231"           # a runner elsewhere; left out, one is started on this machine
+# url = "http://127.0.0.1:41231"           # a runner elsewhere; by default one is started on this machine
 # tokenFile = "/path/to/token"
-# resolveCommand = ["my-cloud", "runner-url"]   # prints the runner's URL, asked again whenever it cannot be reached
-# resolveUrl = "http://127.0.0.1:9000/runner"   # or returns it
-# isolation = "bwrap"                      # "process" runs commands without a sandbox, and has to be asked for
+# resolveCommand = ["my-cloud", "runner-url"]   # prints the runner's URL; runs again when the runner is unreachable
+# resolveUrl = "http://127.0.0.1:9000/runner"   # or responds with it
+# isolation = "bwrap"                      # "process" runs commands without a sandbox
 # allowWorkspace = ["/home/me/projects"]
 
 [policy]
-# attemptsMax = 6          # tries per step
+# attemptsMax = 6          # attempts per step
 # failuresMax = 60         # failures per turn
-# waitMsMax = 1800000      # waiting between tries, per turn
-# park = "auto"            # or "never": end the turn instead of waiting durably
+# waitMsMax = 1800000      # total wait between attempts, per turn
+# park = "auto"            # or "never": fail the turn instead of parking it
 # parkMsMax = 86400000
-# outcomeUnknown = "tell"  # or "stop": what happens when nobody can know whether a command ran
+# outcomeUnknown = "tell"  # or "stop": what to do if it is unknown whether a command ran
 # stepsMax = 200
 # backoffMs = 500
 # connectMs = 10000
 # headersMs = 300000       # local servers load the model before they answer
-# livenessMs = 120000      # silence without any byte
-# progressMs = 600000      # signs of life, but no output
+# livenessMs = 120000      # time limit without a single byte
+# progressMs = 600000      # time limit with heartbeats but no output
 
 [limits]                   # of the boxes that runs create
 # memoryMb = 1024

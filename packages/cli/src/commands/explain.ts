@@ -1,35 +1,55 @@
-/** `breakfall explain`: give it an error, a log, an exit code, a category or a turn's id; it tells category, cause, evidence, what to do. */
+/** `breakfall explain`: takes an error, a log, an exit code, a category or a turn's id; prints category, cause, evidence and advice. */
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { type Boundary, exitCodeOf, Fault, type FaultReport, isFault, isFaultCategory } from '@breakfall/faults'
+import type { SessionViewer } from '@breakfall/client'
+import { type Boundary, exitCodeOf, Fault, faultFrom, type FaultReport, isFaultCategory } from '@breakfall/faults'
 import type { Turn } from '@breakfall/wire'
+import type { Context } from '../context.ts'
 import { explain, type Explanation } from '../explain/explain.ts'
-import { isWholeId, wholeId } from '../sessions/ids.ts'
-import type { Viewer } from '../sessions/offline.ts'
-import type { Output } from '../render/output.ts'
 import { faultPage } from '../render/fault-page.ts'
-import { takeUp } from '../render/waits.ts'
+import type { Output } from '../render/output.ts'
+import { howToContinue } from '../render/parked.ts'
+import { fullId, isFullId } from '../sessions/ids.ts'
+import { ifNotFound, isAbandoned, lastTurnId } from '../sessions/lookup.ts'
 
-/** Enough for any error; of a longer log the end counts. */
+/** Longer inputs are cut to their end. */
 const INPUT_BYTES_MAX = 64 * 1024 * 1024
 
+export type ExplainOptions = { readonly boundary: Boundary }
+
 export type ExplainInput = {
-  /** A file, `-`, an id of a turn, or the text itself. */
+  /** A file, `-`, the id of a turn, or the text itself. */
   readonly given: string | undefined
   readonly boundary: Boundary
   /** Where turns are looked up. */
-  readonly viewer: () => Promise<Viewer>
+  readonly viewer: () => Promise<SessionViewer>
 }
 
-export async function explainCommand(input: ExplainInput, out: Output): Promise<void> {
-  const explanation = await explanationFor(input)
-  if (out.json) out.result(explanation.report) // one line: the report is the result
+export async function explainCommand(
+  context: Context,
+  given: string | undefined,
+  options: ExplainOptions,
+): Promise<void> {
+  let viewer: Promise<SessionViewer> | undefined
+  const openViewer = async (): Promise<SessionViewer> => {
+    const { viewerFor } = await import('./sessions.ts')
+    return viewerFor(context)
+  }
+  const input = { given, boundary: options.boundary, viewer: () => (viewer ??= openViewer()) }
+  printExplanation(await explanationFor(input), context.out)
+}
+
+export function printExplanation(
+  explanation: Explanation,
+  out: Pick<Output, 'json' | 'result' | 'line' | 'style'>,
+): void {
+  if (out.json) out.result(explanation.report) // the report is the result
   else for (const line of linesOf(explanation, out.style.bind(out))) out.line(line)
 }
 
-/** For people. Pure but for the look whether the category's page is there. */
+/** Pure, except that it checks whether the category's page exists. */
 export function linesOf({ report, by }: Explanation, style: Output['style']): readonly string[] {
   const { category, error, errorRaw, phase } = report
-  if (by === 'a turn without a fault' || by === 'one of our exit codes' || by === 'one of our words')
+  if (by === 'a turn without a fault' || by === 'one of our exit codes' || by === 'one of our terms')
     return [style('bold', error)]
   if (by === 'nothing known')
     return errorRaw === '' || error.startsWith(errorRaw)
@@ -39,11 +59,10 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
     style('bold', error),
     '',
     `category   ${category} (${report.class}, at the ${report.boundary}${phase === undefined ? '' : `, phase ${phase}`})`,
-    `what next  ${NEXT_WORDS[report.next]}`,
+    `what next  ${NEXT_STEP_TEXT[report.next]}`,
   ]
-  // Of an exit code it is said above what it means; a second code beside it would only confuse.
-  if (by !== 'an exit status')
-    lines.push(`exit code  a breakfall command that fails so exits with ${exitCodeOf(report)}`)
+  // For an exit status the meaning of the code is above; a second code would confuse.
+  if (by !== 'an exit status') lines.push(`exit code  ${exitCodeOf(report)}, if a breakfall command fails this way`)
   if (errorRaw !== error && category !== 'cancelled') lines.push(rawLine(errorRaw))
   for (const { id, rank, message, advice, evidence, count } of report.diagnostics) {
     const times = count > 1 ? ` ×${count}` : ''
@@ -55,83 +74,85 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
   return lines
 }
 
-// ---- details, in the order they are used above ----
-
-const rawLine = (text: string): string => `raw        ${text.split('\n').slice(0, 6).join('\n           ')}`
-
-async function explanationFor({ given, boundary, viewer }: ExplainInput): Promise<Explanation> {
-  const id = given === undefined ? undefined : await idOf(given, viewer)
+export async function explanationFor({ given, boundary, viewer }: ExplainInput): Promise<Explanation> {
+  const id = given === undefined ? undefined : await idIn(given, viewer)
   if (id !== undefined) return explanationOfTurn(await turnOrLastOf(await viewer(), id))
-  const text = await textOf(given)
-  // Somebody who pipes nothing in has been answered: nothing is known. Somebody who says nothing has to be told how.
+  const text = await readInput(given)
+  // Empty piped input has an answer: nothing is known. No input at all is a usage error.
   if (text.trim() === '' && (given === undefined || given.trim() === ''))
     throw new Fault('invalid_request', { error: `nothing to explain; ${USAGE}` })
   const explanation = explain(text, boundary)
-  if (given !== undefined && explanation.by === 'nothing known' && isLikePath(given))
+  if (given !== undefined && explanation.by === 'nothing known' && looksLikePath(given))
     throw new Fault('invalid_request', { error: `there is no file ${given} to explain; ${USAGE}` })
   return explanation
 }
 
-/** An id, or the beginning of one that is known: the same letters may stand in any error text. */
-async function idOf(given: string, viewer: ExplainInput['viewer']): Promise<string | undefined> {
-  if (isWholeId(given)) return given
+// ---- details, in the order they are used above ----
+
+const rawLine = (text: string): string => `raw        ${text.split('\n').slice(0, 6).join('\n           ')}`
+
+const NEXT_STEP_TEXT: Readonly<Record<FaultReport['next'], string>> = {
+  never: 'Breakfall does not retry this',
+  retry: 'Breakfall retries, with growing waits',
+  resolve: 'Breakfall looks up the address again, then retries',
+  restart: 'Breakfall restarts the process, with growing waits',
+  compact: 'Breakfall shortens the conversation once, then retries',
+  park: 'Breakfall parks the turn until it can continue',
+}
+
+/** An id, or the first characters of a known one: any error text may look like one. */
+async function idIn(given: string, viewer: ExplainInput['viewer']): Promise<string | undefined> {
+  if (isFullId(given)) return given
   if (!LIKE_ID.test(given) || existsSync(given)) return undefined
-  const looking = await viewer().catch(noWhere)
-  const id = looking === undefined ? given : await wholeId(looking, given)
+  const opened = await viewer().catch(unavailable)
+  const id = opened === undefined ? given : await fullId(opened, given)
   return id === given ? undefined : id
 }
 
-/** Where nothing can be looked up, it is taken for a text. */
-const noWhere = (): undefined => undefined
+/** Without sessions to look it up in, it is a text. */
+const unavailable = (): undefined => undefined
 
-/** Six characters at least: fewer are an exit code, a status, a word. */
+/** At least six characters: anything shorter is an exit code, a status or a word. */
 const LIKE_ID = /^[0-9a-f]{6,8}(?:-[0-9a-f-]*)?$/
 
-const isLikePath = (given: string): boolean =>
+const looksLikePath = (given: string): boolean =>
   /^[^\s"'{}]*(?:\/|\.(?:log|txt|json|out|err))$|^\.{0,2}\/\S+$/.test(given)
 
-async function explanationOfTurn(turn: Turn): Promise<Explanation> {
+function explanationOfTurn(turn: Turn): Explanation {
   const { id, state, fault, parked } = turn
-  if (fault !== null) return { report: fault as FaultReport, by: 'a fault report' }
+  if (fault !== null) return { report: faultFrom(fault).report, by: 'a fault report' }
   if (parked !== null && isFaultCategory(parked.category))
     return { report: new Fault(parked.category).report, by: 'a fault report' }
-  const { isHalted } = await import('./sessions.ts')
-  const error = isHalted(state, turn)
-    ? `turn ${id} was ${state} when its daemon ended, and nobody runs it now; ${takeUp(turn.sessionId)}`
+  const error = isAbandoned(turn)
+    ? `turn ${id} was ${state} when its daemon ended, and no daemon is working on it now; ${howToContinue(turn.sessionId)}`
     : `turn ${id} is ${state}; it has no fault to explain`
   return { report: new Fault('other', { error }).report, by: 'a turn without a fault' }
 }
 
 /** A session's id stands for its last turn. */
-async function turnOrLastOf(viewer: Viewer, id: string): Promise<Turn> {
-  const { lastTurnId } = await import('./sessions.ts')
-  try {
-    return await viewer.turn(id)
-  } catch (error) {
-    if (!isFault(error) || error.category !== 'not_found') throw error
-    const session = (await viewer.sessions()).find((entry) => entry.id === id)
-    const turnId = session === undefined ? undefined : await lastTurnId(viewer, session)
-    if (turnId === undefined)
-      throw new Fault('not_found', {
-        error: `there is no turn ${id}, and no session of that id with a turn`,
-        cause: error,
-      })
-    return viewer.turn(turnId)
-  }
+async function turnOrLastOf(viewer: SessionViewer, id: string): Promise<Turn> {
+  const turn = await viewer.turn(id).catch(ifNotFound)
+  if (turn !== undefined) return turn
+  const session = (await viewer.sessions()).find((entry) => entry.id === id)
+  const turnId = session === undefined ? undefined : await lastTurnId(viewer, session)
+  if (turnId === undefined)
+    throw new Fault('not_found', { error: `there is no turn ${id}, and no session with that id that has a turn` })
+  return viewer.turn(turnId)
 }
 
 const USAGE =
   'give an error text, an exit code, a category, a file or a turn, or pipe a log in: some-command 2>&1 | breakfall explain -'
 
-async function textOf(given: string | undefined): Promise<string> {
+async function readInput(given: string | undefined): Promise<string> {
   if (given !== undefined && given !== '-')
     return existsSync(given) && statSync(given).isFile() ? endOfFile(given) : given
   if (process.stdin.isTTY) return ''
   const chunks: Buffer[] = []
   let length = 0
-  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
-    chunks.push(chunk)
-    length += chunk.length
+  for await (const chunk of process.stdin) {
+    const piece = Buffer.from(chunk)
+    chunks.push(piece)
+    length += piece.length
     while (length - (chunks[0]?.length ?? 0) > INPUT_BYTES_MAX) length -= chunks.shift()?.length ?? 0
   }
   return Buffer.concat(chunks).toString('utf8')
@@ -140,13 +161,4 @@ async function textOf(given: string | undefined): Promise<string> {
 function endOfFile(path: string): string {
   const bytes = readFileSync(path)
   return bytes.subarray(Math.max(0, bytes.length - INPUT_BYTES_MAX)).toString('utf8')
-}
-
-const NEXT_WORDS: Readonly<Record<FaultReport['next'], string>> = {
-  never: 'nothing is tried again by itself',
-  retry: 'tried again, after a growing wait',
-  resolve: 'the address is looked up again, then the call goes there',
-  restart: 'the process is restarted, after a growing wait',
-  compact: 'the conversation is shortened once',
-  park: 'the turn waits, durably, until it can go on',
 }

@@ -1,29 +1,40 @@
-/** `breakfall runner`: the runner in this process, until it is asked to end. */
+/** `breakfall runner`: serves a runner until a signal ends it. */
+import { join } from 'node:path'
 import { EXIT_CODES } from '@breakfall/faults'
 import { startRunner } from '@breakfall/runner'
-import { join } from 'node:path'
-import type { Context } from '../program.ts'
-import { listenFault, prepareStateDir } from '../process/start-errors.ts'
-import { untilAsked } from '../process/until-signal.ts'
+import type { Context } from '../context.ts'
+import { listenFault } from '../process/listen-errors.ts'
+import { prepareStateDir } from '../process/state-folder.ts'
+import { untilSignal } from '../process/until-signal.ts'
 import { allowedFolders } from '../workspace/allowed.ts'
 
-export async function runnerCommand({ out, options, stateDir: base }: Context): Promise<number> {
-  out.outlivesItsReader()
-  const asked = untilAsked()
-  const stateDir = prepareStateDir((options['stateDir'] as string | undefined) ?? join(base, 'runner'))
-  const host = options['host'] as string
-  const port = options['port'] as number
-  const idle = options['idleExitMs'] as number | undefined
+export type RunnerOptions = {
+  readonly port: number
+  readonly host: string
+  readonly stateDir?: string
+  readonly tokenFile?: string
+  readonly allowWorkspace?: readonly string[]
+  readonly allowIsolation?: 'process'
+  readonly allowHost?: readonly string[]
+  readonly isolation?: 'bwrap' | 'process'
+  readonly idleExitMs?: number
+}
+
+export async function runnerCommand({ out, config }: Context, options: RunnerOptions): Promise<number> {
+  out.surviveClosedStdout()
+  const stopped = untilSignal()
+  const stateDir = prepareStateDir(options.stateDir ?? join(config.stateDir, 'runner'))
+  const { host, port, tokenFile = join(stateDir, 'token'), allowHost = [], isolation, idleExitMs = null } = options
   const runner = await startRunner({
     stateDir,
-    tokenFile: (options['tokenFile'] as string | undefined) ?? join(stateDir, 'token'),
+    tokenFile,
     port,
     host,
-    allowWorkspace: allowedFolders(options['allowWorkspace'] as string[] | undefined, '--allow-workspace'),
-    allowIsolation: options['allowIsolation'] === 'process' ? ['process'] : [],
-    hosts: (options['allowHost'] as string[] | undefined) ?? [],
-    isolation: options['isolation'] as 'bwrap' | 'process' | undefined,
-    idleExitMs: idle ?? null,
+    allowWorkspace: allowedFolders(options.allowWorkspace, '--allow-workspace'),
+    allowIsolation: options.allowIsolation === 'process' ? ['process'] : [],
+    hosts: allowHost,
+    isolation,
+    idleExitMs,
     onIdle: () => {
       out.end()
       process.exit(EXIT_CODES.finished)
@@ -32,21 +43,14 @@ export async function runnerCommand({ out, options, stateDir: base }: Context): 
   }).catch((error: unknown) => {
     throw listenFault(error, host, port)
   })
-  if (out.json)
-    out.data({
-      event: 'listening',
-      url: runner.url,
-      runnerId: runner.runnerId,
-      bootId: runner.bootId,
-      pid: process.pid,
-      isolation: runner.isolation,
-    })
+  const { url, runnerId, bootId } = runner
+  if (out.json) out.data({ event: 'listening', url, runnerId, bootId, pid: process.pid, isolation: runner.isolation })
   else {
-    out.line(`runner  ${runner.url}  (${runner.runnerId})`)
+    out.line(`runner  ${url}  (${runnerId})`)
     out.line(`level   ${runner.isolation.level}`)
     out.line(`token   ${runner.tokenFile}`)
   }
-  await asked
+  await stopped
   await runner.close()
   return EXIT_CODES.finished
 }

@@ -1,4 +1,4 @@
-/** `breakfall service print`: a systemd user unit for the daemon, to be read before it is installed. */
+/** `breakfall service print`: a systemd user unit for the daemon. Printed, not installed: read it first. */
 
 export function systemdUnit(options: {
   node: string
@@ -16,8 +16,8 @@ export function systemdUnit(options: {
   ]
   return `# Save as ~/.config/systemd/user/breakfall.service, then:
 #   systemctl --user daemon-reload && systemctl --user enable --now breakfall
-# It does not see your shell's variables: the model goes into config.toml (breakfall config example), its key into the
-# file that EnvironmentFile names, as OPENAI_API_KEY=…, mode 0600.
+# A service does not see your shell's variables. Set the model in config.toml (breakfall config example), and its key in the
+# file below (EnvironmentFile), as OPENAI_API_KEY=…, with mode 0600.
 [Unit]
 Description=Breakfall, an agent runtime that does not drop runs
 After=network.target
@@ -26,7 +26,7 @@ After=network.target
 Type=exec
 ExecStart=${words.map(quoted).join(' ')}
 EnvironmentFile=-%h/.config/breakfall/env
-# A killed daemon goes on where it was; its runner and the commands in it are adopted, not ended.
+# A restarted daemon continues where it was killed, and adopts the runner and its commands, which keep running.
 Restart=always
 RestartSec=1
 KillMode=process
@@ -38,7 +38,7 @@ WantedBy=default.target
 `
 }
 
-/** systemd's quoting: a word with spaces in double quotes, and % doubled. */
+/** Quotes for systemd: a word with spaces in double quotes, and % doubled. */
 function quoted(word: string): string {
   const escaped = word.replaceAll('%', '%%')
   return /[\s"'\\$]/.test(escaped) ? `"${escaped.replace(/["\\]/g, (c) => `\\${c}`).replaceAll('$', '$$$$')}"` : escaped

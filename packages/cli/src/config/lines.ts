@@ -1,6 +1,6 @@
-/** On which line of a TOML text a key stands. The parser does not say, and people want to go there. */
+/** Finds the line of a key in a TOML text, for error messages. The parser does not report it. */
 
-/** 1-based; the line of the nearest thing that is there, where the key itself is not found. */
+/** 1-based. If the key itself is missing, the line of its closest parent. */
 export function lineOfKey(toml: string, path: readonly string[]): number {
   let section: readonly string[] = []
   let best = 1

@@ -1,19 +1,20 @@
 /**
- * The configuration, later wins: the user's file, the folder's file, the environment, flags. Each value keeps where it came
- * from, for `config show --origin` and for error messages that name file and line.
+ * Reads the configuration. Later wins: the user's file, the folder's file, the environment, flags. Each value keeps its origin,
+ * for `config show --origin` and for errors that name file and line.
  *
- * I1  A folder's file comes with a clone: it cannot name a command, a URL or a key.
- * I2  A wrong key or value stops with its place; nothing is guessed or skipped.
+ * I1  A folder's file comes with a clone: it cannot set a command, a URL or a key.
+ * I2  A wrong key or value is an error with its location; nothing is guessed or skipped.
  */
 import { Fault, type FieldError, isFault } from '@breakfall/faults'
 import { didYouMean, parseRequest } from '@breakfall/wire'
 import { parse as parseToml, TomlError } from 'smol-toml'
-import { folderConfigFile, userConfigFile } from './paths.ts'
 import { lineOfKey } from './lines.ts'
+import { folderConfigFile, userConfigFile } from './paths.ts'
 import { readBounded } from './read-bounded.ts'
-import { type Config, configSchema, isHarmless, keysBeside, variables } from './schema.ts'
+import { type Config, configSchema, isKnownKey, isSafeForFolder, siblingKeys, variables } from './schema.ts'
 
-export type Origin = string // 'flag --x', 'environment BREAKFALL_X', 'PATH:LINE'
+/** `flag --x`, `environment BREAKFALL_X`, or `PATH:LINE`. */
+export type Origin = string
 
 export type LoadedConfig = {
   readonly config: Config
@@ -25,21 +26,23 @@ export type LoadedConfig = {
 
 export type ConfigInput = {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Undefined where there is none any more. */
+  /** Undefined if the current folder was removed. */
   readonly folder: string | undefined
   /** By dotted key, as given on the command line. */
   readonly flags?: Readonly<Record<string, { value: unknown; flag: string }>> | undefined
 }
 
+type Table = Record<string, unknown>
+
 export function loadConfig(input: ConfigInput): LoadedConfig {
   const origins = new Map<string, Origin>()
-  const merged: Record<string, unknown> = {}
+  const merged: Table = {}
   const files: string[] = []
-  for (const [file, isFolder] of [
+  for (const [file, isFolderFile] of [
     [userConfigFile(input.env), false],
     [input.folder === undefined ? undefined : folderConfigFile(input.folder), true],
   ] as const) {
-    const layer = file === undefined ? undefined : readLayer(file, isFolder)
+    const layer = file === undefined ? undefined : readLayer(file, isFolderFile)
     if (file === undefined || layer === undefined) continue
     files.push(file)
     for (const [path, value] of leaves(layer.values))
@@ -50,71 +53,60 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   for (const [key, { value, flag }] of Object.entries(input.flags ?? {})) {
     if (value !== undefined) put(merged, origins, key.split('.'), value, `flag ${flag}`)
   }
-  return { config: checked(merged, origins), origins, warnings, files }
+  return { config: parsed(merged, origins), origins, warnings, files }
 }
 
 // ---- details, in the order they are used above ----
 
-function readLayer(file: string, isFolder: boolean): { text: string; values: Record<string, unknown> } | undefined {
+function readLayer(file: string, isFolderFile: boolean): { text: string; values: Table } | undefined {
   const text = readBounded(file)
   if (text === undefined) return undefined
-  let values: Record<string, unknown>
+  let values: Table
   try {
     values = parseToml(text)
   } catch (cause) {
     const line = cause instanceof TomlError ? cause.line : 1
     const why =
       cause instanceof Error ? (cause.message.split('\n')[0] ?? '').replace(/^Invalid TOML document: /, '') : ''
-    throw configFault(`${file}:${line}: this is not valid TOML: ${why}`, cause)
+    throw configFault(`${file}:${line}: not valid TOML: ${why}`, cause)
   }
-  if (isFolder) refuseHarmful(file, text, values) // I1
+  if (isFolderFile) refuseUnsafe(file, text, values) // I1
   try {
     parseRequest(configSchema, values)
   } catch (cause) {
     if (!isFault(cause)) throw cause
-    throw placed(cause, (path) => `${file}:${lineOfKey(text, path)}`) // I2
+    throw located(cause, (path) => `${file}:${lineOfKey(text, path)}`) // I2
   }
   return { text, values }
 }
 
-function refuseHarmful(file: string, text: string, values: Record<string, unknown>): void {
+function refuseUnsafe(file: string, text: string, values: Table): void {
   for (const [path] of leaves(values)) {
-    if (isHarmless(path)) continue
-    if (isUnknownKey(path)) continue // named as unknown by the schema, which says more
+    if (isSafeForFolder(path) || !isKnownKey(path)) continue // the schema reports an unknown key, with a suggestion
     throw configFault(
-      `${file}:${lineOfKey(text, path)}: ${path.join('.')} cannot be set by a folder's file, since that comes with a clone: commands, URLs and keys belong in your own config.toml. It may set model.name, policy and limits.`,
+      `${file}:${lineOfKey(text, path)}: ${path.join('.')} cannot be set by a folder's file, because that file comes with a clone. Commands, URLs and keys belong in your own config.toml; a folder's file may set model.name, policy and limits.`,
     )
   }
 }
 
-function isUnknownKey(path: readonly string[]): boolean {
-  const [section = '', key = ''] = path
-  const schema = (configSchema.shape as Record<string, { unwrap(): unknown } | undefined>)[section]
-  if (schema === undefined) return true
-  return !Object.hasOwn((schema.unwrap() as { shape: object }).shape, key)
-}
+type FromEnvironment = { readonly path: readonly string[]; readonly value: unknown; readonly name: string }
 
-function fromEnvironment(env: ConfigInput['env']): {
-  values: { path: readonly string[]; value: unknown; name: string }[]
-  warnings: string[]
-} {
+function fromEnvironment(env: ConfigInput['env']): { values: FromEnvironment[]; warnings: string[] } {
   const known = variables()
-  const values: { path: readonly string[]; value: unknown; name: string }[] = []
+  const values: FromEnvironment[] = []
   const warnings: string[] = []
   for (const [name, value] of Object.entries(env)) {
-    if (!name.startsWith('BREAKFALL_') || value === undefined || OWN_VARIABLES.has(name)) continue
+    if (!name.startsWith('BREAKFALL_') || value === undefined || OTHER_VARIABLES.has(name)) continue
     const path = known.get(name)
     if (path === undefined)
-      warnings.push(
-        `the environment variable ${name} is not one that Breakfall knows${didYouMean(name, known.keys())}; it is ignored`,
-      )
-    else if (value !== '') values.push({ path, value: valueOf(value, path), name }) // empty is unset, as everywhere
+      warnings.push(`ignoring the unknown environment variable ${name}${didYouMean(name, known.keys())}`)
+    else if (value !== '') values.push({ path, value: valueOf(value, path), name }) // empty counts as unset
   }
   return { values, warnings }
 }
 
-/** Variables that are read elsewhere. */
-const OWN_VARIABLES = new Set([
+/** Variables that do not set a key. */
+const OTHER_VARIABLES = new Set([
   'BREAKFALL_TOKEN',
   'BREAKFALL_URL',
   'BREAKFALL_TEST_OUTPUT',
@@ -139,25 +131,25 @@ function jsonOr(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    return text // not a list: the schema says so, with the variable's name
+    return text // not a list: the schema reports it, with the variable's name
   }
 }
 
-function checked(values: Record<string, unknown>, origins: ReadonlyMap<string, Origin>): Config {
+function parsed(values: Table, origins: ReadonlyMap<string, Origin>): Config {
   try {
     return parseRequest(configSchema, values)
   } catch (cause) {
     if (!isFault(cause)) throw cause
-    throw placed(cause, (path) => originOf(origins, path))
+    throw located(cause, (path) => originOf(origins, path))
   }
 }
 
-function placed(fault: Fault, place: (path: readonly string[]) => string): Fault {
+function located(fault: Fault, locate: (path: readonly string[]) => string): Fault {
   const sentence = (error: FieldError): string => {
     const path = error.field.split('.')
-    const where = place(path)
+    const where = locate(path)
     return error.expected.startsWith('no field')
-      ? `${where}: unknown key ${error.field}${didYouMean(path.at(-1) ?? '', keysBeside(path))}`
+      ? `${where}: unknown key ${error.field}${didYouMean(path.at(-1) ?? '', siblingKeys(path))}`
       : `${where}: ${error.field} must be ${error.expected}, got ${error.got}`
   }
   return configFault((fault.report.errors ?? []).map(sentence).join('\n'), fault, fault.report.errors)
@@ -174,30 +166,21 @@ function originOf(origins: ReadonlyMap<string, Origin>, path: readonly string[])
 const configFault = (error: string, cause?: unknown, errors?: readonly FieldError[]): Fault =>
   new Fault('invalid_request', { error, errorRaw: error, cause, errors })
 
-/** Every value with its path; lists of tables count as one value. */
-function leaves(
-  values: Record<string, unknown>,
-  path: readonly string[] = [],
-): (readonly [readonly string[], unknown])[] {
+const isTable = (value: unknown): value is Table => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Every value with its path. A list of tables counts as one value. */
+function leaves(values: Table, path: readonly string[] = []): (readonly [readonly string[], unknown])[] {
   return Object.entries(values).flatMap(([key, value]) =>
-    typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? leaves(value as Record<string, unknown>, [...path, key])
-      : [[[...path, key], value] as const],
+    isTable(value) ? leaves(value, [...path, key]) : [[[...path, key], value] as const],
   )
 }
 
-function put(
-  into: Record<string, unknown>,
-  origins: Map<string, Origin>,
-  path: readonly string[],
-  value: unknown,
-  origin: Origin,
-): void {
+function put(into: Table, origins: Map<string, Origin>, path: readonly string[], value: unknown, origin: Origin): void {
   let table = into
   for (const key of path.slice(0, -1)) {
     const next = table[key]
-    if (typeof next === 'object' && next !== null && !Array.isArray(next)) table = next as Record<string, unknown>
-    else table = table[key] = {} as Record<string, unknown>
+    const inner: Table = isTable(next) ? next : {}
+    table = table[key] = inner
   }
   table[path.at(-1) ?? ''] = value
   origins.set(path.join('.'), origin)

@@ -1,4 +1,4 @@
-/** Where things are kept: the XDG folders, each overridable by its variable. */
+/** Default locations: the XDG folders, each with its environment variable. */
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
@@ -7,17 +7,17 @@ type Env = Readonly<Record<string, string | undefined>>
 
 const base = (env: Env, name: string, ...fallback: string[]): string => {
   const value = env[name]
-  // The specification: a relative path in these variables is to be ignored.
+  // The XDG specification says to ignore relative paths in these variables.
   return value !== undefined && value.startsWith('/') ? value : join(homeFolder(env) ?? noHome(name), ...fallback)
 }
 
-/** A relative HOME would make a cloned folder's files the user's own. Undefined: this user has none. */
+/** Ignores a relative HOME, which would make a clone's files count as the user's own. Undefined: the user has no home folder. */
 export function homeFolder({ HOME = '' }: Env): string | undefined {
   if (HOME.startsWith('/')) return HOME
   try {
     return userInfo().homedir
   } catch {
-    return undefined // a bare user id, as containers have them
+    return undefined // a user id without an account, as in containers
   }
 }
 

@@ -1,13 +1,14 @@
-/** Reads a config file and nothing else: a clone may bring a link to a device that never ends, or a pipe that nobody fills. */
+/** Reads a config file, and only a regular file of bounded size: a clone may contain a link to /dev/zero, or a pipe. */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { Fault, isFault } from '@breakfall/faults'
+import { errorCode } from '../process/error-code.ts'
 
 const CONFIG_BYTES_MAX = 1024 * 1024
 
-/** Undefined where there is none. */
+/** Undefined if there is no such file. */
 export function readBounded(file: string): string | undefined {
   try {
-    const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK) // a pipe would keep us waiting
+    const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK) // opening a pipe would block
     try {
       if (!fstatSync(fd).isFile()) throw refusal(file, 'is not a file')
       const bytes = Buffer.alloc(CONFIG_BYTES_MAX + 1)
@@ -20,12 +21,12 @@ export function readBounded(file: string): string | undefined {
       closeSync(fd)
     }
   } catch (cause) {
-    const { code = 'unknown error' } = cause as NodeJS.ErrnoException
     if (isFault(cause)) throw cause
+    const code = errorCode(cause) ?? 'unknown error'
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
     throw refusal(file, `cannot be read (${code})`, cause)
   }
 }
 
 const refusal = (file: string, why: string, cause?: unknown): Fault =>
-  new Fault('invalid_request', { error: `the config file ${file} ${why}`, ...(cause === undefined ? {} : { cause }) })
+  new Fault('invalid_request', { error: `the config file ${file} ${why}`, cause })

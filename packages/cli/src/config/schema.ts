@@ -1,80 +1,81 @@
-/** Every key of the configuration, once: what it takes, and whether a cloned folder's file may set it. */
-import { body, id, integer, oneOf, policySchema, text } from '@breakfall/wire'
+/** Every key of the configuration, once: which values it takes, and whether a folder's file may set it. */
+import { API_NAMES, HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
+import { body, integer, oneOf, policySchema, text } from '@breakfall/wire'
 import { z } from 'zod'
 
 const url = z
   .string({ error: 'an http or https URL' })
   .refine((value) => /^https?:\/\/[^\s/]+/.test(value) && URL.canParse(value), { error: 'an http or https URL' })
-const words = z.array(text(4096), { error: 'a list of strings' }).min(1, { error: 'a list with at least the program' })
-
-export const MODEL_APIS = ['openai-chat', 'anthropic-messages'] as const
-export const MODEL_PROFILES = [
-  'openai',
-  'anthropic',
-  'vllm',
-  'sglang',
-  'llama-cpp',
-  'ollama',
-  'deepseek',
-  'mistral',
-  'openrouter',
-  'generic',
-] as const
-export const HOLDS = ['tools', 'answer', 'none'] as const
+const commandLine = z
+  .array(text(4096), { error: 'a list of strings' })
+  .min(1, { error: 'a list that starts with the program' })
 
 const modelShape = {
   baseUrl: url.optional(),
   name: text(200, "a model's name")
     .refine((name) => name !== '', { error: "a model's name" })
     .optional(),
-  api: oneOf(MODEL_APIS).optional(),
+  api: oneOf(API_NAMES).optional(),
   apiKeyEnv: z
     .string()
     .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'the name of an environment variable' })
     .optional(),
-  profile: oneOf(MODEL_PROFILES).optional(),
+  profile: oneOf(PROFILE_NAMES).optional(),
 }
 
-export const configSchema = body({
+const sections = {
   model: body({
     ...modelShape,
     fallback: z.array(body(modelShape), { error: 'a list of tables: [[model.fallback]]' }).optional(),
-    serve: body({ command: words }).optional(),
-  }).optional(),
+    serve: body({ command: commandLine }).optional(),
+  }),
   runner: body({
     url: url.optional(),
     tokenFile: text(4096, 'a path').optional(),
-    resolveCommand: words.optional(),
+    resolveCommand: commandLine.optional(),
     resolveUrl: url.optional(),
     isolation: oneOf(['bwrap', 'process']).optional(),
     allowWorkspace: z.array(text(4096, 'a path'), { error: 'a list of folders' }).optional(),
-    prefix: id('a tenant name').optional(),
-  }).optional(),
-  remote_runner: body({ endpoint: url }).optional(),
-  policy: policySchema.optional(),
+  }),
+  remote_runner: body({ endpoint: url }),
+  policy: policySchema,
   limits: body({
     memoryMb: integer(16, 65_536).optional(),
     pids: integer(4, 32_768).optional(),
     cpus: integer(1, 256).optional(),
     execsMax: integer(1, 1_000).optional(),
-  }).optional(),
-  daemon: body({ port: integer(0, 65_535).optional(), stateDir: text(4096, 'a path').optional() }).optional(),
-  gateway: body({ upstream: url.optional(), hold: oneOf(HOLDS).optional() }).optional(),
+  }),
+  daemon: body({ port: integer(0, 65_535).optional(), stateDir: text(4096, 'a path').optional() }),
+  gateway: body({ upstream: url.optional(), hold: oneOf(HOLDS).optional() }),
+}
+
+export const configSchema = body({
+  model: sections.model.optional(),
+  runner: sections.runner.optional(),
+  remote_runner: sections.remote_runner.optional(),
+  policy: sections.policy.optional(),
+  limits: sections.limits.optional(),
+  daemon: sections.daemon.optional(),
+  gateway: sections.gateway.optional(),
 })
 
 export type Config = z.infer<typeof configSchema>
 
-/** What a folder's file may set. It comes with a clone: no commands, no URLs, no keys. */
-export function isHarmless(path: readonly string[]): boolean {
+/** A folder's file comes with a clone, so it must not set commands, URLs or keys. */
+export function isSafeForFolder(path: readonly string[]): boolean {
   const [section, key] = path
   return section === 'policy' || section === 'limits' || (section === 'model' && key === 'name' && path.length === 2)
 }
 
-/** Keys that have a variable of their own: `model.baseUrl` is `BREAKFALL_MODEL_BASE_URL`. Lists of tables have none. */
+export function isKnownKey([section = '', key = '']: readonly string[]): boolean {
+  const found = Object.entries(sections).find(([name]) => name === section)
+  return found !== undefined && Object.hasOwn(found[1].shape, key)
+}
+
+/** Which environment variable sets which key: `BREAKFALL_MODEL_BASE_URL` sets `model.baseUrl`. Lists of tables have no variable. */
 export function variables(): ReadonlyMap<string, readonly [section: string, key: string]> {
   const out = new Map<string, readonly [string, string]>()
-  for (const [section, schema] of Object.entries(configSchema.shape)) {
-    const { shape } = schema.unwrap() as z.ZodObject
+  for (const [section, { shape }] of Object.entries(sections)) {
     for (const key of Object.keys(shape)) {
       if (section === 'model' && (key === 'fallback' || key === 'serve')) continue
       out.set(`BREAKFALL_${section}_${key.replace(/[A-Z]/g, (c) => `_${c}`)}`.toUpperCase(), [section, key])
@@ -83,16 +84,16 @@ export function variables(): ReadonlyMap<string, readonly [section: string, key:
   return out
 }
 
-/** The keys that there are beside the last one of a path: `['model', 'fallback', '0', 'url']` has those of a model. */
-export function keysBeside(path: readonly string[]): readonly string[] {
+/** The keys of the table that the path's last key belongs to. */
+export function siblingKeys(path: readonly string[]): readonly string[] {
   let schema: unknown = configSchema
   for (const key of path.slice(0, -1)) {
-    schema = unwrapped(schema)
+    schema = withoutOptional(schema)
     if (schema instanceof z.ZodArray) schema = schema.element
-    else schema = schema instanceof z.ZodObject ? (schema.shape as Record<string, unknown>)[key] : undefined
+    else schema = schema instanceof z.ZodObject ? schema.shape[key] : undefined
   }
-  const table = unwrapped(schema)
+  const table = withoutOptional(schema)
   return table instanceof z.ZodObject ? Object.keys(table.shape) : []
 }
 
-const unwrapped = (schema: unknown): unknown => (schema instanceof z.ZodOptional ? schema.unwrap() : schema)
+const withoutOptional = (schema: unknown): unknown => (schema instanceof z.ZodOptional ? schema.unwrap() : schema)

@@ -1,47 +1,48 @@
 /**
- * A daemon of this run's own, as a child process: a crash of it does not take the run along, and it is started again on the
- * same state folder, where the turn goes on. It ends by itself when its work is done and nobody needs it any more: the
- * closed standard input tells it that we are gone.
+ * A daemon as a child process of a run. If it crashes the run survives, and starts it again on the same state folder, where
+ * the turn continues. It ends when its work is done and the run has closed its standard input.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { DaemonAddress } from '@breakfall/client'
 import { describeCause, Fault, faultFrom, isFaultReport } from '@breakfall/faults'
-import type { DaemonAddress } from './client.ts'
-import { readToken } from './find.ts'
+import type { Env } from '../config/env.ts'
 import { startArguments } from '../process/self.ts'
+import { readToken } from './find.ts'
 
-export type OwnDaemonOptions = {
+export type ChildDaemonOptions = {
   readonly args: readonly string[]
-  readonly env: Readonly<Record<string, string | undefined>>
+  readonly env: Env
   readonly cwd: string
   readonly onRestart: () => void
 }
 
 const START_MS_MAX = 30_000
 const STOP_MS_MAX = 8_000
-const RESTARTS_MAX = 20 // a daemon that is killed again and again ends its turn as a crash loop long before
+const RESTARTS_MAX = 20 // a turn that kills its daemon ends as a crash loop long before
 
-export class OwnDaemon {
-  readonly #options: OwnDaemonOptions
+export class ChildDaemon {
+  readonly #options: ChildDaemonOptions
   #child: ChildProcess | undefined
-  #listening: DaemonAddress | undefined
+  #address: DaemonAddress | undefined
   #starting: Promise<DaemonAddress> | undefined
+  /** It stays for another run. */
   #stays = Promise.withResolvers<void>()
   #restarts = 0
 
-  constructor(options: OwnDaemonOptions) {
+  constructor(options: ChildDaemonOptions) {
     this.#options = options
   }
 
-  /** Where it is, while it runs. */
+  /** Its address, while it runs. */
   get running(): DaemonAddress | undefined {
-    return this.#child !== undefined && isAlive(this.#child) ? this.#listening : undefined
+    return this.#child !== undefined && isAlive(this.#child) ? this.#address : undefined
   }
 
-  /** Where it is; started, or started again, where it is not running. Once, however many ask. */
+  /** Its address. Starts it, or restarts it, if it is not running; callers at the same time share one start. */
   address(): Promise<DaemonAddress> {
     const { running } = this
     if (running !== undefined) return Promise.resolve(running)
@@ -49,30 +50,30 @@ export class OwnDaemon {
     return this.#starting
   }
 
-  /** Lets it go: it ends when its turns are over. Waits for that, unless it stays for another run, and not for ever. */
+  /** Tells it that the run is over, and waits for its end, up to a limit, unless it stays for another run. */
   async release(): Promise<void> {
     const child = this.#child
     if (child === undefined || !isAlive(child)) return
     const ended = once(child, 'exit')
-    if (this.#listening === undefined) child.kill('SIGTERM') // it serves nobody yet
+    if (this.#address === undefined) child.kill('SIGTERM') // it is not in use yet
     child.stdin?.end()
     const waiting = new AbortController()
     const tooLong = sleep(STOP_MS_MAX, undefined, { signal: waiting.signal, ref: false })
-    await Promise.race([ended, this.#stays.promise, tooLong.catch(() => undefined /* one of the others came first */)])
+    await Promise.race([ended, this.#stays.promise, tooLong.catch(() => undefined /* one of the others was first */)])
     waiting.abort()
     child.unref()
-    for (const pipe of [child.stdin, child.stdout, child.stderr]) (pipe as Socket | null)?.unref()
+    for (const pipe of [child.stdin, child.stdout, child.stderr]) if (pipe instanceof Socket) pipe.unref()
   }
 
   async #startAgain(): Promise<DaemonAddress> {
-    if (this.#listening !== undefined) {
+    if (this.#address !== undefined) {
       if (++this.#restarts > RESTARTS_MAX)
-        throw new Fault('crash_loop', { facts: { name: 'the daemon of this run', limit: `${RESTARTS_MAX} restarts` } })
+        throw new Fault('crash_loop', { facts: { name: "the run's daemon", limit: `${RESTARTS_MAX} restarts` } })
       this.#options.onRestart()
-      this.#listening = undefined
+      this.#address = undefined
     }
-    this.#listening = await this.#start()
-    return this.#listening
+    this.#address = await this.#start()
+    return this.#address
   }
 
   async #start(): Promise<DaemonAddress> {
@@ -84,34 +85,34 @@ export class OwnDaemon {
         cwd,
         env: { ...env },
         stdio: ['pipe', 'pipe', 'pipe'],
-        detached: true, // Ctrl-C in the terminal is for the run, which cancels in order
+        detached: true, // Ctrl-C in the terminal is for the run, which cancels its turn first
       },
     )
     this.#child = child
-    child.stdin.on('error', () => undefined) // it has died: its exit says so
-    let said = ''
-    child.stderr.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-4000)))
+    child.stdin.on('error', () => undefined) // it has died, which its exit reports
+    let stderr = ''
+    child.stderr.on('data', (chunk: Buffer) => (stderr = (stderr + chunk.toString()).slice(-4000)))
     const lines = createInterface({ input: child.stdout })
     return new Promise<DaemonAddress>((resolve, reject) => {
-      const timer = setTimeout(() => failed(late(said)), START_MS_MAX)
-      const failed = (why: unknown): void => {
+      const timer = setTimeout(() => fail(tooSlow(stderr)), START_MS_MAX)
+      const fail = (reason: unknown): void => {
         clearTimeout(timer)
-        child.kill('SIGKILL') // whatever is left of it: nobody will talk to it
-        reject(why)
+        child.kill('SIGKILL') // no run will use it
+        reject(reason)
       }
       let fault: Fault | undefined
-      child.once('close', (code, signal) => failed(fault ?? endedAtOnce(said, code, signal))) // its last line has been read by then
-      child.once('error', (error) => failed(notStarted(error)))
+      child.once('close', (code, signal) => fail(fault ?? exitedAtOnce(stderr, code, signal))) // after its last line was read
+      child.once('error', (error) => fail(cannotStart(error)))
       lines.on('line', (line) => {
-        const { event, url, tokenFile, ...rest } = parsed(line)
-        if (event === 'result' && isFaultReport(rest['fault'])) failed((fault = faultFrom(rest['fault'])))
+        const { event, url, tokenFile, fault: reported } = fieldsOf(line)
+        if (event === 'result' && isFaultReport(reported)) fail((fault = faultFrom(reported)))
         if (event === 'staying') this.#stays.resolve()
         if (event !== 'listening' || typeof url !== 'string' || typeof tokenFile !== 'string') return
         clearTimeout(timer)
         try {
           resolve({ url, token: readToken(tokenFile) })
         } catch (error) {
-          failed(error)
+          fail(error)
         }
       })
     })
@@ -122,23 +123,27 @@ export class OwnDaemon {
 
 const isAlive = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode === null && signalCode === null
 
-function parsed(line: string): Readonly<Record<string, unknown>> {
+function fieldsOf(line: string): Readonly<Record<string, unknown>> {
   try {
-    return Object(JSON.parse(line)) as Readonly<Record<string, unknown>>
+    const value: unknown = JSON.parse(line)
+    return typeof value === 'object' && value !== null ? { ...value } : {}
   } catch {
-    return {} // not a JSON line: nothing that we wait for
+    return {} // not JSON: not a line that matters here
   }
 }
 
-const late = (said: string): Fault =>
-  new Fault('daemon_unreachable', { error: 'the daemon of this run did not start in time', errorRaw: said })
-
-const notStarted = (cause: Error): Fault =>
-  new Fault('daemon_unreachable', { error: 'the daemon of this run could not be started', cause })
-
-/** Without a result of its own: killed, or not even begun. */
-const endedAtOnce = (said: string, code: number | null, signal: string | null): Fault =>
+const tooSlow = (stderr: string): Fault =>
   new Fault('daemon_unreachable', {
-    error: `the daemon of this run ended at once (${signal ?? `code ${code}`})`,
-    errorRaw: describeCause(said.trim() || 'it said nothing'),
+    error: `the run's daemon did not start within ${START_MS_MAX / 1000} s.`,
+    errorRaw: stderr,
+  })
+
+const cannotStart = (cause: Error): Fault =>
+  new Fault('daemon_unreachable', { error: "cannot start the run's daemon.", cause })
+
+/** It exited without a result line: it was killed, or could not even begin. */
+const exitedAtOnce = (stderr: string, code: number | null, signal: string | null): Fault =>
+  new Fault('daemon_unreachable', {
+    error: `the run's daemon exited while it was starting (${signal ?? `code ${code}`}).`,
+    errorRaw: describeCause(stderr.trim() || 'it printed nothing'),
   })

@@ -1,108 +1,68 @@
-/** Finds the daemon that `daemon.json` in the state folder names, if it answers. */
+/** Finds the daemon: by BREAKFALL_URL, or by the `daemon.json` in the state folder. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { type DaemonAddress, DaemonClient } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
-import { DaemonClient } from './client.ts'
-import type { JournalClient } from '../sessions/offline.ts'
-import { refuseUnreadable } from '../process/start-errors.ts'
+import type { ResolvedConfig } from '../config/resolve.ts'
+import { refuseUnreadable } from '../process/state-folder.ts'
 import { version } from '../process/version.ts'
+import type { OfflineViewer } from '../sessions/offline.ts'
 
-export type DaemonFile = {
-  readonly url: string
-  readonly pid: number
-  readonly tokenFile: string
-  readonly version?: string
-  readonly untilIdle?: boolean
+export type FoundDaemon = {
+  readonly address: DaemonAddress
+  /** It belongs to a run, and ends when its work is done. */
+  readonly untilIdle: boolean
 }
 
-type Env = Readonly<Record<string, string | undefined>>
+export type DaemonPlace = Pick<ResolvedConfig, 'daemon' | 'stateDir'>
 
-/** A client of the running daemon, or undefined where there is none. Another version or a wrong token is a fault of its own. */
-export async function findDaemon(stateDir: string, env: Env): Promise<DaemonClient | undefined> {
-  const named = env['BREAKFALL_URL'] ?? ''
-  if (named !== '') return namedDaemon(daemonUrl(named), env)
+/** Undefined if no daemon answers. Another version or a rejected token is a fault. */
+export async function findDaemon({ daemon, stateDir }: DaemonPlace): Promise<FoundDaemon | undefined> {
+  if (daemon.kind === 'named') return namedDaemon(daemon.url, daemon.token)
   const file = readDaemonFile(stateDir)
   const found = file === undefined ? undefined : await healthAt(file.url)
-  // Refused, or answered by somebody else who has that port now: a stale file, whoever wrote it is gone.
-  if (file === undefined || found === undefined || found === 'a stranger') return undefined
+  // Refused, or another program has the port by now: the file is stale.
+  if (file === undefined || found === undefined || found === 'not a daemon') return undefined
+  const { url, pid, tokenFile, untilIdle } = file
   if (found.version !== version)
-    throw otherVersion(file.url, found.version, `restart it with this version: kill ${file.pid} and run "breakfall up"`)
-  const { url, tokenFile, untilIdle } = file
-  return new DaemonClient({ url, token: readToken(tokenFile), tokenFrom: tokenFile, untilIdle })
+    throw otherVersion(url, found.version, `Restart it with this version: kill ${pid}, then run "breakfall up".`)
+  return { address: { url, token: readToken(tokenFile), tokenSource: tokenFile }, untilIdle }
 }
 
-async function namedDaemon(url: string, env: Env): Promise<DaemonClient> {
-  const found = await healthAt(url)
-  if (found === undefined) throw new Fault('daemon_unreachable', { facts: { address: url } })
-  if (found === 'a stranger')
-    throw new Fault('daemon_unreachable', { error: `what answers at ${url} is not a daemon; check BREAKFALL_URL` })
-  if (found.version !== version) throw otherVersion(url, found.version, 'use the same version on both sides')
-  return new DaemonClient({ url, token: env['BREAKFALL_TOKEN'] ?? '', tokenFrom: 'BREAKFALL_TOKEN' })
-}
+/** A client for one command: if the daemon does not answer, the command fails at once. */
+export const oneShotClient = (address: DaemonAddress): DaemonClient => new DaemonClient(address, { retryCalls: false })
 
-const HEALTH_MS_MAX = 5_000
-
-/** Who is there: a daemon, somebody else, or nobody. Asked without the token, since it may be anybody. */
-async function healthAt(url: string): Promise<{ readonly version: string } | 'a stranger' | undefined> {
-  let response: Response
-  try {
-    response = await fetch(`${url}/v1/health`, { signal: AbortSignal.timeout(HEALTH_MS_MAX) })
-  } catch (cause) {
-    const isSilent = cause instanceof Error && cause.name === 'TimeoutError'
-    if (!isSilent) return undefined
-    throw new Fault('daemon_unreachable', {
-      error: `the daemon at ${url} does not answer within ${HEALTH_MS_MAX / 1000} s; it may hang: stop it and start it again`,
-      next: 'never',
-      cause,
-    })
+/** A client that follows events: a daemon that is restarted may be at another address. */
+export function followingClient(place: DaemonPlace, { address }: FoundDaemon): DaemonClient {
+  let latest = address
+  const locate = async (): Promise<DaemonAddress> => {
+    const found = await findDaemon(place).catch(() => undefined) // still away: the next attempt reports why
+    return (latest = found?.address ?? latest)
   }
-  const noJson = (): undefined => undefined // a page, say: somebody else's
-  const body = (await response.json().catch(noJson)) as { status?: unknown; version?: unknown } | undefined
-  return response.ok && typeof body?.version === 'string' ? { version: body.version } : 'a stranger'
+  return new DaemonClient(address, { locate })
 }
 
-const otherVersion = (url: string, theirs: string, advice: string): Fault =>
-  new Fault('invalid_request', { error: `the daemon at ${url} is version ${theirs}, this is ${version}; ${advice}` })
-
-function daemonUrl(named: string): string {
-  if (!/^https?:\/\/[^\s/]+\/?$/.test(named) || !URL.canParse(named))
-    throw new Fault('invalid_request', {
-      error: `BREAKFALL_URL must be a daemon's address such as http://127.0.0.1:4711, got ${named}`,
-    })
-  return named.replace(/\/$/, '')
+/** Throws if no daemon answers. `alternative` says what else the user can do. */
+export async function requireDaemon(place: DaemonPlace, alternative?: string): Promise<FoundDaemon> {
+  const found = await findDaemon(place)
+  if (found !== undefined) return found
+  const error = `no daemon is running for the state folder ${place.stateDir}. Start one with "breakfall up".`
+  throw new Fault('daemon_unreachable', { error: alternative === undefined ? error : `${error} ${alternative}` })
 }
 
-/** The same, looked for again where it is lost: one that is started again may be elsewhere. */
-export function looking(client: DaemonClient, stateDir: string, env: Env): DaemonClient {
-  let { address } = client
-  return new DaemonClient(address, async () => {
-    const found = await findDaemon(stateDir, env).catch(() => undefined) // still away: whoever asks tries again, and says why
-    return (address = found?.address ?? address)
-  })
-}
-
-/** `without` says what can be done where there is none. */
-export async function needDaemon(stateDir: string, env: Env, without?: string): Promise<DaemonClient> {
-  const client = await findDaemon(stateDir, env)
-  if (client !== undefined) return client
-  const error = `no daemon answers for the state folder ${stateDir}; start one with "breakfall up"`
-  throw new Fault('daemon_unreachable', { error: without === undefined ? error : `${error}. ${without}` })
-}
-
-/** Where sessions can be looked at: the daemon, or the journal on disk where none answers. */
+/** Where sessions can be read: from the daemon, or from the journal on disk if no daemon answers. */
 export async function findViewer(
-  stateDir: string,
-  env: Env,
+  place: DaemonPlace,
   modelName: string,
-): Promise<{ viewer: DaemonClient } | { viewer: JournalClient; isOffline: true }> {
-  const viewer = await findDaemon(stateDir, env)
-  if (viewer !== undefined) return { viewer }
-  refuseUnreadable(stateDir) // else it would look as if there were no sessions
-  const [{ readJournal }, { JournalClient }] = await Promise.all([
+): Promise<{ kind: 'live'; viewer: DaemonClient } | { kind: 'offline'; viewer: OfflineViewer }> {
+  const found = await findDaemon(place)
+  if (found !== undefined) return { kind: 'live', viewer: oneShotClient(found.address) }
+  refuseUnreadable(place.stateDir) // otherwise it would look as if there were no sessions
+  const [{ readJournal }, { OfflineViewer }] = await Promise.all([
     import('@breakfall/daemon'),
     import('../sessions/offline.ts'),
   ])
-  return { viewer: new JournalClient(readJournal(stateDir, modelName)), isOffline: true }
+  return { kind: 'offline', viewer: new OfflineViewer(readJournal(place.stateDir, modelName)) }
 }
 
 export function readToken(file: string): string {
@@ -110,21 +70,69 @@ export function readToken(file: string): string {
     const [token = ''] = readFileSync(file, 'utf8').split(/\s/)
     if (/^[\x21-\x7e]*$/.test(token)) return token // anything else cannot be sent in a header
     throw new Fault('unauthorized', {
-      error: `the daemon's token file ${file} is damaged; remove it and restart the daemon`,
+      error: `the daemon's token file ${file} is damaged. Remove it and restart the daemon.`,
     })
   } catch (cause) {
     if (isFault(cause)) throw cause
-    throw new Fault('unauthorized', { error: `the daemon's token file ${file} cannot be read`, cause })
+    throw new Fault('unauthorized', { error: `cannot read the daemon's token file ${file}.`, cause })
   }
+}
+
+// ---- details, in the order they are used above ----
+
+async function namedDaemon(url: string, token: string): Promise<FoundDaemon> {
+  const found = await healthAt(url)
+  if (found === undefined) throw new Fault('daemon_unreachable', { facts: { address: url } })
+  if (found === 'not a daemon')
+    throw new Fault('daemon_unreachable', {
+      error: `the server at ${url} is not a Breakfall daemon. Check BREAKFALL_URL.`,
+    })
+  if (found.version !== version) throw otherVersion(url, found.version, 'Use the same version on both sides.')
+  return { address: { url, token, tokenSource: 'BREAKFALL_TOKEN' }, untilIdle: false }
+}
+
+const HEALTH_MS_MAX = 5_000
+
+/** Sends no token: any program may be listening there. Undefined: the connection was refused. */
+async function healthAt(url: string): Promise<{ readonly version: string } | 'not a daemon' | undefined> {
+  let response: Response
+  try {
+    response = await fetch(`${url}/v1/health`, { signal: AbortSignal.timeout(HEALTH_MS_MAX) })
+  } catch (cause) {
+    const isSilent = cause instanceof Error && cause.name === 'TimeoutError'
+    if (!isSilent) return undefined
+    throw new Fault('daemon_unreachable', {
+      error: `the daemon at ${url} did not answer within ${HEALTH_MS_MAX / 1000} s and may hang. Stop it and start it again.`,
+      next: 'never',
+      cause,
+    })
+  }
+  const notJson = (): undefined => undefined // another program's page
+  const body: unknown = await response.json().catch(notJson)
+  const isHealth = typeof body === 'object' && body !== null && 'version' in body && typeof body.version === 'string'
+  return response.ok && isHealth && typeof body.version === 'string' ? { version: body.version } : 'not a daemon'
+}
+
+const otherVersion = (url: string, theirs: string, advice: string): Fault =>
+  new Fault('invalid_request', {
+    error: `the daemon at ${url} is version ${theirs}, this is version ${version}. ${advice}`,
+  })
+
+type DaemonFile = {
+  readonly url: string
+  readonly pid: number
+  readonly tokenFile: string
+  readonly untilIdle: boolean
 }
 
 function readDaemonFile(stateDir: string): DaemonFile | undefined {
   try {
-    const value = JSON.parse(readFileSync(join(stateDir, 'daemon.json'), 'utf8')) as Partial<DaemonFile>
-    const { url, pid, tokenFile } = value
+    const value: unknown = JSON.parse(readFileSync(join(stateDir, 'daemon.json'), 'utf8'))
+    if (typeof value !== 'object' || value === null) return undefined
+    const { url, pid, tokenFile, untilIdle }: Partial<Record<string, unknown>> = { ...value }
     if (typeof url !== 'string' || typeof pid !== 'number' || typeof tokenFile !== 'string') return undefined
-    return { ...value, url, pid, tokenFile, untilIdle: value.untilIdle === true }
+    return { url, pid, tokenFile, untilIdle: untilIdle === true }
   } catch {
-    return undefined // no daemon has run here, or its file was cut short: both mean that there is none to find
+    return undefined // no daemon has run here, or its file is incomplete: either way there is none to find
   }
 }

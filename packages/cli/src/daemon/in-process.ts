@@ -1,31 +1,32 @@
 /**
- * A daemon in this process for one call, where none runs: for whoever wants to end a turn that an earlier one left.
+ * A daemon inside this process, for one call: to cancel a turn when no daemon runs.
  *
- * I1  It takes up the session that it is asked for and no other, and nobody else can find it.
- * I2  It asks no model: a turn that it has taken up waits for its cancel.
+ * I1  It adopts the requested session and no other, and no other process can find it.
+ * I2  It asks no model: an adopted turn waits for its cancel.
  */
 import { once } from 'node:events'
-import { Fault } from '@breakfall/faults'
+import { DaemonClient } from '@breakfall/client'
 import { startDaemon } from '@breakfall/daemon'
+import { Fault } from '@breakfall/faults'
 import type { TryEvent, TryOptions } from '@breakfall/model'
-import { DaemonClient } from './client.ts'
-import { liveConfig } from './options.ts'
-import type { Context } from '../program.ts'
+import type { ResolvedConfig } from '../config/resolve.ts'
+import { daemonSettings } from './options.ts'
 
-export async function forAMoment<T>(context: Context, act: (client: DaemonClient) => Promise<T>): Promise<T> {
-  const { model, runner } = liveConfig(context.loaded.config, undefined, context)
+export async function withTemporaryDaemon<T>(
+  config: ResolvedConfig,
+  act: (client: DaemonClient) => Promise<T>,
+): Promise<T> {
   const daemon = await startDaemon({
-    stateDir: context.stateDir,
-    model: { ...model, serve: undefined },
-    runner,
-    policy: context.loaded.config.policy,
+    stateDir: config.stateDir,
+    ...daemonSettings(config, { kind: 'none' }),
+    policy: config.policy,
     tryAnswer: silence,
-    logLevel: context.env['BREAKFALL_LOG'] ?? 'error',
+    logLevel: config.logLevel ?? 'error',
     recover: 'requested', // I1
     isMomentary: true, // I1
   })
   try {
-    return await act(new DaemonClient({ url: daemon.url, token: daemon.token }))
+    return await act(new DaemonClient({ url: daemon.url, token: daemon.token }, { retryCalls: false }))
   } finally {
     await daemon.close({ stopRunner: true })
   }

@@ -1,11 +1,11 @@
-/** What is said of a daemon that is lost under somebody who follows a turn: that it is waited for, and what to do where it stays away. */
+/** What a user reads when the daemon disappears while a turn is being followed. */
 import { isFault } from '@breakfall/faults'
 
-export const awayWords = (url: string): string =>
-  `the daemon at ${url} has died or does not answer; waiting for it for up to a minute. Its turns are kept`
+export const waitingForDaemon = (url: string): string =>
+  `the daemon at ${url} stopped answering. Waiting up to a minute for it to come back; its turns are saved.`
 
-/** What was thrown, with what can be done where that is a daemon that stays away. */
-export function keptFault(thrown: unknown, sessionId: string): unknown {
+/** Adds to `daemon_unreachable` how to continue the turn. Any other error is unchanged. */
+export function withHowToContinue(thrown: unknown, sessionId: string): unknown {
   if (!isFault(thrown) || thrown.category !== 'daemon_unreachable') return thrown
   return thrown.with({
     message: {

@@ -1,51 +1,54 @@
-/** The configuration as a daemon wants it: where the model is, where the runner is, which folders boxes may use. */
+/** The resolved configuration in the form that a daemon takes: the model, the runner, the folders that boxes may use. */
 import type { DaemonOptions, LiveConfig } from '@breakfall/daemon'
-import type { Config } from '../config/schema.ts'
+import type { ResolvedConfig } from '../config/resolve.ts'
+import type { RunnerSetting } from '../config/runner.ts'
 import type { ModelChoice } from '../model/choose.ts'
-import type { Context } from '../program.ts'
 import { allowedFolders, grantedWorkspaces } from '../workspace/allowed.ts'
 
-/** Where the model would be, if there were one. */
+/** The base URL of a daemon without a model. */
 export const NO_MODEL = 'none:'
 
-export function liveConfig(
-  config: Config,
-  choice: ModelChoice | undefined,
-  { options, env, stateDir }: Context,
+export type RunnerFlags = {
+  readonly allowWorkspace?: readonly string[]
+  readonly allowIsolation?: 'process'
+}
+
+export function daemonSettings(
+  config: ResolvedConfig,
+  choice: ModelChoice,
+  flags: RunnerFlags = {},
 ): Pick<DaemonOptions, 'model' | 'runner'> & LiveConfig {
-  const { model, runner } = config
-  const serve = model?.serve
+  const { runner } = config
   const allowWorkspace = [
-    ...allowedFolders(runner?.allowWorkspace, 'runner.allowWorkspace'),
-    ...allowedFolders(options['allowWorkspace'] as readonly string[] | undefined, '--allow-workspace'),
-    ...grantedWorkspaces(stateDir),
+    ...allowedFolders(runner.allowWorkspace, 'runner.allowWorkspace'),
+    ...allowedFolders(flags.allowWorkspace, '--allow-workspace'),
+    ...grantedWorkspaces(config.stateDir),
   ]
-  const isolation = options['allowIsolation'] === 'process' ? 'process' : runner?.isolation
   return {
-    model: {
-      baseUrl: choice?.baseUrl ?? NO_MODEL,
-      name: model?.name ?? choice?.name ?? 'default',
-      api: choice?.api,
-      apiKey: choice?.apiKey,
-      profile: (model?.profile ?? choice?.profile) as DaemonOptions['model']['profile'],
-      fallback: (model?.fallback ?? []).map((entry) => ({
-        ...(entry.baseUrl === undefined ? {} : { baseUrl: entry.baseUrl }),
-        ...(entry.name === undefined ? {} : { name: entry.name }),
-        ...(entry.api === undefined ? {} : { api: entry.api }),
-        ...(entry.profile === undefined
-          ? {}
-          : { profile: entry.profile as NonNullable<DaemonOptions['model']['profile']> }),
-        ...(entry.apiKeyEnv === undefined ? {} : { apiKey: env[entry.apiKeyEnv] }),
-      })),
-      ...(serve === undefined ? {} : { serve }),
-    },
-    runner: {
-      url: runner?.url ?? config.remote_runner?.endpoint,
-      tokenFile: runner?.tokenFile,
-      resolveCommand: runner?.resolveCommand,
-      resolveUrl: runner?.resolveUrl,
-      isolation,
-      allowWorkspace,
-    },
+    model: { ...modelOf(config, choice), fallback: config.fallbacks },
+    runner: { ...addressOf(runner), isolation: flags.allowIsolation ?? runner.isolation, allowWorkspace },
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+function modelOf({ model }: ResolvedConfig, choice: ModelChoice): DaemonOptions['model'] {
+  if (choice.kind === 'none') return { baseUrl: NO_MODEL, name: model.name ?? 'default' }
+  const { name = 'default', api, apiKey, profile } = choice
+  if (choice.kind === 'served')
+    return { baseUrl: NO_MODEL, name, api, apiKey, profile, serve: { command: choice.command } }
+  return { baseUrl: choice.baseUrl, name, api, apiKey, profile }
+}
+
+function addressOf(runner: RunnerSetting): NonNullable<DaemonOptions['runner']> {
+  if (runner.kind === 'local') return {}
+  const { url, tokenFile, resolver } = runner
+  switch (resolver?.kind) {
+    case 'command':
+      return { url, tokenFile, resolveCommand: resolver.command }
+    case 'url':
+      return { url, tokenFile, resolveUrl: resolver.url }
+    case undefined:
+      return { url, tokenFile }
   }
 }

@@ -1,4 +1,4 @@
-/** What one look at the machine found, and how to mend it. */
+/** The result of one check, and how to fix what it found. */
 export type Finding = {
   readonly check: string
   readonly verdict: 'ok' | 'warn' | 'bad'

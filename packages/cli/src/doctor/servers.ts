@@ -1,80 +1,81 @@
-/** The doctor's looks at what a run talks to: the daemon, a remote runner, the model. Each is asked as a run would ask it. */
+/** The doctor's checks of what a run talks to: the daemon, a remote runner, the model. Each is asked as a run would ask it. */
 import { remoteRunner } from '@breakfall/daemon'
 import { EXIT_CODES, exitCodeOf, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
-import type { LoadedConfig } from '../config/load.ts'
-import type { Config } from '../config/schema.ts'
-import { firstModel } from '../model/first-listed.ts'
-import { findDaemon } from '../daemon/find.ts'
-import { awayFault, chooseModel, listModels, type ModelChoice } from '../model/choose.ts'
+import type { ResolvedConfig } from '../config/resolve.ts'
+import { findDaemon, oneShotClient } from '../daemon/find.ts'
+import { daemonSettings } from '../daemon/options.ts'
+import { chooseModel, describeModel, type ReachableModel } from '../model/choose.ts'
+import { firstListedModel, listModels, unreachableFault } from '../model/list.ts'
 import type { Finding } from './finding.ts'
 
-type Env = Readonly<Record<string, string | undefined>>
-
-export async function checkDaemon(stateDir: string, env: Env): Promise<{ finding: Finding; url?: string }> {
+export async function checkDaemon(config: ResolvedConfig): Promise<{ finding: Finding; url?: string }> {
   const check = 'daemon'
   try {
-    const client = await findDaemon(stateDir, env)
-    if (client === undefined)
-      return { finding: { check, verdict: 'ok', found: 'none is running; a run brings its own' } }
-    await client.sessions() // its health needs no token, this does
-    return { finding: { check, verdict: 'ok', found: `answers at ${client.url}` }, url: client.url }
+    const found = await findDaemon(config)
+    if (found === undefined) return { finding: { check, verdict: 'ok', found: 'not running; a run starts its own' } }
+    const { address } = found
+    await oneShotClient(address).sessions() // unlike the health check, this needs the token
+    return { finding: { check, verdict: 'ok', found: `answers at ${address.url}` }, url: address.url }
   } catch (error) {
     return { finding: { check, verdict: 'bad', found: sentenceOf(error) } }
   }
 }
 
-/** Nothing where the runner is on this machine: that one is started when it is needed. */
-export async function checkRunner({ runner, remote_runner }: Config): Promise<readonly Finding[]> {
+/** Nothing to check for a local runner: it starts when it is needed. */
+export async function checkRunner(config: ResolvedConfig): Promise<readonly Finding[]> {
+  if (config.runner.kind === 'local') return []
   const check = 'runner'
   try {
-    const place = await remoteRunner({ ...runner, url: runner?.url ?? remote_runner?.endpoint }, LOOK_MS)
-    return place === undefined
+    const found = await remoteRunner(daemonSettings(config, { kind: 'none' }).runner, RUNNER_MS)
+    return found === undefined
       ? []
-      : [{ check, verdict: 'ok', found: `${place.runnerId} answers at ${place.url} and takes the token` }]
+      : [{ check, verdict: 'ok', found: `${found.runnerId} answers at ${found.url} and accepts the token` }]
   } catch (error) {
     const fix = 'start it, or correct [runner] url, tokenFile, resolveCommand or resolveUrl'
     return [{ check, verdict: 'bad', found: sentenceOf(error), fix }]
   }
 }
 
-export async function checkModel(loaded: LoadedConfig, env: Env, daemon: string | undefined): Promise<Finding> {
+/** `daemon` is the address of a running one. */
+export async function checkModel({ model }: ResolvedConfig, daemon: string | undefined): Promise<Finding> {
   const check = 'model'
-  const choice = await chooseModel(loaded, env, listModels)
-  if (choice === undefined && daemon !== undefined)
-    return { check, verdict: 'ok', found: `none is configured here; runs use that of the daemon at ${daemon}` }
-  if (choice === undefined)
+  const choice = await chooseModel(model, listModels)
+  if (choice.kind === 'none' && daemon !== undefined)
+    return { check, verdict: 'ok', found: `none configured here; runs use the model of the daemon at ${daemon}` }
+  if (choice.kind === 'none')
     return {
       check,
       verdict: 'warn',
-      found: 'none is configured and none answers locally; runs use the rehearsal model',
+      found: 'none configured, and none answers on this machine; runs use the rehearsal model',
       fix: 'set [model] baseUrl, OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, or start Ollama or llama-server',
     }
-  const about = `${choice.name} at ${choice.baseUrl} (${choice.because})`
-  const trouble = await troubleWith(choice)
-  return trouble === undefined ? { check, verdict: 'ok', found: about } : { check, verdict: 'bad', ...trouble(about) }
+  const about = describeModel(choice)
+  const problem = choice.kind === 'served' ? undefined : await problemWith(choice)
+  return problem === undefined
+    ? { check, verdict: 'ok', found: about }
+    : { check, verdict: 'bad', found: `${about}${problem.what}`, fix: problem.fix }
 }
 
 // ---- details, in the order they are used above ----
 
-const LOOK_MS = 5_000
+const RUNNER_MS = 5_000
 const MODEL_MS = 3_000
 
 const sentenceOf = (error: unknown): string => (isFault(error) ? error.error : String(error))
 
-type Trouble = (about: string) => { readonly found: string; readonly fix: string }
+type Problem = { readonly what: string; readonly fix: string }
 
-async function troubleWith(choice: ModelChoice): Promise<Trouble | undefined> {
+async function problemWith(choice: ReachableModel): Promise<Problem | undefined> {
   const fix = 'start the server, or correct the base URL'
-  if ((await awayFault(choice.baseUrl, MODEL_MS)) !== undefined)
-    return (about) => ({ found: `${about} does not answer`, fix })
-  if (choice.api === 'anthropic-messages') return undefined // its list wants other head lines
+  if ((await unreachableFault(choice.baseUrl, MODEL_MS)) !== undefined) return { what: ' does not answer', fix }
+  if (choice.api === 'anthropic-messages') return undefined // its list needs other headers
   try {
-    const first = await firstModel(choice, { ...POLICY_DEFAULTS, attemptsMax: 1 })
-    // A provider that wants a key need not list its models.
-    if (first !== undefined || choice.apiKey !== undefined || !choice.isGuessed) return undefined
-    return (about) => ({ found: `${about} does not list its models`, fix: 'name one: [model] name, or --model' })
+    const first = await firstListedModel(choice, { ...POLICY_DEFAULTS, attemptsMax: 1 })
+    // A provider that needs a key may not list its models.
+    if (first !== undefined || choice.apiKey !== undefined || choice.name !== undefined) return undefined
+    return { what: ' does not list its models', fix: 'name one: [model] name, or --model' }
   } catch (error) {
     const isKey = isFault(error) && exitCodeOf(error.report) === EXIT_CODES.credentials
-    return (about) => ({ found: `${about}: ${sentenceOf(error)}`, fix: isKey ? 'set a valid key' : fix })
+    return { what: `: ${sentenceOf(error)}`, fix: isKey ? 'set a valid key' : fix }
   }
 }

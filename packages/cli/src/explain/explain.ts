@@ -1,6 +1,6 @@
 /**
- * What an error text, a log, an exit code, a category's name or a fault report means. Pure: text in, one fault report out.
- * Nothing recognised is `other` without diagnostics: a guess would be worse than none.
+ * Explains an error text, a log, an exit code, a category or a fault report. Pure: text in, one fault report out. Text that
+ * nothing matches is `other` without diagnostics: a guess would be worse than none.
  */
 import {
   type Boundary,
@@ -23,15 +23,15 @@ import {
   SIGNATURES,
   toDiagnostic,
 } from '@breakfall/supervisor'
-import { isWord, WORDS } from './terms.ts'
+import { isTerm, TERMS } from './terms.ts'
 
 export type Explanation = {
   readonly report: FaultReport
-  /** How it was recognised, for people. */
+  /** What it was recognised by. */
   readonly by:
     | 'a fault report'
     | "a category's name"
-    | 'one of our words'
+    | 'one of our terms'
     | "a provider's error"
     | 'known signatures'
     | 'an exit status'
@@ -47,7 +47,7 @@ export function explain(text: string, boundary: Boundary = 'model'): Explanation
   const diagnostics = diagnose(trimmed)
   return (
     fromCategory(trimmed) ??
-    fromWord(trimmed) ??
+    fromTerm(trimmed) ??
     fromBareNumber(trimmed) ??
     fromJson(trimmed, boundary) ??
     fromSignatures(trimmed, diagnostics) ??
@@ -61,46 +61,46 @@ export function explain(text: string, boundary: Boundary = 'model'): Explanation
 
 // ---- details, in the order they are used above ----
 
-/** A name of our table, alone or as we print it: `model_stream_stalled: no byte for 300 s`. */
+/** A category, alone or as we print it: `model_stream_stalled: no byte for 300 s`. */
 function fromCategory(text: string): Explanation | undefined {
   const found = /^([a-z]+(?:_[a-z]+)*)(?:: *(\S.*))?$/.exec(text)
   const [, category, raw] = found ?? []
   if (!isFaultCategory(category)) return undefined
-  // A log line may well begin with one of the plain words among them, such as "forbidden: …".
+  // A log line may start with a category that is a plain word, such as "forbidden: …".
   if (raw !== undefined && !category.includes('_')) return undefined
   return { report: new Fault(category, { errorRaw: raw }).report, by: "a category's name" }
 }
 
-/** What our output prints beside categories: a cause, a state, a reason, or a diagnostic's id. */
-function fromWord(text: string): Explanation | undefined {
-  const word = text.replaceAll('-', '_') // as events spell them: taken-over
-  if (isWord(word))
+/** A term that our output prints beside categories: a cause, a state, a reason, or the id of a diagnostic. */
+function fromTerm(text: string): Explanation | undefined {
+  const term = text.replaceAll('-', '_') // events spell them with hyphens: taken-over
+  if (isTerm(term))
     return {
-      report: new Fault('other', { error: `${text}: ${WORDS[word]}`, errorRaw: text }).report,
-      by: 'one of our words',
+      report: new Fault('other', { error: `${text}: ${TERMS[term]}`, errorRaw: text }).report,
+      by: 'one of our terms',
     }
   const row = SIGNATURES.find(({ id }) => id === text)
   if (row === undefined) return undefined
   return {
     report: new Fault('other', { error: `${text}: ${row.advice}`, errorRaw: text }).report,
-    by: 'one of our words',
+    by: 'one of our terms',
   }
 }
 
-/** Exit codes end at 255, so 429 alone is still an HTTP status. */
+/** Exit codes end at 255, so 429 alone is an HTTP status. */
 function fromBareNumber(text: string): Explanation | undefined {
   const code = Number(text)
   if (/^\d{3,5}$/.test(text) && (code < 400 || code > 599) && code > 255)
-    return { report: noCode(text), by: 'nothing known' }
+    return { report: notACode(text), by: 'nothing known' }
   if (!/^\d{1,3}$/.test(text) || code > 255) return undefined
-  const explained = exitExplained(text, code, null)
-  const isOursAlone = OUR_EXITS.has(code) && explained.report.diagnostics.length === 0
-  return isOursAlone ? { ...explained, by: 'one of our exit codes' } : explained
+  const explained = explainExit(text, code, null)
+  const isOnlyOurs = OUR_EXITS.has(code) && explained.report.diagnostics.length === 0
+  return isOnlyOurs ? { ...explained, by: 'one of our exit codes' } : explained
 }
 
-const noCode = (text: string): FaultReport =>
+const notACode = (text: string): FaultReport =>
   new Fault('other', {
-    error: `${text} is neither an exit code (0 to 255) nor the HTTP status of an error (400 to 599)`,
+    error: `${text} is neither an exit code (0 to 255) nor an HTTP error status (400 to 599)`,
     errorRaw: text,
   }).report
 
@@ -116,38 +116,43 @@ function fromJson(text: string, boundary: Boundary): Explanation | undefined {
   return undefined
 }
 
-/** The whole text, or each line that is JSON (behind `data:` as well). The last one says how it ended. */
+/** The whole text, or each line that is JSON, also after `data:`. Last line first, because it says how it ended. */
 function jsonValues(text: string): readonly unknown[] {
   const candidates = [
     text,
     ...text
       .split('\n')
-      .map((line) => line.replace(/^\s*(?:data:\s*|\w*Error:\s*(?:\d{3}\s+)?)?/, '')) // as in SSE, or as SDKs throw it
+      .map((line) => line.replace(/^\s*(?:data:\s*|\w*Error:\s*(?:\d{3}\s+)?)?/, '')) // SSE, or the message of an SDK's error
       .reverse()
       .slice(0, 2000),
   ]
   return candidates.flatMap((candidate) => {
     if (!/^[{[]/.test(candidate)) return []
     try {
-      return [JSON.parse(candidate) as unknown]
+      const value: unknown = JSON.parse(candidate)
+      return [value]
     } catch {
-      return [] // a line of a log that only looks like JSON
+      return [] // only looks like JSON
     }
   })
 }
 
 function statusIn(value: object): number | undefined {
-  const { error, status } = value as { error?: { code?: unknown; status?: unknown }; status?: unknown }
-  return [status, error?.code, error?.status].find(
-    (entry): entry is number => typeof entry === 'number' && entry >= 400 && entry < 600,
-  )
+  const error: unknown = 'error' in value ? value.error : undefined
+  const inner = typeof error === 'object' && error !== null ? error : {}
+  const candidates: readonly unknown[] = [
+    'status' in value ? value.status : undefined,
+    'code' in inner ? inner.code : undefined,
+    'status' in inner ? inner.status : undefined,
+  ]
+  return candidates.find((entry): entry is number => typeof entry === 'number' && entry >= 400 && entry < 600)
 }
 
 type Diagnostics = FaultReport['diagnostics']
 
 function fromSignatures(text: string, diagnostics: Diagnostics): Explanation | undefined {
   const [first] = diagnostics
-  if (first === undefined || first.rank === 'hint') return undefined // they are sorted: a hint first means only hints
+  if (first === undefined || first.rank === 'hint') return undefined // causes come first, so there are only hints
   return signed('process_failed', text, first, diagnostics)
 }
 
@@ -166,13 +171,13 @@ function signed(
   return { report, by: 'known signatures' }
 }
 
-/** A warning that a server lives on with is worth knowing beside what failed. */
+/** Adds warnings that did not cause the failure but are worth knowing. */
 function withHints(found: Explanation | undefined, diagnostics: Diagnostics): Explanation | undefined {
   if (found === undefined || diagnostics.length === 0) return found
   return { ...found, report: { ...found.report, diagnostics: [...found.report.diagnostics, ...diagnostics] } }
 }
 
-/** Alone it is not why anything failed. */
+/** A hint alone is no reason for a failure, so the category is `other`. */
 function fromHints(text: string, diagnostics: Diagnostics): Explanation | undefined {
   const [first] = diagnostics
   return first === undefined ? undefined : signed('other', text, first, diagnostics)
@@ -181,11 +186,12 @@ function fromHints(text: string, diagnostics: Diagnostics): Explanation | undefi
 const nothingKnown = (text: string, boundary: Boundary): FaultReport =>
   new Fault('other', {
     boundary,
-    error: text === '' ? 'there is nothing in this text' : 'nothing in this text is known; the raw text is kept',
+    error:
+      text === '' ? 'the text is empty' : 'nothing in this text matches a known failure; the report has the raw text',
     errorRaw: text,
   }).report
 
-/** Evidence holds the lines around it as well. */
+/** The evidence includes lines around the match. */
 function matchingLine({ id, evidence }: FaultReport['diagnostics'][number]): string | undefined {
   return evidence.find((line) => diagnose(line).some((found) => found.id === id)) ?? evidence[0]
 }
@@ -201,13 +207,13 @@ function fromErrorCode(text: string, boundary: Boundary): Explanation | undefine
     const fault = classify(line.trim(), { boundary })
     if (fault.category !== 'other') return { report: fault.report, by: 'an error code' }
   }
-  return boundary === 'model' ? fromProviderWords(text) : undefined
+  return boundary === 'model' ? fromProviderSentence(text) : undefined
 }
 
-/** A provider's sentence without the JSON around it, where its words alone are known. */
-function fromProviderWords(text: string): Explanation | undefined {
+/** A provider's error sentence without the JSON around it. */
+function fromProviderSentence(text: string): Explanation | undefined {
   for (const line of text.split('\n').slice(0, 2000)) {
-    const body = line.trim().replace(SDK_WORDS, '')
+    const body = line.trim().replace(SDK_PREFIX, '')
     const fault = classify(undefined, { boundary: 'model', now: 0, response: { status: 400, body } })
     if (fault.category === 'model_context_overflow') return { report: fault.report, by: "a provider's error" }
     const [, category] = PROVIDER_SENTENCES.find(([sentence]) => sentence.test(body)) ?? []
@@ -217,7 +223,7 @@ function fromProviderWords(text: string): Explanation | undefined {
   return undefined
 }
 
-/** What OpenAI and Anthropic say, word by word, where a log has kept the sentence alone. */
+/** Error sentences of OpenAI and Anthropic, verbatim, for logs that keep only the sentence. */
 const PROVIDER_SENTENCES: readonly (readonly [RegExp, FaultCategory])[] = [
   [/^Incorrect API key provided\b/, 'model_auth_failed'],
   [/^You didn't provide an API key\b/, 'model_auth_failed'],
@@ -228,12 +234,12 @@ const PROVIDER_SENTENCES: readonly (readonly [RegExp, FaultCategory])[] = [
   [/^The model `[^`]+` does not exist\b/, 'model_not_found'],
 ]
 
-/** What SDKs and proxies put before a provider's sentence: the names of their errors, then the status. */
-const SDK_WORDS = /^(?:[\w.]*(?:Error|Exception): )*(?:(?:Error code: |HTTP )?[45]\d\d(?:: | - | ))?/
+/** What SDKs and proxies put before a provider's sentence: error names, then the status. */
+const SDK_PREFIX = /^(?:[\w.]*(?:Error|Exception): )*(?:(?:Error code: |HTTP )?[45]\d\d(?:: | - | ))?/
 
-/** `HTTP 400 {"error":…}` as we print it, `400 …` and `Error code: 400 - {'error': …}` as the SDKs do. */
+/** `HTTP 400 {"error":…}` as we print it; `400 …` and `Error code: 400 - {'error': …}` as SDKs do. */
 function fromHttpStatus(text: string, boundary: Boundary): Explanation | undefined {
-  // At the start of a line it needs what stands behind a status: "429 files changed" is none.
+  // At the start of a line a status needs more context: "429 files changed" is not one.
   const found =
     /(?:\bHTTP\/[\d.]+ |\bHTTP |\bstatus(?: code)?[:= ]+|\bError code: )([45]\d\d)\b/.exec(text) ??
     /^(?:\w*Error: )?([45]\d\d)(?=$|:| status code| [A-Z{])/m.exec(text)
@@ -243,33 +249,36 @@ function fromHttpStatus(text: string, boundary: Boundary): Explanation | undefin
   return { report: classify(undefined, { boundary, now: 0, response }).report, by: 'an HTTP status' }
 }
 
-/** The body that stands in a line after its status: JSON, or a Python dictionary as the Python SDKs print one. */
+/** The body after the status in a line: JSON, or a Python dictionary as Python SDKs print it. */
 function bodyIn(line: string): unknown {
   const [text] = /\{.*\}/.exec(line) ?? []
   if (text === undefined) return undefined
   const python = text.replace(
     /'((?:[^'\\]|\\.)*)'|"(?:[^"\\]|\\.)*"|\b(None|True|False)\b/g,
-    (whole, single: string | undefined, word: string | undefined) =>
-      single !== undefined ? JSON.stringify(single.replace(/\\(.)/g, '$1')) : (PYTHON_WORDS.get(word ?? '') ?? whole),
+    (whole, single: string | undefined, literal: string | undefined) =>
+      single !== undefined
+        ? JSON.stringify(single.replace(/\\(.)/g, '$1'))
+        : (PYTHON_LITERALS.get(literal ?? '') ?? whole),
   )
   for (const candidate of [text, python]) {
     try {
-      return JSON.parse(candidate) as unknown
+      const value: unknown = JSON.parse(candidate)
+      return value
     } catch {
-      // Not in this language; the line itself is looked at then.
+      // not in this notation: the caller uses the whole line
     }
   }
   return undefined
 }
 
-const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([
+const PYTHON_LITERALS: ReadonlyMap<string, string> = new Map([
   ['None', 'null'],
   ['True', 'true'],
   ['False', 'false'],
 ])
 
-/** What a shell says of a child that a signal ended. */
-const SHELL_WORDS: Readonly<Record<string, string>> = {
+/** What a shell prints when a signal kills a child. */
+const SHELL_MESSAGES: Readonly<Record<string, string>> = {
   Killed: 'SIGKILL',
   'Segmentation fault': 'SIGSEGV',
   Aborted: 'SIGABRT',
@@ -278,30 +287,30 @@ const SHELL_WORDS: Readonly<Record<string, string>> = {
   'Floating point exception': 'SIGFPE',
 }
 const SHELL_LINE = new RegExp(
-  `^(?:\\S+: line \\d+: +\\d+ )?(${Object.keys(SHELL_WORDS).join('|')})(?: \\(core dumped\\))?(?:$| {2,})`,
+  `^(?:\\S+: line \\d+: +\\d+ )?(${Object.keys(SHELL_MESSAGES).join('|')})(?: \\(core dumped\\))?(?:$| {2,})`,
   'm',
 )
 
 function fromExit(text: string): Explanation | undefined {
   const found = /\b(?:exit(?:ed)?(?: with)?(?: code| status)?|code)[:= ]+(\d{1,3})\b/i.exec(text)
   const signal =
-    /\b(?:signal|killed by)[:= ]+(SIG[A-Z]+)\b/i.exec(text)?.[1] ?? SHELL_WORDS[SHELL_LINE.exec(text)?.[1] ?? '']
+    /\b(?:signal|killed by)[:= ]+(SIG[A-Z]+)\b/i.exec(text)?.[1] ?? SHELL_MESSAGES[SHELL_LINE.exec(text)?.[1] ?? '']
   const code = found === null || Number(found[1]) > 255 ? null : Number(found[1])
   if (code === null && signal === undefined) return undefined
-  return exitExplained(text, code, signal?.toUpperCase() ?? null)
+  return explainExit(text, code, signal?.toUpperCase() ?? null)
 }
 
-/** Read as a shell would report it: above 128 the code names the signal that ended the program. */
-function exitExplained(text: string, code: number | null, signal: string | null): Explanation {
+/** Reads the code as a shell reports it: above 128 it names the signal that killed the program. */
+function explainExit(text: string, code: number | null, signal: string | null): Explanation {
   const status = readExit(signal === null ? code : null, signal, 'sh')
   const diagnosis = diagnoseExit(status, 'sh') ?? diagnoseExit(status)
   const ours = signal === null ? OUR_EXITS.get(code) : undefined
   const sentences = [
     status.signal === null ? '' : `the program ${describeExit(status)}.`,
     diagnosis?.advice.replace(/^Exit code \d+: /, '') ?? '',
-    ours === undefined ? '' : `Breakfall means by it: ${ours.means}.`,
+    ours === undefined ? '' : `From a breakfall command it means: ${ours.means}.`,
   ].filter((sentence) => sentence !== '')
-  if (sentences.length === 0) sentences.push('the code alone does not tell why; the end of what it printed may.')
+  if (sentences.length === 0) sentences.push('the code alone does not say why; look at the end of the output.')
   const report = new Fault(ours?.category ?? 'process_failed', {
     error: (signal === null ? `exit code ${code}: ` : '') + sentences.join(' '),
     errorRaw: text,
@@ -313,31 +322,31 @@ function exitExplained(text: string, code: number | null, signal: string | null)
 
 const OUR_EXITS: ReadonlyMap<number | null, { readonly means: string; readonly category: FaultCategory }> = new Map([
   [EXIT_CODES.finished, { means: 'finished', category: 'other' }],
-  [EXIT_CODES.failed, { means: 'the turn failed, and trying again would not help', category: 'process_failed' }],
+  [EXIT_CODES.failed, { means: 'the turn failed, and a retry would not help', category: 'process_failed' }],
   [EXIT_CODES.usage, { means: 'wrong usage or configuration; see --help', category: 'invalid_request' }],
   [
     EXIT_CODES.transient,
     {
-      means: 'the turn is parked, or the trouble will pass; go on later with: breakfall run --continue',
+      means: 'the turn is parked, or the problem is temporary; continue later with: breakfall run --continue',
       category: 'process_failed',
     },
   ],
   [
     EXIT_CODES.credentials,
     {
-      means: 'credentials are missing or were refused; set the key or the token, then go on',
+      means: 'credentials are missing or were rejected; set the key or the token, then continue',
       category: 'process_failed',
     },
   ],
   [
     EXIT_CODES.budget,
-    { means: 'a budget was spent: tries, waiting, steps, a quota or a deadline', category: 'process_failed' },
+    { means: 'a budget is used up: attempts, waiting, steps, a quota or a deadline', category: 'process_failed' },
   ],
   [
     EXIT_CODES.unreachable,
-    { means: 'the daemon or the runner is not reachable; breakfall doctor tells why', category: 'daemon_unreachable' },
+    { means: 'the daemon or the runner is unreachable; breakfall doctor says why', category: 'daemon_unreachable' },
   ],
-  [EXIT_CODES.cancelled, { means: 'somebody cancelled it', category: 'cancelled' }],
+  [EXIT_CODES.cancelled, { means: 'it was cancelled', category: 'cancelled' }],
 ])
 
 const lineWith = (text: string, part: string): string =>

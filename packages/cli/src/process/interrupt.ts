@@ -1,6 +1,6 @@
 /**
- * Ctrl-C, SIGTERM and SIGHUP during a run: the first cancels in order, or leaves what is to be left as it is; the second leaves
- * at once. Listens from the run's first moment, so that whatever was started by then is put away as well.
+ * Ctrl-C, SIGTERM and SIGHUP during a run: the first cancels the turn, or leaves it alone; the second exits at once.
+ * Registered as the run starts, so everything that the run starts is cleaned up.
  */
 import { EXIT_CODES, Fault, faultFrom } from '@breakfall/faults'
 import type { Output } from '../render/output.ts'
@@ -8,9 +8,9 @@ import { onSignal } from './signals.ts'
 
 export class Interrupt implements Disposable {
   readonly #out: Output
-  readonly #asked = new AbortController()
+  readonly #stop = new AbortController()
   readonly #listening: Disposable
-  #word = ''
+  #reason = ''
   #cancel: ((reason: string) => Promise<unknown>) | undefined
   #leave: (() => void) | undefined
   #isLeaving = false
@@ -20,37 +20,37 @@ export class Interrupt implements Disposable {
     this.#listening = onSignal((signal) => this.#receive(signal))
   }
 
+  /** Aborts when the user wants the run to end. */
   get signal(): AbortSignal {
-    return this.#asked.signal
+    return this.#stop.signal
   }
 
-  /** The outcome of `work`, or the cancel of whoever asks to stop before there is a turn that could be cancelled. */
-  async unlessAsked<T>(work: Promise<T>): Promise<T> {
-    const { signal } = this.#asked
+  /** The result of `work`, or the cancellation if a signal arrives first: there is no turn yet that could be cancelled. */
+  async unlessInterrupted<T>(work: Promise<T>): Promise<T> {
+    const { signal } = this.#stop
     signal.throwIfAborted()
-    const asked = Promise.withResolvers<never>()
-    const onAbort = (): void => asked.reject(signal.reason)
+    const interrupted = Promise.withResolvers<never>()
+    const onAbort = (): void => interrupted.reject(signal.reason)
     signal.addEventListener('abort', onAbort)
     try {
-      return await Promise.race([work, asked.promise])
+      return await Promise.race([work, interrupted.promise])
     } finally {
       signal.removeEventListener('abort', onAbort)
     }
   }
 
-  /** Throws where somebody has asked to stop before there was anything to cancel. */
-  throwIfAsked(): void {
-    this.#asked.signal.throwIfAborted()
+  throwIfInterrupted(): void {
+    this.#stop.signal.throwIfAborted()
   }
 
-  /** There is something to cancel now; it is cancelled at once where that was asked for already. */
-  reaches(cancel: (reason: string) => Promise<unknown>): void {
+  /** From now on there is a turn to cancel. If a signal has arrived already, it is cancelled now. */
+  onCancel(cancel: (reason: string) => Promise<unknown>): void {
     this.#cancel = cancel
-    if (this.#asked.signal.aborted) this.#run()
+    if (this.#stop.signal.aborted) this.#run()
   }
 
-  /** While this is set a signal does that, and cancels nothing. */
-  leaves(leave: (() => void) | undefined): void {
+  /** While `leave` is set, a signal calls it and cancels nothing. */
+  leaveInstead(leave: (() => void) | undefined): void {
     this.#leave = leave
   }
 
@@ -59,29 +59,28 @@ export class Interrupt implements Disposable {
   }
 
   #receive(signal: NodeJS.Signals): void {
-    const { aborted } = this.#asked.signal
-    if (aborted || this.#isLeaving) leave(signal, this.#out)
+    if (this.#stop.signal.aborted || this.#isLeaving) exitCancelled(signal, this.#out)
     if (this.#leave !== undefined) {
       this.#isLeaving = true
       return this.#leave()
     }
-    this.#out.say(this.#out.styleErr('yellow', '\ncancelling… (again to leave at once)'))
-    this.#word = wordFor(signal)
-    this.#asked.abort(cancelledBy(signal))
+    this.#out.say(this.#out.styleErr('yellow', '\ncancelling… (press again to exit at once)'))
+    this.#reason = nameOf(signal)
+    this.#stop.abort(cancelledBy(signal))
     this.#run()
   }
 
   #run(): void {
-    this.#cancel?.(this.#word).catch((thrown: unknown) =>
+    this.#cancel?.(this.#reason).catch((thrown: unknown) =>
       this.#out.say(`the cancel did not reach the daemon: ${faultFrom(thrown).error}`),
     )
   }
 }
 
-/** Ends this process at once, with its last words. */
-export function leave(signal: NodeJS.Signals, out: Output): never {
+/** Ends this process at once, with a result line and a message. */
+export function exitCancelled(signal: NodeJS.Signals, out: Output): never {
   const fault = cancelledBy(signal)
-  out.rest()
+  out.endStyle()
   if (out.json && !out.hasResult) out.result({ outcome: 'cancelled', fault: fault.report })
   out.say(`breakfall: ${fault.error}`)
   process.exit(EXIT_CODES.cancelled)
@@ -89,6 +88,6 @@ export function leave(signal: NodeJS.Signals, out: Output): never {
 
 // ---- details ----
 
-const wordFor = (signal: NodeJS.Signals): string => (signal === 'SIGINT' ? 'Ctrl-C' : signal)
+const nameOf = (signal: NodeJS.Signals): string => (signal === 'SIGINT' ? 'Ctrl-C' : signal)
 
-const cancelledBy = (signal: NodeJS.Signals): Fault => new Fault('cancelled', { facts: { name: wordFor(signal) } })
+const cancelledBy = (signal: NodeJS.Signals): Fault => new Fault('cancelled', { facts: { name: nameOf(signal) } })

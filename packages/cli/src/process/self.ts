@@ -1,4 +1,4 @@
-/** How this program starts itself again: the same Node, the same flags, the same file. */
+/** How this program starts another copy of itself: the same Node, the same flags, the same file. */
 import { fileURLToPath } from 'node:url'
 
 export const mainFile = fileURLToPath(new URL('../main.ts', import.meta.url))

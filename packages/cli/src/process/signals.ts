@@ -1,50 +1,53 @@
 /**
- * SIGINT, SIGTERM and SIGHUP, from the program's first moment on. Whoever can end its work in order takes them over; what comes
- * while nobody has is kept for the first who does.
+ * SIGINT, SIGTERM and SIGHUP, from the program's first statement on. The newest handler gets each signal; a signal that arrives
+ * before there is a handler waits for the first one.
  */
 
 export type SignalHandler = (signal: NodeJS.Signals) => void
 
-/** Until it is disposed of, the newest handler gets every signal. */
+/** Handles every signal until it is disposed of, or a newer handler is registered. */
 export function onSignal(handler: SignalHandler): Disposable {
   handlers.push(handler)
-  for (const signal of kept.splice(0)) handler(signal)
+  for (const signal of waiting.splice(0)) handler(signal)
   return { [Symbol.dispose]: () => void handlers.splice(handlers.indexOf(handler), 1) }
 }
 
 // ---- details ----
 
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+const isHandled = (value: unknown): value is (typeof SIGNALS)[number] => SIGNALS.some((signal) => signal === value)
+
 const handlers: SignalHandler[] = []
-const kept: NodeJS.Signals[] = []
+const waiting: NodeJS.Signals[] = []
 
 let hasLauncher = false
 
-type Way = 'itself' | 'launcher'
+type Route = 'direct' | 'launcher'
 
-/** By one way, and not yet by the other. */
-const single: { readonly signal: NodeJS.Signals; readonly way: Way; readonly at: number }[] = []
+/** Signals that have arrived by one route and not yet by the other. */
+const single: { readonly signal: NodeJS.Signals; readonly route: Route; readonly at: number }[] = []
 
-/** A signal to the process group comes by both ways, and is one. On a busy machine the second is late; later than this it is another. */
+/** A signal to the process group arrives by both routes and counts once. On a busy machine the second one is late. */
 const TWIN_MS_MAX = 5_000
 
-function arrive(signal: NodeJS.Signals, way: Way): void {
+function arrive(signal: NodeJS.Signals, route: Route): void {
   const now = performance.now()
-  const twin = single.findIndex((one) => one.signal === signal && one.way !== way && now - one.at < TWIN_MS_MAX)
+  const twin = single.findIndex((one) => one.signal === signal && one.route !== route && now - one.at < TWIN_MS_MAX)
   if (twin !== -1) return void single.splice(twin, 1)
-  if (hasLauncher) single.push({ signal, way, at: now })
-  receive(signal)
+  if (hasLauncher) single.push({ signal, route, at: now })
+  dispatch(signal)
 }
 
-function receive(signal: NodeJS.Signals): void {
+function dispatch(signal: NodeJS.Signals): void {
   const handler = handlers.at(-1)
-  if (handler === undefined) kept.push(signal)
+  if (handler === undefined) waiting.push(signal)
   else handler(signal)
 }
 
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => arrive(signal, 'itself'))
+for (const signal of SIGNALS) process.on(signal, () => arrive(signal, 'direct'))
 
-// The launcher of an older Node (scripts/become.mjs) tells what it was sent while this program was not listening yet, what it
-// is sent from then on, and, by its end, that somebody has killed it and meant this program.
+// On an older Node a launcher (scripts/become.mjs) stays beside this program. It passes on the signals that it received before
+// this program was listening, and those that it receives later. If the launcher is killed, this program was meant.
 const early = process.env['BREAKFALL_SIGNAL']
 delete process.env['BREAKFALL_SIGNAL']
 if (early !== undefined) {
@@ -52,5 +55,5 @@ if (early !== undefined) {
   process.on('message', (message: { readonly signal: NodeJS.Signals }) => arrive(message.signal, 'launcher'))
   process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
   process.channel?.unref()
-  if (early !== '') arrive(early as NodeJS.Signals, 'itself')
+  if (isHandled(early)) arrive(early, 'direct')
 }

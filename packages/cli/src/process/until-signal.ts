@@ -1,13 +1,13 @@
-/** Serves until somebody asks us to end. The second time we are asked, we leave at once. */
+/** Resolves with the first signal, for a server to shut down. The second signal ends the process at once. */
 import { EXIT_CODES } from '@breakfall/faults'
 import { onSignal } from './signals.ts'
 
-export function untilAsked(): Promise<NodeJS.Signals> {
+export function untilSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    let isAsked = false
+    let isStopping = false
     onSignal((signal) => {
-      if (isAsked) process.exit(EXIT_CODES.cancelled)
-      isAsked = true
+      if (isStopping) process.exit(EXIT_CODES.cancelled)
+      isStopping = true
       resolve(signal)
     })
   })

@@ -1,12 +1,12 @@
 /**
- * A rehearsal: the real daemon, runner, sandbox and tools on a small real task, with a scripted model in place of a paid one
- * and a few faults injected, so that they can be seen being survived. Everything lives in one scratch folder.
+ * The surroundings of a rehearsal: the real runner, sandbox and tools on a small real task, with a scripted model in place of a
+ * paid one and a few injected faults, to show how they are survived. Everything lives in one scratch folder.
  *
- * The faults: the model's stream is cut, later it falls silent, and the runner moves to another port in between.
+ * The default faults: the model's stream breaks, the runner moves to another port, and a later stream stalls.
  */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { startTcpProxy as StartTcpProxy } from '@breakfall/chaos'
@@ -15,18 +15,18 @@ import type { SessionEvent } from '@breakfall/wire'
 import { type RunnerProcess, startRunnerProcess } from './runner-process.ts'
 
 export type Rehearsal = {
-  /** The folder that the turn works in. */
+  /** Where the turn works. */
   readonly folder: string
   readonly stateDir: string
   readonly prompt: string
   readonly modelName: string
-  /** For the daemon: where model and runner are. */
+  /** Tells the daemon where the model and the runner are. */
   readonly env: Readonly<Record<string, string>>
   onEvent(event: SessionEvent): void
   close(): Promise<void>
 }
 
-/** Long enough to be seen, short enough to be waited for. */
+/** Long enough to see, short enough to wait for. */
 const LIVENESS_MS = 1_200
 
 export async function startRehearsal(options: {
@@ -36,7 +36,7 @@ export async function startRehearsal(options: {
 }): Promise<Rehearsal> {
   const chaos = await import('@breakfall/chaos')
   const plan = options.plan === undefined ? chaos.readPlan(DEFAULT_PLAN) : chaos.parsePlan(options.plan)
-  await using started = new AsyncDisposableStack() // whatever stands when a later part fails is put away
+  await using started = new AsyncDisposableStack() // cleans up if a later part fails to start
   const scratch = makeScratch()
   started.defer(() => rmSync(scratch, { recursive: true, force: true }))
   const folder = join(scratch, 'project')
@@ -55,7 +55,7 @@ export async function startRehearsal(options: {
   started.defer(() => model.close())
   const proxy = await chaos.startFaultProxy({ upstream: new URL(model.url).origin, plan })
   started.defer(() => proxy.close())
-  const moving = await startMovingDoor(runner, chaos.startTcpProxy)
+  const moving = await startMovingProxy(runner, chaos.startTcpProxy)
   started.defer(() => moving.close())
   const parts = started.move()
   const faultsOn = options.plan === undefined
@@ -84,7 +84,7 @@ export async function startRehearsal(options: {
 // ---- details ----
 
 const SCRATCH = 'breakfall-rehearsal-'
-const STALE_MS = 24 * 60 * 60_000 // no rehearsal is that long
+const STALE_MS = 24 * 60 * 60_000 // no rehearsal takes that long
 
 function makeScratch(): string {
   try {
@@ -92,13 +92,13 @@ function makeScratch(): string {
     return mkdtempSync(join(tmpdir(), SCRATCH))
   } catch (cause) {
     throw new Fault('invalid_request', {
-      error: `no scratch folder can be made in ${tmpdir()}; set TMPDIR to a folder that this user may write to`,
+      error: `cannot create a scratch folder in ${tmpdir()}; set TMPDIR to a folder that you can write to`,
       cause,
     })
   }
 }
 
-/** Removes what rehearsals that were killed have left behind. */
+/** Removes what killed rehearsals left behind. */
 function sweepScratch(): void {
   for (const name of readdirSync(tmpdir()).filter((entry) => entry.startsWith(SCRATCH))) {
     const folder = join(tmpdir(), name)
@@ -106,7 +106,7 @@ function sweepScratch(): void {
     try {
       if (age > STALE_MS) rmSync(folder, { recursive: true, force: true })
     } catch {
-      // another user's, or in use after all: it is only litter
+      // another user's, or still in use: leaving it does no harm
     }
   }
 }
@@ -118,35 +118,37 @@ const DEFAULT_PLAN = {
   ],
 } as const
 
-/** The runner behind a door that moves to another port, once, and a small service that knows where it is now. */
-async function startMovingDoor(
+/** Puts the runner behind a proxy that moves to another port once, and serves the proxy's current address. */
+async function startMovingProxy(
   runner: RunnerProcess,
   startTcpProxy: typeof StartTcpProxy,
 ): Promise<{ url: string; resolveUrl: string; moveOnce(): Promise<void>; close(): Promise<void> }> {
   const upstream = { port: Number(new URL(runner.url).port) }
-  let door = await startTcpProxy({ upstream })
+  let proxy = await startTcpProxy({ upstream })
   let moved = false
-  const address = (): string => `http://127.0.0.1:${door.port}`
+  const address = (): string => `http://127.0.0.1:${proxy.port}`
   const resolver = createServer((_req, res) => {
     res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ url: address() }))
   })
-  await new Promise<void>((resolve) => {
-    resolver.listen(0, '127.0.0.1', resolve)
-  })
+  resolver.listen(0, '127.0.0.1')
+  await once(resolver, 'listening')
   return {
     url: address(),
-    resolveUrl: `http://127.0.0.1:${(resolver.address() as AddressInfo).port}/`,
+    resolveUrl: `http://127.0.0.1:${portOf(resolver.address())}/`,
     moveOnce: async () => {
       if (moved) return
       moved = true
-      const old = door
-      door = await startTcpProxy({ upstream })
+      const old = proxy
+      proxy = await startTcpProxy({ upstream })
       await old.close()
     },
     close: async () => {
       resolver.close()
       resolver.closeAllConnections()
-      await door.close()
+      await proxy.close()
     },
   }
 }
+
+const portOf = (address: ReturnType<Server['address']>): number =>
+  typeof address === 'object' && address !== null ? address.port : 0

@@ -1,4 +1,4 @@
-/** A runner as a process of its own, for as long as we need it. */
+/** A runner as a child process, for the length of a rehearsal. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -9,12 +9,11 @@ import { startArguments } from '../process/self.ts'
 export type RunnerProcess = {
   readonly url: string
   readonly tokenFile: string
-  readonly level: string
   stop(): Promise<void>
 }
 
 const START_MS_MAX = 30_000
-const IDLE_EXIT_MS = 120_000 // should nobody be left to stop it
+const IDLE_EXIT_MS = 120_000 // in case this process is killed and cannot stop it
 
 export async function startRunnerProcess(options: {
   stateDir: string
@@ -30,29 +29,28 @@ export async function startRunnerProcess(options: {
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   })
-  let said = ''
-  child.stderr.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-4000)))
+  let stderr = ''
+  child.stderr.on('data', (chunk: Buffer) => (stderr = (stderr + chunk.toString()).slice(-4000)))
   const ended = once(child, 'exit')
-  const listening = new Promise<{ url: string; level: string }>((resolve, reject) => {
+  const listening = new Promise<string>((resolve, reject) => {
     const failed = (why: string): void =>
-      reject(new Fault('runner_unreachable', { error: `the runner ${why}`, errorRaw: said || why }))
-    const timer = setTimeout(() => failed('did not start in time'), START_MS_MAX)
+      reject(new Fault('runner_unreachable', { error: `the runner ${why}`, errorRaw: stderr || why }))
+    const timer = setTimeout(() => failed(`did not start within ${START_MS_MAX / 1000} s`), START_MS_MAX)
     ended.then(
-      () => failed('ended while it was starting'),
-      (cause: unknown) => reject(new Fault('runner_unreachable', { error: 'the runner could not be started', cause })),
+      () => failed('exited while it was starting'),
+      (cause: unknown) => reject(new Fault('runner_unreachable', { error: 'cannot start the runner', cause })),
     )
     createInterface({ input: child.stdout }).on('line', (line) => {
-      if (!line.includes('"listening"')) return
+      const url = listeningUrl(line)
+      if (url === undefined) return
       clearTimeout(timer)
-      const { url, isolation } = JSON.parse(line) as { url: string; isolation: { level: string } }
-      resolve({ url, level: isolation.level })
+      resolve(url)
     })
   })
-  const { url, level } = await listening
+  const url = await listening
   return {
     url,
     tokenFile,
-    level,
     stop: async () => {
       if (child.exitCode !== null || child.signalCode !== null) return
       child.kill('SIGTERM')
@@ -61,4 +59,13 @@ export async function startRunnerProcess(options: {
       clearTimeout(timer)
     },
   }
+}
+
+/** The address in a `listening` line. Undefined for any other line. */
+function listeningUrl(line: string): string | undefined {
+  if (!line.includes('"listening"')) return undefined
+  const value: unknown = JSON.parse(line)
+  return typeof value === 'object' && value !== null && 'url' in value && typeof value.url === 'string'
+    ? value.url
+    : undefined
 }

@@ -1,4 +1,4 @@
-/** Where a person finds the page of a category: its file in this checkout, else its name there. */
+/** The documentation page of a category: its path in this checkout, else its name. */
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 

@@ -1,4 +1,4 @@
-/** What happens at the gateway, a line each, for a person at a terminal. Pure: what happened in, one line out. */
+/** The gateway's requests and faults, one line each, for a person at a terminal. Pure. */
 import { duration } from '@breakfall/faults'
 import type { GatewayLogEntry, GatewayTotals, WatchNote } from '@breakfall/gateway'
 import { withoutControls } from './printable.ts'
@@ -6,7 +6,7 @@ import { counted } from './counted.ts'
 
 export type GatewayLine = { readonly tone: 'good' | 'warn' | 'bad' | 'dim'; readonly text: string }
 
-/** One request, when it is over. */
+/** One finished request. */
 export function requestLine(entry: GatewayLogEntry, text: string, isWarning: boolean, at: string): GatewayLine {
   const { method = '', path, status, model, ms, attempts = 1, faults = [], category, errorRaw } = entry
   const isHealed = faults.length > 0 && category === undefined
@@ -19,14 +19,14 @@ export function requestLine(entry: GatewayLogEntry, text: string, isWarning: boo
     ...(isHealed ? [`survived ${categoriesIn(faults)}`] : []),
     ...(category === undefined ? [] : [`${text}: ${category}${errorRaw === undefined ? '' : ` (${errorRaw})`}`]),
   ]
-  const mark = isWarning ? '✗' : category === undefined ? '✓' : '■' // ended by the client: neither
+  const mark = isWarning ? '✗' : category === undefined ? '✓' : '■' // the client ended it: neither
   return {
     tone: isWarning ? 'bad' : isHealed ? 'good' : 'dim',
     text: line(at, mark, entry.requestId, parts.join('  ')),
   }
 }
 
-/** An attempt that failed and what is done about it. The rest is told when the request is over. */
+/** A failed attempt and what the gateway does about it. Everything else is in the request's own line. */
 export function noteLine({ kind, at, requestId, category, text }: WatchNote): GatewayLine | undefined {
   return kind === 'fault' ? { tone: 'warn', text: line(at, '⚡', requestId, `${category ?? ''}: ${text}`) } : undefined
 }
@@ -38,8 +38,8 @@ export const totalsLine = ({ requests, attempts, faults, healed, lost }: Gateway
 
 const CHARS_MAX = 300
 
-const line = (at: string, mark: string, requestId: string, words: string): string =>
-  withoutControls(`${at.slice(11, 19)} ${mark} ${requestId.slice(-6)}  ${words}`)
+const line = (at: string, mark: string, requestId: string, text: string): string =>
+  withoutControls(`${at.slice(11, 19)} ${mark} ${requestId.slice(-6)}  ${text}`)
     .replaceAll('\n', ' ')
     .slice(0, CHARS_MAX)
 

@@ -1,5 +1,6 @@
-/** What the gateway is doing, as lines of text. Pure: a snapshot in, lines out. */
+/** The gateway's live view: a snapshot as lines of text. Pure. */
 import type { GatewaySnapshot, LiveStream } from '@breakfall/gateway'
+import { counted } from './counted.ts'
 import { totalsLine } from './gateway-lines.ts'
 import { withoutControls } from './printable.ts'
 
@@ -15,7 +16,7 @@ export function watchLines(snapshot: GatewaySnapshot, columns: number): readonly
       ({ url, isHealthy, failuresInARow, lastFault }) =>
         `${isHealthy ? '●' : '○'} ${url}${isHealthy ? '' : `  ${failuresInARow} failures in a row, last ${lastFault ?? 'unknown'}`}`,
     ),
-    live.length === 0 ? 'no streams under way' : `${live.length} under way`,
+    live.length === 0 ? 'no active streams' : counted(live.length, 'active stream'),
     ...live.slice(0, LIVE_MAX).map(streamLine),
     ...(recent.length === 0 ? [] : ['']),
     ...recent

@@ -1,45 +1,48 @@
 /**
- * What goes to stdout (data) and to stderr (talk).
+ * Writes to stdout (results) and to stderr (messages).
  *
- * I1  A reader that has gone is not an error: `breakfall tail | head` ends quietly.
- * I2  Any other trouble with stdout, such as a full disk behind it, is said in words, once.
- * I3  What nobody can be told is not told: trouble with stderr changes nothing.
+ * I1  A closed pipe is not an error: `breakfall tail | head` ends quietly.
+ * I2  Any other error of stdout, such as a full disk, is reported once on stderr.
+ * I3  An error of stderr is ignored: there is nowhere left to report it.
  */
 import { styleText } from 'node:util'
 import { printable, printableJson, withoutControls } from './printable.ts'
 
 export type Style = Parameters<typeof styleText>[0]
 
+/** `process.stdout`, or any stream in a test. */
+export type OutputStream = NodeJS.WritableStream & { readonly isTTY?: boolean; readonly columns?: number }
+
 export class Output {
   readonly json: boolean
-  readonly #stdout: NodeJS.WriteStream
-  readonly #stderr: NodeJS.WriteStream
-  /** What every result says, unless it says otherwise. */
-  #about: object
-  /** The style that running text was left in: what opened it, and what closes it. */
-  #running: { readonly style: Style; readonly close: string } | undefined
+  readonly #stdout: OutputStream
+  readonly #stderr: OutputStream
+  /** Fields of every result. A result's own fields win. */
+  #resultFields: object
+  /** The style that streamed text is in, and the sequence that ends it. */
+  #streamed: { readonly style: Style; readonly close: string } | undefined
 
-  constructor(options: { json: boolean; about?: object; stdout?: NodeJS.WriteStream; stderr?: NodeJS.WriteStream }) {
+  constructor(options: { json: boolean; resultFields?: object; stdout?: OutputStream; stderr?: OutputStream }) {
     this.json = options.json
-    this.#about = options.about ?? {}
+    this.#resultFields = options.resultFields ?? {}
     this.#stdout = options.stdout ?? process.stdout
     this.#stderr = options.stderr ?? process.stderr
-    if (WATCHED.has(this.#stdout)) return
-    WATCHED.set(this.#stdout, { outlivesReader: false })
+    if (HANDLED.has(this.#stdout)) return
+    HANDLED.set(this.#stdout, { survivesClosing: false })
     this.#stderr.on('error', () => undefined) // I3
-    let isTold = false
+    let isReported = false
     this.#stdout.on('error', (error: NodeJS.ErrnoException) => {
-      const isGone = error.code === 'EPIPE' // I1
-      if (!isGone && !isTold) this.#stderr.write(`breakfall: standard output cannot be written: ${error.message}\n`) // I2
-      isTold ||= !isGone
-      if (WATCHED.get(this.#stdout)?.outlivesReader === true) return
-      process.exit(isGone ? (process.exitCode ?? 0) : 1)
+      const isClosed = error.code === 'EPIPE' // I1
+      if (!isClosed && !isReported) this.#stderr.write(`breakfall: cannot write to standard output: ${error.message}\n`) // I2
+      isReported ||= !isClosed
+      if (HANDLED.get(this.#stdout)?.survivesClosing === true) return
+      process.exit(isClosed ? (process.exitCode ?? 0) : 1)
     })
   }
 
-  /** What runs here has to be brought to its end, also where nobody reads along any more. */
-  outlivesItsReader(): void {
-    WATCHED.set(this.#stdout, { outlivesReader: true })
+  /** Keeps the process running if stdout is closed: its work has to reach its end. */
+  surviveClosedStdout(): void {
+    HANDLED.set(this.#stdout, { survivesClosing: true })
   }
 
   /** One JSON object, one line. */
@@ -47,15 +50,15 @@ export class Output {
     this.#stdout.write(printableJson(JSON.stringify(value)) + '\n')
   }
 
-  /** The last line of `--json`: how it ended, and what came of it. `outcome` is `finished` where nothing else is said. */
+  /** The last line of `--json`. `outcome` is `finished` unless `fields` has another one. */
   result(fields: object = {}): void {
     this.#hasResult = true
-    this.data({ event: 'result', outcome: 'finished', ...this.#about, ...fields })
+    this.data({ event: 'result', outcome: 'finished', ...this.#resultFields, ...fields })
   }
 
-  /** From now on the result says this as well, whoever writes it. */
-  knows(fields: object): void {
-    this.#about = { ...this.#about, ...fields }
+  /** Adds fields to the result that is written later. */
+  addToResult(fields: object): void {
+    this.#resultFields = { ...this.#resultFields, ...fields }
   }
 
   #hasResult = false
@@ -64,54 +67,54 @@ export class Output {
     return this.#hasResult
   }
 
-  /** What has come to its end without a result of its own gets one. */
+  /** Writes a result if the command has not written one. */
   end(): void {
     if (this.json && !this.#hasResult) this.result()
   }
 
-  /** Text for people, on stdout. */
+  /** A line of text on stdout. */
   line(text = ''): void {
     this.write(text + '\n')
   }
 
-  /** Text without a line break, on stdout. */
+  /** Text on stdout, without a line break. */
   write(text: string): void {
-    this.rest()
+    this.endStyle()
     this.#stdout.write(this.#clean(text))
   }
 
-  /** On a terminal: back to the first of so many lines, which are wiped. */
-  wipe(lines: number): void {
-    this.rest()
+  /** On a terminal: erases the last lines. */
+  eraseLines(lines: number): void {
+    this.endStyle()
     this.#stdout.write(`\x1b[${lines}A\x1b[J`)
   }
 
-  /** Text that comes in pieces: its style is opened with the first one and closed before anything else is written. */
-  flow(style: Style, text: string): void {
-    if (String(this.#running?.style) !== String(style)) {
-      this.rest()
+  /** Streams text in one style. The style ends before anything else is written. */
+  stream(style: Style, text: string): void {
+    if (String(this.#streamed?.style) !== String(style)) {
+      this.endStyle()
       const [open = '', close = ''] = this.style(style, '\0').split('\0')
-      this.#running = { style, close }
+      this.#streamed = { style, close }
       this.#stdout.write(open)
     }
     this.#stdout.write(this.#clean(text))
   }
 
-  /** Where colours are off none of ours are in it. */
+  /** With colours off, the text contains none of ours. */
   #clean(text: string): string {
     return this.style('dim', 'x') === 'x' ? withoutControls(text) : printable(text)
   }
 
-  /** Closes the style that running text was left in. */
-  rest(): void {
-    const close = this.#running?.close ?? ''
-    this.#running = undefined
+  /** Ends the style of streamed text. */
+  endStyle(): void {
+    const close = this.#streamed?.close ?? ''
+    this.#streamed = undefined
     if (close !== '') this.#stdout.write(close)
   }
 
-  /** Talk: what is going on, on stderr. */
+  /** A message on stderr. */
   say(text: string): void {
-    this.rest()
+    this.endStyle()
     this.#stderr.write((this.styleErr('dim', 'x') === 'x' ? withoutControls(text) : printable(text)) + '\n')
   }
 
@@ -119,8 +122,8 @@ export class Output {
     return this.#stdout.isTTY === true && !this.json
   }
 
-  /** Whether a person reads what is said on stderr as it comes. */
-  get isTalkTerminal(): boolean {
+  /** Whether stderr is a terminal: then a person reads messages as they come. */
+  get isStderrTerminal(): boolean {
     return this.#stderr.isTTY === true
   }
 
@@ -128,7 +131,7 @@ export class Output {
     return this.#stdout.columns ?? 100
   }
 
-  /** Styled for stdout: honours NO_COLOR, FORCE_COLOR and whether it is a terminal. */
+  /** Styles text for stdout. Honours NO_COLOR, FORCE_COLOR and whether it is a terminal. */
   style(style: Style, text: string): string {
     return styleText(style, text, { stream: this.#stdout, validateStream: true })
   }
@@ -140,5 +143,5 @@ export class Output {
 
 // ---- details ----
 
-/** One watch per stream, whoever writes to it. */
-const WATCHED = new WeakMap<NodeJS.WriteStream, { readonly outlivesReader: boolean }>()
+/** One error handler per stream, however many outputs write to it. */
+const HANDLED = new WeakMap<OutputStream, { readonly survivesClosing: boolean }>()

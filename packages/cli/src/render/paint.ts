@@ -1,9 +1,9 @@
-/** Puts pieces of text on the terminal in their tones. */
+/** Writes segments of text to the terminal, each in its tone. */
 import type { Output, Style } from './output.ts'
 import { withoutControls } from './printable.ts'
-import type { Piece } from './turn-view.ts'
+import type { Segment } from './turn-view.ts'
 
-const STYLES: Readonly<Record<Piece['tone'], Style | undefined>> = {
+const STYLES: Readonly<Record<Segment['tone'], Style | undefined>> = {
   plain: undefined,
   dim: 'dim',
   good: 'green',
@@ -12,17 +12,17 @@ const STYLES: Readonly<Record<Piece['tone'], Style | undefined>> = {
   head: ['bold', 'cyan'],
 }
 
-export function paint(out: Output, pieces: readonly Piece[]): void {
-  for (const { kind, tone, text } of pieces) {
+export function paint(out: Output, segments: readonly Segment[]): void {
+  for (const { kind, tone, text } of segments) {
     const style = STYLES[tone]
     const clean = withoutControls(text)
     if (kind === 'text') {
       if (style === undefined) out.write(clean)
-      else out.flow(style, clean)
+      else out.stream(style, clean)
       continue
     }
-    const words = clean.replace(/^\n+/, '')
-    out.write(clean.slice(0, clean.length - words.length)) // colour belongs to words, not to line breaks
-    out.line(style === undefined || words === '' ? words : out.style(style, words))
+    const line = clean.replace(/^\n+/, '')
+    out.write(clean.slice(0, clean.length - line.length)) // line breaks are not coloured
+    out.line(style === undefined || line === '' ? line : out.style(style, line))
   }
 }

@@ -1,57 +1,58 @@
-/** The last lines of a run: how it ended, what was survived, what changed, what you can do next. */
+/** The last lines of a run: how it ended, which faults it survived, what it changed, what you can do next. */
 import type { FaultReport } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
-import type { RunResult } from '../run/turn.ts'
+import type { RunResult } from '../run/result.ts'
+import { counted } from './counted.ts'
 import { faultPage } from './fault-page.ts'
-import type { Piece, Survived, TurnView } from './turn-view.ts'
-import { goesOn, waitsFor } from './waits.ts'
+import { howItContinues, waitsFor } from './parked.ts'
+import type { Segment, Survived, TurnView } from './turn-view.ts'
 
-export const WITHOUT_SANDBOX = 'to go on without a sandbox, at your own risk: breakfall run --isolation process'
+export const WITHOUT_SANDBOX = 'to run without a sandbox, at your own risk: breakfall run --isolation process'
 
-export function summary(result: RunResult, view: TurnView, session: Session, isLasting: boolean): readonly Piece[] {
-  const line = (tone: Piece['tone'], text: string): Piece => ({ kind: 'line', tone, text })
-  const out: Piece[] = [line('plain', '')]
-  out.push(headline(result, view.steps, line))
-  for (const { category, what, how, times } of counted(view.survived)) {
+export function summary(result: RunResult, view: TurnView, session: Session, isLasting: boolean): readonly Segment[] {
+  const out: Segment[] = [line('plain', ''), headline(result, view.steps)]
+  for (const { category, what, how, times } of grouped(view.survived))
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
-  }
   if (view.filesChanged.size > 0) out.push(line('dim', `  changed ${[...view.filesChanged].join(', ')}`))
   if (result.outcome === 'parked')
-    out.push(line('plain', `  ${goesOn(session.id, isLasting, result.fault?.category ?? '')}`))
+    out.push(line('plain', `  ${howItContinues(session.id, isLasting, result.fault?.category ?? '')}`))
   if (result.left === true)
-    out.push(line('plain', `  to see it: breakfall tail ${session.id}; to end it: breakfall cancel ${session.id}`))
+    out.push(
+      line('plain', `  to follow it: breakfall tail ${session.id}; to cancel it: breakfall cancel ${session.id}`),
+    )
   if (result.fault?.category === 'isolation_unavailable') out.push(line('plain', `  ${WITHOUT_SANDBOX}`))
   if (result.outcome === 'failed' && result.fault !== null)
     out.push(line('plain', `  more: breakfall explain ${result.fault.category}, ${faultPage(result.fault.category)}`))
   return out
 }
 
-// ---- details ----
+// ---- details, in the order they are used above ----
 
-function headline(result: RunResult, steps: number, line: (tone: Piece['tone'], text: string) => Piece): Piece {
-  const count = `${steps} step${steps === 1 ? '' : 's'}`
-  // A turn that was taken up again may end before it has told how far it is.
-  const within = steps === 0 ? '' : ` in ${count}`
-  const after = steps === 0 ? '' : ` after ${count}`
+const line = (tone: Segment['tone'], text: string): Segment => ({ kind: 'line', tone, text })
+
+function headline(result: RunResult, steps: number): Segment {
+  // A turn that was adopted may end before an event has told its step.
+  const within = steps === 0 ? '' : ` in ${counted(steps, 'step')}`
+  const after = steps === 0 ? '' : ` after ${counted(steps, 'step')}`
   const times = result.faultsSurvived
-  const faults = times === 0 ? 'no faults' : `${times} fault${times === 1 ? '' : 's'} survived`
+  const faults = times === 0 ? 'no faults' : `${counted(times, 'fault')} survived`
   switch (result.outcome) {
     case 'finished':
       return line('good', `✓ finished${within}, ${faults}`)
     case 'failed':
       return line('bad', `✗ failed${after}${times === 0 ? '' : `, ${faults}`}`)
     case 'cancelled':
-      if (result.left === true) return line('warn', `■ not followed any more${after}; the turn goes on`)
+      if (result.left === true) return line('warn', `■ stopped following${after}; the turn is still running`)
       return line('warn', `■ cancelled${after}`)
-    case 'parked': // the sentence was shown when it was parked
-      return line('warn', `⏸ still parked${after}${result.fault === null ? '' : `: waits ${waitsOf(result.fault)}`}`)
+    case 'parked': // the fault itself was shown when the turn parked
+      return line('warn', `⏸ still parked${after}${result.fault === null ? '' : `: waiting ${reasonOf(result.fault)}`}`)
   }
 }
 
-const waitsOf = ({ category }: FaultReport): string => waitsFor({ category, resumeAt: null })
+const reasonOf = ({ category }: FaultReport): string => waitsFor({ category, resumeAt: null })
 
-/** The same trouble several times is one line. */
-function counted(survived: readonly Survived[]): readonly (Survived & { times: number })[] {
+/** One line for the same fault with the same recovery. */
+function grouped(survived: readonly Survived[]): readonly (Survived & { times: number })[] {
   const rows = new Map<string, Survived & { times: number }>()
   for (const entry of survived) {
     const key = `${entry.category} ${entry.how}`

@@ -1,14 +1,15 @@
 /**
- * A turn's events as text for people. Pure: an event in, pieces of text out; the view holds only what it has shown.
+ * A turn's events as text for people. Pure: an event in, segments of text out; the view remembers only what it has shown.
  *
- * I1  What was shown and is void is said to be void; the answer is never shown twice without that.
- * I2  A fault is survived when the turn has got on after it; what it ended or waits with was not, however often it was tried.
+ * I1  Discarded text that was shown is marked as discarded, so the answer never appears twice without a word.
+ * I2  A fault counts as survived when the turn makes progress after it. The fault that a turn ends or waits with does not count.
  */
-import { duration, type FaultReport } from '@breakfall/faults'
+import { duration } from '@breakfall/faults'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
+import { counted } from './counted.ts'
 
-/** `text` goes on in the same line; `line` is a line of its own. */
-export type Piece = {
+/** `text` continues the current line; `line` is a whole line. */
+export type Segment = {
   readonly kind: 'text' | 'line'
   readonly tone: 'plain' | 'dim' | 'good' | 'bad' | 'warn' | 'head'
   readonly text: string
@@ -16,36 +17,36 @@ export type Piece = {
 
 export type Survived = { readonly category: string; readonly what: string; readonly how: string }
 
-const OUTPUT_LINES_MAX = 12 // at the beginning of a tool's output, and again at its end
+const OUTPUT_LINES_MAX = 12 // of a tool's output: the first lines, and the last
 
 export class TurnView {
   readonly survived: Survived[] = []
   readonly filesChanged = new Set<string>()
-  #open: Survived[] = [] // I2: not known yet
+  #pending: Survived[] = [] // I2
   readonly #writes = new Map<string, string>()
   #midLine = false
   #part = ''
-  #void = ''
-  #parkedWith: FaultReport | undefined
+  #discardedAnswer = ''
+  #parkedWith: SessionEventOf<'parked'>['fault'] | undefined
   #outputLines = 0
   #lastLines: string[] = []
-  /** 0 while no event has told. */
+  /** 0 until an event tells. */
   steps = 0
 
-  show(event: SessionEvent): readonly Piece[] {
+  show(event: SessionEvent): readonly Segment[] {
     switch (event.type) {
       case 'turn-queued':
-        return [this.#line('dim', 'queued behind the turn that is running')]
+        return [this.#line('dim', 'queued behind the running turn')]
       case 'turn-start':
         return []
       case 'step-start':
-        this.#gotOn()
+        this.#progress()
         this.steps = event.step
         return []
       case 'text-delta':
-        return [this.#words(event, 'plain')]
+        return [this.#delta(event, 'plain')]
       case 'reasoning-delta':
-        return [this.#words(event, 'dim')]
+        return [this.#delta(event, 'dim')]
       case 'part-discarded':
         return this.#discarded(event)
       case 'tool-draft':
@@ -59,20 +60,20 @@ export class TurnView {
       case 'retry':
         return this.#retry(event)
       case 'parked':
-        this.#parkedWith = event.fault as FaultReport
+        this.#parkedWith = event.fault
         return [this.#line('warn', `⏸ parked: ${event.fault.error}`)]
       case 'resumed':
         this.#resumed(event)
-        return [this.#line('good', `▶ resumed (${event.because})`)]
+        return [this.#line('good', `▶ ${resumedBy(event)}`)]
       case 'taken-over':
-        this.#note('taken_over', 'the daemon was restarted', 'picked up at the last safe point')
-        return [this.#line('warn', '↻ the daemon was restarted; the turn goes on from the last safe point')]
+        this.#note('taken_over', 'the daemon restarted', 'continued from the last safe point')
+        return [this.#line('warn', '↻ the daemon restarted; the turn continues from the last safe point')]
       case 'turn-end':
-        this.#gotOn()
+        this.#progress()
         this.steps = event.steps
         return this.#midLine ? [{ kind: 'text', tone: 'plain', text: '\n' }] : []
       case 'turn-error':
-        if (event.category === 'cancelled') return [this.#line('warn', event.error)] // raw, it says the same again
+        if (event.category === 'cancelled') return [this.#line('warn', event.error)] // errorRaw repeats the sentence
         return [
           this.#line('bad', `✗ ${event.error}`),
           this.#line('dim', `  ${event.category}${event.errorRaw === event.error ? '' : `: ${event.errorRaw}`}`),
@@ -80,38 +81,38 @@ export class TurnView {
     }
   }
 
-  /** What was shown to somebody before: nothing is said of it now, but the summary knows it. */
-  learn(event: SessionEvent): void {
+  /** Takes in an event from before this run without showing it, for the summary to count. */
+  replay(event: SessionEvent): void {
     this.show(event)
     this.#midLine = false
     this.#part = ''
   }
 
-  /** Goes on in the same line within a part; another part begins a line of its own. */
-  #words(event: { readonly part: string; readonly text: string }, tone: Piece['tone']): Piece {
+  /** Continues the line within a part; a new part starts a new line. */
+  #delta(event: { readonly part: string; readonly text: string }, tone: Segment['tone']): Segment {
     const fresh = this.#midLine && this.#part !== event.part ? '\n' : ''
     this.#part = event.part
     this.#midLine = !event.text.endsWith('\n')
     return { kind: 'text', tone, text: fresh + event.text }
   }
 
-  /** I1. One answer may have several parts, and is void once. */
-  #discarded({ step, attempt }: SessionEventOf<'part-discarded'>): readonly Piece[] {
+  /** I1. An answer with several parts is reported once. */
+  #discarded({ step, attempt }: SessionEventOf<'part-discarded'>): readonly Segment[] {
     const answer = `${step} ${attempt}`
-    if (this.#void === answer) return []
-    this.#void = answer
-    return [this.#line('warn', '⤺ the unfinished answer above is void; it is asked for again')]
+    if (this.#discardedAnswer === answer) return []
+    this.#discardedAnswer = answer
+    return [this.#line('warn', '⤺ the unfinished answer above was discarded; retrying')]
   }
 
-  #resumed({ because }: SessionEventOf<'resumed'>): void {
+  #resumed(event: SessionEventOf<'resumed'>): void {
     const fault = this.#parkedWith
     this.#parkedWith = undefined
-    if (fault === undefined) this.#note('parked', 'a wait', `resumed by ${because}`)
-    else this.#note(fault.category, whatHappened(fault), `parked, resumed by ${because}`)
+    if (fault === undefined) this.#note('parked', 'a wait', resumedBy(event))
+    else this.#note(fault.category, whatHappened(fault), `parked, ${resumedBy(event)}`)
   }
 
-  #toolCall(event: SessionEventOf<'tool-call'>): readonly Piece[] {
-    this.#gotOn()
+  #toolCall(event: SessionEventOf<'tool-call'>): readonly Segment[] {
+    this.#progress()
     this.#outputLines = 0
     this.#lastLines = []
     const { path } = event.arguments
@@ -120,30 +121,30 @@ export class TurnView {
     return [this.#line('head', `● ${event.tool} ${summaryOf(event.arguments)}`)]
   }
 
-  /** The first lines as they come; of the others the last ones once it is over. */
-  #toolOutput(text: string): readonly Piece[] {
+  /** Shows the first lines as they come, and the last ones when the tool has ended. */
+  #toolOutput(text: string): readonly Segment[] {
     const lines = text.replace(/\n$/, '').split('\n')
     const room = Math.max(0, OUTPUT_LINES_MAX - this.#outputLines)
     const isFirstCut = room < lines.length && this.#outputLines <= OUTPUT_LINES_MAX
     this.#outputLines += lines.length
     this.#lastLines = [...this.#lastLines, ...lines.slice(room)].slice(-OUTPUT_LINES_MAX)
     const shown = lines.slice(0, room).map((line) => this.#outputLine(line))
-    return isFirstCut ? [...shown, this.#outputLine('… there is more; its last lines come at its end')] : shown
+    return isFirstCut ? [...shown, this.#outputLine('… more output; the last lines follow when it ends')] : shown
   }
 
-  #lastOutput(): readonly Piece[] {
+  #lastOutput(): readonly Segment[] {
     const last = this.#lastLines.splice(0)
     const left = this.#outputLines - OUTPUT_LINES_MAX - last.length
-    const gap = left > 0 ? [this.#outputLine(`… ${left} line${left === 1 ? '' : 's'} left out (--json has all)`)] : []
+    const gap = left > 0 ? [this.#outputLine(`… ${counted(left, 'line')} omitted (--json has all of them)`)] : []
     return [...gap, ...last.map((line) => this.#outputLine(line))]
   }
 
-  #outputLine(line: string): Piece {
+  #outputLine(line: string): Segment {
     return this.#line('dim', `  │ ${line.slice(0, 400)}`)
   }
 
-  // Not yet got on: the call that a fault ends gets a result as well, and what follows a good one says so soon enough.
-  #toolResult(event: SessionEventOf<'tool-result'>): readonly Piece[] {
+  // A result is not progress yet: a call that a fault ends gets one, too. The next step or call is.
+  #toolResult(event: SessionEventOf<'tool-result'>): readonly Segment[] {
     const code = event.exit?.code
     const written = this.#writes.get(event.callId)
     if (written !== undefined && event.outcome === 'ok') this.filesChanged.add(written)
@@ -157,34 +158,33 @@ export class TurnView {
           this.#line('warn', `  └ ${typeof code === 'number' ? `exit ${code}` : firstLine(event.text)}`),
         ]
       case 'unknown':
-        return [...output, this.#line('bad', `  └ nobody knows whether this ran: ${firstLine(event.text)}`)]
+        return [...output, this.#line('bad', `  └ unknown whether this ran: ${firstLine(event.text)}`)]
       case 'cancelled':
         return [...output, this.#line('dim', '  └ cancelled')]
     }
   }
 
-  #retry(event: SessionEventOf<'retry'>): readonly Piece[] {
-    const how = HOW[event.action]
-    this.#note(event.fault.category, whatHappened(event.fault as FaultReport), how)
+  #retry(event: SessionEventOf<'retry'>): readonly Segment[] {
+    this.#note(event.fault.category, whatHappened(event.fault), DONE[event.action])
     const wait = event.delayMs > 0 ? ` in ${duration(event.delayMs)}` : ''
     return [
       this.#line(
         'warn',
-        `⚡ ${event.fault.category}: ${firstLine(event.fault.errorRaw)} → ${how}${wait} (${event.attempt}/${event.max})`,
+        `⚡ ${event.fault.category}: ${firstLine(event.fault.errorRaw)} → ${NOW[event.action]}${wait} (${event.attempt}/${event.max})`,
       ),
     ]
   }
 
   #note(category: string, what: string, how: string): void {
-    this.#open.push({ category, what, how })
+    this.#pending.push({ category, what, how })
   }
 
   /** I2 */
-  #gotOn(): void {
-    this.survived.push(...this.#open.splice(0))
+  #progress(): void {
+    this.survived.push(...this.#pending.splice(0))
   }
 
-  #line(tone: Piece['tone'], text: string): Piece {
+  #line(tone: Segment['tone'], text: string): Segment {
     const fresh = this.#midLine ? '\n' : ''
     this.#midLine = false
     return { kind: 'line', tone, text: fresh + text }
@@ -193,14 +193,32 @@ export class TurnView {
 
 // ---- details ----
 
-const HOW: Readonly<Record<SessionEventOf<'retry'>['action'], string>> = {
-  retry: 'asked again',
-  resolve: 'looked up again',
-  resume: 'resumed',
-  fallback: 'next model',
+type RetryAction = SessionEventOf<'retry'>['action']
+
+const NOW: Readonly<Record<RetryAction, string>> = {
+  retry: 'retrying',
+  resolve: 'looking up the address again',
+  resume: 'resuming',
+  fallback: 'trying the next model',
 }
 
-const whatHappened = (fault: FaultReport): string => firstLine(fault.errorRaw)
+const DONE: Readonly<Record<RetryAction, string>> = {
+  retry: 'retried',
+  resolve: 'looked up the address again',
+  resume: 'resumed',
+  fallback: 'used the next model',
+}
+
+const RESUMED_BY: Readonly<Record<SessionEventOf<'resumed'>['because'], string>> = {
+  time: 'resumed on schedule',
+  signal: 'resumed after recovery',
+  person: 'resumed by you',
+  restart: 'resumed after a restart',
+}
+
+const resumedBy = ({ because }: SessionEventOf<'resumed'>): string => RESUMED_BY[because]
+
+const whatHappened = (fault: { readonly errorRaw: string }): string => firstLine(fault.errorRaw)
 
 const firstLine = (text: string): string => (text.split('\n').find((line) => line.trim() !== '') ?? '').slice(0, 160)
 

@@ -1,9 +1,10 @@
-/** What `breakfall run` was asked for, and what of it does not go together. */
+/** The flags of `breakfall run`, and which of them contradict each other. */
 import { Fault } from '@breakfall/faults'
+import type { ModelFlags } from '../command-line/flags.ts'
+import type { Context } from '../context.ts'
 import type { Interrupt } from '../process/interrupt.ts'
-import type { Context } from '../program.ts'
 
-export type RunOptions = {
+export type RunOptions = ModelFlags & {
   readonly continue?: boolean
   readonly session?: string
   readonly network?: 'none' | 'host'
@@ -15,27 +16,34 @@ export type RunOptions = {
 
 export type RunContext = Context & {
   readonly interrupt: Interrupt
-  readonly run: RunOptions
+  readonly options: RunOptions
 }
 
-export const MODEL_FLAGS = { model: '--model', baseUrl: '--base-url', api: '--api', profile: '--profile' } as const
+/** The run continues an existing session. */
+export const isContinuing = ({ options }: RunContext): boolean =>
+  options.continue === true || options.session !== undefined
 
-export const goesOn = ({ run }: RunContext): boolean => run.continue === true || run.session !== undefined
-
-/** Whoever names a model must not get a rehearsal, and whoever names faults must get one. */
+/** Naming a model must not start a rehearsal, and naming faults must. */
 export function refuseContradictions(context: RunContext, prompt: string | undefined): void {
-  const { run, options } = context
-  const named = Object.entries(MODEL_FLAGS).find(([key]) => options[key] !== undefined)?.[1]
-  const wrong = (error: string): never => {
+  const { options } = context
+  const flag = modelFlag(options)
+  const refuse = (error: string): never => {
     throw new Fault('invalid_request', { error })
   }
-  if (prompt?.trim() === '') wrong('the prompt is empty; say what is to be done: breakfall run "PROMPT"')
-  if (run.rehearsal === true && named !== undefined)
-    wrong(`${named} and --rehearsal do not go together: a rehearsal has a scripted model of its own`)
-  if (run.rehearsal === true && goesOn(context))
-    wrong('a rehearsal is a session of its own: leave --continue and --session out')
-  if (prompt === undefined && !goesOn(context) && run.rehearsal !== true && named !== undefined)
-    wrong(`${named} needs a prompt: breakfall run ${named} … "PROMPT"`)
-  if (run.faults !== undefined && run.rehearsal !== true && (prompt !== undefined || goesOn(context)))
-    wrong('--faults is for rehearsals: add --rehearsal. Before a model of yours put "breakfall chaos"')
+  if (prompt?.trim() === '') refuse('the prompt is empty; say what to do: breakfall run "PROMPT"')
+  if (options.rehearsal === true && flag !== undefined)
+    refuse(`${flag} and --rehearsal contradict each other: a rehearsal uses a scripted model`)
+  if (options.rehearsal === true && isContinuing(context))
+    refuse('a rehearsal is always a new session; omit --continue and --session')
+  if (prompt === undefined && !isContinuing(context) && options.rehearsal !== true && flag !== undefined)
+    refuse(`${flag} needs a prompt: breakfall run ${flag} … "PROMPT"`)
+  if (options.faults !== undefined && options.rehearsal !== true && (prompt !== undefined || isContinuing(context)))
+    refuse('--faults works only with --rehearsal; to inject faults into your own model, use "breakfall chaos"')
+}
+
+const modelFlag = ({ model, baseUrl, api, profile }: ModelFlags): string | undefined => {
+  if (model !== undefined) return '--model'
+  if (baseUrl !== undefined) return '--base-url'
+  if (api !== undefined) return '--api'
+  return profile === undefined ? undefined : '--profile'
 }

@@ -1,41 +1,41 @@
 /**
- * How long a run stays with its turn, and what a signal means while it does.
+ * How long a run stays with its turn, and what a signal does meanwhile.
  *
- * I1  A parked turn is waited on for a while, and not at all where nothing can change in that time. It stays parked.
- * I2  A signal leaves what is parked, or another's, as it is. Else it is the run's to cancel.
+ * I1  The run waits for a parked turn for a while, or not at all if nothing can change in that time. The turn stays parked.
+ * I2  A signal leaves a parked turn, or a turn of another run, alone. Otherwise it cancels the turn.
  */
 import { duration } from '@breakfall/faults'
 import type { SessionEventOf } from '@breakfall/wire'
 import type { Interrupt } from '../process/interrupt.ts'
 import type { Output } from '../render/output.ts'
 
-export type WatchOptions = {
+export type ParkWaitOptions = {
   readonly parkWaitMs: number
-  readonly interrupt: Interrupt
+  readonly interrupt: Pick<Interrupt, 'leaveInstead'>
   readonly out: Output
-  /** Somebody else has started the turn. */
+  /** Another run started the turn. */
   readonly isTheirs: boolean
-  /** The daemon goes on without this run, and with whatever key it is given. */
+  /** The daemon outlives this run, and can be given a new key. */
   readonly isLasting: () => boolean
 }
 
-export class Watch implements Disposable {
-  readonly #options: WatchOptions
-  readonly #over = new AbortController()
+export class ParkWait implements Disposable {
+  readonly #options: ParkWaitOptions
+  readonly #leaving = new AbortController()
   #timer: NodeJS.Timeout | undefined
   #parked: SessionEventOf<'parked'> | undefined
 
-  constructor(options: WatchOptions) {
+  constructor(options: ParkWaitOptions) {
     this.#options = options
     this.#leaveOnSignal(options.isTheirs) // I2
   }
 
-  /** Aborted when the turn is left as it is. */
+  /** Aborts when the run leaves the turn alone. */
   get signal(): AbortSignal {
-    return this.#over.signal
+    return this.#leaving.signal
   }
 
-  /** What the turn waits with, while it does. */
+  /** Why the turn is parked, while it is. */
   get parked(): SessionEventOf<'parked'> | undefined {
     return this.#parked
   }
@@ -43,15 +43,15 @@ export class Watch implements Disposable {
   park(event: SessionEventOf<'parked'>): void {
     const { parkWaitMs, out, isLasting } = this.#options
     this.#parked = event
-    const isFixed = event.fault.category === 'model_auth_failed' && !isLasting() // its key is this process's own, as it began
-    if (isFixed || parkWaitMs === 0) return this.#over.abort() // I1
+    const isHopeless = event.fault.category === 'model_auth_failed' && !isLasting() // this process keeps the key it started with
+    if (isHopeless || parkWaitMs === 0) return this.#leaving.abort() // I1
     if (this.#timer !== undefined) return
-    this.#timer = setTimeout(() => this.#over.abort(), parkWaitMs)
+    this.#timer = setTimeout(() => this.#leaving.abort(), parkWaitMs)
     this.#leaveOnSignal(true)
-    out.say(`waiting here for up to ${duration(parkWaitMs)}; Ctrl-C leaves it parked`)
+    out.say(`waiting for up to ${duration(parkWaitMs)}; Ctrl-C leaves the turn parked`)
   }
 
-  goOn(): void {
+  resume(): void {
     this.#parked = undefined
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -64,6 +64,6 @@ export class Watch implements Disposable {
   }
 
   #leaveOnSignal(leaves: boolean): void {
-    this.#options.interrupt.leaves(leaves ? () => this.#over.abort() : undefined)
+    this.#options.interrupt.leaveInstead(leaves ? () => this.#leaving.abort() : undefined)
   }
 }

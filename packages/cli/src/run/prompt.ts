@@ -1,20 +1,20 @@
-/** The prompt of a run: its words, or what is piped in where `-` stands for them. */
+/** The prompt of a run: its arguments, or standard input for `-`. */
 import { isUtf8 } from 'node:buffer'
 import { fstatSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
 
-/** What a request to the daemon has room for: the prompt as it is sent. */
+/** What a request to the daemon can hold. */
 const REQUEST_BYTES_MAX = 1024 * 1024
 
-/** `signal` ends the waiting for what is piped in. */
-export async function promptOf(words: readonly string[], signal: AbortSignal): Promise<string | undefined> {
+/** `signal` ends the wait for standard input. */
+export async function readPrompt(words: readonly string[], signal: AbortSignal): Promise<string | undefined> {
   if (words.length === 0) return undefined
   const prompt = words.length > 1 || words[0] !== '-' ? words.join(' ') : await pipedPrompt(signal)
   if (Buffer.byteLength(JSON.stringify({ prompt })) > REQUEST_BYTES_MAX) throw tooLong()
   return prompt
 }
 
-/** Whether somebody may have piped something in. It is not read without being asked for: many leave an open pipe there that never ends. */
+/** Whether something may have been piped in. It is read only on request: many programs leave a pipe open that never ends. */
 export function isPiped(): boolean {
   try {
     const stdin = fstatSync(0)
@@ -28,19 +28,20 @@ export function isPiped(): boolean {
 
 const tooLong = (): Fault =>
   new Fault('payload_too_large', {
-    error: 'the prompt is longer than a request may be (1 MiB); put it into a file of the folder, and name that',
+    error: 'the prompt is larger than 1 MiB; put it into a file in the folder, and name that file in the prompt',
   })
 
 async function pipedPrompt(signal: AbortSignal): Promise<string> {
   signal.addEventListener('abort', () => process.stdin.destroy())
   const chunks: Buffer[] = []
   let bytes = 0
-  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
-    chunks.push(chunk)
-    bytes += chunk.length
+  for await (const chunk of process.stdin) {
+    const piece = Buffer.from(chunk)
+    chunks.push(piece)
+    bytes += piece.length
     if (bytes > REQUEST_BYTES_MAX) throw tooLong()
   }
   const whole = Buffer.concat(chunks)
-  if (!isUtf8(whole)) throw new Fault('invalid_request', { error: 'the prompt is not text: it must be UTF-8' })
+  if (!isUtf8(whole)) throw new Fault('invalid_request', { error: 'the prompt is not valid UTF-8 text' })
   return whole.toString('utf8')
 }

@@ -1,23 +1,21 @@
-/** The turn of a run: a new one for its prompt, or the one that its session was left with. */
+/** The turn of a run: a new one for its prompt, or the unfinished one of its session. */
+import type { DaemonClient } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
 import type { Session, Turn } from '@breakfall/wire'
-import { lastTurnId } from '../commands/sessions.ts'
-import type { DaemonClient } from '../daemon/client.ts'
-import { takeUp, waitsFor } from '../render/waits.ts'
+import { howToContinue, waitsFor } from '../render/parked.ts'
+import { lastTurnId } from '../sessions/lookup.ts'
 
 export type StartedTurn = {
   readonly turnId: string
-  /** The event before the first that this run shows. */
+  /** The number of the last event before those that this run shows. */
   readonly after: number
-  /** Somebody else has started it, and is at work on it. */
+  /** Another run started it, and a daemon is working on it. */
   readonly isTheirs: boolean
 }
 
-export async function startTurn(
-  client: DaemonClient,
-  session: Session,
-  prompt: string | undefined,
-): Promise<StartedTurn> {
+type Client = Pick<DaemonClient, 'session' | 'turn' | 'prompt' | 'resume' | 'events'>
+
+export async function startTurn(client: Client, session: Session, prompt: string | undefined): Promise<StartedTurn> {
   if (prompt !== undefined) {
     const receipt = await client.prompt(session.id, prompt).catch(async (error: unknown) => {
       throw isFault(error) && error.category === 'session_busy' ? await busyFault(error, client, session.id) : error
@@ -25,45 +23,45 @@ export async function startTurn(
     return { turnId: receipt.turnId, after: receipt.seq - 1, isTheirs: false }
   }
   if (session.turnId === null) {
-    const ended = await endedMeanwhile(client, session)
+    const ended = await endedJustNow(client, session)
     if (ended !== undefined) return { turnId: ended, after: 0, isTheirs: false }
     throw new Fault('invalid_request', {
-      error: `session ${session.id} has no turn to go on with; give it a prompt: breakfall run --continue "PROMPT"`,
+      error: `session ${session.id} has no unfinished turn; give it a prompt: breakfall run --continue "PROMPT"`,
     })
   }
   const turn = await client.turn(session.turnId)
-  const isLeft = turn.state === 'parked' || turn['live'] === false
-  const isOurs = isLeft && (await client.resume(turn.id).then(() => true, goesOnAlready))
+  const isWaiting = turn.state === 'parked' || turn['live'] === false
+  const isOurs = isWaiting && (await client.resume(turn.id).then(() => true, ifRunning))
   return { turnId: turn.id, after: session.lastSeq, isTheirs: !isOurs }
 }
 
 // ---- details, in the order they are used above ----
 
-/** What the session is busy with, and each thing that can be done about it. */
-async function busyFault(fault: Fault, client: DaemonClient, sessionId: string): Promise<Fault> {
+/** Says what the session is busy with, and what the user can do about it. */
+async function busyFault(fault: Fault, client: Client, sessionId: string): Promise<Fault> {
   const { turnId } = await client.session(sessionId)
-  if (turnId === null) return fault // over by now: the same again succeeds
+  if (turnId === null) return fault // it has ended meanwhile: a second attempt succeeds
   const turn = await client.turn(turnId)
-  const others = `to end it: breakfall cancel ${sessionId}; to begin anew beside it: breakfall run "PROMPT"`
-  return fault.with({ error: `turn ${turnId} of this session ${standing(turn)}; ${others}` })
+  const others = `to cancel it: breakfall cancel ${sessionId}; to start a separate session: breakfall run "PROMPT"`
+  return fault.with({ error: `turn ${turnId} of this session ${stateOf(turn)}; ${others}` })
 }
 
-function standing(turn: Turn): string {
+function stateOf(turn: Turn): string {
   const { id, sessionId, state, parked } = turn
   if (parked !== null)
-    return `is parked and waits ${waitsFor(parked)}, so it takes no other prompt; ${takeUp(sessionId)}`
-  if (turn['live'] === false) return `was left in the middle and nobody runs it; ${takeUp(sessionId)}`
-  return `is ${state}, so it takes no other prompt yet; to follow it: breakfall run --session ${sessionId}, or breakfall tail ${id}`
+    return `is parked, waiting ${waitsFor(parked)}, so the session takes no new prompt; ${howToContinue(sessionId)}`
+  if (turn['live'] === false) return `is unfinished and no daemon is working on it; ${howToContinue(sessionId)}`
+  return `is ${state}, so the session takes no new prompt yet; to follow it: breakfall run --session ${sessionId}, or breakfall tail ${id}`
 }
 
-/** A daemon that was just started may have brought the turn to its end before it was asked for it. */
-async function endedMeanwhile(client: DaemonClient, session: Session): Promise<string | undefined> {
+/** A daemon that was just started may finish the turn before this run asks for it. */
+async function endedJustNow(client: Client, session: Session): Promise<string | undefined> {
   const turnId = await lastTurnId(client, session)
   const { endedAt = null } = turnId === undefined ? {} : await client.turn(turnId)
   return endedAt !== null && Date.parse(endedAt) >= performance.timeOrigin ? turnId : undefined
 }
 
-function goesOnAlready(error: unknown): false {
+function ifRunning(error: unknown): false {
   if (isFault(error) && error.category === 'turn_not_parked') return false
   throw error
 }

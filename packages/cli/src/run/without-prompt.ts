@@ -1,51 +1,39 @@
-/** `run` without a prompt: a rehearsal for whoever looks for the first time, a mistake for whoever has a model for it. */
+/** `run` without a prompt: a rehearsal for a first look, an error if a model is set. */
 import { EXIT_CODES, Fault } from '@breakfall/faults'
-import type { LoadedConfig } from '../config/load.ts'
-import { chooseModel, type ModelChoice } from '../model/choose.ts'
+import type { ResolvedConfig } from '../config/resolve.ts'
+import { describeModel } from '../model/choose.ts'
+import { howToSetModel, rehearse, shellQuoted } from '../rehearsal/rehearse.ts'
 import type { RunContext } from './options.ts'
 import { isPiped } from './prompt.ts'
-import { checkoutOf, howToSet, quoted, rehearse } from '../rehearsal/rehearse.ts'
-
-type Env = RunContext['env']
 
 export async function runWithoutPrompt(context: RunContext): Promise<number> {
-  const { out, env, loaded } = context
-  const model = await namedModel(loaded, env)
-  // `npm start` shows what this is on every machine, whatever is set there.
-  if (model !== undefined && checkoutOf(env) === undefined) throw noPrompt(model)
-  out.say('no prompt was given, so this is a rehearsal: a scripted model on a task of its own')
-  if (isPiped()) out.say('what is piped in was not read; breakfall run - takes the prompt from there')
+  const { out, config } = context
+  const model = config.model.kind === 'unset' ? undefined : describeModel(config.model)
+  // `npm start` is the demo on every machine, even if a model is set.
+  if (model !== undefined && config.checkout === undefined) throw promptMissing(model)
+  out.say('no prompt given, so this is a rehearsal: a scripted model on a sample task')
+  if (isPiped()) out.say('standard input was not read; to read the prompt from it: breakfall run -')
   const code = await rehearse(context, undefined)
-  if (code === EXIT_CODES.finished) for (const line of afterRehearsal(env, model)) out.say(line)
+  if (code === EXIT_CODES.finished) for (const line of afterRehearsal(config, model)) out.say(line)
   return code
 }
 
-/** What was seen, where, and what comes next: with the same words that started it. Pure. */
-export function afterRehearsal(env: Env, model: string | undefined): readonly string[] {
-  const checkout = checkoutOf(env)
-  const command = checkout === undefined ? 'breakfall run' : `npm --prefix ${quoted(checkout)} start --`
+/** What to do next, as a command that works from the current folder. Pure. */
+export function afterRehearsal(
+  { checkout }: Pick<ResolvedConfig, 'checkout'>,
+  model: string | undefined,
+): readonly string[] {
+  const command = checkout === undefined ? 'breakfall run' : `npm --prefix ${shellQuoted(checkout)} start --`
   return [
-    `\nThat was in a scratch folder, which is removed again. Now a task of yours, in your folder, with ${model ?? 'your model'}:`,
+    `\nThat ran in a scratch folder, which is now removed. To run your own task in your folder with ${model ?? 'your model'}:`,
     `  ${command} "make the failing test pass"`,
-    ...(model === undefined ? [howToSet(env)] : []),
+    ...(model === undefined ? [howToSetModel(checkout)] : []),
   ]
 }
 
 // ---- details ----
 
-/** The model that a prompt would go to, in words; undefined where none is set. Nobody is asked for it. */
-async function namedModel(loaded: LoadedConfig, env: Env): Promise<string | undefined> {
-  const unasked = (): Promise<undefined> => Promise.resolve(undefined)
-  const choice = await chooseModel(loaded, env, unasked)
-  if (choice === undefined)
-    return loaded.config.model?.serve === undefined ? undefined : 'the model that is served here'
-  return wordsFor(choice)
-}
-
-const wordsFor = ({ name, isGuessed, baseUrl, because }: ModelChoice): string =>
-  `${isGuessed ? 'the model' : name} at ${baseUrl} (${because})`
-
-const noPrompt = (model: string): Fault =>
+const promptMissing = (model: string): Fault =>
   new Fault('invalid_request', {
-    error: `a prompt is needed for ${model}: breakfall run "PROMPT", or breakfall run - to take it from a file or a pipe. Without a model: breakfall run --rehearsal`,
+    error: `a prompt is missing for ${model}: breakfall run "PROMPT", or breakfall run - to read it from a file or a pipe. Without a model: breakfall run --rehearsal`,
   })

@@ -1,68 +1,68 @@
 /**
- * Sessions and turns by the beginning of their ids, as people copy them. A session's id stands for its turn where a turn is
- * meant, so one session that fits is enough, whatever turns of its own begin alike (both ids begin with the time).
+ * Sessions and turns by the first characters of their ids, as people copy them. Ids start with their time, so a session and
+ * its first turn often share a prefix; the session wins, because wherever a turn is expected a session's id stands for its turn.
  */
+import type { SessionViewer } from '@breakfall/client'
 import { Fault } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
-import type { Viewer } from './offline.ts'
+import { lastTurnId } from './lookup.ts'
 
-const WHOLE = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
-const BEGINNING = /^[0-9a-f][0-9a-f-]{0,34}$/
+const FULL_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+const ID_PREFIX = /^[0-9a-f][0-9a-f-]{0,34}$/
 
-export const isWholeId = (text: string): boolean => WHOLE.test(text)
+export const isFullId = (text: string): boolean => FULL_ID.test(text)
 
-/** The whole id. What is no beginning of an id, or of none that is known, comes back as it is: whoever looks it up says so. */
-export async function wholeId(viewer: Viewer, given: string): Promise<string> {
-  if (isWholeId(given) || !BEGINNING.test(given)) return given
+/** The full id. Anything that is not the prefix of a known id is returned unchanged, for the look-up to report. */
+export async function fullId(viewer: SessionViewer, given: string): Promise<string> {
+  if (isFullId(given) || !ID_PREFIX.test(given)) return given
   const sessions = await viewer.sessions()
-  const found = fitting(sessions, given)
+  const found = matching(sessions, given)
   const [first, ...more] = found
-  if (first === undefined) return (await fittingLastTurn(viewer, sessions, given)) ?? given
+  if (first === undefined) return (await matchingLastTurn(viewer, sessions, given)) ?? given
   if (more.length === 0) return first.id
   throw new Fault('invalid_request', {
-    error: `${given} is the beginning of ${found.length} ids; say more of it:${shown(found)}`,
+    error: `${found.length} ids start with ${given}; use more characters:${listed(found)}`,
   })
 }
 
-/** The beginning that tells each of them from the others: its first two groups, which are its time, or as many more as it takes. */
+/** Shortens ids to the shortest prefix that tells them apart: the first two groups, which are the time, or more. */
 export function shortener(ids: readonly string[]): (id: string) => string {
   const length = [13, 18, 23].find((most) => new Set(ids.map((id) => id.slice(0, most))).size === ids.length)
   return (id) => id.slice(0, length)
 }
 
-// ---- details ----
+// ---- details, in the order they are used above ----
 
-type Candidate = { readonly id: string; readonly what: string }
+type Candidate = { readonly id: string; readonly label: string }
 
-function fitting(sessions: readonly Session[], given: string): readonly Candidate[] {
-  const fits = ({ id }: Candidate): boolean => id.startsWith(given)
-  const named = sessions.map(({ id, title }) => ({ id, what: `session${title === null ? '' : ` "${title}"`}` }))
-  const whole = named.filter(fits)
-  if (whole.length > 0) return whole
-  return sessions.flatMap(({ turnId }) => (turnId === null ? [] : [{ id: turnId, what: 'turn' }])).filter(fits)
+function matching(sessions: readonly Session[], given: string): readonly Candidate[] {
+  const matches = ({ id }: Candidate): boolean => id.startsWith(given)
+  const named = sessions.map(({ id, title }) => ({ id, label: `session${title === null ? '' : ` "${title}"`}` }))
+  const found = named.filter(matches)
+  if (found.length > 0) return found
+  return sessions.flatMap(({ turnId }) => (turnId === null ? [] : [{ id: turnId, label: 'turn' }])).filter(matches)
 }
 
-const LOOKS_MAX = 50 // the newest sessions; of an older turn the whole id is wanted
+const SEARCHED_MAX = 50 // the newest sessions; an older turn needs its full id
 
-/** Of sessions that are idle the last turn is known, too. */
-async function fittingLastTurn(
-  viewer: Viewer,
+/** Idle sessions have no current turn, but their last one can be looked up. */
+async function matchingLastTurn(
+  viewer: SessionViewer,
   sessions: readonly Session[],
   given: string,
 ): Promise<string | undefined> {
-  const { lastTurnId } = await import('../commands/sessions.ts')
-  for (const session of sessions.filter(({ turnId }) => turnId === null).slice(0, LOOKS_MAX)) {
+  for (const session of sessions.filter(({ turnId }) => turnId === null).slice(0, SEARCHED_MAX)) {
     const turnId = await lastTurnId(viewer, session)
     if (turnId?.startsWith(given) === true) return turnId
   }
   return undefined
 }
 
-const SHOWN_MAX = 8
+const LISTED_MAX = 8
 
-/** One to a line. */
-function shown(found: readonly Candidate[]): string {
+/** One per line. */
+function listed(found: readonly Candidate[]): string {
   const shortId = shortener(found.map(({ id }) => id))
-  const lines = found.slice(0, SHOWN_MAX).map(({ id, what }) => `\n  ${shortId(id)}  ${what}`)
-  return `${lines.join('')}${found.length > SHOWN_MAX ? '\n  …' : ''}`
+  const lines = found.slice(0, LISTED_MAX).map(({ id, label }) => `\n  ${shortId(id)}  ${label}`)
+  return `${lines.join('')}${found.length > LISTED_MAX ? '\n  …' : ''}`
 }

@@ -1,19 +1,16 @@
 /**
- * Sessions and turns as the journal on disk has them, for looking at them while no daemon runs. The same calls as over the
- * API; each record says `live: false`, since nobody works on what it calls busy or running.
+ * Reads sessions and turns from the journal on disk while no daemon runs. Offers the reading calls of the client; each record says
+ * `live: false`, because nothing is working on what it calls busy or running.
  */
-import { Fault } from '@breakfall/faults'
+import type { SessionViewer } from '@breakfall/client'
 import type { JournalReader } from '@breakfall/daemon'
+import { Fault } from '@breakfall/faults'
 import { isKnownEvent, parseCursor, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
-import type { DaemonClient } from '../daemon/client.ts'
 
-/** What can be looked at: with a daemon or without. */
-export type Viewer = Pick<DaemonClient, 'sessions' | 'session' | 'turn' | 'events'>
-
-export class JournalClient implements Viewer, Disposable {
+export class OfflineViewer implements SessionViewer, Disposable {
   readonly #journal: JournalReader | undefined
 
-  /** Undefined: there is no journal yet, so nothing is in it. */
+  /** Undefined: there is no journal yet, so there are no sessions. */
   constructor(journal: JournalReader | undefined) {
     this.#journal = journal
   }
@@ -30,7 +27,7 @@ export class JournalClient implements Viewer, Disposable {
     return found('turn', this.#journal?.turn(id))
   }
 
-  /** What there is; then it ends, since nobody adds to it. */
+  /** The events in the journal. Then it ends, because no daemon adds to them. */
   async *events(
     sessionId: string,
     options: { readonly after?: string | number | undefined } = {},

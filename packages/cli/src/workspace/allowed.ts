@@ -1,11 +1,11 @@
 /**
- * Folders in which this user has asked for runs. Whoever runs `breakfall run` in a folder allows that folder, so it is noted in
- * the state folder, and the daemon on this machine lets its runner use it. Callers of the API cannot add to the list.
+ * The folders that boxes may use. A user who runs `breakfall run` in a folder allows that folder: it is noted in the state folder,
+ * and the daemon on this machine lets its runner use it. Callers of the API cannot add to the list.
  */
 import { appendFileSync, readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Fault } from '@breakfall/faults'
-import { stateFileFault } from '../process/start-errors.ts'
+import { stateFileFault } from '../process/state-folder.ts'
 
 const fileIn = (stateDir: string): string => join(stateDir, 'workspaces')
 
@@ -19,33 +19,33 @@ export function grantWorkspace(stateDir: string, folder: string): void {
   }
 }
 
-/** Those that are still folders. */
+/** The granted folders that still exist. */
 export function grantedWorkspaces(stateDir: string): readonly string[] {
   let text: string
   try {
     text = readFileSync(fileIn(stateDir), 'utf8')
   } catch {
-    return [] // nothing was granted yet
+    return [] // nothing granted yet
   }
   return [...new Set(text.split('\n').map(folderIn))].filter((folder) => folder !== '' && isFolder(folder))
 }
 
-/** A name with a line break in it is written as JSON; every other begins with a slash. */
+/** A path with a line break is written as JSON; any other path starts with a slash. */
 function folderIn(line: string): string {
   try {
     return line.startsWith('"') ? String(JSON.parse(line)) : line
   } catch {
-    return '' // cut short: it grants nothing
+    return '' // incomplete: it grants nothing
   }
 }
 
-/** Folders that somebody names to be allowed, as absolute paths. A missing one is a slip, and is said before anything starts. */
+/** The named folders as absolute paths. Throws if one is missing: it is most likely a typo. */
 export function allowedFolders(named: readonly string[] | undefined, where: string): readonly string[] {
   return (named ?? []).map((folder) => {
     const path = resolve(folder)
     if (!isFolder(path))
       throw new Fault('invalid_request', {
-        error: `${where} names ${path}, but there is no such folder; make it first`,
+        error: `${where} names ${path}, but there is no such folder; create it first`,
       })
     return path
   })

@@ -1,56 +1,56 @@
-/** The folder that a run works in: whether it can be one, said before anything is asked of a model. */
+/** Checks the folder that a run works in, before any model is asked. */
 import { accessSync, constants, statSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
 import { homeFolder } from '../config/paths.ts'
 
-/** The current folder. It may have been removed under our feet. */
+/** The current folder. Throws if it was removed. */
 export function currentFolder(): string {
   try {
     return process.cwd()
   } catch (cause) {
     throw new Fault('invalid_request', {
-      error: 'the current folder does not exist any more; go to another one',
+      error: 'the current folder no longer exists; change to another one',
       cause,
     })
   }
 }
 
-/** The same for whoever can do without one. */
+/** Undefined if the current folder was removed. */
 export function currentFolderIfAny(): string | undefined {
   try {
     return process.cwd()
   } catch {
-    return undefined // removed: whoever needs it asks the other way
+    return undefined // removed: code that needs it calls currentFolder
   }
 }
 
-/** Refuses what the runner would refuse for every tool, and what no box can have. */
-export function refuseWide(folder: string, stateDir: string): void {
+/** Refuses folders that the runner would refuse for every tool. */
+export function refuseUnsafeFolder(folder: string, stateDir: string): void {
   const system = ['/proc', '/sys', '/dev'].find((inside) => isIn(folder, inside))
   if (system !== undefined)
     throw new Fault('invalid_request', {
-      error: `a run cannot work in ${folder}: ${system} belongs to the system, and each box has its own`,
+      error: `cannot run in ${folder}: ${system} belongs to the system, and each box has its own`,
     })
   for (const [inside, what] of [
-    [homeFolder(process.env), 'your home folder; go to the folder of a project'],
+    [homeFolder(process.env), 'your home folder; change to a project folder'],
     [stateDir, "Breakfall's state folder; choose another with --state-dir"],
   ] as const) {
     if (inside === undefined || !isIn(inside, folder)) continue
-    const is = inside === folder ? 'is' : 'holds'
+    const relation = inside === folder ? 'is' : 'contains'
     throw new Fault('invalid_request', {
-      error: `a run cannot work in ${folder}, which ${is} ${what}`,
+      error: `cannot run in ${folder}, which ${relation} ${what}`,
     })
   }
 }
 
-/** Asked as whom commands run: in a box root has no more rights than its files give it. */
+/** Whether commands can write there. In a box, root has no more rights than the file's mode gives. */
 export function isWritable(folder: string): boolean {
   try {
     accessSync(folder, constants.W_OK)
     const { mode, uid, gid } = statSync(folder)
     return process.getuid?.() !== 0 || (mode & (uid === 0 ? 0o200 : gid === 0 ? 0o020 : 0o002)) !== 0
   } catch {
-    return false // whatever the reason: nothing can be changed there
+    return false // whatever the reason, nothing can be changed there
   }
 }
 

@@ -1,0 +1,30 @@
+/** Builds the context of a command: its output and its configuration, from the flags that were given. */
+import { loadConfig } from '../config/load.ts'
+import { type ResolvedConfig, resolveConfig } from '../config/resolve.ts'
+import type { Context } from '../context.ts'
+import { Output } from '../render/output.ts'
+import { currentFolderIfAny } from '../workspace/work-folder.ts'
+import { configFlags } from './flags.ts'
+
+export type CommonOptions = { readonly json?: boolean }
+
+export function contextFor(options: CommonOptions, resultFields: object = {}): Context {
+  const out = new Output({ json: options.json === true, resultFields })
+  const folder = currentFolderIfAny()
+  const flags = configFlags({ ...options })
+  const load = (): ResolvedConfig => resolveConfig(loadConfig({ env: process.env, folder, flags }), process.env)
+  const config = load()
+  for (const warning of config.loaded.warnings) out.say(out.styleErr('yellow', `warning: ${warning}`))
+  return { out, config, reload: load }
+}
+
+/** Fields that the result of a run always has, even if it failed before there was a turn. */
+export const resultFieldsOf = (command: string | undefined): object =>
+  command === 'run' ? { turnId: null, text: '', fault: null, faultsSurvived: 0 } : {}
+
+/** Text to save in a file, or with `--json` a field of the result line. */
+export function printText(text: string, options: CommonOptions): void {
+  const out = new Output({ json: options.json === true })
+  if (out.json) out.result({ text })
+  else out.write(text)
+}

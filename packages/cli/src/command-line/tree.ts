@@ -1,0 +1,220 @@
+/**
+ * The tree of commands, with their flags. A command loads its code when it runs, so `--help` starts fast. This is the only
+ * place where the packages are put together.
+ */
+import { Argument, Command, Option } from 'commander'
+import { BOUNDARIES, EXIT_CODES } from '@breakfall/faults'
+import { HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
+import type { ChaosOptions } from '../commands/chaos.ts'
+import type { ExplainOptions } from '../commands/explain.ts'
+import type { GatewayOptions } from '../commands/gateway.ts'
+import type { RunnerOptions } from '../commands/runner.ts'
+import type { TailOptions } from '../commands/sessions.ts'
+import type { UpOptions } from '../commands/up.ts'
+import type { Context } from '../context.ts'
+import { version } from '../process/version.ts'
+import { printable } from '../render/printable.ts'
+import type { RunOptions } from '../run/options.ts'
+import { addConfigCommands } from './config-commands.ts'
+import { completionScript, type Shell, SHELLS } from './completion.ts'
+import { type CommonOptions, contextFor, printText, resultFieldsOf } from './context.ts'
+import { addModelFlags, addPolicyFlags, collect, milliseconds, portNumber } from './flags.ts'
+import { helpOf, PROGRAM_HELP } from './help.ts'
+
+/** `done` gets the exit code. */
+export function buildProgram(done: (exitCode: number) => void): Command {
+  const program = new Command('breakfall')
+  program
+    .description('An agent runtime that does not drop runs.')
+    .version(version)
+    .exitOverride()
+    .configureOutput({ writeErr: (text) => process.stderr.write(printable(text)) })
+    .showHelpAfterError('(see --help)')
+    .addHelpText('after', PROGRAM_HELP)
+
+  type Action<O> = (context: Context, options: O, args: readonly string[]) => Promise<number | void>
+  const command = <O extends object = object>(spec: string, about: string, act: Action<O>): Command => {
+    const [name = ''] = spec.split(' ')
+    const made = program
+      .command(spec)
+      .description(about)
+      .option('--json', 'machine-readable lines on stdout')
+      .addHelpText('after', helpOf(name))
+    if (!STATELESS.has(name)) made.option('--state-dir <dir>', 'where sessions and journals are kept')
+    made.action(async () => {
+      const options = made.opts<O & CommonOptions>()
+      const context = contextFor(options, resultFieldsOf(name))
+      done((await act(context, options, made.args)) ?? EXIT_CODES.finished)
+      context.out.end()
+    })
+    return made
+  }
+
+  addPolicyFlags(
+    addModelFlags(
+      command<RunOptions>(
+        'run [prompt...]',
+        'run one turn in the current folder and follow it to its end',
+        async (...given) => {
+          const { runCommand } = await import('../commands/run.ts')
+          return runCommand(...given)
+        },
+      ),
+    )
+      .option('--continue', "continue this folder's last session, and its parked turn")
+      .option('--session <id>', 'continue this session')
+      .addOption(new Option('--network <network>', "the box's network (default: none)").choices(['none', 'host']))
+      .addOption(
+        new Option('--isolation <level>', 'process: run commands without a sandbox (default: bwrap)').choices(
+          ISOLATION,
+        ),
+      )
+      .option('--rehearsal', 'use the scripted model on a sample task, with injected faults')
+      .option('--faults <plan>', 'the faults that a rehearsal injects: none, or a plan as for "breakfall chaos"')
+      .option('--park-wait-ms <ms>', 'how long to wait for a parked turn', milliseconds, 60_000),
+  )
+
+  addPolicyFlags(
+    addModelFlags(
+      command<UpOptions>(
+        'up',
+        'run the daemon, and a runner unless another one is configured',
+        async (context, options) => {
+          const { up } = await import('../commands/up.ts')
+          return up(context, options)
+        },
+      ),
+    )
+      .option('--port <port>', 'the port; 0 for a free one', portNumber)
+      .option('--host <address>', 'the address to bind', '127.0.0.1')
+      .option('--runner <url>', 'use this runner instead of one on this machine')
+      .option('--runner-token-file <file>', "that runner's token")
+      .option('--allow-workspace <dir>', 'a folder that boxes may use as workspace (repeatable)', collect)
+      .addOption(new Option('--allow-isolation <level>', 'allow commands without a sandbox').choices(['process']))
+      .option('--quiet', 'log only parked turns and problems')
+      .addOption(new Option('--until-idle', 'end when standard input closes and the work is done').hideHelp()),
+  )
+
+  command<RunnerOptions>('runner', 'run a runner: boxes and execs over HTTP', async (context, options) => {
+    const { runnerCommand } = await import('../commands/runner.ts')
+    return runnerCommand(context, options)
+  })
+    .option('--port <port>', 'the port; 0 for a free one', portNumber, 0)
+    .option('--host <address>', 'the address to bind', '127.0.0.1')
+    .option('--token-file <file>', 'the file with the tokens; created if missing')
+    .option('--allow-workspace <dir>', 'a folder that boxes may use as workspace (repeatable)', collect)
+    .addOption(new Option('--allow-isolation <level>', 'allow commands without a sandbox').choices(['process']))
+    .option('--allow-host <name>', 'a host name that requests may use (repeatable)', collect)
+    .addOption(new Option('--isolation <level>', 'process: no sandbox, even if bubblewrap works').choices(ISOLATION))
+    .option('--idle-exit-ms <ms>', 'exit after this long without calls and execs', milliseconds)
+
+  addPolicyFlags(
+    command<GatewayOptions>(
+      'gateway',
+      "a proxy that makes any agent's model streams survive",
+      async (context, options) => {
+        const { gatewayCommand } = await import('../commands/gateway.ts')
+        return gatewayCommand(context, options)
+      },
+    )
+      .option('--upstream <url>', 'the model server (repeatable: the next ones are fallbacks)', collect)
+      .option('--port <port>', 'the port; 0 for a free one', portNumber)
+      .option('--host <address>', 'the address to bind', '127.0.0.1')
+      .addOption(new Option('--hold <what>', 'what to hold back until it is complete (default: tools)').choices(HOLDS))
+      .addOption(new Option('--profile <profile>', 'what the upstream supports').choices(PROFILE_NAMES))
+      .option(
+        '--token-file <file>',
+        'require this token in x-breakfall-token; needed unless it binds loopback; created if missing',
+      )
+      .option('--allow-host <name>', 'a host name that requests may use (repeatable)', collect)
+      .option('--watch', 'show live streams, faults and recoveries'),
+    'request',
+  )
+
+  addSessionCommands(command)
+
+  command<ChaosOptions>(
+    'chaos',
+    'a fault proxy for any HTTP service: prove that your agent survives',
+    async (context, options) => {
+      const { chaosCommand } = await import('../commands/chaos.ts')
+      return chaosCommand(context, options)
+    },
+  )
+    .option('--upstream <url>', 'the service behind the proxy')
+    .option('--rehearsal', 'put a scripted model behind the proxy: rehearsal/fix, rehearsal/steps-N, rehearsal/echo')
+    .option('--plan <plan>', 'which faults: "seed=7,rate=0.2,faults=reset+stall", or a JSON file')
+    .option('--port <port>', 'the port; 0 for a free one', portNumber, 0)
+    .option('--list', 'list the faults that a plan can name')
+
+  command('doctor', 'check this machine, and say how to fix each problem', async ({ config, out }) => {
+    const { doctor } = await import('../commands/doctor.ts')
+    return doctor(config, out)
+  })
+
+  addConfigCommands(program, done)
+  const completion = program
+    .command('completion')
+    .description('print a completion script for your shell')
+    .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
+    .option('--json', 'machine-readable lines on stdout')
+    .addHelpText('after', helpOf('completion'))
+    .action((shell: Shell) => printText(completionScript(shell, program), completion.opts<CommonOptions>()))
+  return program
+}
+
+// ---- details ----
+
+const ISOLATION = ['bwrap', 'process'] as const
+
+/** These commands keep no state. */
+const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos'])
+
+type AddCommand = <O extends object>(
+  spec: string,
+  about: string,
+  act: (context: Context, options: O, args: readonly string[]) => Promise<number | void>,
+) => Command
+
+function addSessionCommands(command: AddCommand): void {
+  command('sessions', 'list the sessions; needs no daemon', async (context) => {
+    const { sessionsCommand } = await import('../commands/sessions.ts')
+    await sessionsCommand(context)
+  })
+  command('show <id>', 'show a session or a turn; needs no daemon', async (context, _options, [id = '']) => {
+    const { showCommand } = await import('../commands/sessions.ts')
+    await showCommand(context, id)
+  })
+  command<{ reason?: string }>(
+    'cancel <id>',
+    'cancel a turn, by its id or its session; needs no daemon',
+    async (context, { reason }, [id = '']) => {
+      const { cancelCommand } = await import('../commands/steer.ts')
+      await cancelCommand(context, id, reason)
+    },
+  ).option('--reason <text>', 'why, for the record')
+  command('resume <id>', 'resume a parked turn now, by its id or its session', async (context, _options, [id = '']) => {
+    const { resumeCommand } = await import('../commands/steer.ts')
+    await resumeCommand(context, id)
+  })
+  command<TailOptions>(
+    'tail <session>',
+    "show a session's events and follow it",
+    async (context, options, [id = '']) => {
+      const { tailCommand } = await import('../commands/sessions.ts')
+      await tailCommand(context, id, options)
+    },
+  )
+    .option('--after <cursor>', 'only events after this one')
+    .option('--no-follow', 'stop after the last event')
+  command<ExplainOptions>(
+    'explain [input]',
+    'explain an error, a log, an exit code, a category or a turn',
+    async (context, options, [input]) => {
+      const { explainCommand } = await import('../commands/explain.ts')
+      await explainCommand(context, input, options)
+    },
+  ).addOption(
+    new Option('--boundary <boundary>', 'the boundary at which it happened').choices([...BOUNDARIES]).default('model'),
+  )
+}

@@ -1,0 +1,2 @@
+/** Environment variables. */
+export type Env = Readonly<Record<string, string | undefined>>

@@ -1,0 +1,78 @@
+/**
+ * The configuration as one value. Every choice between files, variables and flags is made here, once. Code after this point
+ * reads no flag and no variable to choose a model, a runner or a daemon.
+ */
+import { dirname } from 'node:path'
+import { Fault } from '@breakfall/faults'
+import type { Hold } from '@breakfall/model/names'
+import type { PolicyInput } from '@breakfall/wire'
+import type { Env } from './env.ts'
+import type { LoadedConfig } from './load.ts'
+import { type FallbackModel, fallbackModels, type ModelSetting, resolveModel } from './model.ts'
+import { defaultStateDir } from './paths.ts'
+import { resolveRunner, type RunnerSetting } from './runner.ts'
+import type { Config } from './schema.ts'
+
+/** The daemon that commands talk to: the named one, or the one whose state folder this is. */
+export type DaemonSetting =
+  | { readonly kind: 'named'; readonly url: string; readonly token: string }
+  | { readonly kind: 'local' }
+
+export type ResolvedConfig = {
+  readonly model: ModelSetting
+  /** The model that the user named, if any. */
+  readonly modelName: string | undefined
+  /** Tried in this order when the attempts with the first model are used up. */
+  readonly fallbacks: readonly FallbackModel[]
+  readonly runner: RunnerSetting
+  readonly daemon: DaemonSetting
+  readonly stateDir: string
+  /** Undefined: the daemon takes a free port. */
+  readonly port: number | undefined
+  readonly policy: PolicyInput | undefined
+  readonly limits: Config['limits']
+  readonly gateway: { readonly upstream: string | undefined; readonly hold: Hold | undefined }
+  readonly logLevel: string | undefined
+  /** The checkout, if `npm start` started this. */
+  readonly checkout: string | undefined
+  /** What was set, and where: for `config show`. */
+  readonly loaded: LoadedConfig
+  /** What child processes inherit. */
+  readonly childEnv: Env
+}
+
+export function resolveConfig(loaded: LoadedConfig, env: Env): ResolvedConfig {
+  const { config } = loaded
+  return {
+    model: resolveModel(loaded, env),
+    modelName: config.model?.name,
+    fallbacks: fallbackModels(config, env),
+    runner: resolveRunner(config),
+    daemon: resolveDaemon(env),
+    stateDir: config.daemon?.stateDir ?? defaultStateDir(env),
+    port: config.daemon?.port,
+    policy: config.policy,
+    limits: config.limits,
+    gateway: { upstream: config.gateway?.upstream ?? config.model?.baseUrl, hold: config.gateway?.hold },
+    logLevel: env['BREAKFALL_LOG'],
+    checkout: env['npm_lifecycle_event'] === 'start' ? dirname(env['npm_package_json'] ?? '.') : undefined,
+    loaded,
+    childEnv: env,
+  }
+}
+
+// ---- details ----
+
+function resolveDaemon(env: Env): DaemonSetting {
+  const named = env['BREAKFALL_URL'] ?? ''
+  if (named === '') return { kind: 'local' }
+  return { kind: 'named', url: daemonUrl(named), token: env['BREAKFALL_TOKEN'] ?? '' }
+}
+
+function daemonUrl(named: string): string {
+  if (!/^https?:\/\/[^\s/]+\/?$/.test(named) || !URL.canParse(named))
+    throw new Fault('invalid_request', {
+      error: `BREAKFALL_URL must be the address of a daemon, such as http://127.0.0.1:4711, got ${named}`,
+    })
+  return named.replace(/\/$/, '')
+}

@@ -1,0 +1,55 @@
+/** What a parked turn is waiting for, and how to continue it, as text. Pure. */
+import { type FaultCategory, FAULTS, isFaultCategory } from '@breakfall/faults'
+
+type Parked = { readonly category: string; readonly since: string; readonly resumeAt: string | null }
+
+/** `for the network (network_down)`, with a time if there is one. */
+export function waitsFor({ category, resumeAt }: Pick<Parked, 'category' | 'resumeAt'>): string {
+  const until = resumeAt === null ? '' : `, until ${utcTime(resumeAt)}`
+  return `for ${isFaultCategory(category) ? thing(category) : 'what failed'} (${category})${until}`
+}
+
+/** One line says what it waits for, the next how it continues. */
+export function parkedLines(parked: Parked, sessionId: string, isLive: boolean): readonly string[] {
+  return [
+    `waiting ${waitsFor(parked)} since ${utcTime(parked.since)}`,
+    howItContinues(sessionId, isLive, parked.category),
+  ]
+}
+
+/** A running daemon continues it automatically; otherwise the user has to. A daemon keeps the keys that it was started with. */
+export function howItContinues(sessionId: string, isLive: boolean, category: string): string {
+  if (!isLive) return howToContinue(sessionId)
+  const condition = category === 'model_auth_failed' ? ` ${WITH_A_KEY}` : ''
+  return `continues automatically${condition}; to retry now: breakfall resume ${sessionId}`
+}
+
+const WITH_A_KEY =
+  'when its daemon has a new key: restart the daemon with one, or name its variable as [model] apiKeyEnv in config.toml'
+
+export const howToContinue = (sessionId: string): string =>
+  `to continue it: breakfall run --continue (in its folder) or breakfall run --session ${sessionId}; breakfall up continues all unfinished turns`
+
+/** `2026-11-15 22:40:36 UTC`. */
+export const utcTime = (at: string): string => `${at.slice(0, 19).replace('T', ' ')} UTC`
+
+// ---- details ----
+
+const NAMED: Readonly<Partial<Record<FaultCategory, string>>> = {
+  network_down: 'the network',
+  model_auth_failed: 'a valid key for the model provider',
+  model_quota_exhausted: 'credit, or a quota reset',
+  model_rate_limited: "the model provider's rate limit",
+  runner_auth_failed: "the runner's token",
+  journal_full: 'at least 8 MiB of disk space',
+  shutting_down: 'the next daemon',
+  lease_lost: 'the next daemon',
+}
+
+function thing(category: FaultCategory): string {
+  const named = NAMED[category]
+  if (named !== undefined) return named
+  const { boundary } = FAULTS[category]
+  if (boundary === 'runner' || boundary === 'box') return 'the runner'
+  return boundary === 'model' || boundary === 'process' ? 'the model server' : 'the next daemon'
+}

@@ -1,0 +1,119 @@
+/**
+ * Starts one turn and follows it live to its end.
+ *
+ * I1  It ends: finished, failed, cancelled, or parked for longer than the run waits. It never hangs, with or without a terminal.
+ * I2  The first Ctrl-C cancels the turn and waits for its end; the second exits at once. A parked turn stays parked, and a turn
+ *     that another run started keeps running.
+ * I3  If the daemon is lost the run finds it again, or restarts its own; the turn continues there.
+ */
+import type { DaemonClient } from '@breakfall/client'
+import { Fault, faultFrom } from '@breakfall/faults'
+import type { Session, SessionCreate, SessionEvent, SessionEventOf } from '@breakfall/wire'
+import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
+import type { Interrupt } from '../process/interrupt.ts'
+import type { Output } from '../render/output.ts'
+import { paint } from '../render/paint.ts'
+import { summary } from '../render/summary.ts'
+import { TurnView } from '../render/turn-view.ts'
+import { ParkWait } from './park-wait.ts'
+import { exitCodeFor, type RunResult } from './result.ts'
+import { type StartedTurn, startTurn } from './start-turn.ts'
+
+export type FollowInput = {
+  readonly client: Pick<DaemonClient, 'createSession' | 'session' | 'turn' | 'prompt' | 'resume' | 'cancel' | 'events'>
+  readonly prompt: string | undefined
+  readonly create: SessionCreate
+  /** Continue in this session instead of a new one. */
+  readonly session: Session | undefined
+  readonly parkWaitMs: number
+  readonly interrupt: Pick<Interrupt, 'signal' | 'throwIfInterrupted' | 'onCancel' | 'leaveInstead'>
+  /** The daemon outlives this run and continues parked turns. */
+  readonly isLasting: () => boolean
+  readonly onSession?: ((session: Session) => void) | undefined
+  readonly onTurn?: ((turnId: string) => void) | undefined
+  /** Called with each event, before it is shown. */
+  readonly onEvent?: ((event: SessionEvent) => void) | undefined
+  /** More fields of the result line. */
+  readonly resultFields?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** Returns the exit code. */
+export async function followTurn(input: FollowInput, out: Output): Promise<number> {
+  input.interrupt.throwIfInterrupted()
+  const session = input.session ?? (await input.client.createSession(input.create))
+  input.onSession?.(session)
+  out.addToResult({ sessionId: session.id })
+  const started = await startTurn(input.client, session, input.prompt)
+  out.addToResult({ turnId: started.turnId })
+  input.onTurn?.(started.turnId)
+  const view = new TurnView()
+  if (input.prompt === undefined) await replay(input, session, started, view)
+  if (started.isTheirs) out.say(followingNotice(session.id))
+  else input.interrupt.onCancel((reason) => input.client.cancel(started.turnId, reason)) // I2
+  const result = await follow(input, session, started, view, out).catch((thrown: unknown) => {
+    throw withHowToContinue(thrown, session.id)
+  })
+  if (out.json) out.result({ ...result, ...input.resultFields })
+  else for (const line of summary(result, view, session, input.isLasting())) paint(out, [line])
+  return exitCodeFor(result)
+}
+
+// ---- details, in the order they are used above ----
+
+const followingNotice = (sessionId: string): string =>
+  `another run started this turn and it is still running, so this run only follows it. Ctrl-C stops following and leaves it running; to cancel it: breakfall cancel ${sessionId}`
+
+/** Reads what a continued turn has been through, for the summary to name. */
+async function replay(
+  { client, interrupt: { signal } }: FollowInput,
+  session: Session,
+  { turnId, after }: StartedTurn,
+  view: TurnView,
+): Promise<void> {
+  if (after === 0) return
+  for await (const event of client.events(session.id, { after: 0, signal })) {
+    if (event.turnId === turnId) view.replay(event)
+    if (event.seq >= after) return
+  }
+}
+
+async function follow(
+  input: FollowInput,
+  session: Session,
+  started: StartedTurn,
+  view: TurnView,
+  out: Output,
+): Promise<RunResult> {
+  const { turnId, after, isTheirs } = started
+  using wait = new ParkWait({ ...input, out, isTheirs })
+  const onUnreachable = (url: string): void => {
+    if (input.isLasting()) out.say(waitingForDaemon(url)) // the restart of the run's own daemon has its own message
+  }
+  for await (const event of input.client.events(session.id, { after, signal: wait.signal, onUnreachable })) {
+    input.onEvent?.(event)
+    if (out.json) out.data(event)
+    if (event.turnId !== turnId) continue
+    const segments = view.show(event)
+    if (!out.json) paint(out, segments)
+    if (event.type === 'parked') wait.park(event)
+    else if (event.type !== 'turn-queued') wait.resume()
+    if (event.type === 'turn-end')
+      return { outcome: 'finished', turnId, text: event.text, fault: null, faultsSurvived: event.faultsSurvived }
+    if (event.type === 'turn-error') return failed(event, view)
+  }
+  const left = { turnId, text: '', faultsSurvived: view.survived.length }
+  if (wait.parked !== undefined) return { outcome: 'parked', ...left, fault: faultFrom(wait.parked.fault).report } // I1
+  const error = 'this run stopped following the turn, which is still running'
+  return { outcome: 'cancelled', ...left, fault: new Fault('cancelled', { error, turnId }).report, left: true } // I2
+}
+
+function failed(event: SessionEventOf<'turn-error'>, view: TurnView): RunResult {
+  const { actor } = event
+  return {
+    outcome: event.category === 'cancelled' ? 'cancelled' : 'failed',
+    turnId: event.turnId,
+    text: '',
+    fault: { ...faultFrom(event).report, ...(actor === undefined ? {} : { actor }) },
+    faultsSurvived: view.survived.length,
+  }
+}

@@ -1,0 +1,28 @@
+/** How a run ended: the fields of its result line, and its exit code. */
+import { EXIT_CODES, exitCodeOf, type FaultReport } from '@breakfall/faults'
+
+export type RunResult = {
+  readonly outcome: 'finished' | 'failed' | 'cancelled' | 'parked'
+  readonly turnId: string
+  readonly text: string
+  /** `actor`: who cancelled the turn. */
+  readonly fault: (FaultReport & { readonly actor?: string | undefined }) | null
+  readonly faultsSurvived: number
+  /** The turn was not cancelled: this run has left it running. */
+  readonly left?: true
+}
+
+export function exitCodeFor({ outcome, fault }: RunResult): number {
+  switch (outcome) {
+    case 'finished':
+      return EXIT_CODES.finished
+    case 'cancelled':
+      return EXIT_CODES.cancelled
+    case 'parked':
+      return fault !== null && exitCodeOf(fault) === EXIT_CODES.credentials
+        ? EXIT_CODES.credentials
+        : EXIT_CODES.transient
+    case 'failed':
+      return fault === null ? EXIT_CODES.failed : exitCodeOf(fault)
+  }
+}

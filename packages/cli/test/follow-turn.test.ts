@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { SessionEvent, Turn } from '@breakfall/wire'
+import { sessionLine } from '../src/commands/run.ts'
+import { type FollowInput, followTurn } from '../src/run/follow-turn.ts'
+import { afterRehearsal } from '../src/run/without-prompt.ts'
+import type { ReachableModel } from '../src/model/choose.ts'
+import { anEvent, aSession, aTurn, capturedOutput, jsonLines } from './samples.ts'
+
+const unused = (): never => assert.fail('not asked for')
+
+/** A daemon whose session has one turn, which ended at that time. */
+const input = (endedAt: number): FollowInput => ({
+  client: {
+    createSession: unused,
+    session: unused,
+    prompt: unused,
+    resume: unused,
+    cancel: unused,
+    turn: (): Promise<Turn> => Promise.resolve(aTurn({ endedAt: new Date(endedAt).toISOString() })),
+    events: async function* (_id, options): AsyncGenerator<SessionEvent> {
+      const end = anEvent({ type: 'turn-end', seq: 2, text: 'done', steps: 1, faultsSurvived: 0 })
+      for (const event of [anEvent({ type: 'turn-start', seq: 1, prompt: 'p' }), end])
+        if (event.seq > Number(options?.after ?? 0)) yield await Promise.resolve(event)
+    },
+  },
+  prompt: undefined,
+  create: {},
+  session: aSession({ lastSeq: 2 }),
+  parkWaitMs: 1,
+  isLasting: () => false,
+  interrupt: {
+    throwIfInterrupted: () => undefined,
+    onCancel: () => undefined,
+    leaveInstead: () => undefined,
+    signal: new AbortController().signal,
+  },
+})
+
+test('a turn that its daemon finished before the run asked for it is the turn of the run', async () => {
+  const { out, text } = capturedOutput({ json: true })
+  assert.equal(await followTurn(input(Date.now()), out), 0)
+  const result = jsonLines(text()).at(-1)
+  assert.deepEqual([result?.['outcome'], result?.['text']], ['finished', 'done'])
+})
+
+test('a turn that ended before the run leaves nothing to continue', async () => {
+  const { out } = capturedOutput({ json: true })
+  await assert.rejects(followTurn(input(0), out), { category: 'invalid_request', error: /has no unfinished turn/ })
+})
+
+test('the session line names the model unless the line before did, and its server if it is known', () => {
+  const choice: ReachableModel = {
+    kind: 'discovered',
+    name: 'm',
+    baseUrl: 'http://127.0.0.1:1/v1',
+    api: 'openai-chat',
+    apiKey: undefined,
+    apiKeyVariable: undefined,
+    profile: undefined,
+    origin: 'found',
+  }
+  const session = { id: 's1', model: 'm' }
+  assert.equal(sessionLine(session, choice, true), 'session: s1')
+  assert.equal(sessionLine(session, choice, false), 'session: s1, model m at http://127.0.0.1:1/v1')
+  assert.equal(sessionLine(session, { ...choice, name: 'x' }, true), 'session: s1, model m at http://127.0.0.1:1/v1')
+  assert.equal(sessionLine(session, undefined, true), 'session: s1, model m', "a running daemon's model")
+})
+
+test('a rehearsal ends with the next command, which works from where the rehearsal was started', () => {
+  const [where = '', command, how] = afterRehearsal({ checkout: undefined }, undefined)
+  assert.match(where, /scratch folder, which is now removed/)
+  assert.equal(command, '  breakfall run "make the failing test pass"')
+  const npm = { checkout: '/home/me/break fall' }
+  const after = afterRehearsal(npm, undefined)
+  assert.equal(after[1], `  npm --prefix '/home/me/break fall' start -- "make the failing test pass"`)
+  assert.match(how ?? '', /or see: breakfall config example$/)
+  assert.match(after[2] ?? '', /see: '\/home\/me\/break fall\/packages\/cli\/bin\/breakfall\.mjs' config example$/)
+  assert.deepEqual(afterRehearsal(npm, 'gpt-5 at https://x.example (OPENAI_API_KEY is set)').slice(2), [], 'it is set')
+})
