@@ -15,7 +15,14 @@ export type {
   TryOptions,
   Usage,
 } from './answer.ts'
-export { type AttemptFailure, type Ladder, nextRung, type Rung, type RungAction } from './machine/next-rung.ts'
+export {
+  type AttemptFailure,
+  type Ladder,
+  nextRung,
+  type Rung,
+  type RungAction,
+  rungEvent,
+} from './machine/next-rung.ts'
 export { isHandover, type MachineEvent, reduceAnswer } from './machine/reduce-answer.ts'
 export {
   type AnswerBudget,

@@ -6,7 +6,7 @@
  *     answer is complete. If the answer breaks off it is never shown, and the next attempt says it again.
  */
 import type { FaultReport } from '@breakfall/faults'
-import { type ShownPart, shownText, type TryEvent, type Usage } from '@breakfall/model'
+import { type Rung, type ShownPart, shownText, type TryEvent, type Usage } from '@breakfall/model'
 import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 import { SecretStream } from '../secrets.ts'
 import type { TurnFold } from '../turn/state.ts'
@@ -140,6 +140,19 @@ export function discardDrafts(
   return parts
     .filter(({ kind }) => kind !== 'tool')
     .map(({ attempt, part }) => ({ type: 'part-discarded', turnId, step, attempt, part, because }))
+}
+
+/** The event for a failed attempt and the rung that follows it. */
+export function retryDraft(
+  { id: turnId, step }: TurnFold,
+  rung: Extract<Rung, { delayMs: number }>,
+  usage: Usage | undefined,
+  compacted: readonly string[] | undefined,
+): EventDraftOf<'retry'> {
+  const { attempt, fault, delayMs, nextAt, max, prefillRefused } = rung
+  const action = rung.action === 'compact' ? 'retry' : rung.action // as the wire names it
+  const retry = { type: 'retry', turnId, step, attempt, fault, action, delayMs, nextAt, max, usage, compacted } as const
+  return prefillRefused ? { ...retry, prefillRefused } : retry
 }
 
 // ---- details ----

@@ -12,7 +12,6 @@ import {
   canContinue,
   type Fallback,
   nextRung,
-  type Rung,
   shownText,
   takesPrefill,
   type Target,
@@ -20,13 +19,11 @@ import {
   type TryOptions,
   type Usage,
 } from '@breakfall/model'
-import type { EventDraftOf } from '@breakfall/wire'
 import type { LocalModelRequest } from '../model-server.ts'
 import type { ModelConfig } from '../options.ts'
 import { resultsToDrop, toMessages } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
-import type { TurnFold } from '../turn/state.ts'
-import { AnswerWriter, discardDrafts } from './answer-writer.ts'
+import { AnswerWriter, discardDrafts, retryDraft } from './answer-writer.ts'
 import type { LiveSession } from './live-session.ts'
 import { CONTINUE, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
@@ -177,16 +174,4 @@ async function failed(
   const compacted = rung.action === 'compact' ? droppable : undefined
   await writer.flush(...discards, retryDraft(turn, rung, usage, compacted)) // I1
   return CONTINUE
-}
-
-function retryDraft(
-  { id: turnId, step }: TurnFold,
-  rung: Extract<Rung, { delayMs: number }>,
-  usage: Usage | undefined,
-  compacted: readonly string[] | undefined,
-): EventDraftOf<'retry'> {
-  const { attempt, fault, delayMs, nextAt, max, prefillRefused } = rung
-  const action = rung.action === 'compact' ? 'retry' : rung.action // as the wire names it
-  const retry = { type: 'retry', turnId, step, attempt, fault, action, delayMs, nextAt, max, usage, compacted } as const
-  return prefillRefused ? { ...retry, prefillRefused } : retry
 }
