@@ -1,6 +1,6 @@
 /**
- * Puts a daemon together and starts it: journal first, then what was left unfinished, then the door is opened.
- * Shutdown goes the other way round and has a deadline.
+ * Assembles and starts a daemon: journal first, then recovery of unfinished turns, then the HTTP server. Shutdown runs in reverse
+ * order and has a deadline.
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -30,20 +30,20 @@ import type { Store } from './store/store.ts'
 
 const { version } = manifest
 
-const ANSWER_GRACE_MS = 250 // streams have been told; what else is under way is a matter of milliseconds
+const ANSWER_GRACE_MS = 250 // streams were closed before; any other response takes milliseconds
 
 export type Daemon = {
   readonly url: string
   readonly pid: number
   readonly tokenFile: string
   readonly token: string
-  /** The same commands as over the API, for whoever embeds the daemon. */
+  /** The same operations as over the API, for programs that embed the daemon. */
   readonly sessions: Sessions
-  /** How many unfinished turns were taken up at start. */
+  /** How many unfinished turns were recovered at the start. */
   readonly recovered: number
-  /** Finds, adopts or starts the runner now. Undefined where it cannot be reached yet. */
+  /** Finds, adopts or starts the runner now. Undefined if it cannot be reached yet. */
   findRunner(): Promise<{ readonly url: string; readonly runnerId: string } | undefined>
-  /** Hands turns over, closes everything. `stopRunner` also ends the runner on this machine. */
+  /** Hands over running turns and closes everything. `stopRunner` also ends the runner on this machine. */
   close(options?: { readonly stopRunner?: boolean }): Promise<void>
 }
 
@@ -62,7 +62,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const parts = await assemble(options, { limits, secrets, log, store })
     const { sessions, engine, metrics, endpoint } = parts
     const recovered = await sessions.loader.recoverAll()
-    if (recovered > 0) log.info({ recovered }, 'took up unfinished turns')
+    if (recovered > 0) log.info({ recovered }, 'recovered unfinished turns')
     const sockets = new WebSocketApi({
       sessions,
       limits,
@@ -91,7 +91,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     try {
       if (options.isMomentary !== true) writeDaemonFile(stateDir, { url, tokenFile, ...options.fileFields })
     } catch (error) {
-      await service.close({ graceMs: 0 }) // a door that nobody can find would keep the process
+      await service.close({ graceMs: 0 }) // a server that no client can find would keep the process alive
       throw error
     }
     log.info({ url }, 'listening')
@@ -229,7 +229,7 @@ async function assemble(
 async function readiness(parts: Parts, store: Store): Promise<DaemonReady> {
   const journal = await store.listSessions({ limit: 1 }).then(
     () => 'ok',
-    () => 'failed', // the reason is in the log of whoever needed it; a probe only says that it is so
+    () => 'failed', // the caller that hit the problem logged the reason
   )
   const checks = {
     journal,

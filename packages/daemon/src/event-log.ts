@@ -1,6 +1,6 @@
 /**
- * The turning points of a turn as log lines, with the ids that join a line to the journal, to the API and to the runner. What was
- * said and what commands printed stays in the journal.
+ * The turning points of a turn as log lines, with the ids that link a line to the journal, the API and the runner. Texts and
+ * command output stay in the journal.
  */
 import type { SessionEvent } from '@breakfall/wire'
 import type { Logger } from 'pino'
@@ -15,7 +15,7 @@ export function logEvent(log: Logger, event: SessionEvent): void {
       return log.info({ ...ids, callId: event.callId, tool: event.tool, execId: event.execId }, 'tool called')
     case 'retry': {
       const { action, attempt, max, delayMs } = event
-      return log.info({ ...ids, category: event.fault.category, action, attempt, max, delayMs }, 'trying again')
+      return log.info({ ...ids, category: event.fault.category, action, attempt, max, delayMs }, 'retrying')
     }
     case 'parked':
       return log.warn({ ...ids, category: event.fault.category, resumeAt: event.resumeAt }, 'turn parked')

@@ -1,4 +1,4 @@
-/** The configuration as it is now. Read again on demand; a reading that fails keeps the last good one. */
+/** The current configuration. Read again on demand; if reading fails, the last good configuration stays in force. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { parseTokens } from '@breakfall/wire/node'
@@ -30,19 +30,19 @@ export class ConfigReader {
       this.#last = await this.#reload()
       this.#learn()
     } catch (err) {
-      // Somebody is in the middle of editing the file, most likely. What was valid stays in force.
-      this.#log.warn({ err }, 'the configuration cannot be read again; the last one stays')
+      // Most likely the file is being edited right now.
+      this.#log.warn({ err }, 'cannot read the configuration again; the last one stays in force')
     }
     return this.#last
   }
 
-  /** Changes whenever a setting, a key or the content of a token file does. Says nothing about what they are. */
+  /** Changes whenever a setting, a key or the content of a token file changes. Reveals nothing about them. */
   async fingerprint(): Promise<string> {
     await this.read()
     return this.lastFingerprint
   }
 
-  /** The same of what was last read, which is what the last calls were made with. */
+  /** The fingerprint of the configuration that was read last, which the last calls used. */
   get lastFingerprint(): string {
     const { tokenFile } = this.#last.runner
     const tokens = tokenFile === undefined ? '' : contentOf(tokenFile)
@@ -56,7 +56,7 @@ export class ConfigReader {
 
 // ---- details ----
 
-/** Keys, the tokens of a runner elsewhere, and what stands before the `@` of an address. */
+/** API keys, the tokens of a remote runner, and user information in URLs. */
 function secretsIn({ model, runner }: LiveConfig): readonly (string | undefined)[] {
   const models = [model, ...(model.fallback ?? [])]
   const addresses = [...models.map(({ baseUrl }) => baseUrl), runner.url, runner.resolveUrl]
@@ -68,7 +68,7 @@ function secretsIn({ model, runner }: LiveConfig): readonly (string | undefined)
   ]
 }
 
-/** As written, and as meant. */
+/** As written, and percent-decoded. */
 function credentialsIn(address: string): readonly string[] {
   if (!URL.canParse(address)) return []
   const { username, password } = new URL(address)
@@ -79,7 +79,7 @@ function unescaped(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    return text // a bare percent sign, which means itself
+    return text // a bare percent sign
   }
 }
 
@@ -87,7 +87,7 @@ function contentOf(file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch {
-    // Not there yet: that it appears is a change too.
+    // Does not exist yet: its creation counts as a change, too.
     return ''
   }
 }

@@ -1,4 +1,4 @@
-/** What a daemon is started with. Resolved once at the door; inside, nothing is optional. */
+/** The options of a daemon. Resolved once at the door; inside, nothing is optional. */
 import { type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
 import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '@breakfall/model'
 import type { IsolationLevel, PolicyInput } from '@breakfall/wire'
@@ -19,7 +19,7 @@ export type ModelConfig = ModelEndpoint & {
 }
 
 export type RunnerConfig = {
-  /** Where a runner is. Left out, with no resolver either: one is adopted or started on this machine. */
+  /** The runner's address. Without it and without a resolver, a runner on this machine is adopted or started. */
   readonly url?: string | undefined
   readonly tokenFile?: string | undefined
   readonly resolveCommand?: readonly string[] | undefined
@@ -28,7 +28,7 @@ export type RunnerConfig = {
   readonly allowWorkspace?: readonly string[] | undefined
 }
 
-/** What may change while the daemon runs: read again for every answer, for every look-up, and to wake who waits for a key. */
+/** What may change while the daemon runs: read again for every answer and every look-up, and to wake turns that wait for a key. */
 export type LiveConfig = { readonly model: ModelConfig; readonly runner: RunnerConfig }
 
 export type RecoveryScope = 'all' | 'requested'
@@ -37,7 +37,7 @@ export type DaemonOptions = {
   readonly stateDir: string
   readonly model: ModelConfig
   readonly runner?: RunnerConfig | undefined
-  /** Reads the configuration anew. Left out: it never changes. */
+  /** Reads the configuration again. Default: it never changes. */
   readonly reload?: (() => LiveConfig | Promise<LiveConfig>) | undefined
   readonly host?: string | undefined
   readonly port?: number | undefined
@@ -45,43 +45,43 @@ export type DaemonOptions = {
   readonly policy?: PolicyInput | undefined
   readonly systemPrompt?: string | undefined
   readonly logLevel?: string | undefined
-  /** Where log lines go; the process's stderr where left out. */
+  /** Where log lines go. Default: the process's stderr. */
   readonly logTo?: { write(line: string): void } | undefined
-  /** How to start a runner on this machine: program and arguments before the flags. */
+  /** How to start a runner on this machine: program, and arguments before the flags. */
   readonly runnerProgram?: readonly string[] | undefined
-  /** How long a runner that we started stays without a daemon and without work. */
+  /** How long a runner that we started keeps running without a daemon and without work. */
   readonly runnerIdleExitMs?: number | undefined
-  /** What else `daemon.json` says, for whoever looks for this daemon. */
+  /** More fields for `daemon.json`, for clients that look for this daemon. */
   readonly fileFields?: Readonly<Record<string, unknown>> | undefined
   /**
-   * Which turns that an earlier daemon left, parked or in the middle, it goes on with: all of them, or only those that a
-   * client asks for with a resume, a prompt or a cancel. To look at one is not to ask for it.
+   * Which unfinished turns of an earlier daemon this daemon recovers: all, or only those that a client requests with a resume, a
+   * prompt or a cancel. Reading a session does not count as a request.
    */
   readonly recover?: RecoveryScope | undefined
-  /** For one caller in this process: no file says where it is. */
+  /** For a single caller in this process: no file announces its address. */
   readonly isMomentary?: boolean | undefined
   readonly now?: (() => number) | undefined
   readonly dice?: (() => number) | undefined
-  /** Stands in for the model client. */
+  /** Replaces the model client in tests. */
   readonly tryAnswer?: ((request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>) | undefined
-  /** For tests: called at named points, and may kill the process there. */
+  /** For tests: called at named points, where it may kill the process. */
   readonly failpoint?: ((name: string) => void) | undefined
-  /** For tests of a full disk: pages that the journal may grow to. */
+  /** For tests of a full disk: the journal may not grow past this many pages. */
   readonly journalPagesMax?: number | undefined
   readonly limits?: Partial<DaemonLimits> | undefined
 }
 
 export const DAEMON_LIMITS = {
-  heartbeatMs: 15_000, // proxies give up on a silent connection after 30 to 60 s
-  readerLagBytesMax: 1024 * 1024, // a reader that takes nothing while that much is published is closed
-  readerStallMsMax: 60_000, // or one that takes nothing for that long
-  readerLingerMs: 5_000, // for a slow reader to take what is on its way to it, and the reason
-  shutdownMs: 5_000, // for turns to be handed over and answers to be finished
-  probeMsFirst: 5_000, // a parked turn looks whether it can go on: first after that, then less often
-  killMsMax: 10_000, // how long a cancel waits for the word that the process is gone
-  checkMs: 1_000, // a new session waits so long for the runner's word about its box, which takes milliseconds where all is well
-  sessionsIdleMax: 2_000, // kept in memory without a turn and without a reader
-  idleCharsMax: 64 * 1024 * 1024, // what the journals of those hold together: a long conversation is read again in a blink
+  heartbeatMs: 15_000, // proxies drop a silent connection after 30 to 60 s
+  readerLagBytesMax: 1024 * 1024, // a reader that reads nothing while this much is published is closed
+  readerStallMsMax: 60_000, // or a reader that reads nothing for this long
+  readerLingerMs: 5_000, // for a slow reader to receive what is in flight, and the reason
+  shutdownMs: 5_000, // for turns to be handed over and responses to finish
+  probeMsFirst: 5_000, // first probe of a parked turn; later probes are less frequent
+  killMsMax: 10_000, // how long a cancel waits for the process to be gone
+  checkMs: 1_000, // how long a new session waits for the runner to check its box, which normally takes milliseconds
+  sessionsIdleMax: 2_000, // sessions in memory without a turn and without a reader
+  idleCharsMax: 64 * 1024 * 1024, // total size of their journals; a long conversation is loaded again quickly
 } as const
 
 export type DaemonLimits = { readonly [Name in keyof typeof DAEMON_LIMITS]: number }

@@ -1,25 +1,25 @@
 /**
- * Keeps the secrets that this daemon knows out of everything that it says. Shapes are the redactor's; these are the values.
+ * Keeps the secrets that this daemon knows out of everything it outputs. The redactor knows shapes of secrets; this knows values.
  *
- * I1  Of secrets that begin at the same place the longest goes, else the rest of it would stay: one may begin with another.
- * I2  A text that comes in pieces is judged as if it had come whole, wherever it is cut: what may be the beginning of a secret
- *     waits for what follows. That is nothing at all in nearly every piece, and never as much as the longest secret.
+ * I1  Of secrets that start at the same position, the longest is removed: one secret may be a prefix of another.
+ * I2  Text that arrives in chunks is treated like the whole text, wherever it is cut: a possible start of a secret is held back
+ *     until more arrives. That is nothing for nearly every chunk, and never as much as the longest secret.
  */
 import { redact } from '@breakfall/faults'
 
 const GONE = '[redacted]'
-const CHARS_MIN = 8 // shorter ones would take ordinary words along
-const PLAIN_CHARS_MIN = 16 // and so would `lm-studio` or `not-needed`, which people put where no key is asked for
-const KNOWN_MAX = 256 // the tokens of many tenants; a key that was replaced may still be quoted; what came long before it is no use to anybody
+const CHARS_MIN = 8 // shorter values would match ordinary words
+const PLAIN_CHARS_MIN = 16 // and so would `lm-studio` or `not-needed`, which users set when no key is required
+const KNOWN_MAX = 256 // enough for the tokens of many tenants; a replaced key may still be quoted, but not for long
 
 export class Secrets {
-  /** As they are, and as a JSON text has them. */
+  /** Plain, and escaped for JSON. */
   #known: readonly string[] = []
-  /** The same as they stand in a JSON text of ours. */
+  /** The same, as they appear in our JSON. */
   #inJson: readonly string[] = []
   #pattern = /(?!)/g
 
-  /** Adds what is known now. Empty, short and plain ones are left out. */
+  /** Adds secrets. Empty, short and plain values are ignored. */
   set(values: readonly (string | undefined)[]): void {
     const secrets = values.filter((value) => value !== undefined).filter(isSecret)
     const known = secrets.flatMap((value) => [value, escaped(value)])
@@ -30,24 +30,24 @@ export class Secrets {
     this.#pattern = new RegExp(longestFirst.map((value) => RegExp.escape(value)).join('|'), 'g')
   }
 
-  /** The text without any known secret. Cheap where there is none in it. */
+  /** The text without any known secret. Cheap if it contains none. */
   scrub(text: string): string {
     return this.#isKnownIn(text) ? text.replace(this.#pattern, GONE) : text
   }
 
-  /** The same value without any known secret, in its texts and in its names. `json` is what it looks like as JSON. */
+  /** The same value without any known secret in its strings and keys. `json` is the value as JSON. */
   scrubValue<T>(value: T, json: string): T {
     return this.#isIn(json) ? (this.#cleaned(value) as T) : value
   }
 
-  /** For log lines, which are JSON: by value and by shape. */
+  /** For log lines, which are JSON: removes secrets by value and by shape. */
   scrubLine(line: string): string {
     const end = line.endsWith('\n') ? '\n' : ''
     const json = line.trimEnd()
     return redact(this.#isIn(json) ? JSON.stringify(this.#cleaned(JSON.parse(json))) : json) + end
   }
 
-  /** I2: what may be said of a text that is not over, without any secret, and the end of it that has to wait. */
+  /** I2: what may be shown of an unfinished text, without any secret, and the end that must be held back. */
   sayable(text: string): { readonly said: string; readonly held: string } {
     const hasSecret = this.#isKnownIn(text)
     let said = ''
@@ -61,7 +61,7 @@ export class Secrets {
     }
   }
 
-  /** What was held of a text that is over: it was no secret, but it may be most of one that somebody cut off. */
+  /** The held end of a finished text: not a whole secret, but perhaps most of one that was cut off. */
   lastOf(held: string): string {
     const isCut = (secret: string): boolean => held.length * 2 >= secret.length && secret.startsWith(held)
     return held.length >= CHARS_MIN && this.#known.some(isCut) ? GONE : this.scrub(held)
@@ -71,7 +71,7 @@ export class Secrets {
     return this.#known.some((secret) => text.includes(secret))
   }
 
-  /** Where the longest end of the text begins that a secret begins with. */
+  /** Start of the longest suffix of the text that is a prefix of a secret. */
   #mayBegin(text: string, from: number): number {
     let earliest = text.length
     for (const secret of this.#known) {
@@ -100,7 +100,7 @@ export class Secrets {
   }
 }
 
-/** One text that comes in pieces. A piece has a mark that says where it is from. */
+/** One text that arrives in chunks. A mark says which chunk a text came from. */
 export class SecretStream<Mark> {
   readonly #secrets: Secrets
   #held: { readonly text: string; readonly mark: Mark } | null = null
@@ -109,12 +109,12 @@ export class SecretStream<Mark> {
     this.#secrets = secrets
   }
 
-  /** What has to wait, and the mark of the piece in which it begins, or of one before that. */
+  /** What is held back, and the mark of the chunk where it starts, or of an earlier one. */
   get held(): { readonly text: string; readonly mark: Mark } | null {
     return this.#held
   }
 
-  /** What may be said now, perhaps nothing, under the mark of the piece in which it begins. */
+  /** What may be shown now, perhaps nothing, with the mark of the chunk where it starts. */
   push(text: string, mark: Mark): { readonly text: string; readonly mark: Mark } {
     const before = this.#held
     const { said, held } = this.#secrets.sayable(before === null ? text : before.text + text)
@@ -123,7 +123,7 @@ export class SecretStream<Mark> {
     return { text: said, mark: before?.mark ?? mark }
   }
 
-  /** The text is over: the rest of it. */
+  /** The text is complete: returns the rest. */
   end(): { readonly text: string; readonly mark: Mark } | null {
     const rest = this.#held
     this.#held = null

@@ -1,8 +1,8 @@
 /**
  * A session's events over SSE: replay, then live, without a gap.
  *
- * A reader that takes nothing while much is published, or for too long, is closed with a reason. It has its cursor, so it
- * loses nothing; and nobody else notices.
+ * A reader that reads nothing while much is published, or for too long, is closed with a reason. It has its cursor, so it loses
+ * nothing, and no other reader is affected.
  */
 import { Fault } from '@breakfall/faults'
 import { encodeSse, parseCursor, resumeFrom } from '@breakfall/wire'
@@ -13,7 +13,7 @@ import type { DaemonLimits } from '../options.ts'
 
 export type Start = { readonly after: number; readonly reset: string | null }
 
-/** Where a reader starts. Bad cursors are a 400, cursors that do not fit a reset. */
+/** Where a reader starts. A malformed cursor is a 400; a cursor that does not fit the journal causes a reset. */
 export function startOf(session: LiveSession, given: string | number | undefined): Start {
   const cursor = parseCursor(given)
   if (cursor === undefined) {
@@ -26,7 +26,7 @@ export function startOf(session: LiveSession, given: string | number | undefined
 }
 
 export async function streamEvents(context: RequestContext, session: LiveSession, limits: DaemonLimits): Promise<void> {
-  // An EventSource that comes back asks for the same `after` again, and says in the header how far it is.
+  // An EventSource that reconnects sends the same `after` again, and its position in the header.
   const given = headerOf(context, 'last-event-id') ?? context.query.get('after') ?? undefined
   const { after, reset } = startOf(session, given)
   const sse = new SseResponse(context.res, { heartbeatMs: limits.heartbeatMs })
@@ -41,7 +41,7 @@ export async function streamEvents(context: RequestContext, session: LiveSession
   sse.end()
 }
 
-/** True once a reader has taken what it was given; false where it is too far behind, or too slow, to be waited for. */
+/** True once the reader has received what it was sent; false if it is too far behind or too slow. */
 export async function isTaken(taken: Promise<unknown>, feed: Feed, limits: DaemonLimits): Promise<boolean> {
   const before = feed.published
   const from = performance.now()
@@ -55,7 +55,7 @@ export async function isTaken(taken: Promise<unknown>, feed: Feed, limits: Daemo
 
 // ---- details ----
 
-/** How often a reader that is waited for is looked at. */
+/** How often a slow reader is checked. */
 function tick(): Promise<false> {
   return new Promise((resolve) => {
     setTimeout(() => resolve(false), 250).unref()
@@ -69,7 +69,7 @@ const headerOf = (context: RequestContext, name: string): string | undefined => 
 
 const LARGE_BYTES = 16 * 1024
 
-/** False where the reader has to be waited for. Large events go out as the bytes that all readers share, small ones together. */
+/** False if the reader is slow. Large events are written as bytes that all readers share, small ones in one buffer. */
 function written({ res }: RequestContext, events: readonly FedEvent[]): boolean {
   let isTaken = true
   let small: Buffer[] = []

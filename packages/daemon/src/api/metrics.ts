@@ -1,4 +1,4 @@
-/** What `/metrics` tells. One registry per daemon, so that two in one process do not mix. */
+/** The metrics of `/metrics`. One registry per daemon, because one process may run two daemons. */
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 
@@ -42,7 +42,7 @@ export function createMetrics(gauges: Gauges): DaemonMetrics {
     registers,
   })
   for (const [name, help, read] of [
-    ['breakfall_turns_driven', 'Turns that are being worked on or wait', gauges.turnsDriven],
+    ['breakfall_turns_driven', 'Turns that are running or waiting', gauges.turnsDriven],
     ['breakfall_sessions_live', 'Sessions in memory', gauges.sessionsLive],
     ['breakfall_websockets_open', 'Open WebSocket connections', gauges.socketsOpen],
     ['breakfall_resident_bytes', 'Resident memory', () => process.memoryUsage.rss()],

@@ -1,4 +1,4 @@
-/** The daemon's routes, as data: what they are called, what they take and answer, and what they do. */
+/** The daemon's routes, as data: names, parameters, responses and handlers. */
 import { FAULTS } from '@breakfall/faults'
 import {
   daemonHealthSchema,
@@ -29,7 +29,7 @@ export type RouteParts = {
   readonly limits: DaemonLimits
   readonly version: string
   readonly ready: () => Promise<DaemonReady>
-  /** Who is asked for answers now. */
+  /** The model server in use. */
   readonly model: () => Promise<DaemonModel>
   readonly metricsText: () => Promise<string>
 }
@@ -57,7 +57,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       path: '/v1/sessions',
       operationId: 'listSessions',
       summary: 'Sessions, newest first',
-      query: { cursor: 'the `next` of the page before' },
+      query: { cursor: 'the `next` of the previous page' },
       answers: { 200: sessionListSchema },
       handle: async (context) => ({ status: 200, json: await sessions.list(context.query.get('cursor') ?? undefined) }),
     },
@@ -74,7 +74,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       method: 'delete',
       path: '/v1/sessions/{id}',
       operationId: 'deleteSession',
-      summary: 'Ends what runs in a session and removes it with its box',
+      summary: "Ends a session's turns and deletes it with its box",
       answers: { 204: null },
       faults: ['not_found'],
       handle: async (context) => {
@@ -130,7 +130,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       method: 'post',
       path: '/v1/turns/{id}/cancel',
       operationId: 'cancelTurn',
-      summary: 'Ends a turn in whatever phase it is',
+      summary: 'Ends a turn in any phase',
       body: turnCancelSchema,
       answers: { 200: turnSchema, 202: turnSchema },
       faults: ['not_found'],
@@ -157,12 +157,12 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       method: 'get',
       path: '/v1/ws',
       operationId: 'webSocket',
-      summary: 'The same commands and events over a WebSocket; `Upgrade: websocket` is needed',
+      summary: 'The same operations and events over a WebSocket; requires `Upgrade: websocket`',
       answers: { 101: null },
       faults: ['invalid_request'],
       handle: () => {
         throw invalidRequest([
-          { field: 'Upgrade', expected: 'websocket: this address speaks nothing else', got: 'nothing' },
+          { field: 'Upgrade', expected: 'websocket, the only protocol at this address', got: 'nothing' },
         ])
       },
     },
@@ -170,7 +170,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       method: 'get',
       path: '/v1/model',
       operationId: 'getModel',
-      summary: 'The model server that turns are asked of, and the model of sessions that name none',
+      summary: 'The model server in use, and the model of sessions that name none',
       answers: { 200: daemonModelSchema },
       handle: async () => ({ status: 200, json: await parts.model() }),
     },
@@ -178,7 +178,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       method: 'get',
       path: '/v1/faults',
       operationId: 'listFaults',
-      summary: 'Every category with its class, its status and what is done about it',
+      summary: 'Every category with its class, its status and its next step',
       answers: { 200: faultListSchema },
       handle: () => ({ status: 200, json: { faults: catalogue() } }),
     },
@@ -186,7 +186,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       method: 'get',
       path: '/v1/health',
       operationId: 'health',
-      summary: 'It runs',
+      summary: 'The daemon runs',
       open: true,
       answers: { 200: daemonHealthSchema },
       handle: () => ({ status: 200, json: { status: 'ok', version } }),
@@ -195,7 +195,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       method: 'get',
       path: '/v1/ready',
       operationId: 'ready',
-      summary: 'It can take prompts',
+      summary: 'The daemon accepts prompts',
       open: true,
       answers: { 200: daemonReadySchema, 503: daemonReadySchema },
       handle: async () => {
@@ -222,7 +222,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
 // ---- details ----
 
 function openApi(routes: readonly Route[], version: string): Route {
-  let document: object | undefined // made once, when first asked for: it takes milliseconds, and anybody may ask
+  let document: object | undefined // built on first use: it takes milliseconds, and the route needs no token
   return {
     method: 'get',
     path: '/v1/openapi.json',

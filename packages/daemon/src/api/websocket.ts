@@ -1,6 +1,6 @@
 /**
- * The same commands and the same events over a WebSocket. Requests are answered as they are done, not in a row: a slow one
- * does not hold up a cancel.
+ * The same operations and events over a WebSocket. Responses are sent as soon as they are ready, not in request order: a slow
+ * request does not delay a cancel.
  */
 import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -23,7 +23,7 @@ import type { DaemonLimits } from '../options.ts'
 import { isTaken, startOf } from './events.ts'
 
 const FRAME_BYTES_MAX = 1024 * 1024
-const REQUESTS_MAX = 64 // of one connection at a time, until their answers are taken: who asks and never reads waits
+const REQUESTS_MAX = 64 // per connection, until their responses are received: a client that never reads has to wait
 const CLOSE = { slow: 4008, goingAway: 1001 } as const
 
 export type WebSocketOptions = {
@@ -53,9 +53,9 @@ export class WebSocketApi {
     return this.#server.clients.size
   }
 
-  /** For the HTTP server's `upgrade`. Who is not let in gets a plain HTTP answer. */
+  /** For the HTTP server's `upgrade`. A client that is refused gets a plain HTTP response. */
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
-    socket.on('error', () => socket.destroy()) // who hangs up at this moment is nobody's failure; unheard, it would end us
+    socket.on('error', () => socket.destroy()) // a client that hangs up now is not a failure; an unhandled error would end the process
     try {
       checkHost(req, [])
       checkOrigin(req, [])
@@ -78,8 +78,8 @@ export class WebSocketApi {
     const connection = new Connection(ws, this.#options)
     const heartbeat = setInterval(() => ws.ping(), this.#options.limits.heartbeatMs)
     heartbeat.unref()
-    ws.on('message', (data) => connection.take((data as Buffer).toString('utf8')))
-    ws.on('error', () => ws.terminate()) // a frame too large or not UTF-8; the close below says the rest
+    ws.on('message', (data: Buffer) => connection.take(data.toString('utf8')))
+    ws.on('error', () => ws.terminate()) // a frame that is too large or not UTF-8; `close` does the rest
     ws.on('close', () => {
       clearInterval(heartbeat)
       connection.end()
@@ -101,10 +101,8 @@ function refuse(socket: Duplex, fault: Fault): void {
   const json = JSON.stringify(problem)
   const length = Buffer.byteLength(json)
   const head = `HTTP/1.1 ${problem.status} ${problem.title}\r\nContent-Type: application/problem+json\r\nContent-Length: ${length}\r\n${REQUEST_ID_HEADER}: ${requestId}`
-  socket.end(`${head}\r\nConnection: close\r\n\r\n${json}`, () => socket.destroy()) // no time limit holds for it any more
+  socket.end(`${head}\r\nConnection: close\r\n\r\n${json}`, () => socket.destroy()) // no timeout covers this socket any more
 }
-
-type Params = { [M in WsMethod]: ReturnType<(typeof wsParamsSchemas)[M]['parse']> }
 
 class Connection {
   readonly #ws: WebSocket
@@ -120,7 +118,7 @@ class Connection {
 
   take(text: string): void {
     if (this.#open < REQUESTS_MAX) return void this.#serve(text)
-    this.#waiting.push(text) // frames of a piece that was read already; more are not read
+    this.#waiting.push(text) // frames that were already read; reading stops here
     this.#ws.pause()
   }
 
@@ -142,9 +140,9 @@ class Connection {
     let id: unknown = null
     try {
       const frame = parsed(text)
-      id = (frame as { id?: unknown } | null)?.id ?? null
+      if (typeof frame === 'object' && frame !== null && 'id' in frame) ({ id } = frame)
       const { method, params = {} } = parseRequest(wsRequestSchema, frame)
-      const after = await this.#answer(method, parseRequest(wsParamsSchemas[method] as never, params), id)
+      const after = await this.#answer(method, params, id)
       after?.()
     } catch (thrown) {
       const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'daemon' })
@@ -153,52 +151,50 @@ class Connection {
     }
   }
 
-  /** Sends the result; what comes back, if anything, is to be done after it. */
-  async #answer<M extends WsMethod>(method: M, given: Params[M], id: unknown): Promise<(() => void) | undefined> {
+  /** Sends the result. The returned function, if any, runs after it. */
+  async #answer(method: WsMethod, params: unknown, id: unknown): Promise<(() => void) | undefined> {
     const { sessions } = this.#options
     const result = (value: unknown): Promise<void> => this.#send({ id, result: value })
     switch (method) {
       case 'prompt': {
-        const { sessionId, idempotencyKey, ...request } = given as Params['prompt']
+        const { sessionId, idempotencyKey, ...request } = parseRequest(wsParamsSchemas.prompt, params)
         await result(await sessions.prompt(sessionId, request, idempotencyKey))
         return undefined
       }
       case 'cancel': {
-        const { turnId, reason } = given as Params['cancel']
+        const { turnId, reason } = parseRequest(wsParamsSchemas.cancel, params)
         await result((await sessions.cancel(turnId, { actor: 'user', reason: reason ?? null })).turn)
         return undefined
       }
       case 'resume':
-        await result(await sessions.resume((given as Params['resume']).turnId))
+        await result(await sessions.resume(parseRequest(wsParamsSchemas.resume, params).turnId))
         return undefined
       case 'sessions':
-        await result(await sessions.list((given as Params['sessions']).cursor))
+        await result(await sessions.list(parseRequest(wsParamsSchemas.sessions, params).cursor))
         return undefined
       case 'session':
-        await result(await sessions.get((given as Params['session']).sessionId))
+        await result(await sessions.get(parseRequest(wsParamsSchemas.session, params).sessionId))
         return undefined
       case 'unsubscribe': {
-        const { sessionId } = given as Params['unsubscribe']
+        const { sessionId } = parseRequest(wsParamsSchemas.unsubscribe, params)
         this.#subscriptions.get(sessionId)?.abort()
         this.#subscriptions.delete(sessionId)
         await result({ sessionId })
         return undefined
       }
       case 'subscribe': {
-        const { sessionId, after } = given as Params['subscribe']
+        const { sessionId, after } = parseRequest(wsParamsSchemas.subscribe, params)
         const session = await sessions.open(sessionId)
         const start = startOf(session, after)
         await result({ sessionId, journal: session.row.journal, lastSeq: session.feed.head, reset: start.reset })
         return () => this.#subscribe(session, start.after, start.reset)
       }
-      default:
-        throw new Fault('invalid_request', { error: `there is no method ${String(method)}` })
     }
   }
 
-  /** A second subscription to the same session takes the place of the first. */
+  /** A second subscription to the same session replaces the first. */
   #subscribe(session: LiveSession, after: number, reset: string | null): void {
-    if (this.#ws.readyState !== this.#ws.OPEN) return // gone meanwhile: nobody would ever end it
+    if (this.#ws.readyState !== this.#ws.OPEN) return // disconnected in the meantime: the subscription would never end
     this.#subscriptions.get(session.id)?.abort()
     const over = new AbortController()
     this.#subscriptions.set(session.id, over)
@@ -232,7 +228,7 @@ class Connection {
     return this.#sendRaw(JSON.stringify(frame))
   }
 
-  /** When the bytes have been taken by the system, or the socket is gone. */
+  /** Resolves when the bytes were handed to the system, or the socket is gone. */
   #sendRaw(text: string | Buffer): Promise<void> {
     return new Promise((resolve) => {
       this.#ws.send(text, { binary: false }, () => resolve())

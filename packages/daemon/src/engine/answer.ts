@@ -1,6 +1,6 @@
 /**
  * Makes one attempt at an answer. Drives the answer machine through the journal: the turn's fold is its state, and what
- * follows a failure is journalled before it happens, so a daemon that adopts the turn continues exactly there.
+ * follows a failure is journalled before it happens, so a daemon that recovers the turn continues exactly there.
  *
  * I1  A failed attempt is in the journal together with what follows it: the same question again, a continuation of kept text,
  *     the next model of the list.
@@ -86,7 +86,7 @@ async function takeBack(session: LiveSession): Promise<Performed> {
   return CONTINUE
 }
 
-/** A fallback without an address of its own is another model at the first one's server. */
+/** A fallback without a base URL is another model at the first model's server. */
 function isServed({ localModel }: Ports, { fallback = [] }: ModelConfig, index: number): boolean {
   return localModel !== undefined && (index === 0 || fallback[index - 1]?.baseUrl === undefined)
 }
@@ -104,7 +104,7 @@ async function ask(
   const writer = new AnswerWriter(ports, session, attempt)
   try {
     for await (const event of ports.tryAnswer(request, optionsOf(ports, session, attempt, served))) {
-      served?.hold() // the server is not waited for while the journal takes the event
+      served?.hold() // while the journal takes the event, the server is not to blame for silence
       ports.failpoint(`answer:${event.type}`)
       if (event.type === 'failed') {
         const { diverged, record } = event
@@ -149,7 +149,7 @@ async function failed(
   { fault: seen, diverged, usage, served }: Failure,
 ): Promise<Performed> {
   await writer.flush()
-  if (session.signal.aborted) return CONTINUE // whoever stopped the turn ends it, and what is shown stays
+  if (session.signal.aborted) return CONTINUE // the cancel or shutdown that stopped the turn also ends it, and shown text stays
   const fault = (await served?.judge(seen)) ?? seen
   const turn = session.currentTurn
   const droppable = resultsToDrop(session.fold)

@@ -1,10 +1,10 @@
 /**
- * Runs a `bash` call as an exec at the runner, under an id that stands in the journal already.
+ * Runs a `bash` call as an exec at the runner, under an id that is in the journal before it starts.
  *
- * I1  The exec starts at most once: starting a known id attaches to it, so a lost answer, a dropped connection or a killed
- *     daemon all come back to the same exec.
- * I2  What was begun and cannot be asked about any more is `unknown`, never run again.
- * I3  Output is taken up where the journal ends, by the exec's own seq and offsets: no character twice, none lost.
+ * I1  The exec starts at most once: starting a known id attaches to it, so after a lost answer, a dropped connection or a killed
+ *     daemon, the same exec is found again.
+ * I2  A command that started and whose runner or box is gone is `unknown` and never runs again.
+ * I3  Output continues where the journal ends, by the exec's own seq and offsets: no character twice, none lost.
  */
 import { duration, Fault, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
@@ -53,7 +53,7 @@ export async function runBash(
         continue
       }
       const exit = await followExec(ports, session, client, call, execId)
-      // It certainly never ran, though its id is used up: another id, derived the same way by whoever comes after us.
+      // It certainly never ran, although its id is used up: use the next id, which every later process derives in the same way.
       if (exit.started === false && mayPass(exit) && run < RUNS_MAX) {
         run += 1
         continue
@@ -66,7 +66,7 @@ export async function runBash(
   return { ...called, fault: { ...called.fault, sideEffects: 'unknown' } }
 }
 
-/** Ends the exec of a call, under whichever of its ids it runs, and says what is known about it then. */
+/** Ends the exec of a call, under whichever of its ids it runs, and returns its last record. */
 export async function killBash(
   client: Pick<RunnerClient, 'killExec' | 'waitExec'>,
   boxId: string,
@@ -90,7 +90,7 @@ export async function killBash(
 
 const RUNS_MAX = 3
 
-/** Why it was not run says nothing about the next try: at a runner without room that one is refused before it has an id. */
+/** The next run may succeed: a runner with a full disk refuses it before it gets an id. */
 const mayPass = ({ cause, reason }: ExecExit): boolean => cause === 'runner_lost' || reason === 'no_space'
 
 const execIdOf = (call: Pick<ToolCall, 'execId'>, run: number): string =>
@@ -107,11 +107,11 @@ async function startExec(
     onTried(true)
   } catch (thrown) {
     onTried(!isFault(thrown) || thrown.report.sideEffects !== 'none')
-    throw thrown // I1: to ask again under the same id cannot start it twice
+    throw thrown // I1: starting the same id again cannot run it twice
   }
 }
 
-/** Takes what the exec has written and nobody has taken yet into the journal, until its end. */
+/** Journals what the exec has written and the journal does not have yet, until the exec ends. */
 export async function followExec(
   ports: Ports,
   session: LiveSession,
@@ -129,10 +129,10 @@ export async function followExec(
   const draft = (stream: OutputChunk['stream']) =>
     ({ type: 'tool-output', turnId, callId: call.callId, stream, ...output.position() }) as const
   try {
-    // A break is told in the journal and mended by `callRunner`, not behind its back.
+    // No reconnect here: `callRunner` journals a break and retries.
     const from = { after: known.execSeq, reconnect: false, signal }
-    for await (const event of client.execEvents(session.boxId, execId, from)) {
-      // I3
+    const events = client.execEvents(session.boxId, execId, from) // I3
+    for await (const event of events) {
       if (event.type === 'fault') throw event.fault
       if (event.type === 'exit') {
         const { seq: _seq, type: _type, ...exit } = event
@@ -167,7 +167,7 @@ function outcomeOf(session: LiveSession, exit: ExecExit, timeoutMs: number): Too
   return { ...commandOutcome(output, exit, timeoutMs, networkHint(output, session)), exit }
 }
 
-/** What the model reads of a command that is over. Output that is missing is never passed off as none. Pure. */
+/** What the model reads about an ended command. Missing output is always mentioned. Pure. */
 export function commandOutcome(output: string, exit: ExecExit, timeoutMs: number, hint = ''): ToolOutcome {
   const isOk = exit.cause === 'exited' && exit.code === 0
   const end = isOk ? '' : endOf(exit, timeoutMs)
@@ -177,7 +177,7 @@ export function commandOutcome(output: string, exit: ExecExit, timeoutMs: number
   return { outcome: isOk ? 'ok' : 'failed', text: lines.join('\n') || '(no output)' }
 }
 
-/** What its runner says of output that was written and that it does not have. */
+/** The runner's notes about output that it does not have. */
 export const missingOutput = ({ diagnostics }: ExecExit): readonly string[] =>
   diagnostics.filter(({ id }) => MISSING.has(id)).map(({ message }) => message)
 
@@ -202,13 +202,13 @@ function endOf(exit: ExecExit, timeoutMs: number): string {
     case 'killed':
       return 'killed by request'
     case 'spawn_failed':
-      return `could not be started: ${causeOf(exit) ?? exit.reason ?? 'nobody knows why'}`
+      return `could not be started: ${causeOf(exit) ?? exit.reason ?? 'the reason is unknown'}`
     case 'runner_lost':
       return 'the runner lost track of it'
   }
 }
 
-/** The runner's own words, where it has any. */
+/** The runner's explanation, if it gives one. */
 const causeOf = ({ diagnostics }: ExecExit): string | undefined =>
   diagnostics.find(({ rank }) => rank === 'cause')?.message
 

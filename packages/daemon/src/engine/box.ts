@@ -1,7 +1,7 @@
 /**
  * The session's box: created for its first tool call, named after the session.
  *
- * I1  The runner of the box is stored before the box can exist, so that the process after a crash knows which one to ask.
+ * I1  The runner of the box is stored before the box can exist. After a crash, the next process knows which runner to ask.
  */
 import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'

@@ -1,16 +1,16 @@
 /**
- * Gathers small pieces of text into events: at most one in 25 ms, or 4 KiB, whichever comes first. A commit for every token
- * would cost an fdatasync each; nobody reads faster than that anyway. The first piece after a silence does not wait. What comes
- * while a write is under way joins the next one: the busier the daemon, the fewer and larger its writes.
+ * Gathers small chunks of text into events: at most one every 25 ms or 4 KiB. A commit per token would cost an fdatasync each, and
+ * no one reads faster than that. The first chunk after a silence does not wait. Chunks that arrive during a write join the next
+ * write: the busier the daemon, the fewer and larger its writes.
  *
- * I1  Order is kept: a piece is only ever joined to the last one that is held.
- * I2  A failed write is told to whoever pushes or flushes from then on; nothing is dropped silently.
+ * I1  Order is kept: a chunk is only ever joined to the last held chunk.
+ * I2  A failed write is reported to every later push or flush; nothing is dropped silently.
  */
 import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 
 export const COALESCE_DEFAULTS = { ms: 25, chars: 4 * 1024 } as const
 
-/** Events that come in pieces. */
+/** Events whose text arrives in chunks. */
 export type TextDraft = EventDraftOf<'text-delta' | 'reasoning-delta' | 'tool-output'>
 
 type Held =
@@ -34,7 +34,7 @@ export class Coalescer {
     this.#limits = limits
   }
 
-  /** `continues` says whether the draft goes on where the held one ends. Waits only if much is held. */
+  /** `continues` says whether the draft continues the held draft. Waits only if much is held. */
   async push(draft: TextDraft, continues: (held: TextDraft) => boolean): Promise<void> {
     this.#throwFailure()
     const last = this.#held.at(-1)
@@ -46,7 +46,7 @@ export class Coalescer {
     else if (this.#timer === undefined) this.#flushSoon()
   }
 
-  /** Everything held, and after it the given events, in one append. */
+  /** Writes everything held, followed by the given events, in one append. */
   async flush(...then: readonly EventDraft[]): Promise<void> {
     for (const draft of then) this.#held.push({ isOpen: false, draft })
     const writing = this.#writing.then(() => {
@@ -55,27 +55,27 @@ export class Coalescer {
       return drafts.length === 0 ? undefined : this.#write(drafts)
     })
     this.#writing = writing.catch((error: unknown) => {
-      this.#failed ??= { error } // I2: this write may have carried what a later flush was called for
+      this.#failed ??= { error } // I2: this write may have included the chunks of a later flush
     })
     await writing
   }
 
-  /** Lets go of the timer and of what is held. */
+  /** Drops the timer and everything held. */
   drop(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
     this.#taken()
   }
 
-  /** Now, and then not again before the time is over; by then more may have come. */
+  /** Flushes now, then not again until the time is up. */
   #flushSoon(): void {
     this.#timer = setTimeout(() => {
       this.#timer = undefined
       if (this.#held.length > 0) this.#flushSoon()
     }, this.#limits.ms)
-    this.#timer.unref() // it only spaces the flushes; what is held was flushed at once
+    this.#timer.unref() // it only spaces the flushes; the held text was flushed at once
     setImmediate(() => {
-      this.flush().catch(() => undefined) // I2: kept, and told to whoever comes next
+      this.flush().catch(() => undefined) // I2: kept, and reported by the next push or flush
     })
   }
 

@@ -1,9 +1,9 @@
 /**
- * What an exec prints, as far as it may be told: without secrets, though one may come in pieces, and with the place up to which
- * it was told, so that whoever follows the exec after us, or after a broken connection, goes on exactly there.
+ * An exec's output without secrets, although a secret may arrive in chunks, and the position up to which it was shown. A process
+ * that follows the exec later, or after a broken connection, continues exactly there.
  *
- * I1  Every event up to `execSeq` is told, and of those after it the bytes before `execOffsets`: what waits because it may be the
- *     beginning of a secret is read again, what was told since, of either stream, is not told again.
+ * I1  Every event up to `execSeq` was shown, and of later events the bytes before `execOffsets`. Text held back as a possible start of
+ *     a secret is read again; text shown since, of either stream, is not shown again.
  */
 import type { ExecEvent } from '@breakfall/wire'
 import { SecretStream, type Secrets } from '../secrets.ts'
@@ -18,7 +18,7 @@ const STREAMS: readonly Stream[] = ['stdout', 'stderr']
 
 export class ExecOutput {
   readonly #said: Readonly<Record<Stream, SecretStream<number>>>
-  /** How many bytes of each stream were read, here or by whoever was here before. */
+  /** How many bytes of each stream were read, by this process or an earlier one. */
   readonly #read: { [S in Stream]?: number | undefined }
   #seq: number
 
@@ -28,7 +28,7 @@ export class ExecOutput {
     this.#seq = execSeq
   }
 
-  /** What may be told now that the event has come. */
+  /** What may be shown after this event. */
   take(event: Printed): OutputChunk {
     const { type: stream, seq } = event
     const text = this.#fresh(event)
@@ -36,7 +36,7 @@ export class ExecOutput {
     return { stream, text: text === '' ? '' : this.#said[stream].push(text, seq).text }
   }
 
-  /** What was held of the stream, and a word about what the runner has dropped. */
+  /** What was held back of the stream, and a note about what the runner has dropped. */
   skip({ stream, from, to, seq }: Gap): OutputChunk {
     const first = Math.max(from, this.#read[stream] ?? 0)
     this.#seq = seq
@@ -46,12 +46,12 @@ export class ExecOutput {
     return { stream, text: `${rest}\n[… bytes ${first} to ${to} of ${stream} are no longer kept …]\n` }
   }
 
-  /** The exec is over: what was held. */
+  /** The exec is over: what was held back. */
   rest(): readonly OutputChunk[] {
     return STREAMS.map((stream) => ({ stream, text: this.#said[stream].end()?.text ?? '' }))
   }
 
-  /** The place up to which all is told that was given out so far. */
+  /** The position up to which everything was shown. */
   position(): ExecPosition {
     const execOffsets: Partial<Record<Stream, number>> = {}
     let execSeq = this.#seq
@@ -64,7 +64,7 @@ export class ExecOutput {
     return { execSeq, execOffsets }
   }
 
-  /** The event's text, without what was told before. What is no UTF-8 is shown with replacement characters; the runner keeps the bytes. */
+  /** The event's text that was not shown before. Bytes that are not UTF-8 become replacement characters; the runner keeps the bytes. */
   #fresh({ type: stream, offset, data, dataBase64 }: Printed): string {
     const told = this.#read[stream] ?? 0
     if (data !== undefined && offset >= told) {

@@ -1,12 +1,12 @@
 /**
- * The committed events of one session, for whoever reads along. Readers pull by seq: from memory where they are close to
- * the head, from the store where they are not. Nothing is queued per reader, so a slow one costs nobody else anything, and
- * nothing is kept where nobody reads.
+ * The committed events of one session, for its readers. Readers pull by seq: from memory if they are close to the head, otherwise
+ * from the store. Nothing is queued per reader, so a slow reader costs the others nothing, and a session without readers keeps no
+ * events in memory.
  *
- * I1  Only committed events are in here: nothing leaves before it is in the journal.
- * I2  A reader gets each seq once and in order, whether it comes from the store or from memory.
- * I3  A large event is in memory once, however many readers are being given it, together or one after another: a hundred that
- *     have stopped reading in the middle of it hold one copy.
+ * I1  Only committed events are in here: no event leaves the daemon before it is in the journal.
+ * I2  A reader gets each seq once and in order, whether from the store or from memory.
+ * I3  A large event is in memory once, however many readers are receiving it: a hundred readers that stopped in the middle of it
+ *     share one copy.
  */
 import { encodeSse, formatCursor } from '@breakfall/wire'
 import type { Store, StoredEvent } from '../store/store.ts'
@@ -14,10 +14,10 @@ import type { Store, StoredEvent } from '../store/store.ts'
 const RECENT_EVENTS_MAX = 512
 const RECENT_CHARS_MAX = 1024 * 1024
 const PAGE_EVENTS = 128
-const PAGE_CHARS_MAX = 256 * 1024 // what a reader that has stopped reading may hold in our memory of its own
+const PAGE_CHARS_MAX = 256 * 1024 // the most that a reader that has stopped reading holds in our memory
 const LARGE_CHARS = 16 * 1024
 
-/** An event as it leaves. Encoded once for all readers: a thousand of them hold the same bytes, however large the event is. */
+/** An event as readers get it. Encoded once: a thousand readers share the same bytes, however large the event is. */
 export class FedEvent {
   readonly seq: number
   readonly body: string
@@ -35,7 +35,7 @@ export class FedEvent {
     return (this.#sse ??= Buffer.from(encodeSse({ ...this.#head, data: this.body })))
   }
 
-  /** For a WebSocket. */
+  /** As a WebSocket frame. */
   get frame(): Buffer {
     return (this.#frame ??= Buffer.from(`{"event":${this.body}}`))
   }
@@ -47,7 +47,7 @@ export class Feed {
   readonly #journal: string
   readonly #recent: FedEvent[] = []
   #recentChars = 0
-  /** Large events that readers are being given, by seq, and how many readers that are. */
+  /** Large events that readers are receiving, by seq, with the number of those readers. */
   readonly #given = new Map<number, { readonly event: FedEvent; readers: number }>()
   readonly #reading = new Map<number, Promise<readonly FedEvent[]>>()
   #head: number
@@ -70,12 +70,12 @@ export class Feed {
     return this.#wakeups.size
   }
 
-  /** Characters published so far: by how much that grows tells a reader's lag. */
+  /** Characters published so far: its growth shows how far a reader lags. */
   get published(): number {
     return this.#published
   }
 
-  /** Why no more events will come, where that is so. */
+  /** Why no more events will come, if that is so. */
   get ended(): string | undefined {
     return this.#ended
   }
@@ -98,13 +98,13 @@ export class Feed {
     this.#wake()
   }
 
-  /** Ends every reader once it has read what there is. */
+  /** Ends every reader once it has read everything. */
   end(reason: string): void {
     this.#ended ??= reason
     this.#wake()
   }
 
-  /** Events after a seq, page by page, for ever; until the signal or the end of the feed. */
+  /** Events after a seq, page by page, until the signal aborts or the feed ends. */
   async *tail(after: number, signal: AbortSignal): AsyncGenerator<readonly FedEvent[], void, undefined> {
     let seq = after
     let notify = (): void => undefined
@@ -139,7 +139,7 @@ export class Feed {
     if (given !== undefined) return [given.event] // I3
     const first = this.#recent[0]?.seq
     if (first !== undefined && after + 1 >= first) {
-      const from = after + 1 - first // I2: seqs have no gaps, so the place is arithmetic
+      const from = after + 1 - first // I2: seqs have no gaps, so the index is arithmetic
       return bounded(this.#recent.slice(from, from + PAGE_EVENTS))
     }
     const reading = this.#reading.get(after) ?? this.#read(after).finally(() => this.#reading.delete(after))
@@ -152,7 +152,7 @@ export class Feed {
     return stored.filter((event) => event.seq <= this.#head).map((event) => new FedEvent(event, this.#journal))
   }
 
-  /** The page as a reader is given it: what is large is what others are being given, too. */
+  /** Replaces large events by the copy that other readers are receiving, too. */
   #hold(page: readonly FedEvent[]): readonly FedEvent[] {
     return page.map((event) => {
       if (event.body.length < LARGE_CHARS) return event
@@ -182,7 +182,7 @@ export class Feed {
   }
 }
 
-/** The first events that fit into a page, one at least. */
+/** The first events that fit into a page, at least one. */
 function bounded(events: readonly FedEvent[]): readonly FedEvent[] {
   let chars = 0
   const tooMany = events.findIndex((event, index) => {

@@ -1,6 +1,6 @@
 /**
- * `read`, `write` and `edit`, over the runner's files. `read` is pure and `write` puts a whole file in one step, so both may
- * be done again. `edit` may not: after a crash it looks first.
+ * `read`, `write` and `edit`, over the runner's files. `read` has no effect and `write` replaces a file in one step, so both may be
+ * repeated. `edit` may not: after a crash it checks the file first.
  */
 import { isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
@@ -75,7 +75,7 @@ export function runEdit(
         ports.failpoint('after:edit')
         return { outcome: 'ok', text: `edited ${given.path}` }
       } catch (thrown) {
-        // Somebody wrote in between, so ours was not written: look again at what is there now.
+        // Another write came in between, so ours was not applied: check the file again.
         if (!isFault(thrown) || thrown.category !== 'precondition_failed') throw thrown
         mayHaveWritten = false
       }
@@ -86,13 +86,14 @@ export function runEdit(
 
 export type EditVerdict = { readonly do: 'write' } | { readonly do: 'answer'; readonly outcome: ToolOutcome }
 
-/** Whether to write, from what the file says now. Pure. */
+/** Whether to write, judged by the file's current content. Pure. */
 export function judgeEdit(content: string, given: { old: string; new: string }, mayHaveWritten: boolean): EditVerdict {
   const olds = occurrences(content, given.old)
   if (mayHaveWritten) {
     const hasNew = content.includes(given.new)
-    if (olds === 0 && hasNew) return answer({ outcome: 'ok', text: 'edited (found done after an interruption)' })
-    // Where the new text contains the old one, the file looks the same before and after.
+    if (olds === 0 && hasNew)
+      return answer({ outcome: 'ok', text: 'edited (the edit was already there after an interruption)' })
+    // If the new text contains the old text, the file looks the same before and after.
     const cannotTell = hasNew && given.new.includes(given.old)
     if (olds === 1 && !cannotTell) return { do: 'write' }
     return answer(unknownOutcome('it was interrupted, and the file does not show whether the edit was made'))
@@ -135,7 +136,7 @@ function onFiles(
   })
 }
 
-/** Models like absolute paths; the runner takes them relative to the workspace. What lies outside is the runner's to refuse. */
+/** Models like absolute paths; the runner takes paths relative to the workspace and refuses those outside it. */
 function inWorkspace(path: string, box: Box): string {
   const root = box.workspace.path.replace(/\/+$/, '')
   if (path === root) return '.'

@@ -1,6 +1,6 @@
 /**
- * A command's output, without secrets, on its way to the journal and to the model: the head as it comes, the tail once it is over, and what
- * lies between only counted. All of it stays at the runner.
+ * A command's output, already without secrets, for the journal and the model: the head as it arrives, the tail when it is over, and
+ * only a count of what is between. The runner keeps everything.
  */
 
 export const OUTPUT_LIMITS = {
@@ -10,7 +10,7 @@ export const OUTPUT_LIMITS = {
 
 export type OutputChunk = { readonly stream: 'stdout' | 'stderr'; readonly text: string }
 
-/** What it takes has no secret in it any more: cut afterwards, it cannot leave half of one. */
+/** Its input contains no secrets any more: cutting it cannot leave half a secret. */
 export class OutputTail {
   readonly #pieces: OutputChunk[] = []
   #bytes = 0
@@ -21,15 +21,15 @@ export class OutputTail {
     this.#headLeft = Math.max(0, OUTPUT_LIMITS.journalBytes - journalledBytes)
   }
 
-  /** The part of a piece that belongs to the head and is journalled at once; the rest is kept for the tail. */
+  /** The text that belongs to the head and is journalled at once; the rest is kept for the tail. */
   take(piece: OutputChunk): string {
     const bytes = Buffer.byteLength(piece.text)
     if (bytes <= this.#headLeft) {
       this.#headLeft -= bytes
       return piece.text
     }
-    // A piece is never split between head and tail: where the head ends is then a place that the journal names, and a reader
-    // that comes back after a crash can ask the runner for exactly what follows.
+    // A chunk is never split between head and tail: the head then ends at a position that the journal records, and after a crash
+    // the runner can be asked for exactly what follows.
     this.#headLeft = 0
     this.#pieces.push(piece)
     this.#bytes += bytes
@@ -37,7 +37,7 @@ export class OutputTail {
     return ''
   }
 
-  /** Takes at least `bytes` off the oldest piece, or all of it where it is smaller; never half a character. */
+  /** Removes at least `bytes` from the oldest chunk, or all of it if it is smaller; never half a character. */
   #dropOldest(bytes: number): void {
     const oldest = this.#pieces[0]
     if (oldest === undefined) return
@@ -50,7 +50,7 @@ export class OutputTail {
     this.#omitted += cut
   }
 
-  /** What is journalled at the end: a marker with the count, where something was left out, and the tail. */
+  /** What is journalled at the end: a marker with the count, if anything was left out, and the tail. */
   rest(): readonly OutputChunk[] {
     if (this.#pieces.length === 0) return []
     const marker = `\n[… ${this.#omitted} bytes left out here; the runner keeps all of it …]\n`
@@ -58,7 +58,7 @@ export class OutputTail {
   }
 }
 
-/** Head and tail of a journalled output. What is left out is counted, with what the journal itself had left out before. */
+/** Head and tail of a journalled output. The count of omitted bytes includes what the journal itself left out. */
 export function forModel(text: string, charsEach: number = OUTPUT_LIMITS.modelChars): string {
   if (text.length <= charsEach * 2) return text
   const head = text.slice(0, charsEach).toWellFormed()

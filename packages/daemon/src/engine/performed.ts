@@ -1,4 +1,4 @@
-/** What came of a command: the turn continues, or `decide` said to park or stop it and the engine carries that out. */
+/** The result of a performed command: the turn continues, or `decide` said to park or stop it, which the engine then does. */
 import { type Decision, faultFrom, type FaultReport, withDecision } from '@breakfall/faults'
 
 export type Performed = { readonly kind: 'continue' } | GiveUp

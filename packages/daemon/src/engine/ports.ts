@@ -1,4 +1,4 @@
-/** Everything that the engine needs from outside, injected, so that a test can stand in for any of it. */
+/** Everything the engine needs from outside. Injected, and replaceable in tests. */
 import type { Policy } from '@breakfall/faults'
 import type { AnswerRequest, TryEvent, TryOptions } from '@breakfall/model'
 import type { PolicyInput, SessionEvent } from '@breakfall/wire'
@@ -16,29 +16,29 @@ export type Ports = {
   readonly dice: () => number
   readonly policyOf: (input: PolicyInput) => Policy
   readonly modelName: () => string
-  /** The model's configuration as it is now: read again for every answer. */
+  /** The model's current configuration: read again for every answer. */
   readonly model: () => Promise<ModelConfig>
-  /** One try at an answer: what follows is ours to decide. */
+  /** One attempt at an answer. The engine decides what follows. */
   readonly tryAnswer: (request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>
   /** The model server that this daemon runs, if it runs one. */
   readonly localModel: LocalModel | undefined
   readonly runner: RunnerEndpoint
-  /** What parked turns share. */
+  /** Shared by parked turns. */
   readonly pacing: Pacing
-  /** What this daemon knows and never says. */
+  /** Values that must never be shown. */
   readonly secrets: Secrets
-  /** Changes whenever the configuration or a token does. */
+  /** Changes whenever the configuration or a token changes. */
   readonly fingerprint: () => Promise<string>
-  /** The fingerprint of what was last read, and used. */
+  /** The fingerprint of the configuration that was read and used last. */
   readonly lastFingerprint: () => string
   readonly stateDir: string
   readonly limits: DaemonLimits
   readonly systemPrompt: string
   readonly log: Logger
-  /** Told of every event, once it is committed. */
+  /** Called for every event, once it is committed. */
   readonly onEvent: (event: SessionEvent) => void
   /** Does nothing, except in tests that kill the process at a named point. */
   readonly failpoint: (name: string) => void
-  /** True once the daemon is going down: turns are handed over instead of worked on. */
+  /** True once the daemon is shutting down: turns are handed over instead of driven. */
   readonly isClosing: () => boolean
 }

@@ -126,7 +126,7 @@ export class Sessions {
     const at = new Date(this.#ports.now()).toISOString()
     const cancel: CancelRequest = { ...request, reason: this.#clean(request.reason), at }
     await this.#storeCancel(session, turnId, cancel)
-    await this.#loader.recover(session.id) // after the cancel is stored, so that the recovered turn does nothing but end
+    await this.#loader.recover(session.id) // the cancel is stored first: the recovered turn then does nothing but end
     if (session.fold.turn?.id === turnId) {
       session.interrupt(new Fault('cancelled'))
       this.#engine.drive(session)

@@ -1,4 +1,4 @@
-/** Carries out one tool call and journals its result. Which tool needs what is decided here, and nowhere else. */
+/** Runs one tool call and journals its result. The only place that knows which tool needs what. */
 import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { ToolCall } from '../turn/state.ts'
 import { runBash } from './bash.ts'
@@ -43,7 +43,7 @@ async function outcomeOf(ports: Ports, session: LiveSession, call: ToolCall): Pr
   }
 }
 
-/** Mistakes in what was asked for, which the model can see and mend. Everything else is the engine's. */
+/** Mistakes in the call itself, which the model can see and fix. The engine handles everything else. */
 const FOR_THE_MODEL: ReadonlySet<FaultCategory> = new Set([
   'invalid_request',
   'spawn_failed',

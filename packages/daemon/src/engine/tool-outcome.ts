@@ -1,4 +1,4 @@
-/** What came of a tool call, as it is journalled and as the model reads it. */
+/** The outcome of a tool call, as it is journalled and as the model reads it. */
 import type { ExecExit, TOOL_OUTCOMES } from '@breakfall/wire'
 
 export type ToolOutcome = {
@@ -10,13 +10,13 @@ export type ToolOutcome = {
 export function unknownOutcome(why: string): ToolOutcome {
   return {
     outcome: 'unknown',
-    text: `Nobody can say whether this ran: ${why}. It may have had all of its effects, some, or none, and it was not run again. Look at the workspace before you repeat it.`,
+    text: `It is unknown whether this ran: ${why}. It may have had all, some or none of its effects, and it was not run again. Check the workspace before you repeat it.`,
   }
 }
 
 export const BOX_LOST: ToolOutcome = {
   outcome: 'failed',
-  text: 'This was not run: the sandbox of this session was lost, with every file in it. A new, empty one has been made. Start over from there.',
+  text: 'This was not run: the sandbox of this session was lost, with every file in it. A new, empty one was created. Start over from there.',
 }
 
 export const failedOutcome = (text: string): ToolOutcome => ({ outcome: 'failed', text })

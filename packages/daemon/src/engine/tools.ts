@@ -1,4 +1,4 @@
-/** The built-in tools: what a model is told about them, what arguments they take, and whether one may ever be run again. */
+/** The built-in tools: their descriptions for the model, and their arguments. */
 import { Fault } from '@breakfall/faults'
 import type { ToolSpec } from '@breakfall/model'
 import { body, integer, parseRequest, text, type ToolName } from '@breakfall/wire'
@@ -48,7 +48,7 @@ export function toolSpecs(names: readonly ToolName[]): readonly ToolSpec[] {
 
 export type ParsedCall = { [Name in ToolName]: { readonly tool: Name; readonly given: ToolArguments[Name] } }[ToolName]
 
-/** Checked arguments of a tool that this session may use, or a fault whose sentence the model can act on. */
+/** Checked arguments of a tool that this session may use, or a fault whose message the model can act on. */
 export function parseCall(tool: string, given: unknown, allowed: readonly ToolName[]): ParsedCall {
   const name = allowed.find((entry) => entry === tool)
   if (name === undefined) {

@@ -43,11 +43,11 @@ export function resumeTime(
   now: number,
 ): number | null {
   if (requestedAt !== null) return requestedAt
-  const isQuota = fault.category === 'model_quota_exhausted' // resets by itself, or is raised, or another key is set
+  const isQuota = fault.category === 'model_quota_exhausted' // resets on its own, or is raised, or another key is set
   if (!isQuota && wakeSource(fault) !== 'time') return null
   const first = fault.category === 'journal_full' ? LIMITS.probeMsFirst : AGAIN_MS // space may be freed any moment
   const base = isQuota ? QUOTA_MS : Math.min(AGAIN_MS_MAX, first * 2 ** Math.min(20, parks))
-  return now + Math.round(base * (1 + 0.2 * dice)) // jitter, so that many turns do not resume together
+  return now + Math.round(base * (1 + 0.2 * dice)) // jitter keeps many turns from resuming together
 }
 
 /** What a parked turn waits for, and what resumes it. */
@@ -96,6 +96,6 @@ export function acceptsConnections(baseUrl: string): Promise<boolean> {
     }
     socket.unref() // a closing daemon does not wait for it
     socket.once('connect', () => done(true))
-    socket.once('error', () => done(false)) // refused, unreachable or too slow: not yet, in every case
+    socket.once('error', () => done(false)) // refused, unreachable or too slow: not ready yet
   })
 }

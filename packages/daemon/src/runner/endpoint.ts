@@ -1,10 +1,10 @@
 /**
- * Where the runner is. One place that knows; found anew whenever a call says that it is not there any more.
+ * Knows the runner's address; looks it up again whenever a call reports that the runner is gone.
  *
- * I1  A runner is used by who it is (`runnerId`), not by where it is: a session that has begun with one never goes to
- *     another that happens to answer at the same address.
- * I2  There is no fall-back to running commands in the daemon. No runner, no command.
- * I3  Many turns that need the runner at once cause one look-up.
+ * I1  A runner is identified by its `runnerId`, not by its address: a session that started with one runner never uses another that
+ *     happens to answer at the same address.
+ * I2  Commands never run in the daemon instead. No runner, no command.
+ * I3  Many turns that need the runner at the same time cause one look-up.
  */
 import { existsSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
@@ -27,7 +27,7 @@ import { resolveUrl } from './resolver.ts'
 export type RunnerAddress = { readonly url: string; readonly runnerId: string; readonly token: string }
 
 export type EndpointOptions = LocalRunnerOptions & {
-  /** The configuration as it is now. */
+  /** The current configuration. */
   readonly config: () => Promise<RunnerConfig>
   readonly onFound?: ((address: RunnerAddress) => void) | undefined
 }
@@ -46,17 +46,17 @@ export class RunnerEndpoint {
     this.#options = options
   }
 
-  /** Where it was when last seen. */
+  /** The last known address. */
   get address(): RunnerAddress | undefined {
     return this.#address
   }
 
-  /** One is just being started on this machine: it is not there yet, but on its way. */
+  /** A runner on this machine is starting right now. */
   get isStarting(): boolean {
     return this.#isStarting
   }
 
-  /** A client for the runner that the session belongs to; for any, where it has none yet. */
+  /** A client for the session's runner, or for any runner if the session has none yet. */
   async connect(
     expect: string | null,
     epoch: number,
@@ -73,20 +73,20 @@ export class RunnerEndpoint {
     return { client: this.#client(address, epoch), address }
   }
 
-  /** What was at this address is not there any more: the next connect looks again. */
+  /** The runner is not at this address any more: the next `connect` looks it up again. */
   forget(address: RunnerAddress | undefined = this.#address): void {
     if (this.#address !== address) return
     this.#address = undefined
-    this.#clients = new Map() // those in use end with their calls; idle connections close by themselves
+    this.#clients = new Map() // clients in use end with their calls; idle connections close on their own
   }
 
-  /** Is the runner of that identity there now? Looked up anew, for parked turns that wait for it. */
+  /** Whether the runner with that id answers now. Looks it up again, for parked turns that wait for it. */
   async probe(expect: string | null): Promise<boolean> {
     try {
       const { runnerId } = await this.#found(AbortSignal.timeout(LOOK_MS))
       return expect === null || runnerId === expect
     } catch {
-      // Whatever is wrong, it cannot be used yet; the parked turn already says why it waits.
+      // Whatever the problem is, the runner is not usable yet; the parked turn already says why it waits.
       this.forget()
       return false
     }
@@ -96,15 +96,15 @@ export class RunnerEndpoint {
     clearInterval(this.#keepAlive)
   }
 
-  /** Ends the runner on this machine, for a daemon that goes away with its only session. No other daemon can use its folder. */
+  /** Ends the runner on this machine, for a daemon that exits with its only session. No other daemon can use its folder. */
   async stopLocal(): Promise<void> {
     const { stateDir } = this.#options
-    const local = this.#local ?? readRunnerFile(stateDir) // started by one that was killed, and not needed since
+    const local = this.#local ?? readRunnerFile(stateDir) // started by a daemon that was killed, and not needed since
     if (local !== undefined && (local === this.#local || isAlive(local))) await stopLocalRunner(stateDir, local)
     this.#local = undefined
   }
 
-  /** Sessions of the same epoch share a client, and with it the connections. */
+  /** Sessions of the same epoch share a client and its connections. */
   #client({ url, token, runnerId }: RunnerAddress, epoch: number): RunnerClient {
     let client = this.#clients.get(epoch)
     if (client === undefined) {
@@ -115,8 +115,8 @@ export class RunnerEndpoint {
   }
 
   /**
-   * A folder may have been allowed since the runner on this machine was started, or while it was being looked for: then it is
-   * replaced. Each round knows all that was allowed before it, so the second one is enough for whoever asks.
+   * A folder may have been allowed since the local runner was started, or while it was being looked up: then it is replaced. Each
+   * round covers all folders allowed before it, so the second round is enough for every caller.
    */
   async #enough(signal: AbortSignal): Promise<RunnerAddress> {
     for (let round = 1; ; round++) {
@@ -129,7 +129,7 @@ export class RunnerEndpoint {
   }
 
   #found(signal: AbortSignal): Promise<RunnerAddress> {
-    // I3: the look-up is nobody's in particular, so one caller's cancel must not end it for the others.
+    // I3: the look-up belongs to no single caller: when one caller cancels, the others still need it.
     this.#looking ??= this.#look().finally(() => {
       this.#looking = undefined
     })
@@ -142,7 +142,7 @@ export class RunnerEndpoint {
     const url = await this.#remoteUrl(config, limit)
     const found = url === undefined ? await this.#onThisMachine(config) : await identified(url, tokenOf(config), limit)
     this.#isFirst = false
-    if (this.#address !== undefined && isDeepStrictEqual(this.#address, found)) return this.#address // its connections stay
+    if (this.#address !== undefined && isDeepStrictEqual(this.#address, found)) return this.#address // keeps its connections
     this.forget()
     this.#address = found
     if (url === undefined) this.#stayAlive(found)
@@ -150,19 +150,19 @@ export class RunnerEndpoint {
     return found
   }
 
-  /** Tells a local runner from time to time that its daemon is there. */
+  /** Tells a local runner now and then that its daemon is alive. */
   #stayAlive(address: RunnerAddress): void {
     clearInterval(this.#keepAlive)
     this.#keepAlive = setInterval(() => {
       if (this.#address !== address) return clearInterval(this.#keepAlive)
       this.#client(address, 0)
         .config()
-        .catch(() => undefined) // whether it is there is found out by whoever needs it
+        .catch(() => undefined) // the next call notices if the runner is gone
     }, KEEP_ALIVE_MS)
     this.#keepAlive.unref()
   }
 
-  /** The configured URL is tried first and once; after that a resolver, where there is one, knows better. */
+  /** The configured URL is tried first, and once; after that the resolver decides, if there is one. */
   async #remoteUrl(config: RunnerConfig, signal: AbortSignal): Promise<string | undefined> {
     const isFirst = this.#isFirst
     this.#isFirst = false
@@ -180,8 +180,8 @@ export class RunnerEndpoint {
         this.#local = known
         return address
       }
-      if (address === undefined && isAlive(known)) throw silent(known) // its folder is its own as long as it lives
-      // It was started for other folders: one with the right ones takes its place, and takes up what runs.
+      if (address === undefined && isAlive(known)) throw silent(known) // as long as it lives, no other runner can use its folder
+      // It was started for other folders: a new runner with the right folders replaces it and adopts its running execs.
       if (address !== undefined) await stopLocalRunner(stateDir, known)
     }
     this.#isStarting = true
@@ -194,7 +194,7 @@ export class RunnerEndpoint {
   }
 }
 
-/** The runner that a configuration names, asked who it is and whether it takes the token; undefined where it is ours to start. */
+/** The configured remote runner, after checking its identity and the token. Undefined if the runner is ours to start. */
 export async function remoteRunner(config: RunnerConfig, limitMs: number): Promise<RunnerAddress | undefined> {
   const signal = AbortSignal.timeout(limitMs)
   const url = config.url ?? (await resolveUrl(config, signal))
@@ -206,16 +206,16 @@ export async function remoteRunner(config: RunnerConfig, limitMs: number): Promi
 
 const ROUNDS_MAX = 3
 const LOOK_MS = 25_000
-const KEEP_ALIVE_MS = 60_000 // a local runner ends by itself after ten minutes without a daemon
+const KEEP_ALIVE_MS = 60_000 // a local runner exits after ten minutes without a daemon
 const ADOPT_MS = 5_000
 
 function tokenOf(config: RunnerConfig): string {
-  if (config.tokenFile === undefined || !existsSync(config.tokenFile)) return '' // one made up here would fit nobody
+  if (config.tokenFile === undefined || !existsSync(config.tokenFile)) return '' // a generated token would be wrong
   const [grant] = loadTokens(config.tokenFile)
   return grant?.token ?? ''
 }
 
-/** Asks who is there before anything is sent that could have an effect. That needs no token; what is asked besides may. */
+/** Identifies the runner before any request with effects is sent. That needs no token; `ask` may. */
 async function identified(
   url: string,
   token: string,
@@ -244,7 +244,7 @@ async function adopted(url: string, token: string, runnerId: string): Promise<Ru
     const address = await identified(url, token, AbortSignal.timeout(ADOPT_MS))
     return address.runnerId === runnerId ? address : undefined
   } catch {
-    // The file is older than the process it names: nobody to adopt.
+    // The file names a process that is gone: there is nothing to adopt.
     return undefined
   }
 }

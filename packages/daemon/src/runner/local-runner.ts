@@ -1,6 +1,6 @@
 /**
- * The runner on this machine: found by the `runner.json` in its state folder and adopted, or started as a process of its
- * own that outlives us. Never a child to be reaped: a crash on either side must not take the other along.
+ * The runner on this machine: adopted if the `runner.json` in its state folder names one, or started as a detached process that
+ * outlives us. Never a child to be reaped: a crash on either side must not end the other.
  */
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
@@ -21,9 +21,9 @@ export type LocalRunner = {
   readonly url: string
   readonly runnerId: string
   readonly pid: number
-  /** With the pid it names one process for ever, where the system tells it. */
+  /** Together with the pid it identifies a process uniquely, if the system provides it. */
   readonly startTime?: number | undefined
-  /** Started by this process, and not yet ended: it may be stopped although no file names it, as on a full disk. */
+  /** True while a process that we started runs: it may be stopped although no file names it, as on a full disk. */
   readonly isOurs?: (() => boolean) | undefined
 }
 
@@ -36,7 +36,7 @@ export type LocalRunnerOptions = {
 export const runnerFolder = (stateDir: string): string => join(stateDir, 'runner')
 export const runnerTokenFile = (stateDir: string): string => join(stateDir, 'runner.token')
 
-/** The runner that says it is there. Whether it answers is for the caller to find out. */
+/** The runner that the file names. The caller checks whether it answers. */
 export function readRunnerFile(stateDir: string): LocalRunner | undefined {
   try {
     const found = JSON.parse(readFileSync(join(runnerFolder(stateDir), 'runner.json'), 'utf8')) as Partial<LocalRunner>
@@ -44,18 +44,18 @@ export function readRunnerFile(stateDir: string): LocalRunner | undefined {
     if (typeof url !== 'string' || typeof runnerId !== 'string' || typeof pid !== 'number') return undefined
     return { url, runnerId, pid, startTime }
   } catch {
-    // Missing, torn or unreadable: there is no runner to adopt, so one is started.
+    // Missing, torn or unreadable: there is no runner to adopt.
     return undefined
   }
 }
 
-/** Whether its process lives, though it may not answer: stopped, or on a machine that is out of breath. False where nobody can tell. */
+/** Whether its process is alive, even if it does not answer: it may be stopped, or the machine overloaded. False if unknown. */
 export function isAlive({ pid, startTime }: LocalRunner): boolean {
   const found = readProcess(pid)
   return found !== undefined && found.state !== 'Z' && found.startTime === startTime
 }
 
-/** What a runner was allowed when it was started. It cannot be told more while it runs. */
+/** What a runner was allowed when it was started. This cannot change while it runs. */
 export type RunnerGrants = { readonly allowWorkspace: readonly string[]; readonly isolation: string | null }
 
 export const grantsOf = (config: RunnerConfig): RunnerGrants => ({
@@ -63,7 +63,7 @@ export const grantsOf = (config: RunnerConfig): RunnerGrants => ({
   isolation: config.isolation ?? null,
 })
 
-/** Whether the runner that was started last on this folder may do all that the configuration asks for now. */
+/** Whether the runner that was started last on this folder has everything the configuration requires now. */
 export function isGranted(stateDir: string, config: RunnerConfig): boolean {
   const wanted = grantsOf(config)
   const { allowWorkspace, isolation } = readGrants(stateDir)
@@ -73,20 +73,20 @@ export function isGranted(stateDir: string, config: RunnerConfig): boolean {
   )
 }
 
-/** Ends the runner that its file names, or that we have started. What it started runs on beside it, and its successor takes that up again. */
+/** Ends the runner that its file names, or that we started. Its execs keep running, and its successor adopts them. */
 export async function stopLocalRunner(stateDir: string, runner: LocalRunner): Promise<void> {
   const isIt = (): boolean => readRunnerFile(stateDir)?.pid === runner.pid || runner.isOurs?.() === true
   for (let looks = 0; looks < STOP_LOOKS_MAX && isIt(); looks++) {
     try {
       process.kill(runner.pid, looks === STOP_LOOKS_MAX / 2 ? 'SIGKILL' : looks === 0 ? 'SIGTERM' : 0)
     } catch {
-      return // it is gone, which is what was wanted
+      return // already gone
     }
     await sleep(STOP_LOOK_MS)
   }
 }
 
-/** Starts a runner and waits until it says where it listens. */
+/** Starts a runner and waits until it reports its address. */
 export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConfig): Promise<LocalRunner> {
   const { stateDir } = options
   const folder = runnerFolder(stateDir)
@@ -137,7 +137,7 @@ export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConf
 // ---- details ----
 
 const STOP_LOOK_MS = 50
-const STOP_LOOKS_MAX = 100 // five seconds: asked nicely for the first half
+const STOP_LOOKS_MAX = 100 // five seconds, with SIGTERM for the first half
 
 const isWithin = (folder: string, above: string): boolean => folder === above || folder.startsWith(`${above}/`)
 
@@ -147,11 +147,11 @@ function readGrants(stateDir: string): RunnerGrants {
   try {
     return JSON.parse(readFileSync(grantsFile(stateDir), 'utf8')) as RunnerGrants
   } catch {
-    return { allowWorkspace: [], isolation: null } // nobody noted any: it was allowed nothing
+    return { allowWorkspace: [], isolation: null } // nothing was recorded: it was allowed nothing
   }
 }
 
-/** Beside the client in the runner's package. */
+/** Next to the client, in the runner's package. */
 function defaultProgram(): readonly string[] {
   const client = import.meta.resolve('@breakfall/runner/client')
   return [process.execPath, fileURLToPath(new URL('../main.ts', client))]

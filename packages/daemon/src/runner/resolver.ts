@@ -1,6 +1,6 @@
 /**
- * Asks where the runner is now: a command that prints it, or a URL that returns it. Either `{"url":"…"}` or the bare URL.
- * Whose resolver fails cannot reach the runner: the same category, with the phase and the words that tell which of the two it was.
+ * Asks for the runner's current address: a command that prints it, or a URL that returns it, as `{"url":"…"}` or a bare URL. A
+ * failing resolver means that the runner is unreachable: the same category, with a phase and a message that name the resolver.
  */
 import { spawn } from 'node:child_process'
 import { describeCause, Fault, redactStart } from '@breakfall/faults'
@@ -9,7 +9,7 @@ import type { RunnerConfig } from '../options.ts'
 const RESOLVE_MS = 10_000
 const ANSWER_BYTES_MAX = 64 * 1024
 
-/** The runner's URL, or undefined where the configuration names no resolver. */
+/** The runner's URL, or undefined if no resolver is configured. */
 export async function resolveUrl(config: RunnerConfig, signal: AbortSignal): Promise<string | undefined> {
   const limited = AbortSignal.any([signal, AbortSignal.timeout(RESOLVE_MS)])
   if (config.resolveCommand !== undefined) return urlIn(await commandOutput(config.resolveCommand, limited), 'command')
@@ -31,7 +31,7 @@ function urlField(text: string): string | undefined {
     const { url } = JSON.parse(text) as { url?: unknown }
     return typeof url === 'string' ? url : undefined
   } catch {
-    // Not JSON after all: no URL in it, which is what the caller reports.
+    // Not JSON after all: the caller reports that there is no URL in it.
     return undefined
   }
 }

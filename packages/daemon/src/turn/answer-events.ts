@@ -1,4 +1,4 @@
-/** Advances the answer machine by an event of the journal. Events that are not about the answer leave it as it is. */
+/** Advances the answer machine by an event of the journal. Events that are not about the answer change nothing. */
 import { faultFrom } from '@breakfall/faults'
 import { type AnswerState, reduceAnswer } from '@breakfall/model'
 import type { SessionEvent } from '@breakfall/wire'

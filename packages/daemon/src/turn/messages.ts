@@ -1,4 +1,4 @@
-/** The conversation as a model reads it (OpenAI's chat shape), and what is left out when it has grown too long. */
+/** The conversation as a model reads it (OpenAI's chat format), and what is dropped when it has grown too long. */
 import type { Entry, SessionFold } from './state.ts'
 
 export type ChatMessage =
@@ -13,7 +13,7 @@ export function toMessages(state: SessionFold, system: string): ChatMessage[] {
   return [{ role: 'system', content: system }, ...state.entries.map((entry) => messageOf(entry, state.dropped))]
 }
 
-/** Which results to drop so that the rest fits: the oldest half by size, never the last one. Empty where none is left. */
+/** Which results to drop to make the rest fit: the oldest half by size, never the last one. Empty if there is nothing to drop. */
 export function resultsToDrop(state: SessionFold): readonly string[] {
   const results = state.entries.filter((entry) => entry.role === 'tool' && !state.dropped.has(entry.callId)) as Extract<
     Entry,

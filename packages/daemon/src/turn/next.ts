@@ -1,8 +1,8 @@
 /**
- * Decides what happens next in a session, from its state alone. Pure; the engine does it and appends what came of it.
+ * Decides what happens next in a session, from its state alone. Pure; the engine does it and appends the result.
  *
- * I1  A turn is picked up at its last safe point by this same function: recovery has no branch of its own.
- * I2  Tools run in order, each once its predecessor has a result; a call with a result is never run again.
+ * I1  This same function continues a turn from its last safe point: recovery needs no separate branch.
+ * I2  Tools run in order, each after its predecessor has a result; a call with a result never runs again.
  */
 import { LIMITS } from '@breakfall/faults'
 import { interruptedParts, nextAttempt } from '@breakfall/model'
@@ -31,7 +31,7 @@ export function next(state: SessionFold, circumstances: Circumstances): Command 
   return { do: 'begin-step', step: turn.step + 1 }
 }
 
-/** What lies further ahead than any pause can be was meant by a clock that has been set back since: that pause is over. */
+/** A time further ahead than any wait can be was set before the clock was turned back: that wait is over. */
 const isAhead = (at: number, now: number): boolean => at > now && at - now <= LIMITS.retryAfterMsMax
 
 export function deadlineAt(turn: TurnFold, policy: Circumstances['policy']): number | null {

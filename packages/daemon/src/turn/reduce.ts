@@ -1,10 +1,10 @@
 /**
- * Folds a session's events into its state. Pure, total, and forgiving towards newer journals: an event that it does not
- * know changes nothing.
+ * Folds a session's events into its state. Pure, total, and tolerant of newer journals: an event of an unknown type changes
+ * nothing.
  *
- * I1  The same events give the same state, whoever folds them and however often they were interrupted in between.
- * I2  What a model is told about a turn follows from its events alone: every tool call in `entries` has a result before the
- *     next prompt, also where the turn was cut off.
+ * I1  The same events give the same state, however often the daemon was interrupted in between.
+ * I2  What a model reads about a turn follows from its events alone: every tool call in `entries` has a result before the next
+ *     prompt, even if the turn was interrupted.
  */
 import { faultFrom } from '@breakfall/faults'
 import { initialAnswer, isHandover, shownText } from '@breakfall/model'
@@ -89,7 +89,7 @@ const stepStarted = (turn: TurnFold, step: number): TurnFold => ({
   takeovers: 0,
 })
 
-/** The first call of a step proves that its answer is whole: calls are journalled together, and only then. */
+/** The first call of a step proves that its answer is complete: calls are journalled together, after the proof. */
 function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-call'>, isFirst: boolean): SessionFold {
   const { callId, tool, arguments: given, step, execId } = event
   const request: ToolCallRequest = { callId, tool, arguments: given }
@@ -124,7 +124,7 @@ function outputGrown(call: ToolCall, event: SessionEventOf<'tool-output'>): Tool
 }
 
 function resulted(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-result'>): SessionFold {
-  // Output is kept only while the call runs: the result has what the model is told.
+  // Output is kept only while the call runs: the result has what the model reads.
   const next = updatedCall(turn, event.callId, (call) => ({ ...call, output: '', result: event }))
   return {
     ...state,
@@ -158,7 +158,7 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
   }
 }
 
-/** The answer that the model was writing when the last daemon died has cost tokens that nobody counted. */
+/** The answer that the model was writing when the last daemon died used tokens that were never counted. */
 function takenOver(turn: TurnFold): TurnFold {
   const { isAnswering, parts } = turn.answer
   const usage = isAnswering && parts.length > 0 ? addUsage(turn.usage, UNCOUNTED) : turn.usage

@@ -1,17 +1,17 @@
-/** What a session's journal adds up to. A value; only `reduce` makes the next one. */
+/** The state that a session's journal folds into. Immutable; only `reduce` makes a new one. */
 import type { FaultReport, Policy } from '@breakfall/faults'
 import type { AnswerState, ShownPart } from '@breakfall/model'
 import type { SessionEventOf, Usage } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
 
 export type SessionFold = {
-  /** The conversation as a model is told it, oldest first. */
+  /** The conversation as the model reads it, oldest first. */
   readonly entries: readonly Entry[]
   /** Calls whose results were dropped to make room. */
   readonly dropped: ReadonlySet<string>
   readonly turn: TurnFold | null
   readonly queue: readonly QueuedTurn[]
-  /** The turn that ended last, for whoever asks right after. */
+  /** The turn that ended last, for requests right after its end. */
   readonly ended: EndedTurn | null
 }
 
@@ -38,18 +38,18 @@ export type TurnFold = {
   /** The current step's tool calls, in order. */
   readonly calls: readonly ToolCall[]
   readonly parked: Parked | null
-  /** Not before this moment, where a pause between tries is under way. */
+  /** Set while the turn waits before a retry. */
   readonly retryAt: number | null
   readonly usage: Usage
-  /** All that the turn has met; at its good end it has survived them. */
+  /** Every fault the turn has met; if it ends well, it has survived them. */
   readonly faultsSurvived: number
-  /** Those among them after which it has not got on yet. */
+  /** Faults since the turn last made progress. */
   readonly faultsOpen: number
-  /** Times that a daemon died on this turn since it last got anywhere. */
+  /** How often a daemon died on this turn since it last made progress. */
   readonly takeovers: number
 }
 
-/** How far into an exec's own events the journal reaches: all up to a seq, and of those after it the bytes before an offset. */
+/** How far the journal reaches into an exec's own events: all up to a seq, and of later events the bytes before an offset. */
 export type ExecPosition = {
   readonly execSeq: number
   readonly execOffsets: { readonly stdout?: number | undefined; readonly stderr?: number | undefined }
@@ -59,7 +59,7 @@ export type ToolCall = ToolCallRequest &
   ExecPosition & {
     readonly step: number
     readonly execId: string
-    /** What the journal holds of its output. */
+    /** The part of its output that is in the journal. */
     readonly output: string
     readonly result: SessionEventOf<'tool-result'> | null
   }
@@ -71,7 +71,7 @@ export type EndedTurn = {
   readonly end: SessionEventOf<'turn-end'> | SessionEventOf<'turn-error'>
 }
 
-/** What the engine is to do. Exactly one thing; what came of it is in the journal when it asks again. */
+/** What the engine must do next: exactly one thing, whose result is in the journal before `next` is asked again. */
 export type Command =
   | { readonly do: 'rest' }
   | { readonly do: 'start'; readonly turn: QueuedTurn }
@@ -87,20 +87,20 @@ export type Command =
 /** What `next` reads besides the fold. */
 export type Circumstances = {
   readonly policy: Policy
-  /** A request to end the current turn, not yet carried out. */
+  /** A request to end the current turn that was not carried out yet. */
   readonly cancel: CancelRequest | null
   readonly now: number
 }
 
 export const EMPTY_FOLD: SessionFold = { entries: [], dropped: new Set(), turn: null, queue: [], ended: null }
 
-/** No model was asked yet. */
+/** No model was called yet. */
 export const NO_USAGE: Usage = {
   inputTokens: { value: 0, quality: 'known' },
   outputTokens: { value: 0, quality: 'known' },
 }
 
-/** A model was asked, and nobody knows what that has used. */
+/** A model was called, and what it used is unknown. */
 export const UNCOUNTED: Usage = {
   inputTokens: { value: null, quality: 'unknown' },
   outputTokens: { value: null, quality: 'unknown' },

@@ -1,4 +1,4 @@
-/** Adds up the tokens of a turn, as far as its events tell them. */
+/** Adds up the tokens of a turn, as far as its events report them. */
 import { addUsage as sumOf } from '@breakfall/model'
 import type { Usage } from '@breakfall/wire'
 

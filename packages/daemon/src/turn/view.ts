@@ -1,4 +1,4 @@
-/** What the API shows of a session and its turns. Derived from the fold, so that it cannot disagree with the journal. */
+/** What the API shows of a session and its turns. Derived from the fold, so it cannot disagree with the journal. */
 import type { Session, SessionState, Turn, TurnState } from '@breakfall/wire'
 import type { SessionRow } from '../store/store.ts'
 import { type EndedTurn, NO_USAGE, type Parked, type QueuedTurn, type SessionFold, type TurnFold } from './state.ts'

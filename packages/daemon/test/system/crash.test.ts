@@ -90,7 +90,7 @@ for (const policy of ['tell', 'stop'] as const) {
     const end = events.at(-1)
     if (policy === 'tell') {
       assert.equal(end?.type, 'turn-end')
-      assert.match(model.asked.at(-1)?.messages.at(-1)?.content ?? '', /Nobody can say whether this ran/)
+      assert.match(model.asked.at(-1)?.messages.at(-1)?.content ?? '', /It is unknown whether this ran/)
     } else {
       assert.ok(end?.type === 'turn-error')
       assert.deepEqual([end.category, end.sideEffects], ['exec_outcome_unknown', 'unknown'])
