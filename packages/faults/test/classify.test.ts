@@ -2,18 +2,9 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
-import {
-  BOUNDARIES,
-  causeChain,
-  classify,
-  describeCause,
-  Fault,
-  FAULTS,
-  isFault,
-  RAW_CHARS_MAX,
-  redact,
-  TEXT_RULES,
-} from '@breakfall/faults'
+import { BOUNDARIES, classify, describeCause, Fault, FAULTS, isFault, redact } from '@breakfall/faults'
+import { causeChain, RAW_CHARS_MAX } from '../src/cause.ts'
+import { TEXT_RULES } from '../src/transport.ts'
 
 const boundaries = fc.constantFrom(...BOUNDARIES)
 const phases = fc.constantFrom(undefined, 'connect', 'headers', 'stream', 'spawn')

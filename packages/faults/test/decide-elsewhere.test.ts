@@ -4,7 +4,6 @@ import test from 'node:test'
 import {
   type AnswerSituation,
   decide,
-  ELSEWHERE,
   Fault,
   FAULT_CATEGORIES,
   type FaultCategory,
@@ -13,6 +12,7 @@ import {
   POLICY_DEFAULTS,
   type RetryPolicy,
 } from '@breakfall/faults'
+import { ELSEWHERE } from '../src/elsewhere.ts'
 import { answer, NOW } from './situation.ts'
 
 const NEXT_MODEL = { action: 'fallback', delayMs: 0, because: 'next_model' } as const

@@ -3,9 +3,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
 import {
-  backoffMs,
   decide,
-  ELSEWHERE,
   Fault,
   FAULT_CATEGORIES,
   type FaultReport,
@@ -16,6 +14,8 @@ import {
   SIDE_EFFECTS,
   type Situation,
 } from '@breakfall/faults'
+import { backoffMs } from '../src/backoff.ts'
+import { ELSEWHERE } from '../src/elsewhere.ts'
 import { NOW } from './situation.ts'
 
 const counts = (max: number): fc.Arbitrary<number> => fc.integer({ min: 0, max })

@@ -16,10 +16,10 @@ import {
   NEXT_STEPS,
   POLICY_DEFAULTS,
   PROBLEM_CONTENT_TYPE,
-  RAW_CHARS_MAX,
   REASONS,
   SIDE_EFFECTS,
 } from '@breakfall/faults'
+import { RAW_CHARS_MAX } from '../src/cause.ts'
 
 /** category · http · next · class · boundary · exit code */
 const PINNED = `

@@ -11,9 +11,9 @@ import {
   FAULTS,
   fromProblem,
   POLICY_DEFAULTS,
-  retryAfterMs,
   toProblem,
 } from '@breakfall/faults'
+import { retryAfterMs } from '../src/retry-after.ts'
 import { answer } from './situation.ts'
 
 const FULL = {

@@ -1,16 +1,8 @@
 /** What a refusing HTTP answer means, by boundary: the typed code of the body first, then the status, text last. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import {
-  type Boundary,
-  classify,
-  type FaultCategory,
-  isFaultCategory,
-  bodyMessage,
-  OVERFLOW_TEXTS,
-  PROVIDER_CODES,
-  providerCodeCategory,
-} from '@breakfall/faults'
+import { type Boundary, classify, type FaultCategory, isFaultCategory, bodyMessage } from '@breakfall/faults'
+import { OVERFLOW_TEXTS, PROVIDER_CODES, providerCodeCategory } from '../src/status.ts'
 
 const classified = (boundary: Boundary, status: number, body?: unknown): FaultCategory =>
   classify(undefined, { boundary, response: { status, body } }).category

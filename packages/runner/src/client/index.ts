@@ -1,6 +1,6 @@
 /** The client of a runner. Every method rejects with a Fault and nothing else; streams end in one instead of throwing. */
 import { randomInt } from 'node:crypto'
-import { type Fault, isFault, retrying } from '@breakfall/faults'
+import { retrying } from '@breakfall/faults'
 import {
   type Box,
   type BoxCreate,
@@ -34,9 +34,9 @@ export type RunnerClientOptions = {
   readonly dice?: (() => number) | undefined
 }
 
-export type Cancellable = { readonly signal?: AbortSignal | undefined }
-export type RunnerHealth = ReturnType<(typeof runnerHealthSchema)['parse']>
-export type FileEntry = ReturnType<(typeof fileListSchema)['parse']>['files'][number]
+type Cancellable = { readonly signal?: AbortSignal | undefined }
+type RunnerHealth = ReturnType<(typeof runnerHealthSchema)['parse']>
+type FileEntry = ReturnType<(typeof fileListSchema)['parse']>['files'][number]
 
 export type RunnerClient = {
   health(o?: Cancellable): Promise<RunnerHealth>
@@ -195,9 +195,6 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     close: () => http.close(),
   }
 }
-
-/** For those who catch `unknown`: true for what these methods reject with. */
-export const isRunnerFault = (error: unknown): error is Fault => isFault(error)
 
 // ---- details ----
 
