@@ -1,6 +1,6 @@
 /**
- * Who gets through? Our client and three others play the same N-step agent runs against the same model under the same seeded
- * fault plans. Step k of run r meets the same fault at the same attempt, whoever plays it.
+ * Which clients survive? Breakfall's library, daemon and gateway and three other packages play the same N-step agent runs against
+ * the same model under the same seeded fault plans. Step k of run r meets the same fault at the same attempt, whoever plays it.
  *
  *   node bench/survive.ts [--runs 20] [--steps 50] [--rates 0,2,5,10,20] [--clients ai,openai] [--seed 1] [--verbose]
  */
@@ -13,12 +13,13 @@ import { linePlot, report, table } from './kit.ts'
 import { agents } from './peers/agents.ts'
 import { ai } from './peers/ai.ts'
 import { breakfall } from './peers/breakfall.ts'
+import { closeShared, daemon } from './peers/daemon.ts'
 import { throughGateway } from './peers/gateway.ts'
 import { openai, openaiWithResilientFetch, openaiWithRetry } from './peers/openai.ts'
 import { type Player, RETRIES_MAX } from './peers/player.ts'
 import { expectedOf, type Verdict, VERDICTS, verdictOf } from './peers/verdict.ts'
 
-/** What is injected, each as often as the next. A stall is silent for longer than a run is waited for. */
+/** What is injected, each equally often. A stall lasts longer than a run may take. */
 const FAULTS = [
   'reset_before_headers',
   'fin_before_headers',
@@ -33,12 +34,12 @@ const FAULTS = [
   'malformed_line',
   'in_band_error',
 ]
-/** Those after which everybody tries again by itself. */
+/** Those that every package retries by itself. */
 const BEFORE_CONTENT: ReadonlySet<string> = new Set(['reset_before_headers', 'fin_before_headers', 'status'])
-const IDLE_MS_MAX = 20_000 // no request and no byte for so long: a hang. Longer than any of the clients' usual waits between tries.
+const IDLE_MS_MAX = 20_000 // no request and no byte for this long: a hang. Longer than any client's usual wait between attempts.
 const RUN_MS_MAX = 120_000
-const RATE_MAX = 20 // up to here ours must be exact in every run; past it six faults in a row become likely
-const PARALLEL = 12 // the runs mostly wait: for backoffs, and for stalls to be noticed
+const RATE_MAX = 20 // up to here every row of ours must be exact in every run; beyond it six faults in a row become likely
+const PARALLEL = 12 // the runs mostly wait: for backoffs, and for stalls to time out
 
 type Result = {
   readonly client: string
@@ -62,13 +63,13 @@ const { values } = parseArgs({
 })
 const [runs, steps, seed] = [Number(values.runs), Number(values.steps), Number(values.seed)]
 const rates = values.rates.split(',').map(Number)
-const alone = [breakfall, openai, openaiWithRetry, ai, agents].filter(isWanted)
-const healed = [openaiWithResilientFetch, ...[openai, ai, agents].map(throughGateway)].filter(isWanted)
-const players = [...alone, ...healed]
+const alone = [openai, openaiWithRetry, ai, agents].filter(isWanted)
+const ours = [daemon, breakfall, openaiWithResilientFetch, ...[openai, ai, agents].map(throughGateway)].filter(isWanted)
+const players = [...ours, ...alone]
 const modelName = `rehearsal/steps-${steps}`
 const expected = expectedOf(modelName, 'go')
 
-// The agents package prints errors of runs that have been given up on; they are counted here already.
+// The agents package prints errors of runs that were abandoned; they are counted already.
 process.on('unhandledRejection', () => {})
 
 const model = await startRehearsalModel()
@@ -79,8 +80,9 @@ const results = await inParallel(
   ),
 )
 await model.close()
+await closeShared()
 publish(results, performance.now() - startedAt)
-process.exit(process.exitCode ?? 0) // Timers of clients that hang would keep us.
+process.exit(process.exitCode ?? 0) // timers of clients that hang would keep the process alive
 
 // ---- details ----
 
@@ -115,8 +117,8 @@ async function playOne(player: Player, rate: number, run: number): Promise<Resul
   const playing = player
     .play({ baseUrl: proxy.url, model: modelName, prompt: 'go', stepsMax: steps + 10, bash, signal: leave.signal })
     .then(
-      ({ texts }): [Verdict, string] => {
-        const verdict = verdictOf(expected, texts, tool.log)
+      ({ texts, log = tool.log }): [Verdict, string] => {
+        const verdict = verdictOf(expected, texts, log)
         return [verdict, verdict === 'exact' ? '' : lastFault(proxy.injected)]
       },
       (error: unknown): [Verdict, string] => ['error', `${lastFault(proxy.injected)}: ${messageOf(error)}`],
@@ -153,70 +155,86 @@ function publish(all: readonly Result[], ms: number): void {
   const of = (client: string, rate: number): Result[] => all.filter((r) => r.client === client && r.rate === rate)
   const share = (client: string, rate: number): number =>
     of(client, rate).filter((result) => result.verdict === 'exact').length / runs
+  const cell = (client: string, rate: number): string => {
+    const exact = of(client, rate).filter(({ verdict }) => verdict === 'exact').length
+    return `${Math.round((exact / runs) * 100)} % (${exact}/${runs})`
+  }
   const shares = (some: readonly Player[]): string =>
     table(
-      ['exact runs at a fault rate of', ...rates.map((rate) => `${rate} %`)],
-      some.map(({ name }) => [name, ...rates.map((rate) => `${Math.round(share(name, rate) * 100)} %`)]),
+      ['exact runs (of n) at a fault rate of', 'drives', ...rates.map((rate) => `${rate} %`)],
+      some.map(({ name, drives }) => [name, drives, ...rates.map((rate) => cell(name, rate))]),
     )
   const verdicts = table(
-    ['all runs with faults', ...VERDICTS, 'faults met', 'last fault before wrong, error or hang'],
-    players.map(({ name }) => {
+    ['all runs with faults', 'drives', 'n', ...VERDICTS, 'faults met', 'last fault before lost, error or hang'],
+    players.map(({ name, drives }) => {
       const theirs = all.filter((result) => result.client === name && result.rate > 0)
       const counts = VERDICTS.map((verdict) => theirs.filter((result) => result.verdict === verdict).length)
-      return [name, ...counts, theirs.reduce((sum, result) => sum + result.faults, 0), killers(theirs)]
+      return [
+        name,
+        drives,
+        theirs.length,
+        ...counts,
+        theirs.reduce((sum, result) => sum + result.faults, 0),
+        killers(theirs),
+      ]
     }),
   )
   const clients = table(
     ['client', 'version', 'settings beyond its defaults'],
-    players.map(({ name, settings }) => [name, versionOf(name), settings]),
+    players.map((player) => [player.name, versionOf(player.package), player.settings]),
   )
   const text = `${runs} runs of ${steps} steps per client and rate (seed ${seed}); the rate is that of one attempt at one request. The model is the
 rehearsal model behind the fault proxy: step k of run r meets the same fault at the same attempt, whoever plays. Injected, each
-equally often: ${FAULTS.map((fault) => `\`${fault}\``).join(', ')}. Everybody may try ${RETRIES_MAX} times more.
+equally often: ${FAULTS.map((fault) => `\`${fault}\``).join(', ')}. Every client may retry ${RETRIES_MAX} times.
 ${waits(all)} Took ${Math.round(ms / 1000)} s.
+
+With Breakfall. "drives" says which part of it recovers: the library in the client's process, the daemon with its journal and
+tools in real boxes (what \`breakfall run\` uses), or the gateway between an unchanged package and the model.
+
+${shares(ours)}
+
+The packages alone:
 
 ${shares(alone)}
 
-The same packages, with Breakfall between them and the model:
-
-${shares(healed)}
-
-exact: every text as the model meant it, every tool once and in order. repeated: the tools are right, text is shown twice.
-wrong: it ended as if all were well, and it was not. error: it gave up and said so. hang: nothing happened for ${IDLE_MS_MAX / 1000} s.
+exact: every text once, every tool once and in order. shown twice: nothing is missing and the tools are right, but some text is on
+the screen twice. lost: it ended as if all were well, and text or a tool is missing or wrong. error: it stopped and said so.
+hang: nothing happened for ${IDLE_MS_MAX / 1000} s.
 
 ${verdicts}
 
 ${clients}
 
-None of the other packages asks again once an answer has begun: that is by their design, and left to the application. The second
-row shows what the usual loop around them adds: fewer errors, and text that is shown twice. Ours has its limit too: at 30 % six faults in
-a row come once in about 1,400 steps, and then it ends with a fault (the daemon parks such a turn; this bench calls it an error).`
+None of the other packages retries once an answer has begun: that is by design, and left to the application. "openai, step retried"
+shows what the usual loop around them adds: fewer errors, and text that is shown twice. Breakfall has a limit too: at 30 %, six faults
+in a row happen once in about 1,400 steps. Then the library and the gateway end with a fault, and the daemon parks the turn.`
   const svg = linePlot(
     `Exact ${steps}-step runs by fault rate`,
-    alone.map(({ name }) => ({ name, points: rates.map((rate) => [rate, share(name, rate) * 100] as const) })),
+    [daemon, breakfall, ...alone]
+      .filter(isWanted)
+      .map(({ name }) => ({ name, points: rates.map((rate) => [rate, share(name, rate) * 100] as const) })),
     { x: 'faults per attempt, %', y: 'exact runs, %', yMax: 100 },
   )
-  // A part of the clients is for looking into something; only a full comparison is worth keeping.
+  // A run with some of the clients is for debugging; only a full comparison is kept.
   if (values.clients !== '') process.stdout.write(`${text}\n`)
-  else report('survive', { title: 'Who gets through: agent runs under faults', text, svg })
-  const ours = [breakfall, ...healed].filter(isWanted)
+  else report('survive', { title: 'Which clients survive: agent runs under faults', text, svg })
   if (ours.some(({ name }) => rates.some((rate) => rate <= RATE_MAX && share(name, rate) < 1))) process.exitCode = 1
 }
 
-/** Waits cannot be set in every package, so they are not equal. Whether that mattered can be counted. */
+/** Not every package lets its waits be set, so they are not equal. This counts whether that mattered. */
 function waits(all: readonly Result[]): string {
-  const others = all.filter(({ client }) => alone.some(({ name }) => name === client && name !== breakfall.name))
+  const others = all.filter(({ client }) => alone.some(({ name }) => name === client))
   const failed = others.filter(({ verdict }) => verdict === 'error' || verdict === 'hang')
   const unheard = failed.filter(({ why }) => BEFORE_CONTENT.has(why.split(':')[0] ?? ''))
-  return `Waits between tries are each package's own (\`openai\` and \`ai\` cannot be set): a run takes longer for them, but attempt n at step k meets
-the same fault whenever it is made. Of the ${failed.length} runs that another package gave up on or hung in, ${unheard.length} ended on a fault before the
-answer began, which is where they try again.`
+  return `Waits between attempts are each package's own (\`openai\` and \`ai\` cannot be set): a run takes longer for them, but attempt n at step k meets
+the same fault whenever it is made. Of the ${failed.length} runs in which another package stopped or hung, ${unheard.length} ended on a fault before the
+answer began, which is where they retry.`
 }
 
 function killers(results: readonly Result[]): string {
   const counts = new Map<string, number>()
   for (const { verdict, why } of results) {
-    if (verdict === 'exact' || verdict === 'repeated') continue
+    if (verdict === 'exact' || verdict === 'shown twice') continue
     const kind = why.split(':')[0] ?? ''
     counts.set(kind, (counts.get(kind) ?? 0) + 1)
   }
@@ -226,6 +244,6 @@ function killers(results: readonly Result[]): string {
 
 function versionOf(name: string): string {
   const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-  const path = join(root, 'node_modules', name.split(',')[0] ?? name, 'package.json')
+  const path = join(root, 'node_modules', name, 'package.json')
   return (JSON.parse(readFileSync(path, 'utf8')) as { version: string }).version
 }

@@ -11,6 +11,8 @@ const isWorthARetry = any(providerSuggested(), networkError(), httpStatus([408, 
 
 export const agents: Player = {
   name: '@openai/agents',
+  drives: 'alone',
+  package: '@openai/agents',
   settings: `maxRetries ${RETRIES_MAX}, retry policy for network errors and statuses with replay approved, timeoutMs ${STALL_MS * 4}`,
   async play({ baseUrl, model, prompt, stepsMax, bash, signal }) {
     const client = new OpenAI({ baseURL: baseUrl, apiKey: 'none', maxRetries: RETRIES_MAX, logLevel: 'off' })

@@ -7,6 +7,8 @@ const FIRST_MS = 15_000 // its clock for the first content runs through its retr
 
 export const ai: Player = {
   name: 'ai',
+  drives: 'alone',
+  package: 'ai',
   settings: `maxRetries ${RETRIES_MAX}, timeout.chunkMs ${STALL_MS}, timeout.firstChunkMs ${FIRST_MS}`,
   async play({ baseUrl, model, prompt, stepsMax, bash, signal }) {
     const provider = createOpenAICompatible({ name: 'rehearsal', baseURL: baseUrl })

@@ -1,9 +1,11 @@
-/** Our own client, as the daemon uses it: deltas are appended, discarded parts dropped, tools run when released. */
+/** `streamAnswer` in a loop of our own: deltas are appended, discarded parts dropped, tools run when released. */
 import { type Budget, type ChatMessage, streamAnswer } from '@breakfall/model'
 import { BASH, type Player, RETRIES_MAX, STALL_MS } from './player.ts'
 
 export const breakfall: Player = {
-  name: '@breakfall/model',
+  name: 'streamAnswer',
+  drives: 'library',
+  package: '@breakfall/model',
   settings: `attemptsMax ${RETRIES_MAX + 1}, livenessMs ${STALL_MS}`,
   async play({ baseUrl, model, prompt, bash, signal }) {
     const messages: ChatMessage[] = [{ role: 'user', content: prompt }]

@@ -5,6 +5,8 @@ import { type Player, STALL_MS } from './player.ts'
 export function throughGateway(player: Player): Player {
   return {
     name: `${player.name}, gateway`,
+    drives: 'gateway',
+    package: player.package,
     settings: `as above, through the gateway with hold answer, livenessMs ${STALL_MS}`,
     async play(run) {
       const gateway = await startGateway({

@@ -5,6 +5,8 @@ import { BASH, type Played, type Player, RETRIES_MAX, type Run, STALL_MS } from 
 
 export const openai: Player = {
   name: 'openai',
+  drives: 'alone',
+  package: 'openai',
   settings: `maxRetries ${RETRIES_MAX}`,
   play: (run) => loop(run, 0),
 }
@@ -12,13 +14,17 @@ export const openai: Player = {
 /** The same loop, with our `fetch` in place of the package's own. */
 export const openaiWithResilientFetch: Player = {
   name: 'openai, resilientFetch',
+  drives: 'library',
+  package: 'openai',
   settings: `fetch: resilientFetch({ hold: 'answer' }), livenessMs ${STALL_MS}`,
   play: (run) => loop(run, 0, { fetch: resilientFetch({ hold: 'answer', policy: { livenessMs: STALL_MS } }) }),
 }
 
-/** What many applications do: catch, and ask again. What has been shown has been shown. */
+/** What many applications do: catch the error and ask again. What was shown stays on the screen. */
 export const openaiWithRetry: Player = {
   name: 'openai, step retried',
+  drives: 'alone',
+  package: 'openai',
   settings: `maxRetries ${RETRIES_MAX}, and a loop of our own that asks again after any error in a step, ${RETRIES_MAX} times`,
   play: (run) => loop(run, RETRIES_MAX),
 }

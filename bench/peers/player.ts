@@ -1,4 +1,4 @@
-/** What a client has to do to play a run: ask, show, run tools, go on. Each peer does it the way its own documentation shows. */
+/** What a client has to do to play a run: ask, show, run tools, continue. Each peer does it the way its own documentation shows. */
 
 export type Run = {
   /** With `/v1`. */
@@ -10,17 +10,24 @@ export type Run = {
   readonly signal: AbortSignal
 }
 
-/** What a person at the screen would hold in the end: the text of each step, as shown. */
-export type Played = { readonly texts: readonly string[] }
+/** What a person at the screen has in the end: the text of each step, as shown; and what the tools did, if they were real. */
+export type Played = { readonly texts: readonly string[]; readonly log?: string }
+
+/** `alone` is a package without Breakfall. */
+export type Drives = 'library' | 'daemon' | 'gateway' | 'alone'
 
 export type Player = {
   readonly name: string
+  /** Which part of Breakfall recovers. */
+  readonly drives: Drives
+  /** The npm package whose version counts. */
+  readonly package: string
   /** What was set beyond the defaults. */
   readonly settings: string
   play(run: Run): Promise<Played>
 }
 
-/** The same for everybody: five more tries after the first, and this much silence before a stream counts as dead. */
+/** The same for all: five retries, and this much silence before a stream counts as dead. */
 export const RETRIES_MAX = 5
 export const STALL_MS = 1_500
 

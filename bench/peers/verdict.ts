@@ -1,12 +1,12 @@
-/** What became of a run, judged by what a person would see and by what the tools did. Pure. */
+/** The verdict on a run, from what a person would see and what the tools did. Pure. */
 import { answerTo, createStepsTool, type Message, scriptFor } from '@breakfall/chaos'
 
 /**
- * exact: every step's text as the model meant it, every tool once and in order. repeated: the tools are right, but text is
- * shown that was said twice. wrong: it ended as if all were well, and it was not. error: it gave up, and said so. hang: nothing
- * happened any more.
+ * exact: every step's text once, every tool once and in order. shown twice: nothing is missing and the tools are right, but some
+ * text is on the screen twice. lost: it ended as if all were well, and text or a tool is missing or wrong. error: it stopped and
+ * said so. hang: nothing happened any more.
  */
-export const VERDICTS = ['exact', 'repeated', 'wrong', 'error', 'hang'] as const
+export const VERDICTS = ['exact', 'shown twice', 'lost', 'error', 'hang'] as const
 export type Verdict = (typeof VERDICTS)[number]
 
 export type Expected = { readonly texts: readonly string[]; readonly log: string }
@@ -34,5 +34,5 @@ export function verdictOf(expected: Expected, texts: readonly string[], log: str
   const areToolsRight = log === expected.log && texts.at(-1) === expected.texts.at(-1)
   if (areToolsRight && texts.join('\n') === expected.texts.join('\n')) return 'exact'
   const isAllThere = expected.texts.every((text) => texts.some((shown) => shown.includes(text)))
-  return areToolsRight && isAllThere ? 'repeated' : 'wrong'
+  return areToolsRight && isAllThere ? 'shown twice' : 'lost'
 }

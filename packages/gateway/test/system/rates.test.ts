@@ -31,6 +31,8 @@ const FAULTS = [
 
 const anthropic: Player = {
   name: '@anthropic-ai/sdk',
+  drives: 'alone',
+  package: '@anthropic-ai/sdk',
   settings: '',
   play: async ({ baseUrl, bash, model, prompt, signal }) => {
     const client = new Anthropic({ baseURL: baseUrl.replace(/\/v1$/, ''), apiKey: 'none', logLevel: 'off' })
