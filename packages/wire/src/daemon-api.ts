@@ -1,4 +1,4 @@
-/** What crosses the boundary of a daemon besides its events: sessions, turns, WebSocket frames. */
+/** The daemon's API besides its events: sessions, turns, the daemon itself, WebSocket requests. */
 import { z } from 'zod'
 import { body, flag, oneOf, record, text, time } from './fields.ts'
 import { faultReportSchema } from './fault-schema.ts'
@@ -37,7 +37,7 @@ export const sessionSchema = record({
   workspace: z.string().nullable().optional().describe("the host folder of the session's box"),
   tools: z.array(z.string()).readonly().optional(),
   policy: record(policySchema.shape).optional(),
-  quarantined: faultReportSchema.nullable().optional().describe('what is wrong with a journal that was set aside'),
+  quarantined: faultReportSchema.nullable().optional().describe('what is wrong with a damaged journal'),
   live: z.boolean().optional().describe('false: the turn is unfinished and no daemon works on it'),
 })
 export type Session = z.infer<typeof sessionSchema>

@@ -22,7 +22,7 @@ const partOf = { step: z.int(), attempt: z.int(), part: z.string() }
 const stream = z.enum(['stdout', 'stderr'])
 const offset = z.int().optional()
 
-export const eventSchemas = {
+const eventSchemas = {
   'turn-queued': event('turn-queued', { prompt: z.string() }),
   'turn-start': event('turn-start', { prompt: z.string() }),
   'step-start': event('step-start', { step: z.int() }),

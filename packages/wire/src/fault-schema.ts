@@ -14,7 +14,7 @@ export const diagnosticSchema = record({
 })
 
 const reportShape = {
-  category: z.string().describe('Stable for ever. One that you do not know: go by class.'),
+  category: z.string().describe('Stable. For a category that you do not know, use its class.'),
   class: z.enum(FAULT_CLASSES),
   boundary: z.enum(BOUNDARIES),
   phase: z.string().optional(),
@@ -23,7 +23,7 @@ const reportShape = {
     .object({ happened: z.string(), action: z.string().optional(), advice: z.string().optional() })
     .optional()
     .describe('The facts that `error` is joined from. Absent: `error` is what happened.'),
-  errorRaw: z.string().describe('The cause chain as the machine said it, redacted.'),
+  errorRaw: z.string().describe('The original cause chain, redacted.'),
   next: z.enum(NEXT_STEPS),
   retry: z.object({ attempt: z.int(), max: z.int(), nextAt: time.nullable() }).optional(),
   sideEffects: z.enum(SIDE_EFFECTS),

@@ -1,4 +1,4 @@
-/** Building blocks of request schemas. Each says what it expects in words, since that is what a 400 answers with. */
+/** Building blocks of request schemas. Each describes what it expects, because a 400 quotes the description. */
 import { z } from 'zod'
 
 export function integer(min: number, max: number): z.ZodType<number> {
@@ -31,7 +31,7 @@ export function id(what = 'an id'): z.ZodType<string> {
   return z.string({ error }).regex(ID_PATTERN, { error })
 }
 
-/** What a request body has room for. Whether the kernel takes an argument that long is the runner's to say: 422, `argument_too_long`. */
+/** What fits into a request body. The runner reports an argument that is too long for the kernel: 422, `argument_too_long`. */
 export const ARGUMENT_CHARS_MAX = 1024 * 1024
 
 /** Environment variables: names a shell accepts, values without NUL bytes. */
@@ -41,7 +41,7 @@ export function environment(): z.ZodType<Record<string, string>> {
   return z.record(name, text(ARGUMENT_CHARS_MAX), { error: 'an object of strings' })
 }
 
-/** A request body: a field nobody knows is a mistake, not a wish. */
+/** A request body. An unknown field is a mistake. */
 export function body<T extends z.ZodRawShape>(shape: T): z.ZodObject<T, z.core.$strict> {
   return z.strictObject(shape, { error: bodyError })
 }
@@ -50,12 +50,12 @@ function bodyError(issue: { readonly code?: string | undefined }): string | unde
   return issue.code === 'invalid_type' ? 'a JSON object' : undefined
 }
 
-/** A moment, as ISO 8601 in UTC. */
+/** A time, as ISO 8601 in UTC. */
 export const time = z.iso.datetime().describe('ISO 8601 in UTC')
 
 /**
- * What a service answers or journals. Its type has the declared fields only; parsing keeps the others, which a newer version
- * may have added.
+ * A record that a service returns or journals. Its type has only the declared fields; parsing keeps the others, which a newer
+ * version may have added.
  */
 export function record<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.core.$strip> {
   return z.looseObject(shape)

@@ -20,7 +20,6 @@ export const EVENT_TYPES = [
 ] as const
 export type EventType = (typeof EVENT_TYPES)[number]
 
-export const TERMINAL_EVENT_TYPES = ['turn-end', 'turn-error'] as const satisfies readonly EventType[]
 export const RETRY_ACTIONS = ['retry', 'resolve', 'resume', 'fallback'] as const
 export const TOOL_OUTCOMES = ['ok', 'failed', 'unknown', 'cancelled'] as const
 export const RESUME_REASONS = ['time', 'signal', 'person', 'restart'] as const

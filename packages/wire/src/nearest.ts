@@ -1,6 +1,6 @@
-/** Which of the known words somebody probably meant. Pure. */
+/** Guesses which known word a misspelled word was meant to be. Pure. */
 
-/** The nearest candidate, where it is near enough that it was a slip; case, `-` and `_` do not count. */
+/** The nearest candidate, if it is near enough for a typo. Case, `-` and `_` do not count. */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   const wanted = folded(word)
   let best: string | undefined
@@ -25,7 +25,7 @@ export function didYouMean(word: string, candidates: Iterable<string>): string {
 
 const folded = (word: string): string => word.toLowerCase().replace(/[-_]/g, '')
 
-/** Letters put in, left out, swapped or mistaken: the least number of slips between two words, up to `max`. */
+/** The smallest number of inserted, omitted, swapped or wrong letters between two words, up to `max`. */
 function slips(a: string, b: string, max: number): number {
   if (Math.abs(a.length - b.length) >= max) return max
   let before: number[] = []

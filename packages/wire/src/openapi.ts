@@ -5,7 +5,7 @@ import { problemSchema } from './fault-schema.ts'
 
 export type OpenApiRoute = {
   readonly method: 'get' | 'post' | 'put' | 'delete'
-  /** With parameters in braces: `/v1/sessions/{id}`. A last `{path+}` takes the rest of the path. */
+  /** Parameters are in braces: `/v1/sessions/{id}`. A final `{path+}` matches the rest of the path. */
   readonly path: string
   readonly operationId: string
   readonly summary: string
@@ -98,7 +98,7 @@ function jsonSchema(schema: z.ZodType): object {
     unrepresentable: 'any',
     io: 'input',
     override: ({ jsonSchema: made }) => {
-      delete made.readOnly // a TypeScript matter: our lists are not to be changed in place
+      delete made.readOnly // a TypeScript matter: our lists are immutable
     },
   })
   return rest

@@ -1,4 +1,4 @@
-/** From unknown to typed, or to a fault that names each wrong field, what was expected and what came. */
+/** Parses unknown input: a typed value, or a fault that names each wrong field, what was expected and what came. */
 import { Fault, type FieldError, redactBounded } from '@breakfall/faults'
 import type { z } from 'zod'
 
@@ -6,7 +6,7 @@ export function parseRequest<T>(schema: z.ZodType<T>, value: unknown): T {
   const result = schema.safeParse(value)
   if (result.success) return result.data
   const errors = result.error.issues.flatMap((issue) => fieldErrors(issue, value))
-  // One value can break several rules of one field (not an integer, and out of range); one sentence about it is enough.
+  // A value can break several rules of one field (not an integer, and out of range); one message about it is enough.
   throw invalidRequest([...new Map(errors.map((error) => [`${error.field}\0${error.expected}`, error])).values()])
 }
 
@@ -18,7 +18,7 @@ export function invalidRequest(errors: readonly FieldError[]): Fault {
   return new Fault('invalid_request', { error: sentence, errorRaw: sentence, errors: shown })
 }
 
-/** What is expected of a name that nobody knows: that it is not there. */
+/** What is expected of an unknown name: nothing. */
 export const UNKNOWN = { field: 'no field of that name', query: 'no query parameter of that name' } as const
 
 // ---- details ----

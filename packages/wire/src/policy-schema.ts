@@ -1,4 +1,4 @@
-/** The policy of a turn, as it stands in a request, in the config and in flags. All optional. */
+/** A turn's policy in a request, in the config and in flags. Every field is optional. */
 import type { Policy } from '@breakfall/faults'
 import { z } from 'zod'
 import { body, integer, oneOf } from './fields.ts'

@@ -1,11 +1,11 @@
-/** What crosses the boundary of a runner: boxes, execs, their events and files. */
+/** The runner's API: boxes, execs, their events and files. */
 import { z } from 'zod'
 import { diagnosticSchema } from './fault-schema.ts'
 import { ARGUMENT_CHARS_MAX, body, environment, flag, id, integer, oneOf, record, text, time } from './fields.ts'
 
 export const BOX_STATES = ['creating', 'running', 'stopping', 'stopped', 'removing', 'failed'] as const
 export const ISOLATION_LEVELS = ['bwrap', 'process'] as const
-export const NETWORKS = ['none', 'host'] as const
+const NETWORKS = ['none', 'host'] as const
 export const EXEC_STATES = ['starting', 'running', 'exited'] as const
 export const EXEC_CAUSES = [
   'exited',
@@ -25,9 +25,9 @@ export const SPAWN_FAILURES = [
   'cwd_missing',
   'cwd_not_directory',
   'argument_too_long',
-  // Only in an exit record, where it was found out after the start was promised:
-  'no_process', // the machine or the box had none left
-  'no_space', // for what has to be written down before it may run
+  // Only in an exit record, if the failure showed after the start was confirmed:
+  'no_process', // the machine or the box had no process left
+  'no_space', // for the record that must be written before it may run
   'sandbox_failed',
 ] as const
 export const EXEC_SIGNALS = [
@@ -105,7 +105,7 @@ export const boxListSchema = record({ boxes: z.array(boxSchema), next: z.string(
 export const EXEC_DEFAULTS = {
   cwd: '.',
   stdin: 'none',
-  timeoutMs: 3_600_000, // an exec that nobody bounded ends within the hour
+  timeoutMs: 3_600_000, // an exec without a limit ends within the hour
   killGraceMs: 2_000,
   merge: false,
   outputBytesMax: 104_857_600,
@@ -131,13 +131,13 @@ export const execRequestSchema = body({
   outputBytesMax: integer(1, 10_737_418_240).optional(),
 }).refine((request) => (request.command === undefined) !== (request.shell === undefined), {
   path: ['command'],
-  error: 'a list of strings, unless shell stands in its place',
+  error: 'a list of strings, unless shell is set',
 })
 export type ExecRequest = z.infer<typeof execRequestSchema>
 
 export const execExitSchema = record({
   cause: z.enum(EXEC_CAUSES),
-  started: z.boolean().nullable().describe('false: it certainly never ran; null: nobody can know'),
+  started: z.boolean().nullable().describe('false: it certainly never ran; null: unknown'),
   code: z.int().nullable(),
   signal: z.string().nullable(),
   signalGuess: z.string().nullable(),

@@ -1,8 +1,8 @@
 /**
- * Server-sent events, written and read. The one encoder and the one decoder of the system.
+ * Server-sent events. The only encoder and the only decoder in the system.
  *
- * Decoding is bounded (a line that never ends is a fault, not memory), keeps ids and comments (a comment is a sign of
- * life), takes bytes cut anywhere, also inside a character, and tells at the end whether something was left half-read.
+ * Decoding is bounded (an endless line is a fault), keeps ids and comments (a comment shows that the sender is alive), accepts
+ * bytes cut anywhere, even inside a character, and tells whether the input ended inside an event.
  */
 import { Fault } from '@breakfall/faults'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
@@ -13,13 +13,13 @@ export type SseFrame = {
   readonly data: string
 }
 
-/** One event, ready to be written. Line breaks in the data become several `data:` lines, as the format wants. */
+/** Encodes one event. Line breaks in the data become several `data:` lines, as the format requires. */
 export function encodeSse(frame: SseFrame): string {
   let out = ''
   if (frame.event !== undefined) out += `event: ${oneLine(frame.event)}\n`
   if (frame.id !== undefined) out += `id: ${oneLine(frame.id)}\n`
   const { data } = frame
-  if (!data.includes('\n') && !data.includes('\r')) return `${out}data: ${data}\n\n` // as all JSON is
+  if (!data.includes('\n') && !data.includes('\r')) return `${out}data: ${data}\n\n` // always true for JSON
   for (const line of data.split(/\r\n|\r|\n/)) out += `data: ${line}\n`
   return out + '\n'
 }
@@ -32,7 +32,7 @@ export function encodeSseComment(comment: string): string {
 export type SseDecoderOptions = {
   readonly onEvent: (frame: SseFrame) => void
   readonly onComment?: ((comment: string) => void) | undefined
-  /** Longest unfinished event that is held. */
+  /** Longest unfinished event that is buffered. */
   readonly bufferCharsMax?: number | undefined
 }
 
@@ -51,7 +51,7 @@ export class SseDecoder {
       onEvent,
       maxBufferSize: bufferCharsMax,
       onError: (error) => {
-        if (error.type !== 'max-buffer-size-exceeded') return // an unknown field or a bad retry is skipped, as the format wants
+        if (error.type !== 'max-buffer-size-exceeded') return // an unknown field or a bad retry is skipped, as the format requires
         this.#overflow = new Fault('payload_too_large', {
           facts: { limit: `${bufferCharsMax} characters in one event` },
           cause: error,
@@ -61,7 +61,7 @@ export class SseDecoder {
     })
   }
 
-  /** Throws a `payload_too_large` fault where one event grows past the limit. */
+  /** Throws a `payload_too_large` fault if one event exceeds the limit. */
   push(bytes: Uint8Array | string): void {
     this.#throwOverflow()
     const text = typeof bytes === 'string' ? bytes : this.#text.decode(bytes, { stream: true })
@@ -75,7 +75,7 @@ export class SseDecoder {
     if (this.#overflow !== undefined) throw this.#overflow
   }
 
-  /** True where the input so far ends inside an event: the last one was never dispatched. */
+  /** True if the input so far ends inside an event, which was therefore not dispatched. */
   get isMidEvent(): boolean {
     return this.#tail !== '' && !/(?:\r\n|\n|\r)(?:\r\n|\n|\r)$/.test(this.#tail)
   }

@@ -56,7 +56,7 @@ test('what is wrong is said in a sentence that reads as one', () => {
     }
     return 'valid'
   }
-  const command = 'a list of strings, unless shell stands in its place'
+  const command = 'a list of strings, unless shell is set'
   assert.equal(sentence({ command: ['a'], bogus: 1 }), 'the request is not valid: there is no field bogus')
   assert.equal(sentence({}), `the request is not valid: command must be given: ${command}, got nothing`)
   assert.equal(

@@ -265,7 +265,7 @@ test('whoever is slow with headers, with a small body or inside a large one is g
   ])
   assert.match(headers, /^HTTP\/1.1 408 /)
   for (const text of [json, large])
-    assert.match(text, /^HTTP\/1.1 400 [^]*the rest of the body did not come within 0.1 s/)
+    assert.match(text, /^HTTP\/1.1 400 [^]*the rest of the body did not arrive within 0.1 s/)
   assert.match(whole, /^HTTP\/1.1 201 /)
 })
 

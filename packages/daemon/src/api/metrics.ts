@@ -8,7 +8,7 @@ export type DaemonMetrics = {
   request(answer: { method: string; route: string; status: number; ms: number }): void
 }
 
-export type Gauges = {
+type Gauges = {
   readonly turnsDriven: () => number
   readonly sessionsLive: () => number
   readonly socketsOpen: () => number

@@ -24,7 +24,7 @@ import type { Sessions } from '../engine/sessions.ts'
 import type { DaemonLimits } from '../options.ts'
 import { streamEvents } from './events.ts'
 
-export type RouteParts = {
+type RouteParts = {
   readonly sessions: Sessions
   readonly limits: DaemonLimits
   readonly version: string

@@ -26,7 +26,7 @@ const FRAME_BYTES_MAX = 1024 * 1024
 const REQUESTS_MAX = 64 // per connection, until their responses are received: a client that never reads has to wait
 const CLOSE = { slow: 4008, goingAway: 1001 } as const
 
-export type WebSocketOptions = {
+type WebSocketOptions = {
   readonly sessions: Sessions
   readonly limits: DaemonLimits
   readonly isToken: (token: string | undefined) => boolean

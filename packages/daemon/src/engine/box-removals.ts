@@ -10,7 +10,7 @@ import type { Ports } from './ports.ts'
 import { cleanUpAtRunner } from './runner-cleanup.ts'
 
 const boxRemovalsSchema = z.array(z.object({ boxId: z.string(), runnerId: z.string(), epoch: z.int() }))
-export type BoxRemoval = Readonly<z.infer<typeof boxRemovalsSchema>[number]>
+type BoxRemoval = Readonly<z.infer<typeof boxRemovalsSchema>[number]>
 
 export class BoxRemovals {
   readonly #ports: Ports

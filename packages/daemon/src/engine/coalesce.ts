@@ -8,7 +8,7 @@
  */
 import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 
-export const COALESCE_DEFAULTS = { ms: 25, chars: 4 * 1024 } as const
+const COALESCE_DEFAULTS = { ms: 25, chars: 4 * 1024 } as const
 
 /** Events whose text arrives in chunks. */
 export type TextDraft = EventDraftOf<'text-delta' | 'reasoning-delta' | 'tool-output'>

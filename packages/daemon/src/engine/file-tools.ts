@@ -84,7 +84,7 @@ export function runEdit(
   })
 }
 
-export type EditVerdict = { readonly do: 'write' } | { readonly do: 'answer'; readonly outcome: ToolOutcome }
+type EditVerdict = { readonly do: 'write' } | { readonly do: 'answer'; readonly outcome: ToolOutcome }
 
 /** Whether to write, judged by the file's current content. Pure. */
 export function judgeEdit(content: string, given: { old: string; new: string }, mayHaveWritten: boolean): EditVerdict {

@@ -15,7 +15,7 @@ import { type GiveUp, giveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { situationFor } from './turn-decision.ts'
 
-export type RunnerCall<T> = (client: RunnerClient, runnerId: string) => Promise<T | GiveUp>
+type RunnerCall<T> = (client: RunnerClient, runnerId: string) => Promise<T | GiveUp>
 
 export async function callRunner<T>(ports: Ports, session: LiveSession, call: RunnerCall<T>): Promise<T | GiveUp> {
   const { signal, policy } = session

@@ -17,7 +17,7 @@ import { cleanUpAtRunner } from './runner-cleanup.ts'
 import { failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 /** `isUnsure`: the call may have had effects that the outcome does not tell. */
-export type StoppedCall = ToolOutcome & { readonly isUnsure: boolean }
+type StoppedCall = ToolOutcome & { readonly isUnsure: boolean }
 
 export async function stopCall(ports: Ports, session: LiveSession, call: ToolCall, fault: Fault): Promise<StoppedCall> {
   const { runnerId } = session.data

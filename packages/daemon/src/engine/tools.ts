@@ -10,7 +10,7 @@ export const READ_LIMITS = { lines: 2_000, linesMax: 100_000 } as const
 const TEXT_CHARS_MAX = 16 * 1024 * 1024
 const path = text(4096, 'a path').describe('Relative to the workspace, or absolute inside it.')
 
-export const toolSchemas = {
+const toolSchemas = {
   bash: body({
     command: text(512 * 1024, 'a shell command').describe('Run by sh in the workspace. Each call is a fresh shell.'),
     timeoutMs: integer(1, BASH_LIMITS.timeoutMsMax).optional().describe('Default 120000.'),
@@ -46,7 +46,7 @@ export function toolSpecs(names: readonly ToolName[]): readonly ToolSpec[] {
   })
 }
 
-export type ParsedCall = { [Name in ToolName]: { readonly tool: Name; readonly given: ToolArguments[Name] } }[ToolName]
+type ParsedCall = { [Name in ToolName]: { readonly tool: Name; readonly given: ToolArguments[Name] } }[ToolName]
 
 /** Checked arguments of a tool that this session may use, or a fault whose message the model can act on. */
 export function parseCall(tool: string, given: unknown, allowed: readonly ToolName[]): ParsedCall {

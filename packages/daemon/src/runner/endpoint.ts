@@ -26,7 +26,7 @@ import { resolveUrl } from './resolver.ts'
 
 export type RunnerAddress = { readonly url: string; readonly runnerId: string; readonly token: string }
 
-export type EndpointOptions = LocalRunnerOptions & {
+type EndpointOptions = LocalRunnerOptions & {
   /** The current configuration. */
   readonly config: () => Promise<RunnerConfig>
   readonly onFound?: ((address: RunnerAddress) => void) | undefined

@@ -33,7 +33,7 @@ export type LocalRunnerOptions = {
   readonly idleExitMs?: number | undefined
 }
 
-export const runnerFolder = (stateDir: string): string => join(stateDir, 'runner')
+const runnerFolder = (stateDir: string): string => join(stateDir, 'runner')
 export const runnerTokenFile = (stateDir: string): string => join(stateDir, 'runner.token')
 
 /** The runner that the file names. The caller checks whether it answers. */
@@ -56,9 +56,9 @@ export function isAlive({ pid, startTime }: LocalRunner): boolean {
 }
 
 /** What a runner was allowed when it was started. This cannot change while it runs. */
-export type RunnerGrants = { readonly allowWorkspace: readonly string[]; readonly isolation: string | null }
+type RunnerGrants = { readonly allowWorkspace: readonly string[]; readonly isolation: string | null }
 
-export const grantsOf = (config: RunnerConfig): RunnerGrants => ({
+const grantsOf = (config: RunnerConfig): RunnerGrants => ({
   allowWorkspace: [...new Set(config.allowWorkspace ?? [])].sort(),
   isolation: config.isolation ?? null,
 })

@@ -6,7 +6,7 @@ import { hash } from 'node:crypto'
 
 export const CHAIN_START = '0'.repeat(64)
 
-export type Link = { readonly seq: number; readonly epoch: number; readonly type: string; readonly body: string }
+type Link = { readonly seq: number; readonly epoch: number; readonly type: string; readonly body: string }
 
 export const chainHash = (before: string, link: Link): string => hash('sha256', `${before} ${textOf(link)}`, 'hex')
 

@@ -34,7 +34,7 @@ export type JournalEnd = {
   isMoved: boolean
 }
 
-export type KeptEvent = StoredEvent & { readonly epoch: number; readonly hash: string }
+type KeptEvent = StoredEvent & { readonly epoch: number; readonly hash: string }
 
 export class SqliteEvents {
   readonly #sql: Statements

@@ -15,7 +15,7 @@ export type Opened =
   | { readonly opened: true; readonly problems: readonly StoreProblem[] }
   | { readonly opened: false; readonly fault: FaultReport }
 
-export type Operation = Exclude<keyof Store, 'problems'>
+type Operation = Exclude<keyof Store, 'problems'>
 
 /** One call of the store. */
 export type StoreCall = {

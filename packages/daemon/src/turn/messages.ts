@@ -7,7 +7,7 @@ export type ChatMessage =
   | { role: 'assistant'; content: string | null; tool_calls?: ChatToolCall[] }
   | { role: 'tool'; tool_call_id: string; content: string }
 
-export type ChatToolCall = { id: string; type: 'function'; function: { name: string; arguments: string } }
+type ChatToolCall = { id: string; type: 'function'; function: { name: string; arguments: string } }
 
 export function toMessages(state: SessionFold, system: string): ChatMessage[] {
   return [{ role: 'system', content: system }, ...state.entries.map((entry) => messageOf(entry, state.dropped))]

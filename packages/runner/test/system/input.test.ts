@@ -55,7 +55,7 @@ describe('bodies that stall', { skip: withoutBwrap }, async () => {
     const second = await runner.call('POST', 'boxes/b1/execs/cat/stdin?eof=1', ' second')
     assert.equal(second.status, 200, second.text)
     for (const answer of await Promise.all([put, first]))
-      assert.match(answer, /^HTTP\/1.1 400 [^]*did not come within 0.2 s/)
+      assert.match(answer, /^HTTP\/1.1 400 [^]*did not arrive within 0.2 s/)
     await runner.client.waitExec('b1', 'cat')
     assert.equal((await runner.client.execOutput('b1', 'cat', 'stdout')).toString(), 'first second')
     assert.deepEqual(await runner.client.listFiles('b1', '{*,.*}'), [])

@@ -1,4 +1,4 @@
-/** JSON and problem documents on a raw response. */
+/** Sends JSON and problem documents on a raw response. */
 import type { ServerResponse } from 'node:http'
 import { type Fault, PROBLEM_CONTENT_TYPE, toProblem } from '@breakfall/faults'
 

@@ -1,14 +1,14 @@
-/** Reads a request's JSON body, bounded, and checks it; each way to be wrong has its own answer. */
+/** Reads and checks a request's JSON body, bounded; each kind of mistake gets its own response. */
 import type { IncomingMessage } from 'node:http'
 import { Fault, isFault } from '@breakfall/faults'
 import type { z } from 'zod'
 import { invalidRequest, parseRequest } from '../parse.ts'
 
 export const BODY_BYTES_MAX = 1024 * 1024
-const BODY_MS = 60_000 // a mebibyte over the slowest line that one would work on
+const BODY_MS = 60_000 // a mebibyte over the slowest usable connection
 const LARGE_BODY_MS = 300_000
 
-/** An empty body stands for `{}`, so that calls whose fields are all optional need none. */
+/** An empty body means `{}`: calls whose fields are all optional need none. */
 export async function readJson<T>(
   req: IncomingMessage,
   schema: z.ZodType<T>,
@@ -27,7 +27,7 @@ export async function readJson<T>(
   return parseRequest(schema, parseJson(bytes))
 }
 
-/** All of a body, which must be there in time. */
+/** The whole body, which must arrive in time. */
 export async function readBytes(req: IncomingMessage, bytesMax: number, withinMs = LARGE_BODY_MS): Promise<Buffer> {
   const announced = Number(req.headers['content-length'] ?? 0)
   if (announced > bytesMax) throw tooLarge(bytesMax)
@@ -42,7 +42,7 @@ export async function readBytes(req: IncomingMessage, bytesMax: number, withinMs
   return Buffer.concat(chunks, length)
 }
 
-/** A large body as it comes. Whoever sends nothing for so long while it is waited for is given up; who is held back is not. */
+/** A large body as it arrives. Gives up if the client sends nothing for `silenceMs` while we wait for it. */
 export function bodyChunks(req: IncomingMessage, silenceMs = BODY_MS): AsyncGenerator<Buffer, void, undefined> {
   return chunksOf(req, () => silenceMs, silenceMs)
 }
@@ -54,14 +54,14 @@ async function* chunksOf(
   leftMs: () => number,
   limitMs: number,
 ): AsyncGenerator<Buffer, void, undefined> {
-  // Whoever refuses a body must still be able to answer, so the request is not destroyed.
+  // A refused body still needs a response, so the request is not destroyed.
   const chunks = req.iterator({ destroyOnReturn: false }) as AsyncIterableIterator<Buffer>
   try {
     for (;;) {
       const { promise: late, reject } = Promise.withResolvers<never>()
       const timer = setTimeout(() => reject(tooSlow(limitMs)), Math.max(0, leftMs()))
       const next = chunks.next()
-      next.catch(noMatter) // where we gave up before it came
+      next.catch(noMatter) // if we gave up before it came
       const { done, value } = await Promise.race([next, late]).finally(() => clearTimeout(timer))
       if (done === true) return
       yield value
@@ -72,12 +72,12 @@ async function* chunksOf(
 }
 
 const noMatter = (): void => {
-  // Whoever read was told that it took too long.
+  // The reader already got the timeout.
 }
 
 const tooSlow = (limitMs: number): Fault =>
   new Fault('invalid_request', {
-    error: `the rest of the body did not come within ${limitMs / 1000} s, so it was not waited for any longer.`,
+    error: `the rest of the body did not arrive within ${limitMs / 1000} s.`,
     errorRaw: `body incomplete after ${limitMs} ms`,
   })
 
@@ -94,7 +94,7 @@ function parseJson(bytes: Buffer): unknown {
   }
 }
 
-/** Objects are rebuilt while they are checked, and this one name would be lost on the way without a word. */
+/** Parsing rebuilds objects, and this one key would be lost silently. */
 function refuseLostNames(key: string, value: unknown): unknown {
   if (key === '__proto__')
     throw invalidRequest([{ field: '__proto__', expected: 'no field of that name', got: JSON.stringify(value) ?? '' }])

@@ -1,20 +1,20 @@
-/** Who may call: by Host and Origin (a web page must not reach a local service by a name of its own), and by token. */
+/** Who may call: checks Host and Origin (a web page must not reach a local service under a foreign name), and tokens. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Fault } from '@breakfall/faults'
 
-/** Refuses names that are not ours: DNS rebinding makes a foreign name point at 127.0.0.1. */
+/** Refuses foreign names: DNS rebinding makes a foreign name point to 127.0.0.1. */
 export function checkHost(req: IncomingMessage, extra: readonly string[]): void {
   const hosts = req.headersDistinct['host'] ?? []
   if (hosts.length !== 1)
     throw new Fault('forbidden', { facts: { detail: hosts.length === 0 ? 'no Host header' : 'two Host headers' } })
-  const inTarget = /^https?:\/\/([^/?#]*)/i.exec(req.url ?? '')?.[1] // as it is sent to proxies; it counts before Host
+  const inTarget = /^https?:\/\/([^/?#]*)/i.exec(req.url ?? '')?.[1] // as sent to proxies; it takes precedence over Host
   for (const host of [...hosts, ...(inTarget === undefined ? [] : [inTarget])])
     if (!isOurs(nameOf(host), req, extra))
       throw new Fault('forbidden', { facts: { detail: `Host ${host.slice(0, 100)}` } })
 }
 
-/** Browsers send Origin with everything that could do harm; programs do not. */
+/** Browsers send Origin with every request that could do harm; programs do not. */
 export function checkOrigin(req: IncomingMessage, extra: readonly string[]): void {
   const { origin } = req.headers
   if (origin === undefined) return
@@ -24,12 +24,12 @@ export function checkOrigin(req: IncomingMessage, extra: readonly string[]): voi
     throw new Fault('forbidden', { facts: { detail: `Origin ${origin.slice(0, 100)}` } })
 }
 
-/** The token of `Authorization: Bearer TOKEN`, if that is what was sent. */
+/** The token of `Authorization: Bearer TOKEN`, if there is one. */
 export function bearerToken(req: IncomingMessage): string | undefined {
   return /^Bearer +(\S+)$/i.exec(req.headers.authorization ?? '')?.[1]
 }
 
-/** Equal or not, in the same time either way. */
+/** Constant-time comparison. */
 export function sameToken(given: string, wanted: string): boolean {
   const digest = (token: string): Buffer => createHash('sha256').update(token).digest()
   return timingSafeEqual(digest(given), digest(wanted))

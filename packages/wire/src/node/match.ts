@@ -1,11 +1,11 @@
-/** Finds the route of a path, and which methods that path knows. */
+/** Finds the route of a path, and the methods that the path supports. */
 import { Fault } from '@breakfall/faults'
 import type { Route } from './service.ts'
 
 export type Match = {
   readonly route: Route | undefined
   readonly params: Readonly<Record<string, string>>
-  /** Methods of the path, where it has a route at all. */
+  /** Methods of the path, if it has any route. */
   readonly methods: readonly string[]
 }
 

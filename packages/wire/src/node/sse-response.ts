@@ -1,6 +1,6 @@
 /**
- * Server-sent events on a raw response. The writer knows how much the reader has not taken yet, so that whoever produces
- * can wait (`drained`) or give up on the reader (`bufferedBytes`). Nothing is queued here besides what the socket holds.
+ * Server-sent events on a raw response. The writer knows how much the reader has not received yet: the producer can wait
+ * (`drained`) or give up on the reader (`bufferedBytes`). Nothing is queued besides what the socket holds.
  */
 import type { ServerResponse } from 'node:http'
 import { encodeSse, encodeSseComment, type SseFrame } from '../sse.ts'
@@ -29,7 +29,7 @@ export class SseResponse {
     res.once('close', () => clearInterval(this.#heartbeat))
   }
 
-  /** False where the reader is behind: wait for `drained` before the next one. */
+  /** False if the reader is behind: wait for `drained` before the next event. */
   send(frame: SseFrame): boolean {
     return this.#write(encodeSse(frame))
   }
@@ -38,7 +38,7 @@ export class SseResponse {
     return this.#write(encodeSseComment(text))
   }
 
-  /** Bytes written here that the reader has not taken. */
+  /** Bytes written that the reader has not received. */
   get bufferedBytes(): number {
     return this.#res.writableLength
   }
@@ -47,7 +47,7 @@ export class SseResponse {
     return !this.#res.writableEnded && !this.#res.destroyed
   }
 
-  /** When there is room again, or the reader is gone. */
+  /** Resolves when the socket has drained, or the reader is gone. */
   drained(): Promise<void> {
     if (!this.isOpen || !this.#res.writableNeedDrain) return Promise.resolve()
     return new Promise((resolve) => {

@@ -1,6 +1,6 @@
 /**
- * Token files: a line `TOKEN` or `TOKEN PREFIX…` each, comments with `#`. Made with one random token and mode 0600 where
- * missing. A token without prefixes opens all of them.
+ * Token files: one `TOKEN` or `TOKEN PREFIX…` per line, comments with `#`. A missing file is created with one random token and
+ * mode 0600. A token without prefixes is valid for all of them.
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
@@ -23,12 +23,12 @@ export function loadTokens(file: string): readonly TokenGrant[] {
     const grants = parseTokens(readFileSync(fd, 'utf8'))
     if (grants.length === 0)
       throw new Fault('invalid_request', {
-        error: `the token file ${file} has no token in it; remove it, and a new one is made`,
+        error: `the token file ${file} contains no token; remove it, and a new one will be created`,
       })
-    // Nobody could send it in a header, and what a damaged file holds is no secret worth keeping.
+    // It could not be sent in a header, and a damaged file holds no secret worth keeping.
     if (grants.some(({ token }) => !/^[\x21-\x7e]+$/.test(token)))
       throw new Fault('invalid_request', {
-        error: `the token file ${file} is damaged: a token is of printable ASCII characters; remove it, and a new one is made`,
+        error: `the token file ${file} is damaged: a token consists of printable ASCII characters; remove it, and a new one will be created`,
       })
     return grants
   } finally {
@@ -47,7 +47,7 @@ export function parseTokens(text: string): readonly TokenGrant[] {
     })
 }
 
-/** The grant of a token. Every entry is compared, so that the time taken tells nothing. */
+/** The grant of a token. Every entry is compared: the time taken reveals nothing. */
 export function findGrant(grants: readonly TokenGrant[], token: string | undefined): TokenGrant | undefined {
   let found: TokenGrant | undefined
   for (const grant of grants) if (sameToken(token ?? '', grant.token) && token !== undefined) found = grant
