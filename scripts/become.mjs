@@ -1,17 +1,17 @@
 /**
- * Goes on as the program, under the Node that it needs. Plain JavaScript: the old Node runs it.
+ * Replaces this process with the program, under the Node version it needs. Plain JavaScript, because an old Node runs it.
  *
- * Node 22.15 and up becomes it. An older one starts it and stays as its stand-in, with three promises:
- * I1  A signal counts once, whoever got it. One to the group (a terminal's Ctrl-C, a supervisor) reaches the program by itself as
- *     well, so what reaches us is passed on as a message, and the program takes the two for one (packages/cli/src/process/signals.ts).
- * I2  A signal is answered, however early: a program that it ended was not up yet, and is started again to be told.
- * I3  The stand-in's end is the program's end, `kill -9` too: the channel between them closes, and the program ends itself.
+ * Node 22.15 and later can replace itself. An older Node starts the program as a child and acts for it:
+ * I1  A signal counts once. A signal to the process group (Ctrl-C in a terminal, a supervisor) reaches the program directly too, so
+ *     we forward ours as a message and the program treats both as one (packages/cli/src/process/signals.ts).
+ * I2  No signal is lost, however early: if it kills the program during start-up, we start the program again and pass it on.
+ * I3  When this process ends, even by `kill -9`, the program ends too: the channel between them closes and the program exits.
  */
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { environment, say } from './setup.mjs'
 
-/** `cwd` left out: where we are. */
+/** Without `cwd` the program runs in the current folder. */
 export function become(node, args, cwd) {
   if (process.execve) {
     if (cwd !== undefined) process.chdir(cwd)
@@ -35,11 +35,11 @@ export function become(node, args, cwd) {
   }
   for (const signal of SIGNALS) {
     process.on(signal, () => {
-      if (child.connected) child.send({ signal }, () => undefined) // I1; one that has just ended needs none
+      if (child.connected) child.send({ signal }, () => undefined) // I1; a program that has just ended needs no signal
     })
   }
   start()
 }
 
-/** What the program has last words for. */
+/** Signals that the program handles. */
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']

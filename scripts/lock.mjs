@@ -1,9 +1,9 @@
 /**
- * Run after `npm install`: makes package-lock.json fit for every machine.
+ * Run after `npm install`: makes package-lock.json work on every machine.
  *
- * 1. Download addresses go, so that each machine uses the registry it is set up for.
- * 2. A registry mirror may lack the native packages of other platforms; npm then leaves them out of the lock, and `npm ci`
- *    refuses that lock. They are put back with their version and platform: elsewhere they are never fetched.
+ * 1. Removes download addresses, so each machine uses its own registry.
+ * 2. Restores native packages of other platforms. If a registry mirror does not have them, npm leaves them out of the lock, and
+ *    `npm ci` rejects that lock. We add them with version and platform; other platforms never download them.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

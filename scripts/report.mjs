@@ -1,12 +1,10 @@
-/** Test reporter: failures in full, the slowest files, and the closing counts. Thousands of passing lines help nobody. */
-import { writeFileSync } from 'node:fs'
+/** Test reporter: every failure in full, the slowest files and the totals. It does not list tests that pass. */
 import { relative, resolve } from 'node:path'
 
 export default async function* report(source) {
   const skipped = []
-  const failedFiles = new Set()
   const files = []
-  const said = new Map() // by file, the end of what it wrote to stderr
+  const stderr = new Map() // the end of each file's standard error
   const counts = { passed: 0, failed: 0, skipped: 0 }
   for await (const { type, data } of source) {
     if (type === 'test:pass' && data.details?.type !== 'suite') {
@@ -18,22 +16,19 @@ export default async function* report(source) {
     if (type === 'test:fail') {
       if (data.details?.error?.failureType === 'subtestsFailed') continue
       counts.failed++
-      if (data.file) failedFiles.add(relative(process.cwd(), data.file))
       const where = data.file ? `${relative(process.cwd(), data.file)}${data.line ? `:${data.line}` : ''}` : ''
-      const isFile = resolve(data.name) === data.file // it did not load, crashed or did not end: its last words tell why
-      yield `\n✗ ${data.name}  ${where}\n${indent(data.details?.error)}\n${isFile ? `${indent(said.get(data.file) ?? '')}\n` : ''}`
+      const isFile = resolve(data.name) === data.file // the file did not load, crashed or never ended: its standard error says why
+      yield `\n✗ ${data.name}  ${where}\n${indent(data.details?.error)}\n${isFile ? `${indent(stderr.get(data.file) ?? '')}\n` : ''}`
     }
     if (type === 'test:summary' && data.file) files.push({ file: data.file, ms: data.duration_ms })
     if (type === 'test:stderr') {
       const file = resolve(data.file)
-      said.set(file, ((said.get(file) ?? '') + data.message).slice(-2000))
+      stderr.set(file, ((stderr.get(file) ?? '') + data.message).slice(-2000))
     }
     if (type === 'test:stderr' || type === 'test:stdout') {
       if (process.env['BREAKFALL_TEST_OUTPUT']) yield data.message
     }
   }
-  const list = process.env['BREAKFALL_FAILED_FILES']
-  if (list) writeFileSync(list, [...failedFiles].join('\n'))
   for (const name of skipped) yield `skipped: ${name}\n`
   const slowest = files.sort((a, b) => b.ms - a.ms).slice(0, SLOWEST)
   if (files.length > SLOWEST)
@@ -41,7 +36,7 @@ export default async function* report(source) {
   yield `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`
 }
 
-const SLOWEST = 4 // where to look first when a suite has become slow
+const SLOWEST = 4 // where to look first when the tests become slow
 
 function indent(error) {
   const cause = error?.cause ?? error

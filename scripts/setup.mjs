@@ -1,9 +1,9 @@
 /**
- * Makes the checkout ready to run, on a machine with nothing but Node 20+ and npm. Plain JavaScript: the old Node runs it.
+ * Prepares the checkout on a machine that has only Node 20+ and npm. Plain JavaScript, because an old Node runs it.
  *
- * I1  Nothing to do costs no process and no network: one stamp file is compared with what it should say.
- * I2  Nothing outside the checkout is touched, but for `apt` where the caller asks for it, as root, on Debian.
- * I3  What could not be done is said in one plain sentence; only what the caller cannot do without is an error.
+ * I1  If there is nothing to do, it starts no process and uses no network: it compares one stamp file with the lock file.
+ * I2  It changes nothing outside the checkout, except through `apt` if the caller asks for it, as root, on Debian.
+ * I3  Each problem is reported in one plain sentence. Only what the caller cannot do without is an error.
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -13,11 +13,11 @@ import { fileURLToPath } from 'node:url'
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
-/** The oldest Node that strips types without a flag or a warning, and the one that is fetched where the system's is older. */
+/** The oldest Node that strips types without a flag or a warning, and the version to download if the system's Node is older. */
 const NODE_WANTED = [24, 12]
 const NODE_PINNED = '24.21.0'
 
-/** Its own tries at a network that is not there would take 70 s without a word; these take some 15. */
+/** Without a network npm retries silently for 70 s by default; with these settings it gives up after about 15 s. */
 const QUIET = [
   '--no-audit',
   '--no-fund',
@@ -31,8 +31,8 @@ const modules = join(root, 'node_modules')
 const stampFile = join(modules, '.breakfall-setup.json')
 
 /**
- * Installs what is missing and returns the path of the Node to go on with.
- * `dev: false` leaves out what only tests and benchmarks need, so that the first `npm start` is quick.
+ * Installs what is missing and returns the path of the Node to use.
+ * `dev: false` leaves out what only tests and benchmarks need, which keeps the first `npm start` short.
  */
 export function setUp({ dev }) {
   const stamp = readStamp()
@@ -49,15 +49,15 @@ export function setUp({ dev }) {
   return node
 }
 
-/** Runs `script` again under the checkout's Node where this one is too old for it, and ends with its exit code. */
-export function goOnUnder(node, script) {
+/** If this Node is too old, runs `script` again under the checkout's Node and exits with its exit code. */
+export function rerunUnder(node, script) {
   if (node === process.execPath || isWanted(process.versions.node)) return
   process.exit(step(node, [fileURLToPath(script), ...process.argv.slice(2)]))
 }
 
 /**
- * Environment in which `node` and the tools of the checkout are found first, and every Node keeps what it has compiled:
- * a test file that imports the packages starts in half the time, and so does each process that a test starts.
+ * An environment that finds the checkout's `node` and tools first and keeps compiled code: a test file that imports the packages
+ * starts in half the time, and so does each process that a test starts.
  */
 export function environment() {
   return {
@@ -67,12 +67,12 @@ export function environment() {
   }
 }
 
-/** Debian packages that make more tests possible. Only as root, only where apt is; otherwise the reason is returned. */
+/** Installs a Debian package that some tests need, if we are root and apt is there. Returns the reason if it could not. */
 export function wantDebian(command, packageName) {
   if (onPath(command)) return null
-  if (process.platform !== 'linux') return `${command} is a Linux program`
+  if (process.platform !== 'linux') return `${command} exists only on Linux`
   if (!onPath('apt-get'))
-    return `${command} is not installed and there is no apt-get here; install ${packageName} by hand`
+    return `${command} is not installed, and apt-get is not available; install ${packageName} yourself`
   if (process.getuid?.() !== 0) return `${command} is not installed; run: sudo apt-get install ${packageName}`
   say(`installing ${packageName} (apt-get)`)
   const quiet = { stdio: ['ignore', 'ignore', 'ignore'], env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } }
@@ -83,7 +83,7 @@ export function wantDebian(command, packageName) {
   return install() ? null : `apt-get could not install ${packageName}`
 }
 
-/** Runs a step to its end under the checkout's Node and returns its exit code. */
+/** Runs a step in the checkout's environment and returns its exit code. */
 export function step(command, args, options = {}) {
   const done = spawnSync(command, args, { stdio: 'inherit', cwd: root, env: environment(), ...options })
   if (done.error) {
@@ -103,41 +103,41 @@ function readStamp() {
   try {
     return JSON.parse(readFileSync(stampFile, 'utf8'))
   } catch {
-    return {} // no stamp, or one cut short by a killed set-up: both mean "install again"
+    return {} // no stamp, or an incomplete one after a killed set-up: install again
   }
 }
 
 function npm(args, failure, options = {}) {
-  // npm's own path is in the environment of every npm script; calling it by file works where the shell's PATH has spaces or no npm.
+  // Every npm script has npm's path in its environment. Calling that file works even if PATH has spaces or no npm.
   const cli = process.env.npm_execpath
   const byFile = cli && /\.[cm]?js$/.test(cli)
   const done = spawnSync(byFile ? process.execPath : 'npm', byFile ? [cli, ...args] : args, {
     cwd: root,
-    stdio: ['ignore', 2, 2], // our stdout may be a program's
+    stdio: ['ignore', 2, 2], // our standard output may belong to a program
     env: withoutNpmSettings(),
     ...options,
   })
   if (done.status === 0) return
-  const sentence = `${failure}. ${done.error ? done.error.message : 'See the lines above'}; with no network, a first set-up cannot work.`
+  const sentence = `${failure}. ${done.error ? done.error.message : 'See the lines above'}. The first set-up needs a network.`
   say(sentence)
   if (wantsJson(process.argv.slice(2))) process.stdout.write(`${JSON.stringify(resultOf(sentence))}\n`)
   process.exit(1)
 }
 
-/** Words after `--` are no flags. */
+/** Words after `--` are not flags. */
 function wantsJson(words) {
   const dashes = words.indexOf('--')
   return words.slice(0, dashes === -1 ? words.length : dashes).includes('--json')
 }
 
-/** The last line of `--json`, as the program itself would have said it: it cannot be loaded yet. */
+/** The result line of `--json`, as the program would print it. The program itself cannot be loaded yet. */
 function resultOf(error) {
   const row = { category: 'process_start_failed', class: 'needs_action', boundary: 'process', next: 'never' }
   const fault = { ...row, phase: 'set-up', error, errorRaw: error, sideEffects: 'none', diagnostics: [] }
   return { event: 'result', outcome: 'failed', fault: { ...fault, at: new Date().toISOString() } }
 }
 
-/** Flags given to the outer `npm test` must not change what the inner one installs. */
+/** Flags of the outer `npm test` must not change what the inner npm installs. */
 function withoutNpmSettings() {
   const env = { ...process.env }
   for (const name of ['npm_config_omit', 'npm_config_include', 'npm_config_prefix', 'npm_config_workspace', 'NODE_ENV'])
@@ -146,18 +146,20 @@ function withoutNpmSettings() {
 }
 
 function nodeFor() {
-  const home = join(root, '.node', NODE_PINNED) // not in node_modules, which `npm ci` empties under the Node that runs it
+  const home = join(root, '.node', NODE_PINNED) // not in node_modules: `npm ci` would delete the Node that is running
   const name = `node-${process.platform}-${process.arch}`
   const binary = join(home, 'node_modules', name, 'bin', 'node')
   const isOurs = process.execPath === binary
   if (isWanted(process.versions.node) && !isOurs) return process.execPath
   if (!existsSync(binary)) {
-    say(`this is Node ${process.versions.node}; fetching Node ${NODE_PINNED} into .node (the system's stays as it is)`)
+    say(
+      `this is Node ${process.versions.node}; downloading Node ${NODE_PINNED} into .node (your system's Node is not changed)`,
+    )
     mkdirSync(home, { recursive: true })
     writeFileSync(join(home, 'package.json'), '{"private":true}\n')
     npm(
       ['install', '--prefix', home, '--no-save', '--no-package-lock', ...QUIET, `${name}@${NODE_PINNED}`],
-      `could not fetch Node ${NODE_PINNED} for ${process.platform} ${process.arch}; install Node ${NODE_WANTED.join('.')} or newer by hand`,
+      `could not download Node ${NODE_PINNED} for ${process.platform} ${process.arch}; install Node ${NODE_WANTED.join('.')} or newer yourself`,
       { cwd: home },
     )
   }
@@ -174,7 +176,7 @@ function link(target, path) {
   try {
     if (readlinkSync(path) === target) return
   } catch {
-    // not there yet, or not a link: made below
+    // missing, or not a link: created below
   }
   rmSync(path, { force: true })
   mkdirSync(dirname(path), { recursive: true })

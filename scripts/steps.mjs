@@ -1,10 +1,9 @@
-/** The steps behind `npm run check` and `npm test`: what each runs, in which order, and one line about each at the end. */
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { availableParallelism, tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { environment, root, step } from './setup.mjs'
+/** The steps of `npm run check` and `npm test`: what each runs, in which order, and one line about each at the end. */
+import { globSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { root, step } from './setup.mjs'
 
-/** Tests beside a package (`packages/x/test/*.test.ts`) are fast; those in a `system` folder start processes and loads. */
+/** Tests directly in `packages/x/test` are fast; tests in a `system` folder start processes and put load on them. */
 const UNIT = ['packages/*/test/*.test.ts', 'packages/*/test/regressions/*.test.ts', 'test/*.test.ts']
 const SYSTEM = ['packages/*/test/system/*.test.ts', 'e2e/*/*.test.ts']
 
@@ -15,7 +14,7 @@ export const checkSteps = () => [
 ]
 
 export const unitTests = (node) => ({ name: 'unit tests', run: () => nodeTest(node, UNIT) })
-export const systemTests = (node) => ({ name: 'system tests', run: () => systemTest(node) })
+export const systemTests = (node) => ({ name: 'system tests', run: () => nodeTest(node, SYSTEM) })
 
 export function runSteps(steps, notes = []) {
   const results = []
@@ -35,48 +34,22 @@ export function runSteps(steps, notes = []) {
 
 // ---- details ----
 
-/**
- * Whole systems, some at a time. A file that fails is run once more, alone, and that is said: with all cores busy a bound can
- * be missed that holds for each by itself. What fails twice has failed.
- */
-function systemTest(node) {
-  const folder = mkdtempSync(join(tmpdir(), 'breakfall-test-'))
-  const list = join(folder, 'failed')
-  try {
-    if (nodeTest(node, SYSTEM, { env: { ...environment(), BREAKFALL_FAILED_FILES: list } }) === 0) return 0
-    const failed = existsSync(list)
-      ? readFileSync(list, 'utf8')
-          .split('\n')
-          .filter((file) => file !== '')
-      : []
-    if (failed.length === 0 || failed.length > AGAIN_MAX) return 1
-    process.stderr.write(
-      `\nfailed beside another; once more, alone:\n${failed.map((file) => `  ${file}`).join('\n')}\n`,
-    )
-    return step(node, [...TEST_FLAGS, '--test-concurrency=1', ...failed])
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
-}
-
-const AGAIN_MAX = 4 // more than that is no bad luck
-
-// One file more at a time than there are cores: most of them wait for processes of their own now and then.
+// One more file at a time than there are cores: most files spend part of their time waiting for child processes.
 const LANES = availableParallelism() + 1
 
 const TEST_FLAGS = [
   '--test',
   '--test-timeout=240000',
-  '--import=./scripts/deadline.mjs', // of a file: one that does not end is a failure, not a wait without an end
+  '--import=./scripts/deadline.mjs', // for whole files: a file that never ends must fail, not hang
   '--test-reporter=./scripts/report.mjs',
   '--test-reporter-destination=stdout',
 ]
 
-function nodeTest(node, patterns, options = {}) {
-  // `--test` given a folder also runs helpers as tests, so the files are named. Every file is its own process.
+function nodeTest(node, patterns) {
+  // Given a folder, `--test` runs helper files as tests too, so we list the files. Each file gets its own process.
   const only = process.argv.slice(2).filter((argument) => !argument.startsWith('-'))
   const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: root })).sort()
   const wanted = only.length === 0 ? files : files.filter((file) => only.some((part) => file.includes(part)))
   if (wanted.length === 0) return 0
-  return step(node, [...TEST_FLAGS, `--test-concurrency=${LANES}`, ...wanted], options)
+  return step(node, [...TEST_FLAGS, `--test-concurrency=${LANES}`, ...wanted])
 }

@@ -1,5 +1,5 @@
 /**
- * Turns what a command printed in colour into a picture for the README:
+ * Turns the coloured output of a command into a picture for the README:
  *   FORCE_COLOR=1 npm start 2>&1 | node scripts/terminal-picture.mjs "npm start" docs/npm-start.svg
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -53,7 +53,7 @@ function spans(line) {
 function wrap(line) {
   const plain = stripVTControlCharacters(line)
   if (plain.length <= COLUMNS) return [line]
-  // A styled line is one style from end to end here, so cutting the plain text and styling both halves alike is enough.
+  // A styled line has one style from start to end, so we cut the plain text and style both halves alike.
   const open = line.slice(0, line.indexOf(plain[0]))
   const out = []
   for (let at = 0; at < plain.length; at += COLUMNS) out.push(`${open}${plain.slice(at, at + COLUMNS)}${ESC}[0m`)

@@ -1,4 +1,4 @@
-/** The pages in docs/faults and the fault table say the same, in both directions, down to the example on each page. */
+/** The pages in docs/faults match the fault table, in both directions, down to the example on each page. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import test from 'node:test'
@@ -17,7 +17,7 @@ const DOCS = new URL('../docs/faults/', import.meta.url)
 const page = (name: string): string => readFileSync(new URL(name, DOCS), 'utf8')
 const HEADINGS = ['What it means', 'On the wire', 'What Breakfall does', 'What you can do']
 
-test('there is a page for every category, and no page for anything else', () => {
+test('every category has a page, and every page has a category', () => {
   const pages = readdirSync(DOCS).filter((name) => name !== 'README.md')
   assert.deepEqual(pages.toSorted(), FAULT_CATEGORIES.map((category) => `${category}.md`).toSorted())
 })
@@ -25,7 +25,7 @@ test('there is a page for every category, and no page for anything else', () => 
 for (const category of FAULT_CATEGORIES) {
   const row = FAULTS[category]
 
-  test(`docs/faults/${category}.md has its headings, in order, with something under each`, () => {
+  test(`docs/faults/${category}.md has all headings in order, none of them empty`, () => {
     const text = page(`${category}.md`)
     assert.ok(text.startsWith(`# ${category}\n`))
     assert.deepEqual(
@@ -34,10 +34,10 @@ for (const category of FAULT_CATEGORIES) {
     )
     for (const heading of HEADINGS) assert.ok(section(text, heading).length > 10, heading)
     const facts = `Status ${row.http}, exit code ${EXIT_CODE_BY_CATEGORY[category]}, class \`${row.class}\`, next \`${row.next}\`.`
-    assert.ok(text.includes(`${row.title}. ${facts}`), 'the line under the title is the row of the table')
+    assert.ok(text.includes(`${row.title}. ${facts}`), 'the line under the title matches the row of the table')
   })
 
-  test(`docs/faults/${category}.md shows a true example`, () => {
+  test(`docs/faults/${category}.md shows an example that the code would produce`, () => {
     const { example, facts } = exampleOf(section(page(`${category}.md`), 'On the wire'))
     const message = messageFor(category, facts)
     const sentence = joinMessage(message)
@@ -63,7 +63,7 @@ for (const category of FAULT_CATEGORIES) {
       })
   })
 
-  test(`docs/faults/${category}.md shows diagnostics as they are made from its evidence`, () => {
+  test(`docs/faults/${category}.md shows the diagnostics that its evidence produces`, () => {
     const { example } = exampleOf(section(page(`${category}.md`), 'On the wire'))
     const shown = example['diagnostics'] as readonly { evidence: readonly string[] }[]
     for (const diagnostic of shown) assert.deepEqual([diagnostic], diagnose(diagnostic.evidence.join('\n')))
@@ -87,7 +87,7 @@ test('no two pages share a paragraph', () => {
   }
 })
 
-test('the index lists every category once, with what the table says', () => {
+test('the index lists every category once, with the values of the table', () => {
   const rows = Array.from(page('README.md').matchAll(/^\| \[.+$/gm), ([line]) => line)
   const expected = FAULT_CATEGORIES.map((category) => {
     const { title, class: faultClass, next, http } = FAULTS[category]
@@ -102,11 +102,11 @@ function section(text: string, heading: string): string {
   return rest.split('\n## ')[0]?.trim() ?? ''
 }
 
-/** The JSON on the page, and the facts that its sentence was made from, which stand above it in a comment. */
+/** The JSON on the page, and the facts behind its message, from the comment above it. */
 function exampleOf(text: string): { example: Record<string, unknown>; facts: Facts } {
   const facts = /<!-- facts: (.+) -->/.exec(text)?.[1]
   const json = /```json\n([\s\S]+?)\n```/.exec(text)?.[1]
-  assert.ok(facts !== undefined && json !== undefined, 'a comment with the facts, then a block of JSON')
+  assert.ok(facts !== undefined && json !== undefined, 'a comment with the facts, then a JSON block')
   return { example: JSON.parse(json) as Record<string, unknown>, facts: JSON.parse(facts) as Facts }
 }
 

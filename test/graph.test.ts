@@ -1,4 +1,4 @@
-/** Who may import whom. The table is the one of ARCHITECTURE.md. */
+/** Which package may import which. ARCHITECTURE.md shows the same table. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
@@ -19,10 +19,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cli: ['faults', 'wire', 'model', 'supervisor', 'runner', 'gateway', 'daemon', 'client'],
 }
 
-/** Loaded only when asked for, so that fault injection is in nobody's way. */
+/** Loaded on demand only: fault injection must not slow down a normal start. */
 const ONLY_DYNAMIC: Readonly<Record<string, readonly string[]>> = { cli: ['chaos'] }
 
-/** What runs in a browser imports nothing of Node. */
+/** Code that runs in a browser imports nothing from Node. */
 const BROWSER = ['packages/faults/src/', 'packages/wire/src/', 'packages/client/src/']
 const isBrowser = (path: string): boolean =>
   BROWSER.some((folder) => path.startsWith(folder)) && !path.startsWith('packages/wire/src/node/')
@@ -67,7 +67,7 @@ export function violations(source: Source): readonly string[] {
   return out
 }
 
-test('every package imports only what the table allows and what it declares', () => {
+test('every package imports only what the table allows and its manifest declares', () => {
   const files = sources('packages/*/src/**/*.ts')
   assert.ok(files.length > 30, 'the sources were found')
   assert.deepEqual(files.flatMap(violations), [])
@@ -81,7 +81,7 @@ test('every package is in the table', () => {
   )
 })
 
-test('the check itself finds a forbidden, an undeclared, a relative and a static lazy import', () => {
+test('the check finds forbidden, undeclared and relative imports, and a static import of a package that must load on demand', () => {
   const source = (path: string, text: string): Source => ({ path, text, code: text })
   assert.equal(violations(source('packages/faults/src/x.ts', "import { z } from 'zod'")).length, 1)
   assert.equal(violations(source('packages/faults/src/x.ts', "import { readFileSync } from 'node:fs'")).length, 1)
@@ -96,7 +96,7 @@ test('the check itself finds a forbidden, an undeclared, a relative and a static
   assert.equal(violations(source('packages/cli/src/x.ts', "const a = await import('@breakfall/chaos')")).length, 0)
 })
 
-test('tests, benchmarks and whole-system tests import only what some package or the root declares', () => {
+test('tests and benchmarks import only what some package or the root declares', () => {
   const rootManifest = manifest('package.json')
   const declared = new Set(Object.keys(rootManifest.devDependencies ?? {}))
   for (const name of Object.keys(MAY_IMPORT)) {
@@ -114,4 +114,17 @@ test('tests, benchmarks and whole-system tests import only what some package or 
         .map(({ specifier }) => `${source.path} imports ${specifier}`),
   )
   assert.deepEqual(undeclared, [])
+})
+
+test('the test kit does not depend on product code', () => {
+  const reaching = sources('test/kit/**/*.ts').flatMap(({ path, text }) =>
+    importsOf(text)
+      .filter(({ specifier }) =>
+        specifier.startsWith('.')
+          ? !resolveRelative(path, specifier).startsWith('test/kit/')
+          : specifier.startsWith('@breakfall/'),
+      )
+      .map(({ specifier }) => `${path} imports ${specifier}`),
+  )
+  assert.deepEqual(reaching, [])
 })

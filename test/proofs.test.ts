@@ -1,30 +1,46 @@
-/** docs/proofs.md names tests; each of them is there, once a promise. */
+/** Every test that docs/proofs.md quotes exists, and every promise quotes a different one. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import test from 'node:test'
+import { test } from 'node:test'
+import { testNamesIn, TESTS } from './test-names.ts'
 import { root, sources } from './sources.ts'
 
-test('every test that docs/proofs.md names exists', () => {
-  const page = readFileSync(join(root, 'docs/proofs.md'), 'utf8')
-  const named = Array.from(page.matchAll(/^\|.*\| `(.+)` \|$/gm), ([, name]) => name as string)
-  const rows = Array.from(page.matchAll(/^\| (?!promise)[^-].*\|$/gm))
-  assert.equal(named.length, rows.length, 'every promise names its test')
-  assert.ok(named.length > 30)
-  const text = sources(
-    'packages/*/test/**/*.test.ts',
-    'packages/*/test/conformance/*.ts',
-    'e2e/**/*.test.ts',
-    'test/*.test.ts',
-  )
-    .map((source) => source.text)
-    .join('\n')
-  const isThere = (name: string): boolean =>
-    [`'`, '"', '`'].some(
-      (quote) => text.includes(`(${quote}${name}${quote}`) || text.includes(`  ${quote}${name}${quote}`),
-    )
+/** The rows of the page's tables: a promise, and the quoted name of a test. */
+function promisesIn(page: string): readonly { promise: string; quoted: string | undefined }[] {
+  return Array.from(page.matchAll(/^\| (?!promise |-)(.+?) \|(.*)\|$/gm), ([, promise = '', rest = '']) => ({
+    promise,
+    quoted: /^ `(.+)` $/.exec(rest)?.[1],
+  }))
+}
+
+const promises = promisesIn(readFileSync(join(root, 'docs/proofs.md'), 'utf8'))
+
+test('every promise in docs/proofs.md quotes a test that exists', () => {
+  assert.ok(promises.length >= 20, `${promises.length} promises found`)
+  const names = new Set(sources(...TESTS).flatMap(({ text }) => testNamesIn(text)))
   assert.deepEqual(
-    named.filter((name) => !isThere(name)),
+    promises.filter(({ quoted }) => quoted === undefined || !names.has(quoted)),
     [],
   )
+})
+
+test('no two promises in docs/proofs.md quote the same test', () => {
+  const quoted = promises.map((row) => row.quoted)
+  assert.deepEqual(
+    quoted.filter((name, index) => quoted.indexOf(name) !== index),
+    [],
+  )
+})
+
+test('the check finds names in every form that the tests use', () => {
+  assert.deepEqual(testNamesIn("test('a', () => {\n  await t.test(`b ${c}`, …)\n})\ntest(\n  'd',\n  LIMIT,"), [
+    'a',
+    'b ${c}',
+    'd',
+  ])
+  assert.deepEqual(promisesIn('| promise | test |\n|---|---|\n| A. | `b` |\n| C. | none |'), [
+    { promise: 'A.', quoted: 'b' },
+    { promise: 'C.', quoted: undefined },
+  ])
 })

@@ -1,4 +1,4 @@
-/** The set-up script in a scratch checkout whose path has spaces, with an npm that only writes down how it was called. */
+/** The set-up script in a scratch checkout whose path has spaces, with a fake npm that only records how it was called. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import {
@@ -31,7 +31,7 @@ beforeEach(() => {
   checkout = mkdtempSync(join(tmpdir(), 'a checkout with spaces '))
   cpSync(join(root, 'scripts'), join(checkout, 'scripts'), { recursive: true })
   writeFileSync(join(checkout, 'package-lock.json'), '{}')
-  // Stands in for npm: notes its arguments, makes the folder that `npm ci` would, and fails where told to.
+  // The fake npm records its arguments, creates the folder that `npm ci` would create, and fails on request.
   writeFileSync(
     join(checkout, 'npm.mjs'),
     `import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -52,7 +52,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(checkout, { recursive: true, force: true }))
 
-/** Runs `setUp` as if this were the given Node, and returns what it said and the Node that it chose. */
+/** Runs `setUp` as if this were the given Node version. Returns its messages and the Node it chose. */
 function setUp(
   dev: boolean,
   options: { node?: string; env?: Record<string, string> } = {},
@@ -74,7 +74,7 @@ function setUp(
   return { status: done.status, node: done.stdout, said: done.stderr }
 }
 
-test('a fresh checkout is installed once; nothing to do starts no process at all', () => {
+test('a fresh checkout is installed once, and the next set-up starts no process at all', () => {
   assert.match(setUp(true).said, /installing packages \(npm ci\)/)
   assert.deepEqual(
     calls().map(([command]) => command),
@@ -93,7 +93,7 @@ test('a changed lock file is installed again', () => {
   assert.equal(calls().length, 2)
 })
 
-test('a start installs run-time packages only, and a test the rest; a start after a test has nothing to do', () => {
+test('npm start installs run-time packages only, npm test the rest, and npm start after npm test has nothing to do', () => {
   setUp(false)
   assert.ok(calls()[0]?.includes('--omit=dev'))
   setUp(true)
@@ -102,16 +102,16 @@ test('a start installs run-time packages only, and a test the rest; a start afte
   assert.equal(calls().length, 2)
 })
 
-test('an old Node fetches its own Node 24, once, and links it by a path that survives moving the checkout', () => {
+test('an old Node downloads Node 24 once, and its link survives moving the checkout', () => {
   const first = setUp(true, { node: '20.20.2' })
-  assert.match(first.said, /this is Node 20\.20\.2; fetching Node 24/)
+  assert.match(first.said, /this is Node 20\.20\.2; downloading Node 24/)
   assert.match(first.node, /\/\.node\/24\.[\d.]+\/node_modules\/node-[a-z0-9]+-[a-z0-9]+\/bin\/node$/)
   assert.ok(!readlinkSync(join(checkout, 'node_modules/.bin/node')).startsWith('/'))
   setUp(true, { node: '20.20.2' })
   assert.equal(calls().length, 2)
 })
 
-test('a start and then a test on an old Node fetch it once: what npm ci empties does not hold it', () => {
+test('npm start and then npm test on an old Node download it once: npm ci does not delete it', () => {
   const first = setUp(false, { node: '20.20.2' })
   const second = setUp(true, { node: '20.20.2' })
   assert.equal(second.node, first.node)
@@ -123,12 +123,12 @@ test('a start and then a test on an old Node fetch it once: what npm ci empties 
   )
 })
 
-test('a Node that is new enough is used as it is', () => {
+test('a Node that is new enough is used directly', () => {
   for (const node of ['24.12.0', '24.21.0', '26.0.0']) assert.equal(setUp(true, { node }).node, process.execPath)
   assert.notEqual(setUp(true, { node: '24.11.1' }).node, process.execPath)
 })
 
-test('a failed install is said in one sentence, exits 1, and is tried again the next time', () => {
+test('a failed install prints one sentence, exits with 1, and is retried next time', () => {
   const failed = setUp(true, { env: { NPM_FAILS: '1' } })
   assert.equal(failed.status, 1)
   assert.match(failed.said, /npm ci failed, so nothing can run/)
@@ -136,21 +136,21 @@ test('a failed install is said in one sentence, exits 1, and is tried again the 
   assert.equal(calls().length, 2)
 })
 
-test('npm talks on stderr, and under --json a failed install is a result on stdout', () => {
+test('npm writes to stderr, and with --json a failed install is a result on stdout', () => {
   const start = (words: readonly string[]): { stdout: string; stderr: string } =>
     spawnSync(process.execPath, [join(checkout, 'scripts/start.mjs'), ...words], {
       encoding: 'utf8',
       env: { PATH: process.env['PATH'] ?? '', npm_execpath: join(checkout, 'npm.mjs'), NPM_FAILS: '1' },
     })
-  const told = start(['hi', '--json'])
-  assert.match(told.stderr, /added 35 packages[^]*npm ci failed/)
-  const { event, outcome, fault } = JSON.parse(told.stdout) as Record<string, unknown>
+  const failed = start(['hi', '--json'])
+  assert.match(failed.stderr, /added 35 packages[^]*npm ci failed/)
+  const { event, outcome, fault } = JSON.parse(failed.stdout) as Record<string, unknown>
   assert.deepEqual([event, outcome], ['result', 'failed'])
   assert.equal(isFaultReport(fault), true)
   assert.equal(start(['--', '--json']).stdout, '')
 })
 
-test('a half-written stamp counts as none', () => {
+test('a half-written stamp counts as missing', () => {
   setUp(true)
   mkdirSync(join(checkout, 'node_modules'), { recursive: true })
   writeFileSync(join(checkout, 'node_modules/.breakfall-setup.json'), '{"lock":')
@@ -158,7 +158,7 @@ test('a half-written stamp counts as none', () => {
   assert.equal(calls().length, 2)
 })
 
-test('a step keeps what it compiles in the checkout, unless the caller keeps it elsewhere', () => {
+test('compiled code is cached in the checkout, unless the caller sets another folder', () => {
   const script = `const { environment } = await import(${JSON.stringify(join(checkout, 'scripts/setup.mjs'))})
     process.stdout.write(environment().NODE_COMPILE_CACHE)`
   const cache = (env: Record<string, string>): string =>
@@ -167,7 +167,7 @@ test('a step keeps what it compiles in the checkout, unless the caller keeps it 
   assert.equal(cache({ NODE_COMPILE_CACHE: join(checkout, 'own') }), join(checkout, 'own'))
 })
 
-test('what apt could not install is named with what to do', () => {
+test('if apt cannot install a package, the message says what to do', () => {
   const bin = join(checkout, 'bin')
   mkdirSync(bin)
   writeFileSync(join(bin, 'apt-get'), '#!/bin/sh\nexit 100\n')
@@ -178,7 +178,7 @@ test('what apt could not install is named with what to do', () => {
     return spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8', env: { PATH: path } })
       .stdout
   }
-  assert.match(ask('/nowhere'), /install no-such-package by hand/)
+  assert.match(ask('/nowhere'), /install no-such-package yourself/)
   assert.match(
     ask(bin),
     process.getuid?.() === 0 ? /apt-get could not install no-such-package/ : /sudo apt-get install no-such-package/,

@@ -1,4 +1,4 @@
-/** The project's own source files and what they import, for the tests that look at them. */
+/** The project's source files and their imports, for the tests that check them. */
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'

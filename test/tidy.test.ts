@@ -1,4 +1,4 @@
-/** Style that matters, as tests: what no reviewer should have to say twice. */
+/** Style rules as tests, so reviewers do not have to repeat them. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -16,9 +16,9 @@ const everything = sources(
   'scripts/*.mjs',
 )
 
-/** Files that stand at an edge and may read the clock or throw dice. Everything else takes them as arguments. */
+/** Files at an edge, which may read the clock and use randomness. All others take them as arguments. */
 const EDGES: readonly RegExp[] = [
-  /^packages\/faults\/src\/(?:report|classify)\.ts$/, // `at` of a fault that nobody dated; Retry-After dates where no clock came in
+  /^packages\/faults\/src\/(?:report|classify)\.ts$/, // default for a fault without a time, and for Retry-After without a clock
   /^packages\/wire\/src\/node\//,
   /\/src\/(?:clock|main)\.ts$/,
   /^packages\/cli\/src\//,
@@ -30,7 +30,7 @@ function lines(pattern: RegExp, files: readonly { path: string; code: string }[]
   )
 }
 
-test('the clock and the dice are read at edges only', () => {
+test('only files at an edge read the clock or use randomness', () => {
   const inner = product.filter(({ path }) => !EDGES.some((edge) => edge.test(path)))
   assert.deepEqual(lines(/\bMath\.random\s*\(|\bDate\.now\s*\(|\bnew Date\(\)/, inner), [])
 })
@@ -71,7 +71,7 @@ test('no loop sleeps between attempts except those that are listed here with a r
   )
 })
 
-test('no catch is empty: a failure that is let go has a sentence that says why', () => {
+test('no catch is empty: a comment says why an error is ignored', () => {
   const silent = /catch\s*(?:\([^)]*\))?\s*\{\s*\}|\.catch\(\s*\(\s*\)\s*=>\s*(?:\{\s*\}|undefined)\s*\)/g
   const empty = product.flatMap(({ path, text }) =>
     [...text.matchAll(silent)].flatMap((match) => {
@@ -84,8 +84,8 @@ test('no catch is empty: a failure that is let go has a sentence that says why',
   assert.deepEqual(empty, [])
 })
 
-test('nothing is left for later, switched off, or focused', () => {
-  // Spelled in two parts, so that this line does not find itself.
+test('no leftover markers and no focused tests', () => {
+  // Spelled in two parts, or this line would match itself.
   const leftover = new RegExp(['\\b(?:TO', 'DO|FIX', 'ME|XX', 'X|HA', 'CK)\\b'].join(''))
   assert.deepEqual(
     everything.flatMap(({ path, text }) =>
@@ -96,11 +96,11 @@ test('nothing is left for later, switched off, or focused', () => {
   assert.deepEqual(lines(/\b(?:test|it|describe)\.only\(|\bonly:\s*true/, everything), [])
 })
 
-test('no path is taken from a URL without decoding it: a checkout may stand in a folder with a space', () => {
+test('no path is taken from a URL without decoding it: a checkout may be in a folder with a space', () => {
   assert.deepEqual(lines(/import\.meta\.url\)\.pathname/, everything), [])
 })
 
-test('every source file starts by saying what it is for', () => {
+test('every source file starts with a comment that says what it is for', () => {
   const silent = product.filter(({ text }) => !/^(?:#!.*\n)?\s*\/\*\*/.test(text)).map(({ path }) => path)
   assert.deepEqual(silent, [])
 })
@@ -108,7 +108,7 @@ test('every source file starts by saying what it is for', () => {
 /** Tables of evidence: rows, not logic. */
 const TABLES = /\/signatures\//
 
-test('no source file grows past 400 lines', () => {
+test('no source file is longer than 400 lines', () => {
   assert.deepEqual(
     product
       .filter(({ path }) => !TABLES.test(path))
@@ -118,12 +118,12 @@ test('no source file grows past 400 lines', () => {
   )
 })
 
-test('every source file is imported by somebody', () => {
+test('every source file is imported somewhere', () => {
   const entries = new Set<string>()
   for (const { path, text } of everything) {
     for (const { specifier } of importsOf(text))
       if (specifier.startsWith('.')) entries.add(resolveRelative(path, specifier))
-    // Programs that are started, not imported, are named by path somewhere.
+    // Programs are started, not imported; some file names their path.
     for (const [, name] of text.matchAll(/['"`]([./\w-]*[\w-]+\.ts)['"`]/g)) entries.add(name?.split('/').at(-1) ?? '')
   }
   const packages = new Set(product.map(({ path }) => path.split('/')[1] ?? ''))
@@ -146,7 +146,7 @@ test('no file is named utils, common or helpers', () => {
   )
 })
 
-test('the documents that a project must have are there', () => {
+test('the standard documents exist', () => {
   const wanted = [
     'README.md',
     'ARCHITECTURE.md',
@@ -168,7 +168,7 @@ test('the documents that a project must have are there', () => {
   )
 })
 
-test('every link between documents leads somewhere', () => {
+test('no link between documents is broken', () => {
   const broken = sources('*.md', 'docs/**/*.md', 'bench/**/*.md', 'packages/*/*.md').flatMap(({ path, text }) =>
     [...text.matchAll(/\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)/g)].flatMap(([, target]) =>
       existsSync(join(root, resolveRelative(path, target ?? ''))) ? [] : [`${path}: ${target}`],
@@ -177,7 +177,7 @@ test('every link between documents leads somewhere', () => {
   assert.deepEqual(broken, [])
 })
 
-test('no link is a part of the repository: it would lead elsewhere, or nowhere, on another machine', (t) => {
+test('the repository contains no symbolic links: they would break on another machine', (t) => {
   const listed = spawnSync('git', ['ls-files', '--stage'], { cwd: root, encoding: 'utf8' })
   if (listed.status !== 0) return t.skip('not a checkout, or no git')
   const links = listed.stdout.split('\n').filter((line) => line.startsWith('120000'))

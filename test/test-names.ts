@@ -1,0 +1,18 @@
+/** The names of tests as written in test files. A name with `${…}` stays as it is in the source. */
+
+/** Where tests are. */
+export const TESTS: readonly string[] = [
+  'packages/*/test/**/*.test.ts',
+  'packages/*/test/conformance/*.ts',
+  'e2e/**/*.test.ts',
+  'test/*.test.ts',
+]
+
+export function testNamesIn(text: string): readonly string[] {
+  const call = /\b(?:test|it)(?:\.skip)?\(\s*(?:'((?:[^'\\\n]|\\.)+)'|"((?:[^"\\\n]|\\.)+)"|`((?:[^`\\]|\\.)+)`)/g
+  return Array.from(text.matchAll(call), ([, single, double, template]) =>
+    unescaped(single ?? double ?? template ?? ''),
+  )
+}
+
+const unescaped = (name: string): string => name.replace(/\\(['"`])/g, '$1')
