@@ -9,7 +9,9 @@ const { testNamesIn, TESTS } = await import('../test/test-names.ts')
 const wanted = process.argv.slice(2)
 const matches = (text) => wanted.length === 0 || wanted.some((part) => text.includes(part))
 let count = 0
-for (const file of TESTS.flatMap((pattern) => globSync(pattern, { cwd: root })).sort()) {
+for (const file of TESTS.flatMap((pattern) => globSync(pattern, { cwd: root })).toSorted((a, b) =>
+  a.localeCompare(b),
+)) {
   const names = testNamesIn(readFileSync(join(root, file), 'utf8')).filter((name) => matches(file) || matches(name))
   if (names.length === 0) continue
   count += names.length
