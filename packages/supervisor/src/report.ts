@@ -6,7 +6,7 @@
  * I2  An exit that we did not ask for is a failure, whatever its code.
  * I3  Everything the child printed is redacted before it gets here.
  */
-import { cutStart, duration, Fault, type SideEffects } from '@breakfall/faults'
+import { cutStart, duration, Fault, type FaultMessage, type SideEffects } from '@breakfall/faults'
 import type { TerminationError } from './channel.ts'
 import { byRank, type Diagnosis, toDiagnostic } from './diagnostics.ts'
 import { describeExit, diagnoseExit, type ExitStatus, readExit } from './exit-status.ts'
@@ -136,7 +136,7 @@ export function faultOf(
 ): Fault {
   const plan = report.restart
   return new Fault(categoryOf(report), {
-    error: sentence(report),
+    message: messageOf(report),
     errorRaw: rawText(report),
     phase: report.phase,
     diagnostics: report.diagnoses.map(toDiagnostic),
@@ -146,12 +146,13 @@ export function faultOf(
   })
 }
 
-/** What happened to which process after how long, why, and what the supervisor does about it. */
-export function sentence(report: JudgedReport & { readonly restart?: RestartPlan }): string {
+/** What happened to which process after how long and why; and what the supervisor does about it. */
+export function messageOf(report: JudgedReport & { readonly restart?: RestartPlan }): FaultMessage {
   const [head] = report.diagnoses
   const named = head !== undefined && head.rank !== 'hint'
   const why = named ? `: ${headline(head.message, head.advice)}` : lastOutput(report)
-  return `${report.name} ${happened(report)}${why.replace(/[.;]?$/, '.')}${planned(report.restart)}`
+  const happened = `${report.name} ${ended(report)}${why.replace(/[.;]?$/, '.')}`
+  return { happened, action: planned(report.restart), advice: '' } // `why` includes the advice
 }
 
 // ---- details, in the order they are used above ----
@@ -233,14 +234,14 @@ function categoryOf(
   return report.kind === 'hung' || report.kind === 'unhealthy' ? 'process_hung' : 'process_failed'
 }
 
-function happened(report: JudgedReport): string {
+function ended(report: JudgedReport): string {
   if (report.kind === 'spawn_failed') return 'could not be started'
   const after = ` after ${duration(report.uptimeMs)}`
   const during = PHASE_WORDS[report.phase]
   if (report.endedBy !== null) {
     const detail = report.endedDetail === null ? '' : ` (${report.endedDetail})`
-    const ended = report.expected ? '' : ' and was ended'
-    return `${ENDED_WORDS[report.endedBy]}${detail}${ended}${report.forced ? ' by force' : ''}${after}`
+    const byUs = report.expected ? '' : ' and was ended'
+    return `${ENDED_WORDS[report.endedBy]}${detail}${byUs}${report.forced ? ' by force' : ''}${after}`
   }
   return `${describeExit(report)}${during}${after}`
 }
@@ -272,10 +273,10 @@ function lastOutput(report: JudgedReport): string {
 
 function planned(plan: RestartPlan | undefined): string {
   if (plan === undefined || plan.decision === 'none') return ''
-  if (plan.decision === 'restart') return ` It restarts in ${duration(plan.delayMs)}.`
+  if (plan.decision === 'restart') return `It restarts in ${duration(plan.delayMs)}.`
   return plan.because === 'crash_loop'
-    ? ` It failed ${plan.windowCount === 1 ? 'once' : `${plan.windowCount} times in a short time`} and does not restart automatically.`
-    : ' It does not restart until that is fixed.'
+    ? `It failed ${plan.windowCount === 1 ? 'once' : `${plan.windowCount} times in a short time`} and does not restart automatically.`
+    : 'It does not restart until that is fixed.'
 }
 
 function rawText(report: JudgedReport): string {

@@ -18,7 +18,7 @@ import { callHook } from './hooks.ts'
 import { InFlight, type InFlightRequest, type RequestInit } from './in-flight.ts'
 import { recordEnd, recordStart } from './orphans.ts'
 import { prepareRun, type Unprepared } from './prepare.ts'
-import { type ExitReport, faultOf, type JudgedReport, judge, NO_FACTS, type RestartPlan, sentence } from './report.ts'
+import { type ExitReport, faultOf, type JudgedReport, judge, NO_FACTS, messageOf, type RestartPlan } from './report.ts'
 import { RestartPolicy } from './restart-policy.ts'
 import type { ChildEvent, ChildState, Supervised } from './supervised.ts'
 import { type ResolvedSpec, resolveSpec, type SuperviseSpec } from './spec.ts'
@@ -265,7 +265,7 @@ class Supervisor implements Supervised {
     )
     // Waiting callers asked for this start. If the run had been ready, they asked after that, and mean the next one.
     const isTheirs = !report.expected && finished.readyForMs === undefined && this.#currentGoal() !== 'restart'
-    if (isTheirs) this.#settle((waiter) => waiter.reject(startFault(fault, finished.report, plan)))
+    if (isTheirs) this.#settle((waiter) => waiter.reject(startFault(fault, plan)))
     this.#stream.emit({ type: 'exit', at: this.#at(), report })
     return { report, fault }
   }
@@ -353,7 +353,7 @@ const NO_PLAN: RestartPlan = { decision: 'none', delayMs: null, attempt: 0, wind
 
 function crashLoop(report: ExitReport, last: Fault): Fault {
   return new Fault('crash_loop', {
-    error: sentence(report),
+    message: messageOf(report),
     errorRaw: last.errorRaw,
     cause: last,
     phase: report.phase,
@@ -363,7 +363,5 @@ function crashLoop(report: ExitReport, last: Fault): Fault {
 }
 
 /** A program whose first start fails often exits, and the supervisor with it: promise no time for the restart. */
-const startFault = (fault: Fault, report: JudgedReport, { decision }: RestartPlan): Fault =>
-  decision === 'restart'
-    ? fault.with({ error: `${sentence(report)} It restarts as long as this program runs.` })
-    : fault
+const startFault = (fault: Fault, { decision }: RestartPlan): Fault =>
+  decision === 'restart' ? fault.with({ message: { action: 'It restarts as long as this program runs.' } }) : fault
