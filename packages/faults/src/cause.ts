@@ -24,7 +24,7 @@ const MESSAGE_CHARS_MAX = 2_000 // of one link
 const NAME_CHARS_MAX = 200 // of a name, a code, an address
 export const RAW_CHARS_MAX = 4_096 // of the whole `errorRaw`
 
-/** The value and what it was caused by, outermost first, `errors[]` of an aggregate included. Never empty. */
+/** The value and its causes, outermost first, including the `errors[]` of an aggregate. Never empty. */
 export function causeChain(thrown: unknown): readonly CauseLink[] {
   const links: CauseLink[] = []
   const seen = new Set<unknown>()
@@ -51,11 +51,11 @@ export function describeCause(thrown: unknown): string {
     const text = textOf(link)
     if (text !== '' && !said.some((earlier) => earlier.includes(text))) said.push(text)
   }
-  // A wrapper around nothing is still what was said.
+  // All links are wrappers: their own text is all there is.
   return redactBounded(said.join(': ') || (causeChain(thrown)[0]?.message ?? ''), RAW_CHARS_MAX)
 }
 
-/** Own or inherited property, or undefined where reading it throws. */
+/** An own or inherited property, or undefined if reading it throws. */
 export function read(value: object, key: string): unknown {
   try {
     return (value as Record<string, unknown>)[key]
@@ -98,7 +98,7 @@ function linkOf(value: unknown): CauseLink {
   return {
     name: text(read(value, 'name')) ?? 'Error',
     message: redactStart(typeof message === 'string' ? message : printedObject(value), MESSAGE_CHARS_MAX), // I3
-    code: text(read(value, 'code')), // numeric codes (DOMException's 20 and 23, providers' 400) are not error codes of ours
+    code: text(read(value, 'code')), // numeric codes (DOMException's 20 and 23, providers' 400) are not error codes
     syscall: text(read(value, 'syscall')),
     address: addressOf(value),
     errcode: typeof errcode === 'number' ? errcode : undefined,
@@ -120,7 +120,7 @@ function printed(value: unknown): string {
   try {
     return String(value)
   } catch {
-    return typeof value // I1: unlikely for a primitive, but symbols and foreign realms have surprised before
+    return typeof value // I1: unlikely for a primitive, but possible for symbols and foreign realms
   }
 }
 
@@ -129,7 +129,7 @@ function printedObject(value: object): string {
     const json = JSON.stringify(value)
     if (typeof json === 'string' && json !== '{}') return json
   } catch {
-    // I1: cyclic, or a toJSON that throws; the name below has to do
+    // I1: cyclic, or a toJSON that throws; the name below is all there is
   }
   const name = read(value, 'name')
   return typeof name === 'string' && name !== '' ? name : 'an object without a message'

@@ -1,10 +1,10 @@
 /**
- * Gives a thrown value, or a refusing HTTP answer, its category. By boundary and phase first, then the typed cause, then
+ * Gives a thrown value, or an HTTP error response, its category. By boundary and phase first, then the typed cause, then
  * the HTTP status, and text last.
  *
- * I1  Never throws and never loses the cause, whatever it is given.
- * I2  Cancelled is decided from our own signal, never from an error's name: a provider's AbortError is not the user's cancel.
- * I3  The same cause at another boundary is another category: a refused connection to a model is no unreachable runner.
+ * I1  Never throws and never loses the cause, for any input.
+ * I2  Our own signal decides whether it is a cancel, never an error's name: a provider's AbortError is not the user's cancel.
+ * I3  The same cause at another boundary is another category: a refused connection to a model is not an unreachable runner.
  */
 import { causeChain, type CauseLink, describeCause, isObject, read } from './cause.ts'
 import { extended, Fault, isFault } from './fault.ts'
@@ -19,11 +19,11 @@ import { failedToConnect, type TransportKind, transportKind } from './transport.
 
 export type ClassifyContext = FaultIds & {
   readonly boundary: Boundary
-  /** How far it had got: `connect`, `headers`, `stream`, `spawn`, … */
+  /** How far the call got: `connect`, `headers`, `stream`, `spawn`, … */
   readonly phase?: string | undefined
-  /** Our own signal. Aborted means: we wanted the end, and its reason says why. */
+  /** The caller's signal. If it is aborted, the caller wanted the end, and its reason says why. */
   readonly signal?: AbortSignal | undefined
-  /** The answer that was refused, where there was one. */
+  /** The error response, if there was one. */
   readonly response?: ResponseEvidence | undefined
   readonly address?: string | undefined
   readonly name?: string | undefined
@@ -63,21 +63,21 @@ function classified(thrown: unknown, context: ClassifyContext): Fault {
   const phase = phaseOf(chain, context.phase)
   const address = context.address ?? chain.find((link) => link.address !== undefined)?.address
   const category = kind === undefined ? 'other' : transportCategory(kind, context.boundary, phase)
-  const detail = kind === undefined ? undefined : KIND_WORDS[kind]
+  const detail = kind === undefined ? undefined : KIND_TEXT[kind]
   return new Fault(category, { ...base(thrown, context), phase, facts: { ...factsOf(context), address, detail } })
 }
 
-/** Who calls `fetch` cannot tell connecting from waiting for headers; the failed system call can. */
-function phaseOf(chain: readonly CauseLink[], told: string | undefined): string | undefined {
-  if ((told === undefined || told === 'headers') && failedToConnect(chain)) return 'connect'
-  if (told !== undefined) return told
-  // The two outer shapes of Node's fetch: one before the headers, one after them.
+/** A caller of `fetch` cannot tell connecting from waiting for headers; the failed system call can. */
+function phaseOf(chain: readonly CauseLink[], known: string | undefined): string | undefined {
+  if ((known === undefined || known === 'headers') && failedToConnect(chain)) return 'connect'
+  if (known !== undefined) return known
+  // Node's fetch throws one of two errors: before the headers, or after them.
   const outer = chain[0]
   if (outer?.name !== 'TypeError') return undefined
   return outer.message === 'terminated' ? 'stream' : outer.message === 'fetch failed' ? 'headers' : undefined
 }
 
-/** Our signal is aborted. A reason that is a Fault is one of our own clocks; a TimeoutError is a deadline; all else is a cancel. */
+/** The signal is aborted. If its reason is a Fault, one of our limits ended the call; a TimeoutError is a deadline; all else is a cancel. */
 function ended(thrown: unknown, reason: unknown, context: ClassifyContext): Fault {
   if (isFault(reason)) {
     const phase = reason.report.phase ?? context.phase
@@ -111,7 +111,7 @@ function refused(thrown: unknown, response: ResponseEvidence, context: ClassifyC
 
 const BODY_CHARS_MAX = 4096
 
-/** What the body says; where there is none, what was thrown. */
+/** The body's text, or what was thrown if there is no body. */
 function bodyText(body: unknown, thrown: unknown): string {
   if (typeof body === 'string') return body
   if (body === undefined || body === null) return thrown === undefined ? '' : describeCause(thrown)
@@ -129,11 +129,11 @@ function transportCategory(kind: TransportKind, boundary: Boundary, phase: strin
     case 'model':
       return MODEL_CATEGORY[kind](phase)
     case 'runner':
-      return spokeOtherwise(kind, phase) ? 'runner_protocol_error' : 'runner_unreachable' // I3
+      return isWrongServer(kind, phase) ? 'runner_protocol_error' : 'runner_unreachable' // I3
     case 'process':
       return 'process_failed'
     case 'daemon':
-      return spokeOtherwise(kind, phase) ? 'other' : 'daemon_unreachable'
+      return isWrongServer(kind, phase) ? 'other' : 'daemon_unreachable'
     case 'box':
     case 'client':
     case 'journal':
@@ -152,24 +152,24 @@ const MODEL_CATEGORY: Readonly<Record<NetworkKind, (phase: string | undefined) =
   headers_timeout: () => 'model_stream_stalled',
   body_timeout: () => 'model_stream_stalled',
   broken: (phase) => (phase === 'connect' ? 'model_unreachable' : 'model_stream_interrupted'),
-  // Mid-body, the parser's complaint is how undici shows a reset of a chunked answer; before that somebody else answered.
+  // In mid-body, undici reports the reset of a chunked answer as a parser error; before that, something else answered.
   not_http: (phase) => (phase === 'stream' ? 'model_stream_interrupted' : 'model_server_error'),
   untrusted: () => 'model_endpoint_invalid',
   wrong_protocol: (phase) => (phase === 'stream' ? 'model_stream_interrupted' : 'model_endpoint_invalid'),
   bad_address: () => 'model_endpoint_invalid',
 }
 
-/** Somebody else answered, or cannot be called at all. In mid-stream the right one had answered, so it is a break. */
-const spokeOtherwise = (kind: TransportKind, phase: string | undefined): boolean =>
+/** Something else answered, or the address cannot be called at all. In mid-stream it is a break: the right server had answered. */
+const isWrongServer = (kind: TransportKind, phase: string | undefined): boolean =>
   kind === 'untrusted' ||
   kind === 'bad_address' ||
   ((kind === 'wrong_protocol' || kind === 'not_http') && phase !== 'stream')
 
-const KIND_WORDS: Readonly<Record<TransportKind, string>> = {
+const KIND_TEXT: Readonly<Record<TransportKind, string>> = {
   refused: 'the connection was refused',
   no_route: 'there is no route',
   name_unknown: 'its name is unknown',
-  name_unresolved: 'its name could not be looked up: no network here, or no name server that answers',
+  name_unresolved: 'its name could not be looked up: there is no network, or no name server answers',
   connect_timeout: 'the connection took too long',
   headers_timeout: 'no answer came in time',
   body_timeout: 'the answer stopped',

@@ -1,11 +1,11 @@
 /**
- * Cuts a text between words. Who knows a secret by its value finds it in what is left whole or not at all, never half of it;
- * shapes are judged before (see `redact.ts`).
+ * Cuts a text between words. A secret that is known by its value is then either whole in the text or absent, never half there.
+ * Secrets that are known by their shape were redacted before (see `redact.ts`).
  *
- * I1  At least half of what was asked for is shown: what goes on for longer without an end is no key, and no reason to show less.
+ * I1  At least half of the requested length is shown: a word longer than that is not a key.
  */
 
-/** The beginning of a text, at most that long. */
+/** The start of a text, at most that long. */
 export function cutStart(text: string, charsMax: number): string {
   if (text.length <= charsMax) return text
   for (let end = charsMax; end > charsMax - lookedBack(charsMax); end -= 1)
@@ -24,11 +24,11 @@ export function cutEnd(text: string, charsMax: number): string {
 
 // ---- details ----
 
-const WORD_CHARS_MAX = 256 // longer than the keys of all providers but tokens that have a shape
+const WORD_CHARS_MAX = 256 // longer than any provider's key, except tokens with a known shape
 
 const lookedBack = (charsMax: number): number => Math.min(WORD_CHARS_MAX, Math.floor(charsMax / 2)) // I1
 
-/** True where no word goes on over the place. */
+/** True if no word spans this position. */
 const isBetween = (text: string, at: number): boolean => !isWord(text.charAt(at - 1)) || !isWord(text.charAt(at))
 
 const isWord = (char: string): boolean => char !== '' && !/[\s"'`<>(){}[\],;|\\…]/.test(char)

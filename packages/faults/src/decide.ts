@@ -5,7 +5,7 @@
  * I1  Nothing that may have had an effect is repeated.
  * I2  A wait that the other side asked for is never shortened. If it is too long to sleep through, the turn parks.
  * I3  Every decision names its reason, from one closed list.
- * I4  A turn does not stop or park over one server's trouble while the list has another model.
+ * I4  A turn does not stop or park over one server's failure while the list has another model.
  */
 import { backoffMs } from './backoff.ts'
 import { ELSEWHERE } from './elsewhere.ts'
@@ -178,7 +178,7 @@ function decideEngine(
   return parkOrStop(refused ?? 'attempts_spent', fault, situation, policy, now)
 }
 
-/** The address is fixed, so all that can help is to call again. */
+/** The address is fixed, so only another call can help. */
 function decideCall(fault: FaultReport, situation: CallSituation, policy: RetryPolicy): Decision {
   const isAnotherServer = fault.category === 'runner_identity_mismatch' // it will not become the right one
   const mayHelp = fault.next === 'retry' || fault.next === 'resolve' || (fault.next === 'park' && isPassing(fault))

@@ -1,4 +1,4 @@
-/** Which failures are one server's own, so that another model may succeed. */
+/** Which failures are one server's own: another model may succeed. */
 import type { Boundary, FaultCategory, FAULTS } from './table.ts'
 
 type CategoryAt<B extends Boundary> = {

@@ -1,11 +1,11 @@
-/** What a command line exits with. Total over the table: a new category has to choose. */
+/** The exit codes of the command line. Total over the table: a new category needs one. */
 import type { FaultCategory } from './table.ts'
 
 export const EXIT_CODES = {
   finished: 0,
   failed: 1,
   usage: 2,
-  transient: 3, // parked, or worth trying again later
+  transient: 3, // parked, or worth a retry later
   credentials: 4,
   budget: 7,
   unreachable: 125, // daemon or runner
@@ -76,7 +76,7 @@ export const EXIT_CODE_BY_CATEGORY: Readonly<Record<FaultCategory, ExitCode>> = 
   other: failed,
 }
 
-/** A fault whose trying was stopped by a budget exits 7, whatever broke last. */
+/** If a budget ended the retries, the code is 7, regardless of the last failure. */
 export function exitCodeOf(fault: { category: FaultCategory; stopped?: string | undefined }): ExitCode {
   if (fault.stopped === 'failures_spent' || fault.stopped === 'wait_spent' || fault.stopped === 'steps_spent')
     return budget

@@ -1,5 +1,5 @@
 /**
- * A classified failure. One class for all: a new failure is a new row of the table.
+ * A classified failure. One class for all: a new kind of failure is a new row in the table.
  * Identity is `category` (`isFault(e) && e.category === …`), never `instanceof` across packages, never message text.
  */
 import { describeCause, isObject, read } from './cause.ts'
@@ -39,7 +39,7 @@ export class Fault extends Error {
     return this.report.errorRaw
   }
 
-  /** The same fault with more known about it. The cause stays. */
+  /** The same fault with more known about it. Keeps the cause. */
   with(more: Omit<FaultInit, 'cause' | 'facts'>): Fault {
     return extended(this, more, this.cause)
   }
@@ -65,8 +65,8 @@ export function extended(fault: Fault, more: Omit<FaultInit, 'cause' | 'facts'>,
 }
 
 /**
- * A Fault from a report that came over a wire, perhaps from a newer version: an unknown category becomes `other`,
- * keeping its class and its name in the raw error, so that the decision is still right and nothing is lost.
+ * A Fault from a report that came over a wire, perhaps from a newer version. An unknown category becomes `other` and keeps
+ * its class, and its name in the raw error: the decision is still right, and nothing is lost.
  */
 export function faultFrom(value: unknown): Fault {
   if (isFault(value)) return value
@@ -74,7 +74,7 @@ export function faultFrom(value: unknown): Fault {
   const category = read(value, 'category')
   const init = initFrom(value)
   const raw = typeof init.errorRaw === 'string' ? init.errorRaw : describeCause(value)
-  // The class of a category that we know is ours to say; `other` may stand for one that only its sender's peer knew.
+  // We know the class of a known category better than the sender; `other` may stand for a category that only its sender knew.
   if (category === 'other') return new Fault(category, { ...init, errorRaw: raw })
   if (isFaultCategory(category)) return new Fault(category, { ...init, class: undefined, errorRaw: raw })
   const foreign = oneOf(FAULT_CLASSES, init.class)

@@ -1,11 +1,11 @@
 /**
  * The text of a fault, as three facts: what happened, what Breakfall does or did about it, what you can do. They are kept
- * apart and joined in one place, so that whoever concludes replaces a fact and nobody edits prose.
+ * apart and joined in one place: a conclusion replaces a fact, and no code edits prose.
  */
 
 export type FaultMessage = {
   readonly happened: string
-  /** What Breakfall does or did about it. Replaced by whoever decides: a retry, a park, a stop. */
+  /** What Breakfall does or did about it. Each decision replaces it: a retry, a park, a stop. */
   readonly action?: string | undefined
   /** What you can do. */
   readonly advice?: string | undefined

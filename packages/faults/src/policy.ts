@@ -1,4 +1,4 @@
-/** How hard and how long to try. The names are those of the API, the config and the flags. */
+/** How often and how long to retry. The API, the config and the flags use the same names. */
 
 export type RetryPolicy = {
   readonly attemptsMax: number
@@ -20,16 +20,16 @@ export type Policy = RetryPolicy & {
 }
 
 export const POLICY_DEFAULTS = {
-  attemptsMax: 6, // one first try and five more: at 20 % faults a step fails for good once in 15,000
-  failuresMax: 60, // of a whole turn: a 50-step turn at 20 % faults sees about 12
-  waitMsMax: 30 * 60_000, // waiting between tries, in a whole turn; longer waits are for parking
+  attemptsMax: 6, // one attempt and five retries: at 20 % faults, one step in 15,000 fails for good
+  failuresMax: 60, // per turn: a 50-step turn at 20 % faults sees about 12
+  waitMsMax: 30 * 60_000, // between attempts, per turn; longer waits park the turn
   park: 'auto',
-  parkMsMax: 24 * 3_600_000, // quotas that reset daily are waited for, a dead project is not
-  outcomeUnknown: 'tell', // the model can look at the workspace and find out
-  stepsMax: 200, // a runaway loop ends on the same day
+  parkMsMax: 24 * 3_600_000, // long enough for a quota that resets daily
+  outcomeUnknown: 'tell', // the model can check the workspace
+  stepsMax: 200, // ends a runaway loop on the same day
   deadlineMs: null,
   backoffMs: 500, // one slot turnover of a local model server
-  connectMs: 10_000, // a server that is there accepts within one lost SYN or two
+  connectMs: 10_000, // enough for a running server to accept after a lost SYN or two
   headersMs: 300_000, // local servers load a model before they send headers
   livenessMs: 120_000, // silence without any byte, pings included: eight missed 15 s pings
   progressMs: 600_000, // pings but no output: models have been seen to think for over eight minutes
@@ -38,11 +38,11 @@ export const POLICY_DEFAULTS = {
 /** Limits that no policy changes. */
 export const LIMITS = {
   backoffMsMax: 30_000,
-  retryAfterMsMax: 60_000, // longer than that a sleep would hide from people what is going on: park
+  retryAfterMsMax: 60_000, // a longer sleep would hide from people what is happening: park instead
   parksMax: 20,
   probeMsFirst: 5_000,
   probeMsMax: 60_000,
   resolvesMax: 8,
   resolveMsMax: 30_000, // sandboxes wake within seconds; past that the turn parks
-  restartsMax: 5, // of a child, or of our own process without progress
+  restartsMax: 5, // of the daemon, on one turn without progress
 } as const

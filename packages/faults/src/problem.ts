@@ -27,7 +27,7 @@ export function toProblem(fault: Fault | FaultReport): Problem {
   }
 }
 
-/** The fault in a problem document, or undefined where the body is not one of ours. */
+/** The fault in a problem document, or undefined if the body is not a Breakfall problem. */
 export function fromProblem(body: unknown): Fault | undefined {
   if (!isObject(body)) return undefined
   const type = read(body, 'type')

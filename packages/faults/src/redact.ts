@@ -1,20 +1,20 @@
 /**
- * Takes secrets out of text before anybody sees it. Best effort by known shapes: what a provider's key looks like, what
- * stands behind `Authorization:`, what stands between `//` and `@` in a URL. The name of the secret stays, the value goes.
+ * Removes secrets from text before it is shown or stored. Best effort, by known shapes: a provider's key, the value after
+ * `Authorization:`, the part between `//` and `@` in a URL. The name of the secret stays, the value is replaced.
  *
- * I1  Redact first, cut afterwards, and between words: neither a pattern nor whoever knows its value can judge half a secret.
- * I2  Redacting again changes nothing, since reports are rebuilt whenever more is known about them.
- * I3  Work is linear in the text: every repetition is bounded, or cannot fail once it has begun.
+ * I1  Redact first, then cut, and cut between words: half a secret matches neither a pattern nor a known value.
+ * I2  Redacting twice changes nothing: reports are rebuilt whenever more is known about them.
+ * I3  Work is linear in the text: every repetition is bounded, or cannot fail once it has matched.
  */
 
 import { cutEnd, cutStart } from './cut.ts'
 
 const GONE = '[redacted]'
 
-/** Longest text that is looked through; the rest is left out. */
+/** Longest text that is searched; the rest is dropped. */
 const INPUT_CHARS_MAX = 64 * 1024
 
-/** How far back from that end a safe place to cut is looked for: longer than any key but a block, which has its own rule. */
+/** How far back from that end to look for a safe place to cut: longer than any key except a block, which has its own rule. */
 const CUT_CHARS_MAX = 8 * 1024
 
 export function redact(text: string): string {
@@ -23,7 +23,7 @@ export function redact(text: string): string {
   return out
 }
 
-/** Redacted, and at most `charsMax` long with the middle marked as left out. */
+/** Redacted, and at most `charsMax` long: a mark replaces the middle. */
 export function redactBounded(text: string, charsMax: number): string {
   const clean = redact(text)
   if (clean.length <= charsMax) return clean
@@ -34,7 +34,7 @@ export function redactBounded(text: string, charsMax: number): string {
   return wellFormed(head + leftOut(whole - head.length - tail.length) + tail).slice(0, charsMax)
 }
 
-/** Redacted, and only the beginning of it. */
+/** Redacted, and cut to its start. */
 export function redactStart(text: string, charsMax: number): string {
   const clean = redact(text)
   return clean.length <= charsMax ? clean : wellFormed(cutStart(clean, charsMax - 1)) + '…'
@@ -54,21 +54,21 @@ const rule = (what: string, source: string, flags: 'g' | 'gi', by: string = GONE
   by,
 })
 
-/** Not inside a word; but the `n` of an escaped line break in front of a key is no part of the key's word. */
+/** Not inside a word. The `n` of an escaped line break before a key does not count as part of the word. */
 const START = String.raw`(?<!(?<!\\)[A-Za-z])`
 
 /** Between a name and its value: `: `, `=`, `":"`, `\":\"`, `=>`, `%3D`, or `","` as in a list of raw headers. */
 const BETWEEN = String.raw`(?:(?:\\{0,8}["'])?\s{0,20}(?:=>|[:=]|%3[AaDd])|\\{0,8}["']\s{0,20},(?=\s{0,20}\\{0,8}["']))\s{0,20}`
 
-/** What may open a value: an array, a quote, an escaped quote. It stays. */
+/** What may open a value: an array, a quote, an escaped quote. Kept. */
 const OPENING = String.raw`(?:\[\s{0,20})?(?:\\{0,8}["'])?`
 
-/** Behind an opening: a whole array, a quoted value to its end with its blanks, or a bare word. */
+/** After the opening: a whole array, a quoted value including its blanks, or a bare word. */
 const IN_QUOTES = String.raw`(?<=\[\s{0,20}\\{0,8}["'])[^\]\r\n]+|(?<=\\["'])[^"'\\\r\n]+|(?<=")(?:[^"\\\r\n]|\\.)+|(?<=')(?:[^'\\\r\n]|\\.)+`
 const BARE = String.raw`[^\s"'&,;}\])\\[]{4,}`
 const GONE_ALREADY = String.raw`${OPENING}\[redacted\]`
 
-/** Words that a sentence, or JSON, has in the place of a secret. */
+/** Words that prose or JSON has in place of a secret. */
 const PLAIN = String.raw`(?:null|true|false|undefined|none|required|missing|invalid|expired|must|cannot|should|incorrect|TOKEN)(?![\w~+/=-]|\.\w)`
 
 const SECRET_NAME = String.raw`(?:api[ _-]?key|access[_-]?key(?:[_-]?id)?|(?:secret|private)[_-]?(?:access[_-]?)?key|secret|passw(?:or)?d|passphrase|pwd(?!\s{0,4}[:=]\s{0,4}["']?\/)|(?<!unexpected )token|credential|["']sig(?:nature)?(?=\\{0,8}["']))(?:[_-]?(?:value|hash))?`
@@ -94,7 +94,7 @@ const RULES: readonly Rule[] = [
     'gi',
     `$1${GONE}`,
   ),
-  // Base64 has a digit, padding or mixed case within its first characters; "basic understanding" has none of them.
+  // Base64 has a digit, padding or mixed case within its first characters; "basic understanding" does not.
   rule(
     'basic credentials',
     String.raw`${START}([Bb]asic(?:\s{1,20}|%20))(?=[A-Za-z+/]{0,300}(?:[0-9=]|[a-z][A-Z]))[A-Za-z0-9+/]{6,}={0,2}`,
@@ -126,7 +126,7 @@ const RULES: readonly Rule[] = [
     'gi',
     `$1${GONE}`,
   ),
-  // By shape, as the providers print them. A digit or a capital tells a key from a name with hyphens.
+  // By shape, as the providers print them. A digit or a capital distinguishes a key from a name with hyphens.
   rule(
     'provider key', // OpenAI, Anthropic, OpenRouter, DeepSeek, Stripe
     String.raw`${START}(?:sk|rk|pk)[-_](?=[a-z_-]{0,80}[0-9A-Z])[A-Za-z0-9_-]{16,}`,
@@ -144,18 +144,18 @@ const RULES: readonly Rule[] = [
     String.raw`${START}(?:hf_|gsk_|xai-|pplx-|r8_|npm_|nvapi-|csk-|fw_|tgp_v1_|dop_v1_|SG\.)(?=[a-z_.-]{0,80}[0-9A-Z])[A-Za-z0-9_.-]{16,}`,
     'g',
   ),
-  // The second and third part are optional, so that a token cut short by somebody else goes too.
+  // The second and third part are optional, to catch a token that was cut short upstream.
   rule('json web token', String.raw`${START}eyJ[A-Za-z0-9_-]{12,}(?:\.[A-Za-z0-9_-]*){0,4}`, 'g'),
 ]
 
-/** I1 for what is too long even to look through: back to the last blank, so that no value is halved. */
+/** I1 for a text that is too long to search: cuts at the last blank, so no value is halved. */
 function cutBetweenWords(text: string): string {
   const longest = text.slice(0, INPUT_CHARS_MAX)
   const blank = /\s\S*$/.exec(longest.slice(-CUT_CHARS_MAX))
   return longest.slice(0, INPUT_CHARS_MAX - CUT_CHARS_MAX + (blank === null ? 0 : blank.index))
 }
 
-/** A cut through a surrogate pair would make the JSON unreadable for strict parsers. */
+/** Strict JSON parsers reject half a surrogate pair. */
 function wellFormed(text: string): string {
   return text.isWellFormed() ? text : text.toWellFormed()
 }

@@ -1,8 +1,8 @@
 /**
- * The plain value of a fault: what goes into journals, events and answers, and how it is made of whatever is known.
+ * The plain value of a fault, for journals, events and responses, and how it is built from what is known.
  *
  * I1  No field of a report holds a secret of a known shape, and each is bounded.
- * I2  A report can be made from anything, a hostile or newer peer's JSON included: what has the wrong type is left out.
+ * I2  A report can be built from anything, including a hostile or newer peer's JSON: values of the wrong type are dropped.
  */
 import { describeCause, isObject, RAW_CHARS_MAX, read } from './cause.ts'
 import { type FaultMessage, joinMessage, type MessageFacts } from './message.ts'
@@ -22,7 +22,7 @@ import {
 export const SIDE_EFFECTS = ['none', 'completed', 'unknown'] as const
 export type SideEffects = (typeof SIDE_EFFECTS)[number]
 
-/** What was recognised in the evidence. `cause` outranks `consequence` outranks `hint`. */
+/** What was recognised in the evidence. A `cause` outranks a `consequence`, which outranks a `hint`. */
 export type Diagnostic = {
   readonly id: string
   readonly rank: 'cause' | 'consequence' | 'hint'
@@ -33,7 +33,7 @@ export type Diagnostic = {
   readonly count: number
 }
 
-/** Which turn, call, box … it belongs to. */
+/** The turn, call, box … that it belongs to. */
 export type FaultIds = {
   readonly turnId?: string | undefined
   readonly stepId?: string | undefined
@@ -59,9 +59,9 @@ export type FaultReport = FaultIds & {
   readonly sideEffects: SideEffects
   readonly diagnostics: readonly Diagnostic[]
   readonly stopped?: string | undefined
-  /** Set where the other side said how long to wait. */
+  /** Set if the other side said how long to wait. */
   readonly retryAfterMs?: number | undefined
-  /** HTTP status that the other side answered, where it did. */
+  /** HTTP status of the other side's response, if there was one. */
   readonly status?: number | undefined
   /** Category-specific: why a command cannot be run. */
   readonly reason?: string | undefined
@@ -82,7 +82,7 @@ export type FaultInit = FaultIds & {
   /** Overrides the text of the cause chain. */
   readonly errorRaw?: string | undefined
   readonly cause?: unknown
-  /** Overrides the row's class: for a category that only a newer peer knows. */
+  /** Overrides the row's class, for a category that only a newer peer knows. */
   readonly class?: FaultClass | undefined
   readonly boundary?: Boundary | undefined
   readonly phase?: string | undefined
@@ -132,8 +132,8 @@ export function reportOf(category: FaultCategory, init: FaultInit): FaultReport 
 }
 
 /**
- * Whatever stands under the names of a report. The types are claims; `reportOf` checks each. The text comes from `message` if
- * that is what `error` was joined from, else from `error`: a peer may know only one of them.
+ * The fields of a report, read from any object. Their types are claims; `reportOf` checks each. The text comes from `message` if
+ * `error` was joined from it, else from `error`: a peer may know only one of them.
  */
 export function initFrom(value: object): FaultInit {
   const init = definedOnly(Object.fromEntries(REPORT_KEYS.map((key) => [key, read(value, key)]))) as FaultInit
@@ -159,7 +159,7 @@ export function definedOnly<T extends object>(value: T): T {
 
 // ---- details, in the order they are used above ----
 
-/** Total over the report, so that a new field does not compile until it is read back too. */
+/** Total over the report: a new field does not compile until it is listed here and read back. */
 const REPORT_FIELDS = {
   class: true,
   boundary: true,
@@ -234,15 +234,15 @@ function diagnosticOf(diagnostic: object): Diagnostic {
   }
 }
 
-/** `got` is judged together with the name of its field: what stands in `env.API_KEY` is a secret, whatever its shape. */
+/** `got` is redacted together with its field's name: the value of `env.API_KEY` is a secret, regardless of its shape. */
 function fieldErrorOf(error: object): FieldError {
   const field = text(read(error, 'field'))
   const got = text(read(error, 'got'))
-  const judged = redact(`${field}=${got}`)
+  const redacted = redact(`${field}=${got}`)
   return {
     field,
     expected: text(read(error, 'expected')),
-    got: judged.startsWith(`${field}=`) ? judged.slice(field.length + 1) : '[redacted]',
+    got: redacted.startsWith(`${field}=`) ? redacted.slice(field.length + 1) : '[redacted]',
   }
 }
 
@@ -250,7 +250,7 @@ function list(value: unknown): readonly unknown[] {
   try {
     return Array.isArray(value) ? value.slice(0, ENTRIES_MAX) : []
   } catch {
-    return [] // I2: a proxy that throws, or an entry whose getter does
+    return [] // I2: a proxy or a getter that throws
   }
 }
 

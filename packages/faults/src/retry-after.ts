@@ -1,10 +1,10 @@
-/** How long the other side asked us to wait. Never shortened here; what is too long to sleep through is for `decide`. */
+/** How long the other side asked us to wait. Never shortened here: `decide` handles waits that are too long to sleep through. */
 
 export type HeaderSource =
   | { get(name: string): string | null }
   | Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** Longer than any real wait, and short enough to add to a date. */
+/** Longer than any real wait, short enough to add to a date. */
 const WAIT_MS_MAX = 1_000_000_000_000
 
 /** From `retry-after-ms` (OpenAI, Azure), `retry-after` in seconds or as a date. Nonsense is undefined, the past is 0. */
@@ -15,14 +15,14 @@ export function retryAfterMs(headers: HeaderSource | undefined, now: number): nu
   const value = headerOf(headers, 'retry-after')
   const seconds = positive(value)
   if (seconds !== undefined) return bounded(seconds * 1000)
-  // Only the shapes of HTTP and ISO dates: Date.parse alone takes "try 5" for a day in May 2001.
+  // Only HTTP and ISO dates: Date.parse alone reads "try 5" as a day in May 2001.
   if (value === undefined || !/^\s*(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? |\d{4}-\d\d-\d\dT)/i.test(value))
     return undefined
   const date = Date.parse(value)
   return Number.isNaN(date) ? undefined : bounded(date - now)
 }
 
-/** By name, in any case of letters. */
+/** By name, ignoring case. */
 export function headerOf(headers: HeaderSource, name: string): string | undefined {
   try {
     if (typeof headers.get === 'function')
@@ -32,7 +32,7 @@ export function headerOf(headers: HeaderSource, name: string): string | undefine
     const value = key === undefined ? undefined : record[key]
     return typeof value === 'string' ? value : value?.[0]
   } catch {
-    return undefined // somebody else's headers object, and one that throws is one without the header
+    return undefined // a foreign headers object that throws has no such header
   }
 }
 

@@ -17,7 +17,7 @@ import { sleep } from './sleep.ts'
 export type RetryOptions = {
   readonly policy: RetryPolicy
   readonly signal?: AbortSignal | undefined
-  /** Turns what was thrown into a Fault. Default: a Fault stays as it is, anything else is rethrown. */
+  /** Turns what was thrown into a Fault. Default: a Fault is used unchanged, anything else is rethrown. */
   readonly faultOf?: ((thrown: unknown) => Fault) | undefined
   /** A failure from before the first call, such as a broken stream that is to be reconnected. Counts as the first. */
   readonly failed?: Fault | undefined

@@ -28,7 +28,7 @@ export type AnswerSituation = TurnFacts &
     readonly attempt: number
     /** Models left in the fallback list. */
     readonly fallbacks: number
-    /** The attempts at this step failed in different ways, so they do not show a habit of the model. */
+    /** The attempts at this step failed in different ways, which shows that it is not a habit of the model. */
     readonly isMixed: boolean
     /** The conversation was compacted already. */
     readonly compacted: boolean

@@ -1,4 +1,4 @@
-/** What an HTTP status means at a boundary, with the typed `code` and `type` of the body's error object looked at first. */
+/** What an HTTP status means at a boundary. The typed `code` and `type` of the body's error object count first. */
 import { isObject, read } from './cause.ts'
 import { redactStart } from './redact.ts'
 import type { Boundary, FaultCategory } from './table.ts'
@@ -24,7 +24,7 @@ export function statusCategory(
 }
 
 /**
- * Typed codes that providers put into `error.code` or `error.type`, in a refused answer or inside a stream.
+ * Typed codes that providers put into `error.code` or `error.type`, in an error response or inside a stream.
  * OpenAI, Azure, Anthropic, llama.cpp, vLLM, Ollama, DeepSeek, OpenRouter, Mistral.
  */
 export const PROVIDER_CODES: Readonly<Record<string, FaultCategory>> = {
@@ -66,7 +66,7 @@ export const PROVIDER_CODES: Readonly<Record<string, FaultCategory>> = {
   not_found_error: 'model_not_found',
 }
 
-/** The category that a provider's error object names, in whatever place it puts its code. */
+/** The category that a provider's error object names, wherever it puts its code. */
 export function providerCodeCategory(body: unknown): FaultCategory | undefined {
   for (const error of errorObjects(body)) {
     for (const key of ['code', 'type', 'status']) {
@@ -98,7 +98,7 @@ function modelCategory(status: number, body: unknown): FaultCategory {
   const named = providerCodeCategory(body)
   const byStatus = modelStatus(status)
   if (named === undefined) return contextOverflowText(body) ? 'model_context_overflow' : byStatus
-  // A server that says 5xx has failed, whatever its error object calls itself; a 4xx is as specific as its code.
+  // A server that answers 5xx has failed, regardless of its error object; a 4xx is as specific as its code.
   if (status >= 500) return named === 'model_overloaded' || named === 'model_rate_limited' ? named : byStatus
   // A genuine 4xx is never retried: some servers call every error `api_error`.
   if (named === 'model_server_error') return byStatus
@@ -115,11 +115,11 @@ function modelStatus(status: number): FaultCategory {
   if (status === 503 || status === 529) return 'model_overloaded'
   if (status >= 500) return 'model_server_error'
   if (status >= 400) return 'model_bad_request'
-  if (status >= 300) return 'model_endpoint_invalid' // it is elsewhere; a key does not follow, and the same place says the same again
-  return 'model_server_error' // 1xx where an answer was due
+  if (status >= 300) return 'model_endpoint_invalid' // a redirect: the key must not follow it, and a retry would get the same answer
+  return 'model_server_error' // 1xx instead of an answer
 }
 
-/** Overflow told in prose only. Each row: who says it, and what it looks like. */
+/** Overflows that only the text shows. Each row: a pattern, and the message it was seen in. */
 export const OVERFLOW_TEXTS: readonly { readonly pattern: RegExp; readonly seen: string }[] = [
   {
     pattern: /^This model's maximum context length is \d+ tokens/,
@@ -140,7 +140,7 @@ export const OVERFLOW_TEXTS: readonly { readonly pattern: RegExp; readonly seen:
 ]
 
 function contextOverflowText(body: unknown): boolean {
-  const message = typeof body === 'string' ? body.trimStart() : bodyMessage(body) // some proxies send the sentence alone
+  const message = typeof body === 'string' ? body.trimStart() : bodyMessage(body) // some proxies send only the text
   return message !== undefined && OVERFLOW_TEXTS.some(({ pattern }) => pattern.test(message))
 }
 

@@ -1,27 +1,27 @@
 /**
- * The one table of failures. A row per category; every other map in the system is total over its keys, so that a new
- * row does not compile until each of them has decided.
+ * The one table of failures. A row per category; every other map in the system is total over its keys, so a new row does not
+ * compile until each map has an entry for it.
  *
- * A category is stable for ever. A client that does not know one falls back to its `class`.
+ * A category never changes its name or meaning. A client that does not know a category falls back to its `class`.
  */
 
-/** What kind of trouble it is, for a reader who does not know the category. */
+/** What kind of failure it is, for a reader who does not know the category. */
 export const FAULT_CLASSES = [
   'transient', // the same request may succeed later
   'throttled', // the other side asked for fewer requests
   'needs_action', // a person has to change something first
   'invalid', // the request is wrong, or wrong for this state
-  'cancelled', // somebody wanted it to end: neither success nor failure
-  'internal', // our own mistake, or something nobody recognised
-  'unknown_outcome', // it may or may not have happened, and nobody can tell
+  'cancelled', // someone wanted it to end: neither success nor failure
+  'internal', // our own mistake, or something unrecognised
+  'unknown_outcome', // it may or may not have happened, and there is no way to know
 ] as const
 export type FaultClass = (typeof FAULT_CLASSES)[number]
 
-/** Between which two parts it happened. */
+/** Where it happened. */
 export const BOUNDARIES = ['client', 'model', 'runner', 'box', 'process', 'journal', 'daemon'] as const
 export type Boundary = (typeof BOUNDARIES)[number]
 
-/** What the system does about it. Not "retryable: true": trying again is one of six answers. */
+/** What the system does about it. Not "retryable: true": a retry is one of six answers. */
 export const NEXT_STEPS = ['never', 'retry', 'resolve', 'restart', 'compact', 'park'] as const
 export type NextStep = (typeof NEXT_STEPS)[number]
 
@@ -55,21 +55,21 @@ export const FAULTS = {
     boundary: 'runner',
     next: 'never',
     http: 502,
-    title: 'The runner answered something that is not its protocol',
+    title: "The server does not speak the runner's protocol",
   },
   runner_auth_failed: {
     class: 'needs_action',
     boundary: 'runner',
     next: 'park',
     http: 401,
-    title: 'The runner refused our token',
+    title: 'The runner rejected the token',
   },
   isolation_unavailable: {
     class: 'needs_action',
     boundary: 'runner',
     next: 'never',
     http: 501,
-    title: 'This machine cannot isolate as asked',
+    title: 'This machine cannot isolate commands as requested',
   },
 
   // ---- boxes and execs ----
@@ -80,10 +80,10 @@ export const FAULTS = {
     boundary: 'box',
     next: 'never',
     http: 409,
-    title: 'The box is in another state',
+    title: 'The box cannot take commands now',
   },
-  box_already_exists: { class: 'invalid', boundary: 'box', next: 'never', http: 409, title: 'The box exists already' },
-  quota_exceeded: { class: 'throttled', boundary: 'box', next: 'never', http: 429, title: 'Over the quota' },
+  box_already_exists: { class: 'invalid', boundary: 'box', next: 'never', http: 409, title: 'The box already exists' },
+  quota_exceeded: { class: 'throttled', boundary: 'box', next: 'never', http: 429, title: 'Quota exceeded' },
   exec_not_found: { class: 'invalid', boundary: 'box', next: 'never', http: 404, title: 'No such exec' },
   exec_conflict: {
     class: 'invalid',
@@ -92,7 +92,7 @@ export const FAULTS = {
     http: 409,
     title: 'The exec id is taken by another command',
   },
-  exec_finished: { class: 'invalid', boundary: 'box', next: 'never', http: 409, title: 'The exec is over' },
+  exec_finished: { class: 'invalid', boundary: 'box', next: 'never', http: 409, title: 'The exec has ended' },
   spawn_failed: { class: 'invalid', boundary: 'box', next: 'never', http: 422, title: 'The command cannot be run' },
   exec_timed_out: {
     class: 'transient',
@@ -106,7 +106,7 @@ export const FAULTS = {
     boundary: 'box',
     next: 'never',
     http: 502,
-    title: 'Nobody knows whether the command ran',
+    title: "The command's outcome is unknown",
   },
   exec_output_limit: {
     class: 'invalid',
@@ -167,7 +167,7 @@ export const FAULTS = {
     boundary: 'model',
     next: 'retry',
     http: 429,
-    title: 'The model provider asks for fewer requests',
+    title: 'The model provider limits the request rate',
   },
   model_quota_exhausted: {
     class: 'needs_action',
@@ -195,14 +195,14 @@ export const FAULTS = {
     boundary: 'model',
     next: 'park',
     http: 401,
-    title: 'The model provider refused the credentials',
+    title: 'The model provider rejected the credentials',
   },
   model_bad_request: {
     class: 'invalid',
     boundary: 'model',
     next: 'never',
     http: 400,
-    title: 'The model provider refused the request',
+    title: 'The model provider rejected the request',
   },
   model_context_overflow: {
     class: 'invalid',
@@ -254,9 +254,9 @@ export const FAULTS = {
     boundary: 'process',
     next: 'restart',
     http: 504,
-    title: 'A child process stopped answering',
+    title: 'A child process stopped responding',
   },
-  crash_loop: { class: 'internal', boundary: 'process', next: 'never', http: 503, title: 'It keeps crashing' },
+  crash_loop: { class: 'internal', boundary: 'process', next: 'never', http: 503, title: 'A process keeps crashing' },
 
   // ---- journal ----
   journal_full: {
@@ -264,7 +264,7 @@ export const FAULTS = {
     boundary: 'journal',
     next: 'park',
     http: 507,
-    title: 'There is no room for the journal',
+    title: 'No space left for the journal',
   },
   journal_corrupt: {
     class: 'internal',
@@ -304,32 +304,38 @@ export const FAULTS = {
     boundary: 'client',
     next: 'never',
     http: 409,
-    title: 'The key was used with another body',
+    title: 'The Idempotency-Key was used with another body',
   },
   invalid_request: {
     class: 'invalid',
     boundary: 'client',
     next: 'never',
     http: 400,
-    title: 'The request is not valid',
+    title: 'The request is invalid',
   },
   unauthorized: {
     class: 'needs_action',
     boundary: 'client',
     next: 'never',
     http: 401,
-    title: 'A valid token is needed',
+    title: 'A valid token is required',
   },
-  forbidden: { class: 'invalid', boundary: 'client', next: 'never', http: 403, title: 'Not from there' },
+  forbidden: {
+    class: 'invalid',
+    boundary: 'client',
+    next: 'never',
+    http: 403,
+    title: 'Requests from there are refused',
+  },
   not_found: { class: 'invalid', boundary: 'client', next: 'never', http: 404, title: 'Not found' },
-  method_not_allowed: { class: 'invalid', boundary: 'client', next: 'never', http: 405, title: 'Not with that method' },
+  method_not_allowed: { class: 'invalid', boundary: 'client', next: 'never', http: 405, title: 'Method not allowed' },
   payload_too_large: { class: 'invalid', boundary: 'client', next: 'never', http: 413, title: 'The body is too large' },
   unsupported_media_type: {
     class: 'invalid',
     boundary: 'client',
     next: 'never',
     http: 415,
-    title: 'Not in that format',
+    title: 'Unsupported content type',
   },
   other: { class: 'internal', boundary: 'daemon', next: 'never', http: 500, title: 'Something unexpected happened' },
 } as const satisfies Record<string, FaultRow>

@@ -1,22 +1,22 @@
 /**
- * What kind of transport trouble a cause chain shows, whoever was called. By typed code first; text last, anchored, each
- * pattern beside a message that was really seen. What the kind *means* depends on the boundary and is decided elsewhere.
+ * What kind of transport failure a cause chain shows, for any server. Typed codes first; text last, anchored, each pattern
+ * beside a message that was really seen. What the kind means depends on the boundary: see `classify.ts`.
  */
 import type { CauseLink } from './cause.ts'
 
 export const TRANSPORT_KINDS = [
-  'refused', // nobody listens
-  'no_route', // this machine has no way there
+  'refused', // nothing listens there
+  'no_route', // this machine has no route to it
   'name_unknown', // the name does not exist
   'name_unresolved', // the resolver did not answer
   'connect_timeout',
   'headers_timeout',
   'body_timeout',
-  'broken', // the connection was there and ended: reset, closed, piped into nothing
+  'broken', // the connection was established, then ended: reset, closed, broken pipe
   'not_http', // bytes came, but not the protocol
-  'untrusted', // a certificate that does not hold
+  'untrusted', // a certificate that is not trusted
   'wrong_protocol', // TLS against plain text, or the other way round
-  'bad_address', // a URL that cannot be called at all
+  'bad_address', // a URL that cannot be requested
   'disk_full',
   'disk_broken',
   'corrupt',
@@ -25,13 +25,13 @@ export type TransportKind = (typeof TRANSPORT_KINDS)[number]
 
 export function transportKind(chain: readonly CauseLink[]): TransportKind | undefined {
   const typed = chain.map(kindByType).filter((kind) => kind !== undefined)
-  // Of several addresses tried, the one that was answered says more than the one without a route: a machine without
-  // IPv6 has no way to `::1` and is still not offline.
+  // If several addresses were tried, a refusal says more than a missing route: a machine without IPv6 has no route to
+  // `::1` and is still online.
   const told = typed.find((kind) => kind !== 'no_route') ?? typed[0]
   return told ?? first(chain, kindByName) ?? first(chain, kindByText)
 }
 
-/** Whether the trouble came before a connection stood. Node says so by the failed system call. */
+/** Whether it failed before the connection was established. Node shows that by the failed system call. */
 export function failedToConnect(chain: readonly CauseLink[]): boolean {
   return chain.some(
     (link) =>
@@ -102,7 +102,7 @@ function first(
 function kindByType(link: CauseLink): TransportKind | undefined {
   const { code, name, syscall, errcode } = link
   if (code !== undefined) {
-    // A connection that stood and then timed out under TCP's own retransmissions is broken, not unconnected.
+    // An established connection that times out during TCP's retransmissions is broken, not unconnected.
     if (code === 'ETIMEDOUT' && (syscall === 'read' || syscall === 'write')) return 'broken'
     const kind = Object.hasOwn(KIND_BY_CODE, code) ? KIND_BY_CODE[code] : undefined
     if (kind !== undefined) return kind
@@ -110,14 +110,14 @@ function kindByType(link: CauseLink): TransportKind | undefined {
     if (code.startsWith('CERT_') || code.startsWith('ERR_TLS_CERT')) return 'untrusted'
     if (code.startsWith('ERR_SSL_')) return 'wrong_protocol'
     if (code.startsWith('ERR_HTTP2_')) return 'broken'
-    if (syscall === 'connect') return 'refused' // a firewall's EACCES or EPERM, a socket file that is not there
+    if (syscall === 'connect') return 'refused' // a firewall's EACCES or EPERM, a missing socket file
     if (syscall === 'getaddrinfo') return 'name_unresolved'
   }
   if (errcode !== undefined) return SQLITE_KINDS.get(errcode & 0xff)
   return name === 'HTTPParserError' ? 'not_http' : undefined
 }
 
-/** An abort or a time-out that is not ours: whoever wanted the end, the answer did not arrive. */
+/** An abort or a timeout that is not ours: the answer did not arrive, whatever the reason. */
 function kindByName(link: CauseLink): TransportKind | undefined {
   if (link.name === 'AbortError') return 'broken'
   return link.name === 'TimeoutError' ? 'headers_timeout' : undefined
@@ -137,15 +137,15 @@ const SQLITE_KINDS: ReadonlyMap<number, TransportKind> = new Map([
   [26, 'corrupt'], // SQLITE_NOTADB
 ])
 
-/** Node's own wording, for errors that crossed a wire as text: `connect ECONNREFUSED 127.0.0.1:54321`. */
+/** Node's wording, for errors that crossed a wire as text: `connect ECONNREFUSED 127.0.0.1:54321`. */
 const SYSTEM_TEXT = /^(?:connect|read|write|getaddrinfo) (E[A-Z_]{3,30})(?= |$)/
 
-/** A FIN inside the TLS handshake has no system call, only these words. */
+/** A FIN during the TLS handshake has no system call, only this text. */
 const HANDSHAKE_CUT = /^Client network socket disconnected before secure TLS connection was established$/
 
 type TextRule = { readonly kind: TransportKind; readonly pattern: RegExp; readonly seen: string }
 
-/** Exported for the test that runs each pattern on what was seen. */
+/** Exported for the test that runs each pattern on its message. */
 export const TEXT_RULES: readonly TextRule[] = [
   { kind: 'refused', pattern: /(?:^|: )tcp connect error(?:$|: )/, seen: 'transport error: tcp connect error' },
   {

@@ -1,4 +1,4 @@
-/** One request to the gateway: its id, its client's life, and answers of our own in the shape of the API it came for. */
+/** One request to the gateway: its id, its client's connection, and the gateway's own responses in the shape of the requested API. */
 import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Fault, type FaultReport } from '@breakfall/faults'
@@ -13,11 +13,11 @@ export type Call = {
   readonly method: string
   readonly path: string
   readonly search: string
-  /** Whose error shape the client understands. */
+  /** The API whose error shape the client understands. */
   readonly api: ApiName
   /** Aborted when the client is gone, or by `stop`. */
   readonly signal: AbortSignal
-  /** Ends it for a reason of ours, which the client is told. */
+  /** Ends the request with a fault that the client receives. */
   readonly stop: (fault: Fault) => void
 }
 
@@ -41,7 +41,7 @@ export function openCall(req: IncomingMessage, res: ServerResponse): Call {
   }
 }
 
-/** An answer of the gateway itself. */
+/** Sends an error of the gateway itself. */
 export function refuse(call: Call, fault: Fault | FaultReport, headers: Readonly<Record<string, string>> = {}): number {
   const report = fault instanceof Fault ? fault.report : fault
   const answer = errorAnswer(call.api, report, undefined)

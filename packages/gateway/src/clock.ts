@@ -2,5 +2,5 @@
 
 export const systemNow = (): number => Date.now()
 
-/** For durations: does not jump when somebody sets the clock. */
+/** For durations: does not jump when the wall clock is set. */
 export const monotonicMs = (): number => performance.now()

@@ -1,9 +1,9 @@
 /**
- * The gateway: any agent points its base URL at it and its streams survive. Routes requests to the healer or passes them
+ * The gateway: point an agent's base URL at it, and its streams survive. Routes requests to the healer or passes them
  * through, and counts, logs and shows what happens.
  *
  * I1  A client that leaves ends its upstream request at once.
- * I2  Bodies, requests under way and the stop itself are bounded; each limit has its own answer.
+ * I2  Bodies, concurrent requests and the shutdown are bounded; each limit has its own response.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { classify, Fault, isFault } from '@breakfall/faults'
@@ -20,7 +20,7 @@ import { PassThrough } from './pass-through.ts'
 import { type GatewaySnapshot, type GatewayWatch, Watch } from './watch.ts'
 
 export type Gateway = {
-  /** What a client takes as its base URL: ends in `/v1`. */
+  /** The base URL for clients. Ends in `/v1`. */
   readonly url: string
   readonly port: number
   readonly watch: GatewayWatch
@@ -47,7 +47,7 @@ const HEALED: Readonly<Record<string, ApiName>> = {
   '/v1/messages': 'anthropic-messages',
 }
 
-/** What the client may try again by itself, unlike an answer that we have tried for. */
+/** Faults that the client may retry, unlike those that the gateway has retried already. */
 const COME_BACK: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   quota_exceeded: { 'retry-after': '1', 'x-should-retry': 'true' },
   shutting_down: { 'retry-after': '1', 'x-should-retry': 'true', connection: 'close' },
@@ -134,7 +134,7 @@ class RunningGateway {
     checkOrigin(call.req, hosts)
     const given = call.req.headers['x-breakfall-token']
     if (token !== undefined && !sameToken(typeof given === 'string' ? given : '', token))
-      throw new Fault('unauthorized', { error: 'a valid token is needed in the header x-breakfall-token' })
+      throw new Fault('unauthorized', { message: { advice: 'Send it in the header x-breakfall-token.' } })
     if (this.#isClosing) throw new Fault('shutting_down')
     if (this.#calls.size > limits.requestsMax)
       // I2
@@ -155,7 +155,7 @@ class RunningGateway {
     const body = await readBytes(call.req, this.#settings.limits.bodyBytesMax)
     const api = call.method === 'POST' ? HEALED[call.path] : undefined
     const json = api === undefined ? undefined : parsed(body)
-    // A body that is not JSON is the upstream's to refuse.
+    // A body that is not JSON is left for the upstream to refuse.
     if (api === undefined || json === undefined) await this.#pass(call, body)
     else await this.#heal(call, api, body, json)
   }
@@ -234,6 +234,6 @@ function parsed(body: Buffer): Record<string, unknown> | undefined {
       ? (json as Record<string, unknown>)
       : undefined
   } catch {
-    return undefined // said by the caller: the upstream refuses it in its own words
+    return undefined // the caller passes it through, and the upstream refuses it
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Which upstreams to ask first. One that failed several times in a row goes to the end of the list for a while; none is
- * ever left out, since a place that was down may be all there is.
+ * Which upstreams to ask first. An upstream that failed several times in a row moves to the end of the list for a while. None
+ * is ever dropped: it may be the only one left.
  */
 import type { FaultCategory } from '@breakfall/faults'
 import type { AttemptRecord } from '@breakfall/model'
@@ -13,9 +13,9 @@ export type UpstreamHealth = {
   readonly lastFault: FaultCategory | null
 }
 
-const FAILURES_TO_DOUBT = 3 // one fault is weather
-const DOUBT_MS_FIRST = 10_000
-const DOUBT_MS_MAX = 120_000
+const FAILURES_UNTIL_UNHEALTHY = 3 // one fault alone means little
+const UNHEALTHY_MS_FIRST = 10_000
+const UNHEALTHY_MS_MAX = 120_000
 
 export class UpstreamPool {
   readonly #entries: Entry[]
@@ -23,21 +23,21 @@ export class UpstreamPool {
 
   constructor(upstreams: readonly Upstream[], now: () => number) {
     this.#now = now
-    this.#entries = upstreams.map((upstream) => ({ upstream, failuresInARow: 0, doubtedUntil: 0, lastFault: null }))
+    this.#entries = upstreams.map((upstream) => ({ upstream, failuresInARow: 0, unhealthyUntil: 0, lastFault: null }))
   }
 
-  /** In the order in which to ask: those in good health as configured, then the others. */
+  /** In the order to ask: healthy upstreams as configured, then the others. */
   inOrder(): readonly Upstream[] {
     const now = this.#now()
-    const good = this.#entries.filter((entry) => entry.doubtedUntil <= now)
-    const doubted = this.#entries.filter((entry) => entry.doubtedUntil > now)
-    return [...good, ...doubted].map(({ upstream }) => upstream)
+    const healthy = this.#entries.filter((entry) => entry.unhealthyUntil <= now)
+    const unhealthy = this.#entries.filter((entry) => entry.unhealthyUntil > now)
+    return [...healthy, ...unhealthy].map(({ upstream }) => upstream)
   }
 
-  /** What the attempts of one request have shown. */
+  /** Updates the health from the attempts of one request. */
   learn(ledger: readonly AttemptRecord[]): void {
     for (const { baseUrl, fault } of ledger) {
-      if (fault === null || !SAYS_IT_IS_ILL.has(fault.category)) this.answered(baseUrl)
+      if (fault === null || !SERVER_FAULTS.has(fault.category)) this.answered(baseUrl)
       else this.failed(baseUrl, fault.category)
     }
   }
@@ -46,7 +46,7 @@ export class UpstreamPool {
     const entry = this.#entries.find(({ upstream }) => upstream.url === url)
     if (entry === undefined) return
     entry.failuresInARow = 0
-    entry.doubtedUntil = 0
+    entry.unhealthyUntil = 0
   }
 
   failed(url: string, category: FaultCategory): void {
@@ -54,15 +54,16 @@ export class UpstreamPool {
     if (entry === undefined) return
     entry.failuresInARow++
     entry.lastFault = category
-    const over = entry.failuresInARow - FAILURES_TO_DOUBT
-    if (over >= 0) entry.doubtedUntil = this.#now() + Math.min(DOUBT_MS_MAX, DOUBT_MS_FIRST * 2 ** Math.min(10, over))
+    const over = entry.failuresInARow - FAILURES_UNTIL_UNHEALTHY
+    if (over >= 0)
+      entry.unhealthyUntil = this.#now() + Math.min(UNHEALTHY_MS_MAX, UNHEALTHY_MS_FIRST * 2 ** Math.min(10, over))
   }
 
   health(): readonly UpstreamHealth[] {
     const now = this.#now()
-    return this.#entries.map(({ upstream, failuresInARow, doubtedUntil, lastFault }) => ({
+    return this.#entries.map(({ upstream, failuresInARow, unhealthyUntil, lastFault }) => ({
       url: upstream.url,
-      isHealthy: doubtedUntil <= now,
+      isHealthy: unhealthyUntil <= now,
       failuresInARow,
       lastFault,
     }))
@@ -74,12 +75,12 @@ export class UpstreamPool {
 type Entry = {
   readonly upstream: Upstream
   failuresInARow: number
-  doubtedUntil: number
+  unhealthyUntil: number
   lastFault: FaultCategory | null
 }
 
 /** Faults of the server, not of the request. */
-const SAYS_IT_IS_ILL: ReadonlySet<FaultCategory> = new Set([
+const SERVER_FAULTS: ReadonlySet<FaultCategory> = new Set([
   'model_unreachable',
   'model_stream_interrupted',
   'model_stream_stalled',

@@ -1,4 +1,4 @@
-/** The client's connection as the relay's sink: back-pressure from the socket, and a limit for a client that takes nothing. */
+/** The client's connection as the relay's sink: back-pressure from the socket, and a limit for a client that stops reading. */
 import { validateHeaderName, validateHeaderValue, type ServerResponse } from 'node:http'
 import type { RelaySink } from '@breakfall/model'
 
@@ -45,7 +45,7 @@ export class HttpSink implements RelaySink {
   }
 }
 
-/** When the client has caught up or left. One that takes nothing for too long is made to leave. */
+/** Resolves when the client has caught up or left. Disconnects a client that reads nothing for too long. */
 export function drained(res: ServerResponse, clientStuckMs: number): Promise<void> {
   if (res.destroyed || !res.writableNeedDrain) return Promise.resolve()
   return new Promise((resolve) => {
@@ -61,7 +61,7 @@ export function drained(res: ServerResponse, clientStuckMs: number): Promise<voi
   })
 }
 
-/** What an upstream sends may not be what Node sends on: such a header is left out, not a reason to fail. */
+/** Node refuses to send some headers that upstreams send: those are dropped. */
 export function sendable(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).filter(([name, value]) => isSendable(name, value)))
 }
@@ -72,6 +72,6 @@ function isSendable(name: string, value: string): boolean {
     validateHeaderValue(name, value)
     return true
   } catch {
-    return false // not sendable, which is the answer to the question
+    return false // Node refused it
   }
 }

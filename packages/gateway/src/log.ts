@@ -1,14 +1,14 @@
-/** One line of JSON per request: who was asked, how often, what came of it. Never a key, never a prompt. */
+/** One line of JSON per request: which upstream, how many attempts, the outcome. Never a key, never a prompt. */
 import type { RelayOutcome } from '@breakfall/model'
 import { destination, type Logger, pino } from 'pino'
 
-/** Who is told of each request: a logger, or whoever shows it to a person. */
+/** Receives one entry per request. */
 export type GatewayLog = {
   info(entry: GatewayLogEntry, text: string): void
   warn(entry: GatewayLogEntry, text: string): void
 }
 
-/** What there is to say about one request. */
+/** The log entry of one request. */
 export type GatewayLogEntry = {
   readonly requestId: string
   readonly path: string
@@ -28,7 +28,7 @@ export type GatewayLogEntry = {
   readonly contentSent?: boolean | undefined
 }
 
-/** Synchronous, so that no line is lost when the process ends. */
+/** Synchronous: no line is lost when the process exits. */
 export function stderrLogger(): Logger {
   return pino({ base: { name: 'breakfall-gateway' } }, destination({ fd: 2, sync: true }))
 }

@@ -1,4 +1,4 @@
-/** The gateway's numbers, in Prometheus' text format. Labels are closed lists, so that no client can grow them. */
+/** The gateway's numbers, in Prometheus' text format. Labels are closed lists: no client can add to them. */
 import type { ApiName, RelayEvent, RelayOutcome } from '@breakfall/model'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { UpstreamPool } from './health.ts'

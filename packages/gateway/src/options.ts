@@ -1,4 +1,4 @@
-/** What a gateway is started with. Resolved once, at the door; inside, nothing is optional. */
+/** The gateway's options. Resolved once, at the start; inside, nothing is optional. */
 import { Fault, type Policy } from '@breakfall/faults'
 import { type Hold, HOLDS, isProfileName, isSameHost, type ProfileName, resolvePolicy } from '@breakfall/model'
 import type { PolicyInput } from '@breakfall/wire'
@@ -9,42 +9,42 @@ export type Upstream = {
   /** Up to and including the version: `http://127.0.0.1:9000/v1`. */
   readonly url: string
   readonly profile?: ProfileName | undefined
-  /** Asked for in place of the client's model. */
+  /** Replaces the model that the client asks for. */
   readonly model?: string | undefined
-  /** Laid over the client's: for example this upstream's own key. */
+  /** Override the client's headers, for example with this upstream's own key. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Whether the client's own key goes here. Left out: only to hosts of the first upstream's name. */
+  /** Whether this upstream gets the client's key. Default: only if its host is that of the first upstream. */
   readonly passKey?: boolean | undefined
 }
 
 export type GatewayOptions = {
-  /** One, or several in the order in which they are to be asked. */
+  /** One, or several in the order to ask them. */
   readonly upstream: string | Upstream | readonly (string | Upstream)[]
   readonly port?: number | undefined
   readonly host?: string | undefined
   readonly hold?: Hold | undefined
-  /** Of upstreams that name none of their own. */
+  /** For upstreams without a profile. */
   readonly profile?: ProfileName | undefined
   readonly policy?: PolicyInput | undefined
-  /** Wanted in `x-breakfall-token` of every request. Needed for any address but loopback. */
+  /** Every request must send it in `x-breakfall-token`. Required on any address but loopback. */
   readonly token?: string | undefined
-  /** Names in `Host` besides loopback and the bound address. */
+  /** Names to accept in `Host` besides loopback and the bound address. */
   readonly hosts?: readonly string[] | undefined
   readonly limits?: Partial<GatewayLimits> | undefined
-  /** Told of each request. False for nobody. Left out: lines of JSON on stderr. */
+  /** Receives one entry per request; false turns logging off. Default: lines of JSON on stderr. */
   readonly logger?: GatewayLog | false | undefined
   readonly now?: (() => number) | undefined
   readonly dice?: (() => number) | undefined
 }
 
 export const GATEWAY_LIMITS = {
-  bodyBytesMax: 64 * 1024 * 1024, // a long conversation with images in it
-  requestMs: 300_000, // for a whole request to arrive: 64 MiB at 2 Mbit/s
-  requestsMax: 1_024, // under way at once; each holds a connection either side
-  holdBytesMax: 16 * 1024 * 1024, // of one answer
-  pingMs: 15_000, // until the head goes out without content, and between pings
-  clientStuckMs: 300_000, // a client that takes nothing for that long is gone, whatever TCP says
-  closeMs: 10_000, // for answers under way when the gateway is stopped
+  bodyBytesMax: 64 * 1024 * 1024, // a long conversation with images
+  requestMs: 300_000, // to receive a whole request: 64 MiB at 2 Mbit/s
+  requestsMax: 1_024, // at once; each holds a connection on either side
+  holdBytesMax: 16 * 1024 * 1024, // per answer
+  pingMs: 15_000, // before the headers are sent without content, and between pings
+  clientStuckMs: 300_000, // a client that reads nothing for that long is gone
+  closeMs: 10_000, // for running answers when the gateway stops
 } as const satisfies Record<string, number>
 
 export type GatewayLimits = Readonly<Record<keyof typeof GATEWAY_LIMITS, number>>
@@ -63,7 +63,7 @@ export type GatewaySettings = {
   readonly dice: (() => number) | undefined
 }
 
-/** Throws `invalid_request` naming the option that is wrong. */
+/** Throws `invalid_request`, which names the wrong option. */
 export function resolveOptions(options: GatewayOptions): GatewaySettings {
   const { upstream, profile, host = '127.0.0.1', token, hold = 'tools' } = options
   const list: readonly (string | Upstream)[] = Array.isArray(upstream) ? upstream : [upstream as string | Upstream]
@@ -74,7 +74,7 @@ export function resolveOptions(options: GatewayOptions): GatewaySettings {
   if (first === undefined) throw wrong('upstream', 'at least one URL', 'none')
   if (!HOLDS.includes(hold)) throw wrong('hold', `one of ${HOLDS.join(', ')}`, hold)
   if (!LOOPBACK.has(host) && (token === undefined || token === ''))
-    throw wrong('token', `a token, since ${host} can be reached from other machines`, 'none')
+    throw wrong('token', `a token, because other machines can reach ${host}`, 'none')
   return {
     upstreams: upstreams.map((one) => ({ ...one, passKey: one.passKey ?? isSameHost(one.url, first.url) })),
     port: options.port ?? 0,

@@ -1,4 +1,4 @@
-/** What is going on right now, for a person who looks: live streams, what failed, what was healed. */
+/** What the gateway is doing right now, for a live view: open streams, failures, heals. */
 import type { FaultCategory, FaultReport } from '@breakfall/faults'
 import type { RelayEvent, RelayOutcome } from '@breakfall/model'
 import type { UpstreamHealth } from './health.ts'
@@ -15,7 +15,7 @@ export type LiveStream = {
   readonly state: 'asking' | 'answering' | 'waiting'
   readonly bytes: number
   readonly lastFault: FaultCategory | null
-  /** Of the next attempt, while it waits. */
+  /** Time of the next attempt, while the stream waits for it. */
   readonly nextAt: string | null
 }
 
@@ -46,7 +46,7 @@ export type GatewaySnapshot = {
 
 export type GatewayWatch = {
   snapshot(): GatewaySnapshot
-  /** Called at every change; returns how to stop that. */
+  /** Calls back at every change. Returns the function that ends this. */
   subscribe(listener: (note: WatchNote | undefined) => void): () => void
 }
 
@@ -123,7 +123,7 @@ export class Watch implements GatewayWatch {
         break
       case 'healed':
         this.#totals.healed++
-        this.#note(requestId, 'healed', null, `whole on attempt ${event.attempt}, by ${event.how}`)
+        this.#note(requestId, 'healed', null, `complete on attempt ${event.attempt}, by ${event.how}`)
         break
     }
   }

@@ -1,4 +1,4 @@
-/** One call to a runner: sent, answered and checked, or a Fault that says how far it got. */
+/** One call to a runner: a checked response, or a Fault that says how far the call got. */
 import { classify, Fault } from '@breakfall/faults'
 import { EPOCH_HEADER, RUNNER_HEADER } from '@breakfall/wire'
 import { Agent, type Dispatcher } from 'undici'
@@ -23,11 +23,11 @@ export type CallOptions = {
   readonly headers?: Readonly<Record<string, string>> | undefined
   readonly signal?: AbortSignal | undefined
   readonly headersMs?: number | undefined
-  /** Longest silence inside the answer. */
+  /** Longest silence within the response. */
   readonly bodyMs?: number | undefined
 }
 
-/** A schema, or anything else that takes what it expects and throws at the rest. */
+/** A schema, or anything else that returns what it accepts and throws otherwise. */
 export type Parser<T> = { readonly parse: (value: unknown) => T }
 
 export type RunnerAnswer = {
@@ -48,14 +48,14 @@ export class RunnerHttp {
     this.#agent = new Agent({ connect: { timeout: options.connectMs }, keepAliveTimeout: 4_000, connections: 256 })
   }
 
-  /** The answer of a call that was not refused; its body is the caller's to read. */
+  /** The response to a call that succeeded. The caller reads its body. */
   async send(name: RouteName, options: CallOptions): Promise<RunnerAnswer> {
     const { method } = RUNNER_ROUTES[name]
     try {
       const { origin, pathname } = new URL(this.#options.url)
       const { statusCode, headers, body } = await this.#agent.request({
         origin,
-        path: pathname.replace(/\/+$/, '') + this.#targetOf(name, options), // sent as it is: undici tidies up only URLs
+        path: pathname.replace(/\/+$/, '') + this.#targetOf(name, options), // sent unchanged: undici normalises only URLs
         method: method.toUpperCase() as Dispatcher.HttpMethod,
         headers: this.#headersOf(name, options),
         body: options.json === undefined ? (options.bytes ?? null) : JSON.stringify(options.json),
@@ -78,7 +78,7 @@ export class RunnerHttp {
     } catch (cause) {
       throw new Fault('runner_protocol_error', {
         cause,
-        facts: { address: this.#options.url, detail: `${name} answered something else` },
+        facts: { address: this.#options.url, detail: `an unexpected response to ${name}` },
         sideEffects: isRead(name) ? 'none' : 'unknown',
       })
     }
@@ -100,7 +100,7 @@ export class RunnerHttp {
     }
   }
 
-  /** What went wrong, told as this boundary's. Only a call that never got a connection certainly did nothing. */
+  /** The failure as a fault of this boundary. Only a call without a connection is certain to have had no effect. */
   fault(error: unknown, name: RouteName, options: CallOptions, phase: 'headers' | 'stream'): Fault {
     const fault = classify(error, {
       boundary: 'runner',
@@ -155,7 +155,7 @@ export class RunnerHttp {
       boxId: options.params?.['id'],
       execId: options.params?.['execId'],
     })
-    // To the runner we are a client without a valid token; to whoever uses this client it is the runner's credentials.
+    // For the runner, its client has no valid token; for the user of this client, the runner's credentials are wrong.
     return fault.category === 'unauthorized'
       ? new Fault('runner_auth_failed', { cause: fault, status, facts: { address: this.#options.url } })
       : fault
@@ -168,6 +168,6 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    return text // an answer of somebody else, kept as it is
+    return text // not from a runner; kept for the raw error
   }
 }

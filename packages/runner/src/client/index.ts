@@ -1,4 +1,4 @@
-/** The client of a runner. Every method rejects with a Fault and nothing else; streams end in one instead of throwing. */
+/** The client of a runner. Methods reject only with a Fault; streams end with one instead of throwing. */
 import { randomInt } from 'node:crypto'
 import { retrying } from '@breakfall/faults'
 import {
@@ -22,15 +22,15 @@ export type { ExecStreamEvent } from './events.ts'
 export type RunnerClientOptions = {
   readonly url: string
   readonly token: string
-  /** `default` where left out. */
+  /** Default: `default`. */
   readonly prefix?: string | undefined
-  /** The runner that is meant: another one does nothing and says so. */
+  /** The expected runner: any other refuses the call. */
   readonly runnerId?: string | undefined
-  /** As which owner changing calls are made. */
+  /** The owner's epoch, sent with every call that changes something. */
   readonly epoch?: number | undefined
   readonly connectMs?: number | undefined
   readonly headersMs?: number | undefined
-  /** From 0 to 1, for the spread of retries. */
+  /** From 0 to 1, for the jitter of retries. */
   readonly dice?: (() => number) | undefined
 }
 
@@ -42,7 +42,7 @@ export type RunnerClient = {
   health(o?: Cancellable): Promise<RunnerHealth>
   config(o?: Cancellable): Promise<unknown>
   createBox(create: BoxCreate, o?: Cancellable): Promise<Box>
-  /** What it would be, or why it would be refused. Nothing is made. */
+  /** What the box would be, or why it would be refused. Creates nothing. */
   checkBox(create: BoxCreate, o?: Cancellable): Promise<Box>
   getBox(id: string, o?: Cancellable): Promise<Box>
   listBoxes(o?: Cancellable): Promise<Box[]>
@@ -53,7 +53,7 @@ export type RunnerClient = {
   startExec(boxId: string, request: ExecRequest, o?: Cancellable): Promise<Exec>
   getExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
   listExecs(boxId: string, o?: Cancellable): Promise<Exec[]>
-  /** Reconnects and resumes by itself, unless told not to; the last event is `exit` or `fault`, exactly one. */
+  /** Reconnects and resumes automatically, unless `reconnect` is false. The last event is `exit` or `fault`, exactly one. */
   execEvents(
     boxId: string,
     execId: string,
@@ -66,7 +66,7 @@ export type RunnerClient = {
     stream: 'stdout' | 'stderr',
     o?: Cancellable & { readonly from?: number; readonly to?: number },
   ): Promise<Buffer>
-  /** Until it is over, over as many connections as that takes. */
+  /** Waits until the exec has ended, over as many connections as needed. */
   waitExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
   killExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
   signalExec(boxId: string, execId: string, signal: string, o?: Cancellable): Promise<Exec>
@@ -86,13 +86,13 @@ export type RunnerClient = {
   ): Promise<{ readonly etag: string }>
   deleteFile(boxId: string, path: string, o?: Cancellable & { readonly ifMatch?: string | undefined }): Promise<void>
   listFiles(boxId: string, glob: string, o?: Cancellable): Promise<FileEntry[]>
-  /** Ends open connections. */
+  /** Closes all connections. */
   close(): Promise<void>
 }
 
 const CONNECT_MS = 10_000
 const HEADERS_MS = 30_000
-const WAIT_MS = 25_000 // one long poll; shorter than the idle limits of what may stand in between
+const WAIT_MS = 25_000 // one long poll; shorter than the idle limit of a proxy in between
 const EVENTS_SILENCE_MS = 45_000 // three heartbeats
 
 export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
@@ -198,7 +198,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
 
 // ---- details ----
 
-const KILL_MS = 120_000 // the longest grace is a minute
+const KILL_MS = 120_000 // the longest grace period is a minute
 
 async function pages<P extends { readonly next?: string | undefined }, T>(
   fetch: (cursor: string | undefined) => Promise<P>,
@@ -216,7 +216,7 @@ async function pages<P extends { readonly next?: string | undefined }, T>(
 
 function parseTag(value: unknown): { readonly etag: string } {
   const etag = (value as { etag?: unknown } | null)?.etag
-  if (typeof etag !== 'string') throw new TypeError('an answer without an etag')
+  if (typeof etag !== 'string') throw new TypeError('a response without an etag')
   return { etag }
 }
 
