@@ -5,7 +5,7 @@
  * A category never changes its name or meaning. A client that does not know a category falls back to its `class`.
  */
 
-/** What kind of failure it is, for a reader who does not know the category. */
+/** The kind of failure, for readers that do not know the category. */
 export const FAULT_CLASSES = [
   'transient', // the same request may succeed later
   'throttled', // the other side asked for fewer requests
@@ -17,7 +17,7 @@ export const FAULT_CLASSES = [
 ] as const
 export type FaultClass = (typeof FAULT_CLASSES)[number]
 
-/** Where it happened. */
+/** The part of the system that it happened at. */
 export const BOUNDARIES = ['client', 'model', 'runner', 'box', 'process', 'journal', 'daemon'] as const
 export type Boundary = (typeof BOUNDARIES)[number]
 

@@ -1,10 +1,10 @@
-/** Servers on loopback that go wrong in one exact way, and the calls that run into them. Raw TCP: an HTTP server is too polite. */
+/** Loopback servers that each fail in one exact way, and calls that meet the failure. Raw TCP: an HTTP server would clean up. */
 import assert from 'node:assert/strict'
 import type net from 'node:net'
 import { startTcpServer } from '../../../test/kit/tcp-server.ts'
 import { classify, type FaultCategory } from '@breakfall/faults'
 
-/** What the server does with a connection once the request's head is in; what it returns it does when the client has read. */
+/** What the server does once it has the request's head. The function it returns runs when the client has read that. */
 export type Script = (socket: net.Socket) => void | (() => void)
 
 export type BrokenServer = {
@@ -15,7 +15,7 @@ export type BrokenServer = {
   readonly [Symbol.asyncDispose]: () => Promise<void>
 }
 
-/** Speaks after the blank line that ends a request's head; `atOnce` speaks on the first byte, as for a TLS hello. */
+/** Answers after the blank line that ends a request's head; `atOnce` answers on the first byte, as for a TLS hello. */
 export async function serve(script: Script, atOnce = false): Promise<BrokenServer> {
   let leave: (() => void) | undefined
   const server = await startTcpServer((socket) => {
@@ -40,13 +40,13 @@ export const CHUNKED = `${SSE_HEAD}Transfer-Encoding: chunked\r\n\r\n`
 export const EVENT = 'data: {"choices":[{"delta":{"content":"Hel"}}]}\n\n'
 export const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 
-/** Says it and closes at once: a FIN comes after the bytes by itself. */
+/** Sends the bytes and closes: the FIN follows them. */
 export const sayThenClose =
   (text: string): Script =>
   (socket) =>
     void socket.end(text)
 
-/** Says it and resets when the client has read it: a reset overtakes bytes and would swallow them. */
+/** Sends the bytes and resets once the client has read them: an earlier reset would drop them. */
 export const sayThenReset =
   (text: string): Script =>
   (socket) => {
@@ -61,7 +61,7 @@ export const say =
   (socket) =>
     void socket.write(text)
 
-/** What came of a fetch read to its end: what was thrown, in which phase, and what had arrived. */
+/** The outcome of a fetch that is read to its end: what was thrown, in which phase, and what had arrived. */
 export type Outcome = {
   readonly phase: 'headers' | 'stream'
   readonly thrown: unknown
@@ -88,7 +88,7 @@ export async function call(url: string, init: RequestInit = {}, arrived?: () => 
 
 type Dispatcher = { close(): Promise<void>; destroy(): Promise<void> }
 
-/** A connection pool of Node's own fetch with other settings; its class is reachable only through the global one. */
+/** A connection pool of Node's fetch with other settings. Its class is reachable only through the global pool. */
 export async function dispatcher(options: object): Promise<Dispatcher> {
   await fetch('data:,').then((response) => response.text()) // the global pool exists after a first use
   const pool = (globalThis as Record<symbol, unknown>)[Symbol.for('undici.globalDispatcher.1')] as object
@@ -106,7 +106,7 @@ export type Expected = {
   readonly raw: RegExp
 }
 
-/** What was thrown means this. The phase is the caller's: `headers` while `fetch` is awaited, `stream` while the body is read. */
+/** Checks the category at each boundary. The caller knows the phase: `headers` during `fetch`, `stream` while it reads the body. */
 export function check(thrown: unknown, phase: string, expected: Expected): void {
   assert.ok(thrown !== undefined, 'nothing was thrown')
   for (const boundary of ['model', 'runner'] as const) {

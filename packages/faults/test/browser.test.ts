@@ -1,4 +1,4 @@
-/** The package runs in a browser: nothing of Node in its source, nothing else to install. */
+/** The package runs in a browser: no Node APIs in its source, no dependencies. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
@@ -35,7 +35,7 @@ test('there are no dependencies', () => {
   )
 })
 
-test('it classifies in a realm that has the language and the web, and nothing of Node', () => {
+test('it classifies in a realm with only JavaScript and web APIs', () => {
   const realm = vm.createContext({ Headers, AbortSignal, AbortController, DOMException, loaded: {} })
   loadInto(realm, 'index.ts', new Set())
   const outcome: unknown = vm.runInContext(
@@ -56,7 +56,7 @@ test('it classifies in a realm that has the language and the web, and nothing of
   ])
 })
 
-/** A module loader for one flat folder: each file becomes a function whose exports the next ones take. */
+/** A module loader for one flat folder: each file becomes a function, and later files read its exports. */
 function loadInto(realm: vm.Context, file: string, done: Set<string>): void {
   if (done.has(file)) return
   done.add(file)

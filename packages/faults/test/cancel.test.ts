@@ -1,10 +1,10 @@
-/** Cancelled is decided from our own signal, never from an error's name or text. Over real sockets. */
+/** Our own signal decides what is a cancel, never an error's name or text. Over real sockets. */
 import assert from 'node:assert/strict'
 import test, { type TestContext } from 'node:test'
 import { classify } from '@breakfall/faults'
 import { call, chunk, CHUNKED, EVENT, serve } from './broken-servers.ts'
 
-/** Aborts while the headers are awaited, or once the first bytes of the body are there. */
+/** Aborts before the headers, or after the first bytes of the body. */
 async function aborted(
   where: 'headers' | 'stream',
   reason?: unknown,
@@ -48,7 +48,7 @@ for (const where of ['headers', 'stream'] as const) {
   }
 }
 
-test('a deadline of ours is a deadline, also through AbortSignal.any', async () => {
+test('our deadline is a deadline, even through AbortSignal.any', async () => {
   await using server = await serve(() => {
     // Never answers.
   })
@@ -64,7 +64,7 @@ test('a deadline of ours is a deadline, also through AbortSignal.any', async () 
   }
 })
 
-test('a clock of ours aborts with its own fault, which comes out with the ids and the phase', async () => {
+test('a limit that aborts with a fault ends the call with that fault, plus the ids and the phase', async () => {
   const stalled = classify(new Error('silence'), { boundary: 'model' }).with({ error: 'nothing for 120 s' })
   const { thrown, signal } = await aborted('stream', stalled)
   const fault = classify(thrown, { boundary: 'model', phase: 'stream', signal, turnId: 't1' })

@@ -1,4 +1,4 @@
-/** Whatever is thrown: classify returns a fault, keeps the cause, and what it says is bounded. */
+/** For any thrown value, classify returns a bounded fault that keeps the cause. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
@@ -34,7 +34,7 @@ test('anything at all can be thrown', () => {
   )
 })
 
-/** A proxy that throws whatever is asked of it. */
+/** A proxy that throws on every access. */
 function hostileProxy(target: object): object {
   return new Proxy(target, {
     get: () => {
@@ -183,7 +183,7 @@ for (const [name, make] of Object.entries(HOSTILE)) {
 
 test('the innermost message is in the raw error, through any chain of wrappers', () => {
   const words = fc.stringMatching(/^[a-z]{3,12}( [a-z]{3,12}){0,5}$/)
-  // After a wrapper that ends as the name of a secret does ("pwd"), whatever follows is rightly taken out.
+  // After a wrapper that ends like the name of a secret ("pwd"), the rest is rightly redacted.
   const wrapper = fc.string({ maxLength: 400 }).filter((text) => redact(`${text}: why`).endsWith(': why'))
   fc.assert(
     fc.property(fc.array(wrapper, { maxLength: 25 }), words, boundaries, (outer, inner, boundary) => {
@@ -195,12 +195,12 @@ test('the innermost message is in the raw error, through any chain of wrappers',
   )
 })
 
-test('a wrapper around nothing still says what it said', () => {
+test('a wrapper without a cause keeps its own message', () => {
   assert.equal(classify(new TypeError('terminated'), { boundary: 'model' }).errorRaw, 'terminated')
   assert.equal(describeCause(new TypeError('fetch failed')), 'fetch failed')
 })
 
-test('a fault stays the fault it is, gaining ids and keeping its cause', () => {
+test('a fault keeps its category and its cause, and gains ids', () => {
   const cause = new Error('why')
   const fault = new Fault('box_stopped', { cause, facts: { name: 'b1' }, boxId: 'b1' })
   const again = classify(fault, { boundary: 'model', turnId: 't1' })
@@ -211,14 +211,14 @@ test('a fault stays the fault it is, gaining ids and keeping its cause', () => {
   assert.equal(again.cause, cause)
 })
 
-test('a fault of another copy of this package is a fault', () => {
+test('a fault from another copy of this package is a fault', () => {
   const { report } = new Fault('crash_loop')
   const foreign = Object.assign(new Error(report.error), { name: 'Fault', report })
   assert.ok(isFault(foreign))
   assert.equal(classify(foreign, { boundary: 'model' }).category, 'crash_loop')
 })
 
-test('a full or broken disk under the journal is told by code, also when wrapped', () => {
+test('a full or broken disk under the journal is recognised by its code, even when wrapped', () => {
   const full = Object.assign(new Error('database or disk is full'), { code: 'ERR_SQLITE_ERROR', errcode: 13 })
   const corrupt = Object.assign(new Error('malformed'), { code: 'ERR_SQLITE_ERROR', errcode: 11 | (1 << 8) })
   const nospace = Object.assign(new Error('ENOSPC: no space left on device, write'), {
@@ -244,12 +244,12 @@ test('a blocked connect and an odd resolver error are unreachable, not unknown',
 for (const { kind, pattern, seen } of TEXT_RULES) {
   test(`the text rule for ${kind} matches what was seen: ${seen}`, () => {
     assert.match(seen, pattern)
-    assert.doesNotMatch(`the test expects "${seen}" in the log`, pattern, 'quoted inside a sentence it is no evidence')
+    assert.doesNotMatch(`the test expects "${seen}" in the log`, pattern, 'a quote inside a sentence is not evidence')
     assert.notEqual(classify(seen, { boundary: 'model' }).category, 'other')
   })
 }
 
-test('an error that crossed a wire as text is still told by its system code', () => {
+test('an error that crossed a wire as text is still recognised by its system code', () => {
   assert.equal(classify('connect ECONNREFUSED 127.0.0.1:54321', { boundary: 'model' }).category, 'model_unreachable')
   assert.equal(classify('read ECONNRESET', { boundary: 'model', phase: 'stream' }).category, 'model_stream_interrupted')
   assert.equal(classify('connect EVERYTHING later', { boundary: 'model' }).category, 'other')

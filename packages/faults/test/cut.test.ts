@@ -4,13 +4,13 @@ import { classify, cutEnd, cutStart, redactBounded, redactStart } from '@breakfa
 
 const KEY = 'an-unusual-key.without_a/known+shape=='
 
-/** What is left of a key of which nobody knows the shape, where it is not there whole. */
+/** What is left of a key of unknown shape, unless it is there whole. */
 function pieceOf(text: string): string | undefined {
   if (text.includes(KEY)) return undefined
   return [KEY.slice(0, 6), KEY.slice(-6)].find((piece) => text.includes(piece))
 }
 
-test('wherever a text is cut, a key in it is there whole or not at all', () => {
+test('after any cut, a key in the text is whole or absent', () => {
   for (const [before, after] of [
     [' ', ' '],
     ['"key":"', '","'],
@@ -28,7 +28,7 @@ test('wherever a text is cut, a key in it is there whole or not at all', () => {
   }
 })
 
-test('what has no end of a word in it is cut where it must be, and what is short enough not at all', () => {
+test('a text without a word boundary is cut at the limit, and a short text is not cut', () => {
   assert.equal(cutStart('x'.repeat(1_000), 100), 'x'.repeat(100))
   assert.equal(cutEnd('x'.repeat(1_000), 100), 'x'.repeat(100))
   assert.equal(cutStart(`${'y'.repeat(40)} ${'x'.repeat(1_000)}`, 100), `${'y'.repeat(40)} ${'x'.repeat(59)}`, 'half')
@@ -37,7 +37,7 @@ test('what has no end of a word in it is cut where it must be, and what is short
   assert.equal(cutEnd('two words', 5), 'words')
 })
 
-test('the refusal of a server that quotes a key at any place has no half of it anywhere', () => {
+test('no half of a key is left in the report of a response that quotes it at any position', () => {
   for (let before = 3_950; before < 4_110; before += 1) {
     const body = {
       error: { message: `${'no! '.repeat(before / 4)}${'-'.repeat(before % 4)} ${KEY} ${'and '.repeat(99)}` },

@@ -1,4 +1,4 @@
-/** A turn does not stop or park over one server's trouble while the list has another model. */
+/** A turn does not stop or park over one server's failure while the list has another model. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import {

@@ -246,7 +246,7 @@ const CASES: readonly Case[] = [
     decision: stop('restarts_spent'),
   },
   {
-    says: 'a process that cannot recover by itself is given up at once',
+    says: 'a process that no restart can help is given up at once',
     category: 'process_failed',
     situation: child({ verdict: 'never' }),
     decision: stop('not_retryable'),

@@ -8,10 +8,10 @@ const overWire = (report: FaultReport): FaultReport => faultFrom(JSON.parse(JSON
 test('facts become sentences, and a fact in lower case continues the sentence before it', () => {
   const happened = 'It broke.'
   assert.equal(joinMessage({ happened }), 'It broke.')
-  assert.equal(joinMessage({ happened, advice: 'Mend it.' }), 'It broke. Mend it.')
-  assert.equal(joinMessage({ happened, action: 'We wait.', advice: 'Mend it.' }), 'It broke. We wait. Mend it.')
+  assert.equal(joinMessage({ happened, advice: 'Fix it.' }), 'It broke. Fix it.')
+  assert.equal(joinMessage({ happened, action: 'We wait.', advice: 'Fix it.' }), 'It broke. We wait. Fix it.')
   assert.equal(joinMessage({ happened: 'it broke', action: 'We wait.' }), 'it broke. We wait.')
-  assert.equal(joinMessage({ happened: 'it broke', advice: 'mend it' }), 'it broke; mend it')
+  assert.equal(joinMessage({ happened: 'it broke', advice: 'fix it' }), 'it broke; fix it')
 })
 
 test('the error is joined from the facts, and the facts are in the report', () => {
@@ -53,7 +53,7 @@ test('a runner that is not reachable tells you to retry until something else is 
   assert.equal(stopped.error, `${happened}. Breakfall stopped: this turn has failed too often.`)
 })
 
-test('no message promises a retry by itself, and none keeps the promise after a stop', () => {
+test('no message promises a retry unless one was decided, and a stop replaces the promise', () => {
   for (const category of FAULT_CATEGORIES) {
     const fault = new Fault(category)
     assert.doesNotMatch(fault.error, /will retry|tries again|tried again/, category)

@@ -1,4 +1,4 @@
-/** Literal copies of what others see. A red pin is a change for somebody else: say it in the CHANGELOG. */
+/** Literal copies of what others see. If one of these changes, say so in the CHANGELOG. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import {
@@ -94,7 +94,7 @@ test('every category with its status, next step, class, boundary and exit code',
   assert.deepEqual(rows.toSorted(), pinned.toSorted())
 })
 
-test('the words of a report', () => {
+test('the vocabulary of a report', () => {
   assert.deepEqual(FAULT_CLASSES, [
     'transient',
     'throttled',

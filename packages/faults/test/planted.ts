@@ -1,4 +1,4 @@
-/** Secrets in the shapes in which they really turn up. Made up, character by character; none was ever valid. */
+/** Secrets in the shapes in which they really occur. All of them are made up; none was ever valid. */
 import fc from 'fast-check'
 
 const letters = (alphabet: string, min: number, max = min): fc.Arbitrary<string> =>
@@ -14,11 +14,11 @@ const URL_SAFE = ALNUM + '_-'
 const BASE64 = ALNUM + '+/'
 const HEX = '0123456789abcdef'
 
-/** `text` is what gets printed, `secret` the part that nobody may see. */
+/** `text` is what is printed, `secret` the part that must not be seen. */
 export type Planted = { readonly what: string; readonly text: string; readonly secret: string }
 
 const bare = (what: string, prefix: string, body: fc.Arbitrary<string>): fc.Arbitrary<Planted> =>
-  // Keys are random; the last two characters make sure of a digit and a capital, as any key of that length has.
+  // Keys are random; the last two characters add a digit and a capital, which any key of that length has.
   body.map((rest) => ({ what, text: `${prefix}${rest}7Q`, secret: `${rest}7Q` }))
 
 const inside = (what: string, body: fc.Arbitrary<string>, print: (secret: string) => string): fc.Arbitrary<Planted> =>
@@ -96,7 +96,7 @@ export const SHAPES: Readonly<Record<string, fc.Arbitrary<Planted>>> = {
 
 export const planted: fc.Arbitrary<Planted> = fc.oneof(...Object.values(SHAPES))
 
-/** Text that is nobody's secret, of letters that cannot glue themselves to one. */
+/** Harmless text, of letters that do not extend a secret next to it. */
 export const filler = (max: number): fc.Arbitrary<string> =>
   fc
     .array(fc.constantFrom('the', 'request', 'failed', 'at', 'line', '12', 'with', 'status', '502', '\n', '—', 'ü'), {

@@ -37,7 +37,7 @@ const FULL = {
 } as const
 
 for (const category of FAULT_CATEGORIES) {
-  test(`${category} goes over HTTP and comes back whole`, () => {
+  test(`${category} survives a round trip over HTTP`, () => {
     const fault = new Fault(category, FULL)
     const problem = toProblem(fault)
     assert.equal(problem.type, `urn:breakfall:fault:${category}`)
@@ -46,7 +46,7 @@ for (const category of FAULT_CATEGORIES) {
     assert.equal(problem.detail, problem.error)
     assert.deepEqual(toProblem(fault.report), problem, 'from the report as from the fault')
     const back = fromProblem(JSON.parse(JSON.stringify(problem)))
-    // What comes back knows one thing more: the status that the peer answered.
+    // One thing is added on the way: the response's status.
     assert.deepEqual(back?.report, { ...fault.report, status: FAULTS[category].http })
   })
 }
@@ -88,11 +88,11 @@ test('a category that only a newer peer knows keeps its class, its next step and
   assert.equal(decided({ class: 'surprised' }), 'stop')
 })
 
-test('the class of a category that we know is ours to say', () => {
+test('the table, not the sender, sets the class of a known category', () => {
   assert.equal(faultFrom({ category: 'cancelled', error: 'x', class: 'transient' }).class, 'cancelled')
 })
 
-test('a problem document of somebody else is not ours', () => {
+test('a problem document from another service is not a fault', () => {
   for (const body of [
     undefined,
     null,
@@ -107,7 +107,7 @@ test('a problem document of somebody else is not ours', () => {
   }
 })
 
-test('a hostile peer’s report never throws, and what has the wrong type is left out', () => {
+test('a hostile report never throws, and values of the wrong type are dropped', () => {
   const field = fc.anything({ withBigInt: true, withNullPrototype: true })
   const keys = [...Object.keys(FULL), 'category', 'class', 'boundary', 'next', 'error', 'facts', 'cause', 'status']
   fc.assert(
@@ -133,7 +133,7 @@ test('a hostile peer’s report never throws, and what has the wrong type is lef
   )
 })
 
-test('a refusal with a problem document is that fault, with our ids and what was thrown as its cause', () => {
+test('a response with a problem document is that fault, with our ids, and what was thrown as its cause', () => {
   const thrown = new Error('the client library complained')
   const body = toProblem(new Fault('box_stopped', { facts: { name: 'b1' }, boxId: 'b1' }))
   const fault = classify(thrown, { boundary: 'runner', callId: 'c1', response: { status: 409, body } })
@@ -150,18 +150,18 @@ const WAITS: readonly [string, Record<string, string | readonly string[] | undef
   ['zero', { 'retry-after': '0' }, 0],
   ['a fraction of seconds, rounded up', { 'retry-after': '0.0015' }, 2],
   ['blanks around', { 'retry-after': ' 3 ' }, 3_000],
-  ['milliseconds, which win', { 'retry-after-ms': '1500', 'retry-after': '9' }, 1_500],
-  ['broken milliseconds, which do not', { 'retry-after-ms': 'soon', 'retry-after': '9' }, 9_000],
-  ['a date of HTTP', { 'retry-after': 'Sun, 15 Nov 2026 12:00:42 GMT' }, 42_000],
-  ['an old form of date', { 'retry-after': 'Sunday, 15-Nov-26 12:00:42 GMT' }, 42_000],
+  ['milliseconds, which take precedence', { 'retry-after-ms': '1500', 'retry-after': '9' }, 1_500],
+  ['invalid milliseconds, which are ignored', { 'retry-after-ms': 'soon', 'retry-after': '9' }, 9_000],
+  ['an HTTP date', { 'retry-after': 'Sun, 15 Nov 2026 12:00:42 GMT' }, 42_000],
+  ['an obsolete HTTP date', { 'retry-after': 'Sunday, 15-Nov-26 12:00:42 GMT' }, 42_000],
   ['an ISO date', { 'retry-after': '2026-11-15T12:00:42Z' }, 42_000],
-  ['a date that is past', { 'retry-after': 'Sun, 15 Nov 2026 11:00:00 GMT' }, 0],
+  ['a date in the past', { 'retry-after': 'Sun, 15 Nov 2026 11:00:00 GMT' }, 0],
   ['a negative number', { 'retry-after': '-5' }, undefined],
-  ['an absurd number, bounded so that it is still a date', { 'retry-after': '9'.repeat(300) }, 1_000_000_000_000],
+  ['an absurd number, bounded to a valid date', { 'retry-after': '9'.repeat(300) }, 1_000_000_000_000],
   ['a number too large for a number', { 'retry-after': '9'.repeat(400) }, 1_000_000_000_000],
   ['words', { 'retry-after': 'try 5' }, undefined],
-  ['a lonely word', { 'retry-after': 'tomorrow' }, undefined],
-  ['a date that is none', { 'retry-after': 'Sun, 99 Nov 2026 99:99:99 GMT' }, undefined],
+  ['a single word', { 'retry-after': 'tomorrow' }, undefined],
+  ['an invalid date', { 'retry-after': 'Sun, 99 Nov 2026 99:99:99 GMT' }, undefined],
   ['hexadecimal', { 'retry-after': '0x10' }, undefined],
   ['nothing', {}, undefined],
   ['empty', { 'retry-after': '' }, undefined],
@@ -178,7 +178,7 @@ for (const [name, headers, expected] of WAITS) {
   })
 }
 
-test('no header ever makes a wait that is not a whole, finite, addable number', () => {
+test('every wait from a header is a whole, finite number that can be added to a date', () => {
   fc.assert(
     fc.property(
       fc.oneof(
@@ -196,7 +196,7 @@ test('no header ever makes a wait that is not a whole, finite, addable number', 
   )
 })
 
-test('headers that throw are headers without the wait', () => {
+test('headers that throw count as headers without a wait', () => {
   const headers = {
     get() {
       throw new Error('closed')

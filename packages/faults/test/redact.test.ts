@@ -1,4 +1,4 @@
-/** No planted secret survives in any field of a report; what is no secret stays readable. */
+/** No planted secret survives in any field of a report, and other text stays readable. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
@@ -6,7 +6,7 @@ import { classify, Fault, fromProblem, redact, redactBounded, toProblem } from '
 import { filler, leaks, planted, SHAPES } from './planted.ts'
 
 for (const [name, shape] of Object.entries(SHAPES)) {
-  test(`a secret is taken out of text: ${name}`, () => {
+  test(`a secret is removed from text: ${name}`, () => {
     fc.assert(
       fc.property(shape, filler(6), filler(6), (secret, before, after) => {
         for (const text of [secret.text, `${before} ${secret.text} ${after}`, `${before}\n${secret.text}\n${after}`]) {
@@ -135,7 +135,7 @@ test('no planted secret is uncovered by a cut, wherever the cut falls', () => {
   )
 })
 
-test('no half of a secret is left where text is too long even to be looked through', () => {
+test('no half of a secret is left in a text that is too long to search', () => {
   for (const [name, shape] of Object.entries(SHAPES)) {
     for (const { text, secret } of fc.sample(shape, { numRuns: 1, seed: 2 })) {
       const start = text.indexOf(secret)
@@ -151,14 +151,14 @@ test('no half of a secret is left where text is too long even to be looked throu
   }
 })
 
-test('a password in a field error goes by the name of its field', () => {
+test('a password in a field error is redacted by the name of its field', () => {
   const fault = new Fault('invalid_request', {
     errors: [{ field: 'env.DB_PASSWORD', expected: 'a string', got: 'hunter22' }],
   })
   assert.deepEqual(fault.report.errors, [{ field: 'env.DB_PASSWORD', expected: 'a string', got: '[redacted]' }])
 })
 
-test('redacting again changes nothing', () => {
+test('redacting twice changes nothing', () => {
   fc.assert(
     fc.property(
       fc.array(
@@ -189,7 +189,7 @@ test('the name of a secret stays, the value goes', () => {
   for (const [text, clean] of rows) assert.equal(redact(text), clean)
 })
 
-test('innocent text is left as it is', () => {
+test('harmless text is unchanged', () => {
   for (const text of [
     'token limit of 4096 tokens',
     'password reset page',
@@ -222,7 +222,7 @@ test('innocent text is left as it is', () => {
   }
 })
 
-/** Any character but the halves of one. (`unit: 'binary'` means the same, and takes a second to set up.) */
+/** Any character except half a surrogate pair. (`unit: 'binary'` means the same, but takes a second to set up.) */
 const character = fc.integer({ min: 0, max: 0x10f7ff }).map((n) => String.fromCodePoint(n < 0xd800 ? n : n + 0x800))
 
 test('a bounded text keeps its head and its tail, says how much is missing, and is valid Unicode', () => {

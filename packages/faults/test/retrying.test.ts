@@ -83,7 +83,7 @@ test('a fault that no retry can help is thrown at once', async () => {
   assert.deepEqual([calls, waits], [[1], []])
 })
 
-test('an error that is not a fault is rethrown as it is, unless the caller turns it into one', async () => {
+test('an error that is not a fault is rethrown unchanged, unless the caller turns it into one', async () => {
   const bug = new TypeError('undefined is not a function')
   await assert.rejects(retrying(failing(1, bug).act, virtual().options), bug)
   const faultOf = (cause: unknown): Fault => new Fault('daemon_unreachable', { cause })

@@ -1,4 +1,4 @@
-/** The behaviour that it all started from: three categories at the runner, their event, and four retry policies. */
+/** The behaviour that the contract started from: three categories at the runner, their event, and four retry policies. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { closedPort } from '../../../test/kit/tcp-server.ts'
@@ -6,7 +6,7 @@ import { classify, decide, Fault, type FaultCategory, FAULTS, POLICY_DEFAULTS } 
 import { call, reset, serve } from './broken-servers.ts'
 import { answer } from './situation.ts'
 
-/** What a turn's error event is made of: the report, under its type. */
+/** A turn's error event is the report with a type. */
 const turnError = (fault: Fault) => ({ type: 'turn-error', ...fault.with({ turnId: 't1' }).report })
 
 test('runner_unreachable: tcp connect error gives a stable category, a hint to retry, and the raw error', () => {
@@ -20,7 +20,7 @@ test('runner_unreachable: tcp connect error gives a stable category, a hint to r
   }
 })
 
-test('runner_unreachable: the same event from a port that nobody listens on', async () => {
+test('runner_unreachable: the same event from a closed port', async () => {
   const port = await closedPort()
   const { thrown } = await call(`http://127.0.0.1:${port}/`)
   const event = turnError(classify(thrown, { boundary: 'runner' }))
@@ -43,7 +43,7 @@ test('runner_unreachable: the same event from a port that nobody listens on', as
   assert.equal(new Date(event.at).toISOString(), event.at)
 })
 
-test('cancelled: a category of its own, decided by our signal', () => {
+test('cancelled: a separate category, decided by our signal', () => {
   const event = turnError(
     classify(new Error('cancelled'), { boundary: 'runner', signal: AbortSignal.abort('cancelled') }),
   )
@@ -126,7 +126,7 @@ test('an API error of the 4xx kind is never retried; 408, 409, 429 and 5xx are',
   }
 })
 
-test('cut tool arguments are asked for again', () => {
+test('truncated tool arguments are requested again', () => {
   const fault = new Fault('tool_call_truncated', { facts: { name: 'bash' } })
   assert.equal(decide(fault.report, answer(ALONE), POLICY_DEFAULTS, 0).action, 'retry')
 })
@@ -144,5 +144,5 @@ test('an exec on a box that cannot take it is a typed 4xx, never a 500', () => {
     assert.equal(FAULTS[category as FaultCategory].http, status)
     assert.equal(FAULTS[category as FaultCategory].next, 'never')
   }
-  assert.equal(FAULTS.other.http, 500, 'and what nobody recognised still is one')
+  assert.equal(FAULTS.other.http, 500, 'an unrecognised failure is one')
 })

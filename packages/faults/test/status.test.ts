@@ -1,4 +1,4 @@
-/** What a refusing HTTP answer means, by boundary: the typed code of the body first, then the status, text last. */
+/** What an HTTP error response means, by boundary: the typed code of the body first, then the status, text last. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { type Boundary, classify, type FaultCategory, isFaultCategory, bodyMessage } from '@breakfall/faults'
@@ -104,7 +104,7 @@ test('at the daemon a 401 is a missing token', () => {
   assert.equal(classified('daemon', 500), 'other')
 })
 
-test('status, wait, request id and the beginning of the body are kept as evidence', () => {
+test('status, wait, request id and the start of the body are kept as evidence', () => {
   const fault = classify(new Error('429 status code'), {
     boundary: 'model',
     now: 0,
@@ -122,12 +122,12 @@ test('status, wait, request id and the beginning of the body are kept as evidenc
   assert.ok(fault.errorRaw.length <= 4_096)
 })
 
-test('a refusal without a body says what was thrown', () => {
+test('an error response without a body keeps what was thrown', () => {
   const fault = classify(new Error('400 status code (no body)'), { boundary: 'model', response: { status: 400 } })
   assert.equal(fault.errorRaw, 'HTTP 400 400 status code (no body)')
 })
 
-test('every code of a provider leads to a category that exists', () => {
+test('every provider code leads to a category in the table', () => {
   for (const [code, category] of Object.entries(PROVIDER_CODES)) {
     assert.ok(isFaultCategory(category))
     assert.equal(providerCodeCategory({ error: { code } }), category)

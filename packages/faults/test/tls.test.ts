@@ -1,4 +1,4 @@
-/** TLS that goes wrong, with real handshakes on loopback. */
+/** TLS failures, with real handshakes on loopback. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { once } from 'node:events'
@@ -8,7 +8,7 @@ import tls from 'node:tls'
 import { classify } from '@breakfall/faults'
 import { call, check, dispatcher, reset, say, sayThenClose, serve, through } from './broken-servers.ts'
 
-// Made for these tests alone, good until 2126, for the name elsewhere.test: the key is in the repository and secures nothing.
+// Made only for these tests, valid until 2126, for the name elsewhere.test. The key is in the repository and secures nothing.
 const cert = readFileSync(new URL('tls/test-only-cert.pem', import.meta.url))
 const key = readFileSync(new URL('tls/test-only-key.pem', import.meta.url))
 
@@ -30,7 +30,7 @@ async function secureServer(): Promise<{ port: number; [Symbol.asyncDispose]: ()
   }
 }
 
-test('a self-signed certificate is a matter of configuration, told by its code', async () => {
+test('a self-signed certificate is a configuration error, recognised by its code', async () => {
   await using server = await secureServer()
   const { thrown } = await call(`https://127.0.0.1:${server.port}/`)
   check(thrown, 'headers', {
@@ -41,7 +41,7 @@ test('a self-signed certificate is a matter of configuration, told by its code',
   })
 })
 
-test('a certificate for another host is a matter of configuration', async () => {
+test('a certificate for another host is a configuration error', async () => {
   await using server = await secureServer()
   const pool = await dispatcher({ connect: { ca: cert } })
   const { thrown } = await call(`https://127.0.0.1:${server.port}/`, through(pool))
@@ -54,7 +54,7 @@ test('a certificate for another host is a matter of configuration', async () => 
   await pool.destroy()
 })
 
-test('https to a server of plain HTTP is a matter of configuration', async () => {
+test('https to a plain HTTP server is a configuration error', async () => {
   await using server = await serve(say('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n'), true)
   const { thrown } = await call(`https://127.0.0.1:${server.port}/`)
   check(thrown, 'headers', {
@@ -76,7 +76,7 @@ test('a reset in the handshake is transient', async () => {
   })
 })
 
-test('a close in the handshake is transient, and known to be before any connection stood', async () => {
+test('a close in the handshake is transient, and is known to come before the connection', async () => {
   await using server = await serve(sayThenClose(''), true)
   const { thrown } = await call(`https://127.0.0.1:${server.port}/`)
   check(thrown, 'headers', {

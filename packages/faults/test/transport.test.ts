@@ -1,4 +1,4 @@
-/** Every way in which Node's fetch was measured to fail, produced with real sockets on loopback and classified. */
+/** Every known way in which Node's fetch fails, produced with real sockets on loopback and classified. */
 import assert from 'node:assert/strict'
 import type dns from 'node:dns'
 import { once } from 'node:events'
@@ -59,7 +59,7 @@ test('the same refused connection is the model or the runner, by boundary and no
   assert.equal(classify(thrown, { boundary: 'box' }).category, 'other', 'what a tool ran into is not our runner')
 })
 
-/** A pool whose look-up answers with these addresses, so that the connection is tried on each of them. */
+/** A pool whose look-up returns these addresses: it tries to connect to each of them. */
 const lookingUp = (answer: (callback: (error: Error | null, addresses?: dns.LookupAddress[]) => void) => void) =>
   dispatcher({
     connect: {
@@ -90,7 +90,7 @@ test('refused on several addresses is an AggregateError without a message, and s
   await pool.close()
 })
 
-test('localhost refused on both families is refused, whichever families this machine has', async () => {
+test('localhost refused on both address families is refused, with or without IPv6', async () => {
   const port = await closedPort()
   const { thrown, phase } = await call(`http://localhost:${port}/`)
   check(thrown, phase, { ...REFUSED, raw: /ECONNREFUSED/ })
@@ -109,13 +109,13 @@ test('an address without a route beside a refused one is not "no network"', () =
   assert.equal(classified(noRoute), 'network_down')
 })
 
-test('a name that does not exist: the real error of the resolver, for a name that never leaves this machine', async () => {
+test('a name that does not exist: the real resolver error, for a name that never leaves this machine', async () => {
   // A label over 63 characters is refused by getaddrinfo itself.
   const { thrown, phase } = await call(`http://${'a'.repeat(64)}.invalid/`)
   check(thrown, phase, { ...REFUSED, raw: /getaddrinfo E(?:NOTFOUND|AI_\w+)/ })
 })
 
-test('a resolver that does not answer just now', async () => {
+test('a resolver that does not answer', async () => {
   const again = Object.assign(new Error('getaddrinfo EAI_AGAIN model.test'), {
     code: 'EAI_AGAIN',
     errno: -3001,
@@ -128,7 +128,7 @@ test('a resolver that does not answer just now', async () => {
   await pool.close()
 })
 
-// ---- before and in the headers ----
+// ---- before and during the headers ----
 
 produced('a reset before the headers', reset, RESET)
 produced(
@@ -148,7 +148,7 @@ produced('something that is not HTTP', say('220 mail.test ESMTP ready\r\n'), {
   raw: /does not match the HTTP\/1\.1 protocol/,
 })
 
-test('a kept-alive connection that went stale breaks on the second request', async () => {
+test('a stale keep-alive connection breaks on the second request', async () => {
   let requests = 0
   await using server = await serve((socket) => {
     requests += 1
@@ -167,8 +167,8 @@ test('a peer that goes away during a streamed upload', async () => {
   let over = false
   const body = new ReadableStream({
     async pull(controller) {
-      await new Promise((resolve) => setImmediate(resolve)) // the network needs a turn of the loop to break
-      // Node's fetch goes on reading the upload after it has failed, so somebody has to end it.
+      await new Promise((resolve) => setImmediate(resolve)) // the connection breaks on a later turn of the event loop
+      // Node's fetch keeps reading the upload after it has failed, so the test has to end it.
       if (over) controller.close()
       else controller.enqueue(new Uint8Array(1024))
     },
@@ -184,7 +184,7 @@ test('writing to a peer that has closed is EPIPE, and a broken connection', asyn
   const failed = once(socket, 'error')
   socket.resume().write('x')
   await once(socket, 'end')
-  // The first write makes the peer's system answer with a reset, and one of the next finds the pipe broken.
+  // The first write makes the peer's kernel answer with a reset; a later write then finds the pipe broken.
   const writing = setInterval(() => socket.write('x'), 1)
   const [broken] = (await failed) as [NodeJS.ErrnoException]
   clearInterval(writing)
@@ -203,14 +203,14 @@ produced(
 produced('a close in mid-body, chunked, without the last chunk', sayThenClose(CHUNKED + chunk(EVENT)), STREAM_CLOSED)
 produced('a close inside a chunk', sayThenClose(`${CHUNKED}ff\r\n${EVENT}`), STREAM_CLOSED)
 produced('a length larger than the body', sayThenClose(`${SSE_HEAD}Content-Length: 500\r\n\r\n${EVENT}`), STREAM_CLOSED)
-produced('a chunk size that is none', say(`${CHUNKED}${chunk(EVENT)}zz\r\n`), { ...STREAM_RESET, raw: /chunk size/ })
+produced('an invalid chunk size', say(`${CHUNKED}${chunk(EVENT)}zz\r\n`), { ...STREAM_RESET, raw: /chunk size/ })
 produced(
   'a reset of a chunked answer with Connection: close, which undici shows as a parser error',
   sayThenReset(`${SSE_HEAD}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n${chunk(EVENT)}`),
   { ...STREAM_RESET, raw: /Invalid EOF state|ECONNRESET/ },
 )
 
-// ---- cut, and yet a clean end: why an answer needs proof of completion ----
+// ---- cut off, but without an error: why an answer needs proof of completion ----
 
 const endsCleanly = (name: string, script: Script, arrived: string): void =>
   void test(`${name} ends without any error`, async () => {
@@ -250,7 +250,7 @@ const UNCALLABLE: readonly [string, string, RegExp][] = [
   ['a blocked port', 'http://127.0.0.1:1/', /bad port/],
 ]
 for (const [name, url, raw] of UNCALLABLE) {
-  test(`${name} is a matter of configuration and is never retried`, async () => {
+  test(`${name} is a configuration error and is never retried`, async () => {
     const { thrown } = await call(url)
     const fault = classify(thrown, { boundary: 'model' })
     assert.equal(fault.category, 'model_endpoint_invalid')
@@ -260,13 +260,13 @@ for (const [name, url, raw] of UNCALLABLE) {
   })
 }
 
-test('a redirect loop is a matter of configuration', async () => {
+test('a redirect loop is a configuration error', async () => {
   await using server = await serve(say('HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n'))
   const { thrown } = await call(server.url)
   assert.equal(classify(thrown, { boundary: 'model' }).category, 'model_endpoint_invalid')
 })
 
-test('a connection that timed out while it stood is broken, not unconnected', () => {
+test('an established connection that timed out is broken, not unconnected', () => {
   const late = Object.assign(new Error('read ETIMEDOUT'), { code: 'ETIMEDOUT', syscall: 'read' })
   const never = Object.assign(new Error('connect ETIMEDOUT 10.0.0.1:443'), { code: 'ETIMEDOUT', syscall: 'connect' })
   const classified = (cause: Error, phase: string) =>

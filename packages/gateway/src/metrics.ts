@@ -63,7 +63,7 @@ export class GatewayMetrics {
     })
     new Gauge({
       name: 'breakfall_gateway_upstream_healthy',
-      help: '1 where the upstream is asked in its turn, 0 where it is asked last',
+      help: '1 if the upstream is asked in its configured order, 0 if it is asked last',
       labelNames: ['upstream'],
       registers: [this.registry],
       collect() {

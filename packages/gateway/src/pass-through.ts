@@ -20,7 +20,7 @@ export type PassThroughOptions = {
   readonly clientStuckMs: number
 }
 
-/** What the client got, and why where it is a failure of ours. */
+/** What the client got, and why if the gateway failed. */
 export type Passed = { readonly status: number; readonly attempts: number; readonly fault: FaultReport | null }
 
 export class PassThrough {
@@ -80,7 +80,7 @@ export class PassThrough {
       headers: upstream.headers,
       withoutKeys: upstream.passKey === false,
     })
-    // Nothing is read on the way, so that the client's own wish stands.
+    // The gateway does not read the body, so the client's own encoding applies.
     if (typeof encoding === 'string') headers['accept-encoding'] = encoding
     return request(urlFor(call, upstream), {
       dispatcher: this.#agent,
@@ -94,9 +94,9 @@ export class PassThrough {
 
 // ---- details ----
 
-/** The same path under the upstream's base, and never outside it. */
+/** The same path under the upstream's base URL, never outside it. */
 function urlFor(call: Call, upstream: Upstream): URL {
-  if (climbs(call.path)) throw new Fault('not_found', { facts: { name: 'route outside /v1' } })
+  if (leavesBase(call.path)) throw new Fault('not_found', { facts: { name: 'route outside /v1' } })
   const url = new URL(upstream.url)
   const base = url.pathname.replace(/\/+$/, '')
   url.pathname = base + call.path.slice('/v1'.length)
@@ -106,12 +106,12 @@ function urlFor(call: Call, upstream: Upstream): URL {
   return url
 }
 
-/** `..%2f` is one segment to us and two to a server that decodes first. */
-function climbs(path: string): boolean {
+/** `..%2f` is one segment here, and two to a server that decodes first. */
+function leavesBase(path: string): boolean {
   try {
     return decodeURIComponent(path).split(/[/\\]/).includes('..')
   } catch {
-    return false // not an escape that anybody can decode: passed on as it is
+    return false // not a valid escape: passed through unchanged
   }
 }
 
@@ -121,7 +121,7 @@ async function forward(call: Call, answer: Dispatcher.ResponseData, clientStuckM
   const cookies = answer.headers['set-cookie']
   res.writeHead(statusCode, {
     ...sendable(passedBack(answer.headers)),
-    ...(Array.isArray(cookies) ? { 'set-cookie': cookies } : {}), // the one header that must not be joined
+    ...(Array.isArray(cookies) ? { 'set-cookie': cookies } : {}), // the only header that must not be joined
     [REQUEST_ID]: requestId,
   })
   res.flushHeaders()
@@ -137,7 +137,7 @@ async function forward(call: Call, answer: Dispatcher.ResponseData, clientStuckM
   return statusCode
 }
 
-/** The body passes as it is, so that its length may be told. */
+/** The body passes unchanged, so its length is still right. */
 function passedBack(headers: IncomingHttpHeaders): Record<string, string> {
   const length = headers['content-length']
   return { ...clientHeaders(headers), ...(length === undefined ? {} : { 'content-length': length }) }

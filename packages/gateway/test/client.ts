@@ -1,4 +1,4 @@
-/** A plain client of a gateway, and a gateway before a misbehaving model, for tests. */
+/** For tests: a plain client of a gateway, and a gateway in front of a misbehaving model. */
 import type { TestContext } from 'node:test'
 import { type FakeModel, type Script, startFakeModel } from '../../model/test/fake-model.ts'
 import { type Gateway, type GatewayOptions, startGateway } from '../src/index.ts'

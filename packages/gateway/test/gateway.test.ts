@@ -1,4 +1,4 @@
-/** The gateway as a server: routes, headers, limits, leaving clients, numbers and what a watcher sees. */
+/** The gateway as a server: routes, headers, limits, clients that disconnect, metrics and the live view. */
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { once } from 'node:events'
@@ -25,7 +25,7 @@ import { CHAT, post, stand } from './client.ts'
 
 // ---- routes ----
 
-test('a chat stream and a message pass, with ids of both sides and the client’s own key', async (t) => {
+test('a chat stream and a message pass, with the ids of both sides and the client’s key', async (t) => {
   const chat = [head(200, { 'x-request-id': 'req_up' }), ...answer('Hello').slice(1)]
   const { model, gateway } = await stand(t, (request) => (request.path.includes('messages') ? message('Hi') : chat))
   assert.match(gateway.url, /^http:\/\/127\.0\.0\.1:\d+\/v1$/)
@@ -86,13 +86,13 @@ test('the error of a passed-through call says why Breakfall stopped', async (t) 
   assert.match(sent, /Breakfall did not retry: the call may have had an effect already\./)
 })
 
-test('a passed-through stream arrives as it comes, and its break breaks the connection instead of ending it', async (t) => {
+test('a passed-through stream arrives without buffering, and a broken one breaks the connection instead of ending it', async (t) => {
   const { gateway } = await stand(t, [[head(), text('one'), pause(20), rst]])
   const res = await post(`${gateway.url}/responses`, {})
   await assert.rejects(res.text())
 })
 
-test('reading calls are tried again, writing ones only where nothing can have happened', async (t) => {
+test('reads are retried; writes only if they cannot have had an effect', async (t) => {
   const { model, gateway } = await stand(t, [[rst], json(200, { data: [] })])
   assert.equal((await fetch(`${gateway.url}/models`)).status, 200)
   assert.equal(model.requests.length, 2)
@@ -103,7 +103,7 @@ test('reading calls are tried again, writing ones only where nothing can have ha
   assert.equal(writing.model.requests.length, 1)
 })
 
-test('a body that is not JSON is the upstream’s to refuse, in its own words', async (t) => {
+test('a body that is not JSON is left for the upstream to refuse', async (t) => {
   const { gateway, model } = await stand(t, [json(400, { error: { message: 'own words' } })])
   const res = await post(`${gateway.url}/chat/completions`, '{oops')
   assert.equal(res.status, 400)
@@ -135,7 +135,7 @@ test('a path that climbs out of the upstream’s base is 404', async (t) => {
 
 // ---- what failed ----
 
-test('spent tries before content give the upstream’s status and body and x-should-retry: false', async (t) => {
+test('when all attempts fail before content, the client gets the upstream’s status and body, and x-should-retry: false', async (t) => {
   const { gateway, model } = await stand(t, [
     json(503, { error: { message: 'Loading model' } }, { 'retry-after-ms': '1' }),
   ])
@@ -148,7 +148,7 @@ test('spent tries before content give the upstream’s status and body and x-sho
   assert.equal(model.requests.length, 3)
 })
 
-test('an upstream that is not there is 503 in either API’s shape', async (t) => {
+test('an unreachable upstream is 503 in the shape of either API', async (t) => {
   const { gateway, model } = await stand(t, [answer('x')])
   await model.close()
   const chat = await post(`${gateway.url}/chat/completions`, CHAT)
@@ -161,7 +161,7 @@ test('an upstream that is not there is 503 in either API’s shape', async (t) =
 
 // ---- several upstreams ----
 
-test('the next upstream is asked when the first is spent, with its own key and model, and then asked first', async (t) => {
+test('when the first upstream has failed, the next is asked with its own key and model, and is asked first from then on', async (t) => {
   const spare = await startFakeModel([answer('spare')])
   t.after(() => spare.close())
   const dead = await startFakeModel([json(500, {})])
@@ -182,10 +182,10 @@ test('the next upstream is asked when the first is spent, with its own key and m
     [false, true],
   )
   await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
-  assert.equal(dead.requests.length, 3, 'the one in doubt is not asked while the other answers')
+  assert.equal(dead.requests.length, 3, 'an unhealthy upstream is not asked while the other answers')
 })
 
-test('the client’s key does not go to an upstream of another name, unless it is told to', async (t) => {
+test('the client’s key does not go to an upstream on another host, unless passKey is set', async (t) => {
   const first = await startFakeModel([json(500, {})])
   const other = await startFakeModel([answer('other')])
   t.after(() => Promise.all([first.close(), other.close()]))
@@ -207,9 +207,9 @@ test('the client’s key does not go to an upstream of another name, unless it i
   assert.equal(first.requests[0]?.headers['authorization'], 'Bearer mine')
 })
 
-// ---- leaving, slowness, limits ----
+// ---- disconnects, slow clients, limits ----
 
-test('a client that leaves ends the upstream request at once', async (t) => {
+test('a client that disconnects ends the upstream request at once', async (t) => {
   const { gateway, model } = await stand(t, [[head(), role, text('x'), silence]])
   const controller = new AbortController()
   const res = await post(`${gateway.url}/chat/completions`, CHAT, { signal: controller.signal })
@@ -219,7 +219,7 @@ test('a client that leaves ends the upstream request at once', async (t) => {
   assert.equal(model.requests.length, 1)
 })
 
-test('a client that leaves during a wait between tries ends that, too', async (t) => {
+test('a client that disconnects during a wait between attempts ends the wait', async (t) => {
   const { gateway, model } = await stand(t, [json(503, {}, { 'retry-after': '50' })])
   const controller = new AbortController()
   const asked = post(`${gateway.url}/chat/completions`, CHAT, { signal: controller.signal })
@@ -237,7 +237,7 @@ test('a client that leaves during a wait between tries ends that, too', async (t
   assert.equal(model.requests.length, 1)
 })
 
-test('a body over the limit is 413, and the request over the limit of requests is told to come back', async (t) => {
+test('a body over the limit is 413, and a request over the limit of requests gets a Retry-After', async (t) => {
   const { gateway, model } = await stand(t, [[head(), role, text('x'), silence]], {
     limits: { bodyBytesMax: 1_000, requestsMax: 1 },
   })
@@ -255,7 +255,7 @@ test('a body over the limit is 413, and the request over the limit of requests i
 
 // ---- who may call ----
 
-test('a foreign Host or Origin is refused, and a token where one is set', async (t) => {
+test('a foreign Host or Origin is refused, and so is a request without the token if one is set', async (t) => {
   const { gateway } = await stand(t, [answer('x')], { token: 'secret-token' })
   const url = `${gateway.url}/chat/completions`
   assert.equal((await post(url, CHAT)).status, 401)
@@ -279,10 +279,10 @@ test('bad options are named', async () => {
   await assert.rejects(startGateway({ upstream: [] }), /upstream/)
   await assert.rejects(startGateway({ upstream: 'http://x/v1', host: '0.0.0.0' }), /token/)
   await assert.rejects(startGateway({ upstream: 'http://x/v1', hold: 'all' as 'none' }), /hold/)
-  await assert.rejects(startGateway({ upstream: 'http://x/v1', profile: 'nobody' as 'openai' }), /profile/)
+  await assert.rejects(startGateway({ upstream: 'http://x/v1', profile: 'unknown' as 'openai' }), /profile/)
 })
 
-// ---- told to people ----
+// ---- logs, metrics and the live view ----
 
 test('each request is one line in the log, with its attempts and faults, and without its prompt and key', async (t) => {
   const lines: string[] = []
@@ -316,7 +316,7 @@ test('metrics count requests, attempts, faults and heals', async (t) => {
   await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
   await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
   const text = await (await fetch(new URL('/metrics', gateway.url))).text()
-  assert.match(text, /^breakfall_gateway_requests_active 0$/m) // whoever asks for the metrics is not one of them
+  assert.match(text, /^breakfall_gateway_requests_active 0$/m) // the request for the metrics does not count
   for (const line of [
     'breakfall_gateway_requests_total{api="openai-chat",status="200"} 1',
     'breakfall_gateway_requests_total{api="openai-chat",status="400"} 1',
@@ -348,7 +348,7 @@ test('a watcher sees live streams, faults and recoveries', async (t) => {
   assert.equal(gateway.stats().live.length, 0)
 })
 
-test('closing lets answers under way end, refuses new ones, and is bounded', async (t) => {
+test('closing lets running answers finish, refuses new requests, and is bounded', async (t) => {
   const { gateway, model } = await stand(
     t,
     [[head(), role, text('Hel'), pause(80), text('lo'), finish('stop'), lastChunk]],
@@ -364,7 +364,7 @@ test('closing lets answers under way end, refuses new ones, and is bounded', asy
   assert.equal(model.requests.length, 1)
 })
 
-test('a stream that is still under way when the time to close is up ends with an error, not with a cut', async (t) => {
+test('a stream that is still running when the time to close is up ends with an error, not with a cut', async (t) => {
   const { gateway, model } = await stand(t, [[head(), role, text('Hel'), silence]], { limits: { closeMs: 30 } })
   const res = await post(`${gateway.url}/chat/completions`, CHAT)
   const closed = gateway.close()
@@ -375,7 +375,7 @@ test('a stream that is still under way when the time to close is up ends with an
   await model.untilAbandoned(1)
 })
 
-test('headers that cannot be sent on are left out', async (t) => {
+test('headers that Node cannot send are dropped', async (t) => {
   const odd = bytes(
     'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-odd: caf\u00e9\r\ntransfer-encoding: chunked\r\n\r\n',
   )

@@ -1,9 +1,9 @@
-/** The work of looking for secrets stays linear, whatever the text. Measured in processor time, over every hostile piece we know. */
+/** The search for secrets stays linear for any text. Measured in CPU time, over every hostile pattern we know. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { redact } from '@breakfall/faults'
 
-test('hostile text costs work in proportion to its length', () => {
+test('the work for hostile text is proportional to its length', () => {
   const NAMES = ['authorization: ', 'authorization:', 'cookie', 'token', '"password', 'bearer ', 'basic ', 'api_key']
   const PIECES =
     'eyJ- eyJa. sk- sk_sk- hf_ AIza- xoxb- a:// a://b: ?key &token= %3Fkey \\ \\" "\\" \' [" -----END a- a_ aB = : @'.split(

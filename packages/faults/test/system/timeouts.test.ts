@@ -1,4 +1,4 @@
-/** Peers that fall silent. The limits are undici's, which looks at them about once a second: hence all of them at once. */
+/** Peers that fall silent. undici checks its limits about once a second, so the tests run concurrently. */
 import { describe, it } from 'node:test'
 import {
   call,
@@ -15,7 +15,7 @@ import {
 } from '../broken-servers.ts'
 
 const silent: Script = () => {
-  // Silence is what it does wrong.
+  // Silence is its failure.
 }
 
 const STALLED = { model: 'model_stream_stalled', runner: 'runner_unreachable' } as const
@@ -42,7 +42,7 @@ const CASES: readonly {
     expected: { ...STALLED, phase: 'stream', raw: /UND_ERR_BODY_TIMEOUT/ },
   },
   {
-    name: 'a handshake that nobody answers is a connection that took too long',
+    name: 'an unanswered handshake is a connection that took too long',
     scheme: 'https',
     script: silent,
     pool: { connect: { timeout: 50 } },

@@ -1,4 +1,4 @@
-/** Whole agent runs of real clients through the gateway, while one request in twenty, ten, five goes wrong. */
+/** Whole agent runs of real clients through the gateway, while one request in twenty, ten or five fails. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
@@ -61,7 +61,7 @@ const EXPECTED = Array.from({ length: STEPS }, (_, index) => `line ${index + 1} 
 
 for (const rate of [0.05, 0.1, 0.2]) {
   for (const player of [openai, ai, agents, anthropic]) {
-    test(`${player.name} plays ${STEPS} steps exactly while ${rate * 100} % of requests go wrong (seed ${SEED})`, async (t) => {
+    test(`${player.name} plays ${STEPS} steps exactly while ${rate * 100} % of requests fail (seed ${SEED})`, async (t) => {
       const model = await startRehearsalModel()
       const proxy = await startFaultProxy({ upstream: model.url, plan: { seed: SEED, rate, faults: FAULTS } })
       const gateway = await startGateway({

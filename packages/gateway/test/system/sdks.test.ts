@@ -47,13 +47,13 @@ const PARAMETERS = {
   additionalProperties: false,
 } as const
 
-/** The first step asks for a tool, the step that has its result answers. */
+/** The first step asks for a tool; the step with its result answers. */
 const agentStep = (request: FakeRequest): Play =>
   JSON.stringify(request.body['messages']).includes('README')
     ? answer('The only file ', 'is README')
     : toolAnswer('bash', '{"command":"ls"}', [text('Let me look. ')])
 
-/** Breaks the first attempt at each step, then plays as it should. */
+/** Breaks the first attempt at each step, then answers correctly. */
 const breakingOnce = (broken: Play, proper: (request: FakeRequest) => Play) =>
   (() => {
     const seen = new Set<string>()
@@ -164,7 +164,7 @@ for (const [client, run] of [
   ['@openai/agents', agentsRun],
 ] as const) {
   for (const [what, broken] of FAULTS) {
-    test(`${client}: ${what} at every step is not seen, and the tool runs once`, async (t) => {
+    test(`${client}: ${what} at every step is invisible to the client, and the tool runs once`, async (t) => {
       const { gateway, model } = await stand(t, breakingOnce(broken, agentStep), { policy: POLICY })
       assert.equal(await run(gateway.url), 'The only file is README')
       assert.equal(model.requests.length, 4)
@@ -195,13 +195,13 @@ async function created(t: TestContext, plays: readonly Play[], hold?: 'answer'):
 
 for (const [what, acts] of AFTER) {
   const half: Play = [head(), role, text('Hello'), text(' wo'), ...acts]
-  test(`openai create: ${what} after content is healed from an identical beginning`, async (t) => {
+  test(`openai create: ${what} after content is healed by an answer with the same start`, async (t) => {
     assert.equal(await created(t, [half, answer('Hell', 'o world')]), 'Hello world')
   })
-  test(`openai create: ${what} after content, and another answer, is an error and never doubled text`, async (t) => {
+  test(`openai create: ${what} after content, followed by a different answer, is an error and never doubled text`, async (t) => {
     await assert.rejects(created(t, [half, answer('Howdy')]), OpenAI.APIError)
   })
-  test(`openai create: ${what} after content is healed whatever comes next, with hold answer`, async (t) => {
+  test(`openai create: ${what} after content is healed by any answer, with hold answer`, async (t) => {
     assert.equal(await created(t, [half, answer('Howdy')], 'answer'), 'Howdy')
   })
 }
@@ -246,11 +246,11 @@ async function anthropicRun(url: string): Promise<string> {
     messages.push({ role: 'assistant', content: final.content })
     messages.push({ role: 'user', content: [{ type: 'tool_result', tool_use_id: use.id, content: 'README' }] })
   }
-  return assert.fail('it went on for ever')
+  return assert.fail('it never ended')
 }
 
 for (const [what, broken] of ANTHROPIC_FAULTS) {
-  test(`@anthropic-ai/sdk: ${what} at every step is not seen, and the tool runs once`, async (t) => {
+  test(`@anthropic-ai/sdk: ${what} at every step is invisible to the client, and the tool runs once`, async (t) => {
     const { gateway } = await stand(t, breakingOnce(broken, anthropicStep), { policy: POLICY })
     assert.equal(await anthropicRun(gateway.url), 'The only file is README')
   })
@@ -271,9 +271,9 @@ test('@anthropic-ai/sdk: a break after content is healed in the same block, or i
   await assert.rejects(ask(lost.gateway.url), Anthropic.AnthropicError)
 })
 
-// ---- one owner of tries ----
+// ---- only one side retries ----
 
-test('clients with their own retries do not multiply tries that are spent', async (t) => {
+test('clients with their own retries do not repeat attempts that the gateway has used up', async (t) => {
   const { gateway, model } = await stand(t, [json(500, {})])
   await assert.rejects(
     new OpenAI({ baseURL: gateway.url, apiKey: 'k' }).chat.completions.create({ model: 'm', messages: prompt }),

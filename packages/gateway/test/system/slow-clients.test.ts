@@ -1,4 +1,4 @@
-/** Clients that do not send to the end, whose place is given to others, and clients that do not read. */
+/** Clients that do not finish sending, and clients that do not read. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { answer, finish, head, lastChunk, perform, type Play, role, text } from '../../../model/test/fake-model.ts'
 import { CHAT, post, stand } from '../client.ts'
 
-test('a body that does not come is cut off after its time, and its place is free again', async (t) => {
+test('a body that does not arrive is cut off after its time limit, and its place is free again', async (t) => {
   const { gateway } = await stand(t, [answer('hi')], { limits: { requestMs: 300, requestsMax: 1 } })
   const socket = connect(gateway.port, '127.0.0.1')
   socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 1000\r\n\r\n{')
@@ -36,7 +36,7 @@ test('a slow client holds the upstream back instead of filling memory', async (t
   await once(socket, 'readable')
   socket.read(10)
   let before = -1
-  // Until nothing moves any more: all buffers between the two ends are full.
+  // Until nothing moves: all buffers between the two ends are full.
   while (written !== before) {
     before = written
     await new Promise((resolve) => setTimeout(resolve, 200))
