@@ -6,7 +6,15 @@
  */
 import { createHash, randomUUIDv7 } from 'node:crypto'
 import { Fault, isFault } from '@breakfall/faults'
-import { invalidRequest, type Session, type SessionCreate, TOOL_NAMES, type Turn } from '@breakfall/wire'
+import {
+  invalidRequest,
+  type Session,
+  type SessionCreate,
+  TOOL_NAMES,
+  type Turn,
+  type TurnReceipt,
+  turnReceiptSchema,
+} from '@breakfall/wire'
 import { within } from '@breakfall/supervisor'
 import type { RecoveryScope } from '../options.ts'
 import type { CancelRequest, KeyRow, SessionRow, Store } from '../store/store.ts'
@@ -25,7 +33,6 @@ const QUEUE_MAX = 100
 const PAGE_MAX = 100
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-export type Receipt = { readonly turnId: string; readonly seq: number }
 export type PromptRequest = { readonly prompt: string; readonly queue?: boolean | undefined }
 
 export class Sessions {
@@ -83,7 +90,7 @@ export class Sessions {
     return (await this.#loader.open(id)) ?? notFound('session')
   }
 
-  async prompt(id: string, request: PromptRequest, key: string | undefined): Promise<Receipt> {
+  async prompt(id: string, request: PromptRequest, key: string | undefined): Promise<TurnReceipt> {
     this.#refuseWhileClosing()
     const session = await this.open(id)
     return session.admission.run(async () => {
@@ -96,7 +103,7 @@ export class Sessions {
       }
       const isUnowned = !this.#loader.owns(id) && session.fold.turn !== null
       const turnId = randomUUIDv7()
-      const receipt = (seq: number): Receipt => ({ turnId, seq })
+      const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
       const [event] = await session.transact((fold) => ({
         ...accepted(fold, turnId, request),
         ...(key === undefined
@@ -224,9 +231,9 @@ function accepted(fold: SessionFold, turnId: string, { prompt, queue }: PromptRe
   return { drafts: [{ type: 'turn-queued', turnId, prompt }] }
 }
 
-function receiptOf(known: KeyRow, requestHash: string): Receipt {
+function receiptOf(known: KeyRow, requestHash: string): TurnReceipt {
   if (known.requestHash !== requestHash) throw new Fault('idempotency_conflict')
-  return JSON.parse(known.receipt) as Receipt
+  return turnReceiptSchema.parse(JSON.parse(known.receipt))
 }
 
 const hashOf = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex')

@@ -13,6 +13,7 @@ import type { Anchor } from './anchor.ts'
 import type { Reserve } from './reserve.ts'
 import type { SqliteJournal } from './sqlite-journal.ts'
 import type { Reply } from './sqlite-protocol.ts'
+import { storeFault } from './store-fault.ts'
 
 export type Write = { readonly id: number; readonly essential: boolean; readonly run: () => unknown }
 
@@ -79,30 +80,9 @@ export class GroupCommit {
   }
 }
 
-/** Our own faults pass unchanged; SQLite's codes get a category. */
-export function storeFault(error: unknown): Fault {
-  if (isFault(error)) return error
-  const primary = sqliteCode(error)
-  const init = { cause: error, boundary: 'journal' as const }
-  if (primary === SQLITE.full || primary === SQLITE.ioError || primary === SQLITE.readOnly) {
-    return new Fault('journal_full', init)
-  }
-  if (primary === SQLITE.corrupt || primary === SQLITE.notADatabase) return new Fault('journal_corrupt', init)
-  if (error instanceof Error && 'code' in error && error.code === 'ENOSPC') return new Fault('journal_full', init)
-  return new Fault('other', init)
-}
-
-/** SQLite's primary result code, if that is where the error came from. */
-export function sqliteCode(error: unknown): number | undefined {
-  const code = error instanceof Error && 'errcode' in error ? error.errcode : undefined
-  return typeof code === 'number' ? code & 0xff : undefined
-}
-
 // ---- details ----
 
 const refused = ({ id }: Write, fault: Fault): Reply => ({ id, fault: fault.report })
-
-const SQLITE = { readOnly: 8, ioError: 10, corrupt: 11, full: 13, notADatabase: 26 } as const
 
 function attempt(write: Write): Reply {
   try {

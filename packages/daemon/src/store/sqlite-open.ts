@@ -3,7 +3,7 @@ import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
-import { sqliteCode, storeFault } from './sqlite-commit.ts'
+import { sqliteCode, storeFault } from './store-fault.ts'
 
 export const SCHEMA_VERSION = 3
 

@@ -15,10 +15,9 @@ export function toMessages(state: SessionFold, system: string): ChatMessage[] {
 
 /** Which results to drop to make the rest fit: the oldest half by size, never the last one. Empty if there is nothing to drop. */
 export function resultsToDrop(state: SessionFold): readonly string[] {
-  const results = state.entries.filter((entry) => entry.role === 'tool' && !state.dropped.has(entry.callId)) as Extract<
-    Entry,
-    { role: 'tool' }
-  >[]
+  const results = state.entries
+    .filter((entry) => entry.role === 'tool')
+    .filter(({ callId }) => !state.dropped.has(callId))
   const total = results.reduce((sum, entry) => sum + entry.text.length, 0)
   const chosen: string[] = []
   let chars = 0

@@ -1,15 +1,16 @@
 /** Finds the route of a path, and the methods that the path supports. */
 import { Fault } from '@breakfall/faults'
-import type { Route } from './service.ts'
 
-export type Match = {
-  readonly route: Route | undefined
+type Routable = { readonly method: string; readonly path: string }
+
+export type Match<R> = {
+  readonly route: R | undefined
   readonly params: Readonly<Record<string, string>>
   /** Methods of the path, if it has any route. */
   readonly methods: readonly string[]
 }
 
-export function matchRoute(routes: readonly Route[], method: string, pathname: string): Match {
+export function matchRoute<R extends Routable>(routes: readonly R[], method: string, pathname: string): Match<R> {
   const wanted = method === 'HEAD' ? 'get' : method.toLowerCase()
   const methods: string[] = []
   let params: Readonly<Record<string, string>> = {}

@@ -109,7 +109,7 @@ function parseTarget(raw: string): { readonly path: string; readonly query: URLS
     : { path: target.slice(0, at), query: new URLSearchParams(target.slice(at)) }
 }
 
-function foundOrThrow(match: Match, path: string, query: URLSearchParams): Route {
+function foundOrThrow(match: Match<Route>, path: string, query: URLSearchParams): Route {
   if (match.route === undefined) {
     if (match.methods.length === 0)
       throw new Fault('not_found', { facts: { name: 'route' }, errorRaw: `no route ${path.slice(0, 200)}` })

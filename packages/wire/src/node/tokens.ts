@@ -61,6 +61,6 @@ function makeWhereMissing(file: string): void {
     writeSync(fd, randomBytes(32).toString('base64url') + '\n')
     closeSync(fd)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
   }
 }
