@@ -64,7 +64,7 @@ export type DaemonOptions = {
   readonly dice?: (() => number) | undefined
   /** Replaces the model client in tests. */
   readonly tryAnswer?: ((request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>) | undefined
-  /** For tests: called at named points, where it may kill the process. */
+  /** For tests: called at named points; it may kill the process. */
   readonly failpoint?: ((name: string) => void) | undefined
   /** For tests of a full disk: the journal may not grow past this many pages. */
   readonly journalPagesMax?: number | undefined

@@ -61,7 +61,7 @@ export class Secrets {
     }
   }
 
-  /** The held end of a finished text: not a whole secret, but perhaps most of one that was cut off. */
+  /** The held end of a finished text: not a whole secret, but perhaps most of a truncated secret. */
   lastOf(held: string): string {
     const isCut = (secret: string): boolean => held.length * 2 >= secret.length && secret.startsWith(held)
     return held.length >= CHARS_MIN && this.#known.some(isCut) ? GONE : this.scrub(held)
@@ -109,12 +109,12 @@ export class SecretStream<Mark> {
     this.#secrets = secrets
   }
 
-  /** What is held back, and the mark of the chunk where it starts, or of an earlier one. */
+  /** What is held back, and the mark of its first chunk, or of an earlier one. */
   get held(): { readonly text: string; readonly mark: Mark } | null {
     return this.#held
   }
 
-  /** What may be shown now, perhaps nothing, with the mark of the chunk where it starts. */
+  /** What may be shown now, perhaps nothing, with the mark of its first chunk. */
   push(text: string, mark: Mark): { readonly text: string; readonly mark: Mark } {
     const before = this.#held
     const { said, held } = this.#secrets.sayable(before === null ? text : before.text + text)

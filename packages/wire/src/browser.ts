@@ -1,4 +1,4 @@
-/** The part of the wire that needs no zod: fixed words, cursors, SSE, and the types of everything else. */
+/** The part of the wire that needs no zod: fixed names, cursors, SSE, and the types of everything else. */
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
 export type * from './daemon-api.ts'
 export type * from './events.ts'

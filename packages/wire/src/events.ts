@@ -1,8 +1,8 @@
 /**
- * The events of a session, as they stand in the journal, on SSE and on the WebSocket.
+ * The events of a session, in the journal, on SSE and on the WebSocket.
  *
  * Code works with the declared fields only: `SessionEvent` to read, `EventDraft` to write. Parsing keeps fields and event
- * types that a newer version added, so that an older reader can pass them on.
+ * types that a newer version added, for older readers to pass on.
  */
 import { Fault } from '@breakfall/faults'
 import { z } from 'zod'

@@ -47,7 +47,7 @@ const reportShape = {
 }
 
 export const faultReportSchema = record(reportShape)
-/** A fault report as read from outside: its category may be one that only a newer version knows. */
+/** A fault report as read from outside: only a newer version may know its category. */
 export type WireFault = z.infer<typeof faultReportSchema>
 
 export const problemSchema = record({

@@ -1,4 +1,4 @@
-/** The fixed words of the wire: event types, states, reasons, headers. Free of zod, so that a browser can import them. */
+/** Fixed names: event types, states, reasons, headers. Free of zod, for browsers. */
 
 export const EVENT_TYPES = [
   'turn-queued',

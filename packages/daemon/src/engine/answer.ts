@@ -71,7 +71,7 @@ function requestOf(ports: Ports, session: LiveSession, config: ModelConfig): Ans
 const fallbacksOf = ({ fallback = [] }: ModelConfig): readonly Fallback[] =>
   fallback.map(({ name, ...rest }) => (name === undefined ? rest : { ...rest, model: name }))
 
-/** The model was to continue kept text and cannot, as it is configured now: the text is discarded and asked for again. */
+/** The configured model cannot continue the kept text: the text is discarded, and the model is asked for the whole answer. */
 async function takeBack(session: LiveSession): Promise<Performed> {
   const turn = session.currentTurn
   const because = new Fault('model_stream_interrupted', {

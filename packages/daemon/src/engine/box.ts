@@ -12,7 +12,7 @@ import { type GiveUp, giveUp, isGiveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
 
 /**
- * Throws if the runner would refuse such a box, so that no session is created that can never run a tool. A runner that is
+ * Throws if the runner would refuse such a box: a session without a box could never run a tool. A runner that is
  * unreachable or hangs does not delay the session: then the first tool call reports the problem.
  */
 export async function checkBox(ports: Ports, box: BoxCreate): Promise<void> {

@@ -52,7 +52,7 @@ export class Engine {
     this.#drives.set(session, drive)
     drive.done = this.#loop(session, drive).finally(() => {
       this.#drives.delete(session)
-      // Work that arrived while the loop was ending would otherwise wait for ever.
+      // Work that arrived while the loop was ending would otherwise wait forever.
       if (!this.#ports.isClosing() && !session.isLost && hasWork(session)) this.drive(session, drive.isInherited)
     })
   }
@@ -163,7 +163,7 @@ export class Engine {
     )
   }
 
-  /** A fault that asks for a person, from a call that does not retry by itself. */
+  /** A fault that asks for a person, from a call without its own retries. */
   #parking(session: LiveSession, fault: Fault): GiveUp {
     const decision = decideFor(this.#ports, session, session.currentTurn, fault.report, { at: 'engine' })
     const isFinal = decision.action === 'park' || decision.action === 'stop'

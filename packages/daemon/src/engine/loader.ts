@@ -3,7 +3,7 @@
  *
  * I1  A session is loaded once, however many callers ask for it at the same time.
  * I2  An unreadable journal is quarantined with the evidence; nothing else stops for it.
- * I3  A session in memory with an unfinished turn is being driven: one that was lost to a bug or a lost journal is recovered by
+ * I3  A session in memory with an unfinished turn is being driven: a session that was lost to a bug or a lost journal is recovered by
  *     the next request for it, and that counts as a takeover.
  * I4  A loader that recovers only on request drives nothing else: what an earlier process left is only read until then.
  * I5  At a start, turns that were taken over before without progress come last: if one of them crashes the daemon every time,

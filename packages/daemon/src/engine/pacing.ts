@@ -3,8 +3,8 @@
  * recovers.
  *
  * I1  However many turns wait for the same thing, it is probed once in a while, and all of them share the result.
- * I2  However many turns are ready at the same moment, a few start at once and the rest one by one, so that a service that has
- *     just recovered is not overwhelmed.
+ * I2  However many turns are ready at the same moment, a few start at once and the rest one by one: a service that
+ *     has just recovered is not overwhelmed.
  */
 export class Pacing {
   readonly #probeMs: number

@@ -1,4 +1,4 @@
-/** The outcome of a tool call, as it is journalled and as the model reads it. */
+/** The outcome of a tool call, for the journal and for the model. */
 import type { ExecExit, TOOL_OUTCOMES } from '@breakfall/wire'
 
 export type ToolOutcome = {

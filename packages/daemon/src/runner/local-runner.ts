@@ -115,7 +115,7 @@ export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConf
         }),
       )
     }
-    const timer = setTimeout(() => fail(`it did not say where it listens within ${START_MS / 1000} s`), START_MS)
+    const timer = setTimeout(() => fail(`it did not report its address within ${START_MS / 1000} s`), START_MS)
     child.once('error', (cause) => fail('it cannot be run', cause))
     child.once('exit', (code, signal) => fail(`it ended at once with ${signal ?? `code ${code}`}; see runner.log`))
     createInterface({ input: out }).once('line', (line) => {

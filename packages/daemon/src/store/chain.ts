@@ -10,12 +10,12 @@ type Link = { readonly seq: number; readonly epoch: number; readonly type: strin
 
 export const chainHash = (before: string, link: Link): string => hash('sha256', `${before} ${textOf(link)}`, 'hex')
 
-/** Whether an event is the one that was written. Schema 1 hashed over the bytes of the preceding hash. */
+/** Whether an event is unchanged. Schema 1 hashed over the bytes of the preceding hash. */
 export const isLink = (before: string, link: Link, its: string): boolean =>
   its === chainHash(before, link) ||
   its === hash('sha256', Buffer.concat([Buffer.from(before, 'hex'), Buffer.from(textOf(link))]), 'hex')
 
 // ---- details ----
 
-/** The length is part of the text, so that no two links produce the same text. */
+/** Includes the length: no two links produce the same text. */
 const textOf = ({ seq, epoch, type, body }: Link): string => `${seq} ${epoch} ${type} ${body.length}\n${body}`

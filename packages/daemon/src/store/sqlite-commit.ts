@@ -4,7 +4,7 @@
  *
  * I1  No request is answered before its commit.
  * I2  A refused request affects no other: fences are checked before anything is written for that request.
- * I3  If a commit fails as a whole, its requests are retried one by one, so that only those that cannot be written fail.
+ * I3  If a commit fails as a whole, its requests are retried one by one: only those that cannot be written fail.
  * I4  Once the reserve is released, only essential requests are written until there is space for a new reserve.
  */
 import type { DatabaseSync } from 'node:sqlite'
@@ -98,6 +98,6 @@ function rollBack(db: DatabaseSync): void {
   try {
     db.exec('ROLLBACK')
   } catch {
-    // A full disk rolls back by itself; then there is no transaction left to roll back.
+    // SQLite has rolled back already, for example on a full disk.
   }
 }

@@ -19,7 +19,7 @@ export const eventsOf = (row: Row): EventsOf => ({
   head: numberOrNullIn(row, 'head'),
 })
 
-/** `missing` is an event that is not where it should be; the events before it are unreachable, too. */
+/** `missing` is the seq of an event that was not found; the events before it are unreachable, too. */
 export type Found = { readonly ids: readonly number[]; readonly missing: number | undefined }
 
 /** How far a session's journal reaches, and the hash of its last event. Mutable, because every append moves it. */

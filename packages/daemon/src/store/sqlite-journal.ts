@@ -16,7 +16,7 @@ export class SqliteJournal {
   readonly #sql: Statements
   readonly #events: SqliteEvents
   readonly #removal: SqliteRemoval
-  /** Where each journal ends, so that an append reads nothing. Safe to cache: this is the only writer. */
+  /** Where each journal ends: with it, an append reads nothing. Safe to cache, because this is the only writer. */
   readonly #ends = new Map<string, JournalEnd>()
   #deleted: string[] = []
 
@@ -164,7 +164,7 @@ export class SqliteJournal {
       } else {
         const [id] = this.#events.find(session, head.seq - 1, head.seq).ids
         if (id === undefined || this.#events.at(id).hash !== head.hash) {
-          problems.push({ sessionId, what: `event ${head.seq} is not the one that was written` })
+          problems.push({ sessionId, what: `event ${head.seq} is not the event that was written` })
         }
       }
     }
@@ -230,7 +230,7 @@ export class SqliteJournal {
     }
   }
 
-  /** I2 of the store: are these exactly the events that already stand there? */
+  /** I2 of the store: are these exactly the events that are there already? */
   #isRepeated(session: EventsOf, { epoch, after, events }: Append): boolean {
     this.#events.flush()
     const { ids } = this.#events.find(session, after, after + events.length)

@@ -32,7 +32,7 @@ export async function openSqliteStore(folder: string, options: SqliteOptions = {
 
 // ---- details ----
 
-/** A method, so that a promise of any type fits: our own thread answers each call with that call's type. */
+/** Methods, because a promise of any type must fit: our own thread answers each call with that call's type. */
 type Waiting = { resolve(value: unknown): void; reject(fault: Fault): void }
 
 /** This many calls are sent without waiting for more: the thread then works on them while the next ones are made. */

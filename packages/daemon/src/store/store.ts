@@ -17,7 +17,7 @@ export type Store = {
   listSessions(page: { readonly after?: string | undefined; readonly limit: number }): Promise<readonly SessionRow[]>
   /** Removes the session with everything that belongs to it. False if there was none. */
   deleteSession(id: string): Promise<boolean>
-  /** Becomes the owner of a session: raises its epoch, so that appends of an earlier owner are refused. */
+  /** Becomes the owner of a session: raises its epoch, which fences off appends of an earlier owner. */
   claim(id: string): Promise<SessionRow | undefined>
   /** Claims every session with an unfinished turn, at start. */
   claimUnfinished(): Promise<readonly SessionRow[]>
@@ -63,10 +63,10 @@ export type SessionRow = NewSession & {
   readonly quarantined: FaultReport | null
 }
 
-/** An event as it stands in the journal: `body` is the JSON text that leaves the daemon, byte for byte. */
+/** An event in the journal: `body` is the JSON text that leaves the daemon, byte for byte. */
 export type StoredEvent = {
   readonly seq: number
-  /** An event type, perhaps one that only a newer version knows. */
+  /** Perhaps a type that only a newer version knows. */
   readonly type: string
   readonly turnId: string
   readonly body: string
@@ -78,7 +78,7 @@ export type CancelRequest = {
   readonly at: string
 }
 
-/** A turn's view as of the last append, so that a finished turn can be shown without reading its journal. */
+/** A turn's view as of the last append: a finished turn is shown without reading its journal. */
 export type TurnRow = {
   readonly turnId: string
   readonly sessionId: string

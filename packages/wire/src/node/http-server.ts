@@ -13,7 +13,7 @@ import { Fault, PROBLEM_CONTENT_TYPE, toProblem } from '@breakfall/faults'
 import { REQUEST_ID_HEADER } from '../names.ts'
 
 export type HttpServerOptions = {
-  /** Answers the request. It handles its own errors; whatever it still throws closes the connection. */
+  /** Answers the request. It handles its own errors; anything it throws closes the connection. */
   readonly handle: (req: IncomingMessage, res: ServerResponse) => Promise<void>
   /** Takes over WebSocket upgrades. Without it, a request to upgrade is answered as a plain request. */
   readonly upgrade?: ((req: IncomingMessage, socket: Duplex, head: Buffer) => void) | undefined
@@ -28,7 +28,7 @@ export const HTTP_SERVER_LIMITS = {
   headerBytesMax: 32 * 1024,
   headersMs: 10_000, // our own clients send their headers at once
   requestMs: 0, // 0: each handler bounds its own body
-  idleMs: 65_000, // keep-alive: longer than the usual proxy's 60 s, so that the proxy closes first
+  idleMs: 65_000, // keep-alive: longer than the usual proxy's 60 s: the proxy closes first
   connectionsMax: 4_096, // a thousand subscribers, and headroom
   drainBytesMax: 256 * 1024, // of a body that no handler read
 }

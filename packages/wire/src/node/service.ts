@@ -98,8 +98,8 @@ const isBroken = (thrown: unknown): boolean =>
   thrown instanceof Error && 'code' in thrown && BROKEN_CONNECTION.has(String(thrown.code))
 
 /**
- * The path exactly as it was sent. A URL parser turns `boxes/a/files/../../b` into `boxes/b`: a caller that puts a user's path
- * into a URL would then reach another route than the one that confines it.
+ * The path exactly as sent. A URL parser turns `boxes/a/files/../../b` into `boxes/b`: a caller that puts a user's path
+ * into a URL would then reach a route that does not confine it.
  */
 function parseTarget(raw: string): { readonly path: string; readonly query: URLSearchParams } {
   const target = raw.replace(/^https?:\/\/[^/?#]*/i, '')
