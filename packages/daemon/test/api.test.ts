@@ -15,7 +15,7 @@ function raw(url: string, headers: Record<string, string>): Promise<number> {
   })
 }
 
-test('sessions and turns have the shapes of the wire, and what is unknown is a 404', async (t) => {
+test('sessions and turns match their schemas, and an unknown id is a 404', async (t) => {
   const { api } = await rig(t, talk)
   const session = await api.session({ title: 'a title', policy: { attemptsMax: 2 } })
   sessionSchema.parse(session)
@@ -83,7 +83,7 @@ test('bad requests name the field, what was expected and what came', async (t) =
   assert.deepEqual([wrong.status, wrong.headers.get('allow')], [405, 'POST, GET'])
 })
 
-test('nobody gets in without the token, under a foreign name or from a foreign page', async (t) => {
+test('a request without the token, with a foreign Host or from a foreign page is refused', async (t) => {
   const { daemon } = await rig(t, talk)
   const url = `${daemon.url}/v1/sessions`
   const authorization = `Bearer ${daemon.token}`
@@ -97,7 +97,7 @@ test('nobody gets in without the token, under a foreign name or from a foreign p
   assert.equal(await raw(`${daemon.url}/metrics`, {}), 401)
 })
 
-test('the API documents itself, its faults and its numbers', async (t) => {
+test('the API documents its routes, faults and metrics', async (t) => {
   const { api } = await rig(t, talk)
   const { json } = await api.call<{ paths: Record<string, object>; openapi: string }>('GET', '/v1/openapi.json')
   assert.equal(json.openapi, '3.1.0')
@@ -141,7 +141,7 @@ test('the same key gets the same receipt, at once, at the same time and after a 
   assert.equal(types(events).filter((type) => type === 'turn-start').length, 1)
 })
 
-test('a busy session says with what, and a queue survives a restart in order', async (t) => {
+test('a busy session names its turn, and a queue survives a restart in order', async (t) => {
   const { promise: held, resolve: release } = Promise.withResolvers<void>()
   const first = await rig(t, () => ({ text: 'ok', until: held }))
   const { id } = await first.api.session()
@@ -204,7 +204,7 @@ test('a reader resumes by cursor without gap or repetition, and a cursor that do
   }
 })
 
-test('a running session can be deleted: its readers are told, and it is gone', async (t) => {
+test('a running session can be deleted: its readers get the reason, and it is gone', async (t) => {
   const { api } = await rig(t, () => ({ text: 'x'.repeat(1000), pauseMs: 20 }))
   const { id } = await api.session()
   await api.prompt(id, 'hi')
@@ -222,7 +222,7 @@ test('a running session can be deleted: its readers are told, and it is gone', a
   assert.equal((await api.call('GET', `/v1/sessions/${id}`)).status, 404)
 })
 
-test('a second daemon on the same state folder is refused with a sentence', async (t) => {
+test('a second daemon on the same state folder is refused with a clear message', async (t) => {
   const { stateDir } = await rig(t, talk)
   await assert.rejects(rig(t, talk, { stateDir }), /another daemon owns the state folder/)
 })

@@ -7,22 +7,22 @@ const told = (content: string, old: string, text: string, mayHaveWritten: boolea
   return verdict.do === 'write' ? 'write' : verdict.outcome.outcome
 }
 
-test('an edit that was never begun writes where the text occurs exactly once', () => {
+test('a new edit writes if the text occurs exactly once', () => {
   assert.equal(told('a b c', 'b', 'x', false), 'write')
   assert.equal(told('a b b', 'b', 'x', false), 'failed')
   assert.equal(told('a c', 'b', 'x', false), 'failed')
 })
 
-test('an interrupted edit is done where the new text is there and the old one gone', () => {
+test('an interrupted edit counts as done if the new text is there and the old text is gone', () => {
   assert.equal(told('a x c', 'b', 'x', true), 'ok')
 })
 
-test('an interrupted edit is made where the old text is there once', () => {
+test('an interrupted edit is applied if the old text is there once', () => {
   assert.equal(told('a b c', 'b', 'x', true), 'write')
   assert.equal(told('x a b c', 'b', 'x', true), 'write')
 })
 
-test('an interrupted edit that cannot be told apart is unknown, never repeated', () => {
+test('an interrupted edit that leaves no trace either way is unknown and never repeated', () => {
   assert.equal(told('a c', 'b', 'x', true), 'unknown')
   assert.equal(told('b b', 'b', 'x', true), 'unknown')
   assert.equal(told('a bb c', 'b', 'bb', true), 'unknown')

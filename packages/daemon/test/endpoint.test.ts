@@ -29,7 +29,7 @@ async function identity(t: TestContext, runnerId: string): Promise<{ url: string
 const endpoint = (t: TestContext, config: () => object): RunnerEndpoint =>
   new RunnerEndpoint({ stateDir: tempFolder(t), config: () => Promise.resolve(config()) })
 
-test('many who need the runner at once cause one look-up', async (t) => {
+test('many turns that need the runner at once cause one look-up', async (t) => {
   const runner = await identity(t, 'r1')
   const where = endpoint(t, () => ({ url: runner.url }))
   await Promise.all(Array.from({ length: 50 }, () => where.connect(null, 1, never)))
@@ -39,7 +39,7 @@ test('many who need the runner at once cause one look-up', async (t) => {
   assert.equal(runner.asked(), 2, 'parked turns that look at the same time share a look')
 })
 
-test('a runner that is another one is refused by name, and the next look may find the right one', async (t) => {
+test('a runner with another identity is refused, and the next look-up may find the right one', async (t) => {
   const [stranger, mine] = [await identity(t, 'stranger'), await identity(t, 'mine')]
   let url = stranger.url
   const where = endpoint(t, () => ({ url }))
@@ -62,7 +62,7 @@ test("one caller's cancel does not end the look-up for the others", async (t) =>
   assert.equal((await other).address.runnerId, 'r1')
 })
 
-test('a runner that lives and does not answer is waited for: no other one is started in its folder', async (t) => {
+test('the daemon waits for a live runner that does not answer: no second runner starts in its folder', async (t) => {
   const stateDir = tempFolder(t)
   const silent = createServer((_, res) => void res.destroy())
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
@@ -82,7 +82,7 @@ test('a runner that lives and does not answer is waited for: no other one is sta
   assert.equal(existsSync(join(stateDir, 'started')), true)
 })
 
-test('a runner that a killed daemon left is ended with one that had no need of it; another process of that pid is not', async (t) => {
+test('a daemon that exits ends the runner that a killed daemon left, but not another process with its pid', async (t) => {
   const stateDir = tempFolder(t)
   const left = spawn('sleep', ['60'])
   const ended = once(left, 'exit')

@@ -26,7 +26,7 @@ const delta = (part: string, text: string): TextDraft => ({
 const samePart = (part: string) => (held: TextDraft) => 'part' in held && held.part === part
 const textOf = (draft: EventDraft): string => ('text' in draft ? draft.text : '')
 
-test('small pieces become one event, pieces of different parts stay apart and in order', async () => {
+test('small chunks become one event; chunks of different parts stay apart and in order', async () => {
   const written: EventDraft[] = []
   const out = new Coalescer(async (drafts) => void written.push(...drafts), { ms: 10_000, chars: 100 })
   await out.push(delta('p1', 'a'), samePart('p1'))
@@ -46,7 +46,7 @@ test('small pieces become one event, pieces of different parts stay apart and in
 
 const settled = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
 
-test('the first piece goes out at once, the next ones by the clock, a large one at once', async (t) => {
+test('the first chunk is written at once, the next ones by the clock, a large one at once', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const written: string[] = []
   const write = async (drafts: readonly EventDraft[]) => void written.push(...drafts.map(textOf))
@@ -67,7 +67,7 @@ test('the first piece goes out at once, the next ones by the clock, a large one 
   out.drop()
 })
 
-test('a write that failed behind the scenes is told to the next one who writes', async () => {
+test('a failed background write is reported by the next push or flush', async () => {
   const out = new Coalescer(() => Promise.reject(new Fault('journal_full')), { ms: 25, chars: 100 })
   await out.push(delta('p', 'x'), samePart('p'))
   await settled()
@@ -75,7 +75,7 @@ test('a write that failed behind the scenes is told to the next one who writes',
   await assert.rejects(out.flush(), /no space left/)
 })
 
-test('whatever the pieces, nothing is lost and nothing is doubled', async () => {
+test('no text is lost or doubled, whatever the chunks', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.tuple(fc.constantFrom('p1', 'p2'), fc.string({ maxLength: 6 }))), async (pieces) => {
       let written = ''
@@ -87,7 +87,7 @@ test('whatever the pieces, nothing is lost and nothing is doubled', async () => 
   )
 })
 
-test('a huge output is journalled as head and tail with the count of what lies between', () => {
+test('a huge output is journalled as head and tail with a count of what is between', () => {
   const tail = new OutputTail(0)
   const line = 'x'.repeat(64 * 1024)
   let head = ''
@@ -99,7 +99,7 @@ test('a huge output is journalled as head and tail with the count of what lies b
   assert.match(rest[0]?.text ?? '', new RegExp(`${20 * line.length - head.length - tailBytes} bytes left out`))
 })
 
-test('the tail is as long as promised whatever the size of the pieces, and starts with a whole character', () => {
+test('the tail has its promised length for any chunk size, and starts with a whole character', () => {
   const tail = new OutputTail(OUTPUT_LIMITS.journalBytes)
   const piece = 'ü'.repeat(30_001)
   for (let n = 0; n < 30; n += 1) tail.take({ stream: 'stdout', text: piece })
@@ -112,7 +112,7 @@ test('the tail is as long as promised whatever the size of the pieces, and start
   assert.match(marker?.text ?? '', new RegExp(` ${30 * 60_002 - Buffer.byteLength(text)} bytes left out`))
 })
 
-test('the model is told of everything that it does not see, also of what the journal left out', () => {
+test('the model learns how much it does not see, including what the journal left out', () => {
   const tail = new OutputTail(0)
   const pieces = Array.from({ length: 40 }, () => 'x'.repeat(64 * 1024))
   const head = pieces.map((text) => tail.take({ stream: 'stdout', text })).join('')
@@ -159,7 +159,7 @@ const EXITED: ExecExit = {
 }
 const DIAGNOSTIC = { rank: 'cause', advice: '', retry: '', evidence: [], count: 1 } as const
 
-test('a full disk at the runner is told as that, and output that is missing is not passed off as none', () => {
+test('a full disk at the runner is named, and missing output is reported as missing', () => {
   const told = (exit: Partial<ExecExit>, ...diagnostics: [id: string, message: string][]): string =>
     commandOutcome(
       '',
@@ -179,7 +179,7 @@ test('a full disk at the runner is told as that, and output that is missing is n
   assert.equal(told({ cause: 'spawn_failed' }, ['no_space', 'no room']), '[could not be started: no room]')
 })
 
-test('of the calls that an earlier process left, only the first can have been begun', () => {
+test('of the calls that an earlier process left open, only the first can have started', () => {
   const call = (callId: string): TestDraft => ({
     type: 'tool-call',
     step: 1,
@@ -197,7 +197,7 @@ test('of the calls that an earlier process left, only the first can have been be
   assert.deepEqual([...unstartedCallsOf(fold)], ['c3', 'c4'])
 })
 
-test('a small output is journalled whole, also when part of it was before a crash', () => {
+test('a small output is journalled completely, also if a crash interrupted it', () => {
   const tail = new OutputTail(10)
   assert.equal(tail.take({ stream: 'stderr', text: 'rest' }), 'rest')
   assert.deepEqual(tail.rest(), [])
@@ -209,7 +209,7 @@ test('the model gets the two ends of a long text', () => {
   assert.equal(forModel('short'), 'short')
 })
 
-test('bad arguments and unknown tools are refused with a sentence that names what is wrong', () => {
+test('bad arguments and unknown tools are refused with a message that names the mistake', () => {
   const all = ['bash', 'read'] as const
   assert.deepEqual(parseCall('bash', { command: 'ls' }, all), { tool: 'bash', given: { command: 'ls' } })
   assert.throws(() => parseCall('bash', { command: 3 }, all), /command must be a shell command/)
@@ -293,7 +293,7 @@ test('a parked turn says what it waits for and what resumes it', () => {
   )
 })
 
-test('a time that was asked for is kept, otherwise parks get longer and looks get rarer', () => {
+test('a requested time is kept; otherwise parks get longer and probes less frequent', () => {
   const overloaded = new Fault('model_overloaded').report
   assert.equal(resumeTime(overloaded, 42, 0, 0.5, 0), 42)
   assert.equal(resumeTime(overloaded, null, 0, 0, 0), 60_000)
@@ -327,7 +327,7 @@ test('all readers of an event hold the same bytes, however large it is', async (
   feed.end('over')
 })
 
-test('a session that nobody reads keeps no events in memory, and a reader who comes later misses none', async () => {
+test('a session without readers keeps no events in memory, and a later reader misses none', async () => {
   const type = 'step-start' as const
   const stored = Array.from({ length: 6 }, (_, n) => ({ seq: n + 1, type, turnId: 't', body: `{"n":${n}}` }))
   let committed = 0
@@ -361,7 +361,7 @@ test('a session that nobody reads keeps no events in memory, and a reader who co
   assert.ok(reads.length > before, 'what came while nobody read is in the store alone')
 })
 
-test('of a crowd ten go at once and the others one after another; who comes later has what is free again', (t) => {
+test('ten turns start at once and the rest one by one; later turns use the free slots again', (t) => {
   let now = 1_000
   t.mock.method(performance, 'now', () => now)
   const pacing = new Pacing({ probeMs: 1 })

@@ -44,7 +44,7 @@ function follow(log: readonly Printed[], from: ExecPosition, isWhole = true): re
 const textOf = (told: readonly Told[], stream: OutputChunk['stream']): string =>
   told.flatMap((piece) => (piece.stream === stream ? [piece.text] : [])).join('')
 
-test('whoever goes on at the place of any event tells exactly the rest, however often it happens', (t) => {
+test('a process that continues at the position of any event shows exactly the rest, however often that happens', (t) => {
   const seed = Number(process.env['SEED'] ?? 20_261_116)
   t.diagnostic(`SEED=${seed}`)
   const dice = diceOf(seed)
@@ -82,7 +82,7 @@ test('whoever goes on at the place of any event tells exactly the rest, however 
   }
 })
 
-test('what waits on one stream does not hold up the other, and is read again', () => {
+test('text held back on one stream does not delay the other, and is read again', () => {
   const log = logOf([
     ['stdout', Buffer.from('key=an-unusual')],
     ['stderr', Buffer.from('warned')],
@@ -93,7 +93,7 @@ test('what waits on one stream does not hold up the other, and is read again', (
   ])
 })
 
-test('what the runner no longer keeps is named once, by what was not told, and ends what waits', () => {
+test('output that the runner has dropped is reported once, by its unseen bytes, and releases held text', () => {
   const output = new ExecOutput(secrets, { execSeq: 1, execOffsets: { stdout: 4 } })
   output.take({ seq: 2, type: 'stdout', offset: 0, data: 'key=an-' })
   const lost = { seq: 9, type: 'gap', stream: 'stdout', from: 5, to: 90 } as const

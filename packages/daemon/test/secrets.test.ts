@@ -18,7 +18,7 @@ function heard(secrets: Secrets, pieces: readonly string[]): string {
   return said.join('') + (stream.end()?.text ?? '')
 }
 
-test('known secrets are taken out by value, also where JSON has escaped them, once or twice', () => {
+test('known secrets are removed by value, also if JSON has escaped them once or twice', () => {
   const secrets = knowing('my-"odd"-key-1', 'short')
   const said = (value: unknown): unknown => secrets.scrubValue(value, JSON.stringify(value))
   assert.deepEqual(said({ error: 'bad key my-"odd"-key-1 and short' }), { error: 'bad key [redacted] and short' })
@@ -31,7 +31,7 @@ test('known secrets are taken out by value, also where JSON has escaped them, on
   assert.equal(secrets.scrub('my-"odd"-key-1 or the-next-key-2'), '[redacted] or [redacted]', 'the one before stays')
 })
 
-test('what only looks like a secret because JSON has escaped a line break before it stays, and stays JSON', () => {
+test('text that only looks like a secret because JSON escaped a line break before it stays, and stays JSON', () => {
   const secrets = knowing('nvapi-0123456789', KEY)
   const value = { text: `\nvapi-0123456789 ${KEY}` }
   assert.deepEqual(secrets.scrubValue(value, JSON.stringify(value)), { text: '\nvapi-0123456789 [redacted]' })
@@ -39,7 +39,7 @@ test('what only looks like a secret because JSON has escaped a line break before
   assert.deepEqual(JSON.parse(secrets.scrubLine(line)), { msg: '\nvapi-0123456789 [redacted] C:\\[redacted]' })
 })
 
-test('what people put where no key is needed is no secret: it would take ordinary words along', () => {
+test('placeholders for an unneeded key are not secrets: removing them would remove ordinary words', () => {
   const secrets = knowing('lm-studio', 'not-needed', 'a key', 'correcthorsebatterystaple', 'lmStudio9')
   assert.equal(
     secrets.scrub('lm-studio is not-needed, correcthorsebatterystaple and lmStudio9 are'),
@@ -47,7 +47,7 @@ test('what people put where no key is needed is no secret: it would take ordinar
   )
 })
 
-test('of two secrets of which one begins with the other, nothing of either stays', () => {
+test('if one secret is a prefix of another, nothing of either stays', () => {
   for (const values of [
     ['key-12345678', 'key-12345678-and-more'],
     ['key-12345678-and-more', 'key-12345678'],
@@ -63,7 +63,7 @@ test('of two secrets of which one begins with the other, nothing of either stays
   }
 })
 
-test('a secret in two pieces is taken out wherever it is cut, and in as many pieces as it has characters', () => {
+test('a secret in two chunks is removed wherever it is cut, and also if every character is a chunk', () => {
   const secrets = knowing(KEY, 'my-"odd"-key-1')
   for (const secret of [KEY, 'my-"odd"-key-1', JSON.stringify('my-"odd"-key-1').slice(1, -1)]) {
     const text = `it is ${secret}.`
@@ -73,7 +73,7 @@ test('a secret in two pieces is taken out wherever it is cut, and in as many pie
   }
 })
 
-test('only what may be the beginning of a secret waits, and it is told as soon as it is none', () => {
+test('only a possible start of a secret is held back, and it is shown as soon as it cannot be one', () => {
   const stream = new SecretStream<string>(knowing(KEY))
   assert.deepEqual(stream.push('all is well\n', 'a'), { text: 'all is well\n', mark: 'a' })
   assert.equal(stream.held, null)
@@ -86,14 +86,14 @@ test('only what may be the beginning of a secret waits, and it is told as soon a
   assert.equal(stream.end(), null)
 })
 
-test('the beginning of a secret at the end of all is told, unless it is most of it', () => {
+test('the start of a secret at the end of the text is shown, unless it is most of the secret', () => {
   const secrets = knowing(KEY)
   assert.equal(heard(secrets, ['it is an', '-unus']), 'it is an-unus')
   assert.equal(heard(secrets, ['it is an-unusual', KEY.slice(10, 20)]), 'it is [redacted]')
   assert.equal(heard(knowing('lmStudio9'), ['lmSt', 'ud']), 'lmStud', 'what is shorter than any secret is none')
 })
 
-test('in any pieces, any text is told as the whole would be', (t) => {
+test('any text in any chunks is shown like the whole text', (t) => {
   const seed = Number(process.env['SEED'] ?? 20_261_116)
   t.diagnostic(`SEED=${seed}`)
   const dice = diceOf(seed)

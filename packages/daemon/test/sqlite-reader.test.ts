@@ -30,7 +30,7 @@ async function newSession(store: Store): Promise<SessionRow> {
 const runningTurn = (id: string, sessionId: string): Turn =>
   ({ id, sessionId, state: 'running', endedAt: null }) as Turn
 
-test('a journal is read beside its owner, which goes on writing, and more than a page of it', async (t) => {
+test('a journal of several pages can be read while its owner keeps writing', async (t) => {
   const folder = stateDir(t)
   const store = await openSqliteStore(join(folder, 'journal'))
   t.after(() => store.close())
@@ -59,7 +59,7 @@ test('a journal is read beside its owner, which goes on writing, and more than a
   assert.equal(reader.turn('x'), undefined)
 })
 
-test('a damaged session looks as it does over the API: idle, its turn failed with the damage', async (t) => {
+test('a damaged session looks the same as over the API: idle, with a failed turn', async (t) => {
   const folder = stateDir(t)
   const store = await openSqliteStore(join(folder, 'journal'))
   t.after(() => store.close())
@@ -81,7 +81,7 @@ test('a damaged session looks as it does over the API: idle, its turn failed wit
   assert.deepEqual([reader?.turn('t')?.state, reader?.turn('t')?.fault?.category], ['failed', 'journal_corrupt'])
 })
 
-test('no journal is nothing to read; one of another version, or one that is none, is said to be so', async (t) => {
+test('a missing journal reads as nothing; a journal of another version and a file that is not a journal are refused', async (t) => {
   const folder = stateDir(t)
   assert.equal(readJournal(folder, 'default'), undefined)
   await (await openSqliteStore(join(folder, 'journal'))).close()

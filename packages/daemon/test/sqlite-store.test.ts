@@ -37,7 +37,7 @@ async function inFolder(run: (folder: string, open: (options?: SqliteOptions) =>
   }
 }
 
-test('a second owner of the same folder is refused, and let in once the first is gone', () =>
+test('a second owner of the same folder is refused until the first is gone', () =>
   inFolder(async (_, open) => {
     const first = await open()
     await refused(open(), 'lease_lost')
@@ -45,7 +45,7 @@ test('a second owner of the same folder is refused, and let in once the first is
     await (await open()).listSessions({ limit: 1 })
   }))
 
-test('no file of the journal can be read by others', () =>
+test('other users can read no file of the journal', () =>
   inFolder(async (folder, open) => {
     await claimed(await open())
     const modes = readdirSync(folder).map((name) => [name, (statSync(join(folder, name)).mode & 0o077).toString(8)])
@@ -56,7 +56,7 @@ test('no file of the journal can be read by others', () =>
     )
   }))
 
-test('a byte changed inside an event is found, named by its seq, and other sessions go on', () =>
+test('a changed byte inside an event is detected and named by its seq, and other sessions are not affected', () =>
   inFolder(async (folder, open) => {
     const store = await open()
     const [bad, good] = [await claimed(store), await claimed(store)]
@@ -69,7 +69,7 @@ test('a byte changed inside an event is found, named by its seq, and other sessi
     assert.equal((await again.read(good.id, 0, 10)).length, 1)
   }))
 
-test('an event taken out of the middle, or off the end, is found', () =>
+test('an event removed from the middle or the end is detected', () =>
   inFolder(async (folder, open) => {
     const store = await open()
     const [middle, end] = [await claimed(store), await claimed(store)]
@@ -86,7 +86,7 @@ test('an event taken out of the middle, or off the end, is found', () =>
     )
   }))
 
-test('a pointer that leads nowhere, to another session or in a circle is found, and other sessions go on', () =>
+test('a pointer to nowhere, to another session or in a circle is detected, and other sessions are not affected', () =>
   inFolder(async (folder, open) => {
     const store = await open()
     const sessions = [await claimed(store), await claimed(store), await claimed(store), await claimed(store)]
@@ -109,7 +109,7 @@ test('a pointer that leads nowhere, to another session or in a circle is found, 
     assert.equal((await again.read(good.id, 0, 10)).length, 3)
   }))
 
-test('nothing is appended where the last event is gone', () =>
+test('nothing is appended if the last event is missing', () =>
   inFolder(async (folder, open) => {
     const store = await open()
     const session = await claimed(store)
@@ -120,7 +120,7 @@ test('nothing is appended where the last event is gone', () =>
     await refused(again.append(appendOf(session, 2, ['3'])), 'journal_corrupt')
   }))
 
-test('a deleted session leaves no event behind, also one with damage in the middle', () =>
+test('a deleted session leaves no event behind, even if it was damaged', () =>
   inFolder(async (folder, open) => {
     const store = await open()
     const [whole, damaged, other] = [await claimed(store), await claimed(store), await claimed(store)]
@@ -133,7 +133,7 @@ test('a deleted session leaves no event behind, also one with damage in the midd
     assert.deepEqual([rowsIn(folder, 'events'), rowsIn(folder, 'heads')], [3, 1])
   }))
 
-test('a long session is gone at once and its events bit by bit, also over a restart', () =>
+test('a long session disappears at once and its events in batches, also across a restart', () =>
   inFolder(async (folder, open) => {
     const store = await open()
     const long = await claimed(store)
@@ -151,7 +151,7 @@ test('a long session is gone at once and its events bit by bit, also over a rest
     assert.equal(rowsIn(folder, 'removed'), 0)
   }))
 
-test('a database that went back in time is found by the anchor beside it', () =>
+test('the anchor detects a database that went back in time', () =>
   inFolder(async (folder, open) => {
     const store = await open()
     const session = await claimed(store)
@@ -174,7 +174,7 @@ test('a database that went back in time is found by the anchor beside it', () =>
     )
   }))
 
-test('a session that was deleted is not missed by who opens the journal after a kill', () =>
+test('after a kill, a deleted session is not reported as lost', () =>
   inFolder(async (folder, open) => {
     const first = await open()
     const session = await claimed(first)
@@ -188,7 +188,7 @@ test('a session that was deleted is not missed by who opens the journal after a 
     })
   }))
 
-test('a torn last line of the anchor is forgotten, a damaged one is reported', () =>
+test('a torn last line of the anchor is ignored, a damaged line is reported', () =>
   inFolder(async (folder, open) => {
     const store = await open()
     const session = await claimed(store)
@@ -202,7 +202,7 @@ test('a torn last line of the anchor is forgotten, a damaged one is reported', (
     assert.match((await open()).problems[0]?.what ?? '', /1 lines of the anchor/)
   }))
 
-test('a full disk refuses appends by name, keeps what was acknowledged, and takes up again when there is room', () =>
+test('a full disk refuses appends with its category, keeps acknowledged events, and accepts appends again when there is space', () =>
   inFolder(async (folder, open) => {
     const small = await open({ pagesMax: 40 })
     const session = await claimed(small)
@@ -227,7 +227,7 @@ test('a full disk refuses appends by name, keeps what was acknowledged, and take
     assert.equal(statSync(join(folder, 'reserve')).size, 64 * 1024)
   }))
 
-test('an append that finds no room takes none of those with it that came together with it', () =>
+test('an append that does not fit on the disk does not fail the others of its batch', () =>
   inFolder(async (folder, open) => {
     const small = await open({ pagesMax: 40 })
     const sessions = await Promise.all(Array.from({ length: 9 }, () => claimed(small)))
@@ -250,7 +250,7 @@ test('an append that finds no room takes none of those with it that came togethe
     assert.deepEqual((await open()).problems, [])
   }))
 
-test('a journal of version 2 is taken over at open', () =>
+test('a journal of version 2 is migrated at open', () =>
   inFolder(async (folder, open) => {
     const store = await open()
     const session = await claimed(store)
@@ -262,14 +262,14 @@ test('a journal of version 2 is taken over at open', () =>
     assert.equal(await again.deleteSession(session.id), true)
   }))
 
-test('a journal of a newer version is refused with a sentence', () =>
+test('a journal of a newer version is refused with a clear message', () =>
   inFolder(async (folder, open) => {
     await (await open()).close()
     edit(folder, 'PRAGMA user_version=999')
     await assert.rejects(open(), /newer version/)
   }))
 
-test('a file that is no database is refused as corrupt', () =>
+test('a file that is not a database is refused as corrupt', () =>
   inFolder(async (folder, open) => {
     writeFileSync(join(folder, 'journal.db'), 'this is not a database, whatever it is called. '.repeat(100))
     await refused(open(), 'journal_corrupt')

@@ -99,7 +99,7 @@ function version1(t: TestContext, sessions: readonly Old[], change = ''): string
 const bodiesOf = (name: string, count: number): string[] =>
   Array.from({ length: count }, (_, n) => JSON.stringify(`${name} ${n + 1} é🙂`))
 
-test('a journal of version 1 is moved over at open: all of it is there, is checked, and goes on', async (t) => {
+test('a journal of version 1 is migrated at open: complete, checked and writable', async (t) => {
   const old = [
     { id: 'long', bodies: bodiesOf('long', 200), state: 'busy' },
     { id: 'empty', bodies: [] },

@@ -53,7 +53,7 @@ test('a turn goes from prompt to step to answer to call to the next step', () =>
   assert.deepEqual(asked(fold(start, step, call('a'), result('a'))), { do: 'begin-step', step: 2 })
 })
 
-test('an answer that broke off is discarded first and asked for again under a new number', () => {
+test('an interrupted answer is discarded first and requested again under a new attempt number', () => {
   const broken = asked(fold(start, step, delta(1, 'half an ans')))
   assert.ok(broken.do === 'discard')
   assert.deepEqual(
@@ -70,20 +70,20 @@ test('an answer that broke off is discarded first and asked for again under a ne
   assert.deepEqual(asked(fold(start, step, delta(1, 'half'), discarded)), { do: 'answer', step: 1, attempt: 2 })
 })
 
-test('a pause between tries is kept over a crash, and drawn from the budget', () => {
+test('a wait before a retry survives a crash, and counts against the budget', () => {
   const state = fold(start, step, retry('retry', 5_000, { nextAt: new Date(NOW + 5_000).toISOString() }))
   assert.deepEqual(asked(state), { do: 'pause', until: NOW + 5_000 })
   assert.deepEqual(state.turn?.answer.budget, { failures: 1, waitedMs: 5_000, parks: 0, parkedMs: 0, compacted: false })
   assert.deepEqual(asked(state, { now: NOW + 5_001 }), { do: 'answer', step: 1, attempt: 2 })
 })
 
-test('a clock that was set back does not make a pause longer than any pause can be', () => {
+test('a clock that was set back does not make a wait longer than the longest possible wait', () => {
   const state = fold(start, step, retry('retry', 5_000, { nextAt: new Date(NOW + 5_000).toISOString() }))
   assert.equal(asked(state, { now: NOW - 50_000 }).do, 'pause')
   assert.deepEqual(asked(state, { now: NOW - 3_600_000 }), { do: 'answer', step: 1, attempt: 2 })
 })
 
-test('a parked turn stays parked, and resuming gives the step its tries back but not the turn its budget', () => {
+test('a parked turn stays parked, and resuming gives the step its attempts back but not the turn its budget', () => {
   const parked: TestDraft = { type: 'parked', fault: fault('runner_unreachable'), resumeAt: null }
   const state = fold(start, step, retry('retry'), parked)
   assert.equal(asked(state).do, 'stay-parked')
@@ -95,7 +95,7 @@ test('a parked turn stays parked, and resuming gives the step its tries back but
   )
 })
 
-test('the next model of the list has its own tries, and the turn stays with it from step to step', () => {
+test('the next model of the list has its own attempts, and the turn stays with it from step to step', () => {
   const moved = fold(start, step, retry('retry'), retry('fallback', 0, { attempt: 2 }))
   assert.deepEqual(
     [moved.turn?.answer.target, moved.turn?.answer.attemptsSpent, moved.turn?.answer.budget.failures],
@@ -106,7 +106,7 @@ test('the next model of the list has its own tries, and the turn stays with it f
   assert.deepEqual([later.turn?.answer.target, later.turn?.answer.attempt], [1, 0])
 })
 
-test('a turn that was parked begins again with the first model; one that was handed over stays where it was', () => {
+test('a parked turn starts again with the first model; a turn that was handed over stays with its model', () => {
   const moved = [start, step, retry('fallback', 0), retry('retry', 0, { attempt: 2 })]
   const after = (category: 'runner_unreachable' | 'shutting_down') =>
     fold(...moved, { type: 'parked', fault: fault(category), resumeAt: null }, { type: 'resumed', because: 'signal' })
@@ -120,7 +120,7 @@ test('a turn that was parked begins again with the first model; one that was han
   )
 })
 
-test('text that is to be continued is kept over a crash; what came after it and broke off is not', () => {
+test('kept text survives a crash; text after it from an interrupted attempt does not', () => {
   const kept = [start, step, delta(1, 'half '), retry('resume')]
   assert.deepEqual(asked(fold(...kept)), { do: 'answer', step: 1, attempt: 2 })
   const broken = asked(fold(...kept, delta(2, 'an ans')))
@@ -137,7 +137,7 @@ test('text that is to be continued is kept over a crash; what came after it and 
   )
 })
 
-test('a server that would not continue is not asked to again in that step', () => {
+test('a server that refused to continue kept text is not asked to again in that step', () => {
   const refused = [start, step, retry('retry', 0, { prefillRefused: true })]
   assert.equal(fold(...refused).turn?.answer.prefillRefused, true)
   assert.equal(fold(...refused, { type: 'step-start', step: 2 }).turn?.answer.prefillRefused, false)
@@ -156,7 +156,7 @@ test('handing a turn over at shutdown costs no park', () => {
   )
 })
 
-test('a fault is shown as survived once the turn has got on after it, and all are at a good end', () => {
+test('a fault counts as survived once the turn made progress after it, and all do at a good end', () => {
   const survived = (...drafts: TestDraft[]): unknown => turnView(fold(...drafts), 's', 't1', null)?.faultsSurvived
   const parked: TestDraft = { type: 'parked', fault: fault('runner_unreachable'), resumeAt: null }
   const resumed: TestDraft = { type: 'resumed', because: 'person' }
@@ -170,7 +170,7 @@ test('a fault is shown as survived once the turn has got on after it, and all ar
   assert.equal(survived(start, step, retry('retry'), parked, resumed, ended), 2)
 })
 
-test('a crash loop without progress ends, and any progress starts the count anew', () => {
+test('a crash loop without progress ends the turn, and any progress resets the count', () => {
   const crash: TestDraft = { type: 'taken-over', epoch: 2 }
   const crashes = Array.from({ length: LIMITS.restartsMax }, () => crash)
   const looping = asked(fold(start, step, ...crashes))
@@ -178,7 +178,7 @@ test('a crash loop without progress ends, and any progress starts the count anew
   assert.equal(asked(fold(start, step, ...crashes.slice(1), call('a'), result('a'), crash)).do, 'begin-step')
 })
 
-test('a cancel comes before everything else and names the calls that are open', () => {
+test('a cancel comes before everything else and names the open calls', () => {
   const cancel = { actor: 'user', reason: null, at: '' } as const
   const state = fold(start, step, call('a'), call('b', 2), result('a'))
   const command = asked(state, { cancel })
@@ -206,7 +206,7 @@ test('the queue starts one after another, and a queued turn that is cancelled ne
   assert.equal(turnView(state, 's', 't2', null)?.state, 'cancelled')
 })
 
-test('whatever cuts a turn off, the model is told a result for every call', () => {
+test('however a turn is interrupted, the model sees a result for every call', () => {
   const cutOff = turnError('other')
   const state = fold(start, step, delta(1, 'I look.'), call('a'), call('b', 2), result('a'), cutOff)
   const messages = toMessages(state, 'sys')
@@ -270,13 +270,13 @@ test('usage adds up over steps and an unknown makes it an estimate, never a zero
   })
 })
 
-test('an answer that died with its daemon has used what nobody counted', () => {
+test('an answer that died with its daemon makes the usage an estimate', () => {
   const { turn } = fold(start, step, delta(1, 'a'), { type: 'taken-over', epoch: 2 })
   assert.deepEqual(turn?.usage.outputTokens, { value: null, quality: 'unknown' })
   assert.deepEqual(fold(start, step).turn?.usage.outputTokens, { value: 0, quality: 'known' })
 })
 
-test('folding in one go or in any two pieces gives the same state', () => {
+test('folding at once or in any two parts gives the same state', () => {
   const pool: TestDraft[] = [
     start,
     step,

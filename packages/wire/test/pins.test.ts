@@ -261,7 +261,7 @@ test('an event of a newer version is read: unknown fields and unknown types are 
   assert.equal(wire.isKnownEvent(wire.parseEvent(newType)), false)
 })
 
-test('an event without its fields is a fault that names the field, and so is anything that is no event', () => {
+test('an event with a missing field is a fault that names the field, and so is anything that is not an event', () => {
   assert.throws(() => wire.parseEvent({ type: 'step-start', seq: 1, sessionId: 's', turnId: 't', at }), /step/)
   assert.throws(() => wire.parseEvent({ type: 'compacted' }), isFault)
   assert.throws(() => wire.parseEvent('hello'), isFault)

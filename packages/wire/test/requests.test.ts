@@ -47,7 +47,7 @@ test('an exec needs a command or a shell line, not both and not none', () => {
   wire.parseRequest(wire.execRequestSchema, { shell: 'echo hi' })
 })
 
-test('what is wrong is said in a sentence that reads as one', () => {
+test('a message about a bad request reads as a sentence', () => {
   const sentence = (value: unknown): string => {
     try {
       wire.parseRequest(wire.execRequestSchema, value)
@@ -73,7 +73,7 @@ test('NUL bytes and bad environment names are refused', () => {
   assert.deepEqual(fields(wire.execRequestSchema, { command: ['a'], env: { A: 'x\0' } }), ['env.A'])
 })
 
-test('what would silently change on its way is refused: half characters and an empty folder', () => {
+test('values that would silently change in transit are refused: half characters and an empty folder', () => {
   assert.deepEqual(fields(wire.execRequestSchema, { command: ['printf', '\ud800'] }), ['command.1'])
   assert.deepEqual(fields(wire.execRequestSchema, { command: ['a'], cwd: '' }), ['cwd'])
   assert.deepEqual(fields(wire.boxCreateSchema, { workspace: 'relative' }), ['workspace'])
@@ -85,11 +85,11 @@ test('ids that could leave a folder or a line are refused', () => {
     assert.deepEqual(fields(wire.boxCreateSchema, { id }), ['id'])
 })
 
-test('a body that is no object is refused without a field', () => {
+test('a body that is not an object is refused without naming a field', () => {
   for (const value of [null, [], 'x', 3]) assert.deepEqual(fields(wire.boxCreateSchema, value), [''])
 })
 
-test('a secret in a wrong field does not come back', () => {
+test('a secret in a wrong field is not echoed', () => {
   const fault = refused(wire.boxCreateSchema, { token: 'sk-ant-api03-abcdefghijklmnopqrstuvwxyz' })
   assert.ok(!JSON.stringify(fault).includes('abcdefghijklmnop'))
 })

@@ -170,7 +170,7 @@ async function raw(head: string, target = '/open'): Promise<string> {
   return text
 }
 
-test('a foreign Host or Origin is refused before the token is looked at', async () => {
+test('a foreign Host or Origin is refused before the token is checked', async () => {
   const { port } = new URL(url)
   assert.match(await raw(`Host: evil.example:${port}`), /^HTTP\/1.1 403 /)
   assert.match(await raw(`Host: 127.0.0.1:${port}\r\nOrigin: http://evil.example`), /^HTTP\/1.1 403 /)
@@ -180,7 +180,7 @@ test('a foreign Host or Origin is refused before the token is looked at', async 
   assert.match(await raw('Host: localhost', 'http://evil.example/open'), /^HTTP\/1.1 403 /)
 })
 
-test('no Host, two of them, or an odd Expect are answered like anything else: with an id, refusals as problem documents', async () => {
+test('a missing or second Host and an odd Expect get normal responses: with an id, refusals as problem documents', async () => {
   for (const head of ['X: none', 'Host: localhost\r\nHost: evil.example']) {
     const text = await raw(head)
     assert.match(text, /^HTTP\/1.1 403 [^]*x-request-id: /)
@@ -189,7 +189,7 @@ test('no Host, two of them, or an odd Expect are answered like anything else: wi
   assert.match(await raw('Host: localhost\r\nExpect: the unexpected'), /^HTTP\/1.1 200 [^]*x-request-id: /)
 })
 
-test('what is not HTTP gets a problem document and the service goes on', async () => {
+test('input that is not HTTP gets a problem document, and the service keeps running', async () => {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
   socket.write('\x16\x03\x01 nonsense\r\n\r\n')
@@ -205,13 +205,13 @@ test('the rest of a path is one parameter, decoded; a broken escape is 400', asy
   assert.equal((await call('/files/%ff%')).status, 400)
 })
 
-test('a path means what was written: dots do not lead to another route', async () => {
+test('a path is taken literally: dots do not lead to another route', async () => {
   const head = 'Host: localhost\r\nAuthorization: Bearer right'
   for (const dots of ['..', '%2e%2e', '.%2E'])
     assert.match(await raw(head, `/files/a/${dots}/${dots}/open`), /^HTTP\/1.1 200 [^]*"path":"a\/\.\.\/\.\.\/open"/)
 })
 
-test('a client that goes away in the middle of its body is no failure of the service', async () => {
+test('a client that disconnects in the middle of its body is not a failure of the service', async () => {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
   const arrived = new Promise<void>((resolve) => (onAuthorize = resolve))
@@ -224,7 +224,7 @@ test('a client that goes away in the middle of its body is no failure of the ser
   assert.equal(await told, 'cancelled')
 })
 
-test('whoever is slow with headers, with a small body or inside a large one is given up, and told', async (t) => {
+test('a client that is slow with headers, a small body or inside a large body gets a timeout response', async (t) => {
   const slow = createService({
     boundary: 'daemon',
     authorize: () => {},

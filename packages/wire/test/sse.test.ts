@@ -32,7 +32,7 @@ const frame = fc.record({
   data: fc.array(line, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('\n')),
 })
 
-test('what is encoded is decoded the same, cut at any byte', () => {
+test('encoded events decode to the same events, cut at any byte', () => {
   fc.assert(
     fc.property(fc.array(frame, { maxLength: 6 }), fc.array(fc.nat(), { maxLength: 12 }), (frames, cuts) => {
       const bytes = new TextEncoder().encode(frames.map(encodeSse).join(''))
@@ -55,7 +55,7 @@ test('one event survives a cut at every single byte, also inside a character and
   }
 })
 
-test('an event that was never finished is not given out, and the decoder says so', () => {
+test('an unfinished event is not dispatched, and the decoder says so', () => {
   const { frames, isMidEvent } = decodeAll(['data: whole\n\n', 'data: {"half":'])
   assert.equal(frames.length, 1)
   assert.equal(isMidEvent, true)
@@ -64,7 +64,7 @@ test('an event that was never finished is not given out, and the decoder says so
   assert.equal(decodeAll([]).isMidEvent, false)
 })
 
-test('a line that never ends is a fault, not memory', () => {
+test('an endless line is a fault and does not fill memory', () => {
   const decoder = new SseDecoder({ onEvent: () => assert.fail('no event'), bufferCharsMax: 1000 })
   assert.throws(
     () => {
@@ -75,7 +75,7 @@ test('a line that never ends is a fault, not memory', () => {
   assert.throws(() => decoder.push('\n\n'), 'and it stays one')
 })
 
-test('unknown fields, comments and bad retry values are skipped as the format wants', () => {
+test('unknown fields, comments and bad retry values are skipped as the format requires', () => {
   const { frames, comments } = decodeAll(['foo: bar\nretry: soon\ndata: x\n\n: OPENROUTER PROCESSING\n\ndata\n\n'])
   assert.deepEqual(
     frames.map((f) => f.data),

@@ -44,7 +44,7 @@ export function storeSuite(adapter: Adapter): void {
       assert.equal((await again.getSession(session.id))?.lastSeq, 3)
     })
 
-    scenario('reading goes on after any seq, in pages', async (store) => {
+    scenario('events are read after any seq, in pages', async (store) => {
       const session = await claimed(store)
       await store.append(appendOf(session, 0, ['1', '2', '3', '4', '5']))
       assert.deepEqual(seqs(await store.read(session.id, 0, 2)), [1, 2])
@@ -70,24 +70,27 @@ export function storeSuite(adapter: Adapter): void {
       assert.equal(await again.getSession(c.id), undefined)
     })
 
-    scenario('any page of a long session is what was written, with others in between', async (store) => {
-      const sessions = [await claimed(store), await claimed(store), await claimed(store)]
-      const bodies = Array.from({ length: 300 }, (_, n) => `"${n + 1}"`)
-      for (let seq = 0; seq < bodies.length; seq += 20) {
-        await Promise.all(sessions.map((each) => store.append(appendOf(each, seq, bodies.slice(seq, seq + 20)))))
-      }
-      for (const { id } of sessions) {
-        for (const [after, limit] of PAGES) {
-          assert.deepEqual(
-            (await store.read(id, after, limit)).map((event) => event.body),
-            bodies.slice(after, after + limit),
-            `${limit} after ${after}`,
-          )
+    scenario(
+      'any page of a long session has the events that were written, with other sessions in between',
+      async (store) => {
+        const sessions = [await claimed(store), await claimed(store), await claimed(store)]
+        const bodies = Array.from({ length: 300 }, (_, n) => `"${n + 1}"`)
+        for (let seq = 0; seq < bodies.length; seq += 20) {
+          await Promise.all(sessions.map((each) => store.append(appendOf(each, seq, bodies.slice(seq, seq + 20)))))
         }
-      }
-    })
+        for (const { id } of sessions) {
+          for (const [after, limit] of PAGES) {
+            assert.deepEqual(
+              (await store.read(id, after, limit)).map((event) => event.body),
+              bodies.slice(after, after + limit),
+              `${limit} after ${after}`,
+            )
+          }
+        }
+      },
+    )
 
-    scenario('a page is bounded by its size too, and has one event at least', async (store) => {
+    scenario('a page is also bounded by its size, and has at least one event', async (store) => {
       const session = await claimed(store)
       const long = JSON.stringify('x'.repeat(1_000))
       await store.append(appendOf(session, 0, [long, long, '1', '2']))
@@ -114,7 +117,7 @@ export function storeSuite(adapter: Adapter): void {
       assert.equal((await store.read(old.id, 0, 10)).length, 2)
     })
 
-    scenario('an append whose answer got lost can be repeated without a second copy', async (store) => {
+    scenario('an append whose answer was lost can be repeated without a second copy', async (store) => {
       const session = await claimed(store)
       await store.append(appendOf(session, 0, ['1', '2']))
       await store.append(appendOf(session, 0, ['1', '2']))
@@ -213,7 +216,7 @@ export function storeSuite(adapter: Adapter): void {
 
 /** Opens and closes many stores, so it is no unit test. */
 export function storeSequences(adapter: Adapter): void {
-  test('any sequence of operations leaves what a simple model says', async () => {
+  test('any sequence of operations leaves the state that a simple model predicts', async () => {
     const operation = fc.record({
       session: fc.nat(2),
       does: fc.constantFrom('append', 'stale-append', 'claim', 'old-owner', 'repeat', 'reopen'),

@@ -17,7 +17,7 @@ function documented(): string {
   return block
 }
 
-test('a copy made as the docs say, while a turn streams, opens whole and goes on from that moment', async (t) => {
+test('a backup made as documented, while a turn streams, opens intact and continues from that moment', async (t) => {
   const text = 'word '.repeat(200)
   const first = await rig(t, () => ({ text, pieceChars: 1, pauseMs: 30 })) // half a minute, if nobody cancels it
   const { id } = await first.api.session()

@@ -16,7 +16,7 @@ import { afterwards, rig, tempFolder } from '../support/setup.ts'
 
 const oneTool = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }, { text: 'all done' })
 
-test('a session whose box the runner would refuse is refused with the field, and nothing is made', async (t) => {
+test('a session whose box the runner would refuse is refused with the field, and nothing is created', async (t) => {
   const runner = await testRunner(t)
   const { api } = await rig(t, oneTool, { runner: runner.config })
   const create = (box: object): Promise<Answer> => api.call('POST', '/v1/sessions', { box })
@@ -36,7 +36,7 @@ test('a session whose box the runner would refuse is refused with the field, and
   assert.equal((await create({ network: 'host' })).status, 201)
 })
 
-test('a runner that hangs holds up no new session: what it would have refused, the first tool finds out', async (t) => {
+test('a hanging runner delays no new session: the first tool call reports what it would have refused', async (t) => {
   const hanging = createServer(() => undefined).listen(0, '127.0.0.1') // takes connections, and never says a word
   await once(hanging, 'listening')
   afterwards(t, () => {
@@ -62,13 +62,13 @@ test('a runner that hangs holds up no new session: what it would have refused, t
   assert.ok(end?.type === 'turn-error' && end.category === 'invalid_request', JSON.stringify(end))
 })
 
-test('a first session waits for the runner that is started for it, however soon it would give up on a silent one', async (t) => {
+test('a first session waits for its starting runner longer than for a silent one', async (t) => {
   const { api } = await rig(t, oneTool, { limits: { checkMs: 500 } }) // it takes longer to start one
   const { status, json } = await api.call('POST', '/v1/sessions', { box: { workspace: '/not/there' } })
   assert.deepEqual([status, json['category']], [400, 'invalid_request'], JSON.stringify(json))
 })
 
-test('a box that turns out to be impossible at the first tool ends the turn with that cause, not with an answer', async (t) => {
+test('a box that proves impossible at the first tool call ends the turn with that cause, not with an answer', async (t) => {
   const port = await closedPort()
   const first = await testRunner(t)
   await first.stop()
@@ -87,7 +87,7 @@ test('a box that turns out to be impossible at the first tool ends the turn with
   assert.equal((await api.call<Session>('GET', `/v1/sessions/${id}`)).json.state, 'idle')
 })
 
-test('a box that was made, and then nobody came to note it, goes with its session', async (t) => {
+test('a box whose creation was never recorded is removed with its session', async (t) => {
   const runner = await testRunner(t)
   const { api, daemon } = await rig(t, oneTool, { runner: runner.config })
   const { id } = await api.session()
@@ -100,7 +100,7 @@ test('a box that was made, and then nobody came to note it, goes with its sessio
   await client.close()
 })
 
-test('the box of a session that is deleted while its runner is away is removed when that runner is back', async (t) => {
+test('the box of a session deleted while its runner is away is removed when that runner is back', async (t) => {
   const runner = await testRunner(t)
   const first = await rig(t, oneTool, { runner: runner.config, limits: { killMsMax: 300 } })
   const { api } = first

@@ -40,7 +40,7 @@ async function cancelled(
   return { events, turnId, sessionId }
 }
 
-test('a cancel during the stream stops the model request and keeps what was said', async (t) => {
+test('a cancel during the stream stops the model request and keeps the text so far', async (t) => {
   const { api } = await rig(t, () => ({ text: 'word '.repeat(400), pauseMs: 20, pieceChars: 5 }))
   const { events } = await cancelled(api, (event) => event.type === 'text-delta')
   assert.ok(!types(events).includes('part-discarded'))
@@ -57,7 +57,7 @@ test('a cancel during a tool ends its process, and the call has its result befor
   assert.equal((await api.call<{ state: string }>('GET', `/v1/sessions/${sessionId}`)).json.state, 'idle')
 })
 
-test('what a command says when it is told to end is in the journal, and the model reads it', async (t) => {
+test('what a command prints on SIGTERM is in the journal, and the model reads it', async (t) => {
   const command = "trap 'echo last words; exit 0' TERM; echo begun; sleep 30 & wait"
   const { api } = await rig(t, inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] }))
   const { events } = await cancelled(api, (event) => event.type === 'tool-output')
@@ -67,14 +67,14 @@ test('what a command says when it is told to end is in the journal, and the mode
   assert.equal(result?.text, 'begun\nlast words\n[cancelled: it was ended]')
 })
 
-test('a cancel during a backoff ends it at once, without another try', async (t) => {
+test('a cancel during a backoff ends it at once, without another attempt', async (t) => {
   const { api, model } = await rig(t, () => ({ status: 503, headers: { 'retry-after': '30' } }))
   const { events } = await cancelled(api, (event) => event.type === 'retry')
   assert.equal(types(events).filter((type) => type === 'retry').length, 1)
   assert.equal(model.asked.length, 1)
 })
 
-test('a cancel while the runner is looked up ends it at once', async (t) => {
+test('a cancel during a runner look-up ends it at once', async (t) => {
   const url = `http://127.0.0.1:${await closedPort()}`
   const { api } = await rig(t, slowBash, { runner: { url } })
   const { events } = await cancelled(api, (event) => event.type === 'retry' && event.attempt === 2, {
@@ -152,7 +152,7 @@ test('a cancel reaches a process whose runner is away for a moment', async (t) =
   assert.equal(lastOf(events, 'turn-error').sideEffects, 'none')
 })
 
-test('a cancel whose process cannot be reached says so plainly', async (t) => {
+test('a cancel whose process cannot be reached says so', async (t) => {
   const runner = await testRunner(t)
   const { api } = await rig(t, slowBash, { runner: runner.config, limits: { killMsMax: 300 } })
   const { id } = await api.session()

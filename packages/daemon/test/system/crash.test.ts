@@ -14,7 +14,7 @@ import { afterwards, optionsFor, rig, tempFolder } from '../support/setup.ts'
 const slow = (command: string): Script =>
   inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] }, { text: 'I know.' })
 
-test('a runner killed in the middle of a command is started again, and the command is found where it is', async (t) => {
+test("a runner killed in the middle of a command is restarted, and the command's exec is found again", async (t) => {
   const { stateDir, options, workspace } = await optionsFor(
     t,
     slow('echo begun >> ledger; echo begun; sleep 1.5; echo ended; exit 7'),
@@ -38,7 +38,7 @@ test('a runner killed in the middle of a command is started again, and the comma
 })
 
 test(
-  'a command that loses its runner more often than one look-up may fail goes on, as long as something comes of it',
+  'a command that loses its runner again and again continues as long as it makes progress',
   { timeout: 30_000 },
   async (t) => {
     const losses = LIMITS.resolvesMax + 2
@@ -70,7 +70,7 @@ test(
 )
 
 for (const policy of ['tell', 'stop'] as const) {
-  test(`a command whose runner was replaced is unknown, never run again (outcomeUnknown: ${policy})`, async (t) => {
+  test(`a command whose runner was replaced is unknown and never runs again (outcomeUnknown: ${policy})`, async (t) => {
     const mine = await testRunner(t)
     const where = join(tempFolder(t), 'where')
     writeFileSync(where, mine.url)
@@ -99,7 +99,7 @@ for (const policy of ['tell', 'stop'] as const) {
   })
 }
 
-test('a daemon that dies again and again on one turn gives it up honestly, and the session is free', async (t) => {
+test('a daemon that keeps dying on one turn gives it up with crash_loop, and the session is usable', async (t) => {
   const { options } = await optionsFor(t, () => ({ text: 'never heard' }))
   const first = await spawnDaemon(options)
   await first.arm('answer:attempt-start')
@@ -118,7 +118,7 @@ test('a daemon that dies again and again on one turn gives it up honestly, and t
   await last.api.prompt(id, 'another')
 })
 
-test('SIGTERM hands a running turn over, exits quickly, and the next daemon goes on', async (t) => {
+test('SIGTERM hands a running turn over, the daemon exits quickly, and the next daemon continues', async (t) => {
   const { options, workspace } = await optionsFor(t, slow('echo x >> ledger; sleep 1'))
   const first = await spawnDaemon(options)
   const { id } = await first.api.session({ box: { workspace } })

@@ -20,7 +20,7 @@ const limits = { probeMsFirst: PROBE_MS }
 
 describe('a hundred turns', { concurrency: true }, () => {
   test(
-    'that wait for a key, or for a quota with another key, read the configuration for all of them',
+    'that wait for a key, or for a quota with another key, share one read of the configuration',
     LIMIT,
     async (t) => {
       const isKey = ({ authorization }: { authorization: string | undefined }): boolean =>
@@ -41,7 +41,7 @@ describe('a hundred turns', { concurrency: true }, () => {
     },
   )
 
-  test('that wait for a model look at its address for all of them', LIMIT, async (t) => {
+  test('that wait for a model share one probe of its address', LIMIT, async (t) => {
     const port = await closedPort()
     const config = counted({ baseUrl: `http://127.0.0.1:${port}/v1`, name: 'late' })
     const policy = { attemptsMax: 2, backoffMs: 1 }
@@ -54,7 +54,7 @@ describe('a hundred turns', { concurrency: true }, () => {
     assert.equal(late.asked.length, CROWD)
   })
 
-  test('that were all told to come back at the same moment come one after another', LIMIT, async (t) => {
+  test('that were all asked to retry at the same moment do so one after another', LIMIT, async (t) => {
     let aheadMs = 0
     const now = (): number => Date.now() + aheadMs
     const until = new Date(now() + 600_000).toUTCString()
@@ -67,7 +67,7 @@ describe('a hundred turns', { concurrency: true }, () => {
     assert.equal(first.model.asked.length, 2 * CROWD)
   })
 
-  test('that wait for a runner ask for it once for all of them, and do not run it over', LIMIT, async (t) => {
+  test('that wait for a runner share one look-up, and do not overwhelm it', LIMIT, async (t) => {
     const runner = await testRunner(t)
     const door = await doorTo(t, runner.port)
     const script = inOrder({ calls: [{ tool: 'write', arguments: { path: 'ledger', content: 'x' } }] }, { text: 'ok' })
@@ -83,7 +83,7 @@ describe('a hundred turns', { concurrency: true }, () => {
     assert.equal(writes.filter((event) => event.outcome === 'ok').length, CROWD)
   })
 
-  test('that wait for room on the disk go on in turn when there is some', LIMIT, async (t) => {
+  test('that wait for disk space resume one after another when there is some', LIMIT, async (t) => {
     const disk = smallDisk(t, '64m')
     if (disk === undefined) return
     const isFull = Promise.withResolvers<void>()

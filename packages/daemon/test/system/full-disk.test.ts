@@ -14,23 +14,27 @@ const LIMIT = { timeout: 30_000 }
 
 const bash = (command: string) => inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] })
 
-test('a cancel ends the turn and its command also where its last words have no room', LIMIT, async (t) => {
-  const disk = smallDisk(t, '16m')
-  if (disk === undefined) return
-  const runner = await testRunner(t)
-  const command = "trap 'head -c 600000 /dev/zero | tr \\\\0 \\\\1; exit 0' TERM; echo begun; sleep 30 & wait"
-  const { api } = await rig(t, bash(command), { stateDir: disk.folder, runner: runner.config })
-  const { id } = await api.session()
-  const turnId = await api.prompt(id, 'go')
-  await api.events(id, (event) => event.type === 'tool-output')
-  disk.fill()
-  assert.equal((await api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
-  const events = await api.ended(id, turnId)
-  const [result, end] = [events.at(-2), lastOf(events, 'turn-error')]
-  assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
-  assert.match(result.text, /^begun\n.*\[cancelled: it was ended; not all of its output is here\]$/s)
-  assert.deepEqual([end.category, end.sideEffects], ['cancelled', 'none'])
-})
+test(
+  "a cancel ends the turn and its command even if the command's last output does not fit on the disk",
+  LIMIT,
+  async (t) => {
+    const disk = smallDisk(t, '16m')
+    if (disk === undefined) return
+    const runner = await testRunner(t)
+    const command = "trap 'head -c 600000 /dev/zero | tr \\\\0 \\\\1; exit 0' TERM; echo begun; sleep 30 & wait"
+    const { api } = await rig(t, bash(command), { stateDir: disk.folder, runner: runner.config })
+    const { id } = await api.session()
+    const turnId = await api.prompt(id, 'go')
+    await api.events(id, (event) => event.type === 'tool-output')
+    disk.fill()
+    assert.equal((await api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
+    const events = await api.ended(id, turnId)
+    const [result, end] = [events.at(-2), lastOf(events, 'turn-error')]
+    assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
+    assert.match(result.text, /^begun\n.*\[cancelled: it was ended; not all of its output is here\]$/s)
+    assert.deepEqual([end.category, end.sideEffects], ['cancelled', 'none'])
+  },
+)
 
 test('a cancel that was accepted on a full disk holds after a restart', LIMIT, async (t) => {
   const disk = smallDisk(t, '16m')
@@ -71,7 +75,7 @@ test('a turn that may not wait ends without leaving its command behind', LIMIT, 
 })
 
 test(
-  'a deadline that passes while nothing can be written is told as a deadline, and ends the command',
+  'a deadline that passes while nothing can be written is reported as a deadline, and ends the command',
   LIMIT,
   async (t) => {
     const disk = smallDisk(t, '16m')

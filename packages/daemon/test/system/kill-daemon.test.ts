@@ -139,7 +139,7 @@ async function pointsPassed(t: TestContext): Promise<readonly string[]> {
 }
 
 test(
-  'killed at every event boundary and around every call, a turn goes on and does nothing twice',
+  'killed at every event boundary and around every call, a turn continues and does nothing twice',
   { timeout: 120_000 },
   async (t) => {
     const points = await pointsPassed(t)

@@ -33,7 +33,7 @@ async function opened(t: TestContext, folder: string): Promise<Store> {
   return store
 }
 
-test('whatever was acknowledged before a kill is there after it, and checks out', async (t) => {
+test('every acknowledged event is there after a kill, with a valid hash', async (t) => {
   for (const lines of [1, 57, 800]) {
     const folder = join(tempFolder(t), 'journal')
     const last = await acknowledged(folder, (count) => count === lines)
@@ -50,7 +50,7 @@ test('whatever was acknowledged before a kill is there after it, and checks out'
   }
 })
 
-test('commits that a torn log has lost are named by session and seq, and what is left still reads', async (t) => {
+test('commits lost with a torn log are named by session and seq, and the rest is readable', async (t) => {
   const folder = join(tempFolder(t), 'journal')
   const log = join(folder, 'journal.db-wal')
   let early: number | undefined

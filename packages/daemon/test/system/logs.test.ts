@@ -4,7 +4,7 @@ import { rig } from '../support/setup.ts'
 
 type Line = { readonly msg: string; readonly sessionId?: string; readonly turnId?: string; readonly requestId?: string }
 
-test('the log tells the turning points of a turn and each refused request, with the ids that the wire has', async (t) => {
+test('the log has the turning points of a turn and each refused request, with the ids of the API', async (t) => {
   const lines: Line[] = []
   const { api } = await rig(t, (_, request) => (request === 1 ? { status: 500 } : { text: 'a secret of the user' }), {
     logLevel: 'debug',

@@ -62,7 +62,7 @@ test('an unbound runner with parking off ends in a turn-error of its category, o
   assert.equal((await api.call<{ state: string }>('GET', `/v1/sessions/${session.id}`)).json.state, 'idle')
 })
 
-test('a runner that says that it is going down is looked up again inside the call, like one that is gone', async (t) => {
+test('a runner that reports its shutdown is looked up again inside the call, like a runner that is gone', async (t) => {
   const runner = await testRunner(t)
   const going = JSON.stringify(toProblem(new Fault('shutting_down', { boundary: 'runner' })))
   let refused = 0
@@ -89,7 +89,7 @@ test('a runner that says that it is going down is looked up again inside the cal
   )
 })
 
-test('a stale endpoint is resolved again inside the call: by command, by URL, or by the configuration read again', async (t) => {
+test('a stale endpoint is resolved again inside the call: by command, by URL, or from the configuration', async (t) => {
   const stale = `http://127.0.0.1:${await closedPort()}`
   const runner = await testRunner(t)
   const { tokenFile } = runner.config
@@ -136,7 +136,7 @@ async function rigModel(t: Parameters<typeof rig>[0]): Promise<string> {
   return model.baseUrl
 }
 
-test('a runner that stays dead parks the turn, and it resumes once, by itself, when the runner answers', async (t) => {
+test('a runner that stays dead parks the turn, which resumes once, automatically, when the runner answers', async (t) => {
   const runner = await testRunner(t)
   const { api } = await rig(t, script, { runner: runner.config })
   await runner.stop()
@@ -159,7 +159,7 @@ test('a runner that stays dead parks the turn, and it resumes once, by itself, w
   )
 })
 
-test('a runner with another identity on the old port is never used, and the right one elsewhere is found', async (t) => {
+test('a runner with another identity on the old port is never used, and the right runner is found elsewhere', async (t) => {
   const mine = await testRunner(t)
   const file = join(tempFolder(t), 'where')
   writeFileSync(file, mine.url)
@@ -186,7 +186,7 @@ test('a runner with another identity on the old port is never used, and the righ
   assert.deepEqual(await client.listBoxes(), [], 'nothing was made at the stranger')
 })
 
-test('a runner process replaced by another on its port: the turn parks, and goes on only with the first, there or elsewhere', async (t) => {
+test('if another runner takes over the port, the turn parks and continues only with its own runner, there or elsewhere', async (t) => {
   const folder = tempFolder(t)
   const [tokenFile, where, looks] = [join(folder, 'token'), join(folder, 'where'), join(folder, 'looks')]
   const first = { folder: join(folder, 'first'), tokenFile }
@@ -245,7 +245,7 @@ test('a runner process replaced by another on its port: the turn parks, and goes
   await assertWentOn(third, 3)
 })
 
-test('a resolver that fails is an unreachable runner, told in its own words', async (t) => {
+test('a failing resolver means an unreachable runner, with a message that names the resolver', async (t) => {
   const { api } = await rig(t, script, { runner: { resolveCommand: ['false'] } })
   const session = await api.session({ policy: { park: 'never', backoffMs: 1 } })
   const turnId = await api.prompt(session.id, prompt)

@@ -16,7 +16,7 @@ const refusing =
   (_, request) =>
     request <= times ? answer : { text: 'at last' }
 
-test('a long Retry-After parks the turn with its time, and the wait is kept to', async (t) => {
+test('a long Retry-After parks the turn until that time', async (t) => {
   const now = Date.parse('2026-11-15T12:00:00Z')
   const { api, model } = await rig(t, refusing(1, { status: 429, headers: { 'retry-after': '18000' } }), {
     now: () => now,
@@ -37,7 +37,7 @@ test('a long Retry-After parks the turn with its time, and the wait is kept to',
   assert.deepEqual((await api.call('POST', `/v1/turns/${turnId}/resume`)).json['category'], 'turn_not_parked')
 })
 
-test('a turn parked until a time goes on by itself then, once, also over a restart', async (t) => {
+test('a turn parked until a time resumes then, automatically, once, also across a restart', async (t) => {
   // The provider says 61 s; the daemon's clock is set ahead before the restart, so that the time has come.
   let now = Date.parse('2026-11-15T12:00:00Z')
   const first = await rig(t, refusing(1, { status: 429, headers: { 'retry-after': '61' } }), { now: () => now })
@@ -55,7 +55,7 @@ test('a turn parked until a time goes on by itself then, once, also over a resta
 })
 
 test(
-  'a machine that slept through the wait goes on at once: the time of day counts, not the timer',
+  'after a machine slept through the wait, the turn resumes at once: the time of day counts, not the timer',
   { timeout: 30_000 },
   async (t) => {
     let sleptMs = 0
@@ -90,7 +90,7 @@ test('refused credentials park the turn until the configuration changes', async 
   assert.equal(events.find((event) => event.type === 'resumed')?.because, 'signal')
 })
 
-test('a key that was set while no daemon ran is noticed by the next one', { timeout: 30_000 }, async (t) => {
+test('the next daemon notices a key that was set while no daemon ran', { timeout: 30_000 }, async (t) => {
   const script: Script = (asked) =>
     asked.authorization === 'Bearer the-right-key' ? { text: 'thanks' } : { status: 401 }
   const first = await rig(t, script)
@@ -117,7 +117,7 @@ const noCredit = {
   },
 } as const
 
-test('a used-up quota parks the turn at once for an hour; a person who has paid resumes it', async (t) => {
+test('a used-up quota parks the turn at once for an hour; a user can resume it sooner', async (t) => {
   const now = Date.parse('2026-11-15T12:00:00Z')
   const { api, model } = await rig(t, refusing(1, noCredit), { now: () => now, dice: () => 0 })
   const { id } = await api.session()
@@ -139,7 +139,7 @@ test('a used-up quota parks the turn at once for an hour; a person who has paid 
   assert.equal(model.asked.length, 2)
 })
 
-test('a used-up quota is over, too, when another key is set', { timeout: 30_000 }, async (t) => {
+test('another key also ends the wait for a used-up quota', { timeout: 30_000 }, async (t) => {
   const script: Script = (asked) => (asked.authorization === 'Bearer a-paid-account' ? { text: 'thank you' } : noCredit)
   const model = await startScriptedModel(script)
   afterwards(t, () => model.close())
@@ -155,31 +155,27 @@ test('a used-up quota is over, too, when another key is set', { timeout: 30_000 
   assert.equal(events.find((event) => event.type === 'resumed')?.because, 'signal')
 })
 
-test(
-  'without a network the turn waits for it, and goes on when the model can be reached',
-  { timeout: 30_000 },
-  async (t) => {
-    // The kernel itself refuses TCP to a group address: no route, as on a machine without a network.
-    const model = await startScriptedModel(() => ({ text: 'back again' }))
-    afterwards(t, () => model.close())
-    let config: ModelConfig = { baseUrl: 'http://224.0.0.1:9/v1', name: 'far' }
-    const { api } = await rig(t, () => ({}), { model: config, reload: () => ({ model: config, runner: {} }) })
-    const { id } = await api.session()
-    const turnId = await api.prompt(id, 'go')
-    const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
-    assert.ok(parked?.type === 'parked', JSON.stringify(parked))
-    assert.deepEqual([parked.fault.category, parked.resumeAt], ['network_down', null])
-    assert.match(parked.fault.errorRaw, /ENETUNREACH/)
-    assert.equal((await api.turn(turnId)).state, 'parked')
-    config = { ...config, baseUrl: model.baseUrl }
-    const events = await api.ended(id, turnId)
-    assert.equal(events.at(-1)?.type, 'turn-end')
-    assert.deepEqual(
-      events.flatMap((event) => (event.type === 'resumed' ? [event.because] : [])),
-      ['signal'],
-    )
-  },
-)
+test('without a network the turn waits, and resumes when the model can be reached', { timeout: 30_000 }, async (t) => {
+  // The kernel itself refuses TCP to a group address: no route, as on a machine without a network.
+  const model = await startScriptedModel(() => ({ text: 'back again' }))
+  afterwards(t, () => model.close())
+  let config: ModelConfig = { baseUrl: 'http://224.0.0.1:9/v1', name: 'far' }
+  const { api } = await rig(t, () => ({}), { model: config, reload: () => ({ model: config, runner: {} }) })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
+  assert.ok(parked?.type === 'parked', JSON.stringify(parked))
+  assert.deepEqual([parked.fault.category, parked.resumeAt], ['network_down', null])
+  assert.match(parked.fault.errorRaw, /ENETUNREACH/)
+  assert.equal((await api.turn(turnId)).state, 'parked')
+  config = { ...config, baseUrl: model.baseUrl }
+  const events = await api.ended(id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.deepEqual(
+    events.flatMap((event) => (event.type === 'resumed' ? [event.because] : [])),
+    ['signal'],
+  )
+})
 
 test("the runner's refused token parks the turn until the token file is right", async (t) => {
   const runner = await testRunner(t)
@@ -197,7 +193,7 @@ test("the runner's refused token parks the turn until the token file is right", 
   assert.equal((await api.ended(id, turnId)).at(-1)?.type, 'turn-end')
 })
 
-test('a model that is not there parks the turn after its tries, and is noticed when it comes', async (t) => {
+test('an unreachable model parks the turn after its attempts, and the turn notices when it is back', async (t) => {
   const port = await closedPort()
   const { api } = await rig(t, () => ({}), {
     model: { baseUrl: `http://127.0.0.1:${port}/v1`, name: 'late' },
@@ -218,7 +214,7 @@ for (const [what, answer] of [
   ['before they say anything', { status: 500 }],
   ['in the middle of their text', { text: 'One two three four', cutAfter: 1, pauseMs: 20 }],
 ] as const)
-  test(`tries that fail ${what} are numbered and counted once each, over parks and resumes`, async (t) => {
+  test(`tries that fail ${what} are numbered and counted once each, across parks and resumes`, async (t) => {
     const { api, model } = await rig(t, () => answer, { policy: { attemptsMax: 2, backoffMs: 1 } })
     const { id } = await api.session()
     const turnId = await api.prompt(id, 'go')
@@ -252,7 +248,7 @@ test('a turn parked for longer than allowed ends with the category that parked i
   assert.deepEqual([end.category, end.stopped], ['model_auth_failed', 'park_time_spent'])
 })
 
-test('with parking off a model that keeps failing ends the turn with its category and why trying stopped', async (t) => {
+test('with parking off, a model that keeps failing ends the turn with its category and the reason for stopping', async (t) => {
   const { api, model } = await rig(t, () => ({ status: 500 }), {
     policy: { backoffMs: 1, attemptsMax: 3, park: 'never' },
   })
@@ -271,7 +267,7 @@ test('with parking off a model that keeps failing ends the turn with its categor
   )
 })
 
-test('a context that is too long is compacted once and said so; a second overflow ends the turn', async (t) => {
+test('a context that is too long is compacted once, visibly; a second overflow ends the turn', async (t) => {
   const overflow = {
     status: 400,
     body: { error: { code: 'context_length_exceeded', message: 'maximum context length is 10 tokens' } },

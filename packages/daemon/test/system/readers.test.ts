@@ -20,7 +20,7 @@ async function stuckReader(api: Api, sessionId: string): Promise<Socket> {
 }
 
 test(
-  'readers that take nothing are closed with a reason, resume by cursor, and hurt nobody',
+  'readers that read nothing are closed with a reason, resume by cursor, and affect no other reader',
   { timeout: 30_000 },
   async (t) => {
     const text = 'a line of some length to fill the pipes with\n'.repeat(140_000)
@@ -96,7 +96,7 @@ test('a thousand subscribers all see the whole turn, in order', { timeout: 30_00
 })
 
 test(
-  'who asks and never reads is not listened to for ever: what it is owed is bounded',
+  'a client that sends requests and never reads is paused: its pending responses are bounded',
   { timeout: 30_000 },
   async (t) => {
     const ASKED = 1_200

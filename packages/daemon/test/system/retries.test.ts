@@ -61,7 +61,7 @@ const SETTINGS: readonly Setting[] = [
 ]
 
 for (const { says, places, profile, actions: expected } of SETTINGS) {
-  test(`a failed try is in the journal before the next request leaves: ${says}`, async (t) => {
+  test(`a failed attempt is in the journal before the next request leaves: ${says}`, async (t) => {
     let requests = 0
     const seen: [requests: number, journalled: number][] = []
     const watched = Promise.withResolvers<{ api: Api; id: string }>()
@@ -104,7 +104,7 @@ for (const { says, places, profile, actions: expected } of SETTINGS) {
   })
 }
 
-test('the turn stays with the model that it had to go on to, so that a dead first one does not eat the budget', async (t) => {
+test('the turn stays with its fallback model: a dead first model does not use up the budget', async (t) => {
   const steps = 8
   const dead = await startScriptedModel(() => ({ status: 500 }))
   const good = await startScriptedModel(
@@ -129,7 +129,7 @@ test('the turn stays with the model that it had to go on to, so that a dead firs
   assert.equal(dead.asked.length, 6, 'the next turn asks the first model again')
 })
 
-test('a model server of our own that was given up is no end while there is another model', async (t) => {
+test('a local model server that was given up does not end the turn while there is another model', async (t) => {
   const good = await startScriptedModel(() => ({ text: 'from the second' }))
   afterwards(t, () => good.close())
   const { api } = await rig(t, () => ({}), {
@@ -151,7 +151,7 @@ test('a model server of our own that was given up is no end while there is anoth
   )
 })
 
-test('a text that was to be continued is asked for anew where the configuration no longer allows that', async (t) => {
+test('kept text is discarded and requested again if the configuration no longer allows a continuation', async (t) => {
   let profile: 'llama-cpp' | undefined = 'llama-cpp'
   const model = await startScriptedModel((asked, n) => {
     return { text: WHOLE.slice(keptOf(asked).length), ...(n === 1 ? BROKEN : {}) }
@@ -210,7 +210,7 @@ async function killAtEach(
   assert.equal(await daemon.ended, 0)
 }
 
-test('killed in the middle of a fallback list, a turn goes on at the same model with the tries that are left', async (t) => {
+test('killed in the middle of a fallback list, a turn continues at the same model with the attempts that are left', async (t) => {
   const bad = await startScriptedModel(() => ({ status: 500 }))
   const counts = new Map<string, number>()
   const good = await startScriptedModel((asked) => {
@@ -252,7 +252,7 @@ test('killed in the middle of a fallback list, a turn goes on at the same model 
   })
 })
 
-test('killed in the middle of a continuation, a turn goes on from the text that the journal keeps', async (t) => {
+test('killed in the middle of a continuation, a turn continues from the text in the journal', async (t) => {
   const counts = new Map<string, number>()
   const model = await startScriptedModel((asked) => {
     const n = (counts.get(promptOf(asked)) ?? 0) + 1

@@ -37,7 +37,7 @@ const keyed = (model: ScriptedModel): DaemonOptions['model'] => ({
   apiKey: KEY,
 })
 
-test('a key that a command prints half by half stands in no event, journal or question, and nothing else is lost', async (t) => {
+test('a key that a command prints in two halves is in no event, journal or model request, and nothing else is lost', async (t) => {
   const { options, workspace, model, stateDir } = await optionsFor(
     t,
     inOrder({ calls: [{ tool: 'bash', arguments: { command: HALF_BY_HALF } }] }, { text: 'done' }),
@@ -60,7 +60,7 @@ test('a key that a command prints half by half stands in no event, journal or qu
   assert.ok(told.length > 0 && !JSON.stringify(told).includes(REST), 'told to the model')
 })
 
-test('killed while half a key is held back, a daemon goes on with it: nothing is lost, nothing is told twice', async (t) => {
+test('killed while half a key is held back, the next daemon continues: nothing is lost or shown twice', async (t) => {
   const { options, workspace, model } = await optionsFor(
     t,
     inOrder({ calls: [{ tool: 'bash', arguments: { command: HALF_BY_HALF } }] }, { text: 'done' }),
@@ -85,7 +85,7 @@ test('killed while half a key is held back, a daemon goes on with it: nothing is
   assert.equal(events.at(-1)?.type, 'turn-end')
 })
 
-test('killed between the last of a long output and its result, a daemon finds the exit and tells nothing twice', async (t) => {
+test('killed between the end of a long output and its result, the next daemon finds the exit and shows nothing twice', async (t) => {
   const command = "head -c 700000 /dev/zero | tr '\\0' x; echo; echo last"
   const { options, workspace } = await optionsFor(
     t,
@@ -103,7 +103,7 @@ test('killed between the last of a long output and its result, a daemon finds th
   assert.equal(printed(events, 'stdout').split('last').length, 2)
 })
 
-test('of a long output or file the two ends are told, and of a key at a cut no piece', async (t) => {
+test('of a long output or file the two ends are shown, and no part of a key at the cut', async (t) => {
   const said = (chars: number): string => `head -c ${chars} /dev/zero | tr '\\0' x`
   const quoted = `printf '%s%s' ${HALF} ${REST}`
   const { options, workspace, model, stateDir } = await optionsFor(
@@ -126,7 +126,7 @@ test('of a long output or file the two ends are told, and of a key at a cut no p
   for (const piece of [KEY.slice(0, 10), KEY.slice(-10)]) assert.ok(!told.includes(piece), piece)
 })
 
-test('every token of the daemon and the one of its runner are secrets, whatever the configuration says', async (t) => {
+test('the tokens of the daemon and its runner are secrets, whatever the configuration says', async (t) => {
   const stateDir = tempFolder(t)
   const tokenFile = join(stateDir, 'tokens')
   const tokens = ['daemons-first-token-0', 'daemons-second-token-1']
@@ -144,7 +144,7 @@ test('every token of the daemon and the one of its runner are secrets, whatever 
   assert.equal(end.text, '[redacted] [redacted]')
 })
 
-test('a key that a model says piece by piece stands in no event, and the rest of its answer is whole', async (t) => {
+test('a key that a model streams in chunks is in no event, and the rest of its answer is complete', async (t) => {
   const answer = `The key is ${KEY}, an odd one; keep it, as I do.\nThat is an`
   const { options, model, stateDir } = await optionsFor(t, () => ({ text: answer, pieceChars: 5, pauseMs: 30 }))
   const { api } = await rig(t, () => ({}), { ...options, stateDir, model: keyed(model) })
@@ -197,7 +197,7 @@ function broken(): TryEvent {
   return { type: 'failed', fault, diverged: false, record }
 }
 
-test('an answer that breaks off within a key goes on before it, and the key is nowhere', async (t) => {
+test('an answer that breaks off within a key continues before it, and the key appears nowhere', async (t) => {
   const kept: string[] = []
   const { api, id, turnId } = await saying(t, async function* (options) {
     kept.push(options.kept ?? '')
@@ -212,7 +212,7 @@ test('an answer that breaks off within a key goes on before it, and the key is n
   assert.ok(!JSON.stringify(events).includes(HALF))
 })
 
-test('a key that goes on after a thought or in another part is held back too, and thoughts and calls do not wait for text', async (t) => {
+test('a key that continues after reasoning or in another part is held back, too; reasoning and calls do not wait for text', async (t) => {
   const { api, id, turnId } = await saying(t, async function* () {
     yield delta('reasoning-delta', 'p1', `thinking of ${HALF}`)
     yield delta('reasoning-delta', 'p2', `${REST}, I reach an`)
@@ -251,7 +251,7 @@ test('a key that goes on after a thought or in another part is held back too, an
   assert.equal(assembled(events).get(1), end.text)
 })
 
-test('a turn that is cancelled while half a key is held back does not tell it, neither of an answer nor of a command', async (t) => {
+test('a turn cancelled while half a key is held back does not show it, neither from an answer nor from a command', async (t) => {
   const answering = await saying(t, async function* ({ signal }) {
     yield delta('text-delta', 'p1', `it is ${HALF}`)
     await new Promise((resolve) => signal?.addEventListener('abort', resolve))

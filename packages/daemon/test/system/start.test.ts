@@ -27,7 +27,7 @@ function listener(): { script: Script; asked: { prompt: string; at: number }[] }
 
 for (const isHandedOver of [false, true]) {
   const how = isHandedOver ? 'was asked to stop' : 'was killed'
-  test(`the turns of a daemon that ${how} do not all ask the model when the next one starts`, LIMIT, async (t) => {
+  test(`the turns of a daemon that ${how} do not all call the model when the next one starts`, LIMIT, async (t) => {
     const stateDir = join(tempFolder(t), 'state')
     const left = await leaveTurns(stateDir, crowdOf(CROWD, { isHandedOver }))
     const { script, asked } = listener()
@@ -51,7 +51,7 @@ for (const isHandedOver of [false, true]) {
   })
 }
 
-test('a turn that was taken over before and got no further goes on after all others', LIMIT, async (t) => {
+test('a turn that was taken over before without progress continues after all others', LIMIT, async (t) => {
   const stateDir = join(tempFolder(t), 'state')
   const left = await leaveTurns(stateDir, [{ prompt: 'poison', takeovers: 2 }, ...crowdOf(AT_ONCE + 2)])
   const { api } = await rig(t, listener().script, { stateDir })
@@ -64,7 +64,7 @@ test('a turn that was taken over before and got no further goes on after all oth
   assert.ok(poison >= Math.max(...others), `${poison}: ${others.join(' ')}`)
 })
 
-test('a turn whose place has not come is cancelled, resumed and ended by its deadline at once', LIMIT, async (t) => {
+test('a turn that waits for its recovery is cancelled, resumed and ended by its deadline at once', LIMIT, async (t) => {
   const stateDir = join(tempFolder(t), 'state')
   const last = { takeovers: 1 } as const
   const all = await leaveTurns(stateDir, [
@@ -101,7 +101,7 @@ test('a turn whose place has not come is cancelled, resumed and ended by its dea
   )
 })
 
-test('a daemon that is stopped before a turn had its place leaves that as it found it', LIMIT, async (t) => {
+test("a daemon stopped before a turn's recovery leaves that turn unchanged", LIMIT, async (t) => {
   const stateDir = join(tempFolder(t), 'state')
   const left = await leaveTurns(stateDir, crowdOf(CROWD))
   const first = await rig(t, listener().script, { stateDir })
@@ -121,7 +121,7 @@ test('a daemon that is stopped before a turn had its place leaves that as it fou
 })
 
 test(
-  'a daemon that starts on a full disk shows every turn that it found as parked, and none as running',
+  'a daemon that starts on a full disk shows every unfinished turn as parked, and none as running',
   LIMIT,
   async (t) => {
     const stateDir = join(tempFolder(t), 'state')

@@ -10,7 +10,7 @@ import { smallDisk } from '../support/small-disk.ts'
 
 const SESSIONS = 60 // with some hundred bytes each in the anchor, which has one page
 
-test('the anchor of a full disk has no half lines, and has them all when there is room', async (t) => {
+test('the anchor on a full disk has no half lines, and is complete when there is space', async (t) => {
   const disk = smallDisk(t, '4k')
   if (disk === undefined) return
   const journal = join(tempFolder(t), 'journal')
@@ -33,7 +33,7 @@ test('the anchor of a full disk has no half lines, and has them all when there i
   assert.deepEqual(again.problems, [])
 })
 
-test('what the reserve has given room for is not eaten by others: they wait until it is whole again', async (t) => {
+test('other writes do not use the space freed from the reserve: they wait until it is complete again', async (t) => {
   const disk = smallDisk(t, '4m')
   if (disk === undefined) return
   const store = await openSqliteStore(disk.folder, { reserveBytes: 512 * 1024 })

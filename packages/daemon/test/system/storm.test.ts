@@ -28,7 +28,7 @@ const FAULTS: readonly ScriptedAnswer[] = [
   { cutAfter: 0 },
 ]
 
-test('turns, faults, cancels and kills all at once: each effect once, one end for each turn, every session free', async (t) => {
+test('turns, faults, cancels and kills all at once: each effect once, one end for each turn, every session usable', async (t) => {
   const seed = Number(process.env['SEED'] ?? randomInt(2 ** 32))
   t.diagnostic(`SEED=${seed}`)
   const dice = diceOf(seed)

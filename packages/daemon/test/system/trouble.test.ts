@@ -12,7 +12,7 @@ import { inOrder, type Script, startScriptedModel } from '../support/scripted-mo
 import { afterwards, rig } from '../support/setup.ts'
 import { smallDisk } from '../support/small-disk.ts'
 
-test('a damaged session is set aside with the evidence, and the others go on', async (t) => {
+test('a damaged session is quarantined with the evidence, and other sessions are not affected', async (t) => {
   const { promise: held, resolve: release } = Promise.withResolvers<void>()
   const first = await rig(t, () => ({ text: 'ok', until: held }))
   const [bad, good] = [await first.api.session(), await first.api.session()]
@@ -38,7 +38,7 @@ test('a damaged session is set aside with the evidence, and the others go on', a
   assert.equal((await api.call('DELETE', `/v1/sessions/${bad.id}`)).status, 204)
 })
 
-test('a bug while a turn is worked on ends in a terminal event and a free session; other turns go on', async (t) => {
+test('a bug in a turn ends in a terminal event and a usable session; other turns are not affected', async (t) => {
   const { api } = await rig(t, () => ({}), {
     async *tryAnswer(request) {
       if (request.messages.at(-1)?.content === 'poison')
@@ -61,7 +61,7 @@ test('a bug while a turn is worked on ends in a terminal event and a free sessio
 })
 
 test(
-  'a turn whose end could not be written for a bug is taken up again by whoever asks for it next',
+  'a turn whose end could not be written because of a bug is recovered by the next request for it',
   { timeout: 30_000 },
   async (t) => {
     let bugs = 1
@@ -85,7 +85,7 @@ test(
   },
 )
 
-test('a full disk parks the turn before its side effect, shows it, and goes on when there is room', async (t) => {
+test('a full disk parks the turn before its side effect, visibly, and the turn continues when there is space', async (t) => {
   const big = 'y'.repeat(200_000)
   const script: Script = inOrder(
     { text: big, pieceChars: 20_000, calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] },
@@ -110,7 +110,7 @@ test('a full disk parks the turn before its side effect, shows it, and goes on w
   assert.equal(types(events).filter((type) => type === 'tool-call').length, 1)
 })
 
-test('on a disk that is really full the parked event is written from the reserve, and room wakes the turn', async (t) => {
+test('on a truly full disk the parked event is written from the reserve, and free space wakes the turn', async (t) => {
   const disk = smallDisk(t, '24m')
   if (disk === undefined) return
   const script: Script = inOrder(
@@ -134,7 +134,7 @@ test('on a disk that is really full the parked event is written from the reserve
   )
 })
 
-test('no secret gets into events, logs or answers, whoever repeats it', async (t) => {
+test('no secret gets into events, logs or responses, whatever its source', async (t) => {
   const apiKey = 'an-unusual-key-without-a-known-shape'
   const lines: string[] = []
   const echo = createServer((req, res) => {
@@ -166,7 +166,7 @@ test('no secret gets into events, logs or answers, whoever repeats it', async (t
   assert.ok(lines.length > 0 && lines.every((line) => JSON.parse(line) !== null))
 })
 
-test('a key that a prompt, a command or a file repeats stands in no event, view, metric or file of the journal', async (t) => {
+test('a key repeated by a prompt, a command or a file is in no event, view, metric or journal file', async (t) => {
   const apiKey = 'an-unusual-key-without-a-known-shape'
   const script = inOrder(
     { calls: [{ tool: 'bash', arguments: { command: `echo key=${apiKey} | tee .env` } }] },
@@ -191,7 +191,7 @@ test('a key that a prompt, a command or a file repeats stands in no event, view,
   }
 })
 
-test('a call that was cut in the last try, after the server had been away in the others, does not end the turn', async (t) => {
+test('a call truncated in the last attempt, after attempts that failed otherwise, does not end the turn', async (t) => {
   const { api } = await rig(t, (_, request) => {
     if (request === 1) return { status: 503 }
     return request === 2 ? { calls: [{ id: 'c1', tool: 'bash', arguments: {} }] } : { text: 'whole' }
@@ -205,7 +205,7 @@ test('a call that was cut in the last try, after the server had been away in the
   assert.equal((await api.ended(id, turnId)).at(-1)?.type, 'turn-end')
 })
 
-test('a model that leaves out what a tool needs in every try ends the turn, and does not make it wait for a day', async (t) => {
+test('a model that omits required arguments in every attempt ends the turn instead of parking it', async (t) => {
   const { api, model } = await rig(t, () => ({ calls: [{ id: 'c1', tool: 'bash', arguments: {} }] }))
   const session = await api.session()
   const events = await api.ended(session.id, await api.prompt(session.id, 'go'))

@@ -7,7 +7,7 @@ import { testRunner } from '../support/runner.ts'
 import { inOrder, startScriptedModel } from '../support/scripted-model.ts'
 import { afterwards, rig } from '../support/setup.ts'
 
-test('a prompt runs through the model, a tool in the real runner and back to its end', async (t) => {
+test('a prompt runs through the model, a tool in the real runner, and back', async (t) => {
   const script = inOrder(
     { text: 'Let me look.', calls: [{ id: 'c1', tool: 'bash', arguments: { command: 'echo hello; echo oops >&2' } }] },
     { text: 'It said hello.' },
@@ -35,7 +35,7 @@ test('a prompt runs through the model, a tool in the real runner and back to its
   assert.deepEqual([turn.state, turn.result?.text], ['finished', 'It said hello.'])
 })
 
-test('a huge output is cut with its counts for readers and for the model; the turn goes on', async (t) => {
+test('a huge output is cut, with counts, for readers and for the model; the turn continues', async (t) => {
   const script = inOrder(
     {
       calls: [
@@ -58,7 +58,7 @@ test('a huge output is cut with its counts for readers and for the model; the tu
   assert.ok(told.startsWith('FIRST') && told.includes('LAST') && told.length < 34_000)
 })
 
-test('files are read, written and edited by relative and absolute path, and mistakes are told to the model', async (t) => {
+test('files are read, written and edited by relative and absolute path, and the model learns of mistakes', async (t) => {
   const call = (id: string, tool: string, args: Record<string, unknown>) => ({ id, tool, arguments: args })
   const script = inOrder(
     {
@@ -94,7 +94,7 @@ test('files are read, written and edited by relative and absolute path, and mist
   assert.match(said('x'), /^failed: there is no tool rm; the tools are bash, read, write, edit/)
 })
 
-test('a box that was removed is made again: a private one is said to be lost, nothing is run in its place', async (t) => {
+test('a removed box is created again: the loss of a private box is reported, and the command does not run', async (t) => {
   const runner = await testRunner(t)
   const script = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo kept > file' } }] }, { text: 'ok' })
   const { api } = await rig(t, script, { runner: runner.config })
@@ -112,7 +112,7 @@ test('a box that was removed is made again: a private one is said to be lost, no
   assert.equal(third?.outcome, 'ok')
 })
 
-test('the next model of the list is asked when the first is spent, and the journal says so', async (t) => {
+test("the next model of the list is called after the first one's attempts, and the journal says so", async (t) => {
   const good = await startScriptedModel(() => ({ text: 'from the second' }))
   const bad = await startScriptedModel(() => ({ status: 500 }))
   afterwards(t, () => Promise.all([good.close(), bad.close()]))
