@@ -6,6 +6,7 @@ import { rerunUnder, root, setUp } from './setup.mjs'
 rerunUnder(setUp({ dev: true }), import.meta.url)
 const { testNamesIn, TESTS } = await import('../test/test-names.ts')
 
+process.stdout.on('error', () => process.exit()) // a reader such as `head` has seen enough
 const wanted = process.argv.slice(2)
 const matches = (text) => wanted.length === 0 || wanted.some((part) => text.includes(part))
 let count = 0
