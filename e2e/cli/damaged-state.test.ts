@@ -14,7 +14,7 @@ const DAMAGE = {
 } as const
 
 const WORKS = /^0 /
-const CORRUPT = /^1 [^]*breakfall: the journal is damaged[^]*journal_corrupt: file is not a database/ // and not "another daemon runs"
+const CORRUPT = /^1 [^]*breakfall: The journal is damaged[^]*journal_corrupt: file is not a database/ // and not "another daemon runs"
 const NAMED = /^2 [^]*breakfall: cannot use \S.*(?:daemon\.json|workspaces): it is a folder; remove it/
 
 for (const [name, how, ends] of [

@@ -45,7 +45,7 @@ test("a person's own model does a task in the current folder, and it is said whi
       { OPENAI_BASE_URL: model.url },
     )
     assert.equal(code, 0, stderr)
-    assert.match(stderr, /model: rehearsal\/mend at .* \(OPENAI_BASE_URL is set\)/)
+    assert.match(stderr, /model: rehearsal\/fix at .* \(OPENAI_BASE_URL is set\)/)
     assert.equal(result(json)['outcome'], 'finished')
     assert.match(readFileSync(join(place.folder, 'slug.sh'), 'utf8'), /tr -s/)
     assert.deepEqual(place.leftovers(), [])

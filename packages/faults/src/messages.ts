@@ -190,10 +190,7 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     happened: 'There is no space left to write the journal, so nothing new starts.',
     advice: 'Free some disk space.',
   }),
-  journal_corrupt: (f) => ({
-    happened: `The journal${f.name ? ` of ${f.name}` : ''} is damaged${detail(f)}.`,
-    action: 'Breakfall set it aside unchanged and continues with the rest.',
-  }),
+  journal_corrupt: (f) => ({ happened: `The journal${f.name ? ` of ${f.name}` : ''} is damaged${detail(f)}.` }),
   cancelled: (f) => ({ happened: `Cancelled${f.name ? ` by ${f.name}` : ''}${detail(f)}.` }),
   deadline_exceeded: (f) => ({
     happened: `The deadline${limit(f)} has passed.`,

@@ -153,8 +153,9 @@ export class LiveSession {
     this.feed.end(fault.category)
     this.#ports.log.error({ err: fault, sessionId: this.id }, 'session abandoned')
     if (fault.category !== 'journal_corrupt') return
-    await this.#store.quarantine(this.id, fault.report)
-    this.#row = { ...this.#row, quarantined: fault.report }
+    const { report } = quarantinedFault(fault)
+    await this.#store.quarantine(this.id, report)
+    this.#row = { ...this.#row, quarantined: report }
   }
 
   // ---- the journal ----
@@ -254,3 +255,7 @@ const STREAMED: ReadonlySet<EventType> = new Set(['text-delta', 'reasoning-delta
 
 /** Events that come by the hundred and change nothing in a turn's view. */
 const isStreamed = (event: SessionEvent): boolean => STREAMED.has(event.type)
+
+/** The damaged journal was quarantined. */
+export const quarantinedFault = (fault: Fault): Fault =>
+  fault.with({ message: { action: 'Breakfall set it aside unchanged; other sessions are not affected.' } })

@@ -18,7 +18,7 @@ import type { SessionRow, Store } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../turn/state.ts'
 import type { Engine } from './engine.ts'
-import { LiveSession } from './live-session.ts'
+import { LiveSession, quarantinedFault } from './live-session.ts'
 import { Mutex } from './mutex.ts'
 import type { Ports } from './ports.ts'
 import { recoverTurn } from './recover.ts'
@@ -195,10 +195,11 @@ export class SessionLoader {
 
   async #quarantine(sessionId: string, fault: Fault): Promise<void> {
     this.#ports.log.error({ err: fault, sessionId }, 'session quarantined: its journal is damaged')
-    await this.#store.quarantine(sessionId, fault.report)
+    const { report } = quarantinedFault(fault)
+    await this.#store.quarantine(sessionId, report)
     const folder = join(this.#ports.stateDir, 'quarantine')
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    writeFileSync(join(folder, `${sessionId}.json`), JSON.stringify(fault.report, null, 2), { mode: 0o600 })
+    writeFileSync(join(folder, `${sessionId}.json`), JSON.stringify(report, null, 2), { mode: 0o600 })
   }
 
   /** Evicts sessions without work and readers, least recently used first. The newest stay: they are about to be used. */

@@ -100,5 +100,5 @@ const ROWS_MAX = 8
 
 /** Every table is STRICT, so this means damage. */
 function wrongType(column: string, expected: string): never {
-  throw new Fault('journal_corrupt', { facts: { name: 'the journal', detail: `column ${column} is not ${expected}` } })
+  throw new Fault('journal_corrupt', { facts: { detail: `column ${column} is not ${expected}` } })
 }
