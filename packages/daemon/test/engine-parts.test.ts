@@ -309,7 +309,7 @@ test('a requested time is kept; otherwise parks get longer and probes less frequ
   )
   assert.ok(
     new Set(Array.from({ length: 50 }, (_, n) => probeIntervalMs(0, n / 50, 5_000))).size > 40,
-    'looks are spread',
+    'probes have jitter',
   )
 })
 
@@ -358,7 +358,7 @@ test('a session without readers keeps no events in memory, and a later reader mi
   publish(2)
   const before = reads.length
   assert.deepEqual(await follow(4, 2), [5, 6])
-  assert.ok(reads.length > before, 'what came while nobody read is in the store alone')
+  assert.ok(reads.length > before, 'events without a reader are only in the store')
 })
 
 test('ten turns start at once and the rest one by one; later turns use the free slots again', (t) => {

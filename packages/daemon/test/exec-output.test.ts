@@ -17,7 +17,7 @@ type Told = OutputChunk & ExecPosition
 const secrets = new Secrets()
 secrets.set([KEY])
 
-/** What a runner logs of pieces that a command prints. */
+/** The runner's log of the chunks that a command prints. */
 function logOf(pieces: readonly (readonly [OutputChunk['stream'], Buffer])[]): readonly Printed[] {
   const ends = { stdout: 0, stderr: 0 }
   return pieces.map(([type, bytes], index) => {
@@ -30,7 +30,7 @@ function logOf(pieces: readonly (readonly [OutputChunk['stream'], Buffer])[]): r
   })
 }
 
-/** Follows a log from a place on, and journals what may be told with the place reached by that. */
+/** Follows a log from a position, and journals what may be shown together with the position reached. */
 function follow(log: readonly Printed[], from: ExecPosition, isWhole = true): readonly Told[] {
   const output = new ExecOutput(secrets, from)
   const told: Told[] = []
@@ -53,7 +53,7 @@ test('a process that continues at the position of any event shows exactly the re
   for (let round = 0; round < 150; round += 1) {
     const said = STREAMS.map((stream) => {
       const bytes = Buffer.from(Array.from({ length: 8 }, () => words[upTo(words.length - 1)]).join(''))
-      if (dice() < 0.3) bytes[upTo(bytes.length - 1)] = 0xff // no UTF-8 any more, and perhaps no key
+      if (dice() < 0.3) bytes[upTo(bytes.length - 1)] = 0xff // not UTF-8 any more, and perhaps not a key
       return { stream, bytes, at: 0 }
     })
     const pieces: [OutputChunk['stream'], Buffer][] = []
@@ -71,7 +71,7 @@ test('a process that continues at the position of any event shows exactly the re
       const raw = printed.map(({ data, dataBase64 = '' }) => data ?? Buffer.from(dataBase64, 'base64').toString())
       assert.equal(textOf(whole, stream), secrets.scrub(raw.join('')), `seed ${seed}, round ${round}`)
     }
-    // Each life is cut off after some of its events are journalled, and the last one is not.
+    // Each process but the last is killed after some of its events are journalled.
     let journal: readonly Told[] = []
     for (let life = 0; life < 6; life += 1) {
       const more = follow(log, journal.at(-1) ?? START, life === 5)

@@ -11,7 +11,7 @@ function knowing(...values: readonly string[]): Secrets {
   return secrets
 }
 
-/** Each piece pushed, and the rest: what somebody has heard by then. */
+/** What was shown after each chunk, and after the end. */
 function heard(secrets: Secrets, pieces: readonly string[]): string {
   const stream = new SecretStream<number>(secrets)
   const said = pieces.map((piece, index) => stream.push(piece, index).text)
@@ -98,7 +98,7 @@ test('any text in any chunks is shown like the whole text', (t) => {
   t.diagnostic(`SEED=${seed}`)
   const dice = diceOf(seed)
   const upTo = (max: number): number => Math.floor(dice() * (max + 1))
-  // Few letters, so that secrets overlap, repeat and begin with one another, and texts are full of their beginnings.
+  // Few letters: secrets overlap, repeat and are prefixes of each other, and texts are full of their prefixes.
   const word = (chars: number): string => Array.from({ length: chars }, () => 'ab0"'.charAt(upTo(3))).join('')
   let found = 0
   for (let round = 0; round < 1_500; round += 1) {

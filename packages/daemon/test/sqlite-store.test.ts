@@ -183,7 +183,7 @@ test('after a kill, a deleted session is not reported as lost', () =>
     const store = await open()
     await store.deleteSession(session.id)
     await inFolder(async (copy, openCopy) => {
-      cpSync(folder, copy, { recursive: true }) // as it is on the disk at this moment
+      cpSync(folder, copy, { recursive: true }) // what is on the disk right now
       assert.deepEqual((await openCopy()).problems, [])
     })
   }))
@@ -271,7 +271,7 @@ test('a journal of a newer version is refused with a clear message', () =>
 
 test('a file that is not a database is refused as corrupt', () =>
   inFolder(async (folder, open) => {
-    writeFileSync(join(folder, 'journal.db'), 'this is not a database, whatever it is called. '.repeat(100))
+    writeFileSync(join(folder, 'journal.db'), 'this is not a database, despite its name. '.repeat(100))
     await refused(open(), 'journal_corrupt')
   }))
 

@@ -159,7 +159,7 @@ test('an unexpected error is a 500 of category other, redacted', async () => {
   assert.ok(!JSON.stringify(json).includes('secretsecret'))
 })
 
-/** A request as it stands, and the whole answer. */
+/** Sends a raw request and returns the whole response. */
 async function raw(head: string, target = '/open'): Promise<string> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)

@@ -1,4 +1,4 @@
-/** Appends to several sessions at once, for ever, and says each append once it is acknowledged: `SESSION SEQ`. */
+/** Appends to several sessions at once, forever, and prints each append once it is acknowledged: `SESSION SEQ`. */
 import { randomUUIDv7 } from 'node:crypto'
 import { writeSync } from 'node:fs'
 import { openSqliteStore } from '../../src/index.ts'

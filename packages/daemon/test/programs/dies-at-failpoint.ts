@@ -1,6 +1,6 @@
 /**
- * A daemon as a process of its own that kills itself with SIGKILL at a named point. Options come as JSON in the first
- * argument; `crashAt` among them arms it before it starts. On stdin, `arm NAME#N` makes it die at the Nth time that it passes NAME; `count` prints how often each was passed.
+ * A daemon process that kills itself with SIGKILL at a named point. Options come as JSON in the first
+ * argument; `crashAt` among them arms it before it starts. On stdin, `arm NAME#N` makes it die when it passes NAME for the Nth time; `count` prints how often it passed each point.
  */
 import { createInterface } from 'node:readline'
 import { type DaemonOptions, startDaemon } from '../../src/index.ts'

@@ -114,7 +114,7 @@ export class Api {
 
 export const types = (events: readonly SessionEvent[]): string[] => events.map((event) => event.type)
 
-/** What a reader holds who appends deltas and drops discarded parts, per step. */
+/** The text that a reader has, per step, if it appends deltas and drops discarded parts. */
 export function assembled(events: readonly SessionEvent[]): Map<number, string> {
   const parts = new Map<string, { step: number; text: string }>()
   for (const event of events) {

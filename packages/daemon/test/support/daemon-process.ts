@@ -1,4 +1,4 @@
-/** A daemon in a process of its own, to be killed. */
+/** A daemon in a separate process, to be killed. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
@@ -21,7 +21,7 @@ export type DaemonProcess = {
   readonly api: Api
   readonly pid: number
   readonly recovered: number
-  /** Dies at the Nth passing of a point: `after:tool-call#2`. */
+  /** Dies when it passes a point for the Nth time: `after:tool-call#2`. */
   arm(point: string): Promise<void>
   counts(): Promise<Record<string, number>>
   kill(signal: NodeJS.Signals): void
@@ -29,7 +29,7 @@ export type DaemonProcess = {
   readonly ended: Promise<number | string>
 }
 
-/** Runs a daemon until it dies at a point that it passes while it starts or takes up what was left. */
+/** Runs a daemon until it dies at a point that it passes while it starts or recovers turns. */
 export async function crashDaemon(options: Partial<DaemonOptions>, crashAt: string): Promise<number | string> {
   const child = spawn(process.execPath, [PROGRAM, JSON.stringify({ ...options, crashAt })], {
     env,
@@ -39,7 +39,7 @@ export async function crashDaemon(options: Partial<DaemonOptions>, crashAt: stri
   return signal ?? code ?? 'nothing'
 }
 
-/** Starts a daemon and kills it after that time, wherever it has got to by then. */
+/** Starts a daemon and kills it after that time. */
 export async function killStarting(options: Partial<DaemonOptions>, ms: number): Promise<void> {
   const child = spawn(process.execPath, [PROGRAM, JSON.stringify(options)], {
     env,

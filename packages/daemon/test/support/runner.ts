@@ -1,4 +1,4 @@
-/** Real runners for tests: here or as a process, on a port that a test may choose, with a state folder that says who it is. */
+/** Real runners for tests: in this process or in a child, on a port that a test may choose; the state folder is their identity. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -56,7 +56,7 @@ const PROGRAM = fileURLToPath(new URL('main.ts', import.meta.resolve('@breakfall
 
 export type RunnerProcess = { readonly url: string; readonly runnerId: string; kill(): Promise<void> }
 
-/** A runner as `breakfall up` starts one. Who it is follows from its folder, where it is from the port. */
+/** A runner as `breakfall up` starts one. Its folder determines its identity, the port its address. */
 export async function runnerProcess(
   t: TestContext,
   { folder, port, tokenFile }: { folder: string; port: number; tokenFile: string },

@@ -1,4 +1,4 @@
-/** Temporary folders and daemons that are gone when the test is. */
+/** Temporary folders and daemons that end with the test. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { type Script, type ScriptedModel, startScriptedModel } from './scripted-
 
 const cleanups = new WeakMap<TestContext, (() => unknown)[]>()
 
-/** Runs when the test is over, the last one first: what was built on something goes before it. */
+/** Runs when the test is over, in reverse order. */
 export function afterwards(t: TestContext, clean: () => unknown): void {
   const list = cleanups.get(t) ?? []
   if (list.length === 0) {
@@ -27,7 +27,7 @@ export function tempFolder(t: TestContext): string {
   return folder
 }
 
-/** Quick where a test would otherwise wait for nothing. */
+/** Short limits, to keep tests fast. */
 export const QUICK = { probeMsFirst: 50, shutdownMs: 2_000, killMsMax: 5_000 } as const
 
 export type Rig = {
@@ -38,7 +38,7 @@ export type Rig = {
   restart(options?: Partial<DaemonOptions>): Promise<Rig>
 }
 
-/** A daemon in this process, with a scripted model and a runner of its own that ends with the test. */
+/** A daemon in this process, with a scripted model and its own runner, which ends with the test. */
 export async function rig(t: TestContext, script: Script, options: Partial<DaemonOptions> = {}): Promise<Rig> {
   const model = await startScriptedModel(script)
   afterwards(t, () => model.close())
@@ -68,7 +68,7 @@ async function startRig(
   return { daemon, api: new Api(daemon), model, stateDir: options.stateDir, restart }
 }
 
-/** The options of a daemon in a process of its own, with a folder to work in; its model and its runner end with the test. */
+/** The options of a daemon in a separate process, with a workspace; its model and its runner end with the test. */
 export async function optionsFor(
   t: TestContext,
   script: Script,

@@ -1,4 +1,4 @@
-/** A disk of its own that is soon full, where making one is allowed. Elsewhere the test is skipped. */
+/** A small separate disk, if the system allows one. Otherwise the test is skipped. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { afterwards, tempFolder } from './setup.ts'
 export type SmallDisk = {
   readonly folder: string
   grow(size: string): void
-  /** Takes the room there is, but for some bytes. Returns how to give it back. */
+  /** Fills the disk, except for some bytes. Returns a function that frees the space. */
   fill(but?: number): () => void
 }
 
@@ -31,7 +31,7 @@ export function smallDisk(t: TestContext, size: string): SmallDisk | undefined {
       try {
         writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - but)))
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error // somebody took the last of it meanwhile
+        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error // another write took the last of it
       }
       return () => rmSync(ballast)
     },

@@ -10,7 +10,7 @@ import { rig, tempFolder } from '../support/setup.ts'
 
 const DOCS = fileURLToPath(new URL('../../../../docs/concepts/turns-and-journal.md', import.meta.url))
 
-/** The commands as the docs have them. */
+/** The commands from the docs. */
 function documented(): string {
   const block = /<!-- backup -->\n```sh\n([\s\S]*?)```/.exec(readFileSync(DOCS, 'utf8'))?.[1]
   assert.ok(block !== undefined, 'the docs say how to back up')
@@ -19,7 +19,7 @@ function documented(): string {
 
 test('a backup made as documented, while a turn streams, opens intact and continues from that moment', async (t) => {
   const text = 'word '.repeat(200)
-  const first = await rig(t, () => ({ text, pieceChars: 1, pauseMs: 30 })) // half a minute, if nobody cancels it
+  const first = await rig(t, () => ({ text, pieceChars: 1, pauseMs: 30 })) // half a minute, unless it is cancelled
   const { id } = await first.api.session()
   const turnId = await first.api.prompt(id, 'talk')
   await first.api.events(id, (event) => event.type === 'text-delta')

@@ -37,7 +37,7 @@ test('a session whose box the runner would refuse is refused with the field, and
 })
 
 test('a hanging runner delays no new session: the first tool call reports what it would have refused', async (t) => {
-  const hanging = createServer(() => undefined).listen(0, '127.0.0.1') // takes connections, and never says a word
+  const hanging = createServer(() => undefined).listen(0, '127.0.0.1') // accepts connections and never answers
   await once(hanging, 'listening')
   afterwards(t, () => {
     hanging.closeAllConnections()
@@ -63,7 +63,7 @@ test('a hanging runner delays no new session: the first tool call reports what i
 })
 
 test('a first session waits for its starting runner longer than for a silent one', async (t) => {
-  const { api } = await rig(t, oneTool, { limits: { checkMs: 500 } }) // it takes longer to start one
+  const { api } = await rig(t, oneTool, { limits: { checkMs: 500 } }) // starting a runner takes longer
   const { status, json } = await api.call('POST', '/v1/sessions', { box: { workspace: '/not/there' } })
   assert.deepEqual([status, json['category']], [400, 'invalid_request'], JSON.stringify(json))
 })
@@ -81,7 +81,7 @@ test('a box that proves impossible at the first tool call ends the turn with tha
   assert.ok(end?.type === 'turn-error', JSON.stringify(end))
   assert.deepEqual([end.category, end.stopped, end.sideEffects], ['invalid_request', 'not_retryable', 'none'])
   assert.match(end.error, /\/etc\. The box of this session cannot be created/)
-  assert.equal(model.asked.length, 1, 'the model was not asked to go on without its tools')
+  assert.equal(model.asked.length, 1, 'the model was not asked to continue without its tools')
   const result = events.find((event) => event.type === 'tool-result')
   assert.ok(result?.outcome === 'failed' && result.text.startsWith('This was not run'), JSON.stringify(result))
   assert.equal((await api.call<Session>('GET', `/v1/sessions/${id}`)).json.state, 'idle')
@@ -94,7 +94,7 @@ test('a box whose creation was never recorded is removed with its session', asyn
   const client = clientOf(runner)
   const session = await daemon.sessions.open(id)
   await session.setData({ runnerId: runner.runnerId })
-  await client.createBox({ id }) // and here the daemon was killed
+  await client.createBox({ id }) // here the daemon was killed
   assert.equal((await api.call('DELETE', `/v1/sessions/${id}`)).status, 204)
   assert.deepEqual(await client.listBoxes(), [])
   await client.close()

@@ -9,11 +9,11 @@ import { rig } from '../support/setup.ts'
 import { lastOf } from '../support/events.ts'
 
 const slowBash = inOrder(
-  { calls: [{ id: 'c1', tool: 'bash', arguments: { command: 'echo begun; sleep 30; echo never' } }] },
+  { calls: [{ id: 'c1', tool: 'bash', arguments: { command: 'echo started; sleep 30; echo never' } }] },
   { text: 'not asked for' },
 )
 
-/** Cancels when the given event has come, twice, and hands back what happened. */
+/** Cancels twice when the given event has come, and returns what happened. */
 async function cancelled(
   api: Api,
   when: (event: SessionEvent) => boolean,
@@ -52,19 +52,19 @@ test('a cancel during a tool ends its process, and the call has its result befor
   const [result] = events.filter((event) => event.type === 'tool-result')
   assert.equal(result?.outcome, 'cancelled')
   assert.equal(result?.exit?.cause, 'killed')
-  assert.match(result?.text ?? '', /begun/)
+  assert.match(result?.text ?? '', /started/)
   assert.equal(types(events).at(-2), 'tool-result')
   assert.equal((await api.call<{ state: string }>('GET', `/v1/sessions/${sessionId}`)).json.state, 'idle')
 })
 
 test('what a command prints on SIGTERM is in the journal, and the model reads it', async (t) => {
-  const command = "trap 'echo last words; exit 0' TERM; echo begun; sleep 30 & wait"
+  const command = "trap 'echo stopping; exit 0' TERM; echo started; sleep 30 & wait"
   const { api } = await rig(t, inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] }))
   const { events } = await cancelled(api, (event) => event.type === 'tool-output')
   const output = events.flatMap((event) => (event.type === 'tool-output' ? [event.text] : [])).join('')
-  assert.equal(output, 'begun\nlast words\n')
+  assert.equal(output, 'started\nstopping\n')
   const [result] = events.filter((event) => event.type === 'tool-result')
-  assert.equal(result?.text, 'begun\nlast words\n[cancelled: it was ended]')
+  assert.equal(result?.text, 'started\nstopping\n[cancelled: it was ended]')
 })
 
 test('a cancel during a backoff ends it at once, without another attempt', async (t) => {
@@ -127,7 +127,7 @@ test('a late cancel of an ended turn does not touch the next one, and the provid
 })
 
 test('a deadline ends a turn with its own category and reaches the process', async (t) => {
-  const runner = await testRunner(t) // up already: starting one is not what the time is for
+  const runner = await testRunner(t) // already running: the deadline does not include its start
   const { api } = await rig(t, slowBash, { runner: runner.config })
   const { id } = await api.session({ policy: { deadlineMs: 3_000 } })
   const events = await api.ended(id, await api.prompt(id, 'go'))

@@ -17,7 +17,7 @@ const slow = (command: string): Script =>
 test("a runner killed in the middle of a command is restarted, and the command's exec is found again", async (t) => {
   const { stateDir, options, workspace } = await optionsFor(
     t,
-    slow('echo begun >> ledger; echo begun; sleep 1.5; echo ended; exit 7'),
+    slow('echo started >> ledger; echo started; sleep 1.5; echo ended; exit 7'),
   )
   const { api } = await rig(t, slow(''), options)
   const { id } = await api.session({ box: { workspace } })
@@ -29,11 +29,11 @@ test("a runner killed in the middle of a command is restarted, and the command's
   const result = events.find((event) => event.type === 'tool-result')
   assert.deepEqual([result?.outcome, result?.exit?.code, result?.exit?.cause], ['failed', 7, 'exited'])
   const output = events.flatMap((event) => (event.type === 'tool-output' ? [event.text] : [])).join('')
-  assert.equal(output, 'begun\nended\n')
-  assert.equal(readFileSync(join(workspace, 'ledger'), 'utf8'), 'begun\n')
+  assert.equal(output, 'started\nended\n')
+  assert.equal(readFileSync(join(workspace, 'ledger'), 'utf8'), 'started\n')
   assert.equal(events.at(-1)?.type, 'turn-end')
   const retry = events.find((event) => event.type === 'retry')
-  assert.equal(retry?.fault.phase, 'stream', 'the loss itself is told, not only that nobody answered afterwards')
+  assert.equal(retry?.fault.phase, 'stream', 'the loss itself is reported, not only the failed reconnects')
   assert.deepEqual([retry?.action, retry?.attempt, retry?.delayMs], ['resolve', 1, 0])
 })
 
@@ -75,11 +75,11 @@ for (const policy of ['tell', 'stop'] as const) {
     const where = join(tempFolder(t), 'where')
     writeFileSync(where, mine.url)
     const runner = { ...mine.config, resolveCommand: ['cat', where] }
-    const { api, model } = await rig(t, slow('echo begun; sleep 20'), { runner })
+    const { api, model } = await rig(t, slow('echo started; sleep 20'), { runner })
     const { id } = await api.session({ policy: { outcomeUnknown: policy, backoffMs: 1 } })
     const turnId = await api.prompt(id, 'go')
     await api.events(id, (event) => event.type === 'tool-output')
-    // The other one is there before this one has gone: a turn that finds neither of them for long enough waits for its own.
+    // The other runner is up before this one is gone: a turn that finds neither parks for its own.
     const other = await testRunner(t, { tokenFile: mine.config.tokenFile ?? '' })
     writeFileSync(where, other.url)
     await mine.stop()

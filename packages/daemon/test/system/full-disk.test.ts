@@ -1,4 +1,4 @@
-/** The journal's disk fills up while a command runs: a turn can still be ended, and says why it was. */
+/** The journal's disk fills up while a command runs: a turn can still end, with a reason. */
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ test(
     const disk = smallDisk(t, '16m')
     if (disk === undefined) return
     const runner = await testRunner(t)
-    const command = "trap 'head -c 600000 /dev/zero | tr \\\\0 \\\\1; exit 0' TERM; echo begun; sleep 30 & wait"
+    const command = "trap 'head -c 600000 /dev/zero | tr \\\\0 \\\\1; exit 0' TERM; echo started; sleep 30 & wait"
     const { api } = await rig(t, bash(command), { stateDir: disk.folder, runner: runner.config })
     const { id } = await api.session()
     const turnId = await api.prompt(id, 'go')
@@ -31,7 +31,7 @@ test(
     const events = await api.ended(id, turnId)
     const [result, end] = [events.at(-2), lastOf(events, 'turn-error')]
     assert.ok(result?.type === 'tool-result' && result.exit?.cause === 'killed', JSON.stringify(result))
-    assert.match(result.text, /^begun\n.*\[cancelled: it was ended; not all of its output is here\]$/s)
+    assert.match(result.text, /^started\n.*\[cancelled: it was ended; not all of its output is here\]$/s)
     assert.deepEqual([end.category, end.sideEffects], ['cancelled', 'none'])
   },
 )
@@ -41,13 +41,13 @@ test('a cancel that was accepted on a full disk holds after a restart', LIMIT, a
   if (disk === undefined) return
   const runner = await testRunner(t)
   const options = { stateDir: disk.folder, runner: runner.config, limits: { shutdownMs: 100 } }
-  const first = await rig(t, bash('echo begun; sleep 30'), options)
+  const first = await rig(t, bash('echo started; sleep 30'), options)
   const { id } = await first.api.session()
   const turnId = await first.api.prompt(id, 'go')
   await first.api.events(id, (event) => event.type === 'tool-output')
-  await runner.stop() // so that the command cannot be ended yet, and the turn neither
+  await runner.stop() // the command cannot be ended yet, and neither can the turn
   const free = disk.fill()
-  while ((await first.api.call('POST', '/v1/sessions', {})).status !== 507); // until there is really no room
+  while ((await first.api.call('POST', '/v1/sessions', {})).status !== 507); // until the disk is really full
   assert.equal((await first.api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
   free()
   const { api } = await first.restart()
@@ -60,7 +60,7 @@ test('a turn that may not wait ends without leaving its command behind', LIMIT, 
   const disk = smallDisk(t, '16m')
   if (disk === undefined) return
   const runner = await testRunner(t)
-  const { api } = await rig(t, bash('echo begun; sleep 1; seq 100000; sleep 30'), {
+  const { api } = await rig(t, bash('echo started; sleep 1; seq 100000; sleep 30'), {
     stateDir: disk.folder,
     runner: runner.config,
   })
@@ -82,7 +82,7 @@ test(
     if (disk === undefined) return
     const runner = await testRunner(t)
     let ahead = 0
-    const { api } = await rig(t, bash('echo begun; sleep 1; seq 100000; sleep 30'), {
+    const { api } = await rig(t, bash('echo started; sleep 1; seq 100000; sleep 30'), {
       stateDir: disk.folder,
       runner: runner.config,
       now: () => Date.now() + ahead,
@@ -90,7 +90,7 @@ test(
     const { id } = await api.session({ policy: { deadlineMs: 600_000 } })
     const turnId = await api.prompt(id, 'go')
     await api.events(id, (event) => event.type === 'tool-output')
-    rmSync(join(disk.folder, 'journal', 'reserve')) // given away before, on a day like this
+    rmSync(join(disk.folder, 'journal', 'reserve')) // released by an earlier full disk
     const free = disk.fill()
     while ((await api.turn(turnId)).state !== 'parked') await sleep(20)
     ahead = 700_000

@@ -1,4 +1,4 @@
-/** Sessions that nobody uses: what of them stays in memory. */
+/** Idle sessions: what stays in memory. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { types } from '../support/api.ts'
@@ -24,7 +24,7 @@ test(
     assert.ok(count < 80, `${count} sessions are in memory`)
     const first = ids[0] ?? ''
     const events = await api.ended(first, await api.prompt(first, 'go on'))
-    assert.ok(!types(events).includes('taken-over'), 'nobody had left it')
+    assert.ok(!types(events).includes('taken-over'), 'it was not taken over')
     assert.deepEqual(
       model.asked
         .at(-1)

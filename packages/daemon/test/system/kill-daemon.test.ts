@@ -14,7 +14,7 @@ const LAST_WORDS = 'All is written, edited and counted.'
 /** Effects that can be counted afterwards: appends must not be repeated, an edit must be made once. */
 const script = inOrder(
   {
-    text: 'I begin with two things.',
+    text: 'I start with two things.',
     calls: [
       { id: 'append-1', tool: 'bash', arguments: { command: 'echo one >> ledger; echo said-one; echo said-err >&2' } },
       { id: 'write-1', tool: 'write', arguments: { path: 'file.txt', content: 'alpha beta\n' } },
@@ -64,7 +64,7 @@ async function place(t: TestContext): Promise<Place> {
 
 const key = { 'idempotency-key': 'the-same-prompt' }
 
-/** Everything that must hold whatever happened in between. */
+/** Everything that must hold after any sequence of kills. */
 function check(events: readonly SessionEvent[], workspace: string): void {
   assertNoGap(events)
   assert.equal(readFileSync(join(workspace, 'ledger'), 'utf8'), 'one\ntwo\n', 'each effect exactly once')
@@ -73,7 +73,7 @@ function check(events: readonly SessionEvent[], workspace: string): void {
   assert.ok(end?.type === 'turn-end', JSON.stringify(end))
   assert.equal(end.text, LAST_WORDS)
   const texts = assembled(events)
-  assert.deepEqual([texts.get(1), texts.get(3)], ['I begin with two things.', LAST_WORDS])
+  assert.deepEqual([texts.get(1), texts.get(3)], ['I start with two things.', LAST_WORDS])
   const calls = events.filter((event) => event.type === 'tool-call').map((event) => event.callId)
   const results = events.filter((event) => event.type === 'tool-result')
   assert.deepEqual(calls, ['append-1', 'write-1', 'edit-1', 'append-2'])
@@ -92,7 +92,7 @@ function check(events: readonly SessionEvent[], workspace: string): void {
   assert.equal(output.join(''), 'said-one\n', 'no line twice, none lost')
 }
 
-/** Kills a daemon at each of the points in turn. Each of its lives finishes what the one before it left. */
+/** Kills a daemon at each of the points in turn. Each next daemon finishes what the killed one left. */
 async function killAtEach(t: TestContext, points: readonly string[]): Promise<void> {
   const { options, workspace } = await place(t)
   let daemon: DaemonProcess = await spawnDaemon(options)
@@ -101,7 +101,7 @@ async function killAtEach(t: TestContext, points: readonly string[]): Promise<vo
     const folder = workspace(`w${index}`)
     const { id: sessionId } = await daemon.api.session({ box: { workspace: folder } })
     await daemon.arm(point)
-    // A client whose answer got lost asks again with the same key: it is the same turn, or it starts now.
+    // A client whose answer was lost retries with the same key: it gets the same turn, or starts it now.
     const turnId = await daemon.api.prompt(sessionId, 'work', {}, key).catch(() => null)
     assert.equal(await daemon.ended, 'SIGKILL', `died at ${point}`)
     daemon = await spawnDaemon(options)
@@ -120,7 +120,7 @@ async function killAtEach(t: TestContext, points: readonly string[]): Promise<vo
   assert.equal(await daemon.ended, 0)
 }
 
-/** What a turn passes on its way, as an undisturbed one does. */
+/** The points that an undisturbed turn passes. */
 async function pointsPassed(t: TestContext): Promise<readonly string[]> {
   const { options, workspace } = await place(t)
   const daemon = await spawnDaemon(options)
@@ -130,7 +130,7 @@ async function pointsPassed(t: TestContext): Promise<readonly string[]> {
   const { id } = await daemon.api.session({ box: { workspace: folder } })
   check(await daemon.api.ended(id, await daemon.api.prompt(id, 'work')), folder)
   return Object.entries(await daemon.counts()).flatMap(([name, count]) => {
-    // Before an event the journal is as it was after the one before it; only the first has none before it.
+    // "Before" an event equals "after" the previous one, so only the first event needs a "before".
     if (name.startsWith('before:') && name !== 'before:turn-start' && !/exec|write|edit/.test(name)) return []
     // Deltas come by the clock, so their number differs from run to run: their first stands for all. So it does for what
     // the model client says, which is journalled right after.

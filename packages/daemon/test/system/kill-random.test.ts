@@ -1,5 +1,5 @@
 /**
- * A daemon killed at moments that nobody chose: while it starts and takes over, while a model talks, while a command runs.
+ * A daemon killed at random moments: while it starts and recovers, while a model streams, while a command runs.
  * `SEED=… node --test …` repeats the moments of a run (as far as a machine repeats itself).
  */
 import assert from 'node:assert/strict'
@@ -43,7 +43,7 @@ test('killed at random moments, again and again, a turn of many steps ends once 
   const turnId = await daemon.api.prompt(id, 'go')
   const heard: SessionEvent[] = []
   for (let round = 0; round < ROUNDS; round += 1) {
-    // Each round gets somewhere first: five lives in a row that do not are a crash loop, which is another test's.
+    // Each round makes progress first: five kills in a row without progress are a crash loop, which another test covers.
     const isMark = (event: SessionEvent): boolean => event.type === 'tool-result' || isTerminal(event)
     heard.push(...(await daemon.api.events(id, isMark, heard.length)))
     await sleep(dice() * 250)
@@ -66,7 +66,7 @@ test('killed at random moments, again and again, a turn of many steps ends once 
   assert.deepEqual([...assembled(events).values()], texts, context)
   const end = events.at(-1)
   assert.ok(end?.type === 'turn-end' && end.text === SAID, context)
-  // Nothing is left to do, and the journal reads the same from the next life.
+  // Nothing is left to do, and the next daemon reads the same journal.
   daemon.kill('SIGKILL')
   await daemon.ended
   daemon = await spawnDaemon(options)

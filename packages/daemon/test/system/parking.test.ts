@@ -38,7 +38,7 @@ test('a long Retry-After parks the turn until that time', async (t) => {
 })
 
 test('a turn parked until a time resumes then, automatically, once, also across a restart', async (t) => {
-  // The provider says 61 s; the daemon's clock is set ahead before the restart, so that the time has come.
+  // The provider says 61 s; the daemon's clock is set ahead before the restart, past that time.
   let now = Date.parse('2026-11-15T12:00:00Z')
   const first = await rig(t, refusing(1, { status: 429, headers: { 'retry-after': '61' } }), { now: () => now })
   const { id } = await first.api.session()

@@ -1,6 +1,6 @@
 /**
- * The journal leads: a try that failed is in it before the next begins, whatever that is, and a daemon that is killed in
- * between leaves one that goes on exactly there.
+ * The journal leads: a failed attempt is in it before anything follows. If the daemon is killed in between, the next daemon
+ * continues exactly there.
  */
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { afterwards, QUICK, rig, tempFolder } from '../support/setup.ts'
 
 const WHOLE = 'The quick brown fox jumps over the lazy dog, and then it does so again, and once more.'
 
-/** What the model has said already, as the request tells it: an unfinished message of its own at the end. */
+/** The kept text in a request: an unfinished assistant message at the end. */
 function keptOf({ messages }: Asked): string {
   const last = messages.at(-1)
   return last?.role === 'assistant' ? (last.content ?? '') : ''
@@ -162,7 +162,7 @@ test('kept text is discarded and requested again if the configuration no longer 
     reload: () => ({ model: { baseUrl: model.baseUrl, name: 'm', profile }, runner: {} }),
     policy: { backoffMs: 2_000 },
     dice: () => {
-      profile = undefined // thrown when the pause is worked out: somebody edits the file in it
+      profile = undefined // called when the delay is chosen: the file changes during the wait
       return 0.05
     },
   })
@@ -178,7 +178,7 @@ test('kept text is discarded and requested again if the configuration no longer 
 
 // ---- killed in between ----
 
-/** Kills a daemon at each of the points in turn, each in a session of its own, and lets the next life finish it. */
+/** Kills a daemon at each of the points in turn, each in a separate session, and lets the next daemon finish it. */
 async function killAtEach(
   t: TestContext,
   options: object,
@@ -224,7 +224,7 @@ test('killed in the middle of a fallback list, a turn continues at the same mode
     policy: { attemptsMax: 3, backoffMs: 1, park: 'never' },
   }
   const all = ['retry', 'retry', 'fallback', 'retry', 'retry']
-  /** A try that nobody has journalled yet is lost with the daemon, and made again where it was made. */
+  /** An attempt that is not in the journal yet is lost with the daemon, and made again at the same model. */
   const lost: Readonly<Record<string, readonly [bad: number, good: number]>> = {
     'after:retry#1': [0, 0],
     'after:retry#2': [0, 0],
@@ -244,7 +244,7 @@ test('killed in the middle of a fallback list, a turn continues at the same mode
     assert.ok(end?.type === 'turn-end', JSON.stringify(end))
     assert.equal(assembled(events).get(1), WHOLE)
     const [badMore = 0, goodMore = 0] = lost[point] ?? []
-    // The second model fails twice and no more: a failure that was lost is one that it does not have again.
+    // The second model fails twice and no more: a failure that was lost does not happen again.
     const expected = goodMore < 0 ? all.slice(0, goodMore) : all
     assert.deepEqual(actions(events), expected)
     assert.deepEqual([asks(bad, prompt), asks(good, prompt)], [3 + badMore, 3 + Math.max(0, goodMore)])

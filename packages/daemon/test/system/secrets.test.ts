@@ -57,7 +57,7 @@ test('a key that a command prints in two halves is in no event, journal or model
   const said = JSON.stringify(events.filter((event) => event.type !== 'tool-call'))
   assert.ok(!said.includes(HALF) && !said.includes(REST), said)
   const told = model.asked.flatMap(({ messages }) => messages.filter(({ role }) => role === 'tool'))
-  assert.ok(told.length > 0 && !JSON.stringify(told).includes(REST), 'told to the model')
+  assert.ok(told.length > 0 && !JSON.stringify(told).includes(REST), 'sent to the model')
 })
 
 test('killed while half a key is held back, the next daemon continues: nothing is lost or shown twice', async (t) => {
@@ -111,7 +111,7 @@ test('of a long output or file the two ends are shown, and no part of a key at t
     inOrder(
       // The tail of 256 KiB begins within the key.
       { calls: [{ tool: 'bash', arguments: { command: `${said(400_000)}; ${quoted}; ${said(262_144 - 20)}` } }] },
-      // The head of 16 Ki characters that the model is told ends within it, and so does the one of a file.
+      // The head of 16 Ki characters that the model reads ends within it, and so does that of a file.
       { calls: [{ tool: 'bash', arguments: { command: `(${said(16_364)}; ${quoted}; ${said(40_000)}) | tee big` } }] },
       { calls: [{ tool: 'read', arguments: { path: 'big' } }] },
       { text: 'done' },

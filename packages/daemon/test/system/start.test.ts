@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { types } from '../support/api.ts'
-import { journalsOf, leaveTurns, type Left } from '../support/left-turns.ts'
+import { journalsOf, leaveTurns, type Left } from '../support/unfinished-turns.ts'
 import type { Script } from '../support/scripted-model.ts'
 import { rig, tempFolder } from '../support/setup.ts'
 

@@ -1,4 +1,4 @@
-/** Whatever is done to a store, in whatever order, it holds what a simple model of it holds. */
+/** After any sequence of operations, a store holds what a simple model of it holds. */
 import { sqliteAdapter } from '../conformance/sqlite-adapter.ts'
 import { storeSequences } from '../conformance/store-suite.ts'
 

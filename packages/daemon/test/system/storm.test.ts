@@ -105,7 +105,7 @@ const scriptOf =
     return { text: `this is step ${step}`, pauseMs: 10, pieceChars: 3, calls }
   }
 
-/** Until some daemon has accepted it. True where the turn was not over by then. */
+/** Retries until some daemon has accepted it. True if the turn was not over by then. */
 async function cancel(daemon: () => DaemonProcess, turnId: string, reason: string): Promise<boolean> {
   for (;;) {
     try {
@@ -123,7 +123,7 @@ function killed(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It has just ended by itself.
+    // It has just ended on its own.
   }
 }
 

@@ -1,4 +1,4 @@
-/** Journals with unfinished turns in them, as a daemon leaves them that was killed or asked to stop. */
+/** Journals with unfinished turns, as a daemon leaves them when it is killed or stopped. */
 import { randomUUIDv7 } from 'node:crypto'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
@@ -9,9 +9,9 @@ import type { TestDraft } from './events.ts'
 
 export type Left = {
   readonly prompt: string
-  /** Handed over by a daemon that was asked to stop; else its daemon was killed. */
+  /** Handed over by a daemon that was stopped; otherwise its daemon was killed. */
   readonly isHandedOver?: boolean
-  /** How often it was taken over before, and got no further. */
+  /** How often it was taken over before without progress. */
   readonly takeovers?: number
   readonly policy?: PolicyInput
 }
@@ -60,7 +60,7 @@ export async function leaveTurns(stateDir: string, all: readonly Left[]): Promis
   return turns
 }
 
-/** What stands in their journals now. Only while no daemon has them. */
+/** The events in their journals. Only while no daemon has them. */
 export async function journalsOf(stateDir: string, turns: readonly LeftTurn[]): Promise<readonly SessionEvent[][]> {
   const store = await openSqliteStore(join(stateDir, 'journal'))
   const all: SessionEvent[][] = []

@@ -1,4 +1,4 @@
-/** A hundred turns that wait for the same thing: no storm while they wait, none when they wake up, and each goes on once. */
+/** A hundred turns that wait for the same thing: no storm while they wait or when they wake up, and each resumes once. */
 import assert from 'node:assert/strict'
 import { connect, createServer, type Socket } from 'node:net'
 import type { AddressInfo } from 'node:net'
@@ -12,7 +12,7 @@ import { afterwards, rig } from '../support/setup.ts'
 import { smallDisk } from '../support/small-disk.ts'
 
 const CROWD = 100
-const PROBE_MS = 100 // a lone turn looks first after about that time, and a crowd shares looks for half of it
+const PROBE_MS = 100 // a single turn probes first after about that time; a probe's result is shared for half of it
 const AT_ONCE = 10
 const GAP_MS = 25
 const LIMIT = { timeout: 120_000 }
@@ -32,9 +32,9 @@ describe('a hundred turns', { concurrency: true }, () => {
       const config = counted({ baseUrl: model.baseUrl, name: 'm', apiKey: 'a-wrong-key-indeed' })
       const { api } = await rig(t, script, { model: config.now.model, reload: config.read, limits })
       const crowd = await parkedCrowd(api)
-      assert.equal(model.asked.length, CROWD, 'nobody asked twice')
+      assert.equal(model.asked.length, CROWD, 'no turn asked twice')
       await assertFewLooks(config)
-      assert.equal(model.asked.length, CROWD, 'nobody asked while it waited')
+      assert.equal(model.asked.length, CROWD, 'no turn asked while it waited')
       config.now = { ...config.now, model: { ...config.now.model, apiKey: 'the-right-key' } }
       await assertEachOnceInTurn(api, crowd)
       assert.equal(model.asked.length, 2 * CROWD)
@@ -110,7 +110,7 @@ const noCredit = {
 
 type Waiting = { readonly id: string; readonly turnId: string }
 
-/** A configuration that counts how often it is read: once for each look, apart from answers. */
+/** A configuration that counts how often it is read: once for each probe, apart from answers. */
 function counted(model: ModelConfig): { now: LiveConfig; reads: number; read: () => LiveConfig } {
   const config = {
     now: { model, runner: {} } as LiveConfig,

@@ -75,7 +75,7 @@ test(
     const session = await api.session()
     const turnId = await api.prompt(session.id, 'go')
     const events = await api.ended(session.id, turnId)
-    // A reader of that moment is sent away, and comes back where it was.
+    // Its reader is closed, and resumes by cursor.
     if (!events.some(isTerminal)) events.push(...(await api.ended(session.id, turnId, events.length)))
     assert.equal(bugs, 0)
     assertNoGap(events)
@@ -185,7 +185,7 @@ test('a key repeated by a prompt, a command or a file is in no event, view, metr
   const said = [JSON.stringify(events), JSON.stringify(await api.turn(turnId)), await metrics.text()]
   for (const text of said) assert.ok(!text.includes(apiKey), text)
   assert.match(said[0] ?? '', /key=\[redacted\]/)
-  assert.ok(!JSON.stringify(model.asked.map(({ messages }) => messages)).includes(apiKey), 'told to the model')
+  assert.ok(!JSON.stringify(model.asked.map(({ messages }) => messages)).includes(apiKey), 'sent to the model')
   for (const name of readdirSync(join(stateDir, 'journal'))) {
     assert.ok(!readFileSync(join(stateDir, 'journal', name)).includes(apiKey), name)
   }
