@@ -1,4 +1,4 @@
-/** The `breakfall` command as a person would run it, in folders of its own. */
+/** The `breakfall` command as a user runs it, with a private home folder. */
 import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -10,26 +10,26 @@ import { fileURLToPath } from 'node:url'
 import { removeControlGroups } from './control-groups.ts'
 
 export const main = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url))
-/** The command as it is installed, which runs on any Node. */
+/** The installed command, which runs on any Node. */
 export const LAUNCHER = fileURLToPath(new URL('../packages/cli/bin/breakfall.mjs', import.meta.url))
 
-/** Flags of `run` that make it work on this machine, with a sandbox or without. */
+/** Flags that make `run` work on this machine, with or without a sandbox. */
 export const hasSandbox = (process.env['PATH'] ?? '').split(':').some((folder) => existsSync(join(folder, 'bwrap')))
 export const isolation = hasSandbox ? [] : ['--isolation', 'process']
 
-/** A model server of the developer's own is not found by what is tested: these addresses refuse connections. */
+/** Addresses that refuse connections. They keep the tests from finding a model server on the developer's machine. */
 export const NO_LOCAL_MODEL = { OLLAMA_HOST: '127.0.0.77:9009', LLAMA_ARG_HOST: '127.0.0.77', LLAMA_ARG_PORT: '9010' }
 
-/** `script` gives a program a terminal of its own. */
+/** `script` runs a program in a terminal. */
 export const hasTerminals = existsSync('/usr/bin/script')
 
-/** A program at a terminal, with a person before it. */
+/** A program in a terminal, with a user at the keyboard. */
 export type AtTerminal = {
   readonly child: ChildProcess
   readonly code: Promise<number | null>
-  /** Everything that was shown so far, escape sequences included. */
+  /** Everything shown so far, including escape sequences. */
   text(): string
-  /** The first match in what is shown, as soon as there is one. */
+  /** The first match in the output, as soon as there is one. */
   shown(pattern: RegExp): Promise<RegExpExecArray>
   press(keys: string): void
 }
@@ -44,11 +44,11 @@ export type Ended = {
 export type Running = {
   readonly child: ChildProcess
   readonly ended: Promise<Ended>
-  /** The first JSON line that fits. */
+  /** The first JSON line that matches. */
   seen(fits: (line: Record<string, unknown>) => boolean): Promise<Record<string, unknown>>
 }
 
-/** A home, a state folder and a working folder that nobody else uses; removed at the end, with what still runs in them. */
+/** A private home, state folder and working folder. Removed at the end, together with every process still running in them. */
 export class Place implements AsyncDisposable {
   readonly home = mkdtempSync(join(tmpdir(), 'breakfall e2e '))
   readonly folder = join(this.home, 'work')
@@ -57,7 +57,7 @@ export class Place implements AsyncDisposable {
   readonly #program: string
   readonly #ownGroup: boolean
 
-  /** `ownGroup`: each program is the leader of a process group, as a supervisor or a shell starts it. */
+  /** `ownGroup` makes each program the leader of a process group, as a supervisor or a shell does. */
   constructor(files: Readonly<Record<string, string>> = {}, program = main, { ownGroup = false } = {}) {
     this.#program = program
     this.#ownGroup = ownGroup
@@ -125,7 +125,7 @@ export class Place implements AsyncDisposable {
       detached: this.#ownGroup,
     }) as ChildProcessByStdio<Writable | null, Readable, Readable>
     this.#running.push(child)
-    child.stdin?.on('error', () => undefined) // it need not read all of it
+    child.stdin?.on('error', () => undefined) // it may exit without reading everything
     if (input !== null) child.stdin?.end(input)
     const lines: string[] = []
     const waiting: {
@@ -172,7 +172,7 @@ export class Place implements AsyncDisposable {
     return this.start(args, env, input).ended
   }
 
-  /** Processes on this machine whose command line or working folder names this place. */
+  /** Processes on this machine whose command line contains this home folder. */
   leftovers(): readonly string[] {
     return readdirSync('/proc')
       .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
@@ -181,7 +181,7 @@ export class Place implements AsyncDisposable {
           const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
           return command.includes(this.home) ? [`${pid} ${command}`] : []
         } catch {
-          return [] // ended while we looked
+          return [] // it ended meanwhile
         }
       })
   }
@@ -205,6 +205,6 @@ function parsed(line: string): Record<string, unknown> | undefined {
     const value: unknown = JSON.parse(line)
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
   } catch {
-    return undefined // a line for people
+    return undefined // not a JSON line
   }
 }

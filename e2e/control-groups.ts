@@ -1,15 +1,15 @@
-/** Takes away the control groups of runners that a test killed and did not start again: the next start would have done it. */
+/** Removes the control groups of runners that a test killed and did not restart. A restart would have removed them. */
 import { existsSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Of all runners whose state folder lies in `folder`. What was killed just now may take a moment to leave them. */
+/** Handles all runners whose state folder is inside `folder`. A process that was just killed may need a moment to leave its group. */
 export async function removeControlGroups(folder: string): Promise<void> {
   const roots = runnersIn(folder).flatMap((runnerId) => hierarchies().map((at) => join(at, `breakfall-${runnerId}`)))
   for (let tries = 0; tries < 40 && roots.some((root) => !removeEmpty(root)); tries += 1) await sleep(25)
 }
 
-/** Links are not followed, which `recursive` would do: a test's may lead anywhere. */
+/** Does not follow links, unlike `recursive`: a test's links may lead anywhere. */
 function runnersIn(folder: string): readonly string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name)
@@ -19,7 +19,7 @@ function runnersIn(folder: string): readonly string[] {
   })
 }
 
-/** Where groups of ours are made: below this process's own, wherever those are mounted. */
+/** Where the runner creates groups: below the groups of this process, wherever they are mounted. */
 function hierarchies(): readonly string[] {
   const lines = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n')
   return lines.flatMap((line) => {
@@ -28,7 +28,7 @@ function hierarchies(): readonly string[] {
   })
 }
 
-/** False where something still runs in it. */
+/** False if a process still runs in it. */
 function removeEmpty(group: string): boolean {
   if (!existsSync(group)) return true
   try {
@@ -37,6 +37,6 @@ function removeEmpty(group: string): boolean {
     rmdirSync(group)
     return true
   } catch {
-    return !existsSync(group) // busy, or gone meanwhile
+    return !existsSync(group) // busy, or removed meanwhile
   }
 }

@@ -1,4 +1,4 @@
-/** A small HTTP server of a test's own, on a free port of this machine. */
+/** A small HTTP server for one test, on a free port. */
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 

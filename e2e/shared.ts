@@ -1,4 +1,4 @@
-/** What all tests of a file share. It is there before the first of them and gone after the last. */
+/** Something that all tests of a file share: created before the first test, disposed after the last. */
 import { after } from 'node:test'
 
 export async function shared<T extends AsyncDisposable>(starting: Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-/** `breakfall chaos`: the fault proxy for people's own agents, with a live table of what it injected. */
+/** `breakfall chaos`: the fault proxy for your own agent, with a live table of the injected faults. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Place } from '../breakfall.ts'
@@ -9,7 +9,7 @@ const ASK = {
   body: JSON.stringify({ model: 'rehearsal/echo', stream: true, messages: [{ role: 'user', content: 'hello' }] }),
 }
 
-test('the fault proxy shows each fault in a table as it happens, and sums up when it is asked to end', async () => {
+test('the fault proxy shows each fault in a table as it happens, and prints a summary when it stops', async () => {
   await using place = new Place()
   for (const json of [false, true]) {
     const running = place.start(['chaos', '--rehearsal', '--plan', 'at=1.1:status:429', ...(json ? ['--json'] : [])])
@@ -33,7 +33,7 @@ test('the fault proxy shows each fault in a table as it happens, and sums up whe
   }
 })
 
-/** The first address in what it prints. */
+/** The first address in its output. */
 async function listening(stdout: NodeJS.ReadableStream | null): Promise<string> {
   let text = ''
   return new Promise((resolve) =>

@@ -1,10 +1,10 @@
-/** Configuration: who wins, what is refused, and how a mistake is named. */
+/** Configuration: precedence, refused settings, and how mistakes are reported. */
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { Ended } from '../breakfall.ts'
-import { Desk, endedWith, NOBODY } from './desk.ts'
+import { Desk, endedWith, REFUSING_URL } from './desk.ts'
 import type { Json } from '../daemon/client.ts'
 import { ask, bash, refuse, say } from '../answers.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
@@ -13,7 +13,7 @@ const show = (desk: Desk, env: Record<string, string> = {}): Promise<Ended> =>
   desk.command(['config', 'show', '--origin', '--json'], { bare: true, env })
 
 describe('config', { ...LIMIT, concurrency: 2 }, () => {
-  test('later wins: the user’s file, the folder’s file, the environment, flags', async () => {
+  test('precedence from low to high: the user’s file, the folder’s file, the environment, flags', async () => {
     await using desk = await Desk.start(Array.from({ length: 30 }, () => refuse(500, { message: 'broken' })))
     let asked = 0
     const tries = async (env: Record<string, string> = {}, flags: readonly string[] = []): Promise<number> => {
@@ -31,7 +31,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(await tries(env, ['--attempts-max', '5']), 5)
   })
 
-  test('show --origin says what is set, and by whom', async () => {
+  test('show --origin prints each setting and where it comes from', async () => {
     await using desk = await Desk.start()
     desk.config('[model]\nbaseUrl = "http://127.0.0.1:9/v1"\nname = "from-user"\n\n[policy]\nstepsMax = 7\n')
     desk.write('breakfall.toml', '[model]\nname = "from-folder"\n')
@@ -93,7 +93,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
     assert.match(run.stderr, /BREAKFALL_MODEL_BASEURL/)
   })
 
-  test('a variable with a bad value is named', async () => {
+  test('a bad value of a variable is reported with the variable’s name', async () => {
     await using desk = await Desk.start([say('not asked')])
     const ended = await desk.command(['run', '--json', 'go'], { env: { BREAKFALL_POLICY_ATTEMPTS_MAX: 'many' } })
     assert.equal(ended.code, 2)
@@ -115,7 +115,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
     ['stateDir', '[daemon]\nstateDir = "/tmp/x"\n'],
     ['upstream', '[gateway]\nupstream = "http://127.0.0.1:9/v1"\n'],
   ]
-  test('a folder’s own file cannot name commands, URLs, keys or what is trusted; the refusal is a sentence', async () => {
+  test('a folder’s config file cannot set commands, URLs, keys or trust, and the refusal says so', async () => {
     await using desk = await Desk.start([say('not asked')])
     for (const [key, toml] of dangerous) {
       desk.write('breakfall.toml', toml)
@@ -128,7 +128,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(existsSync(join(desk.folder, 'owned')), false)
   })
 
-  test('a folder’s own file may set the model’s name, limits and policy', async () => {
+  test('a folder’s config file may set the model’s name, limits and policy', async () => {
     await using desk = await Desk.start()
     desk.model.script('of-the-folder', [ask([bash('ulimit -a >/dev/null; echo ok')]), say('done')])
     desk.write(
@@ -140,7 +140,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(desk.model.received('of-the-folder').length, 2)
   })
 
-  test('config example is a config', async () => {
+  test('the output of config example is a valid config', async () => {
     await using desk = await Desk.start([say('fine')])
     const example = await desk.command(['config', 'example'])
     assert.equal(example.code, 0)
@@ -154,7 +154,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
 })
 
 describe('doctor --json', { ...LIMIT, concurrency: 2 }, () => {
-  test('has a verdict for each check, a fix for each trouble, and a result last', async () => {
+  test('prints a verdict for each check, a fix for each problem, and a final result', async () => {
     await using desk = await Desk.start()
     const ended = await desk.command(['doctor', '--json'])
     const findings = ended.json.slice(0, -1) as Json[]
@@ -170,11 +170,11 @@ describe('doctor --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(ended.code, findings.some(({ verdict }) => verdict === 'bad') ? 1 : 0)
   })
 
-  test('sees a token file that others can read, a model that is away and a config that is wrong', async () => {
+  test('reports a token file that others can read, an unreachable model and a wrong config', async () => {
     await using desk = await Desk.start([say('done')])
     endedWith(await desk.run(), 0, 'finished')
     chmodSync(join(desk.stateDir, 'daemon.token'), 0o644)
-    const ended = await desk.command(['doctor', '--json'], { env: { BREAKFALL_MODEL_BASE_URL: `${NOBODY}/v1` } })
+    const ended = await desk.command(['doctor', '--json'], { env: { BREAKFALL_MODEL_BASE_URL: `${REFUSING_URL}/v1` } })
     const trouble = (ended.json as Json[]).filter(({ verdict }) => verdict === 'bad' || verdict === 'warn')
     assert.match(JSON.stringify(trouble), /daemon\.token/)
     assert.match(JSON.stringify(trouble), /127\.0\.0\.77/)

@@ -1,4 +1,4 @@
-/** What can stand in the way of a daemon or a run: each has its own sentence and its own exit code. */
+/** What can keep a daemon or a run from starting: each cause has its own message and exit code. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { LIMIT } from '../../test/kit/wait.ts'
 
 const SERVER = ['--model', 'any', '--base-url', 'http://127.0.0.1:9/v1']
 
-test('a second daemon says where the first one is', LIMIT, async () => {
+test('a second daemon reports the address of the first one', LIMIT, async () => {
   await using place = new Place()
   const first = await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
   const second = await place.run(['up'])
@@ -21,7 +21,7 @@ test('a second daemon says where the first one is', LIMIT, async () => {
   )
 })
 
-test('a daemon that is asked to end while it looks for its runner ends in order', LIMIT, async () => {
+test('a daemon that is stopped while it waits for its runner shuts down cleanly', LIMIT, async () => {
   await using place = new Place()
   const up = place.start(['up', '--json'], { BREAKFALL_LOG: 'info' })
   await said(up.child, '"msg":"listening"')
@@ -31,7 +31,7 @@ test('a daemon that is asked to end while it looks for its runner ends in order'
 })
 
 test(
-  'a prompt to a daemon without a model ends at once and says so, and the next one finds what was set meanwhile',
+  'a prompt to a daemon without a model fails immediately, and the next prompt uses a model configured meanwhile',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -51,7 +51,7 @@ test(
   },
 )
 
-test('flags that name a model server are refused where the daemon has its own', LIMIT, async () => {
+test('flags that name a model server are refused if the daemon has its own model', LIMIT, async () => {
   await using place = new Place()
   await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
   const { code, stderr } = await place.run(['run', 'x', ...SERVER])
@@ -59,7 +59,7 @@ test('flags that name a model server are refused where the daemon has its own', 
   assert.match(stderr, /uses its own model server, and --base-url cannot change that/)
 })
 
-test('a token that the daemon does not accept exits 4, names the file, and is found by the doctor', LIMIT, async () => {
+test('a token that the daemon rejects exits with 4 and names the file, and doctor reports it', LIMIT, async () => {
   await using place = new Place()
   const { tokenFile, url } = await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
   writeFileSync(String(tokenFile), 'another\n')
@@ -77,7 +77,7 @@ test('a token that the daemon does not accept exits 4, names the file, and is fo
 })
 
 test(
-  'the doctor asks as a run would: a refused key, a remote runner that is away or refuses its token, a daemon with a model',
+  'doctor checks what a run would meet: a rejected key, a remote runner that is unreachable or rejects its token, a daemon with a model',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -105,22 +105,26 @@ test(
   },
 )
 
-test('a daemon of another version exits 2 and says how to restart it; its token is not sent to it', LIMIT, async () => {
-  await using place = new Place()
-  await using other = await answering({ status: 'ok', version: '9.9.9' })
-  writeDaemonFile(place, other.url)
-  for (const args of [['sessions'], ['run', 'x', '--model', 'a'], ['show', 'x']]) {
-    const { code, stderr } = await place.run(args)
-    assert.equal(code, 2, stderr)
-    assert.match(stderr, /is version 9\.9\.9, this is version .*\. Restart it with this version: kill 4711, then run/)
-  }
-  const named = await place.run(['sessions'], { BREAKFALL_URL: other.url })
-  assert.equal(named.code, 2)
-  assert.match(named.stderr, /Use the same version on both sides/)
-  assert.deepEqual(other.tokens, [])
-})
+test(
+  'with a daemon of another version the command exits with 2, says how to restart it, and does not send it the token',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    await using other = await answering({ status: 'ok', version: '9.9.9' })
+    writeDaemonFile(place, other.url)
+    for (const args of [['sessions'], ['run', 'x', '--model', 'a'], ['show', 'x']]) {
+      const { code, stderr } = await place.run(args)
+      assert.equal(code, 2, stderr)
+      assert.match(stderr, /is version 9\.9\.9, this is version .*\. Restart it with this version: kill 4711, then run/)
+    }
+    const named = await place.run(['sessions'], { BREAKFALL_URL: other.url })
+    assert.equal(named.code, 2)
+    assert.match(named.stderr, /Use the same version on both sides/)
+    assert.deepEqual(other.tokens, [])
+  },
+)
 
-test('a stale file is no daemon, also where somebody else has its port now, who gets no token', LIMIT, async () => {
+test('a stale daemon file is ignored, and the process that has its port now gets no token', LIMIT, async () => {
   await using place = new Place()
   await using stranger = await answering({ hello: 'world' })
   writeDaemonFile(place, stranger.url)
@@ -133,7 +137,7 @@ test('a stale file is no daemon, also where somebody else has its port now, who 
   assert.match(named.stderr, /is not a Breakfall daemon\. Check BREAKFALL_URL/)
 })
 
-test('a state folder that cannot be one exits 2 and says why', LIMIT, async () => {
+test('an unusable state folder exits with 2 and says why', LIMIT, async () => {
   await using place = new Place()
   writeFileSync(join(place.home, 'file'), '')
   for (const folder of [join(place.home, 'file'), join(place.home, 'file', 'x'), '/proc/breakfall'])
@@ -145,7 +149,7 @@ test('a state folder that cannot be one exits 2 and says why', LIMIT, async () =
 })
 
 test(
-  'the doctor looks and makes nothing, on a machine without bubblewrap, a home or a scratch folder too',
+  'doctor only looks: it creates nothing, even without bubblewrap, a home or a temporary folder',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -163,7 +167,7 @@ test(
   },
 )
 
-test('a folder that is to be allowed but is not there exits 2 and is named', LIMIT, async () => {
+test('a missing folder in --allow-workspace exits with 2 and is named', LIMIT, async () => {
   await using place = new Place()
   for (const command of ['up', 'runner']) {
     const { code, stderr } = await place.run([command, '--allow-workspace', 'no such folder'])
@@ -175,7 +179,7 @@ test('a folder that is to be allowed but is not there exits 2 and is named', LIM
   }
 })
 
-test('a folder that cannot be worked in is refused before any model is asked', LIMIT, async () => {
+test('a folder that cannot be used is refused before any model request', LIMIT, async () => {
   await using place = new Place()
   const env = { HOME: place.folder }
   const home = await place.run(['run', 'x', ...SERVER], env)
@@ -193,7 +197,7 @@ test('a folder that cannot be worked in is refused before any model is asked', L
   assert.match(shell.stderr, /the current folder no longer exists/)
 })
 
-test('a folder that cannot be written is said to be so, to root as well', LIMIT, async () => {
+test('a read-only folder is reported as such, also to root', LIMIT, async () => {
   await using place = new Place()
   chmodSync(place.folder, 0o555)
   const { stderr } = await place.run(['run', 'x', ...SERVER, '--attempts-max', '1', '--park-wait-ms', '0'])
@@ -204,7 +208,7 @@ test('a folder that cannot be written is said to be so, to root as well', LIMIT,
 const hasNamespaces = spawnSync('unshare', ['-n', 'true']).status === 0
 
 test(
-  'a machine without loopback is told so at once',
+  'a machine without loopback gets an immediate message about it',
   { ...LIMIT, skip: !hasNamespaces && 'no network namespaces here' },
   async () => {
     await using place = new Place()
@@ -215,7 +219,7 @@ test(
         cwd: place.folder,
         encoding: 'utf8',
         env: { PATH: process.env['PATH'], HOME: place.home },
-        timeout: 30_000, // it had tried for most of a minute
+        timeout: 30_000, // it once retried for most of a minute
       },
     )
     assert.equal(status, 125, stderr)
@@ -223,7 +227,7 @@ test(
   },
 )
 
-test('a missing token of a remote runner is told at the start, and none is made up', LIMIT, async () => {
+test('a missing token for a remote runner is reported at the start, and no token is created', LIMIT, async () => {
   await using place = new Place()
   const missing = join(place.home, 'missing-token')
   const remote = { BREAKFALL_RUNNER_URL: 'http://127.0.0.77:9009', BREAKFALL_RUNNER_TOKEN_FILE: missing }
@@ -233,7 +237,7 @@ test('a missing token of a remote runner is told at the start, and none is made 
   assert.equal(existsSync(missing), false)
 })
 
-test("without an absolute HOME a cloned folder's files do not become the user's own", LIMIT, async () => {
+test("without an absolute HOME, files of a cloned folder are not used as the user's config", LIMIT, async () => {
   await using place = new Place({ '.config/breakfall/config.toml': '[model]\nbaseUrl = "http://evil.example/v1"\n' })
   for (const HOME of ['', '.']) {
     const { code, lines } = await place.run(['config', 'show'], { HOME, XDG_CONFIG_HOME: '' })
@@ -260,7 +264,7 @@ async function said(child: { stderr: NodeJS.ReadableStream | null }, words: stri
   })
 }
 
-/** Gives everybody the same JSON, and remembers who sent a token. */
+/** Answers every request with the same JSON and records which requests carried a token. */
 async function answering(body: object): Promise<HttpServer & { tokens: string[] }> {
   const tokens: string[] = []
   const server = await httpServer((req, res) => {

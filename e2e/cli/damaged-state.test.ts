@@ -1,4 +1,4 @@
-/** A state folder that somebody or something has damaged: a run works all the same, or names the file; nothing is left. */
+/** A damaged state folder: a run works anyway or names the damaged file, and leaves nothing running. */
 import assert from 'node:assert/strict'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ const DAMAGE = {
 } as const
 
 const WORKS = /^0 /
-const CORRUPT = /^1 [^]*breakfall: The journal is damaged[^]*journal_corrupt: file is not a database/ // and not "another daemon runs"
+const CORRUPT = /^1 [^]*breakfall: The journal is damaged[^]*journal_corrupt: file is not a database/ // not "another daemon runs"
 const NAMED = /^2 [^]*breakfall: cannot use \S.*(?:daemon\.json|workspaces): it is a folder; remove it/
 
 for (const [name, how, ends] of [
@@ -26,7 +26,7 @@ for (const [name, how, ends] of [
   ['workspaces', 'folder', NAMED],
   ['journal/owner.db', 'garbage', CORRUPT],
 ] as const)
-  test(`${name} is damaged (${how}): a run ends as it should, and leaves nothing running`, LIMIT, async () => {
+  test(`${name} is damaged (${how}): a run ends with the documented outcome and leaves nothing running`, LIMIT, async () => {
     await using desk = await Desk.start([ask([bash('echo once >> ledger')]), say('done')])
     const file = join(desk.stateDir, name)
     mkdirSync(join(file, '..'), { recursive: true, mode: 0o700 })

@@ -1,4 +1,4 @@
-/** The installed `breakfall` command in folders of its own, before a scripted model, and what the tests ask of it. */
+/** The installed `breakfall` command with a private home and a scripted model, and the checks that the tests share. */
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,14 +11,14 @@ import { isEvent, isFault } from '../daemon/shapes.ts'
 
 export const API_KEY = 'sk-wire-cli-5e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b'
 
-/** An address that refuses connections: servers of these tests listen on 127.0.0.1 only. */
-export const NOBODY = 'http://127.0.0.77:9009'
+/** An address that refuses connections. The servers of these tests listen on 127.0.0.1 only. */
+export const REFUSING_URL = 'http://127.0.0.77:9009'
 
 export const serverIsolation: readonly string[] = hasSandbox ? [] : ['--allow-isolation', 'process']
 
 export type How = { readonly env?: Readonly<Record<string, string>>; readonly input?: string; readonly bare?: boolean }
 
-/** A person's desk: a home, a project folder, a model server that answers by script under the name `any`. */
+/** A user's desk: a home, a project folder, and a model server that answers by script under the name `any`. */
 export class Desk implements AsyncDisposable {
   readonly place: Place
   readonly model: ModelServer
@@ -61,7 +61,7 @@ export class Desk implements AsyncDisposable {
     return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []
   }
 
-  /** Any command; with the model's address and key in the environment unless `bare`. */
+  /** Starts any command, with the model's address and key in the environment unless `bare`. */
   start(args: readonly string[], { env = {}, input, bare = false }: How = {}): Running {
     const model = {
       BREAKFALL_MODEL_BASE_URL: this.model.url,
@@ -72,7 +72,7 @@ export class Desk implements AsyncDisposable {
     return this.place.start(args, { ...(!bare && model), ...env }, input)
   }
 
-  /** A command that has to end by itself. */
+  /** Runs a command to its end. */
   command(args: readonly string[], how: How = {}): Promise<Ended> {
     return whole(this.start(args, how))
   }
@@ -81,12 +81,12 @@ export class Desk implements AsyncDisposable {
     return this.start(['run', '--json', '--backoff-ms', '1', ...isolation, ...args], how)
   }
 
-  /** `run --json`, checked against the contract as far as it holds for every run. */
+  /** `run --json`, checked against the parts of the contract that hold for every run. */
   async run(args: readonly string[] = ['go'], how: How = {}): Promise<Run> {
     return checked(await whole(this.begin(args, how)))
   }
 
-  /** The daemon of this state folder, as its own file names it. */
+  /** The daemon of this state folder, from its `daemon.json`. */
   daemon(): { pid: number; url: string } {
     return JSON.parse(readFileSync(join(this.stateDir, 'daemon.json'), 'utf8')) as { pid: number; url: string }
   }
@@ -102,7 +102,7 @@ export class Desk implements AsyncDisposable {
   }
 }
 
-/** The end of a command; one that never ends is ended, so that its test says so and the others go on. */
+/** Waits for a command to end. A command that hangs is stopped, which fails its test only. */
 export async function whole(running: Running): Promise<Ended> {
   const timer = setTimeout(() => running.child.kill('SIGTERM'), 90_000)
   const ended = await running.ended
@@ -118,7 +118,7 @@ export type Run = {
   readonly stdout: string
 }
 
-/** Every line is JSON, all but the last are the session's events without a gap, the last is the result. */
+/** Every line is JSON. The last one is the result, all others are the session's events without a gap. */
 export function checked(ended: Ended): Run {
   const all = ended.lines.map((line) => {
     try {
@@ -148,7 +148,7 @@ export function checked(ended: Ended): Run {
 export const types = (run: Run): string[] => run.events.map(({ type }) => type)
 export const ofType = (run: Run, type: string): Event[] => run.events.filter((event) => event.type === type)
 
-/** The run's answer and code, with everything that it said where that is not so. */
+/** Checks outcome and exit code. On failure the message contains everything the run printed. */
 export function endedWith(run: Run, code: number, outcome: string, category?: string): void {
   const said = `${JSON.stringify(run.result)}\n${types(run).join(' ')}\n${run.stderr}`
   assert.equal(run.result.outcome, outcome, said)
@@ -156,7 +156,7 @@ export function endedWith(run: Run, code: number, outcome: string, category?: st
   if (category !== undefined) assert.equal(run.result.fault.category, category, said)
 }
 
-/** Files under a folder whose bytes hold the text, as paths. */
+/** Paths of all files below a folder that contain the text. */
 export function filesWith(folder: string, text: string): string[] {
   if (!existsSync(folder)) return []
   return readdirSync(folder, { withFileTypes: true, recursive: true })

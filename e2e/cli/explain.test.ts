@@ -1,4 +1,4 @@
-/** `explain --json -` over every captured failure of `fixtures/`, and over what only looks like one. */
+/** `explain --json -` on every captured failure in `fixtures/`, and on texts that only look like failures. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
@@ -26,7 +26,7 @@ async function explain(desk: Desk, input: string, ...more: string[]): Promise<Js
 
 describe('explain --json -', { ...LIMIT, concurrency: 2 }, () => {
   for (let from = 0; from < SIGNATURES.length; from += BATCH)
-    test(`names each failure of a log with signatures ${from + 1} to ${from + BATCH}`, async () => {
+    test(`names each failure in a log with signatures ${from + 1} to ${from + BATCH}`, async () => {
       await using desk = await Desk.start()
       const some = SIGNATURES.slice(from, from + BATCH)
       const report = await explain(desk, some.map(({ sample }) => `${sample}\n`).join('some line between\n'))
@@ -35,7 +35,7 @@ describe('explain --json -', { ...LIMIT, concurrency: 2 }, () => {
       assert.deepEqual(
         found.filter((id: string) => !some.some((row) => row.id === id)),
         [],
-        'and no other one',
+        'and nothing else',
       )
       for (const diagnostic of report.diagnostics) {
         const said = JSON.stringify(diagnostic)
@@ -46,7 +46,7 @@ describe('explain --json -', { ...LIMIT, concurrency: 2 }, () => {
       }
     })
 
-  test('one line alone has its own name and nothing else', async () => {
+  test('a single line gets its own name and nothing else', async () => {
     await using desk = await Desk.start()
     for (let i = 3; i < SIGNATURES.length; i += 17) {
       const { diagnostics } = await explain(desk, SIGNATURES[i].sample)
@@ -57,7 +57,7 @@ describe('explain --json -', { ...LIMIT, concurrency: 2 }, () => {
     }
   })
 
-  test('look-alikes are nothing fatal, alone or together', async () => {
+  test('look-alikes are never fatal, alone or together', async () => {
     await using desk = await Desk.start()
     const together = await explain(desk, LOOK_ALIKES.map(({ line }) => `${line}\n`).join(''))
     assert.deepEqual(
@@ -74,7 +74,7 @@ describe('explain --json -', { ...LIMIT, concurrency: 2 }, () => {
     }
   })
 
-  test('a cause stands before the noise that follows it', async () => {
+  test('the cause comes before the noise that follows it', async () => {
     await using desk = await Desk.start()
     const oom = SIGNATURES.find(({ id }) => id === 'mlx.metal_oom')
     const noise = LOOK_ALIKES.find(({ id }) => id === 'neg.py_resource_tracker')
@@ -84,7 +84,7 @@ describe('explain --json -', { ...LIMIT, concurrency: 2 }, () => {
     assert.match(report.error, /memory/i)
   })
 
-  test('nothing recognised is other, with no diagnostics', async () => {
+  test('unrecognised input is "other", without diagnostics', async () => {
     await using desk = await Desk.start()
     for (const input of ['', ' \n', 'all is well today', '\u0000\u0001 binary \ufffd', 'x'.repeat(300_000)]) {
       const report = await explain(desk, input)
@@ -93,7 +93,7 @@ describe('explain --json -', { ...LIMIT, concurrency: 2 }, () => {
     }
   })
 
-  test('knows errors of the network, of HTTP and exit codes', async () => {
+  test('knows network errors, HTTP errors and exit codes', async () => {
     await using desk = await Desk.start()
     const refused = 'Error: connect ECONNREFUSED 127.0.0.1:8080'
     assert.equal((await explain(desk, refused)).category, 'model_unreachable')
@@ -104,7 +104,7 @@ describe('explain --json -', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal((await explain(desk, overflow)).category, 'model_context_overflow')
   })
 
-  test('a secret in what it is given does not come out again', async () => {
+  test('a secret in its input does not appear in its output', async () => {
     await using desk = await Desk.start()
     const key = 'sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEF'
     const report = await explain(desk, `401 Incorrect API key provided: ${key}. Authorization: Bearer ${key}`)

@@ -1,45 +1,41 @@
-/** What the gateway says while it works: lines for people at a terminal, JSON for everybody else. */
+/** What the gateway prints while it works: readable lines in a terminal, JSON everywhere else. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { hasTerminals, Place } from '../breakfall.ts'
 import { type HttpServer, httpServer } from '../http-server.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
-test(
-  'away from a terminal each request is a line of JSON on stderr, and stdout keeps its contract',
-  LIMIT,
-  async () => {
-    await using place = new Place()
-    await using upstream = await upstreamThatFailsOnce()
-    const gateway = place.start([
-      'gateway',
-      '--upstream',
-      `${upstream.url}/v1`,
-      '--port',
-      '0',
-      '--json',
-      '--backoff-ms',
-      '1',
-    ])
-    const { url } = await gateway.seen((line) => line['event'] === 'listening')
-    assert.match(await ask(String(url)), /"hello"/)
-    gateway.child.kill('SIGINT')
-    const { code, json, stderr } = await gateway.ended
-    assert.equal(code, 0)
-    assert.deepEqual(
-      json.map((line) => line['event']),
-      ['listening', 'result'],
-    )
-    const entry = JSON.parse(stderr.trim().split('\n')[0] ?? '') as Record<string, unknown>
-    assert.deepEqual(
-      [entry['msg'], entry['attempts'], entry['faults']],
-      ['answered after faults', 2, ['model_overloaded']],
-    )
-  },
-)
+test('without a terminal each request is a JSON line on stderr, and stdout keeps its contract', LIMIT, async () => {
+  await using place = new Place()
+  await using upstream = await upstreamThatFailsOnce()
+  const gateway = place.start([
+    'gateway',
+    '--upstream',
+    `${upstream.url}/v1`,
+    '--port',
+    '0',
+    '--json',
+    '--backoff-ms',
+    '1',
+  ])
+  const { url } = await gateway.seen((line) => line['event'] === 'listening')
+  assert.match(await ask(String(url)), /"hello"/)
+  gateway.child.kill('SIGINT')
+  const { code, json, stderr } = await gateway.ended
+  assert.equal(code, 0)
+  assert.deepEqual(
+    json.map((line) => line['event']),
+    ['listening', 'result'],
+  )
+  const entry = JSON.parse(stderr.trim().split('\n')[0] ?? '') as Record<string, unknown>
+  assert.deepEqual(
+    [entry['msg'], entry['attempts'], entry['faults']],
+    ['answered after faults', 2, ['model_overloaded']],
+  )
+})
 
 test(
-  'at a terminal a retry and a request are a line for people each',
+  'in a terminal each retry and each request is one readable line',
   { ...LIMIT, skip: !hasTerminals && 'no "script" here' },
   async () => {
     await using place = new Place()

@@ -1,4 +1,4 @@
-/** `--json` of every command: each line is JSON, the last one is the result, and stderr is for people. */
+/** `--json` of every command: each line is JSON, the last one is the result, and stderr is for humans. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Command } from 'commander'
@@ -12,10 +12,10 @@ const AWAY = {
   BREAKFALL_POLICY_ATTEMPTS_MAX: '1',
 }
 
-/** What a command is called with, and what its result says besides; a server is asked to end once it listens. */
+/** Arguments of each command and extra fields of its result. Servers are stopped once they listen. */
 type Row = { readonly args: readonly string[]; readonly code?: number; readonly serves?: true; readonly says: object }
 
-test('every command ends with its result, and none has been forgotten here', LIMIT, async () => {
+test('every command ends with a result line, and this list contains every command', LIMIT, async () => {
   await using place = new Place()
   await using other = new Place()
   const { json } = await place.run(['run', 'hello', '--json', '--park-wait-ms', '0'], AWAY)
@@ -55,7 +55,7 @@ test('every command ends with its result, and none has been forgotten here', LIM
   }
 })
 
-test('what fails is told to programs on stdout, once, and to people on stderr in words', LIMIT, async () => {
+test('a failure is reported once on stdout for programs, and as a message on stderr for humans', LIMIT, async () => {
   await using place = new Place({ 'a file': '' })
   const stateDir = `${place.folder}/a file`
   for (const [args, code, category] of [
@@ -87,13 +87,13 @@ test('what fails is told to programs on stdout, once, and to people on stderr in
   }
 })
 
-test('words that a prompt has in common with a flag do not ask for JSON', LIMIT, async () => {
+test('a prompt that contains the text of a flag does not switch to JSON', LIMIT, async () => {
   await using place = new Place()
   const { lines } = await place.run(['show', '--', '--json'])
   assert.deepEqual(lines, [])
 })
 
-/** The last line, with every line seen to be JSON and stderr to be none. */
+/** The last line, after checking that every line is JSON and that stderr is not. */
 function resultOf({ lines, json, stderr }: Ended, name: string): Record<string, unknown> {
   assert.equal(json.length, lines.length, `${name}: each line is JSON: ${lines.join('\n')}`)
   assert.deepEqual(

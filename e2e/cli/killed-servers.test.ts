@@ -1,4 +1,4 @@
-/** kill -9 of the daemon, of the runner and of both under a run: the run goes on, and nothing happens twice. */
+/** kill -9 of the daemon, the runner or both during a run: the run continues, and nothing happens twice. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Running } from '../breakfall.ts'
@@ -17,7 +17,7 @@ const script: readonly Play[] = byProgress([
 ])
 const LEDGER = Array.from({ length: STEPS }, (_, i) => [`begin ${i + 1}`, `end ${i + 1}`]).flat()
 
-/** Points of the run at which something is killed: after a line of the given kind for the given step. */
+/** Points at which something is killed: after a line of the given kind for the given step. */
 type Point = { readonly type: 'step-start' | 'tool-call' | 'tool-output' | 'tool-result'; readonly nth: number }
 const POINTS: readonly Point[] = [
   { type: 'step-start', nth: 2 },
@@ -51,8 +51,8 @@ async function finishes(desk: Desk, running: Running): Promise<void> {
   for (const [i, result] of results.entries()) assert.match(result['text'], new RegExp(`did ${i + 1}\\b`))
 }
 
-describe('kill -9 under a run', { ...LIMIT, concurrency: 2 }, () => {
-  test('of the daemon that it started, at several points: the run starts it again and finishes', async () => {
+describe('kill -9 during a run', { ...LIMIT, concurrency: 2 }, () => {
+  test('of its own daemon, at several points: the run restarts it and finishes', async () => {
     await using desk = await Desk.start(script)
     const running = desk.begin()
     for (const point of POINTS) {
@@ -63,7 +63,7 @@ describe('kill -9 under a run', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(desk.place.leftovers(), [])
   })
 
-  test('of the runner, at several points: commands live on with their keepers and are found again', async () => {
+  test('of the runner, at several points: commands survive in their keepers and are adopted', async () => {
     await using desk = await Desk.start(script)
     const running = desk.begin()
     for (const point of POINTS) {
@@ -86,7 +86,7 @@ describe('kill -9 under a run', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(desk.place.leftovers(), [])
   })
 
-  test('of a daemon that somebody else runs: the run follows it to where it is started again', async () => {
+  test('of a separate daemon: the run follows it to its new address after the restart', async () => {
     await using desk = await Desk.start(script)
     const up = async (): Promise<number> => {
       const args = ['up', '--port', '0', '--json', '--allow-workspace', desk.folder, ...serverIsolation]
@@ -101,14 +101,14 @@ describe('kill -9 under a run', { ...LIMIT, concurrency: 2 }, () => {
     await finishes(desk, running)
   })
 
-  test('of the run itself: the turn ends all the same or is taken up again, and nothing runs twice', async () => {
+  test('of the run itself: the turn still ends or is resumed, and nothing runs twice', async () => {
     await using desk = await Desk.start(script)
     const running = desk.begin()
     await reached(running, { type: 'tool-call', nth: 3 })
     const { pid } = desk.daemon()
     running.child.kill('SIGKILL')
     await running.ended
-    await gone(pid) // it finishes what is under way, then ends by itself
+    await gone(pid) // it finishes its work, then exits
     assert.deepEqual(desk.lines('ledger'), LEDGER)
     await eventually('nothing is left behind', () => desk.place.leftovers().length === 0)
     assert.equal(desk.model.received('any').length, STEPS + 1)

@@ -1,4 +1,4 @@
-/** A local model server from the config: its crash fails the attempt with the cause, it is restarted, the turn goes on. */
+/** A local model server from the config: a crash fails the attempt with its cause, the server restarts, the turn continues. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { LIMIT } from '../../test/kit/wait.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Place } from '../breakfall.ts'
 
-/** Answers in OpenAI's protocol; its second answer breaks off with the words of a GPU that has no memory left. */
+/** Speaks OpenAI's protocol. Its second answer breaks off with the error of a GPU that is out of memory. */
 const SERVER = `
 import { createServer } from 'node:http'
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
@@ -35,7 +35,7 @@ createServer((req, res) => {
 `
 
 test(
-  'a model server that runs out of GPU memory is restarted, and the turn is finished by itself',
+  'a model server that runs out of GPU memory is restarted, and the turn finishes without help',
   { timeout: 90_000 },
   async () => {
     await using place = new Place()
@@ -53,33 +53,29 @@ test(
     assert.equal(last?.['text'], 'Hello world')
     const retries = json.filter((line) => line['type'] === 'retry')
     assert.ok(retries.length > 0)
-    assert.match(JSON.stringify(retries[0]), /out of memory/i, 'the cause is told')
+    assert.match(JSON.stringify(retries[0]), /out of memory/i, 'the cause is reported')
     assert.equal(readFileSync(join(place.home, 'starts'), 'utf8').length, 2)
     assert.deepEqual(place.leftovers(), [])
   },
 )
 
-test(
-  'a daemon logs its turning points as JSON, whether or not its first line is; --quiet leaves them out',
-  LIMIT,
-  async () => {
-    for (const [flags, isLogged] of [
-      [[], true],
-      [['--quiet'], false],
-    ] as const) {
-      await using place = new Place()
-      const running = place.start(['up', ...flags])
-      while (!existsSync(join(place.stateDir, 'daemon.json'))) await sleep(10)
-      running.child.kill('SIGTERM')
-      const { code, stderr } = await running.ended
-      assert.equal(code, 0, stderr)
-      assert.equal(/^\{.*"msg":"listening"\}$/m.test(stderr), isLogged, stderr)
-    }
-  },
-)
+test('a daemon logs its main events as JSON, with or without --json, and --quiet turns them off', LIMIT, async () => {
+  for (const [flags, isLogged] of [
+    [[], true],
+    [['--quiet'], false],
+  ] as const) {
+    await using place = new Place()
+    const running = place.start(['up', ...flags])
+    while (!existsSync(join(place.stateDir, 'daemon.json'))) await sleep(10)
+    running.child.kill('SIGTERM')
+    const { code, stderr } = await running.ended
+    assert.equal(code, 0, stderr)
+    assert.equal(/^\{.*"msg":"listening"\}$/m.test(stderr), isLogged, stderr)
+  }
+})
 
 test(
-  'a server goes on when whoever read its first line has gone, and ends in order when it is asked to',
+  'a server keeps running when the reader of its first line has gone, and shuts down cleanly on request',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -93,7 +89,7 @@ test(
       const { url } = await running.seen(({ event }) => event === 'listening')
       running.child.stdout?.destroy()
       for (const asked of ['v1/health', 'v1/health'])
-        // it says something about each request, or about none
+        // it logs every request or none
         assert.ok((await fetch(new URL(asked, `${String(url)}/`))).status > 0, args.join(' '))
       running.child.kill('SIGTERM')
       const [code] = (await once(running.child, 'exit')) as [number]

@@ -1,14 +1,14 @@
-/** Which model a run asks, in which dialect, and what happens to the key. */
+/** Which model a run uses, over which API, and what happens to the key. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { LIMIT } from '../../test/kit/wait.ts'
-import { API_KEY, Desk, endedWith, filesWith, NOBODY, ofType } from './desk.ts'
+import { API_KEY, Desk, endedWith, filesWith, REFUSING_URL, ofType } from './desk.ts'
 import { messageDelta, messageStart, messageStop, textFrames, toolFrames } from '../../test/kit/anthropic-frames.ts'
 import { type ModelServer, startModelServer } from '../../test/kit/model-server.ts'
 import { cut, json, type Play, stream } from '../../test/kit/plays.ts'
 import { ask, bash, byProgress, cutAfter, refuse, say } from '../answers.ts'
 
-/** A key alone would mean OpenAI's own server. */
+/** A key alone would select OpenAI's own server. */
 const keyFor = (from: string): string => (from === 'OPENAI_BASE_URL' ? API_KEY : '')
 
 /** Lists two models and answers as any of them. */
@@ -36,7 +36,7 @@ function messages(blocks: readonly Block[], end: 'whole' | 'cut' = 'whole'): Pla
 }
 
 describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
-  test('may speak Anthropic messages, tools and cuts included', async () => {
+  test('may speak the Anthropic messages API, including tools and cut streams', async () => {
     const use = { id: 'toolu_1', name: 'bash', input: { command: 'echo made >> ledger; echo seen' } }
     await using desk = await Desk.start([
       messages([{ text: 'I look first.' }], 'cut'),
@@ -73,7 +73,7 @@ describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
       /llama-server answers/,
     ],
   ] as const)
-    test(`comes from ${from}, too, is the first that the server lists, and why is said`, async () => {
+    test(`can come from ${from}: the run takes the first listed model and says why`, async () => {
       await using desk = await Desk.start()
       await using server = await listingServer(from === 'a local Ollama' ? 'Ollama is running' : '')
       const run = await desk.run(['go'], { bare: true, env: { ...env(server.port), OPENAI_API_KEY: keyFor(from) } })
@@ -84,7 +84,7 @@ describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
       assert.ok(seen.includes('GET /v1/models') && seen.includes('POST /v1/chat/completions'), seen.join(' '))
     })
 
-  test('the next one of the fallback list is asked when the first one’s tries are spent, with its own key only', async () => {
+  test('the next model of the fallback list is used when the first has no attempts left, with its own key only', async () => {
     await using desk = await Desk.start()
     desk.model.script(
       'first',
@@ -97,7 +97,7 @@ describe('the model of a run', { ...LIMIT, concurrency: 2 }, () => {
     desk.config(
       [
         `[model]\nbaseUrl = "${desk.model.url}"\nname = "first"\napiKeyEnv = "FIRST_KEY"`,
-        `[[model.fallback]]\nbaseUrl = "${NOBODY}/v1"\nname = "away"`,
+        `[[model.fallback]]\nbaseUrl = "${REFUSING_URL}/v1"\nname = "away"`,
         `[[model.fallback]]\nbaseUrl = "${desk.model.url}"\nname = "second"\napiKeyEnv = "SECOND_KEY"`,
       ].join('\n\n'),
     )
@@ -135,7 +135,7 @@ createServer((req, res) => {
 `
 
 describe('[model.serve]', { ...LIMIT }, () => {
-  test('starts the server, starts it again when it crashes, goes on with the turn, and leaves nothing behind', async () => {
+  test('starts the server, restarts it after a crash, continues the turn, and leaves nothing behind', async () => {
     await using desk = await Desk.start()
     const script = desk.write('fake-server.mjs', FAKE_SERVER)
     desk.config(`[model]\nname = "served"\n\n[model.serve]\ncommand = ["${process.execPath}", "${script}", "{port}"]\n`)
@@ -149,7 +149,7 @@ describe('[model.serve]', { ...LIMIT }, () => {
     assert.deepEqual(desk.place.leftovers(), [])
   })
 
-  test('a server that cannot start is said with its own words', async () => {
+  test('a server that cannot start is reported with its own error message', async () => {
     await using desk = await Desk.start()
     desk.config('[model]\nname = "served"\n\n[model.serve]\ncommand = ["no-such-llama-server", "--port", "{port}"]\n')
     const run = await desk.command(['run', '--json', '--park', 'never', '--attempts-max', '2', 'go'], { bare: true })
@@ -159,7 +159,7 @@ describe('[model.serve]', { ...LIMIT }, () => {
 })
 
 describe('a key', { ...LIMIT, concurrency: 2 }, () => {
-  test('is in no output, no log and no file, whatever the provider says about it', async () => {
+  test('appears in no output, log or file, even if the provider repeats it', async () => {
     const leak: Play = ({ headers }) => {
       const key = String(headers['authorization'])
       return refuse(500, { message: `failed for ${key}`, key: key.slice(7) })
@@ -183,7 +183,7 @@ describe('a key', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(filesWith(desk.place.home, API_KEY), [])
   })
 
-  test('of an unknown shape is kept out too, since it is known what it is', async () => {
+  test('of an unknown shape is hidden too, because its value is known', async () => {
     const odd = 'Zebra-42-tango-plain-words'
     const leak: Play = ({ headers }) => refuse(500, { message: `no luck with ${headers['authorization']}` })
     await using desk = await Desk.start([leak, say('Done.')])
@@ -193,7 +193,7 @@ describe('a key', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(filesWith(desk.place.home, odd), [])
   })
 
-  test('written into the config instead of the name of its variable is refused without being shown', async () => {
+  test("in the config, in place of its variable's name, is refused and not shown", async () => {
     await using desk = await Desk.start([say('not asked')])
     desk.config(`[model]\nbaseUrl = "${desk.model.url}"\napiKey = "${API_KEY}"\n`)
     const ended = await desk.command(['run', '--json', 'go'], { bare: true })

@@ -1,8 +1,8 @@
-/** A runner elsewhere: how its address is found, found again, and never mistaken for another one. */
+/** A remote runner: how its address is resolved, resolved again, and never confused with another runner. */
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { Desk, endedWith, gone, NOBODY, ofType, serverIsolation } from './desk.ts'
+import { Desk, endedWith, gone, REFUSING_URL, ofType, serverIsolation } from './desk.ts'
 import { httpServer } from '../http-server.ts'
 import type { Json } from '../daemon/client.ts'
 import type { Play } from '../../test/kit/plays.ts'
@@ -22,15 +22,15 @@ async function runner(desk: Desk, name: string): Promise<Listening> {
 const tokenFile = (desk: Desk): string => join(desk.place.home, 'runner-token')
 const SCRIPT = byProgress([ask([bash('echo one >> ledger')]), ask([bash('echo two >> ledger')]), say('Both ran.')])
 
-/** Ends a runner for good, so that its port refuses. */
+/** Stops a runner for good: its port then refuses connections. */
 async function end(pid: number, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
   process.kill(pid, signal)
   await gone(pid)
 }
 
 /**
- * A runner that is found by what a file says, and moves between the first command and the second: `move` ends it, and `at`
- * starts one with that state folder and writes down where it is.
+ * A runner whose address is in a file, and which moves between the first command and the second: `move` stops it, and `at`
+ * starts a runner with that state folder and writes its address to the file.
  */
 async function deskOfMoving(
   move: (first: Listening, at: (name: string) => Promise<Listening>) => Promise<void>,
@@ -53,12 +53,12 @@ async function deskOfMoving(
   return desk
 }
 
-describe('a runner elsewhere', { ...LIMIT, concurrency: 2 }, () => {
+describe('a remote runner', { ...LIMIT, concurrency: 2 }, () => {
   for (const [what, toml] of [
     ['[runner] url', (url: string) => `[runner]\nurl = "${url}"\n`],
     ['[remote_runner] endpoint', (url: string) => `[remote_runner]\nendpoint = "${url}"\n[runner]\n`],
   ] as const)
-    test(`is named by ${what}`, async () => {
+    test(`is set by ${what}`, async () => {
       await using desk = await Desk.start(SCRIPT)
       const { url, pid } = await runner(desk, 'runner state')
       desk.config(`${toml(url)}tokenFile = "${tokenFile(desk)}"\n`)
@@ -66,19 +66,19 @@ describe('a runner elsewhere', { ...LIMIT, concurrency: 2 }, () => {
       endedWith(run, 0, 'finished')
       assert.equal(run.result.text, 'Both ran.')
       assert.deepEqual(desk.lines('ledger'), ['one', 'two'])
-      process.kill(pid, 0) // a run does not end a runner that is not its own
+      process.kill(pid, 0) // a run does not stop a runner that it did not start
     })
 
   for (const [kind, text] of [
     ['JSON', (url: string) => JSON.stringify({ url })],
     ['the bare URL', (url: string) => url],
   ] as const)
-    test(`is found by a resolveCommand and a resolveUrl that give ${kind}`, async () => {
+    test(`is resolved by a resolveCommand and a resolveUrl that return ${kind}`, async () => {
       await using desk = await Desk.start(SCRIPT)
       const { url } = await runner(desk, 'runner state')
       const answer = desk.write(join(desk.place.home, 'where'), `${text(url)}\n`)
       const token = `tokenFile = "${tokenFile(desk)}"`
-      desk.config(`[runner]\nurl = "${NOBODY}"\nresolveCommand = ["cat", "${answer}"]\n${token}\n`)
+      desk.config(`[runner]\nurl = "${REFUSING_URL}"\nresolveCommand = ["cat", "${answer}"]\n${token}\n`)
       endedWith(await desk.run(), 0, 'finished')
       assert.deepEqual(desk.lines('ledger'), ['one', 'two'])
       await using server = await httpServer((_, res) => res.end(text(url)))
@@ -88,7 +88,7 @@ describe('a runner elsewhere', { ...LIMIT, concurrency: 2 }, () => {
     })
 
   for (const signal of ['SIGTERM', 'SIGKILL'] as const)
-    test(`that moves in the middle of a run (${signal}) is found again, and each command ran once`, async () => {
+    test(`that moves during a run (${signal}) is resolved again, and each command runs once`, async () => {
       await using desk = await deskOfMoving(async (first, at) => {
         await end(first.pid, signal)
         const second = await at('runner state')
@@ -102,7 +102,7 @@ describe('a runner elsewhere', { ...LIMIT, concurrency: 2 }, () => {
       assert.ok(run.result.faultsSurvived >= 1, 'the move was noticed')
     })
 
-  test('with another identity is never used: nothing runs there, and the run says why, 125', async () => {
+  test('with another identity is never used: nothing runs there, and the run says why and exits with 125', async () => {
     await using desk = await deskOfMoving(async (first, at) => {
       await end(first.pid, 'SIGKILL')
       await at('another state')
@@ -113,7 +113,7 @@ describe('a runner elsewhere', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(desk.lines('ledger'), ['one'])
   })
 
-  test('that refuses the token is a matter of credentials, 4', async () => {
+  test('that rejects the token exits with 4, like other credential errors', async () => {
     await using desk = await Desk.start(SCRIPT)
     const { url } = await runner(desk, 'runner state')
     const wrong = desk.write(join(desk.place.home, 'wrong'), `${'w'.repeat(43)}\n`, 0o600)
@@ -123,7 +123,7 @@ describe('a runner elsewhere', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(JSON.stringify(run).includes('w'.repeat(43)), false)
   })
 
-  test('whose resolver fails is asked for again, in its own words, and not replaced by this machine', async () => {
+  test("whose resolver fails is resolved again, reported with the resolver's own error, and not replaced by this machine", async () => {
     await using desk = await Desk.start(SCRIPT)
     desk.config('[runner]\nresolveCommand = ["sh", "-c", "echo the cloud is away >&2; exit 3"]\n')
     const run = await desk.run(['--park', 'never', 'go'])

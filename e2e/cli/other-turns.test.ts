@@ -1,65 +1,65 @@
-/** A run and the turns that others have left or are at work on: it does its own, and says what it finds. */
+/** A run beside turns that other runs left behind or are working on: it does its own turn and reports the others. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Running } from '../breakfall.ts'
-import { checked, Desk, endedWith, gone, NOBODY, serverIsolation, whole } from './desk.ts'
+import { checked, Desk, endedWith, gone, REFUSING_URL, serverIsolation, whole } from './desk.ts'
 import { type Script, startModelServer } from '../../test/kit/model-server.ts'
 import { json } from '../../test/kit/plays.ts'
 import { refuse, say, sayWhen } from '../answers.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
-test(
-  'a run takes up no turn that another has left, parked or in the middle, and does not wait for it',
-  LIMIT,
-  async () => {
-    await using desk = await Desk.start()
-    const never = new Promise<void>(() => undefined)
-    const later = Promise.withResolvers<void>()
-    desk.model.script('theirs', [sayWhen(never, 'wait ', 'lost'), say('taken up')])
-    desk.model.script('mine', [sayWhen(later.promise, 'wait ', 'mine')])
-    const killed = desk.begin(['left in the middle', '--model', 'theirs'])
-    const { sessionId } = await killed.seen(({ type }) => type === 'text-delta')
-    const { pid } = desk.daemon()
-    killed.child.kill('SIGKILL')
-    process.kill(pid, 'SIGKILL')
-    await Promise.all([killed.ended, gone(pid)])
-    const mine = desk.begin(['go', '--model', 'mine'])
-    await mine.seen(({ type }) => type === 'text-delta')
-    const looked = await desk.command(['show', sessionId as string])
-    assert.match(looked.lines.join('\n'), /running[^]*but no daemon is working on it/)
-    later.resolve()
-    endedWith(checked(await whole(mine)), 0, 'finished')
-    assert.equal(desk.model.received('theirs').length, 1, 'nobody has asked for it')
-    assert.deepEqual(
-      desk.place.leftovers().filter((line) => /until-idle/.test(line)),
-      [],
-    )
-    const taken = await desk.run(['--session', sessionId as string], { env: { BREAKFALL_MODEL_NAME: 'theirs' } })
-    endedWith(taken, 0, 'finished')
-    assert.equal(taken.result.text, 'taken up')
-  },
-)
+test('a run neither resumes nor waits for a turn that another run left parked or unfinished', LIMIT, async () => {
+  await using desk = await Desk.start()
+  const never = new Promise<void>(() => undefined)
+  const later = Promise.withResolvers<void>()
+  desk.model.script('theirs', [sayWhen(never, 'wait ', 'lost'), say('taken up')])
+  desk.model.script('mine', [sayWhen(later.promise, 'wait ', 'mine')])
+  const killed = desk.begin(['left in the middle', '--model', 'theirs'])
+  const { sessionId } = await killed.seen(({ type }) => type === 'text-delta')
+  const { pid } = desk.daemon()
+  killed.child.kill('SIGKILL')
+  process.kill(pid, 'SIGKILL')
+  await Promise.all([killed.ended, gone(pid)])
+  const mine = desk.begin(['go', '--model', 'mine'])
+  await mine.seen(({ type }) => type === 'text-delta')
+  const looked = await desk.command(['show', sessionId as string])
+  assert.match(looked.lines.join('\n'), /running[^]*but no daemon is working on it/)
+  later.resolve()
+  endedWith(checked(await whole(mine)), 0, 'finished')
+  assert.equal(desk.model.received('theirs').length, 1, 'nobody has asked for it')
+  assert.deepEqual(
+    desk.place.leftovers().filter((line) => /until-idle/.test(line)),
+    [],
+  )
+  const taken = await desk.run(['--session', sessionId as string], { env: { BREAKFALL_MODEL_NAME: 'theirs' } })
+  endedWith(taken, 0, 'finished')
+  assert.equal(taken.result.text, 'taken up')
+})
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
-  test(`a run says that it waits on a parked turn and for how long; ${signal} leaves it parked`, LIMIT, async () => {
-    await using desk = await Desk.start([refuse(429, { message: 'later' }, { 'retry-after': '600' }), say('done')])
-    const running = desk.begin()
-    const talk = saidBy(running)
-    await running.seen(({ type }) => type === 'parked')
-    await talk(/waiting for up to 60 s; Ctrl-C leaves the turn parked/)
-    running.child.kill(signal)
-    const run = checked(await whole(running))
-    endedWith(run, 3, 'parked', 'model_rate_limited')
-    assert.doesNotMatch(run.stderr, /cancel/)
-    assert.doesNotMatch(JSON.stringify(run.result.fault), /by itself/, 'nobody goes on with it')
-    const taken = await desk.run(['--continue'])
-    endedWith(taken, 0, 'finished')
-    assert.equal(taken.result.turnId, run.result.turnId)
-    assert.deepEqual(desk.place.leftovers(), [])
-  })
+  test(
+    `a run says that it waits for a parked turn and for how long; ${signal} leaves the turn parked`,
+    LIMIT,
+    async () => {
+      await using desk = await Desk.start([refuse(429, { message: 'later' }, { 'retry-after': '600' }), say('done')])
+      const running = desk.begin()
+      const talk = saidBy(running)
+      await running.seen(({ type }) => type === 'parked')
+      await talk(/waiting for up to 60 s; Ctrl-C leaves the turn parked/)
+      running.child.kill(signal)
+      const run = checked(await whole(running))
+      endedWith(run, 3, 'parked', 'model_rate_limited')
+      assert.doesNotMatch(run.stderr, /cancel/)
+      assert.doesNotMatch(JSON.stringify(run.result.fault), /by itself/, 'no one resumes it')
+      const taken = await desk.run(['--continue'])
+      endedWith(taken, 0, 'finished')
+      assert.equal(taken.result.turnId, run.result.turnId)
+      assert.deepEqual(desk.place.leftovers(), [])
+    },
+  )
 
 test(
-  'a key that the model refuses is not waited for: it comes from the environment, which does not change',
+  'a run does not wait after a rejected key: the key comes from the environment, which does not change',
   LIMIT,
   async () => {
     await using desk = await Desk.start([refuse(401, { message: 'no' })])
@@ -73,7 +73,7 @@ test(
   },
 )
 
-test('another prompt to a session that is busy is told with what, and which commands there are', LIMIT, async () => {
+test('a prompt to a busy session is refused with the running turn and the commands that help', LIMIT, async () => {
   await using desk = await Desk.start([refuse(401, { message: 'no' })])
   const { result } = await desk.run()
   const parked = await desk.command(['run', '--continue', 'another'])
@@ -85,7 +85,7 @@ test('another prompt to a session that is busy is told with what, and which comm
   assert.equal(desk.model.received('any').length, 1, 'to be asked for something else does not take it up')
 })
 
-test('who goes on with a turn that another runs is told so, and leaves it running when ended', LIMIT, async () => {
+test('continuing a turn that another run works on says so, and leaves it running on exit', LIMIT, async () => {
   const later = Promise.withResolvers<void>()
   await using desk = await Desk.start([sayWhen(later.promise, 'wait ', 'done')])
   const owner = desk.begin()
@@ -102,7 +102,7 @@ test('who goes on with a turn that another runs is told so, and leaves it runnin
   endedWith(checked(await whole(owner)), 0, 'finished')
 })
 
-test('a turn that nobody runs any more is explained as that', LIMIT, async () => {
+test('explain says that no one runs an abandoned turn any more', LIMIT, async () => {
   await using desk = await Desk.start([sayWhen(new Promise(() => undefined), 'wait ', 'never')])
   const killed = desk.begin()
   const { sessionId } = await killed.seen(({ type }) => type === 'text-delta')
@@ -117,16 +117,16 @@ test('a turn that nobody runs any more is explained as that', LIMIT, async () =>
   )
 })
 
-test('a model server that a variable names is the one of the daemon that runs, or an error', LIMIT, async () => {
+test("a model server from a variable must match the running daemon's, or it is an error", LIMIT, async () => {
   await using desk = await Desk.start([say('done')])
   const bare = { bare: true, env: { OPENAI_BASE_URL: desk.model.url } }
   const up = desk.start(['up', '--json', '--model', 'any', '--port', '0', ...serverIsolation], bare)
   await up.seen(({ event }) => event === 'listening')
   for (const name of ['OPENAI_BASE_URL', 'BREAKFALL_MODEL_BASE_URL']) {
-    const other = await whole(desk.begin(['go'], { bare: true, env: { [name]: `${NOBODY}/v1` } }))
+    const other = await whole(desk.begin(['go'], { bare: true, env: { [name]: `${REFUSING_URL}/v1` } }))
     assert.equal(other.code, 2, other.stderr)
     assert.ok(other.stderr.includes(`uses its own model server, ${desk.model.url}, and `), other.stderr)
-    assert.match(other.stderr, new RegExp(`${name} \\(${NOBODY}/v1\\) cannot change`))
+    assert.match(other.stderr, new RegExp(`${name} \\(${REFUSING_URL}/v1\\) cannot change`))
   }
   assert.equal(desk.model.received('any').length, 0)
   const same = checked(await whole(desk.begin(['go'], { bare: true, env: { OPENAI_BASE_URL: `${desk.model.url}/` } })))
@@ -135,7 +135,7 @@ test('a model server that a variable names is the one of the daemon that runs, o
 })
 
 test(
-  'a daemon that dies under a run and a tail is announced at once, and both go on with the next one',
+  'when the daemon dies, a run and a tail report it immediately and both continue with the next daemon',
   LIMIT,
   async () => {
     const later = Promise.withResolvers<void>()
@@ -163,7 +163,7 @@ test(
 )
 
 test(
-  'a server that is away parks the turn also where nobody named the model, and its first one is taken later',
+  'an unreachable server parks the turn even without a model name, and its first model is used later',
   LIMIT,
   async () => {
     await using desk = await Desk.start()
@@ -188,7 +188,7 @@ test(
 
 // ---- details ----
 
-/** Waits for a sentence on stderr. */
+/** Waits for a message on stderr. */
 function saidBy({ child, ended }: Running): (sentence: RegExp) => Promise<void> {
   let text = ''
   let look = (): void => undefined

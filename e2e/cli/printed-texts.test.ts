@@ -1,9 +1,9 @@
-/** Commands that print a text to be kept: as it is for people, inside a result line for programs. */
+/** Commands that print a document: as plain text for humans, in the result line for programs. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Place } from '../breakfall.ts'
 
-test('every text is also the result line of a program', { timeout: 60_000 }, async () => {
+test('every printed document is also available in a result line', { timeout: 60_000 }, async () => {
   await using place = new Place()
   for (const args of [
     ['config', 'example'],

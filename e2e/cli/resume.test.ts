@@ -1,4 +1,4 @@
-/** A run that parked or ended is taken up again; how long a run waits; what a box may reach. */
+/** Continuing a parked or finished run; how long a run waits; what a box may reach. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { hasSandbox, isolation } from '../breakfall.ts'
@@ -13,7 +13,7 @@ const OVERLOADED = refuse(503, { message: 'Overloaded', code: 'overloaded' })
 const REFUSED = refuse(401, { message: 'Incorrect API key provided', code: 'invalid_api_key' })
 
 describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
-  test('takes up the parked turn of this folder where it stood, and its finished tools are not repeated', async () => {
+  test('resumes the parked turn of this folder, and does not repeat finished tools', async () => {
     await using desk = await Desk.start([ask([bash('echo once >> ledger')]), REFUSED, say('Now it went.')])
     const parked = await desk.run(['--park-wait-ms', '1', 'go'])
     endedWith(parked, 4, 'parked', 'model_auth_failed')
@@ -25,7 +25,7 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(desk.lines('ledger'), ['once'])
   })
 
-  test('the summary names what the turn lived through before it was taken up', async () => {
+  test('the summary includes faults from before the turn was resumed', async () => {
     const tool = ask([bash('echo once >> ledger')])
     await using desk = await Desk.start([OVERLOADED, tool, REFUSED, say('Now it went.')])
     await desk.run(['--park-wait-ms', '1', 'go'])
@@ -39,7 +39,7 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
     )
   })
 
-  test('with a prompt goes on in the same session, and the model is told what went before', async () => {
+  test('with a prompt continues the same session, and the model sees the earlier conversation', async () => {
     await using desk = await Desk.start([say('The word is plover.'), say('As I said.')])
     const first = await desk.run(['say', 'a', 'word'])
     const second = await desk.run(['--continue', 'again'])
@@ -48,14 +48,14 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
     assert.notEqual(second.result.turnId, first.result.turnId)
     assert.ok(
       second.events.every(({ turnId }) => turnId === second.result.turnId),
-      'only what is new is printed',
+      'only new events are printed',
     )
-    assert.equal(second.events[0]?.seq, (first.events.at(-1)?.seq ?? 0) + 1, 'the seqs go on')
+    assert.equal(second.events[0]?.seq, (first.events.at(-1)?.seq ?? 0) + 1, 'seq numbers continue')
     const told = JSON.stringify(desk.model.received('any')[1]?.body.messages)
     assert.match(told, /say a word.*The word is plover\..*again/)
   })
 
-  test('with nothing to go on with says so and names the folder', async () => {
+  test('with nothing to continue says so and names the folder', async () => {
     await using desk = await Desk.start([say('not asked')])
     const ended = await desk.command(['run', '--json', '--continue'])
     assert.equal(ended.code, 1, ended.stderr)
@@ -64,7 +64,7 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(desk.model.received('any').length, 0)
   })
 
-  test('what is parked goes on by itself under up', async () => {
+  test('a parked turn resumes automatically under up', async () => {
     await using desk = await Desk.start(byProgress([ask([bash('echo once >> ledger')]), say('Done at last.')]))
     const { port } = new URL(desk.model.url)
     await desk.model.close()
@@ -90,7 +90,7 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
 })
 
 describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
-  test('a model that comes back while the run waits is met there, and the run finishes', async () => {
+  test('when the model comes back while the run waits, the run finishes', async () => {
     await using desk = await Desk.start()
     const { port } = new URL(desk.model.url)
     await desk.model.close()
@@ -107,7 +107,7 @@ describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
     }
   })
 
-  test('parkMsMax ends a parked turn and the run with it, long before the minute', async () => {
+  test('parkMsMax ends a parked turn and its run', async () => {
     await using desk = await Desk.start([])
     await desk.model.close()
     const run = await desk.run(['--attempts-max', '1', '--park-ms-max', '300', 'go'])
@@ -117,7 +117,7 @@ describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
     assert.ok(parkedMs < 30_000, `${parkedMs} ms`)
   })
 
-  test('a deadline ends a parked turn and the run with it, 7', async () => {
+  test('a deadline ends a parked turn and its run with exit code 7', async () => {
     await using desk = await Desk.start([])
     await desk.model.close()
     const run = await desk.run(['--attempts-max', '1', '--deadline-ms', '2500', 'go'])
@@ -125,7 +125,7 @@ describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
     endedWith(run, 7, 'failed', 'deadline_exceeded')
   })
 
-  test('failuresMax and waitMsMax are budgets of a turn, 7', async () => {
+  test('failuresMax and waitMsMax are budgets of a turn: exit code 7', async () => {
     await using desk = await Desk.start(Array.from({ length: 20 }, () => refuse(500, { message: 'broken' })))
     const failures = await desk.run(['--failures-max', '2', '--park', 'never', 'go'])
     endedWith(failures, 7, 'failed', 'model_server_error')
@@ -136,7 +136,7 @@ describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
     assert.ok(desk.model.received('any').length - before <= 2)
   })
 
-  test('livenessMs and headersMs are the clocks of the model stream', async () => {
+  test('livenessMs and headersMs limit the model stream', async () => {
     await using desk = await Desk.start([silence, say('at last'), stall(': one sign of life\n\n')])
     const run = await desk.run(['--headers-ms', '300', 'go'])
     endedWith(run, 0, 'finished')
@@ -146,10 +146,10 @@ describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
   })
 })
 
-describe("a box's network", { ...LIMIT, concurrency: 2, skip: !hasSandbox && 'there is no sandbox here' }, () => {
+describe("a box's network", { ...LIMIT, concurrency: 2, skip: !hasSandbox && 'no sandbox on this machine' }, () => {
   const lookUp = 'echo "curl: (6) Could not resolve host: example.com" >&2; exit 6'
 
-  test('is none by default, and a look-up that fails is told so', async () => {
+  test('is off by default, and a failed lookup gets a hint about it', async () => {
     await using server = await hello()
     await using desk = await Desk.start([ask([bash(lookUp)]), ask([bash(server.command)]), say('I see.')])
     const run = await desk.run()
@@ -161,7 +161,7 @@ describe("a box's network", { ...LIMIT, concurrency: 2, skip: !hasSandbox && 'th
     assert.equal(server.hits(), 0)
   })
 
-  test('is the host’s with --network host, and then nothing is said about it', async () => {
+  test('is the host’s with --network host, and then there is no hint', async () => {
     await using server = await hello()
     await using desk = await Desk.start([ask([bash(lookUp)]), ask([bash(server.command)]), say('I see.')])
     const run = await desk.run(['--network', 'host', 'go'])

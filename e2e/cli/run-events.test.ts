@@ -1,10 +1,10 @@
-/** `breakfall run --json`: the session's events, one result, and the exit code of each ending. */
+/** `breakfall run --json`: the session's events, one result, and the exit code of each outcome. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { isolation } from '../breakfall.ts'
-import { checked, Desk, endedWith, filesWith, modeOf, NOBODY, ofType, whole } from './desk.ts'
+import { checked, Desk, endedWith, filesWith, modeOf, REFUSING_URL, ofType, whole } from './desk.ts'
 import { eventually, sleeps } from '../daemon/rig.ts'
 import { ask, bash, byProgress, cutAfter, refuse, say, stallAfter } from '../answers.ts'
 import { isHistory } from '../daemon/shapes.ts'
@@ -29,10 +29,10 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(desk.lines('made'), ['made'], 'it works in the current folder')
     const sent = desk.model.received('any')[0]
     assert.match(String(sent?.headers.authorization), /^Bearer sk-wire-cli/)
-    assert.equal(desk.place.leftovers().length, 0, 'daemon and runner of its own end with it')
+    assert.equal(desk.place.leftovers().length, 0, 'its daemon and runner end with it')
   })
 
-  test('counts the faults that it survived', async () => {
+  test('counts survived faults', async () => {
     await using desk = await Desk.start([
       cutAfter('It ', 'goes '),
       refuse(503, { message: 'busy' }),
@@ -46,7 +46,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(ofType(run, 'part-discarded').length, 1)
   })
 
-  test('a request that the model refuses is failed, 1', async () => {
+  test('a request that the model rejects fails with exit code 1', async () => {
     await using desk = await Desk.start([refuse(400, { message: 'bad tool schema', type: 'invalid_request_error' })])
     const run = await desk.run()
     endedWith(run, 1, 'failed', 'model_bad_request')
@@ -65,7 +65,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     ['an API that is none', ['run', '--json', '--api', 'soap', 'go']],
     ['a port that is none', ['up', '--json', '--port', '99999']],
   ] as const)
-    test(`${what} is wrong usage, 2, and says what was expected`, async () => {
+    test(`${what} is a usage error with exit code 2 that says what was expected`, async () => {
       await using desk = await Desk.start([say('not asked')])
       const ended = await desk.command(args)
       assert.equal(ended.code, 2, ended.lines.join('\n') + ended.stderr)
@@ -74,7 +74,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
       assert.equal(desk.model.received('any').length, 0)
     })
 
-  test('spent tries park the turn, and without parking it is failed with the exit code of a transient fault, 3', async () => {
+  test('the turn parks when no attempts are left, and without parking it fails with the exit code of a transient fault, 3', async () => {
     await using desk = await Desk.start(Array.from({ length: 9 }, () => refuse(500, { message: 'broken' })))
     const never = await desk.run(['--park', 'never', '--attempts-max', '2', 'go'])
     endedWith(never, 3, 'failed', 'model_server_error')
@@ -85,7 +85,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(auto.events.at(-1)?.type, 'parked')
   })
 
-  test('a refused key parks for credentials, 4, at once', async () => {
+  test('a rejected key parks the turn for credentials immediately, with exit code 4', async () => {
     await using desk = await Desk.start([
       refuse(401, { message: 'Incorrect API key provided', code: 'invalid_api_key' }),
     ])
@@ -94,12 +94,12 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(desk.model.received('any').length, 1)
   })
 
-  test('a refused key without parking is failed, 4', async () => {
+  test('a rejected key without parking fails with exit code 4', async () => {
     await using desk = await Desk.start([refuse(401, { message: 'Incorrect API key provided' })])
     endedWith(await desk.run(['--park', 'never', 'go']), 4, 'failed', 'model_auth_failed')
   })
 
-  test('a long Retry-After parks until that time, 3', async () => {
+  test('a long Retry-After parks the turn until that time, with exit code 3', async () => {
     await using desk = await Desk.start([refuse(429, { message: 'slow down' }, { 'retry-after': '3600' })])
     const before = Date.now()
     const run = await desk.run(['--park-wait-ms', '1', 'go'])
@@ -109,14 +109,14 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(desk.model.received('any').length, 1)
   })
 
-  test('a deadline is a budget, 7', async () => {
+  test('a deadline is a budget: exit code 7', async () => {
     await using desk = await Desk.start([stallAfter('I think')])
     const run = await desk.run(['--deadline-ms', '1500', 'go'])
     endedWith(run, 7, 'failed', 'deadline_exceeded')
     assert.equal(run.events.at(-1)?.type, 'turn-error')
   })
 
-  test('too many steps are a budget, 7', async () => {
+  test('the step limit is a budget: exit code 7', async () => {
     await using desk = await Desk.start(Array.from({ length: 9 }, () => ask([bash('echo step >> ledger')])))
     const run = await desk.run(['--steps-max', '3', 'go'])
     endedWith(run, 7, 'failed')
@@ -124,9 +124,9 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.match(JSON.stringify(run.result.fault), /steps/i)
   })
 
-  test('a runner that does not answer is 125, parked or failed', async () => {
+  test('an unreachable runner is exit code 125, parked or failed', async () => {
     await using desk = await Desk.start(byProgress([ask([bash('echo ran >> ledger')]), say('never said')]))
-    desk.config(`[runner]\nurl = "${NOBODY}"\ntokenFile = "${desk.write('token', 'T'.repeat(40), 0o600)}"\n`)
+    desk.config(`[runner]\nurl = "${REFUSING_URL}"\ntokenFile = "${desk.write('token', 'T'.repeat(40), 0o600)}"\n`)
     const run = await desk.run(['--park', 'never', 'go'])
     endedWith(run, 125, 'failed', 'runner_unreachable')
     assert.match(run.result.fault.error, /^the tool runner is not reachable yet/)
@@ -135,7 +135,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(desk.lines('ledger'), [], 'never a fall-back to local execution')
   })
 
-  test('commands that need a living daemon exit with 125 where none answers', async () => {
+  test('commands that need a running daemon exit with 125 if none answers', async () => {
     await using desk = await Desk.start()
     for (const args of [
       ['tail', 'x'],
@@ -147,10 +147,10 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     }
   })
 
-  test('Ctrl-C cancels once, reaches the process in the box, and is 130', async () => {
-    await using desk = await Desk.start(byProgress([ask([bash('echo begun > begun; sleep 8123')]), say('not said')]))
+  test('Ctrl-C cancels once, reaches the process in the box, and exits with 130', async () => {
+    await using desk = await Desk.start(byProgress([ask([bash('echo started > started; sleep 8123')]), say('not said')]))
     const running = desk.begin()
-    await eventually('the tool runs', () => existsSync(join(desk.folder, 'begun')) && sleeps('8123'))
+    await eventually('the tool runs', () => existsSync(join(desk.folder, 'started')) && sleeps('8123'))
     running.child.kill('SIGINT')
     const run = checked(await whole(running))
     endedWith(run, 130, 'cancelled', 'cancelled')
@@ -161,7 +161,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(desk.model.received('any').length, 1)
   })
 
-  test('Ctrl-C in the middle of an answer is 130 too', async () => {
+  test('Ctrl-C in the middle of an answer exits with 130 too', async () => {
     await using desk = await Desk.start([stallAfter('I think', ' and think')])
     const running = desk.begin()
     await running.seen((line) => line['type'] === 'text-delta')
@@ -170,16 +170,16 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     endedWith(run, 130, 'cancelled', 'cancelled')
   })
 
-  test('without --json people read text on stdout, and the exit code is the same', async () => {
+  test('without --json the answer is plain text on stdout, with the same exit code', async () => {
     await using desk = await Desk.start([ask([bash('echo from-the-tool')], 'I look. '), say('All is well.')])
     const ended = await desk.command(['run', ...isolation, 'go'], { env: { NO_COLOR: '1' } })
     assert.equal(ended.code, 0, ended.stderr)
     const text = ended.lines.join('\n') + ended.stderr
     assert.match(text, /All is well\./)
-    assert.equal(text.includes('\u001b'), false, 'no colours where nobody wants them')
+    assert.equal(text.includes('\u001b'), false, 'no colours without a terminal')
   })
 
-  test('tokens of daemon and runner are in files of mode 600 and nowhere else', async () => {
+  test('the tokens of daemon and runner are in files with mode 600 and nowhere else', async () => {
     await using desk = await Desk.start([say('done')])
     const run = await desk.run()
     endedWith(run, 0, 'finished')

@@ -1,4 +1,4 @@
-/** Whole runs over faults: fifty steps behind a seeded fault proxy and before a server that misbehaves by dice. */
+/** Whole runs with faults: fifty steps behind a seeded fault proxy, and against a server that misbehaves at random. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { diceOf } from '../../test/kit/dice.ts'
@@ -26,7 +26,7 @@ const CLOCKS = ['--liveness-ms', '700', '--progress-ms', '1500', '--headers-ms',
 
 describe('a run of fifty steps', { ...LIMIT, concurrency: 2 }, () => {
   for (const seed of [7, 1108])
-    test(`behind breakfall chaos at 20 % (seed ${seed}) ends exactly right`, async () => {
+    test(`behind breakfall chaos at 20 % (seed ${seed}) ends with exactly the right result`, async () => {
       await using desk = await Desk.start()
       const plan = `seed=${seed},rate=0.2`
       const chaos = desk.start(['chaos', '--rehearsal', '--port', '0', '--json', '--plan', plan], { bare: true })
@@ -45,7 +45,7 @@ describe('a run of fifty steps', { ...LIMIT, concurrency: 2 }, () => {
       assert.equal(run.result.faultsSurvived, summary.injected, 'each one is counted')
     })
 
-  test('before a server that misbehaves in its own ways ends exactly right', async () => {
+  test('against a server that misbehaves at random ends with exactly the right result', async () => {
     const seed = 20_261_115
     await using desk = await Desk.start(Array(400).fill(misbehaving(diceOf(seed))))
     const run = await desk.run([...CLOCKS, 'go'])
@@ -64,9 +64,9 @@ describe('a run of fifty steps', { ...LIMIT, concurrency: 2 }, () => {
   })
 })
 
-// ---- a server by dice ----
+// ---- a server that misbehaves at random ----
 
-/** The right answer for as many steps as the request shows to be done, or, one time in five, some trouble. */
+/** The right answer for the steps done so far or, one time in five, a failure. */
 function misbehaving(roll: () => number): Play {
   return ({ messages }) => {
     const done = messages.filter(({ role }) => role === 'tool').length

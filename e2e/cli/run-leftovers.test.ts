@@ -1,4 +1,4 @@
-/** A run ends, whatever happens around it, and leaves nothing behind: no process, no scratch folder. */
+/** A run always ends, and leaves neither processes nor temporary folders behind. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { LIMIT } from '../../test/kit/wait.ts'
 
 const TERMINAL = { ...LIMIT, skip: !hasTerminals && 'no "script" here' }
 
-/** A place whose scratch folders are its own, so that what is left in them can be counted. */
+/** A private home with its own temporary folder, to count what is left in it. */
 function placeWithScratch(): { place: Place; env: Record<string, string>; scratch: () => readonly string[] } {
   const place = new Place()
   const folder = join(place.home, 'tmp')
@@ -21,7 +21,7 @@ function placeWithScratch(): { place: Place; env: Record<string, string>; scratc
   return { place, env: { TMPDIR: folder }, scratch }
 }
 
-test('a bad fault plan ends a rehearsal and a proxy before they hold anything open', LIMIT, async () => {
+test('a bad fault plan ends the demo and the proxy before they open anything', LIMIT, async () => {
   const { place, env, scratch } = placeWithScratch()
   await using _ = place
   for (const args of [
@@ -36,7 +36,7 @@ test('a bad fault plan ends a rehearsal and a proxy before they hold anything op
   assert.deepEqual([scratch(), place.leftovers()], [[], []])
 })
 
-test('a proxy whose port is taken says so and ends', LIMIT, async () => {
+test('a proxy exits with a message if its port is taken', LIMIT, async () => {
   await using place = new Place()
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -47,7 +47,7 @@ test('a proxy whose port is taken says so and ends', LIMIT, async () => {
   server.close()
 })
 
-test('a run whose reader has left goes on to its end, and puts everything away', LIMIT, async () => {
+test('a run whose reader has left still finishes and cleans up', LIMIT, async () => {
   const { place, env, scratch } = placeWithScratch()
   await using _ = place
   const running = place.start(['run', '--json', '--faults', 'none'], env)
@@ -58,21 +58,17 @@ test('a run whose reader has left goes on to its end, and puts everything away',
   assert.deepEqual([scratch(), place.leftovers()], [[], []])
 })
 
-test(
-  'Ctrl-C before the turn has begun ends the run with 130, and puts away what was started by then',
-  LIMIT,
-  async () => {
-    const { place, env, scratch } = placeWithScratch()
-    await using _ = place
-    const running = place.start(['run'], env)
-    await said(running.child, 'this is a rehearsal')
-    running.child.kill('SIGINT')
-    assert.equal((await running.ended).code, 130)
-    assert.deepEqual([scratch(), place.leftovers()], [[], []])
-  },
-)
+test('Ctrl-C before the turn has started ends the run with 130 and cleans up', LIMIT, async () => {
+  const { place, env, scratch } = placeWithScratch()
+  await using _ = place
+  const running = place.start(['run'], env)
+  await said(running.child, 'this is a rehearsal')
+  running.child.kill('SIGINT')
+  assert.equal((await running.ended).code, 130)
+  assert.deepEqual([scratch(), place.leftovers()], [[], []])
+})
 
-test('Ctrl-C reaches the turn although the daemon of the run was killed a moment before', LIMIT, async () => {
+test("Ctrl-C reaches the turn even if the run's daemon was killed a moment earlier", LIMIT, async () => {
   await using place = new Place()
   await using model = await talkingModel()
   const running = place.start(['run', 'go', '--json', '--model', 'any', ...isolation], {
@@ -88,7 +84,7 @@ test('Ctrl-C reaches the turn although the daemon of the run was killed a moment
   assert.deepEqual(place.leftovers(), [])
 })
 
-test('at a terminal the first Ctrl-C cancels and says so, the second leaves at once', TERMINAL, async () => {
+test('in a terminal the first Ctrl-C cancels and says so, the second exits immediately', TERMINAL, async () => {
   await using place = new Place()
   await using model = await talkingModel()
   const env = { OPENAI_BASE_URL: `${model.url}/v1` }
@@ -105,25 +101,21 @@ test('at a terminal the first Ctrl-C cancels and says so, the second leaves at o
   assert.equal(await twice.code, 130)
 })
 
-test(
-  'reasoning at a terminal is dim from its first word to its last, with one escape sequence each',
-  TERMINAL,
-  async () => {
-    await using place = new Place()
-    await using model = await talkingModel(['I ', 'think ', 'so'])
-    const env = { OPENAI_BASE_URL: `${model.url}/v1` }
-    const coloured = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], env)
-    await coloured.shown(/word/)
-    assert.ok(coloured.text().includes('\x1b[2mI think so\x1b[22m\r\nword'), JSON.stringify(coloured.text()))
-    coloured.press('\x03')
-    await coloured.code
-    const plain = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], { ...env, NO_COLOR: '1' })
-    await plain.shown(/I think so\r\nword/)
-    plain.press('\x03')
-    await plain.code
-    assert.ok(!plain.text().includes('\x1b'), JSON.stringify(plain.text()))
-  },
-)
+test('reasoning in a terminal is dim from start to end, with one escape sequence on each side', TERMINAL, async () => {
+  await using place = new Place()
+  await using model = await talkingModel(['I ', 'think ', 'so'])
+  const env = { OPENAI_BASE_URL: `${model.url}/v1` }
+  const coloured = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], env)
+  await coloured.shown(/word/)
+  assert.ok(coloured.text().includes('\x1b[2mI think so\x1b[22m\r\nword'), JSON.stringify(coloured.text()))
+  coloured.press('\x03')
+  await coloured.code
+  const plain = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], { ...env, NO_COLOR: '1' })
+  await plain.shown(/I think so\r\nword/)
+  plain.press('\x03')
+  await plain.code
+  assert.ok(!plain.text().includes('\x1b'), JSON.stringify(plain.text()))
+})
 
 // ---- details ----
 
@@ -132,7 +124,7 @@ async function said(child: { stderr: NodeJS.ReadableStream | null }, words: stri
   for await (const chunk of child.stderr ?? []) if ((text += String(chunk)).includes(words)) return
 }
 
-/** Thinks as told, then says "word" again and again until somebody hangs up. */
+/** Sends the given reasoning, then "word" again and again until the client hangs up. */
 async function talkingModel(thoughts: readonly string[] = []): Promise<HttpServer> {
   return httpServer((req, res) => {
     const chunk = (delta: object): boolean =>

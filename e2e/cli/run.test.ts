@@ -12,7 +12,7 @@ const result = (lines: readonly Record<string, unknown>[]): Record<string, unkno
 const types = (lines: readonly Record<string, unknown>[]): unknown[] => lines.map((line) => line['type'])
 
 test(
-  'a newcomer without a model sees a real task done over a stream cut, a stall and a moved runner',
+  'a new user without a model sees a real task finish despite a cut stream, a stall and a moved runner',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -36,7 +36,7 @@ test(
   },
 )
 
-test("a person's own model does a task in the current folder, and it is said which model and why", LIMIT, async () => {
+test("the user's own model does a task in the current folder, and the run says which model and why", LIMIT, async () => {
   await using place = new Place(REHEARSAL_PROJECT)
   const model = await startRehearsalModel()
   try {
@@ -54,7 +54,7 @@ test("a person's own model does a task in the current folder, and it is said whi
   }
 })
 
-test('a run survives its own daemon being killed, and nothing happens twice', LIMIT, async () => {
+test('a run survives the death of its daemon, and nothing happens twice', LIMIT, async () => {
   await using place = new Place()
   const model = await startRehearsalModel({ chunkDelayMs: 5 })
   try {
@@ -85,7 +85,7 @@ test('a run survives its own daemon being killed, and nothing happens twice', LI
 })
 
 test(
-  'a run in another folder works although the runner of a killed run, made for the first folder, is still there',
+  'a run in another folder works even though the runner of a killed run in the first folder is still alive',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -113,7 +113,7 @@ test(
   },
 )
 
-test('with a daemon up, runs in any folder of the user work, also two at once', LIMIT, async () => {
+test('with a running daemon, runs work in any folder of the user, also two at once', LIMIT, async () => {
   await using place = new Place()
   await using other = new Place()
   const model = await startRehearsalModel({ chunkDelayMs: 5 })
@@ -141,7 +141,7 @@ test('with a daemon up, runs in any folder of the user work, also two at once', 
   }
 })
 
-test('a run follows a daemon that was killed and came back at another port', LIMIT, async () => {
+test('a run follows a daemon that was killed and came back on another port', LIMIT, async () => {
   await using place = new Place()
   const model = await startRehearsalModel({ chunkDelayMs: 5 })
   const env = { OPENAI_BASE_URL: model.url }
@@ -172,7 +172,7 @@ test('a run follows a daemon that was killed and came back at another port', LIM
 })
 
 test(
-  'a server that does not list its models needs a name, and that is said before anything is asked',
+  'with a server that lists no models a run asks for a model name before the first request',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -184,7 +184,7 @@ test(
 )
 
 test(
-  'a key that is refused when the models are asked for is told as that, not as a server without a list',
+  'a key rejected while listing models is reported as such, not as a server without models',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -217,7 +217,7 @@ test('Ctrl-C cancels the turn, reaches the process, and exits 130', LIMIT, async
   assert.deepEqual(place.leftovers(), [])
 })
 
-test('a refused key parks the turn and exits 4; with the right key --continue finishes it', LIMIT, async () => {
+test('a rejected key parks the turn and exits with 4, and --continue with the right key finishes it', LIMIT, async () => {
   await using place = new Place(REHEARSAL_PROJECT)
   const rehearsal = await startRehearsalModel()
   await using door = await keyedDoor(rehearsal.url, 'right')
@@ -242,7 +242,7 @@ test('a refused key parks the turn and exits 4; with the right key --continue fi
   }
 })
 
-test('a model that stays away parks the turn and exits 3', LIMIT, async () => {
+test('a model that stays unreachable parks the turn and exits with 3', LIMIT, async () => {
   await using place = new Place()
   const { code, json, stderr } = await place.run(
     [
@@ -264,11 +264,11 @@ test('a model that stays away parks the turn and exits 3', LIMIT, async () => {
   assert.equal(code, 3, stderr)
   assert.equal(result(json)['outcome'], 'parked')
   assert.equal((result(json)['fault'] as { category: string }).category, 'model_unreachable')
-  assert.equal(result(json)['faultsSurvived'], 0) // one retry was seen, and it did not help
+  assert.equal(result(json)['faultsSurvived'], 0) // there was one retry, and it did not help
   assert.deepEqual(place.leftovers(), [])
 })
 
-test('a wrong flag, a wrong config and a wrong plan are usage errors that name what is wrong', LIMIT, async () => {
+test('a wrong flag, config or plan is a usage error that names the mistake', LIMIT, async () => {
   await using place = new Place({ 'breakfall.toml': '[model]\nbaseUrl = "http://evil.example"\n' })
   const folder = await place.run(['run', 'x'])
   assert.equal(folder.code, 2)
@@ -288,7 +288,7 @@ test('a wrong flag, a wrong config and a wrong plan are usage errors that name w
 
 type Step = { readonly tool: string; readonly arguments: Readonly<Record<string, unknown>> }
 
-/** Asks for the given tools, one after another, then says that it is done. */
+/** Calls the given tools one after another, then says that it is done. */
 async function scriptedModel(steps: readonly Step[]): Promise<HttpServer> {
   return httpServer((req, res) => {
     let body = ''
@@ -322,7 +322,7 @@ async function scriptedModel(steps: readonly Step[]): Promise<HttpServer> {
   })
 }
 
-/** Lets requests with the key through to the upstream and refuses all others, as a provider does. */
+/** Forwards requests with the key to the upstream and rejects all others, as a provider does. */
 async function keyedDoor(upstream: string, key: string): Promise<HttpServer> {
   return httpServer((req, res) => {
     if (req.headers.authorization !== `Bearer ${key}`) {

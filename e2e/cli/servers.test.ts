@@ -1,4 +1,4 @@
-/** `up`, `runner` and `gateway`: the line that says where they listen, what they leave behind, and how they come back. */
+/** `up`, `runner` and `gateway`: the line with their address, what they leave behind, and how they restart. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { LIMIT } from '../../test/kit/wait.ts'
 const LOOPBACK = /^http:\/\/127\.0\.0\.1:[1-9]\d*$/
 
 describe('up --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
-  test('prints one line that says where it listens, and runs use it from then on', async () => {
+  test('prints one line with its address, and runs use it from then on', async () => {
     await using desk = await Desk.start([say('from the daemon')])
     const up = desk.start(['up', '--port', '0', '--json', ...serverIsolation])
     const line = (await up.seen(({ event }) => event === 'listening')) as Json
@@ -37,7 +37,7 @@ describe('up --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(ended.lines.length, ended.json.length, 'nothing but JSON on stdout')
   })
 
-  test('stopped and started again on the same state folder it goes on, with the same runner', async () => {
+  test('continues its work after a restart on the same state folder, with the same runner', async () => {
     await using desk = await Desk.start(
       byProgress([
         ask([bash('echo one >> ledger; sleep 1; echo did')]),
@@ -69,7 +69,7 @@ describe('up --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(desk.lines('ledger'), ['one', 'two'])
   })
 
-  test('a second one on the same state folder is refused, and the first goes on', async () => {
+  test('a second daemon on the same state folder is refused, and the first keeps running', async () => {
     await using desk = await Desk.start()
     const args = ['up', '--port', '0', '--json', ...serverIsolation]
     const line = (await desk.start(args).seen(({ event }) => event === 'listening')) as Json
@@ -80,7 +80,7 @@ describe('up --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal((await call(line.url, 'GET', '/v1/health')).status, 200)
   })
 
-  test('its policy flags are the policy of its sessions', async () => {
+  test('its policy flags become the policy of its sessions', async () => {
     await using desk = await Desk.start(Array.from({ length: 9 }, () => refuse(500, { message: 'broken' })))
     const flags = ['--attempts-max', '2', '--park', 'never', '--backoff-ms', '1']
     const up = desk.start(['up', '--port', '0', '--json', ...serverIsolation, ...flags])
@@ -94,7 +94,7 @@ describe('up --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(desk.model.received('any').length, 2)
   })
 
-  test('an address other than loopback, and a taken port, are said plainly', async () => {
+  test('an address other than loopback and a taken port get a clear message', async () => {
     await using desk = await Desk.start()
     const { port } = new URL(desk.model.url)
     const taken = await desk.command(['up', '--port', port, '--json', ...serverIsolation])
@@ -105,7 +105,7 @@ describe('up --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
 })
 
 describe('runner --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
-  test('prints where it listens, makes its token file 0600, and keeps its identity over restarts', async () => {
+  test('prints its address, creates its token file with mode 0600, and keeps its identity across restarts', async () => {
     await using desk = await Desk.start()
     const tokenFile = join(desk.place.home, 'secrets', 'token')
     const stateDir = join(desk.place.home, 'runner state')
@@ -151,7 +151,7 @@ describe('runner --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.match(ended.stderr, /600|644|others/)
   })
 
-  test('any other address than loopback is no accident: --host needs to be said, and a token is there', async () => {
+  test('listens on an address other than loopback only with --host, and always with a token', async () => {
     await using desk = await Desk.start()
     const stateDir = join(desk.place.home, 'runner state')
     const runner = desk.start(['runner', '--port', '0', '--json', '--state-dir', stateDir, ...serverIsolation])
@@ -176,7 +176,7 @@ describe('gateway --json', { ...LIMIT, concurrency: 2 }, () => {
       .map((frame) => frame.choices?.[0]?.delta?.content ?? '')
       .join('')
 
-  test('heals a cut before and after content, and passes the key on', async () => {
+  test('recovers from a cut before and after content, and forwards the key', async () => {
     await using desk = await Desk.start([refuse(503, { message: 'busy' }), cutAfter('One, '), say('One, ', 'two.')])
     const url = await listening(desk)
     const headers = { authorization: 'Bearer of-the-agent' }
@@ -188,7 +188,7 @@ describe('gateway --json', { ...LIMIT, concurrency: 2 }, () => {
     for (const { headers } of desk.model.received('any')) assert.equal(headers.authorization, 'Bearer of-the-agent')
   })
 
-  test('spent tries give the upstream’s own status and body, and tell SDKs not to try again', async () => {
+  test('returns the upstream’s status and body when no attempts are left, and tells SDKs not to retry', async () => {
     await using desk = await Desk.start(
       Array.from({ length: 9 }, () => refuse(503, { message: 'no room' }, { 'x-request-id': 'up-1' })),
     )
@@ -216,7 +216,7 @@ describe('gateway --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(text(answered.text), 'Another answer.')
   })
 
-  test('has an upstream from the config too', async () => {
+  test('can take its upstream from the config', async () => {
     await using desk = await Desk.start([say('configured')])
     desk.config(`[gateway]\nupstream = "${desk.model.url}"\nhold = "answer"\n`)
     const running = desk.start(['gateway', '--port', '0', '--json'], { bare: true })

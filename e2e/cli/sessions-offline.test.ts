@@ -1,4 +1,4 @@
-/** Looking at sessions while no daemon runs: what an earlier run left is on disk, and can be seen there. */
+/** Viewing sessions while no daemon runs: what an earlier run left is read from disk. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ const AWAY = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' }
 const PARKS = ['--model', 'any', '--attempts-max', '2', '--backoff-ms', '1', '--park-wait-ms', '0', ...isolation]
 
 test(
-  'a turn that an earlier run left parked can be listed, shown, explained and read without a daemon',
+  'a turn that an earlier run left parked can be listed, shown, explained and tailed without a daemon',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -54,7 +54,7 @@ test(
   },
 )
 
-test('looking starts nothing and changes nothing: the parked turn is still there to be taken up', LIMIT, async () => {
+test('viewing starts and changes nothing: the parked turn can still be resumed', LIMIT, async () => {
   await using place = new Place()
   const run = await place.run(['run', 'hello', '--json', ...PARKS], AWAY)
   const journal = (): Buffer => readFileSync(join(place.stateDir, 'journal', 'journal.db'))
@@ -69,7 +69,7 @@ test('looking starts nothing and changes nothing: the parked turn is still there
 })
 
 test(
-  'what a killed daemon left under way is not called running without saying that nobody runs it',
+  'an unfinished turn of a killed daemon is not shown as running without saying that no daemon runs it',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -97,7 +97,7 @@ test(
   },
 )
 
-test('where nothing was ever run there are no sessions, and no id is known', LIMIT, async () => {
+test('before the first run there are no sessions and no known ids', LIMIT, async () => {
   await using place = new Place()
   const sessions = await place.run(['sessions'])
   assert.equal(sessions.code, 0)
@@ -107,7 +107,7 @@ test('where nothing was ever run there are no sessions, and no id is known', LIM
 })
 
 test(
-  'a parked turn is cancelled without a daemon: it and no other, nothing is started for it and nothing is left',
+  'a parked turn can be cancelled without a daemon: only that turn, and nothing is started or left behind',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -131,7 +131,7 @@ test(
   },
 )
 
-test('a parked turn says what it waits for and how it is taken up, by the beginning of its id', LIMIT, async () => {
+test('a parked turn, found by a prefix of its id, shows what it waits for and how to resume it', LIMIT, async () => {
   await using place = new Place()
   const run = await place.run(['run', 'hello', ...PARKS], AWAY)
   const [, sessionId = ''] = /session: (\S+)/.exec(run.stderr) ?? []
@@ -146,7 +146,7 @@ test('a parked turn says what it waits for and how it is taken up, by the beginn
   assert.equal((await place.run(['--json', 'sessions'])).json.at(-1)?.['count'], 1)
 })
 
-test('what needs a daemon exits 125 without one and says how to start it', LIMIT, async () => {
+test('commands that need a daemon exit with 125 without one and say how to start it', LIMIT, async () => {
   await using place = new Place()
   for (const args of [
     ['resume', 'x'],
@@ -160,7 +160,7 @@ test('what needs a daemon exits 125 without one and says how to start it', LIMIT
   assert.equal(named.code, 125, 'a daemon that was named is not replaced by what is on this disk')
 })
 
-test('an address of a daemon that is none is a mistake in usage', LIMIT, async () => {
+test('an invalid daemon address is a usage error', LIMIT, async () => {
   await using place = new Place()
   for (const url of ['127.0.0.1:4711', 'http://127.0.0.1:4711/v1', 'ftp://x']) {
     const { code, stderr } = await place.run(['sessions'], { BREAKFALL_URL: url })
@@ -169,7 +169,7 @@ test('an address of a daemon that is none is a mistake in usage', LIMIT, async (
   }
 })
 
-test('the end of a session is reached without following, also from its last event', LIMIT, async () => {
+test('tail without following reaches the end of a session, also from its last event', LIMIT, async () => {
   await using place = new Place()
   await place.run(['run', 'hello', '--json', ...PARKS], AWAY)
   const daemon = place.start(['up', '--json'], {

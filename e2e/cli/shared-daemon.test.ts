@@ -1,4 +1,4 @@
-/** Runs that share a daemon, and what is left of one that goes wrong. */
+/** Runs that share a daemon, and what a failed run leaves behind. */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -13,7 +13,7 @@ const { version: VERSION } = JSON.parse(
   readFileSync(new URL('../../packages/cli/package.json', import.meta.url), 'utf8'),
 ) as { version: string }
 
-test('a run ends with its own turn, also while its daemon serves another run', LIMIT, async () => {
+test('a run ends with its own turn, even while its daemon serves another run', LIMIT, async () => {
   await using desk = await Desk.start()
   const second = Promise.withResolvers<void>()
   const both = Promise.withResolvers<void>()
@@ -27,12 +27,12 @@ test('a run ends with its own turn, also while its daemon serves another run', L
   both.resolve()
   endedWith(checked(await whole(owner)), 0, 'finished')
   assert.ok(performance.now() - asked < 6_000, 'it does not wait for its daemon, which stays for the other one')
-  assert.equal(guest.child.exitCode, null, 'the other one goes on')
+  assert.equal(guest.child.exitCode, null, 'the other run continues')
   second.resolve()
   endedWith(checked(await whole(guest)), 0, 'finished')
 })
 
-test('a run that meets the daemon of another just as that ends goes on with one of its own', LIMIT, async () => {
+test("a run that finds another run's daemon just as it stops continues with its own daemon", LIMIT, async () => {
   await using desk = await Desk.start([say('done')])
   const ending = createServer((request, response) => {
     if (request.url === '/v1/health') return response.end(JSON.stringify({ status: 'ok', version: VERSION }))
@@ -49,35 +49,31 @@ test('a run that meets the daemon of another just as that ends goes on with one 
   assert.deepEqual(desk.place.leftovers(), [])
 })
 
-test(
-  'a turn whose daemon belonged to a run that was killed, with all it had, is brought to its end',
-  LIMIT,
-  async () => {
-    await using desk = await Desk.start()
-    const later = Promise.withResolvers<void>()
-    desk.model.script('owner', [sayWhen(later.promise, 'wait ', 'owner')])
-    desk.model.script('guest', [
-      ask([bash('echo once >> ledger')]),
-      sayWhen(later.promise, 'wait ', 'lost'),
-      say('guest'),
-    ])
-    const owner = desk.begin(['go', '--model', 'owner'])
-    await owner.seen(({ type }) => type === 'text-delta')
-    const guest = desk.begin(['go', '--model', 'guest'])
-    await guest.seen(({ type }) => type === 'text-delta')
-    const { pid } = desk.daemon()
-    owner.child.kill('SIGKILL')
-    process.kill(pid, 'SIGKILL')
-    const run = checked(await whole(guest))
-    endedWith(run, 0, 'finished')
-    assert.equal(run.result.text, 'guest')
-    assert.deepEqual(desk.lines('ledger'), ['once'])
-    await owner.ended
-    later.resolve()
-  },
-)
+test('a turn whose daemon died together with the run that owned it still ends', LIMIT, async () => {
+  await using desk = await Desk.start()
+  const later = Promise.withResolvers<void>()
+  desk.model.script('owner', [sayWhen(later.promise, 'wait ', 'owner')])
+  desk.model.script('guest', [
+    ask([bash('echo once >> ledger')]),
+    sayWhen(later.promise, 'wait ', 'lost'),
+    say('guest'),
+  ])
+  const owner = desk.begin(['go', '--model', 'owner'])
+  await owner.seen(({ type }) => type === 'text-delta')
+  const guest = desk.begin(['go', '--model', 'guest'])
+  await guest.seen(({ type }) => type === 'text-delta')
+  const { pid } = desk.daemon()
+  owner.child.kill('SIGKILL')
+  process.kill(pid, 'SIGKILL')
+  const run = checked(await whole(guest))
+  endedWith(run, 0, 'finished')
+  assert.equal(run.result.text, 'guest')
+  assert.deepEqual(desk.lines('ledger'), ['once'])
+  await owner.ended
+  later.resolve()
+})
 
-test('a damaged token file is named, and nothing is left running', LIMIT, async () => {
+test('a damaged token file is reported by name, and nothing is left running', LIMIT, async () => {
   await using desk = await Desk.start([say('hi')])
   assert.equal((await desk.run()).code, 0)
   const file = join(desk.stateDir, 'daemon.token')
@@ -90,7 +86,7 @@ test('a damaged token file is named, and nothing is left running', LIMIT, async 
   }
 })
 
-test('runs that start at the same moment all do their work', LIMIT, async () => {
+test('runs that start at the same moment all finish', LIMIT, async () => {
   await using desk = await Desk.start()
   desk.model.script('any', Array(8).fill(say('done')))
   const runs = await Promise.all(Array.from({ length: 4 }, () => whole(desk.begin())))

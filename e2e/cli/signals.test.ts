@@ -1,4 +1,4 @@
-/** SIGINT, SIGTERM and SIGHUP, whenever they come: the last words are said, the code is the documented one, nothing is left. */
+/** SIGINT, SIGTERM and SIGHUP at any moment: the final output appears, the exit code is the documented one, nothing is left. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,9 +13,9 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 describe('a signal to a run', { ...LIMIT, concurrency: 1 }, () => {
   for (const signal of SIGNALS) {
-    test(`${signal} in its first moment: one result line, exit 130, nothing started`, async () => {
+    test(`${signal} at the very start: one result line, exit code 130, nothing started`, async () => {
       await using place = new Place({}, main)
-      const running = place.start(['run', 'go', '--json', '--model', 'any'], NOBODY)
+      const running = place.start(['run', 'go', '--json', '--model', 'any'], REFUSING_URL)
       await listens(running)
       running.child.kill(signal)
       const { code, json, lines, stderr } = await running.ended
@@ -26,9 +26,9 @@ describe('a signal to a run', { ...LIMIT, concurrency: 1 }, () => {
       assert.deepEqual(place.leftovers(), [])
     })
 
-    test(`${signal} while its daemon starts: cancelled, said to people, and the daemon is gone`, async () => {
+    test(`${signal} while its daemon starts: the run is cancelled, says so, and the daemon is gone`, async () => {
       await using place = new Place({}, main)
-      const running = place.start(['run', 'go', '--model', 'any', ...isolation], NOBODY)
+      const running = place.start(['run', 'go', '--model', 'any', ...isolation], REFUSING_URL)
       await until(() => place.leftovers().some((line) => line.includes(' up --json')))
       running.child.kill(signal)
       const { code, stderr } = await running.ended
@@ -54,7 +54,7 @@ describe('a signal to a run', { ...LIMIT, concurrency: 1 }, () => {
     })
   }
 
-  test('SIGTERM while it reads its prompt from a pipe that stays open: it ends all the same', async () => {
+  test('SIGTERM while it reads its prompt from an open pipe ends it', async () => {
     await using place = new Place({}, main)
     const running = place.start(['run', '-', '--json'], {}, null)
     await listens(running)
@@ -65,7 +65,7 @@ describe('a signal to a run', { ...LIMIT, concurrency: 1 }, () => {
 
   test('SIGTERM to the launcher of an older Node is not lost either, however early', async () => {
     await using place = new Place({}, LAUNCHER)
-    const running = place.start(['run', 'go', '--json', '--model', 'any'], { ...NOBODY, ...OLD_NODE })
+    const running = place.start(['run', 'go', '--json', '--model', 'any'], { ...REFUSING_URL, ...OLD_NODE })
     await listens(running)
     running.child.kill('SIGTERM')
     const { code, json, lines } = await running.ended
@@ -74,9 +74,9 @@ describe('a signal to a run', { ...LIMIT, concurrency: 1 }, () => {
   })
 })
 
-describe('the launcher of an older Node and its program are one', { ...LIMIT, concurrency: 1 }, () => {
+describe('the launcher of an older Node and its program act as one', { ...LIMIT, concurrency: 1 }, () => {
   for (const signal of SIGNALS)
-    test(`${signal} to the process group counts once: a daemon ends in order`, async () => {
+    test(`${signal} to the process group counts once: a daemon shuts down cleanly`, async () => {
       await using place = new Place({}, LAUNCHER, { ownGroup: true })
       const running = place.start(['up', '--json'], OLD_NODE)
       await running.seen(({ event }) => event === 'listening')
@@ -86,7 +86,7 @@ describe('the launcher of an older Node and its program are one', { ...LIMIT, co
       assert.equal(existsSync(join(place.stateDir, 'daemon.json')), false)
     })
 
-  test('a signal to the group before the program listens is answered', async () => {
+  test('a signal to the group before the program listens is not lost', async () => {
     await using place = new Place({}, LAUNCHER, { ownGroup: true })
     const running = place.start(['explain', '--json', '-'], OLD_NODE, null)
     await listens(running)
@@ -106,7 +106,7 @@ describe('the launcher of an older Node and its program are one', { ...LIMIT, co
   })
 })
 
-test('a command that waits for its input is ended by a signal with its result', LIMIT, async () => {
+test('a signal ends a command that waits for input, with a result line', LIMIT, async () => {
   await using place = new Place({}, main)
   const running = place.start(['explain', '--json', '-'], {}, null)
   await listens(running)
@@ -118,16 +118,16 @@ test('a command that waits for its input is ended by a signal with its result', 
 // ---- details ----
 
 /** A model server that refuses connections. */
-const NOBODY = { OPENAI_BASE_URL: 'http://127.0.0.77:9009/v1' }
+const REFUSING_URL = { OPENAI_BASE_URL: 'http://127.0.0.77:9009/v1' }
 
-/** The launcher has to stay where this Node could become the program. */
+/** Makes the launcher stay: on this Node it would replace itself with the program. */
 const OLD_NODE = { NODE_OPTIONS: '--import data:text/javascript,process.execve=undefined' }
 
 function signalGroup({ child }: Running, signal: NodeJS.Signals): void {
   process.kill(-(child.pid ?? assert.fail('it was not started')), signal)
 }
 
-/** Whether a process of ours listens by now. Node has handlers of its own for the others, and this one is set up last. */
+/** Whether the program handles SIGHUP yet. Node handles the other signals itself, and this handler is set up last. */
 function catches(pid: number): boolean {
   if (!existsSync(`/proc/${pid}/status`)) return false
   const [, mask = '0'] = /^SigCgt:\s*(\S+)/m.exec(readFileSync(join('/proc', String(pid), 'status'), 'utf8')) ?? []

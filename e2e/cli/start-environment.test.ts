@@ -1,4 +1,4 @@
-/** What can be wrong where a command is started: it is said in a sentence, with its exit code, and never by a stack trace. */
+/** A bad working folder: the command prints one message with its exit code, never a stack trace. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { LAUNCHER, Place } from '../breakfall.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
-test('in a folder that was removed a run says so with exit code 2, and what needs no folder works', LIMIT, async () => {
+test('in a removed folder a run says so with exit code 2, and commands that need no folder work', LIMIT, async () => {
   await using place = new Place()
   const here = async (args: string): Promise<{ code: number; stderr: string }> => {
     const script = 'mkdir gone; cd gone; rmdir ../gone; exec "$0" "$1" '

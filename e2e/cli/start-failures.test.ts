@@ -1,4 +1,4 @@
-/** What can go wrong before anything starts: each trouble has its own sentence and exit code. */
+/** What can go wrong before anything starts: each problem has its own message and exit code. */
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -13,7 +13,7 @@ const portOf = (server: Server): number => (server.address() as AddressInfo).por
 const bound = (server: Server): Promise<void> => new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
 
 test(
-  'a daemon prints where it listens, writes daemon.json, and a second one on the same folder is refused',
+  'a daemon prints its address and writes daemon.json, and a second daemon on the same folder is refused',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -26,13 +26,13 @@ test(
     const second = await place.run(['up', '--state-dir', place.stateDir])
     assert.equal(second.code, 2, 'as for a port, or a second runner')
     assert.match(second.stderr, /a daemon is already running for the state folder /)
-    assert.doesNotMatch(second.stderr, /lease_lost|locked/, 'said once, in words')
+    assert.doesNotMatch(second.stderr, /lease_lost|locked/, 'reported once, as a message')
     const sessions = await place.run(['sessions', '--json'])
     assert.deepEqual(sessions.json, [{ event: 'result', outcome: 'finished', count: 0 }])
   },
 )
 
-test('after kill -9 the lock is stale, and the next daemon starts all the same', LIMIT, async () => {
+test('after kill -9 the lock is stale, and the next daemon starts anyway', LIMIT, async () => {
   await using place = new Place()
   const first = place.start(['up', '--json', '--state-dir', place.stateDir])
   await first.seen(listening)
@@ -42,7 +42,7 @@ test('after kill -9 the lock is stale, and the next daemon starts all the same',
   await place.start(['up', '--json', '--state-dir', place.stateDir]).seen(listening)
 })
 
-test('a taken port is named', LIMIT, async () => {
+test('a taken port is reported by number', LIMIT, async () => {
   await using place = new Place()
   const other = createTcpServer()
   await bound(other)
@@ -52,7 +52,7 @@ test('a taken port is named', LIMIT, async () => {
   other.close()
 })
 
-test('a state folder that cannot be used is named with the reason', LIMIT, async () => {
+test('an unusable state folder is reported with the reason', LIMIT, async () => {
   await using place = new Place({ 'a-file': '' })
   for (const folder of [join(place.folder, 'a-file'), join(place.folder, 'a-file', 'below'), '/proc/nothing']) {
     const { code, stderr } = await place.run(['up', '--state-dir', folder])
@@ -61,7 +61,7 @@ test('a state folder that cannot be used is named with the reason', LIMIT, async
   }
 })
 
-test('a wrong token is told apart from a missing daemon', LIMIT, async () => {
+test('a wrong token and a missing daemon get different messages', LIMIT, async () => {
   await using place = new Place()
   const daemon = place.start(['up', '--json', '--state-dir', place.stateDir])
   const { url } = (await daemon.seen(listening)) as { url: string }
@@ -70,7 +70,7 @@ test('a wrong token is told apart from a missing daemon', LIMIT, async () => {
   assert.match(stderr, /needs a valid token/)
 })
 
-test('a daemon of another version is named with what to do', LIMIT, async () => {
+test('a daemon of another version is reported with what to do', LIMIT, async () => {
   await using place = new Place()
   const other = createServer((_req, res) => res.end(JSON.stringify({ status: 'ok', version: '99.0.0' })))
   await bound(other)
@@ -88,7 +88,7 @@ test('a daemon of another version is named with what to do', LIMIT, async () => 
 })
 
 test(
-  'every command has help, the tree completes in three shells, and the example config is accepted as it stands',
+  'every command has help, completion works in three shells, and the example config is valid unchanged',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -131,7 +131,7 @@ test(
   },
 )
 
-test('explain reads a log from a pipe and answers one fault report', LIMIT, async () => {
+test('explain reads a log from a pipe and prints one fault report', LIMIT, async () => {
   await using place = new Place({
     'server.log':
       'loading\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 9216.00 MiB on device 0: cudaMalloc failed: out of memory\n',
@@ -143,7 +143,7 @@ test('explain reads a log from a pipe and answers one fault report', LIMIT, asyn
   assert.match(JSON.stringify(json[0]?.['diagnostics']), /cuda/)
 })
 
-test('doctor looks at the machine and gives a fix for each trouble', LIMIT, async () => {
+test('doctor checks the machine and offers a fix for each problem', LIMIT, async () => {
   await using place = new Place()
   const { json } = await place.run(['doctor', '--json'])
   const checks = json.slice(0, -1).map((line) => line['check'])

@@ -1,4 +1,4 @@
-/** What `breakfall` says to mistakes, and that nobody who named a model gets a rehearsal. */
+/** How `breakfall` reports mistakes, and that a user who sets a model never gets the demo. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,7 +9,7 @@ import { isolation, main, NO_LOCAL_MODEL, Place } from '../breakfall.ts'
 import { httpServer } from '../http-server.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
-test('help about a command that does not exist names the mistake', LIMIT, async () => {
+test('help for an unknown command names the mistake', LIMIT, async () => {
   await using place = new Place()
   for (const args of [
     ['nonsense', '--help'],
@@ -39,7 +39,7 @@ test('every command has examples in its help', LIMIT, async () => {
   }
 })
 
-test('a mistake in usage is a result line, too', LIMIT, async () => {
+test('a usage error is a result line, too', LIMIT, async () => {
   await using place = new Place()
   for (const args of [['nonsense'], ['run', '--no-such-flag'], ['show'], ['run', 'x', '--liveness-ms', 'soon']]) {
     const { code, json } = await place.run([...args, '--json'])
@@ -51,13 +51,13 @@ test('a mistake in usage is a result line, too', LIMIT, async () => {
 })
 
 test(
-  'a prompt without any model is a rehearsal that says before, after and in its result that nobody did it',
+  'a prompt without a model runs the demo, which says before, after and in its result that the prompt was not sent',
   LIMIT,
   async () => {
     await using place = new Place()
     const { code, json, stderr } = await place.run([
       'run',
-      'mend my program',
+      'fix my program',
       '--json',
       '--faults',
       'none',
@@ -65,7 +65,7 @@ test(
     ])
     assert.equal(code, 0, stderr)
     assert.equal(json.at(-1)?.['rehearsal'], true)
-    const other = await place.run(['run', 'mend my program', '--json'])
+    const other = await place.run(['run', 'fix my program', '--json'])
     assert.equal(other.code, 0, other.stderr)
     assert.deepEqual([other.json.at(-1)?.['rehearsal'], other.json.at(-1)?.['promptSent']], [true, false])
     assert.equal(other.stderr.match(/warning: YOUR PROMPT WAS NOT SENT/g)?.length, 2)
@@ -73,7 +73,7 @@ test(
   },
 )
 
-test('whoever names a model never gets a rehearsal', LIMIT, async () => {
+test('a user who sets a model never gets the demo', LIMIT, async () => {
   await using place = new Place()
   await using cloned = new Place({ 'breakfall.toml': '[model]\nname = "qwen3"\n' })
   const refused = async (
@@ -110,7 +110,7 @@ test('whoever names a model never gets a rehearsal', LIMIT, async () => {
   await refused(place, ['x', '--faults', 'rate=1'], {}, /--faults works only with --rehearsal/)
 })
 
-test('an empty prompt and a time that is none are mistakes in usage, found before anything starts', LIMIT, async () => {
+test('an empty prompt and an invalid duration are usage errors, found before anything starts', LIMIT, async () => {
   await using place = new Place()
   for (const [args, says] of [
     [['run', ''], /the prompt is empty/],
@@ -125,7 +125,7 @@ test('an empty prompt and a time that is none are mistakes in usage, found befor
   }
 })
 
-test('a model server that is not there is told from one that lists no models', LIMIT, async () => {
+test('an unreachable model server and a server without models get different messages', LIMIT, async () => {
   await using place = new Place()
   await using server = await httpServer((_, response) => response.writeHead(404).end())
   const silent = await place.run(['run', 'x', '--json', '--base-url', `${server.url}/v1`])
@@ -141,7 +141,7 @@ test('a model server that is not there is told from one that lists no models', L
 
 const TOO_LONG = /^breakfall: the prompt is larger than 1 MiB/
 
-test('a prompt can be piped in; what is no text or too much of it is said to be so', LIMIT, async () => {
+test('a prompt can be piped in, and binary or too long input is reported', LIMIT, async () => {
   await using place = new Place()
   const model = await startRehearsalModel()
   try {
@@ -158,7 +158,7 @@ test('a prompt can be piped in; what is no text or too much of it is said to be 
       [' \n', 2, /the prompt is empty/],
       [Buffer.from([0x66, 0xff, 0xfe]), 2, /not valid UTF-8 text/],
       ['x'.repeat(3_000_000), 1, TOO_LONG],
-      ['"'.repeat(700_000), 1, TOO_LONG], // each of them is sent as two
+      ['"'.repeat(700_000), 1, TOO_LONG], // each character is sent as two
       ['a\0b', 2, /NUL/],
     ] as const) {
       const refused = await place.run(piped, env, input)
@@ -172,7 +172,7 @@ test('a prompt can be piped in; what is no text or too much of it is said to be 
   }
 })
 
-test('output that cannot be written is said in words, and a run goes on without it', LIMIT, async () => {
+test('output that cannot be written is reported, and a run continues without it', LIMIT, async () => {
   await using place = new Place()
   const full = openSync('/dev/full', 'w')
   const to = async (args: readonly string[], stdout: number | 'ignore', stderr: number | 'pipe'): Promise<string> => {
@@ -202,7 +202,7 @@ test('output that cannot be written is said in words, and a run goes on without 
   }
 })
 
-test('where there is no sandbox, it is said how to go on without one', LIMIT, async () => {
+test('without a sandbox the message says how to continue without one', LIMIT, async () => {
   await using place = new Place()
   const env = { OPENAI_BASE_URL: 'http://127.0.0.77:9009/v1', PATH: place.folder }
   const { code, stderr } = await place.run(['run', 'go', '--model', 'any'], env)
