@@ -148,7 +148,9 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
   })
 
   test('Ctrl-C cancels once, reaches the process in the box, and exits with 130', async () => {
-    await using desk = await Desk.start(byProgress([ask([bash('echo started > started; sleep 8123')]), say('not said')]))
+    await using desk = await Desk.start(
+      byProgress([ask([bash('echo started > started; sleep 8123')]), say('not said')]),
+    )
     const running = desk.begin()
     await eventually('the tool runs', () => existsSync(join(desk.folder, 'started')) && sleeps('8123'))
     running.child.kill('SIGINT')

@@ -1,4 +1,4 @@
-/** The daemon's HTTP API by the contract alone: sessions, turns, events, keys and queue. */
+/** The daemon's HTTP API, tested against the contract alone: sessions, turns, events, keys and queue. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
@@ -11,7 +11,7 @@ import { LIMIT } from '../../test/kit/wait.ts'
 const rig = await shared(Rig.start())
 
 describe('sessions', LIMIT, () => {
-  test('the listening line names the url, the pid, the runner and the token file', () => {
+  test('the listening line contains the url, the pid, the runner and the token file', () => {
     assert.match(rig.listening.url, /^http:\/\/127\.0\.0\.1:\d+$/)
     assert.ok(Number.isInteger(rig.listening.pid))
     assert.match(rig.listening.runner.url, /^http:\/\/127\.0\.0\.1:\d+$/)
@@ -19,7 +19,7 @@ describe('sessions', LIMIT, () => {
     assert.ok(rig.token.length >= 16)
   })
 
-  test('a new session is idle, empty and carries what it was made with', async () => {
+  test('a new session is idle, empty and has the settings of its request', async () => {
     const made = await rig.call('POST', '/v1/sessions', { body: { title: 'first', model: 'some-model' } })
     assert.equal(made.status, 201, made.text)
     assert.ok(made.headers['x-request-id'])
@@ -34,7 +34,7 @@ describe('sessions', LIMIT, () => {
     assert.equal(rest.boxId, id, 'the box id is the session id')
   })
 
-  test('a session made with nothing has no title and the configured model', async () => {
+  test('a session created without settings has no title and the configured model', async () => {
     const made = await rig.call('POST', '/v1/sessions', { body: {} })
     assert.equal(made.status, 201, made.text)
     assert.equal(made.json.title, null)
@@ -109,7 +109,7 @@ describe('turns', LIMIT, () => {
     assert.equal(session.json.lastSeq, last.seq)
   })
 
-  test('a turn with tools: call, output and result in order, and the model is given the result', async () => {
+  test('a turn with tools: call, output and result in order, and the model gets the result', async () => {
     const { id, model } = await rig.session([
       ask([bash('echo out; echo err >&2'), bash('exit 3')], 'Let me look. '),
       say('Seen.'),
@@ -126,7 +126,7 @@ describe('turns', LIMIT, () => {
     assert.deepEqual(
       results.map((event) => event['outcome']),
       ['ok', 'failed'],
-      'a non-zero exit is failed',
+      'a non-zero exit code is a failure',
     )
     assert.equal(results[0]?.['exit'].cause, 'exited')
     assert.equal(results[0]?.['exit'].code, 0)
@@ -156,7 +156,7 @@ describe('turns', LIMIT, () => {
     assert.match(JSON.stringify(told[1]), /3/)
   })
 
-  test('read, write and edit work in the workspace and say when they could not', async () => {
+  test('read, write and edit work in the workspace and report their errors', async () => {
     const { id } = await rig.session([
       ask([{ tool: 'write', arguments: { path: 'a.txt', content: 'one two\n' } }]),
       ask([{ tool: 'edit', arguments: { path: 'a.txt', old: 'two', new: 'three' } }]),
@@ -178,7 +178,7 @@ describe('turns', LIMIT, () => {
     assert.ok(!JSON.stringify(results.at(-1)).includes('root:'))
   })
 
-  test('an unknown tool and bad arguments are told to the model, and the turn goes on', async () => {
+  test('an unknown tool and bad arguments are reported to the model, and the turn continues', async () => {
     const { id, model } = await rig.session([ask([{ tool: 'teleport', arguments: { to: 'moon' } }]), say('I cannot.')])
     const { events, last } = await rig.wholeTurn(id)
     isHistory(events)
@@ -186,7 +186,7 @@ describe('turns', LIMIT, () => {
     assert.match(JSON.stringify(rig.model.received(model)[1]?.messages), /teleport/)
   })
 
-  test('GET of a running turn shows it running, and of an older turn how it ended', async () => {
+  test('GET shows a running turn as running and an older turn with its outcome', async () => {
     const gate = Promise.withResolvers<void>()
     const { id } = await rig.session([say('old answer'), sayWhen(gate.promise, 'new ', 'answer')])
     const old = await rig.wholeTurn(id, 'first')
@@ -207,7 +207,7 @@ describe('turns', LIMIT, () => {
     isTurn((await rig.call('GET', `/v1/turns/${old.turnId}`)).json, 'finished')
   })
 
-  test('the second turn gives the model the first one', async () => {
+  test('the second turn sends the first one to the model', async () => {
     const { id, model } = await rig.session([say('Pleased.'), say('Ada.')])
     await rig.wholeTurn(id, 'my name is Ada')
     await rig.wholeTurn(id, 'what is my name?')
@@ -233,7 +233,7 @@ describe('Idempotency-Key', LIMIT, () => {
     assert.equal(rig.model.received(model).length, 1)
   })
 
-  test('the same key while the turn runs gives the receipt and not session_busy', async () => {
+  test('the same key while the turn runs gives the receipt, not session_busy', async () => {
     const { id } = await rig.session([stallAfter('…')])
     const key = { 'idempotency-key': 'k-busy' }
     const first = await rig.prompt(id, 'go', {}, key)
@@ -277,7 +277,7 @@ describe('Idempotency-Key', LIMIT, () => {
 })
 
 describe('a busy session', LIMIT, () => {
-  test('refuses a second turn with session_busy and the id of the one that runs', async () => {
+  test('refuses a second turn with session_busy and the id of the running turn', async () => {
     const { id } = await rig.session([stallAfter('…')])
     const { turnId } = await rig.turn(id)
     const refused = await rig.prompt(id, 'me too')
@@ -286,7 +286,7 @@ describe('a busy session', LIMIT, () => {
     await rig.call('POST', `/v1/turns/${turnId}/cancel`)
   })
 
-  test('queues a turn that asks for it; the queued one runs after, in order', async () => {
+  test('queues a turn on request and runs queued turns in order', async () => {
     const gate = Promise.withResolvers<void>()
     const { id } = await rig.session([sayWhen(gate.promise, 'fir', 'st'), say('second'), say('third')])
     const first = await rig.turn(id, 'one')
@@ -308,7 +308,7 @@ describe('a busy session', LIMIT, () => {
     )
   })
 
-  test('a queued turn that is cancelled never starts, and the others go on', async () => {
+  test('a cancelled queued turn never starts, and the others continue', async () => {
     const gate = Promise.withResolvers<void>()
     const { id } = await rig.session([sayWhen(gate.promise, 'a', 'b'), say('third')])
     const first = await rig.turn(id, 'one')
@@ -333,7 +333,7 @@ describe('a busy session', LIMIT, () => {
     isTurn((await rig.call('GET', `/v1/turns/${second.json.turnId}`)).json, 'cancelled')
   })
 
-  test('queue: true on an idle session starts at once', async () => {
+  test('queue: true on an idle session starts immediately', async () => {
     const { id } = await rig.session([say('now')])
     const receipt = await rig.prompt(id, 'go', { queue: true })
     const stream = await rig.events(id)

@@ -1,10 +1,10 @@
-/** Raw HTTP, SSE and WebSocket, taken apart by hand: no client of ours. */
+/** Raw HTTP, SSE and WebSocket, without any of our clients. */
 import assert from 'node:assert/strict'
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import { WebSocket } from 'ws'
 import { WAIT_MS } from '../../test/kit/wait.ts'
 
-// Loose on purpose: the tests check every field that they use.
+// Loose on purpose: the tests check every field they use.
 // oxlint-disable-next-line typescript/no-explicit-any
 export type Json = any
 export type Event = { seq: number; type: string; turnId: string; sessionId: string; at: string; [key: string]: Json }
@@ -39,7 +39,7 @@ export function call(url: string, method: string, path: string, asking: Asking =
 
 export type Frame = { id?: string; event?: string; data: Json }
 
-/** One SSE stream, taken apart by hand. */
+/** One event stream, read frame by frame. */
 export class EventStream {
   readonly frames: Frame[] = []
   readonly comments: string[] = []
@@ -80,7 +80,7 @@ export class EventStream {
     })
   }
 
-  /** The id of the last journalled frame, or of the one at the given place. */
+  /** The id of the last journalled frame, or of the frame at the given index. */
   cursor(place = -1): string {
     const ids = this.frames.flatMap(({ id }) => id ?? [])
     return present(ids.at(place))
@@ -91,7 +91,7 @@ export class EventStream {
     return this.frames.filter(({ id }) => id !== undefined).map(({ data }) => data as Event)
   }
 
-  /** True where the server ended the stream in order, false where the connection was cut. */
+  /** True if the server ended the stream properly, false if the connection was cut. */
   get endedInOrder(): boolean {
     return this.#res.complete
   }

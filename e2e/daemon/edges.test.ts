@@ -1,4 +1,4 @@
-/** The daemon's rarer promises: huge output, odd text, lost boxes, changed config, crash loops, long lists. */
+/** Rare cases of the daemon: huge output, odd text, lost boxes, changed config, crash loops, long lists. */
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
@@ -13,8 +13,8 @@ import { LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 
-describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
-  test('text of every kind: emoji cut anywhere, control characters, frames that look like the protocol', async () => {
+describe('what passes through unchanged', { ...LIMIT, concurrency: 3 }, () => {
+  test('text of every kind: emoji cut anywhere, control characters, text that looks like protocol frames', async () => {
     const odd = 'a👩‍🚀é漢\u0000\u2028\r\n\r\ndata: {"x":1}\n\nid: 7\n\nevent: reset\n: no\n\ufeff'
     const { id, model } = await rig.session([
       say(...odd.split('')),
@@ -59,7 +59,7 @@ describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
     assert.ok(told.includes('HEAD') && told.includes('TAIL'))
     assert.ok(told.length < 40_000, `${told.length} characters for the model`)
     const exit = present(events.find(({ type }) => type === 'tool-result'))['exit']
-    assert.equal(exit.stdoutBytes, 5_000_011, 'the runner has all of it')
+    assert.equal(exit.stdoutBytes, 5_000_011, 'the runner kept all of it')
   })
 
   test('a long prompt', async () => {
@@ -69,7 +69,7 @@ describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
     assert.ok(JSON.stringify(rig.model.received(model)[0]?.messages).length > 500_000)
   })
 
-  test('a tool call whose arguments come slowly is drafted at most once a second', async () => {
+  test('a tool call with slow arguments emits at most one draft per second', async () => {
     const content = 'z'.repeat(20_000)
     const { id } = await rig.session([
       ask([{ tool: 'write', arguments: { path: 'big.txt', content } }]),
@@ -88,7 +88,7 @@ describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
     )
   })
 
-  test('a session has only the tools that it was made with', async () => {
+  test('a session has only the tools of its request', async () => {
     const { id, model } = await rig.session([ask([bash('echo no')]), say('x')], { tools: ['read'] })
     const { events } = await rig.wholeTurn(id)
     isHistory(events)
@@ -97,7 +97,7 @@ describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
     assert.ok(!events.some((event) => event.type === 'tool-output'))
   })
 
-  test('a folder that the runner does not allow, or that is not there, is refused when the session is made', async () => {
+  test('creating a session is refused for a missing folder and for a folder that the runner does not allow', async () => {
     for (const workspace of ['/etc', '/not/there']) {
       const made = await rig.call('POST', '/v1/sessions', { body: { box: { workspace } } })
       isProblem(made, 400, 'invalid_request')
@@ -107,7 +107,7 @@ describe('what goes through unharmed', { ...LIMIT, concurrency: 3 }, () => {
 })
 
 describe('lists and bad input', LIMIT, () => {
-  test('a long list comes in pages that together hold every session once', async () => {
+  test('the pages of a long list contain every session exactly once', async () => {
     const ids = new Set<string>()
     for (let i = 0; i < 5; i++) ids.add((await rig.session([])).id)
     const seen: string[] = []
@@ -115,7 +115,7 @@ describe('lists and bad input', LIMIT, () => {
     for (let page = 0; page < 50; page++) {
       const query = `?limit=2${cursor === undefined ? '' : `&cursor=${encodeURIComponent(cursor)}`}`
       const reply = await rig.call('GET', `/v1/sessions${query}`)
-      if (reply.status === 400) return // pages are the server's to size
+      if (reply.status === 400) return // the server may limit the page size
       for (const session of reply.json.sessions) isSession(session)
       assert.ok(reply.json.sessions.length <= 2)
       seen.push(...reply.json.sessions.map((session: { id: string }) => session.id))
@@ -157,7 +157,7 @@ describe('lists and bad input', LIMIT, () => {
     assert.equal((await rig.call('GET', `/v1/sessions/${id}`)).json.lastSeq, 0)
   })
 
-  test('a cursor that is none is refused or reset, and nothing hangs', async () => {
+  test('an invalid cursor is refused or reset, and nothing hangs', async () => {
     const { id } = await rig.session([say('x')])
     await rig.wholeTurn(id)
     for (const after of ['abc', '-1', '1.5', '1e999', '%00', 'a-b-c']) {
@@ -172,7 +172,7 @@ describe('lists and bad input', LIMIT, () => {
     }
   })
 
-  test('a parked session, and one with a queue, can be deleted', async () => {
+  test('a parked session and a session with a queue can be deleted', async () => {
     const { id } = await rig.session([refuse(401, { message: 'Incorrect API key provided', code: 'invalid_api_key' })])
     const { events } = await rig.turn(id)
     await events.type('parked')
@@ -184,7 +184,7 @@ describe('lists and bad input', LIMIT, () => {
 })
 
 describe('races', LIMIT, () => {
-  test('of twenty prompts at once one starts and the others are told which', async () => {
+  test('of twenty concurrent prompts one starts, and the others get its id', async () => {
     const { id } = await rig.session([stallAfter('…')])
     const replies = await Promise.all(Array.from({ length: 20 }, (_, i) => rig.prompt(id, `p${i}`)))
     const [started, ...more] = replies.filter(({ status }) => status === 202)
@@ -211,7 +211,7 @@ describe('races', LIMIT, () => {
     await Promise.all(turns)
   })
 
-  test('thirty sessions at once, each with a tool, all end well', async () => {
+  test('thirty concurrent sessions with tools all finish', async () => {
     const turns = Array.from({ length: 30 }, async (_, i) => {
       const { id } = await rig.session(byProgress([ask([bash(`echo ${i}`)]), say(`answer ${i}`)]))
       const { turnId, events, last } = await rig.wholeTurn(id)
@@ -224,7 +224,7 @@ describe('races', LIMIT, () => {
 })
 
 describe('boxes', LIMIT, () => {
-  test('live and die with their session, and a lost one is said to be lost or made again', async () => {
+  test('live and die with their session, and a lost box is reported or recreated', async () => {
     const { url } = rig.listening.runner as { url: string }
     const token = present(readFileSync(join(rig.stateDir, 'runner.token'), 'utf8').trim().split(/\s/)[0])
     const boxes = async (): Promise<string[]> =>
@@ -254,7 +254,7 @@ describe('boxes', LIMIT, () => {
 })
 
 describe('waking', { ...LIMIT, concurrency: 3 }, () => {
-  test('a model that nobody answers for parks the turn, and it goes on by itself when the model is there', async () => {
+  test('an unreachable model parks the turn, which resumes automatically when the model answers', async () => {
     await using own = await Rig.start({ up: false })
     const port = await closedPort()
     await own.up([], { BREAKFALL_MODEL_BASE_URL: `http://127.0.0.1:${port}/v1` })
@@ -274,7 +274,7 @@ describe('waking', { ...LIMIT, concurrency: 3 }, () => {
     }
   })
 
-  test('refused credentials wake on a change of the config file', async () => {
+  test('a turn parked for credentials resumes when the config file changes', async () => {
     await using own = await Rig.start({ up: false })
     const other = await startScriptedModel()
     try {
@@ -297,7 +297,7 @@ describe('waking', { ...LIMIT, concurrency: 3 }, () => {
     }
   })
 
-  test('a daemon that keeps dying in one step ends the turn honestly, and the session is free', async () => {
+  test('if the daemon keeps dying in one step, the turn ends with a fault and the session is free', async () => {
     await using own = await Rig.start()
     const { id, model } = await own.session(Array(9).fill(stallAfter('…')))
     const { turnId } = (await own.prompt(id, 'go')).json

@@ -32,7 +32,7 @@ describe('server-sent events', LIMIT, () => {
     assert.equal(journals.size, 1)
   })
 
-  test('after and Last-Event-ID take a whole cursor or a bare seq, and go on right behind it', async () => {
+  test('after and Last-Event-ID accept a cursor or a bare seq, and continue right after it', async () => {
     const { id } = await rig.session([say('one'), say('two')])
     await rig.wholeTurn(id)
     const whole = await rig.events(id)
@@ -43,7 +43,7 @@ describe('server-sent events', LIMIT, () => {
       await rig.events(id, `?after=${encodeURIComponent(cursor)}`),
       await rig.events(id, '', { 'last-event-id': '2' }),
       await rig.events(id, '', { 'last-event-id': cursor }),
-      await rig.events(id, '?after=0', { 'last-event-id': cursor }), // as an EventSource comes back
+      await rig.events(id, '?after=0', { 'last-event-id': cursor }), // as a reconnecting EventSource does
     ]) {
       await stream.type('turn-end')
       assert.deepEqual(stream.frames, whole.frames.slice(2))
@@ -51,7 +51,7 @@ describe('server-sent events', LIMIT, () => {
     }
   })
 
-  test('a stream opened at the head waits and then tells only what is new', async () => {
+  test('a stream opened at the head waits and then sends only new events', async () => {
     const { id } = await rig.session([say('one'), say('two')])
     const { last } = await rig.wholeTurn(id)
     const stream = await rig.events(id, `?after=${last.seq}`)
@@ -65,7 +65,7 @@ describe('server-sent events', LIMIT, () => {
     assert.equal(stream.events[0]?.seq, second.json.seq)
   })
 
-  test('a cursor beyond the head, or of another journal, gets one reset with a reason and then everything', async () => {
+  test('a cursor beyond the head or from another journal gets one reset with a reason, then everything', async () => {
     const other = await rig.session([say('x')])
     await rig.wholeTurn(other.id)
     const foreign = await rig.events(other.id)
@@ -104,7 +104,7 @@ describe('server-sent events', LIMIT, () => {
     }
   })
 
-  test('a reader who does not read is closed with a reason, others go on, and its cursor brings the rest', async () => {
+  test('a stalled reader is closed with a reason, the others continue, and its cursor gets it the rest', async () => {
     const gate = Promise.withResolvers<void>()
     const piece = 'slow reader '.repeat(1_000)
     const { id } = await rig.session([
@@ -126,7 +126,7 @@ describe('server-sent events', LIMIT, () => {
     await Promise.race([slow.closed, slow.ended(turnId)])
     assert.ok(!slow.events.some(({ type }) => type === 'turn-end'), 'the slow reader was not closed')
     const control = slow.frames.filter((frame) => frame.id === undefined)
-    // A reader that sleeps for longer than the server's grace finds the connection cut instead.
+    // A reader that stalls longer than the server's grace period finds the connection cut instead.
     if (slow.endedInOrder) assert.match(JSON.stringify(control), /"reason":"[^"]*slow/, 'and was told why')
     const cursor = slow.cursor()
     const rest = await rig.events(id, '', { 'last-event-id': cursor })
@@ -136,7 +136,7 @@ describe('server-sent events', LIMIT, () => {
 })
 
 describe('the WebSocket', LIMIT, () => {
-  test('tells the same events in the same order as the event stream', async () => {
+  test('sends the same events in the same order as the event stream', async () => {
     const { id } = await rig.session([cutAfter('lost'), ask([bash('echo hi')], 'so: '), say('done')])
     const stream = await rig.events(id)
     const socket = await rig.socket()
@@ -151,7 +151,7 @@ describe('the WebSocket', LIMIT, () => {
     assert.deepEqual(socket.events, stream.events)
   })
 
-  test('replays from a bare seq and from a whole cursor, and goes on live', async () => {
+  test('replays from a bare seq or a cursor, then continues live', async () => {
     const { id } = await rig.session([say('one'), say('two')])
     const { last } = await rig.wholeTurn(id)
     const stream = await rig.events(id)
@@ -171,7 +171,7 @@ describe('the WebSocket', LIMIT, () => {
     assert.equal(socket.events[0]?.seq, last.seq + 1)
   })
 
-  test('lists sessions and shows one, as HTTP does', async () => {
+  test('lists sessions and shows one, like HTTP', async () => {
     const { id } = await rig.session([], { title: 'over the socket' })
     const socket = await rig.socket()
     const list = await socket.call('sessions', {})
@@ -189,7 +189,7 @@ describe('the WebSocket', LIMIT, () => {
     const again = await socket.call('prompt', params)
     assert.deepEqual(again.result, first.result)
     const http = await rig.prompt(id, 'go', {}, { 'idempotency-key': 'ws-1' })
-    assert.deepEqual(http.json, first.result, 'the same key over HTTP is the same prompt')
+    assert.deepEqual(http.json, first.result, 'the same key over HTTP means the same prompt')
     isFault((await socket.call('prompt', { ...params, prompt: 'other' })).error, 'idempotency_conflict')
   })
 
@@ -214,7 +214,7 @@ describe('the WebSocket', LIMIT, () => {
     assert.equal(last['reason'], 'by socket')
   })
 
-  test('answers every mistake with a fault report under the same id, and lives on', async () => {
+  test('answers every mistake with a fault report under the same id, and stays open', async () => {
     const { id } = await rig.session([stallAfter('…')])
     const socket = await rig.socket()
     const { turnId } = (await socket.call('prompt', { sessionId: id, prompt: 'go' })).result
@@ -238,11 +238,11 @@ describe('the WebSocket', LIMIT, () => {
       (await socket.message((message) => message.error !== undefined && typeof message.id !== 'number')).error,
       'invalid_request',
     )
-    assert.ok('result' in (await socket.call('session', { sessionId: id })), 'the socket lives on')
+    assert.ok('result' in (await socket.call('session', { sessionId: id })), 'the socket stays open')
     await socket.call('cancel', { turnId })
   })
 
-  test('unsubscribe ends the events, and nothing else', async () => {
+  test('unsubscribe stops the events and nothing else', async () => {
     const { id } = await rig.session([say('one'), say('two')])
     const socket = await rig.socket()
     await socket.call('subscribe', { sessionId: id, after: 0 })
@@ -260,7 +260,7 @@ describe('the WebSocket', LIMIT, () => {
     assert.equal(socket.events.length, count)
   })
 
-  test('takes the token as a header or as subprotocols, and answers with breakfall.v1', async () => {
+  test('accepts the token as a header or as subprotocols, and answers with breakfall.v1', async () => {
     const socket = await rig.socket({ protocols: ['breakfall.v1', `breakfall.token.${rig.token}`] })
     assert.equal(socket.ws.protocol, 'breakfall.v1')
     assert.ok('result' in (await socket.call('sessions', {})))
@@ -273,7 +273,7 @@ describe('the WebSocket', LIMIT, () => {
       await assert.rejects(rig.socket(how), { status: 401 })
   })
 
-  test('refuses a foreign Origin and a foreign Host, whatever the token', async () => {
+  test('refuses a foreign Origin or Host, even with a valid token', async () => {
     const authorization = `Bearer ${rig.token}`
     await assert.rejects(rig.socket({ headers: { authorization, origin: 'http://evil.example' } }), { status: 403 })
     await assert.rejects(rig.socket({ headers: { authorization, host: 'evil.example' } }), { status: 403 })

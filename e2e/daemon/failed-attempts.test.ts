@@ -1,4 +1,4 @@
-/** Failed attempts as a consumer sees them: each one journalled, counted, bounded, and void in the answer. */
+/** Failed attempts as a client sees them: each is journalled, counted and bounded, and leaves nothing in the answer. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
@@ -20,7 +20,7 @@ import { LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 
-describe('the consumer rule over failures', { ...LIMIT, concurrency: true }, () => {
+describe('a client that drops discarded parts', { ...LIMIT, concurrency: true }, () => {
   const failures = {
     'a cut': { answer: cutAfter('Half of ', 'an ans'), category: 'model_stream_interrupted' },
     'an end without proof': { answer: endUnproven('Half'), category: 'model_stream_incomplete' },
@@ -58,15 +58,15 @@ describe('the consumer rule over failures', { ...LIMIT, concurrency: true }, () 
           retries.map((event) => event['fault'].category),
           [category, category],
         )
-      assert.ok(!events.some(({ type }) => type === 'tool-call'), 'a cut tool call is never run')
+      assert.ok(!events.some(({ type }) => type === 'tool-call'), 'a truncated tool call never runs')
       const turn = await rig.call('GET', `/v1/turns/${turnId}`)
       assert.equal(turn.json.attempts, 3)
     })
   }
 })
 
-describe('tries', { ...LIMIT, concurrency: true }, () => {
-  test('spent attempts park a transient fault with the time of the next try', async () => {
+describe('attempts', { ...LIMIT, concurrency: true }, () => {
+  test('with no attempts left, a transient fault parks the turn with the time of the next attempt', async () => {
     const cut = cutAfter('x')
     const { id, model } = await rig.session([cut, cut, say('back')], { policy: { attemptsMax: 2 } })
     const { turnId, events } = await rig.turn(id)
@@ -81,7 +81,7 @@ describe('tries', { ...LIMIT, concurrency: true }, () => {
     assert.deepEqual([...assembled(events.events, turnId)], [[1, 'back']])
   })
 
-  test('server errors before the first byte are tried again and leave no trace in the answer', async () => {
+  test('server errors before the first byte are retried and leave no trace in the answer', async () => {
     const down = refuse(503, { message: 'overloaded', type: 'server_error', param: null, code: null })
     const { id } = await rig.session([
       down,
@@ -96,7 +96,7 @@ describe('tries', { ...LIMIT, concurrency: true }, () => {
     assert.ok(!events.some(({ type }) => type === 'part-discarded'), 'there was no part to discard')
   })
 
-  test('attemptsMax bounds the tries of a step, and the end says why trying stopped', async () => {
+  test('attemptsMax bounds the attempts of a step, and the fault says why retries stopped', async () => {
     const cut = cutAfter('part')
     const { id, model } = await rig.session([cut, cut, cut, cut], { policy: { attemptsMax: 3, park: 'never' } })
     const { turnId, events, last } = await rig.wholeTurn(id)
@@ -105,7 +105,7 @@ describe('tries', { ...LIMIT, concurrency: true }, () => {
     assert.equal(last['category'], 'model_stream_interrupted')
     assert.ok(typeof last['stopped'] === 'string' && last['stopped'] !== '')
     assert.equal(rig.model.received(model).length, 3)
-    assert.deepEqual([...assembled(events, turnId)], [], 'nothing of the void parts is left')
+    assert.deepEqual([...assembled(events, turnId)], [], 'discarded parts leave nothing behind')
     const turn = await rig.call('GET', `/v1/turns/${turnId}`)
     assert.equal(turn.json.attempts, 3)
     assert.equal(turn.json.fault.category, 'model_stream_interrupted')
@@ -124,7 +124,7 @@ describe('tries', { ...LIMIT, concurrency: true }, () => {
     assert.ok(events.filter(({ type }) => type === 'retry').length <= 2)
   })
 
-  test('readers who come at any moment of a turn hold the same events, without gap or double', async () => {
+  test('readers that join at any moment get the same events, without gaps or duplicates', async () => {
     const gate = Promise.withResolvers<void>()
     const { id } = await rig.session([
       cutAfter('lost'),
@@ -145,7 +145,7 @@ describe('tries', { ...LIMIT, concurrency: true }, () => {
     for (const stream of streams) assert.deepEqual(stream.frames, early.frames)
   })
 
-  test('a crash does not refill the budget of tries', async () => {
+  test('a crash does not refill the retry budget', async () => {
     await using own = await Rig.start()
     const cut = cutAfter('x')
     const { id, model } = await own.session([cut, cut, stallAfter('…'), cut, cut, cut], {

@@ -1,4 +1,4 @@
-/** The first seed's case from outside: a runner that is dead, comes back, has moved, or is somebody else. */
+/** A runner that is dead, comes back, has moved, or was replaced by another one. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -18,8 +18,8 @@ const ledger = (rig: Rig): string => {
   return existsSync(file) ? readFileSync(file, 'utf8') : ''
 }
 
-describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 }, () => {
-  test('with parking off ends in a turn-error of its category, over the event stream and the WebSocket', async () => {
+describe('a runner endpoint that refuses connections', { ...LIMIT, concurrency: 3 }, () => {
+  test('with parking off ends the turn in a turn-error of its category, over the event stream and the WebSocket', async () => {
     const port = await closedPort()
     await using rig = await Rig.start({ up: false })
     rig.config(`[remote_runner]\nendpoint = "http://127.0.0.1:${port}"\n`)
@@ -42,7 +42,7 @@ describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 
     assert.equal(last.turnId, turnId)
     assert.deepEqual(await socket.until(({ type }) => type === 'turn-error'), last)
     const retries = stream.events.filter(({ type }) => type === 'retry')
-    assert.ok(retries.length > 0, 'it was tried again, visibly')
+    assert.ok(retries.length > 0, 'the retries are visible')
     assert.deepEqual(
       retries.map((event) => event['attempt']),
       retries.map((_, i) => i + 1),
@@ -51,13 +51,13 @@ describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 
       assert.equal(retry['fault'].category, 'runner_unreachable')
       assert.equal(retry['action'], 'resolve')
     }
-    assert.equal(ledger(rig), '', 'never a fall-back to local execution')
-    assert.equal(existsSync(join(rig.stateDir, 'runner', 'runner.json')), false, 'no runner of its own is started')
+    assert.equal(ledger(rig), '', 'it never falls back to local execution')
+    assert.equal(existsSync(join(rig.stateDir, 'runner', 'runner.json')), false, 'it does not start its own runner')
     isTurn((await rig.call('GET', `/v1/turns/${turnId}`)).json, 'failed')
     assert.equal((await rig.call('GET', `/v1/sessions/${id}`)).json.state, 'idle', 'the session is free')
   })
 
-  test('parks the turn, and it goes on by itself when the runner answers', async () => {
+  test('parks the turn, which resumes automatically when the runner answers', async () => {
     const port = await closedPort()
     await using rig = await Rig.start({ up: false })
     const tokenFile = join(rig.place.home, 'runner.token')
@@ -77,10 +77,10 @@ describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 
     assert.equal(last['text'], 'done', JSON.stringify(last))
     assert.notEqual((await events.type('resumed'))['because'], 'person')
     assert.equal(ledger(rig), 'HELLO\n')
-    assert.equal(rig.model.received(model).length, 2, 'the model was not asked for the same step again')
+    assert.equal(rig.model.received(model).length, 2, 'the model was not asked twice for the same step')
   })
 
-  test('can be cancelled while the endpoint is waited for, and while parked', async () => {
+  test('can be cancelled while waiting for the endpoint and while parked', async () => {
     const port = await closedPort()
     await using rig = await Rig.start({ up: false })
     rig.config(`[runner]\nurl = "http://127.0.0.1:${port}"\n`)
@@ -104,7 +104,7 @@ describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 
     }
   })
 
-  test('is not ready but healthy, and a turn without tools needs no runner', async () => {
+  test('leaves the daemon healthy but not ready, and a turn without tools needs no runner', async () => {
     const port = await closedPort()
     await using rig = await Rig.start({ up: false })
     rig.config(`[runner]\nurl = "http://127.0.0.1:${port}"\n`)
@@ -119,7 +119,7 @@ describe('a runner endpoint that nobody listens on', { ...LIMIT, concurrency: 3 
 
 describe('a runner that has moved', { ...LIMIT, concurrency: 3 }, () => {
   for (const way of ['resolveUrl', 'resolveCommand', 'config'] as const) {
-    test(`is found again inside the call (${way})`, async () => {
+    test(`is resolved again within the call (${way})`, async () => {
       await using rig = await Rig.start({ up: false })
       const tokenFile = join(rig.place.home, 'runner.token')
       const place = join(rig.place.home, 'where')
@@ -157,7 +157,7 @@ describe('a runner that has moved', { ...LIMIT, concurrency: 3 }, () => {
     })
   }
 
-  test('while its tool runs: the same exec is attached to at the new place, and ran once', async () => {
+  test('while its tool runs: the daemon reattaches to the exec at the new address, and it ran once', async () => {
     await using rig = await Rig.start({ up: false })
     const tokenFile = join(rig.place.home, 'runner.token')
     const first = await startRunner(rig, 'runner-a', { tokenFile })
@@ -174,7 +174,7 @@ describe('a runner that has moved', { ...LIMIT, concurrency: 3 }, () => {
       },
     )
     const { turnId, events } = await rig.turn(id)
-    await eventually('the tool has begun', () => ledger(rig) === 'begin\n')
+    await eventually('the tool has started', () => ledger(rig) === 'begin\n')
     await first.kill9()
     url = (await startRunner(rig, 'runner-a', { tokenFile })).url
     const last = await events.ended(turnId)
@@ -210,10 +210,10 @@ describe('a runner that has moved', { ...LIMIT, concurrency: 3 }, () => {
     assert.equal(last['sideEffects'], 'none')
     assert.equal(ledger(rig), '')
     const again = await rig.wholeTurn(stranger.id)
-    assert.equal(again.last.type, 'turn-error', 'a session that has a box at the first runner stays with it')
+    assert.equal(again.last.type, 'turn-error', 'a session with a box on the first runner stays with it')
     const token = present(readFileSync(tokenFile, 'utf8').trim().split(/\s/)[0])
     const boxes = await call(other.url, 'GET', '/v1/default/boxes', { token })
-    assert.deepEqual(boxes.json, { boxes: [] }, 'nothing was made there')
+    assert.deepEqual(boxes.json, { boxes: [] }, 'nothing was created there')
   })
 
   test('a wrong token parks the turn as runner_auth_failed', async () => {

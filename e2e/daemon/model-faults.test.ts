@@ -1,4 +1,4 @@
-/** What the daemon does when the model fails, and what a cancel does in every phase. */
+/** What the daemon does when the model fails, and what cancelling does in every phase. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,7 +31,7 @@ const turnOf = async (turnId: string): Promise<Record<string, never>> =>
   (await rig.call('GET', `/v1/turns/${turnId}`)).json as Record<string, never>
 
 describe('parking', { ...LIMIT, concurrency: true }, () => {
-  test('a long Retry-After parks the turn until then; resume wakes it, once', async () => {
+  test('a long Retry-After parks the turn until then, and resume wakes it once', async () => {
     const { id, model } = await rig.session([refuse(429, RATE_LIMIT, { 'retry-after': '3600' }), say('At last.')])
     const { turnId, events } = await rig.turn(id)
     const parked = await events.type('parked')
@@ -57,7 +57,7 @@ describe('parking', { ...LIMIT, concurrency: true }, () => {
     assert.equal((await rig.call('POST', `/v1/turns/${turnId}/resume`)).status, 409)
   })
 
-  test('a short Retry-After is waited for and never shortened', async () => {
+  test('a short Retry-After is respected and never shortened', async () => {
     const { id } = await rig.session([refuse(429, RATE_LIMIT, { 'retry-after': '1' }), say('ok')])
     const { events, last } = await rig.wholeTurn(id)
     assert.equal(last.type, 'turn-end')
@@ -71,7 +71,7 @@ describe('parking', { ...LIMIT, concurrency: true }, () => {
     ['spent quota', refuse(429, NO_QUOTA), 'model_quota_exhausted'],
     ['refused credentials', refuse(401, BAD_KEY), 'model_auth_failed'],
   ] as const) {
-    test(`${name} park the turn without asking again, and resume takes it up`, async () => {
+    test(`${name} park the turn without another request, and resume continues it`, async () => {
       const { id, model } = await rig.session([answer, say('paid')])
       const { turnId, events } = await rig.turn(id)
       const parked = await events.type('parked')
@@ -93,7 +93,7 @@ describe('parking', { ...LIMIT, concurrency: true }, () => {
     })
   }
 
-  test('a parked session refuses or queues the next prompt, and is freed by cancel', async () => {
+  test('a parked session refuses or queues the next prompt, and cancel frees it', async () => {
     const { id } = await rig.session([refuse(401, BAD_KEY), say('next')])
     const { turnId, events } = await rig.turn(id)
     await events.type('parked')
@@ -118,7 +118,7 @@ describe('limits', { ...LIMIT, concurrency: true }, () => {
     assert.match(`${last['error']} ${last['stopped']}`, /step/)
   })
 
-  test('deadlineMs ends a turn in its stream', async () => {
+  test('deadlineMs ends a turn during its stream', async () => {
     const { id } = await rig.session([stallAfter('thinking')], { policy: { deadlineMs: 600 } })
     const { turnId, events, last } = await rig.wholeTurn(id)
     isHistory(events)
@@ -126,7 +126,7 @@ describe('limits', { ...LIMIT, concurrency: true }, () => {
     isTurn(await turnOf(turnId), 'failed')
   })
 
-  test('deadlineMs ends a turn in its tool, and the process with it', async () => {
+  test('deadlineMs ends a turn and its process during a tool call', async () => {
     const { id } = await rig.session([ask([bash('sleep 7003.25')])], { policy: { deadlineMs: 1_500 } })
     const { events, last } = await rig.wholeTurn(id)
     isHistory(events)
@@ -143,7 +143,7 @@ describe('limits', { ...LIMIT, concurrency: true }, () => {
     assert.equal(last.type, 'turn-error')
   })
 
-  test('a genuine 4xx is never tried again', async () => {
+  test('a genuine 4xx is never retried', async () => {
     for (const [status, error, category] of [
       [
         400,
@@ -174,7 +174,7 @@ describe('limits', { ...LIMIT, concurrency: true }, () => {
 describe('context overflow', LIMIT, () => {
   const big = ask([bash('head -c 12000 /dev/zero | tr "\\0" x')])
 
-  test('is answered by compacting once, and the model is asked with less', async () => {
+  test('compacts the conversation once and sends the shorter one', async () => {
     const { id, model } = await rig.session([big, big, OVERFLOW, say('fits now')])
     const { events, last } = await rig.wholeTurn(id)
     isHistory(events)
@@ -184,11 +184,11 @@ describe('context overflow', LIMIT, () => {
     assert.equal(
       then?.messages.filter(({ role }) => role === 'tool').length,
       before?.messages.filter(({ role }) => role === 'tool').length,
-      'every call keeps an answer, as the protocol demands',
+      'every call keeps an answer, as the protocol requires',
     )
   })
 
-  test('a second time ends the turn as model_context_overflow', async () => {
+  test('ends the turn as model_context_overflow the second time', async () => {
     const { id, model } = await rig.session([big, big, OVERFLOW, OVERFLOW, say('never')])
     const { events, last } = await rig.wholeTurn(id)
     isHistory(events)
@@ -207,7 +207,7 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
     assert.equal(event['reason'], reason)
   }
 
-  test('in the stream ends it, hangs up on the model, and is idempotent', async () => {
+  test('during the stream ends it, hangs up on the model, and is idempotent', async () => {
     let hungUp = false
     const { id } = await rig.session([
       ({ socket }) => {
@@ -231,7 +231,7 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
     assert.equal((await rig.wholeTurn(id)).last['text'], 'next', 'the session is free')
   })
 
-  test('in a tool ends the process for real, with its result before the end', async () => {
+  test('during a tool call really ends the process, with its result before the end', async () => {
     const { id } = await rig.session([
       ask([bash("trap '' TERM; echo on; sleep 7004.25; sleep 7004.25"), bash('echo second')]),
       say('next'),
@@ -248,13 +248,13 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
     assert.ok(results.length > 0)
     for (const result of results) assert.equal(result['outcome'], 'cancelled')
     assert.ok(!events.events.some((event) => event.type === 'tool-output' && event['text'].includes('second')))
-    assert.equal(sleeps('7004.25'), false, 'no process is left when the end is told')
+    assert.equal(sleeps('7004.25'), false, 'no process is left when the end is reported')
     const next = await rig.wholeTurn(id, 'next')
     isHistory(next.events)
     assert.equal(next.last['text'], 'next')
   })
 
-  test('while waiting to try again', async () => {
+  test('while waiting for a retry', async () => {
     const { id, model } = await rig.session([refuse(429, RATE_LIMIT, { 'retry-after': '50' }), say('never')])
     const { turnId, events } = await rig.turn(id)
     await events.type('retry')
@@ -276,7 +276,7 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
     assert.equal((await rig.call('POST', `/v1/turns/${turnId}/resume`)).status, 409)
   })
 
-  test('right after the receipt, before anything else happened', async () => {
+  test('right after the receipt, before anything else happens', async () => {
     for (let i = 0; i < 5; i++) {
       const { id } = await rig.session([say('a')])
       const receipt = await rig.prompt(id, 'go')
@@ -288,7 +288,7 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
     }
   })
 
-  test('of a finished turn changes nothing and shows it as it ended', async () => {
+  test('of a finished turn changes nothing and shows its outcome', async () => {
     const { id } = await rig.session([say('done')])
     const { turnId, last } = await rig.wholeTurn(id)
     const reply = await cancel(turnId, 'too late')
@@ -297,7 +297,7 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
     assert.equal((await rig.call('GET', `/v1/sessions/${id}`)).json.lastSeq, last.seq)
   })
 
-  test('never hits the next turn', async () => {
+  test('never affects the next turn', async () => {
     const { id } = await rig.session([stallAfter('one'), ask([bash('sleep 0.3; echo alive')]), say('two')])
     const first = await rig.turn(id)
     await first.events.type('text-delta')
@@ -310,7 +310,7 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
     isHistory(first.events.events)
   })
 
-  test('without a reason says so by leaving it out or null, and the actor is still the user', async () => {
+  test('without a reason leaves the reason out or null, and the actor is still the user', async () => {
     const { id } = await rig.session([stallAfter('x')])
     const { turnId, events } = await rig.turn(id)
     await events.type('text-delta')
@@ -319,7 +319,7 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
     assert.equal(last['actor'], 'user')
   })
 
-  test('a client that goes away cancels nothing', async () => {
+  test('a client that disconnects cancels nothing', async () => {
     const { id } = await rig.session([ask([bash('sleep 0.3; echo on')]), say('finished alone')])
     const { turnId, events } = await rig.turn(id)
     await events.type('tool-call')
@@ -329,7 +329,7 @@ describe('cancel', { ...LIMIT, concurrency: true }, () => {
 })
 
 describe('secrets', LIMIT, () => {
-  test('the key reaches the model, and nothing else: no event, file, log line, metric or box', async () => {
+  test('the key reaches only the model: no event, file, log line, metric or box', async () => {
     const { id, model } = await rig.session([
       ask([bash('env; cat /proc/*/environ 2>/dev/null | tr "\\0" "\\n"')]),
       refuse(401, BAD_KEY),

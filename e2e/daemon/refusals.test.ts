@@ -1,4 +1,4 @@
-/** Every refusal of the daemon's HTTP API, and what it says about itself. */
+/** Every refusal of the daemon's HTTP API, and the routes that describe the daemon. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
@@ -11,7 +11,7 @@ import { LIMIT } from '../../test/kit/wait.ts'
 const rig = await shared(Rig.start())
 
 describe('refusals', LIMIT, () => {
-  test('without a token, or with a wrong one, everything is 401 and says nothing of what is there', async () => {
+  test('without a valid token everything is 401 and reveals nothing', async () => {
     const { id } = await rig.session([])
     const known = await call(rig.url, 'GET', `/v1/sessions/${id}`)
     const unknown = await call(rig.url, 'GET', '/v1/sessions/nothing')
@@ -28,7 +28,7 @@ describe('refusals', LIMIT, () => {
     )
   })
 
-  test('a foreign Host or Origin is 403, whatever the token', async () => {
+  test('a foreign Host or Origin is 403, even with a valid token', async () => {
     for (const headers of [
       { host: 'evil.example' },
       { host: `evil.example:${new URL(rig.url).port}` },
@@ -40,7 +40,7 @@ describe('refusals', LIMIT, () => {
     assert.equal(own.headers['access-control-allow-origin'], undefined, 'no CORS by default')
   })
 
-  test('what is not there is 404 not_found: routes, sessions, turns', async () => {
+  test('missing routes, sessions and turns are 404 not_found', async () => {
     const id = '01990000-0000-7000-8000-000000000000'
     for (const [method, path] of [
       ['GET', '/v1/nothing'],
@@ -55,7 +55,7 @@ describe('refusals', LIMIT, () => {
     isProblem(await rig.prompt(id, 'x'), 404, 'not_found')
   })
 
-  test('a wrong method is 405 and names the right ones', async () => {
+  test('a wrong method is 405 and names the allowed ones', async () => {
     const { id } = await rig.session([])
     const put = await rig.call('PUT', `/v1/sessions/${id}`, { body: {} })
     isProblem(put, 405, 'method_not_allowed')
@@ -66,7 +66,7 @@ describe('refusals', LIMIT, () => {
     isProblem(await rig.call('DELETE', '/v1/sessions'), 405, 'method_not_allowed')
   })
 
-  test('a body past 1 MiB is 413 and names the limit', async () => {
+  test('a body over 1 MiB is 413 and names the limit', async () => {
     const { id } = await rig.session([])
     const big = await rig.call('POST', `/v1/sessions/${id}/turns`, {
       raw: JSON.stringify({ prompt: 'x'.repeat(1_100_000) }),
@@ -75,7 +75,7 @@ describe('refusals', LIMIT, () => {
     assert.match(big.json.detail, /1048576|1 MiB/)
   })
 
-  test('another content type is 415 and names the one expected', async () => {
+  test('another content type is 415 and names the expected one', async () => {
     const { id } = await rig.session([])
     const reply = await rig.call('POST', `/v1/sessions/${id}/turns`, {
       raw: 'prompt=x',
@@ -85,7 +85,7 @@ describe('refusals', LIMIT, () => {
     assert.match(reply.json.detail, /application\/json/)
   })
 
-  test('broken JSON, a missing prompt, a wrong type and an unknown field are 400 with the field named', async () => {
+  test('broken JSON, a missing prompt, a wrong type and an unknown field are 400 and name the field', async () => {
     const { id } = await rig.session([])
     isProblem(await rig.call('POST', `/v1/sessions/${id}/turns`, { raw: '{"prompt":' }), 400, 'invalid_request')
     for (const [path, body, field] of [
@@ -126,7 +126,7 @@ describe('refusals', LIMIT, () => {
 })
 
 describe('about itself', LIMIT, () => {
-  test('health and ready answer, and the catalogue lists every fault of the contract', async () => {
+  test('health and ready answer, and the catalogue lists every fault in the contract', async () => {
     assert.equal((await rig.call('GET', '/v1/health')).json.status, 'ok')
     assert.equal((await rig.call('GET', '/v1/ready')).status, 200)
     const faults = await rig.call('GET', '/v1/faults')

@@ -1,4 +1,4 @@
-/** kill -9 and clean stops of the daemon, kill -9 of its runner: nothing is lost and nothing happens twice. */
+/** kill -9 and clean stops of the daemon, kill -9 of its runner: nothing is lost or happens twice. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -54,7 +54,7 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
     isHistory(events)
     const whole = await rig.events(id)
     await whole.ended(turnId)
-    assert.deepEqual(whole.frames, frames, 'what was seen piece by piece is what the journal holds')
+    assert.deepEqual(whole.frames, frames, 'the pieces add up to the journal')
     assert.deepEqual(ledger(rig), lines(5))
     const last = present(events.at(-1))
     assert.equal(last.type, 'turn-end')
@@ -64,7 +64,7 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(
       results.map((event) => event['outcome']),
       Array(5).fill('ok'),
-      'a killed daemon alone makes nothing unknown',
+      'killing only the daemon leaves no outcome unknown',
     )
     const epochs = events.filter(({ type }) => type === 'taken-over').map((event) => event['epoch'])
     assert.ok(epochs.length > 0)
@@ -75,7 +75,7 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
     isTurn((await rig.call('GET', `/v1/turns/${turnId}`)).json, 'finished')
   })
 
-  test('of the daemon at random times: each effect once', async () => {
+  test('of the daemon at random times: each effect happens once', async () => {
     await using rig = await Rig.start()
     const steps = Array.from({ length: 8 }, (_, i) => ask([bash(append(i + 1, 'sleep 0.1;'))], `Step ${i + 1}. `))
     const { id } = await rig.session(byProgress([...steps, say('end')]), { box: { workspace: rig.place.folder } })
@@ -92,7 +92,7 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(ledger(rig), lines(8))
   })
 
-  test('of the runner in the middle of a tool: the same exec is found again, and its effect happened once', async () => {
+  test('of the runner during a tool call: the exec is adopted, and its effect happened once', async () => {
     await using rig = await Rig.start()
     const { id } = await rig.session(
       byProgress([ask([bash(append(1, 'sleep 2; echo later >> ledger;'))]), say('ok')]),
@@ -102,7 +102,7 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
     )
     const { turnId, events } = await rig.turn(id)
     await events.type('tool-call')
-    await eventually('the tool has begun', () => ledger(rig).length === 1)
+    await eventually('the tool has started', () => ledger(rig).length === 1)
     process.kill(runnerPid(rig), 'SIGKILL')
     const last = await events.ended(turnId)
     isHistory(events.events)
@@ -114,7 +114,7 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
   })
 
   for (const policy of ['tell', 'stop'] as const) {
-    test(`of the runner and everything that ran in it is an unknown outcome, and never a second run (${policy})`, async () => {
+    test(`of the runner and everything in it: the outcome is unknown, and nothing runs again (${policy})`, async () => {
       await using rig = await Rig.start()
       const { id, model } = await rig.session(
         byProgress([ask([bash(append(1, 'sleep 600;'))]), say('I shall look.')]),
@@ -124,7 +124,7 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
         },
       )
       const { turnId, events } = await rig.turn(id)
-      await eventually('the tool has begun', () => ledger(rig).length === 1)
+      await eventually('the tool has started', () => ledger(rig).length === 1)
       for (const line of rig.place.leftovers()) {
         const pid = Number(line.split(' ')[0])
         if (pid !== rig.pid) killIfThere(pid)
@@ -147,8 +147,8 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
   }
 })
 
-describe('over a restart', { ...LIMIT, concurrency: 2 }, () => {
-  test('keys, the queue, parked turns, cursors and old turns are all still there', async () => {
+describe('across a restart', { ...LIMIT, concurrency: 2 }, () => {
+  test('keys, the queue, parked turns, cursors and old turns are kept', async () => {
     await using rig = await Rig.start()
     const parking = refuse(
       429,
@@ -196,7 +196,7 @@ describe('over a restart', { ...LIMIT, concurrency: 2 }, () => {
     )
   })
 
-  test('a stream that was cut by the crash is asked for again, and its parts are void', async () => {
+  test('a stream cut by the crash is requested again, and its parts are discarded', async () => {
     await using rig = await Rig.start()
     const { id } = await rig.session([stallAfter('half an ans'), say('the answer')])
     const { turnId, events } = await rig.turn(id)
@@ -211,13 +211,13 @@ describe('over a restart', { ...LIMIT, concurrency: 2 }, () => {
     assert.ok(stream.events.some(({ type }) => type === 'part-discarded'))
   })
 
-  test('a clean stop in a tool and a new start go on with the same process', async () => {
+  test('after a clean stop during a tool call, the next daemon continues with the same process', async () => {
     await using rig = await Rig.start()
     const { id } = await rig.session(byProgress([ask([bash(append(1, 'sleep 2;'))]), say('done')]), {
       box: { workspace: rig.place.folder },
     })
     const { turnId } = await rig.turn(id)
-    await eventually('the tool has begun', () => ledger(rig).length === 1)
+    await eventually('the tool has started', () => ledger(rig).length === 1)
     await rig.stop()
     await rig.up()
     const stream = await rig.events(id)
@@ -227,7 +227,7 @@ describe('over a restart', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(ledger(rig), lines(1))
   })
 
-  test('a cancel is kept: a turn cancelled right before the crash ends cancelled', async () => {
+  test('a cancel survives: a turn cancelled right before the crash ends cancelled', async () => {
     await using rig = await Rig.start()
     const { id } = await rig.session([ask([bash("trap '' TERM; echo on; sleep 7005.25; sleep 7005.25")]), say('never')])
     const { turnId, events } = await rig.turn(id)
@@ -242,7 +242,7 @@ describe('over a restart', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(last['reason'], 'stop')
   })
 
-  test('a state folder has one owner: a second daemon says so and ends, the first goes on', async () => {
+  test('a state folder has one owner: a second daemon says so and exits, the first keeps running', async () => {
     await using rig = await Rig.start()
     const second = await rig.place.run(['up', '--port', '0', '--json', '--state-dir', rig.stateDir, '--model', 'any'], {
       BREAKFALL_MODEL_BASE_URL: rig.model.url,
@@ -265,6 +265,6 @@ function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It ended with one that was killed before it.
+    // It ended together with a process that was killed earlier.
   }
 }

@@ -1,4 +1,4 @@
-/** A daemon started as the contract says, with a scripted model, and what the tests ask of both. */
+/** A daemon started as the contract describes, with a scripted model, and the checks that the tests share. */
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -14,7 +14,7 @@ export const API_KEY = 'sk-wire-9f8e7d6c5b4a39281706f5e4d3c2b1a0'
 const sandbox = (process.env['PATH'] ?? '').split(':').some((folder) => existsSync(join(folder, 'bwrap')))
 export const isolation: readonly string[] = sandbox ? [] : ['--allow-isolation', 'process']
 
-/** A place with a scripted model and, while `up` has been called and not undone, one daemon. */
+/** A private home with a scripted model and, between `up` and its end, one daemon. */
 export class Rig implements AsyncDisposable {
   readonly place = new Place()
   readonly model: ModelServer
@@ -31,7 +31,7 @@ export class Rig implements AsyncDisposable {
     try {
       if (options.up !== false) await rig.up(options.args, options.env)
     } catch (error) {
-      await rig[Symbol.asyncDispose]() // nobody holds it yet, and an open server would keep the test process alive
+      await rig[Symbol.asyncDispose]() // no test owns it yet, and an open server would keep the test process alive
       throw error
     }
     return rig
@@ -87,7 +87,7 @@ export class Rig implements AsyncDisposable {
     await this.#running?.ended
   }
 
-  /** SIGTERM, and the wait for the end. */
+  /** Sends SIGTERM and waits for the end. */
   async stop(): Promise<string> {
     process.kill(this.pid, 'SIGTERM')
     return (await this.#running?.ended)?.stderr ?? ''
@@ -97,7 +97,7 @@ export class Rig implements AsyncDisposable {
     return call(this.url, method, path, { token: this.token, ...asking })
   }
 
-  /** A session with a model name of its own that answers by the script. */
+  /** A session with a unique model name that answers by the script. */
   async session(answers: readonly Play[], more: Json = {}): Promise<{ id: string; model: string; record: Json }> {
     const model = `m${++this.#names}`
     this.model.script(model, answers)
@@ -119,7 +119,7 @@ export class Rig implements AsyncDisposable {
     return { ...receipt.json, events: await this.events(sessionId, '?after=0') }
   }
 
-  /** A turn to its terminal event. */
+  /** Runs a turn to its terminal event. */
   async wholeTurn(
     sessionId: string,
     prompt = 'go',
@@ -156,7 +156,7 @@ export class Rig implements AsyncDisposable {
   }
 }
 
-/** What a consumer holds that appends deltas and drops discarded parts, by step. */
+/** The text of each step, as a client assembles it that appends deltas and drops discarded parts. */
 export function assembled(events: readonly Event[], turnId: string): Map<number, string> {
   const parts = new Map<string, { step: number; text: string }>()
   for (const event of events) {
@@ -171,7 +171,7 @@ export function assembled(events: readonly Event[], turnId: string): Map<number,
   return steps
 }
 
-/** Waits until the question is answered with yes, asking again while it is not. */
+/** Checks again and again until the condition holds. */
 export async function eventually(
   what: string,
   met: () => boolean | Promise<boolean>,
@@ -184,7 +184,7 @@ export async function eventually(
   assert.fail(`not within ${withinMs} ms: ${what}`)
 }
 
-/** Whether a `sleep` of this odd number of seconds runs on the machine, in a box or out of it. */
+/** Whether a `sleep` with this unusual number of seconds runs on the machine, inside or outside a box. */
 export function sleeps(seconds: string): boolean {
   return readdirSync('/proc').some((pid) => {
     try {

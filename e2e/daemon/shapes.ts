@@ -62,7 +62,7 @@ export function isTurn(turn: Json, state?: string): void {
   if (turn.usage !== null) isUsage(turn.usage)
 }
 
-/** A whole journal as read from its start: seqs, order, and the shape of each event. */
+/** Checks a whole journal: seqs, order, and the shape of each event. */
 export function isHistory(events: readonly Event[]): void {
   assert.deepEqual(
     events.map(({ seq }) => seq),

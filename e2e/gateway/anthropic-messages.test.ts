@@ -1,4 +1,4 @@
-/** Anthropic messages over breaks: one message_start, whole blocks, that API's own error event. */
+/** Anthropic messages across broken streams: one message_start, whole blocks, the API's own error event. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
@@ -26,7 +26,7 @@ const [tools, whole] = await Promise.all([shared(Rig.start(...flags)), shared(Ri
 
 const types = (reply: Reply): string[] => reply.frames.map(({ json }) => json?.type)
 
-/** A stream that Anthropic's own rules allow: one start, blocks opened and closed in order, one stop, last. */
+/** Checks Anthropic's rules: one start, blocks opened and closed in order, one stop at the end. */
 function isClean(reply: Reply, texts: readonly string[], stop = 'end_turn'): void {
   assert.equal(reply.status, 200, reply.text)
   assert.equal(reply.whole, true)
@@ -122,25 +122,25 @@ describe('a break after content', { ...LIMIT, concurrency: true }, () => {
     'an overload told inside': stream(...began, event('error', { error: { type: 'overloaded_error', message: 'x' } })),
   }
   for (const [what, play] of Object.entries(breaks)) {
-    test(`${what}: goes on from the same beginning, with the first id and model`, async () => {
+    test(`${what}: continues after the same beginning, with the first id and model`, async () => {
       const more = what.includes('after the') ? [] : ['three.']
       const reply = await tools.messages([play, stream(...messageFrames(textFrames(0, 'On', 'e two ', ...more)))])
       isClean(reply, [`One two ${more.join('')}`])
       const start = reply.frames.find(({ json }) => json.type === 'message_start')?.json.message
       assert.deepEqual([start.id, start.model], ['msg_0', 'first'])
     })
-    test(`${what}: the API's own error event where no new answer begins so`, async () => {
+    test(`${what}: ends in the API's own error event if every new answer differs`, async () => {
       const other = stream(...messageFrames(textFrames(0, 'Other')))
       const reply = await tools.messages([play, other, other])
       if (what === 'a clean end after the stop reason') assert.equal(types(reply).at(-1), 'error')
       else isBroken(reply)
       assert.equal(assembledMessage(reply.frames)[0].text, 'One two ')
     })
-    test(`${what}: --hold answer heals it whatever the new answer says`, async () => {
+    test(`${what}: --hold answer recovers, even with a different answer`, async () => {
       isClean(await whole.messages([play, stream(...messageFrames(textFrames(0, 'Other')))]), ['Other'])
     })
   }
-  test('an error told inside that is not transient is passed on as it is', async () => {
+  test('a permanent in-band error is forwarded unchanged', async () => {
     const error = { type: 'error', error: { type: 'invalid_request_error', message: 'no' }, request_id: 'r1' }
     const reply = await tools.messages([
       stream(...began, event(error.type, error)),
@@ -160,7 +160,7 @@ describe('blocks', { ...LIMIT, concurrency: true }, () => {
     blockDelta(0, { type: 'signature_delta', signature }),
     blockStop(0),
   ]
-  test('a good answer crosses unchanged, whatever is in it', async () => {
+  test('a good answer passes unchanged, with any content', async () => {
     const frames = messageFrames(
       thinking('c2ln'),
       [blockStart(1, { type: 'redacted_thinking', data: 'b64' }), blockStop(1)],
@@ -203,7 +203,7 @@ describe('blocks', { ...LIMIT, concurrency: true }, () => {
       assert.equal(reply.tries, 1)
     }
   })
-  test('a call after text is asked for again and comes once, whole', async () => {
+  test('a tool call after text is requested again and arrives once, complete', async () => {
     const text = textFrames(0, 'Let me look.')
     const call = toolFrames(1, 't1', 'bash', '{"command"', ':"ls"}')
     for (const play of [
@@ -218,7 +218,7 @@ describe('blocks', { ...LIMIT, concurrency: true }, () => {
       assert.equal(assembledMessage(reply.frames)[1].json, '{"command":"ls"}')
     }
   })
-  test('thinking that was forwarded is never joined to another signature or other thoughts', async () => {
+  test('forwarded thinking is never joined with another signature or other thinking', async () => {
     const began = [messageStart, ...thinking('c2ln')]
     const other = [
       blockStart(0, { type: 'thinking', thinking: '', signature: '' }),
@@ -235,7 +235,7 @@ describe('blocks', { ...LIMIT, concurrency: true }, () => {
     const within = await tools.messages([cut(...began.slice(0, 2), began[2] as string), resigned, resigned])
     assert.ok([undefined, '', 'b3Ro'].includes(assembledMessage(within.frames)[0].signature))
   })
-  test('the same thinking and the same signature go on', async () => {
+  test('the same thinking with the same signature continues', async () => {
     const reply = await tools.messages([
       cut(messageStart, ...thinking('c2ln')),
       stream(...messageFrames(thinking('c2ln'), textFrames(1, 'So.'))),
@@ -244,7 +244,7 @@ describe('blocks', { ...LIMIT, concurrency: true }, () => {
     else isClean(reply, ['So.'])
     assert.equal(assembledMessage(reply.frames)[0].thinking, 'Hm, so.')
   })
-  test("every try a cut call: never a cut call, and the API's own error JSON", async () => {
+  test("if every attempt truncates the call, the client gets the API's error JSON and no truncated call", async () => {
     const play = cut(messageStart, ...toolFrames(0, 't1', 'bash', '{"comm').slice(0, 2))
     const reply = await tools.messages([play, play, play])
     assert.equal(reply.status, 502, reply.text)
@@ -252,7 +252,7 @@ describe('blocks', { ...LIMIT, concurrency: true }, () => {
     assert.equal(reply.headers['x-should-retry'], 'false')
     assert.match(String(reply.headers['x-breakfall-category']), /^(model_stream_interrupted|tool_call_truncated)$/)
   })
-  test("the upstream's own 529 and body, once tries are spent", async () => {
+  test("the upstream's own 529 and body, once no attempts are left", async () => {
     const body = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' }, request_id: 'req_1' }
     const play = json(529, body, { 'request-id': 'req_1' })
     const reply = await tools.messages([play, play, play])

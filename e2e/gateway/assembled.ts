@@ -1,8 +1,8 @@
-/** What clients of both APIs put together from an event stream. */
+/** What clients of both APIs assemble from an event stream. */
 import type { Json } from '../../test/kit/json.ts'
 import type { Frame } from '../../test/kit/sse.ts'
 
-/** What an OpenAI client puts together of one choice. */
+/** What an OpenAI client assembles for one choice. */
 export function assembledChat(frames: readonly Frame[], index = 0): Json {
   const whole = {
     content: '',
@@ -28,7 +28,7 @@ export function assembledChat(frames: readonly Frame[], index = 0): Json {
   return whole
 }
 
-/** What an Anthropic client puts together. */
+/** What an Anthropic client assembles. */
 export function assembledMessage(frames: readonly Frame[]): Json[] {
   const blocks: Json[] = []
   for (const { json } of frames) {

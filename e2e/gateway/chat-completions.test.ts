@@ -1,4 +1,4 @@
-/** Chat completions over breaks at every place: what the client is told, and that it is never wrong. */
+/** Chat completions with streams broken at every point: what the client gets is never wrong. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
@@ -28,7 +28,7 @@ const [tools, whole, none] = await Promise.all([
   shared(Rig.start(...flags, '--hold', 'none')),
 ])
 
-/** One clean answer: proven, ended, and nothing in it that tells of what broke. */
+/** Checks for one clean answer: proven, ended, and without any trace of the failure. */
 function isClean(reply: Reply, content: string): void {
   assert.equal(reply.status, 200, reply.text)
   assert.equal(reply.whole, true, 'the connection was cut')
@@ -46,12 +46,12 @@ function isClean(reply: Reply, content: string): void {
   assert.equal(new Set(reply.frames.flatMap(({ json }) => json?.model ?? [])).size, 1, 'more than one model')
 }
 
-/** The error event of the contract, then the end. */
+/** Checks for the error event of the contract, then the end. */
 function isBroken(reply: Reply, content: string): void {
   assert.equal(reply.status, 200)
   assert.equal(reply.whole, true)
   assert.equal(assembledChat(reply.frames).content, content)
-  assert.equal(assembledChat(reply.frames).finish, null, 'a broken answer was called finished')
+  assert.equal(assembledChat(reply.frames).finish, null, 'a broken answer was reported as finished')
   assert.equal(reply.frames.at(-1)?.data, '[DONE]')
   const { error } = reply.frames.at(-2)?.json ?? assert.fail(reply.text)
   assert.equal(typeof error.message, 'string')
@@ -103,7 +103,7 @@ const afterContent: Record<string, Play> = {
 }
 describe('a break after content', { ...LIMIT, concurrency: true }, () => {
   for (const [what, play] of Object.entries(afterContent)) {
-    test(`${what}: goes on where the new answer begins with the same text`, async () => {
+    test(`${what}: continues if the new answer starts with the same text`, async () => {
       const again = [
         roleWith({ id: 'chatcmpl-2', model: 'other' }),
         ...['One tw', 'o thr', 'ee.'].map((piece) => text(piece, { id: 'chatcmpl-2', model: 'other' })),
@@ -116,11 +116,11 @@ describe('a break after content', { ...LIMIT, concurrency: true }, () => {
       assert.equal(reply.frames[0]?.json.model, CHAT.model)
       assert.equal(reply.tries, 2)
     })
-    test(`${what}: ends in the error event where no new answer begins so`, async () => {
+    test(`${what}: ends in the error event if every new answer differs`, async () => {
       const other = stream(...answerFrames('One TWO three.'))
       isBroken(await tools.chat([play, other, other]), 'One two ')
     })
-    test(`${what}: --hold answer heals it whatever the new answer says`, async () => {
+    test(`${what}: --hold answer recovers, even with a different answer`, async () => {
       const reply = await whole.chat([play, stream(...answerFrames('Quite another.'))])
       isClean(reply, 'Quite another.')
       assert.deepEqual(
@@ -133,10 +133,10 @@ describe('a break after content', { ...LIMIT, concurrency: true }, () => {
     const short = stream(...answerFrames('One'))
     isBroken(await tools.chat([cut(role, text('One two')), short, short]), 'One two')
   })
-  test('a new answer that is exactly what was forwarded ends it well', async () => {
+  test('a new answer that equals the forwarded text completes it', async () => {
     isClean(await tools.chat([cut(role, text('One two')), stream(...answerFrames('One two'))]), 'One two')
   })
-  test('a break in the continuation is healed too', async () => {
+  test('a break in the continuation is recovered too', async () => {
     const reply = await tools.chat([
       cut(role, text('One ')),
       cut(role, text('One two ')),
@@ -144,16 +144,16 @@ describe('a break after content', { ...LIMIT, concurrency: true }, () => {
     ])
     isClean(reply, 'One two three')
   })
-  test('surrogate pairs split between frames stay whole over a heal', async () => {
+  test('surrogate pairs split between frames stay whole across a recovery', async () => {
     const reply = await tools.chat([cut(role, text('a😀'.slice(0, 2))), stream(...answerFrames('a', '😀b'))])
     isClean(reply, 'a😀b')
   })
-  test('retries are told in comments once the head is out', async () => {
+  test('retries appear as comments once the head is sent', async () => {
     const reply = await tools.chat([cut(role, text('One ')), stream(...answerFrames('One two'))])
     assert.equal(reply.comments.length, 1, reply.text)
     assert.match(reply.comments[0] ?? '', /^: breakfall retry 2\/3 model_stream_interrupted in \d+ ms$/)
   })
-  test('an error told inside that is not transient is passed on as it is, after one request', async () => {
+  test('a permanent in-band error is forwarded unchanged, after one request', async () => {
     const error = {
       message: 'flagged',
       type: 'invalid_request_error',
@@ -169,10 +169,10 @@ describe('a break after content', { ...LIMIT, concurrency: true }, () => {
     assert.deepEqual(reply.frames.find(({ json }) => json?.error)?.json, { error })
     assert.equal(assembledChat(reply.frames).content, 'One')
   })
-  test("what comes after [DONE] is nobody's", async () => {
+  test('frames after [DONE] are ignored', async () => {
     isClean(await tools.chat([stream(...answerFrames('hi'), text('more'), done)]), 'hi')
   })
-  test('a socket left open after the last frame does not keep the client', async () => {
+  test('a socket left open after the last frame does not hold up the client', async () => {
     isClean(await tools.chat([stall(...answerFrames('hi'))]), 'hi')
   })
 })
@@ -192,7 +192,7 @@ describe('tool calls', { ...LIMIT, concurrency: true }, () => {
   }
   for (const [what, play] of Object.entries(cuts)) {
     for (const before of [[], [text('Let me look. ')]])
-      test(`${what}${before.length > 0 ? ' after text' : ''}: the client sees one whole call`, async () => {
+      test(`${what}${before.length > 0 ? ' after text' : ''}: the client gets one complete call`, async () => {
         const again = stream(role, ...before, ...call.slice(1), finish('tool_calls'), done)
         const first = before.length > 0 ? withText(what, before[0] as string) : play
         const reply = await tools.chat([first, again])
@@ -203,14 +203,14 @@ describe('tool calls', { ...LIMIT, concurrency: true }, () => {
         assert.equal(reply.frames.at(-1)?.data, '[DONE]')
         assert.equal(reply.tries, 2)
       })
-    test(`${what}, every time: never a cut call`, async () => {
+    test(`${what}, every time: never a truncated call`, async () => {
       const reply = await tools.chat([play, play, play])
       assert.deepEqual(assembledChat(reply.frames).calls, [], reply.text)
       assert.ok(reply.status >= 500 || reply.frames.at(-2)?.json.error !== undefined, reply.text)
       assert.equal(reply.headers['x-should-retry'], 'false')
       assert.equal(reply.tries, 3)
     })
-    test(`${what}, --hold none: what had gone out ends in the error event, and is never called finished`, async () => {
+    test(`${what}, --hold none: forwarded parts end in the error event and are never reported as finished`, async () => {
       const reply = await none.chat([play, play, play])
       const held = assembledChat(reply.frames)
       if (what === 'a whole call without proof') assert.deepEqual(held.calls, calls)
@@ -231,7 +231,7 @@ describe('tool calls', { ...LIMIT, concurrency: true }, () => {
     return stream(...half, finish(/finish_reason (\w+)/.exec(what)?.[1] ?? ''), done)
   }
 
-  test('parallel calls, interleaved, arrive whole and in their places', async () => {
+  test('parallel, interleaved calls arrive complete and in order', async () => {
     const frames = [
       role,
       callStart('c1', 'a'),
@@ -246,14 +246,14 @@ describe('tool calls', { ...LIMIT, concurrency: true }, () => {
       { id: 'c2', name: 'b', arguments: '{"y":2}' },
     ])
   })
-  test('empty arguments of a tool without parameters are whole', async () => {
+  test('empty arguments are complete for a tool without parameters', async () => {
     const reply = await tools.chat([stream(role, callStart('c1', 'now'), finish('tool_calls'), done)], {
       tools: [{ type: 'function', function: { name: 'now', parameters: { type: 'object', properties: {} } } }],
     })
     assert.equal(reply.tries, 1, reply.text)
     assert.equal(assembledChat(reply.frames).calls[0].name, 'now')
   })
-  test('a legacy function_call is never cut', async () => {
+  test('a legacy function_call is never truncated', async () => {
     const frames = [
       role,
       choice({ function_call: { name: 'f', arguments: '{"a"' } }),
@@ -264,20 +264,20 @@ describe('tool calls', { ...LIMIT, concurrency: true }, () => {
     assert.equal(pieces.join(''), '{"a":1}', reply.text)
     assert.equal(reply.frames.filter(({ json }) => json?.choices?.[0]?.delta?.function_call?.name === 'f').length, 1)
   })
-  test('finish_reason length after text alone is the answer', async () => {
+  test('text with finish_reason length is the answer', async () => {
     const reply = await tools.chat([stream(role, text('Half an'), finish('length'), done)])
     assert.equal(reply.tries, 1)
     assert.equal(assembledChat(reply.frames).finish, 'length')
   })
-  test('text keeps flowing while a call is held', async () => {
+  test('text keeps flowing while a call is held back', async () => {
     const reply = await tools.chat([stream(role, text('a'), ...call.slice(1), text('b'), finish('tool_calls'), done)])
     assert.equal(assembledChat(reply.frames).content, 'ab')
     assert.deepEqual(assembledChat(reply.frames).calls, calls)
   })
 })
 
-describe('what else is in frames', { ...LIMIT, concurrency: true }, () => {
-  test('a good answer crosses unchanged: fields nobody knows, logprobs, usage, fingerprints', async () => {
+describe('other content of frames', { ...LIMIT, concurrency: true }, () => {
+  test('a good answer passes unchanged: unknown fields, logprobs, usage, fingerprints', async () => {
     const frames = [
       roleWith({ system_fingerprint: 'fp', service_tier: 'x', odd: { deep: [1] } }),
       choice({ content: 'hi', annotations: [1] }, { logprobs: { content: [{ token: 'hi', logprob: -0.1 }] } }),
@@ -295,7 +295,7 @@ describe('what else is in frames', { ...LIMIT, concurrency: true }, () => {
       )
     }
   })
-  test('reasoning comes through, and is compared over a heal like text', async () => {
+  test('reasoning is forwarded, and compared like text during recovery', async () => {
     const thinks = [role, choice({ reasoning_content: 'Hm. ' })]
     const reply = await tools.chat([cut(...thinks), stream(...thinks, text('So.'), finish(), done)])
     isClean(reply, 'So.')
@@ -305,7 +305,7 @@ describe('what else is in frames', { ...LIMIT, concurrency: true }, () => {
     assert.equal(assembledChat(lost.frames).content, '')
     assert.ok(lost.frames.at(-2)?.json.error, lost.text)
   })
-  describe('several choices: one that is not finished is not a whole answer', () => {
+  describe('several choices: the answer is incomplete until every choice is finished', () => {
     const one = (index: number, delta: object, reason: string | null = null): string =>
       choice(delta, { index, finish_reason: reason })
     const good = [
@@ -318,7 +318,7 @@ describe('what else is in frames', { ...LIMIT, concurrency: true }, () => {
     ]
     const held = (reply: Reply): unknown =>
       [0, 1].map((index) => assembledChat(reply.frames, index)).map(({ content, finish }) => [content, finish])
-    test('they cross unchanged', async () => {
+    test('they pass unchanged', async () => {
       const reply = await tools.chat([stream(...good)], { n: 2 })
       assert.deepEqual(held(reply), [
         ['a', 'stop'],
@@ -326,7 +326,7 @@ describe('what else is in frames', { ...LIMIT, concurrency: true }, () => {
       ])
       assert.equal(reply.tries, 1)
     })
-    test('--hold answer heals them', async () => {
+    test('--hold answer recovers them', async () => {
       for (const play of [cut(...good.slice(0, 4)), stream(...good.slice(0, 4))]) {
         const reply = await whole.chat([play, stream(...good)], { n: 2 })
         assert.deepEqual(
@@ -339,7 +339,7 @@ describe('what else is in frames', { ...LIMIT, concurrency: true }, () => {
         )
       }
     })
-    test('broken after content they are continued or told, never called whole', async () => {
+    test('broken after content they continue or end in an error, and are never reported as complete', async () => {
       const reply = await tools.chat([cut(...good.slice(0, 3)), stream(...good)], { n: 2 })
       const told = reply.frames.at(-2)?.json?.error !== undefined
       assert.deepEqual(
@@ -357,7 +357,7 @@ describe('what else is in frames', { ...LIMIT, concurrency: true }, () => {
       )
     })
   })
-  test('usage follows a heal once', async () => {
+  test('usage appears once after a recovery', async () => {
     const reply = await tools.chat([cut(role, text('One ')), stream(role, text('One two'), finish(), usage(), done)])
     isClean(reply, 'One two')
     assert.equal(reply.frames.filter(({ json }) => json?.usage).length, 1)

@@ -1,4 +1,4 @@
-/** The gateway under people who mean it harm, and under plain bad luck in numbers. Seeded; the seed is in each message. */
+/** The gateway under attack and under heavy load with failures. Seeded; each message contains the seed. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { once } from 'node:events'
@@ -25,7 +25,7 @@ import { LIMIT } from '../../test/kit/wait.ts'
 
 const SEED = 20261115
 
-/** Numbers from 0 to 1, the same for the same seed. */
+/** Numbers from 0 to 1, repeatable by seed. */
 function dice(seed: number): () => number {
   let state = seed
   return () => {
@@ -48,7 +48,7 @@ async function eventually(what: string, met: () => boolean): Promise<void> {
 /** Opens a socket and sends a request for a streamed chat, without reading anything. */
 async function asks(gateway: Gateway, name: string): Promise<Socket> {
   const socket = await gateway.socket()
-  socket.on('error', () => socket.destroy()) // ended by us in the middle
+  socket.on('error', () => socket.destroy()) // we end it in the middle
   socket.pause()
   const body = JSON.stringify(chatBody(name))
   socket.write(
@@ -57,8 +57,8 @@ async function asks(gateway: Gateway, name: string): Promise<Socket> {
   return socket
 }
 
-describe('in numbers', LIMIT, () => {
-  test('200 streams at once with random cuts: each whole, or told to be broken', async () => {
+describe('under load', LIMIT, () => {
+  test('200 concurrent streams with random cuts: each is complete or reported as broken', async () => {
     await using rig = await Rig.start('--attempts-max', '6', '--liveness-ms', '3000')
     const roll = dice(SEED)
     const words = Array.from({ length: 30 }, (_, index) => `word${index} `)
@@ -92,7 +92,7 @@ describe('in numbers', LIMIT, () => {
     assert.ok(good >= 190, `seed ${SEED}: only ${good} of 200 were whole`)
   })
 
-  test('1,000 requests that are left leave no descriptor and no upstream request behind', async () => {
+  test('1,000 abandoned requests leave no descriptor and no upstream request behind', async () => {
     await using rig = await Rig.start()
     const roll = dice(SEED)
     const leave = async (): Promise<void> => {
@@ -113,7 +113,7 @@ describe('in numbers', LIMIT, () => {
     )
   })
 
-  test('clients that do not read hold their upstream back, and memory stays', async () => {
+  test('clients that do not read slow their upstream down, and memory stays flat', async () => {
     await using rig = await Rig.start()
     await rig.chat([stream(...answerFrames('warm'))])
     const before = memoryMib(rig.gateway)
@@ -136,14 +136,14 @@ describe('in numbers', LIMIT, () => {
       return still
     })
     await new Promise((resolve) => setTimeout(resolve, 300))
-    assert.ok(last < 20 * 400, 'the upstream was never held back')
+    assert.ok(last < 20 * 400, 'the upstream was never slowed down')
     const grown = memoryMib(rig.gateway) - before
     assert.ok(grown < 20 * 16, `${grown} MiB for 20 clients that do not read`)
     for (const socket of sockets) socket.destroy()
     await eventually('the floods are over', () => rig.upstream.open === 0)
   })
 
-  test('a break at the end of a long answer is healed in no more time than it takes to read it again', async () => {
+  test('recovering from a break at the end of a long answer takes no longer than reading it again', async () => {
     await using rig = await Rig.start('--attempts-max', '2')
     const words = Array.from({ length: 50_000 }, () => text('word')).join('')
     const reply = await rig.chat([half(role, words), stream(role, words, ...answerFrames(' end').slice(1))])
@@ -151,7 +151,7 @@ describe('in numbers', LIMIT, () => {
     assert.equal(reply.tries, 2)
   })
 
-  test('an answer of 200 MiB is not kept', async () => {
+  test('an answer of 200 MiB is not kept in memory', async () => {
     await using rig = await Rig.start()
     await rig.chat([stream(...answerFrames('warm'))])
     const before = memoryMib(rig.gateway)
@@ -169,7 +169,7 @@ describe('in numbers', LIMIT, () => {
     assert.ok(grown < 150, `${grown} MiB`)
   })
 
-  test('--hold answer: a client that leaves while much is held frees it', async () => {
+  test('--hold answer: a client that leaves frees what was held', async () => {
     await using rig = await Rig.start('--hold', 'answer')
     const piece = text('z'.repeat(1024 * 1024))
     const much = stall(role, ...Array.from({ length: 12 }, () => piece))
@@ -184,7 +184,7 @@ describe('in numbers', LIMIT, () => {
   })
 })
 
-describe('at the door', { ...LIMIT, concurrency: true }, () => {
+describe('malformed requests', { ...LIMIT, concurrency: true }, () => {
   const bad: Record<string, string> = {
     'headers of 100 KiB': `GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\nx: ${'y'.repeat(100_000)}\r\n\r\n`,
     '5,000 headers': `GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\n${'x: y\r\n'.repeat(5_000)}\r\n`,
@@ -200,7 +200,7 @@ describe('at the door', { ...LIMIT, concurrency: true }, () => {
       'GET /v1/realtime HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: x\r\nsec-websocket-version: 13\r\n\r\n',
   }
   let rig: Rig
-  test('odd requests are refused, and the gateway lives', async () => {
+  test('malformed requests are refused, and the gateway keeps running', async () => {
     rig = await Rig.start()
     await using _ = rig
     for (const [what, request] of Object.entries(bad)) {
@@ -217,7 +217,7 @@ describe('at the door', { ...LIMIT, concurrency: true }, () => {
     assert.equal(assembledChat((await rig.chat([stream(...answerFrames('alive'))])).frames).content, 'alive')
   })
 
-  test('300 connections that send a byte and wait keep nobody out', async () => {
+  test('300 connections that send a byte and wait do not block others', async () => {
     await using own = await Rig.start()
     const sockets = await Promise.all(Array.from({ length: 300 }, () => own.gateway.socket()))
     for (const socket of sockets) {
@@ -228,7 +228,7 @@ describe('at the door', { ...LIMIT, concurrency: true }, () => {
     for (const socket of sockets) socket.destroy()
   })
 
-  test('more than 1,024 requests at once: the rest is told 429 with a time, and none hangs', async () => {
+  test('beyond 1,024 concurrent requests the rest get 429 with a time, and none hangs', async () => {
     await using own = await Rig.start()
     const name = own.upstream.plays(...Array.from({ length: 1_100 }, () => silence))
     const sockets = await Promise.all(Array.from({ length: 1_024 }, () => asks(own.gateway, name)))

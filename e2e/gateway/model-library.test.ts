@@ -1,4 +1,4 @@
-/** The model library as the contract has it: events that end exactly once, whatever goes in. */
+/** The model library against the contract: its events end exactly once, for any input. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { streamAnswer } from '@breakfall/model'
@@ -22,7 +22,7 @@ const request = (...plays: readonly Play[]): Json => ({
   messages: user,
 })
 
-/** All events; checks what holds for every stream of them. */
+/** Collects all events and checks the rules for every stream. */
 async function events(source: AsyncIterable<Json>): Promise<{ all: Json[]; last: Json; text: string; calls: Json[] }> {
   const all: Json[] = []
   for await (const event of source) all.push(event)
@@ -42,7 +42,7 @@ async function events(source: AsyncIterable<Json>): Promise<{ all: Json[]; last:
   }
 }
 
-describe('streamAnswer with nonsense', { ...LIMIT, concurrency: true }, () => {
+describe('streamAnswer with invalid input', { ...LIMIT, concurrency: true }, () => {
   const nonsense: Record<string, () => Json> = {
     nothing: () => undefined,
     null: () => null,
@@ -66,13 +66,13 @@ describe('streamAnswer with nonsense', { ...LIMIT, concurrency: true }, () => {
       return { ...request(json(400, {})), extra: { circle } }
     },
     'a BigInt in the body': () => ({ ...request(json(400, {})), extra: { big: 1n } }),
-    'an API nobody knows': () => ({ ...request(json(400, {})), api: 'smoke-signals' }),
-    'a profile nobody knows': () => ({ ...request(json(400, {})), profile: 'nobody' }),
+    'an unknown API': () => ({ ...request(json(400, {})), api: 'smoke-signals' }),
+    'an unknown profile': () => ({ ...request(json(400, {})), profile: 'nobody' }),
     'a key with a line end': () => ({ ...request(json(400, {})), apiKey: 'a\r\nb: c' }),
   }
   for (const [what, make] of Object.entries(nonsense))
     for (const api of [undefined, 'anthropic-messages'])
-      test(`${what}${api === undefined ? '' : ` (${api})`}: one fault, not a throw`, async () => {
+      test(`${what}${api === undefined ? '' : ` (${api})`}: one fault, no exception`, async () => {
         const made = make()
         const { last } = await events(
           ask(
@@ -97,7 +97,7 @@ describe('streamAnswer with nonsense', { ...LIMIT, concurrency: true }, () => {
     { unknownName: 1 },
   ]
   for (const odd of policies)
-    test(`a policy of ${Object.entries(odd).join()} ends, one way or the other`, async () => {
+    test(`a policy of ${Object.entries(odd).join()} ends in an answer or a fault`, async () => {
       const { last } = await events(
         ask(request(reset, reset, stream(...answerFrames('hi'))), { policy: { backoffMs: 1, ...odd } }),
       )
@@ -124,15 +124,15 @@ describe('streamAnswer with nonsense', { ...LIMIT, concurrency: true }, () => {
     })
 })
 
-describe('streamAnswer and its reader', { ...LIMIT, concurrency: true }, () => {
-  test('a signal that was aborted before: cancelled, and no request', async () => {
+describe('streamAnswer and its consumer', { ...LIMIT, concurrency: true }, () => {
+  test('an already aborted signal: cancelled, and no request', async () => {
     const made = request(stream(...answerFrames('hi')))
     const { last } = await events(ask(made, { signal: AbortSignal.abort() }))
     assert.equal(last.fault.class, 'cancelled')
     assert.equal(upstream.received(made.model).length, 0)
   })
   for (const [what, play] of Object.entries({ 'before the head': silence, 'in the text': stall(role, text('One')) }))
-    test(`an abort ${what}: cancelled, the shown part taken back, the upstream left`, async () => {
+    test(`an abort ${what}: cancelled, the shown part discarded, the upstream connection closed`, async () => {
       const control = new AbortController()
       const made = request(play)
       void upstream.arrived(made.model).then(() => setTimeout(() => control.abort(), 30))
@@ -141,7 +141,7 @@ describe('streamAnswer and its reader', { ...LIMIT, concurrency: true }, () => {
       assert.equal(result.text, '')
       await upstream.received(made.model)[0]?.gone
     })
-  test('an abort in a backoff does not wait for it', async () => {
+  test('an abort during a backoff takes effect immediately', async () => {
     const control = new AbortController()
     const source = ask(request(reset), { signal: control.signal, policy: { attemptsMax: 3, backoffMs: 30_000 } })
     const seen: string[] = []
@@ -151,25 +151,25 @@ describe('streamAnswer and its reader', { ...LIMIT, concurrency: true }, () => {
     }
     assert.equal(seen.at(-1), 'fault')
   })
-  test('breaking out closes the connection', async () => {
+  test('breaking out of the loop closes the connection', async () => {
     const made = request(stall(role, text('One')))
     for await (const event of ask(made, { policy: { ...policy, livenessMs: 60_000 } }))
       if (event.type === 'text-delta') break
     await upstream.received(made.model)[0]?.gone
   })
-  test('return() before the first next() asks nobody', async () => {
+  test('return() before the first next() sends no request', async () => {
     const made = request(stream(...answerFrames('hi')))
     const iterator = ask(made)[Symbol.asyncIterator]()
     await iterator.return?.()
     assert.equal((await iterator.next()).done, true)
     assert.equal(upstream.received(made.model).length, 0)
   })
-  test('next() after the end stays at the end', async () => {
+  test('next() after the end returns the end again', async () => {
     const iterator = ask(request(stream(...answerFrames('hi'))))[Symbol.asyncIterator]()
     while ((await iterator.next()).done !== true);
     assert.deepEqual(await iterator.next(), { done: true, value: undefined })
   })
-  test('two readers of one answer share its events, and neither hangs nor throws', async () => {
+  test('two consumers of one answer share its events, and neither hangs nor throws', async () => {
     const source = ask(request(stream(...answerFrames('a', 'b', 'c'))))
     const seen: Json[] = []
     const take = async (): Promise<void> => {
@@ -179,7 +179,7 @@ describe('streamAnswer and its reader', { ...LIMIT, concurrency: true }, () => {
     assert.equal(seen.filter(({ type }) => type === 'done').length, 1)
     assert.equal(seen.flatMap((event) => (event.type === 'text-delta' ? [event.text] : [])).join(''), 'abc')
   })
-  test('next() asked many times at once is answered in order', async () => {
+  test('concurrent next() calls are answered in order', async () => {
     const iterator = ask(request(stream(...answerFrames('a'))))[Symbol.asyncIterator]()
     const types = (await Promise.all(Array.from({ length: 30 }, () => iterator.next()))).flatMap(
       ({ value }) => value?.type ?? [],
@@ -190,7 +190,7 @@ describe('streamAnswer and its reader', { ...LIMIT, concurrency: true }, () => {
   })
 })
 
-describe('streamAnswer over breaks', { ...LIMIT, concurrency: true }, () => {
+describe('streamAnswer with broken streams', { ...LIMIT, concurrency: true }, () => {
   const breaks: Record<string, Play> = {
     reset,
     'a cut text': cut(role, text('Ha')),
@@ -201,13 +201,13 @@ describe('streamAnswer over breaks', { ...LIMIT, concurrency: true }, () => {
     'a cut call': stream(role, callStart('c', 'f', '{"a"'), finish('length'), done),
   }
   for (const [what, play] of Object.entries(breaks))
-    test(`${what}, twice: exactly the answer, and each attempt in the ledger`, async () => {
+    test(`${what}, twice: exactly the answer, with each attempt in the ledger`, async () => {
       const { last, text: held } = await events(ask(request(play, play, stream(...answerFrames('All', ' of it.')))))
       assert.equal(last.type, 'done', JSON.stringify(last))
       assert.equal(held, 'All of it.')
       assert.equal(last.ledger.length, 3)
     })
-  test("messages in Anthropic's dialect", async () => {
+  test("messages over Anthropic's API", async () => {
     const made = {
       ...request(
         reset,
@@ -224,7 +224,7 @@ describe('streamAnswer over breaks', { ...LIMIT, concurrency: true }, () => {
       [{ a: 1 }],
     )
   })
-  test('a required argument that is missing is a cut call', async () => {
+  test('a missing required argument means a truncated call', async () => {
     const tools = [
       {
         type: 'function',

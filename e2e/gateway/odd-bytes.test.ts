@@ -1,4 +1,4 @@
-/** The same answers in odd bytes: line ends, encodings, packets, connections, and answers that are not streamed. */
+/** The same answers in unusual bytes: line endings, encodings, packets, connections, and answers that are not streamed. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { describe, test } from 'node:test'
@@ -34,13 +34,13 @@ const content = 'Zwölf Boxkämpfer — 拳击 🥊 end'
 const frames = answerFrames('Zwölf Box', 'kämpfer — 拳击', ' 🥊 end').join('')
 const last = '0\r\n\r\n'
 
-describe('event streams in odd bytes', { ...LIMIT, concurrency: true }, () => {
+describe('event streams in unusual bytes', { ...LIMIT, concurrency: true }, () => {
   const odd: Record<string, Play> = {
     'CRLF line ends': stream(frames.replaceAll('\n', '\r\n')),
     'CR line ends': stream(frames.replaceAll('\n', '\r')),
     'CRLF split between packets': stream(...frames.replaceAll('\n', '\r\n').split(/(?<=\r)/)),
     'a byte order mark': stream(`\uFEFF${frames}`),
-    'comments and fields nobody knows': stream(
+    'comments and unknown fields': stream(
       frames.replaceAll('data:', ': still here\nretry: 5\nid: 7\nfoo: bar\nnocolon\ndata:'),
     ),
     'no space after the colon': stream(frames.replaceAll('data: ', 'data:')),
@@ -99,7 +99,7 @@ describe('event streams in odd bytes', { ...LIMIT, concurrency: true }, () => {
     zstd: zstdCompressSync(frames),
   }
   for (const [name, payload] of Object.entries(packed))
-    test(`${name}, which nobody asked for, is a server's failure that is named, and never taken for an answer`, async () => {
+    test(`an unrequested ${name} is reported as a server error, and never taken for an answer`, async () => {
       const play = encoded(name, payload)
       const healed = await rig.chat([play, stream(frames)])
       assert.equal(assembledChat(healed.frames).content, content, healed.text)
@@ -107,7 +107,7 @@ describe('event streams in odd bytes', { ...LIMIT, concurrency: true }, () => {
       assert.equal(reply.status, 502, reply.text)
       assert.match(reply.json.error.message, new RegExp(`compressed its answer \\(${name}\\)`))
     })
-  test('invalid UTF-8 harms nobody', async () => {
+  test('invalid UTF-8 does no harm', async () => {
     const bad = Buffer.from(text('a?b'))
     bad[bad.indexOf('?')] = 0xff
     const reply = await rig.chat([stream(role, bad, finish(), done)])
@@ -129,7 +129,7 @@ describe('event streams in odd bytes', { ...LIMIT, concurrency: true }, () => {
     const reply = await rig.chat([stream(...answerFrames(huge))])
     assert.equal(assembledChat(reply.frames).content.length, huge.length, reply.text.slice(0, 300))
   })
-  test('a line without an end does not grow for ever', async () => {
+  test('an endless line does not grow without bound', async () => {
     const line = 'data: '.concat('x'.repeat(1024 * 1024))
     const endless: Play = [
       head(),
@@ -141,7 +141,7 @@ describe('event streams in odd bytes', { ...LIMIT, concurrency: true }, () => {
     const reply = await rig.chat([endless, stream(frames)])
     assert.equal(assembledChat(reply.frames).content, content, reply.text.slice(0, 300))
   })
-  test('each text arrives when it is sent, not later', async () => {
+  test('each text arrives as soon as it is sent', async () => {
     const steps = Array.from({ length: 4 }, () => Promise.withResolvers<void>())
     const name = rig.upstream.plays([
       head(),
@@ -160,7 +160,7 @@ describe('event streams in odd bytes', { ...LIMIT, concurrency: true }, () => {
 })
 
 describe('--hold answer', { ...LIMIT, concurrency: true }, () => {
-  test('past 16 MiB the answer goes out as it comes', async () => {
+  test('beyond 16 MiB the answer is forwarded as it arrives', async () => {
     const piece = 'y'.repeat(1024 * 1024)
     const { promise, resolve } = Promise.withResolvers<void>()
     const name = whole.upstream.plays([
@@ -181,7 +181,7 @@ describe('--hold answer', { ...LIMIT, concurrency: true }, () => {
     assert.ok(got > 18 * 1024 * 1024)
     assert.match(tail, /\[DONE\]\n\n$/)
   })
-  test('nothing of the answer is seen before all of it is there', async () => {
+  test('nothing of the answer appears before all of it is there', async () => {
     const name = whole.upstream.plays(cut(role, text('void')), stream(...answerFrames('good')))
     assert.equal((await whole.gateway.chat(name)).text.includes('void'), false)
   })
@@ -213,18 +213,18 @@ describe('answers that are not streamed', { ...LIMIT, concurrency: true }, () =>
     ],
     'JSON that ends early, cleanly': json(200, whole.slice(0, 40)),
     'nothing at all, with status 200': json(200, ''),
-    'an error told inside a 200': json(200, {
+    'an error inside a 200': json(200, {
       error: { message: 'overloaded', type: 'overloaded_error', code: 503 },
     }),
   }
   for (const [what, play] of Object.entries(breaks))
-    test(`${what} is asked for again`, async () => {
+    test(`${what} is requested again`, async () => {
       const reply = await rig.chat([play, play, json(200, whole)], { stream: false })
       assert.equal(reply.status, 200, reply.text)
       assert.deepEqual(reply.json, body)
       assert.equal(reply.tries, 3)
     })
-  test('a cut tool call is asked for again, and never passed on', async () => {
+  test('a truncated tool call is requested again, and never forwarded', async () => {
     const call = (args: string, reason: string): object => ({
       ...body,
       choices: [
@@ -262,13 +262,13 @@ describe('answers that are not streamed', { ...LIMIT, concurrency: true }, () =>
     })
     assert.deepEqual(reply.json, good)
   })
-  test('a server that streams although nobody asked for it is an error that says so, not a hang', async () => {
+  test('a server that streams without being asked is a clear error, not a hang', async () => {
     const play = stream(...answerFrames('hi'))
     const reply = await rig.chat([play, play, play], { stream: false })
     assert.equal(reply.status, 502, reply.text)
     assert.equal(reply.headers['x-should-retry'], 'false')
   })
-  test('a server that answers whole although a stream was asked for', async () => {
+  test('a server that does not stream although a stream was requested', async () => {
     const reply = await rig.chat([json(200, whole)])
     assert.equal(reply.status, 200)
     assert.ok(
@@ -279,14 +279,14 @@ describe('answers that are not streamed', { ...LIMIT, concurrency: true }, () =>
 })
 
 describe('connections', { ...LIMIT, concurrency: true }, () => {
-  test('a kept connection that the upstream closes just then costs the client nothing', async () => {
+  test('a keep-alive connection that the upstream closes at the wrong moment does not fail the request', async () => {
     await using own = await Rig.start('--attempts-max', '2')
     for (let round = 0; round < 20; round++) {
       const reply = await own.chat([[stream(...answerFrames('hi')), fin], stream(...answerFrames('hi'))])
       assert.equal(assembledChat(reply.frames).content, 'hi', `round ${round}: ${reply.text}`)
     }
   })
-  test('an upstream that answers before it has read the body', async () => {
+  test('an upstream that answers before reading the body', async () => {
     await using early = await startModelServer([], { early: true })
     await using gateway = await Gateway.start(early, '--attempts-max', '2')
     const name = early.plays(json(413, { error: { message: 'too long' } }, { connection: 'close' }))
@@ -294,7 +294,7 @@ describe('connections', { ...LIMIT, concurrency: true }, () => {
     assert.equal(reply.status, 413, reply.text)
     assert.deepEqual(reply.json, { error: { message: 'too long' } })
   })
-  test('a redirect is not followed with the key in hand', async () => {
+  test('a redirect is not followed with the key', async () => {
     await using elsewhere = await startModelServer()
     const reply = await rig.chat([
       json(307, '', { location: `${elsewhere.url}/chat/completions` }),
@@ -303,7 +303,7 @@ describe('connections', { ...LIMIT, concurrency: true }, () => {
     assert.equal(elsewhere.connections, 0)
     assert.ok(reply.status === 307 || reply.status >= 400, reply.text)
   })
-  test('two requests on one client connection, one after the other, do not mix', async () => {
+  test('two consecutive requests on one client connection do not mix', async () => {
     const first = rig.upstream.plays(stream(...answerFrames('first')))
     const second = rig.upstream.plays(stream(...answerFrames('second')))
     const ask = (name: string, close: boolean): string => {
@@ -314,7 +314,7 @@ describe('connections', { ...LIMIT, concurrency: true }, () => {
     assert.ok(said.indexOf('"first"') > 0 && said.indexOf('"second"') > said.indexOf('[DONE]'), said)
   })
   for (const phase of ['before the head', 'in the middle', 'in a backoff'] as const)
-    test(`a client that leaves ${phase} is known upstream at once`, async () => {
+    test(`a client that leaves ${phase} closes the upstream request immediately`, async () => {
       await using own = await Rig.start(
         '--attempts-max',
         '4',
@@ -339,7 +339,7 @@ describe('connections', { ...LIMIT, concurrency: true }, () => {
       assert.ok(performance.now() - left < 1_000)
       assert.equal(own.upstream.received(name).length, 1)
     })
-  test('an upstream that comes up late is found', async () => {
+  test('an upstream that starts late is reached', async () => {
     const probe = await startModelServer()
     const { port } = probe
     await probe[Symbol.asyncDispose]()
@@ -357,7 +357,7 @@ describe('connections', { ...LIMIT, concurrency: true }, () => {
   })
 })
 
-test('an answer without any choice is asked for again', LIMIT, async () => {
+test('an answer without choices is requested again', LIMIT, async () => {
   const reply = await rig.chat([stream(done), stream(choice({}, { finish_reason: 'stop' }), done), stream(frames)])
   assert.ok(reply.tries >= 1)
   assert.equal(reply.frames.at(-1)?.data, '[DONE]')

@@ -1,4 +1,4 @@
-/** The gateway's door: the listening line, what is passed through, what is refused, and which headers cross it. */
+/** The listening line, what the gateway passes through, what it refuses, and which headers it forwards. */
 import assert from 'node:assert/strict'
 import { createServer } from 'node:net'
 import { once } from 'node:events'
@@ -13,7 +13,7 @@ import { LIMIT } from '../../test/kit/wait.ts'
 const rig = await shared(Rig.start('--attempts-max', '3'))
 
 describe('the listening line', LIMIT, () => {
-  test('says where, with /v1, on loopback', () => {
+  test('contains the address, with /v1, on loopback', () => {
     assert.equal(rig.gateway.listening.event, 'listening')
     assert.match(rig.gateway.url, /^http:\/\/127\.0\.0\.1:\d+\/v1$/)
   })
@@ -23,7 +23,7 @@ describe('the listening line', LIMIT, () => {
     ['--upstream', 'ftp://x/v1'],
     ['--upstream', 'http://127.0.0.1:1/v1', '--hold', 'all'],
   ])
-    test(`is not said for ${JSON.stringify(args)}: usage, exit 2`, async () => {
+    test(`is not printed for ${JSON.stringify(args)}: a usage error with exit code 2`, async () => {
       const { code, json, stderr } = await rig.gateway.place.run(['gateway', '--port', '0', '--json', ...args])
       assert.equal(code, 2, stderr)
       assert.equal(
@@ -32,7 +32,7 @@ describe('the listening line', LIMIT, () => {
       )
       assert.notEqual(stderr, '')
     })
-  test('needs a token for any other address', async () => {
+  test('requires a token for any other address', async () => {
     const { code, stderr } = await rig.gateway.place.run([
       'gateway',
       '--upstream',
@@ -49,7 +49,7 @@ describe('the listening line', LIMIT, () => {
 })
 
 describe('everything else under /v1 passes through', { ...LIMIT, concurrency: true }, () => {
-  test('GET with path, query, status and headers as they are', async () => {
+  test('GET with path, query, status and headers unchanged', async () => {
     const name = rig.upstream.plays(
       json(203, { data: ['x'] }, { 'x-request-id': 'up-1', 'x-odd': 'kept', etag: '"a"' }),
     )
@@ -88,7 +88,7 @@ describe('everything else under /v1 passes through', { ...LIMIT, concurrency: tr
     assert.equal(missing.status, 404)
     assert.deepEqual(missing.json, { error: { message: 'no such file' } })
   })
-  test('a streamed /v1/responses goes out as it comes', async () => {
+  test('a streamed /v1/responses is forwarded as it arrives', async () => {
     const first = 'event: response.created\ndata: {"type":"response.created"}\n\n'
     const last = 'event: response.completed\ndata: {"type":"response.completed"}\n\n'
     let release = (): void => undefined
@@ -103,12 +103,12 @@ describe('everything else under /v1 passes through', { ...LIMIT, concurrency: tr
     assert.equal(got, first + last)
     assert.match(String(response.headers['content-type']), /^text\/event-stream/)
   })
-  test('a cut pass-through is a cut for the client too, never a clean end', async () => {
+  test('a cut pass-through is cut for the client too, never ended cleanly', async () => {
     const name = rig.upstream.plays(cut('event: response.created\ndata: {}\n\n'))
     const reply = await rig.gateway.ask('/v1/responses', { body: { model: name, stream: true } })
     assert.equal(reply.whole && !reply.text.includes('error'), false, reply.text)
   })
-  test("an upstream redirect is the client's to follow, and the key goes nowhere else", async () => {
+  test('an upstream redirect is left to the client, and the key goes nowhere else', async () => {
     const name = rig.upstream.plays(json(307, '', { location: 'http://127.0.0.1:9/elsewhere' }))
     const reply = await rig.gateway.ask(`/v1/files/${name}`)
     assert.equal(reply.status, 307)
@@ -130,14 +130,14 @@ describe('outside /v1', { ...LIMIT, concurrency: true }, () => {
     '/v1/.%2E/x',
     '/v1\\..\\admin',
   ])
-    test(`${path} is a 404 that the upstream never hears of`, async () => {
+    test(`${path} is a 404 that never reaches the upstream`, async () => {
       const name = rig.upstream.plays(json(200, { reached: true }))
       const reply = await rig.gateway.ask(`${path}?${name}`)
       assert.ok(reply.status === 404 || reply.status === 400, `${reply.status} ${reply.text}`)
       assert.ok(reply.headers['x-breakfall-request-id'] ?? reply.headers['x-request-id'])
       assert.equal(rig.upstream.received(name).length, 0)
     })
-  test('an absolute-form target of another host is not forwarded there', async () => {
+  test('an absolute-form target on another host is not forwarded', async () => {
     const other = createServer(() => assert.fail('somebody connected'))
     other.listen(0, '127.0.0.1')
     await once(other, 'listening')
@@ -148,7 +148,7 @@ describe('outside /v1', { ...LIMIT, concurrency: true }, () => {
     assert.match(said, /^HTTP\/1\.1 (400|403|404|418|421)/)
     other.close()
   })
-  test('a foreign Host or Origin is refused, as DNS rebinding would send it', async () => {
+  test('a foreign Host or Origin, as in DNS rebinding, is refused', async () => {
     const name = rig.upstream.plays(json(200, {}), json(200, {}))
     const host = await rig.gateway.ask(`/v1/models/${name}`, { headers: { host: 'evil.example' } })
     assert.equal(host.status, 403, host.text)
@@ -183,7 +183,7 @@ describe('headers', { ...LIMIT, concurrency: true }, () => {
     for (const name of ['x-breakfall-token', 'te', 'proxy-authorization', 'keep-alive'])
       assert.equal(headers[name], undefined, name)
   })
-  test('the body reaches the upstream as the client wrote it', async () => {
+  test('the body reaches the upstream byte for byte', async () => {
     const name = rig.upstream.plays(stream(...answerFrames('hi')))
     const body = `{ "model":"${name}",  "stream" : true, "seed": 12345678901234567890, "messages":[{"role":"user","content":"\\u00e4 ü 😀"}] }`
     await rig.gateway.ask('/v1/chat/completions', { body })
@@ -203,9 +203,9 @@ describe('headers', { ...LIMIT, concurrency: true }, () => {
   })
 })
 
-describe('tries spent before content', { ...LIMIT, concurrency: true }, () => {
+describe('no attempts left before content', { ...LIMIT, concurrency: true }, () => {
   for (const code of [408, 409, 429, 500, 502, 503, 504, 529])
-    test(`${code}: the upstream's own status and body, and no more tries by the SDK`, async () => {
+    test(`${code}: the upstream's own status and body, and no retries by the SDK`, async () => {
       const body = { error: { message: 'own words', type: 'x', code: 'y' } }
       const play = json(code, body, { 'x-request-id': 'up-9' })
       const reply = await rig.chat([play, play, play])
@@ -217,7 +217,7 @@ describe('tries spent before content', { ...LIMIT, concurrency: true }, () => {
       assert.equal(reply.headers['x-request-id'], 'up-9')
     })
   for (const code of [400, 401, 403, 404, 413, 422])
-    test(`a genuine ${code} is asked once and passed on as it is`, async () => {
+    test(`a genuine ${code} is requested once and forwarded unchanged`, async () => {
       const reply = await rig.chat([
         json(code, 'plain <text>', { 'content-type': 'text/plain; charset=x' }),
         stream(...answerFrames('never')),
@@ -237,7 +237,7 @@ describe('tries spent before content', { ...LIMIT, concurrency: true }, () => {
       assert.equal(reply.json.error.code, reply.headers['x-breakfall-category'])
       assert.equal(reply.headers['x-should-retry'], 'false')
     })
-  test("nobody listening is a 503 in each API's error JSON", async () => {
+  test("a refused connection is a 503 in each API's error JSON", async () => {
     await using nobody = await Gateway.start(['http://127.0.0.1:1/v1'], '--attempts-max', '2')
     const chat = await nobody.chat('play-0')
     assert.equal(chat.status, 503, chat.text)
@@ -251,7 +251,7 @@ describe('tries spent before content', { ...LIMIT, concurrency: true }, () => {
     const models = await nobody.ask('/v1/models')
     assert.equal(models.status, 503, models.text)
   })
-  test('no head in time is a 504', async () => {
+  test('a head that does not arrive in time is a 504', async () => {
     await using slow = await Gateway.start(rig.upstream, '--attempts-max', '2', '--headers-ms', '150')
     const name = rig.upstream.plays(silence, silence)
     const reply = await slow.chat(name)
@@ -261,7 +261,7 @@ describe('tries spent before content', { ...LIMIT, concurrency: true }, () => {
 })
 
 describe('retry-after', { ...LIMIT, concurrency: true }, () => {
-  test('is waited for, in seconds, in milliseconds', async () => {
+  test('is respected in seconds and in milliseconds', async () => {
     for (const [header, value, least] of [
       ['retry-after', '1', 950],
       ['retry-after-ms', '300', 290],
@@ -272,7 +272,7 @@ describe('retry-after', { ...LIMIT, concurrency: true }, () => {
       assert.ok(performance.now() - started >= least, `${header}: ${performance.now() - started} ms`)
     }
   })
-  test('longer than a minute is passed on at once instead', async () => {
+  test('longer than a minute is forwarded immediately', async () => {
     for (const value of ['3600', new Date(Date.now() + 3_600_000).toUTCString()]) {
       const play = json(429, { error: { message: 'later' } }, { 'retry-after': value })
       const reply = await rig.chat([play, play, play])
@@ -282,14 +282,14 @@ describe('retry-after', { ...LIMIT, concurrency: true }, () => {
     }
   })
   for (const absurd of ['-5', 'soon', 'NaN', '1e400', '', new Date(0).toUTCString()])
-    test(`${JSON.stringify(absurd)} does not hang or harm`, async () => {
+    test(`${JSON.stringify(absurd)} neither hangs nor crashes`, async () => {
       const reply = await rig.chat([json(429, {}, { 'retry-after': absurd }), stream(...answerFrames('hi'))])
       assert.equal(assembledChat(reply.frames).content, 'hi', reply.text)
     })
 })
 
 describe('bodies', LIMIT, () => {
-  test('up to 64 MiB pass; above it 413, without reading on for ever', async () => {
+  test('up to 64 MiB pass, and more is 413 without reading the rest', async () => {
     const name = rig.upstream.plays(stream(...answerFrames('hi')))
     const pad = 'x'.repeat(64 * 1024 * 1024 - 200)
     const fits = await rig.gateway.chat(name, { pad })
@@ -314,14 +314,14 @@ describe('bodies', LIMIT, () => {
     for await (const piece of socket) rest += String(piece)
     assert.ok(rest.includes(text('hi').trim()), rest)
   })
-  test("a body that is not JSON is the upstream's to refuse, or a 400", async () => {
+  test('a body that is not JSON is refused by the upstream or by a 400', async () => {
     const reply = await rig.gateway.ask('/v1/chat/completions', { body: '{"model": play-0' })
     assert.ok(reply.status === 400 || reply.status === 418, `${reply.status} ${reply.text}`)
   })
 })
 
 describe('secrets', LIMIT, () => {
-  test('no key, prompt or token is in the log', async () => {
+  test('the log contains no key, prompt or token', async () => {
     const play = json(500, { error: { message: `bad key ${KEY}` } })
     const name = rig.upstream.plays(play, play, play)
     await rig.gateway.chat(

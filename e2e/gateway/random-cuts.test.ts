@@ -1,6 +1,6 @@
 /**
- * Answers of random shape, cut at random bytes, asked for again in other pieces or in other words: whatever the client is
- * given is one of the answers, or is told to be broken. Seeded; a failure names its seed.
+ * Answers of random shape, cut at random bytes and repeated in other chunks or with other text: the client always gets one of
+ * the answers or a reported failure. Seeded; a failure names its seed.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -34,7 +34,7 @@ type Answer = {
 
 for (const hold of ['tools', 'answer', 'none'] as const)
   describe(`--hold ${hold}`, LIMIT, () => {
-    test(`${CASES} answers, each asked for up to four times`, async () => {
+    test(`${CASES} answers, each requested up to four times`, async () => {
       await using rig = await Rig.start('--attempts-max', '4', '--hold', hold)
       let whole = 0
       for (let from = 0; from < CASES; from += 50)
@@ -45,7 +45,7 @@ for (const hold of ['tools', 'answer', 'none'] as const)
     })
   })
 
-/** True where the client got a whole answer. */
+/** True if the client got a whole answer. */
 async function one(rig: Rig, hold: string, seed: number): Promise<boolean> {
   const roll = diceOf(seed)
   const isChat = roll() < 0.5

@@ -1,4 +1,4 @@
-/** `resilientFetch` in place of `fetch`: whatever the platform's own takes and gives, and answers that survive. */
+/** `resilientFetch` in place of `fetch`: the same inputs and outputs, and answers that survive failures. */
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { describe, test } from 'node:test'
@@ -40,7 +40,7 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
     'the method in small letters': (name) => [chat(), { method: 'post', body: body(name) }],
   }
   for (const [what, make] of Object.entries(forms))
-    test(`${what}: healed`, async () => {
+    test(`${what}: recovered`, async () => {
       const name = upstream.plays(reset, cut(role), stream(...answerFrames('All of it.')))
       const response = await healing(...make(name))
       assert.equal(response.status, 200)
@@ -48,7 +48,7 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
       assert.equal(upstream.received(name).length, 3)
       assert.equal(upstream.received(name)[2]?.text, body(name))
     })
-  test('a response is one: url, ok, headers, clone, body used once', async () => {
+  test('the response is a real Response: url, ok, headers, clone, body used once', async () => {
     const name = upstream.plays([head(200, { 'x-odd': 'kept' }), [...answerFrames('hi')], bytes('0\r\n\r\n')])
     const response = await healing(chat(), { method: 'POST', body: body(name) })
     assert.ok(response instanceof Response && response.ok)
@@ -58,7 +58,7 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
     assert.equal(response.bodyUsed, true)
     await assert.rejects(response.text(), TypeError)
   })
-  test('an abort rejects with an AbortError, before and in the middle', async () => {
+  test('an abort rejects with an AbortError, before and during the answer', async () => {
     await assert.rejects(healing(chat(), { method: 'POST', body: body('x'), signal: AbortSignal.abort() }), {
       name: 'AbortError',
     })
@@ -88,7 +88,7 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
       name: 'AbortError',
     })
   })
-  test('a reader that cancels ends the upstream request', async () => {
+  test('cancelling the reader ends the upstream request', async () => {
     const name = upstream.plays(stall(role, text('One')))
     const response = await resilientFetch({ policy: { ...policy, livenessMs: 60_000 } } as Json)(chat(), {
       method: 'POST',
@@ -97,7 +97,7 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
     await response.body?.cancel()
     await upstream.received(name)[0]?.gone
   })
-  test('what is no model call is a plain fetch: once, as it is', async () => {
+  test('any other request is a plain fetch: sent once, unchanged', async () => {
     const name = upstream.plays(json(503, 'plain'), json(200, 'again'))
     const response = await healing(`${upstream.url}/files/${name}`)
     assert.deepEqual([response.status, await response.text(), upstream.received(name).length], [503, 'plain', 1])
@@ -112,12 +112,12 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
     await assert.rejects(healing('not a url'), TypeError)
     assert.equal(await (await healing('data:text/plain,hi')).text(), 'hi')
   })
-  test('a chat call with a body that is a form, or none, or not JSON, is passed on', async () => {
+  test('a chat call with a form, no body or invalid JSON is forwarded', async () => {
     const name = upstream.plays(json(400, 'no'), json(400, 'no'))
     assert.equal((await healing(`${chat()}?${name}`, { method: 'POST', body: 'not json' })).status, 400)
     assert.equal((await healing(`${chat()}?${name}`, { method: 'POST' })).status, 400)
   })
-  test('spent tries are a status that no SDK tries again', async () => {
+  test('with no attempts left, the status is one that no SDK retries', async () => {
     const name = upstream.plays(reset, reset, reset)
     const response = await healing(chat(), { method: 'POST', body: body(name) })
     assert.equal(response.status, 502)
@@ -138,19 +138,19 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
       assert.ok(response.status >= 200 && response.status < 600)
     }
   })
-  test('a signal that lives long keeps nothing of calls that are over', async () => {
+  test('a long-lived signal keeps nothing of finished calls', async () => {
     const { signal } = new AbortController()
     for (let round = 0; round < 5; round++) {
       const name = upstream.plays(stream(...answerFrames('hi')))
       await (await healing(chat(), { method: 'POST', body: body(name), signal })).text()
     }
-    await new Promise((resolve) => setImmediate(resolve)) // the last call tidies up after its answer was read
+    await new Promise((resolve) => setImmediate(resolve)) // the last call cleans up after its answer was read
     assert.equal(getEventListeners(signal, 'abort').length, 0)
   })
-  test('a policy that makes no sense is refused at once, by name', () => {
+  test('an invalid policy is refused immediately, by name', () => {
     assert.throws(() => resilientFetch({ policy: { attemptsMax: Number.NaN } }), /policy\.attemptsMax/)
   })
-  test('a choice of nothing but null content crosses', async () => {
+  test('a choice with only null content passes', async () => {
     const name = upstream.plays(stream(choice({ role: 'assistant', content: null }), finish(), done))
     assert.equal((await healing(chat(), { method: 'POST', body: body(name) })).status, 200)
   })

@@ -1,4 +1,4 @@
-/** A gateway started as the contract says, before an upstream made of bytes, and raw requests against it. */
+/** A gateway started as the contract describes, with a scripted upstream, and raw requests to it. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
@@ -18,7 +18,7 @@ export type Reply = {
   readonly json: Json
   readonly frames: readonly Frame[]
   readonly comments: readonly string[]
-  /** Whether the answer ended as HTTP says it must; false is a cut connection. */
+  /** Whether the answer ended properly by HTTP's rules. False means a cut connection. */
   readonly whole: boolean
 }
 
@@ -36,7 +36,7 @@ export class Gateway implements AsyncDisposable {
   listening: Json
   #stderr = ''
 
-  /** The command with a short backoff; `upstreams` may be servers or bare URLs. */
+  /** Starts the command with a short backoff. `upstreams` are servers or plain URLs. */
   constructor(upstreams: readonly (ModelServer | string)[], flags: readonly string[] = []) {
     const named = upstreams.flatMap((one) => ['--upstream', typeof one === 'string' ? one : one.url])
     this.running = this.place.start(['gateway', ...named, '--port', '0', '--json', '--backoff-ms', '1', ...flags])
@@ -60,7 +60,7 @@ export class Gateway implements AsyncDisposable {
     return this.#stderr
   }
 
-  /** A request outside any SDK; `path` is as it goes on the wire. */
+  /** A request without an SDK. `path` is sent unchanged. */
   async open(path: string, asking: Asking = {}): Promise<IncomingMessage> {
     const body =
       asking.body === undefined || typeof asking.body === 'string' ? asking.body : JSON.stringify(asking.body)
@@ -88,12 +88,12 @@ export class Gateway implements AsyncDisposable {
     return read(await this.open(path, asking))
   }
 
-  /** A streamed chat completion of that play. */
+  /** A streamed chat completion of that name. */
   chat(name: string, more: object = {}, headers: Readonly<Record<string, string>> = {}): Promise<Reply> {
     return this.ask('/v1/chat/completions', { body: chatBody(name, more), headers })
   }
 
-  /** A streamed message of that play. */
+  /** A streamed message of that name. */
   messages(name: string, more: object = {}, headers: Readonly<Record<string, string>> = {}): Promise<Reply> {
     return this.ask('/v1/messages', {
       body: { model: name, stream: true, max_tokens: 100, messages: [{ role: 'user', content: 'go' }], ...more },
@@ -101,7 +101,7 @@ export class Gateway implements AsyncDisposable {
     })
   }
 
-  /** The bytes of a whole exchange on a socket of its own. */
+  /** Sends bytes on a new socket and returns everything that comes back. */
   async raw(bytes: string | Buffer): Promise<string> {
     const socket = await this.socket()
     socket.write(bytes)
@@ -125,7 +125,7 @@ export class Gateway implements AsyncDisposable {
   }
 }
 
-/** An upstream and a gateway before it. */
+/** An upstream and a gateway in front of it. */
 export class Rig implements AsyncDisposable {
   readonly upstream: ModelServer
   readonly gateway: Gateway
@@ -140,12 +140,12 @@ export class Rig implements AsyncDisposable {
     try {
       return new Rig(upstream, await Gateway.start(upstream, ...flags))
     } catch (error) {
-      await upstream[Symbol.asyncDispose]() // nobody holds it yet, and an open server would keep the test process alive
+      await upstream[Symbol.asyncDispose]() // no test owns it yet, and an open server would keep the test process alive
       throw error
     }
   }
 
-  /** A streamed chat completion over these plays, and how many of them were asked for. */
+  /** A streamed chat completion answered by these plays, and how many of them were used. */
   async chat(plays: readonly Play[], more: object = {}): Promise<Reply & { tries: number }> {
     const name = this.upstream.plays(...plays)
     const reply = await this.gateway.chat(name, more)
@@ -196,7 +196,7 @@ export async function read(response: IncomingMessage): Promise<Reply> {
   }
 }
 
-/** A stream that is read piece by piece, as far as a test wants. */
+/** Reads a stream piece by piece, as far as a test needs. */
 export class Reading {
   text = ''
   readonly #pieces: AsyncIterator<Buffer>

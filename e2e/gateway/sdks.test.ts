@@ -1,4 +1,4 @@
-/** Unchanged SDKs through the gateway, over an upstream that breaks where it hurts them most. */
+/** Unmodified SDKs through the gateway, with an upstream that breaks at the worst moments. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
@@ -45,7 +45,7 @@ describe('openai', { ...LIMIT, concurrency: true }, () => {
       held += part.choices[0]?.delta.content ?? ''
     assert.equal(held, 'All of it.')
   })
-  test('a stream that breaks after content and comes again', async () => {
+  test('a stream that breaks after content and is repeated', async () => {
     const model = rig.upstream.plays(
       cut(role, text('All ')),
       half(role, text('All of')),
@@ -54,14 +54,14 @@ describe('openai', { ...LIMIT, concurrency: true }, () => {
     const runner = openai.chat.completions.stream({ model, messages: user })
     assert.equal((await runner.finalChatCompletion()).choices[0]?.message.content, 'All of it.')
   })
-  test('a stream that cannot be healed throws, and never ends quietly', async () => {
+  test('an unrecoverable stream throws and never ends silently', async () => {
     const other = stream(...answerFrames('Other.'))
     const model = rig.upstream.plays(cut(role, text('All ')), other, other, other)
     await assert.rejects(async () => {
       for await (const _ of await openai.chat.completions.create({ model, messages: user, stream: true }));
     }, /could not be continued/)
   })
-  test('runTools over cut calls: the tool runs once, with whole arguments', async () => {
+  test('runTools with truncated calls: the tool runs once, with complete arguments', async () => {
     const ran: unknown[] = []
     const model = rig.upstream.plays(
       cut(role, ...call.slice(0, 2)),
@@ -93,11 +93,11 @@ describe('openai', { ...LIMIT, concurrency: true }, () => {
         },
       ],
     }
-    const runner = openai.chat.completions.runTools(body) as Json // its types do not take a bare JSON schema
+    const runner = openai.chat.completions.runTools(body) as Json // its types do not accept a plain JSON schema
     assert.equal(await runner.finalContent(), 'It is 3.')
     assert.deepEqual(ran, [{ a: 1, b: 2 }])
   })
-  test("tries that are spent are not multiplied by the SDK's own", async () => {
+  test("used-up attempts are not multiplied by the SDK's own retries", async () => {
     const busy = json(503, { error: { message: 'busy' } })
     const model = rig.upstream.plays(...Array.from({ length: 12 }, () => busy))
     await assert.rejects(
@@ -145,7 +145,7 @@ describe('openai', { ...LIMIT, concurrency: true }, () => {
 describe('ai', { ...LIMIT, concurrency: true }, () => {
   const provider = (model: string): Json =>
     createOpenAICompatible({ name: 'x', baseURL: rig.gateway.url, apiKey: KEY, includeUsage: true })(model)
-  test('streamText over breaks and a cut call: the tool runs once', async () => {
+  test('streamText with broken streams and a truncated call: the tool runs once', async () => {
     const ran: unknown[] = []
     const model = rig.upstream.plays(
       cut(role, text('Let me '), ...call.slice(0, 2)),
@@ -177,7 +177,7 @@ describe('ai', { ...LIMIT, concurrency: true }, () => {
     assert.deepEqual(ran, [{ a: 1, b: 2 }])
     assert.equal(await result.finishReason, 'stop')
   })
-  test('streamText tells a break that cannot be healed', async () => {
+  test('streamText reports an unrecoverable break', async () => {
     const other = stream(...answerFrames('Other.'))
     const model = rig.upstream.plays(cut(role, text('All ')), other, other, other)
     const errors: unknown[] = []
@@ -192,7 +192,7 @@ describe('ai', { ...LIMIT, concurrency: true }, () => {
     assert.ok(errors.length > 0, JSON.stringify(reasons))
     assert.equal(reasons.includes('stop'), false)
   })
-  test('generateText over a reset and a cut body', async () => {
+  test('generateText with a reset and a cut body', async () => {
     const model = rig.upstream.plays(reset, json(200, JSON.stringify(WHOLE).slice(0, 60)), json(200, WHOLE))
     assert.equal((await generateText({ model: provider(model), messages: user, maxRetries: 0 })).text, 'hi')
   })
@@ -200,7 +200,7 @@ describe('ai', { ...LIMIT, concurrency: true }, () => {
 
 describe('@anthropic-ai/sdk', { ...LIMIT, concurrency: true }, () => {
   const ask = (model: string): Json => ({ model, max_tokens: 50, messages: user })
-  test('a stream over breaks before and after content, and a cut call', async () => {
+  test('a stream with breaks before and after content, and a truncated call', async () => {
     const block = toolFrames(1, 't1', 'add', '{"a":1,', '"b":2}')
     const model = rig.upstream.plays(
       cut(messageStartWith('msg_0')),
@@ -222,12 +222,12 @@ describe('@anthropic-ai/sdk', { ...LIMIT, concurrency: true }, () => {
       ['Let me add.', { a: 1, b: 2 }],
     )
   })
-  test('a break that cannot be healed throws', async () => {
+  test('an unrecoverable break throws', async () => {
     const other = stream(...messageFrames(textFrames(0, 'Other')))
     const model = rig.upstream.plays(cut(messageStart, ...textFrames(0, 'Let me ').slice(0, 2)), other, other, other)
     await assert.rejects(anthropic.messages.stream(ask(model)).finalMessage(), /could not be continued/)
   })
-  test('tries that are spent are not multiplied', async () => {
+  test('used-up attempts are not multiplied', async () => {
     const play = json(529, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } })
     const model = rig.upstream.plays(...Array.from({ length: 12 }, () => play))
     await assert.rejects(anthropic.messages.create(ask(model)), (error: Json) => error.status === 529)

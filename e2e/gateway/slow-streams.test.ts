@@ -1,4 +1,4 @@
-/** What only time shows: the head after 15 s, pings, the end of a gateway with streams in flight. All at once, so it costs 15 s in all. */
+/** Behaviour that takes time: the head after 15 s, pings, stopping a gateway with open streams. All tests run in parallel and take 15 s together. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
@@ -14,14 +14,14 @@ const [rig, whole] = await Promise.all([
   shared(Rig.start('--attempts-max', '2', '--hold', 'answer')),
 ])
 
-/** Waits for the head of the answer without any content, then goes on. */
+/** Waits for the head of the answer, which comes before any content, then continues. */
 function slowly(...plays: readonly Play[]): { play: Play; go: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { play: [...plays.slice(0, -1), () => promise, plays.at(-1) as Play], go: resolve }
 }
 
 describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
-  test('then a 200, and the answer when it comes', async () => {
+  test('then a 200, and the answer when it arrives', async () => {
     const { play, go } = slowly(stream(...answerFrames('late')))
     const name = rig.upstream.plays(play)
     const started = performance.now()
@@ -36,7 +36,7 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
     assert.equal(assembledChat(reply.frames).content, 'late')
     assert.equal(assembledChat(reply.frames).roles, 1)
   })
-  test('then what fails is told inside, and retries in comments', async () => {
+  test('then failures appear inside the stream, and retries as comments', async () => {
     const { play, go } = slowly(head(), [role], reset)
     const name = rig.upstream.plays(play, json(503, 'busy'))
     const response = await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) })
@@ -51,7 +51,7 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
     assert.equal(reply.frames.at(-1)?.data, '[DONE]')
     assert.equal(reply.whole, true)
   })
-  test('messages: pings as that API has them, then its error event', async () => {
+  test("messages: the API's own pings, then its error event", async () => {
     const { play, go } = slowly(head(), [messageStartWith('msg_0')], reset)
     const name = rig.upstream.plays(play, json(529, {}))
     const pending = rig.gateway.open('/v1/messages', {
@@ -95,7 +95,7 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
         reply.frames.some(({ json }) => json.type === 'ping'),
     )
   })
-  test('an answer that is not streamed has its own status however late', async () => {
+  test('an answer that is not streamed keeps its status, however late', async () => {
     const { play, go } = slowly(json(418, { error: { message: 'late' } }))
     const name = rig.upstream.plays(play)
     const pending = rig.gateway.chat(name, { stream: false })
@@ -107,7 +107,7 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
     assert.deepEqual(reply.json, { error: { message: 'late' } })
   })
 
-  test('SIGTERM lets a stream that goes on come to its end', async () => {
+  test('SIGTERM lets a running stream finish', async () => {
     await using own = await Rig.start()
     const { play, go } = slowly(head(), [role, text('One')], [[text(' two'), finish(), done], bytes('0\r\n\r\n')])
     const name = own.upstream.plays(play)
@@ -118,7 +118,7 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
     await reading.until((got) => got.includes('[DONE]'))
     assert.equal((await own.gateway.running.ended).code, 0)
   })
-  test('SIGTERM ends one that does not in an error, in the time that service managers give', async () => {
+  test('SIGTERM ends a stalled stream with an error, within the time that service managers allow', async () => {
     await using own = await Rig.start()
     const name = own.upstream.plays([head(), [role, text('One')], silence])
     const response = await own.gateway.open('/v1/chat/completions', { body: chatBody(name) })

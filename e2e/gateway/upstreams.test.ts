@@ -1,4 +1,4 @@
-/** Several upstreams, servers that can continue text, tokens, numbers, and clocks: the rest of what the gateway's page says. */
+/** Several upstreams, servers that can continue text, tokens, limits and timeouts: the rest of the gateway's documentation. */
 import assert from 'node:assert/strict'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import { Gateway, KEY, Rig } from './rig.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 describe('several upstreams', { ...LIMIT, concurrency: true }, () => {
-  test('the next one is asked when the tries at one are spent, also after text', async () => {
+  test('the next upstream is used when one has no attempts left, also after text', async () => {
     await using first = await startModelServer()
     await using second = await startModelServer()
     await using gateway = await Gateway.start([first, second], '--attempts-max', '2')
@@ -30,7 +30,7 @@ describe('several upstreams', { ...LIMIT, concurrency: true }, () => {
     assert.equal(first.received(name).length, 2)
     assert.equal(assembledChat((await gateway.chat(name)).frames).content, 'One two')
   })
-  test("the key stays with the first one's host name", async () => {
+  test("the key is sent only to the first upstream's host", async () => {
     await using first = await startModelServer()
     await using second = await startModelServer()
     const elsewhere = second.url.replace('127.0.0.1', 'localhost')
@@ -42,7 +42,7 @@ describe('several upstreams', { ...LIMIT, concurrency: true }, () => {
     assert.equal(second.received(name)[0]?.rawHead.includes(KEY), false)
     assert.equal(second.received(name)[0]?.headers['cookie'], undefined)
   })
-  test('one that failed three times in a row is asked last for a while', async () => {
+  test('an upstream that failed three times in a row is used last for a while', async () => {
     await using second = await startModelServer()
     await using gateway = await Gateway.start(['http://127.0.0.1:1/v1', second], '--attempts-max', '3')
     const name = second.plays(stream(...answerFrames('a')), stream(...answerFrames('b')))
@@ -54,7 +54,7 @@ describe('several upstreams', { ...LIMIT, concurrency: true }, () => {
 })
 
 describe('a server that can continue text', { ...LIMIT, concurrency: true }, () => {
-  test('is asked to, where its profile is named', async () => {
+  test('is asked to continue if its profile is set', async () => {
     await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '3')
     const reply = await rig.chat([
       cut(role, text('One '), text('two ')),
@@ -64,7 +64,7 @@ describe('a server that can continue text', { ...LIMIT, concurrency: true }, () 
     const asked = JSON.parse(rig.upstream.received('play-1')[1]?.text ?? '{}')
     assert.deepEqual(asked.messages.at(-1), { role: 'assistant', content: 'One' })
   })
-  test('one that refuses to is asked for all of it', async () => {
+  test('a server that refuses to continue is asked for the whole answer', async () => {
     await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '3')
     const reply = await rig.chat([
       cut(role, text('One two ')),
@@ -73,7 +73,7 @@ describe('a server that can continue text', { ...LIMIT, concurrency: true }, () 
     ])
     assert.equal(assembledChat(reply.frames).content, 'One two three', reply.text)
   })
-  test('one choice, where two were asked for, is the answer all the same once the end is told', async () => {
+  test('one choice instead of two is still the answer once its end is proven', async () => {
     await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '2')
     const reply = await rig.chat([stream(...answerFrames('hi'))], { n: 2 })
     assert.equal(assembledChat(reply.frames).content, 'hi', reply.text)
@@ -96,7 +96,7 @@ describe('one gateway', { ...LIMIT, concurrency: true }, () => {
   })
   const token = (): string => readFileSync(join(rig.gateway.place.folder, 'token'), 'utf8').trim().split(/\s/)[0] ?? ''
 
-  test('a token file is made, for nobody else to read, and its token wanted', async () => {
+  test('creates a token file that only its owner can read, and requires its token', async () => {
     assert.equal(statSync(join(rig.gateway.place.folder, 'token')).mode & 0o777, 0o600)
     const name = rig.upstream.plays(stream(...answerFrames('hi')))
     for (const headers of [{}, { 'x-breakfall-token': 'wrong' }, { 'x-breakfall-token': '' }]) {
@@ -110,7 +110,7 @@ describe('one gateway', { ...LIMIT, concurrency: true }, () => {
     assert.equal((await rig.gateway.ask('/metrics')).status, 401)
     assert.equal(rig.gateway.stderr.includes(token()), false)
   })
-  test('signs of life without output are given up after the progress clock', async () => {
+  test('keep-alive signals without output time out by the progress limit', async () => {
     const alive: Play = [
       head(),
       async ({ socket }) => {
@@ -125,7 +125,7 @@ describe('one gateway', { ...LIMIT, concurrency: true }, () => {
     assert.equal(assembledChat(reply.frames).content, 'hi')
     assert.equal(rig.upstream.received(name).length, 2)
   })
-  test("headers that the client names as its connection's own stay here", async () => {
+  test('headers that the client lists in Connection are not forwarded', async () => {
     const name = rig.upstream.plays(stream(...answerFrames('hi')))
     await rig.gateway.chat(name, {}, { 'x-breakfall-token': token(), connection: 'close, x-mine', 'x-mine': '1' })
     assert.equal(rig.upstream.received(name)[0]?.headers['x-mine'], undefined)
@@ -141,7 +141,7 @@ describe('one gateway', { ...LIMIT, concurrency: true }, () => {
   })
 })
 
-test('--hold answer: a break past the 16 MiB that are held is told, not hidden', LIMIT, async () => {
+test('--hold answer: a break beyond the held 16 MiB is reported, not hidden', LIMIT, async () => {
   await using rig = await Rig.start('--hold', 'answer', '--attempts-max', '2')
   const pieces = Array.from({ length: 18 }, () => text('y'.repeat(1024 * 1024)))
   const reply = await rig.chat([half(role, ...pieces), stream(...answerFrames('short'))])
@@ -150,7 +150,7 @@ test('--hold answer: a break past the 16 MiB that are held is told, not hidden',
   assert.equal(reply.frames.at(-1)?.data, '[DONE]')
 })
 
-describe('what cannot be compared is never said twice', { ...LIMIT, concurrency: true }, () => {
+describe('content that cannot be compared is never sent twice', { ...LIMIT, concurrency: true }, () => {
   let rig: Rig
   before(async () => {
     rig = await Rig.start('--attempts-max', '2')
@@ -171,7 +171,7 @@ describe('what cannot be compared is never said twice', { ...LIMIT, concurrency:
     ])
     assert.equal(assembledMessage(reply.frames)[0].signature, 'one', reply.text)
   })
-  test('the rest of a block that had been closed', async () => {
+  test('the rest of a closed block', async () => {
     const thinks = (thoughts: string): string[] => [
       blockStart(0, { type: 'thinking', thinking: '', signature: '' }),
       blockDelta(0, { type: 'thinking_delta', thinking: thoughts }),
@@ -231,7 +231,7 @@ describe('what cannot be compared is never said twice', { ...LIMIT, concurrency:
     )
     assert.equal(tokens.join(''), assembledChat(reply.frames).content, reply.text)
   })
-  test('an answer told whole in one frame', async () => {
+  test('a whole answer in one frame', async () => {
     const reply = await rig.chat([
       cut(role, text('One')),
       json(200, {

@@ -1,4 +1,4 @@
-/** The runner's doorway over raw HTTP: the listening line, tokens, prefixes, refusals of every kind, identity and epoch. */
+/** The runner's API over raw HTTP: the listening line, tokens, prefixes, refusals of every kind, identity and epoch. */
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ after(() => runner[Symbol.asyncDispose]())
 const boxIds = async (): Promise<string[]> => (await runner.get(BOXES)).json.boxes.map((box: Json) => box.id)
 
 test(
-  'the listening line says where, who and how isolated, and the token file is made for its owner only',
+  'the listening line contains address, identity and isolation, and only the owner can read the token file',
   LIMIT,
   () => {
     const { event, url, runnerId, bootId, pid, isolation } = runner.listening
@@ -27,7 +27,7 @@ test(
     assert.equal(pid, runner.child.pid)
     assert.match(isolation.level, /^(bwrap|process)$/)
     assert.equal(statSync(runner.tokenFile).mode & 0o777, 0o600)
-    assert.ok(runner.token.length >= 20, 'a token that nobody guesses')
+    assert.ok(runner.token.length >= 20, 'a token that cannot be guessed')
   },
 )
 
@@ -38,7 +38,7 @@ test('the state folder names the running runner in runner.json', LIMIT, () => {
   assert.equal(named.pid, runner.child.pid)
 })
 
-test('health needs no token and tells exactly four things', LIMIT, async () => {
+test('health needs no token and contains exactly four fields', LIMIT, async () => {
   const { status, json } = await runner.get('/v1/health', { token: null })
   assert.equal(status, 200)
   assert.deepEqual(Object.keys(json).toSorted(), ['bootId', 'runnerId', 'status', 'version'])
@@ -47,7 +47,7 @@ test('health needs no token and tells exactly four things', LIMIT, async () => {
   assert.equal(json.bootId, runner.listening.bootId)
 })
 
-test('config, metrics and the OpenAPI document are served to those with a token', LIMIT, async () => {
+test('config, metrics and the OpenAPI document require a token', LIMIT, async () => {
   const config = await runner.get('/v1/config')
   assert.equal(config.status, 200)
   assert.equal(config.json.isolation.level, runner.level)
@@ -89,7 +89,7 @@ const ROUTES = [
   ['/v1/{prefix}/boxes/{id}/files/{path}', 'GET', 'PUT', 'DELETE'],
 ] as const
 
-test('without a good token every route but health is a 401 that says nothing of what is there', LIMIT, async () => {
+test('without a valid token every route but health is a 401 that reveals nothing', LIMIT, async () => {
   const box = await runner.box()
   const bare = (json: Json): Json => ({ ...json, requestId: '', at: '' })
   const first = bare(assertProblem(await runner.get('/v1/config', { token: null }), 401, 'unauthorized'))
@@ -136,7 +136,7 @@ test('a token bound to prefixes gets 404 elsewhere, and tenants do not see each 
       assertProblem(answer, 404, answer.json.category === 'box_not_found' ? 'box_not_found' : 'not_found')
     const shape = async (id: string): Promise<string> =>
       (await tenants.get(`/v1/${prefix}/boxes/${id}`, { token })).json.error.replaceAll(id, 'ID')
-    assert.equal(await shape('same'), await shape('missing'), 'nobody learns that it is there')
+    assert.equal(await shape('same'), await shape('missing'), 'its existence is not revealed')
   }
   const exec = await tenants.post('/v1/beta/boxes/same/exec', { execId: 'e', shell: 'echo beta' }, { token: two })
   assert.equal(exec.status, 201)
@@ -145,7 +145,7 @@ test('a token bound to prefixes gets 404 elsewhere, and tenants do not see each 
   assert.equal((await tenants.get('/v1/beta/boxes/same', { token: two })).json.state, 'running')
 })
 
-test('a route that is not there is 404, a wrong method is 405 with the methods that there are', LIMIT, async () => {
+test('an unknown route is 404, and a wrong method is 405 with the allowed methods', LIMIT, async () => {
   for (const path of [
     '/',
     '/v1',
@@ -173,19 +173,23 @@ test('a route that is not there is 404, a wrong method is 405 with the methods t
   }
 })
 
-test('a body that is too large is 413 with the limit, another type is 415 with the type expected', LIMIT, async () => {
-  const before = await boxIds()
-  const large = assertProblem(await runner.post(BOXES, { id: 'x'.repeat(1_100_000) }), 413, 'payload_too_large')
-  assert.match(large.detail, /1048576|1 MiB/)
-  for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx']) {
-    const answer = await runner.ask('POST', BOXES, { body: '{}', headers: { 'content-type': type } })
-    assert.match(assertProblem(answer, 415, 'unsupported_media_type').detail, /application\/json/)
-  }
-  assertProblem(await runner.ask('POST', BOXES, { body: '{"id":"untyped"}' }), 415, 'unsupported_media_type')
-  assert.deepEqual(await boxIds(), before)
-})
+test(
+  'a body that is too large is 413 with the limit, and another type is 415 with the expected type',
+  LIMIT,
+  async () => {
+    const before = await boxIds()
+    const large = assertProblem(await runner.post(BOXES, { id: 'x'.repeat(1_100_000) }), 413, 'payload_too_large')
+    assert.match(large.detail, /1048576|1 MiB/)
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx']) {
+      const answer = await runner.ask('POST', BOXES, { body: '{}', headers: { 'content-type': type } })
+      assert.match(assertProblem(answer, 415, 'unsupported_media_type').detail, /application\/json/)
+    }
+    assertProblem(await runner.ask('POST', BOXES, { body: '{"id":"untyped"}' }), 415, 'unsupported_media_type')
+    assert.deepEqual(await boxIds(), before)
+  },
+)
 
-test('a body that is no JSON object is 400', LIMIT, async () => {
+test('a body that is not a JSON object is 400', LIMIT, async () => {
   const before = await boxIds()
   const headers = { 'content-type': 'application/json' }
   for (const body of ['{', '[]', '"x"', 'null', '1', '{"id":"a"}}', Buffer.from([0x7b, 0xff, 0x7d])])
@@ -223,7 +227,7 @@ for (const [what, body, field] of [
   ['an endless id', { id: 'x'.repeat(400) }, 'id'],
   ['an id of another type', { id: 7 }, 'id'],
 ] as const)
-  test(`a box with ${what} is refused by the field's name and not made`, LIMIT, async () => {
+  test(`a box with ${what} is refused with the field's name and not created`, LIMIT, async () => {
     const before = await boxIds()
     const problem = assertProblem(await runner.post(BOXES, body), 400, 'invalid_request')
     const errors: Json[] = problem.errors
@@ -234,7 +238,7 @@ for (const [what, body, field] of [
     assert.deepEqual(await boxIds(), before)
   })
 
-test('a bad limit says what was expected and what came', LIMIT, async () => {
+test('a bad limit says what was expected and what was sent', LIMIT, async () => {
   const { json } = await runner.post(BOXES, { limits: { memoryMb: -1 } })
   assert.deepEqual(json.errors, [{ field: 'limits.memoryMb', expected: 'an integer from 16 to 65536', got: '-1' }])
 })
@@ -254,20 +258,24 @@ test('an unknown query parameter is refused by name', LIMIT, async () => {
   assert.ok(problem.errors.some((error: Json) => error.field.includes('colour')))
 })
 
-test('another Host or Origin is forbidden, whatever the token; loopback names are fine', LIMIT, async () => {
-  const { port } = new URL(runner.url)
-  for (const host of ['evil.example', `evil.example:${port}`, '127.0.0.1.evil.example', `169.254.169.254:${port}`])
-    for (const path of ['/v1/health', BOXES])
-      assertProblem(await runner.get(path, { headers: { host } }), 403, 'forbidden')
-  for (const host of [`127.0.0.1:${port}`, `localhost:${port}`])
-    assert.equal((await runner.get(BOXES, { headers: { host } })).status, 200)
-  assertProblem(await runner.get(BOXES, { headers: { origin: 'http://evil.example' } }), 403, 'forbidden')
-  assertProblem(await runner.get(BOXES, { headers: { origin: 'null' } }), 403, 'forbidden')
-  const preflight = await runner.ask('OPTIONS', BOXES, { token: null, headers: { origin: 'http://evil.example' } })
-  assert.equal(preflight.headers['access-control-allow-origin'], undefined)
-})
+test(
+  'a foreign Host or Origin is forbidden even with a valid token, and loopback names are allowed',
+  LIMIT,
+  async () => {
+    const { port } = new URL(runner.url)
+    for (const host of ['evil.example', `evil.example:${port}`, '127.0.0.1.evil.example', `169.254.169.254:${port}`])
+      for (const path of ['/v1/health', BOXES])
+        assertProblem(await runner.get(path, { headers: { host } }), 403, 'forbidden')
+    for (const host of [`127.0.0.1:${port}`, `localhost:${port}`])
+      assert.equal((await runner.get(BOXES, { headers: { host } })).status, 200)
+    assertProblem(await runner.get(BOXES, { headers: { origin: 'http://evil.example' } }), 403, 'forbidden')
+    assertProblem(await runner.get(BOXES, { headers: { origin: 'null' } }), 403, 'forbidden')
+    const preflight = await runner.ask('OPTIONS', BOXES, { token: null, headers: { origin: 'http://evil.example' } })
+    assert.equal(preflight.headers['access-control-allow-origin'], undefined)
+  },
+)
 
-test('nonsense on the socket is answered or closed, and the runner goes on', LIMIT, async () => {
+test('garbage on the socket is answered or closed, and the runner keeps running', LIMIT, async () => {
   const { host } = new URL(runner.url)
   const authorization = `Authorization: Bearer ${runner.token}`
   const head = (line: string, more = ''): string =>
@@ -288,7 +296,7 @@ test('nonsense on the socket is answered or closed, and the runner goes on', LIM
   assert.equal((await runner.get('/v1/health')).status, 200)
 })
 
-test('another runner’s id is 421 on every call that changes something, and nothing is done', LIMIT, async () => {
+test('another runner’s id is 421 on every call that changes something, and nothing changes', LIMIT, async () => {
   const box = await runner.box()
   const started = await runner.post(`${BOXES}/${box}/exec`, { execId: 'live', shell: 'cat', stdin: 'pipe' })
   assert.equal(started.status, 201)
@@ -313,7 +321,7 @@ test('another runner’s id is 421 on every call that changes something, and not
   assert.equal((await runner.delete(`${BOXES}/${box}`, { headers: own })).status, 204)
 })
 
-test('a lower epoch than one seen for that box is 409 lease_lost, and nothing is done', LIMIT, async () => {
+test('an epoch lower than one seen for that box is 409 lease_lost, and nothing changes', LIMIT, async () => {
   const [box, other] = [await runner.box(), await runner.box()]
   const epoch = (value: string) => ({ headers: { 'x-breakfall-epoch': value } })
   const exec = (id: string, of: string, value: string) =>
@@ -339,7 +347,7 @@ test('a lower epoch than one seen for that box is 409 lease_lost, and nothing is
 })
 
 test(
-  'a runner whose sandbox does not work serves, and refuses boxes with 501 until level process is allowed',
+  'a runner without a working sandbox starts, and refuses boxes with 501 until level process is allowed',
   LIMIT,
   async () => {
     await using bare = new WireRunner({ env: { PATH: brokenSandbox() } })

@@ -1,4 +1,4 @@
-/** Boxes over raw HTTP: their records, their states, and execs that meet stop and remove half-way. */
+/** Boxes over raw HTTP: their records, their states, and execs that race with stop and delete. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { assertProblem, BOXES, ISO, type Json, WireRunner } from './runner-process.ts'
@@ -38,19 +38,23 @@ test('a new box is running and its record says how it is isolated and limited', 
   )
 })
 
-test('a box that chose no id gets one of its own', LIMIT, async () => {
+test('a box without an id in its request gets a new one', LIMIT, async () => {
   const ids = await Promise.all(Array.from({ length: 8 }, () => runner.box()))
   assert.equal(new Set(ids).size, 8)
 })
 
-test('of twenty who create the same id at once one gets it and the others are told', LIMIT, async () => {
-  const answers = await Promise.all(Array.from({ length: 20 }, () => runner.post(BOXES, { id: 'wanted' })))
-  assert.equal(answers.filter(({ status }) => status === 201).length, 1)
-  for (const answer of answers.filter(({ status }) => status !== 201))
-    assert.equal(assertProblem(answer, 409, 'box_already_exists').boxId, 'wanted')
-})
+test(
+  'of twenty concurrent requests for the same id one creates the box, and the others get a conflict',
+  LIMIT,
+  async () => {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => runner.post(BOXES, { id: 'wanted' })))
+    assert.equal(answers.filter(({ status }) => status === 201).length, 1)
+    for (const answer of answers.filter(({ status }) => status !== 201))
+      assert.equal(assertProblem(answer, 409, 'box_already_exists').boxId, 'wanted')
+  },
+)
 
-test('every call on a box that is not there is 404 box_not_found', LIMIT, async () => {
+test('every call on an unknown box is 404 box_not_found', LIMIT, async () => {
   for (const [method, path, json] of [
     ['GET', ''],
     ['DELETE', ''],
@@ -72,7 +76,7 @@ test('every call on a box that is not there is 404 box_not_found', LIMIT, async 
   }
 })
 
-test('stop and start can be said twice, and each move shows in the record', LIMIT, async () => {
+test('stop and start are idempotent, and each change shows in the record', LIMIT, async () => {
   const box = await runner.box()
   for (const [verb, state] of [
     ['stop', 'stopped'],
@@ -88,7 +92,7 @@ test('stop and start can be said twice, and each move shows in the record', LIMI
   assert.equal(await runner.shell(box, 'echo again'), 'again\n')
 })
 
-test('stop without a body is stop', LIMIT, async () => {
+test('stop works without a body', LIMIT, async () => {
   const box = await runner.box()
   assert.equal((await runner.ask('POST', `${BOXES}/${box}/stop`)).status, 200)
   assert.equal((await runner.get(`${BOXES}/${box}`)).json.state, 'stopped')
@@ -120,7 +124,7 @@ test('a stopped box with autoStart starts for an exec, and files outlive a stop'
   assert.equal((await runner.get(`${BOXES}/${box}`)).json.state, 'running')
 })
 
-test('stop ends what runs with cause box_stopped, answers its waiters and keeps the records', LIMIT, async () => {
+test('stop ends running execs with cause box_stopped, answers their waiters and keeps the records', LIMIT, async () => {
   const box = await runner.box()
   await runner.post(`${BOXES}/${box}/exec`, { execId: 'e', shell: 'echo up; sleep 600' })
   await using stream = await runner.stream('GET', `${BOXES}/${box}/execs/e/events`)
@@ -136,7 +140,7 @@ test('stop ends what runs with cause box_stopped, answers its waiters and keeps 
   assert.equal(await runner.output(box, 'e'), 'up\n')
 })
 
-test('delete ends what runs, answers its waiters and streams, is 204, and 404 when said again', LIMIT, async () => {
+test('delete ends running execs, answers their waiters and streams, and is 204, then 404', LIMIT, async () => {
   const box = await runner.box()
   await runner.post(`${BOXES}/${box}/exec`, { execId: 'e', shell: 'echo up; sleep 600' })
   await using stream = await runner.stream('GET', `${BOXES}/${box}/execs/e/events`)
@@ -152,7 +156,7 @@ test('delete ends what runs, answers its waiters and streams, is 204, and 404 wh
   assertProblem(await runner.get(`${BOXES}/${box}/execs/e`), 404, 'box_not_found')
 })
 
-test('exec on a box that is stopping is 409 box_invalid_state with the state', LIMIT, async () => {
+test('exec on a stopping box is 409 box_invalid_state with the state', LIMIT, async () => {
   const box = await runner.box()
   const slow = { execId: 'slow', shell: 'trap "" TERM; echo up; while :; do sleep 1; done', killGraceMs: 1500 }
   await runner.post(`${BOXES}/${box}/exec`, slow)
@@ -162,7 +166,7 @@ test('exec on a box that is stopping is 409 box_invalid_state with the state', L
   const seen = new Set<string>()
   for (let over = false; !over;) {
     const answer = await runner.post(`${BOXES}/${box}/exec`, { shell: 'true' })
-    if (answer.status === 201) continue // The stop has not been heard yet.
+    if (answer.status === 201) continue // The stop has not started yet.
     over = answer.json.category === 'box_stopped'
     const problem = assertProblem(answer, 409, over ? 'box_stopped' : 'box_invalid_state')
     seen.add(problem.boxState)
@@ -173,7 +177,7 @@ test('exec on a box that is stopping is 409 box_invalid_state with the state', L
 })
 
 test(
-  'execs that meet stop, start and delete in any order are 201, 404 or 409, and each one that began ends',
+  'execs that race with stop, start and delete are 201, 404 or 409, and every started exec ends',
   LIMIT,
   async () => {
     for (let round = 0; round < 12; round++) {
@@ -213,22 +217,18 @@ test(
   },
 )
 
-test(
-  'an exec beyond execsMax is 429 quota_exceeded, reserves nothing, and there is room again after',
-  LIMIT,
-  async () => {
-    const box = await runner.box({ limits: { execsMax: 2 } })
-    for (const id of ['a', 'b'])
-      assert.equal((await runner.post(`${BOXES}/${box}/exec`, { execId: id, shell: 'cat', stdin: 'pipe' })).status, 201)
-    const third = { execId: 'c', shell: 'echo c' }
-    assertProblem(await runner.post(`${BOXES}/${box}/exec`, third), 429, 'quota_exceeded')
-    assertProblem(await runner.get(`${BOXES}/${box}/execs/c`), 404, 'exec_not_found')
-    assert.equal((await runner.post(`${BOXES}/${box}/exec`, { execId: 'a', shell: 'cat', stdin: 'pipe' })).status, 200)
-    await runner.post(`${BOXES}/${box}/execs/a/kill`, {})
-    await runner.wait(box, 'a')
-    assert.equal((await runner.post(`${BOXES}/${box}/exec`, third)).status, 201)
-  },
-)
+test('an exec beyond execsMax is 429 quota_exceeded and reserves nothing, and works again later', LIMIT, async () => {
+  const box = await runner.box({ limits: { execsMax: 2 } })
+  for (const id of ['a', 'b'])
+    assert.equal((await runner.post(`${BOXES}/${box}/exec`, { execId: id, shell: 'cat', stdin: 'pipe' })).status, 201)
+  const third = { execId: 'c', shell: 'echo c' }
+  assertProblem(await runner.post(`${BOXES}/${box}/exec`, third), 429, 'quota_exceeded')
+  assertProblem(await runner.get(`${BOXES}/${box}/execs/c`), 404, 'exec_not_found')
+  assert.equal((await runner.post(`${BOXES}/${box}/exec`, { execId: 'a', shell: 'cat', stdin: 'pipe' })).status, 200)
+  await runner.post(`${BOXES}/${box}/execs/a/kill`, {})
+  await runner.wait(box, 'a')
+  assert.equal((await runner.post(`${BOXES}/${box}/exec`, third)).status, 201)
+})
 
 async function nextOf(blocks: AsyncIterableIterator<Json>, event: string): Promise<Json> {
   for (;;) {

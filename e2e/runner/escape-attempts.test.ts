@@ -1,4 +1,4 @@
-/** The runner from outside: refusals that name what is wrong, and boxes that try to get at the host through their workspace. */
+/** Refusals that name the mistake, and boxes that try to reach the host through their workspace. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,17 +11,17 @@ const { runner, box, place, folder, needsSandbox } = await sharedRunner()
 const refused = (answer: Json, what: string): void => {
   assert.ok(answer.status >= 400 && answer.status < 500, `${what}: ${answer.status} ${answer.text}`)
 }
-test('a new exec asked for as a stream is 201', LIMIT, async () => {
+test('a new exec requested as a stream is 201', LIMIT, async () => {
   await using stream = await runner.stream('POST', `${place}/exec`, { json: { execId: 'sse', shell: 'true' } })
   assert.equal(stream.status, 201)
 })
-test('416 has the length', LIMIT, async () => {
+test('416 contains the length', LIMIT, async () => {
   await runner.run(box, { execId: 'range', command: ['printf', '0123456789'] })
   const answer = await runner.get(`${place}/execs/range/output/stdout`, { headers: { range: 'bytes=10-' } })
   assert.equal(answer.headers['content-range'], 'bytes */10')
 })
 
-test('a field that stop, start or kill do not know is refused by name, and nothing is done', LIMIT, async () => {
+test('an unknown field in stop, start or kill is refused by name, and nothing changes', LIMIT, async () => {
   const box = await runner.box()
   await runner.post(`${BOXES}/${box}/exec`, { execId: 'e', shell: 'cat', stdin: 'pipe' })
   for (const path of ['stop', 'start', 'execs/e/kill']) {
@@ -32,8 +32,8 @@ test('a field that stop, start or kill do not know is refused by name, and nothi
   assert.equal((await runner.get(`${BOXES}/${box}/execs/e`)).json.exit, null)
 })
 
-test('the temporary folders of a box are folders to start in and to run from', LIMIT, async (t) => {
-  if (runner.level !== 'bwrap') return t.skip('level process has the folders of the machine')
+test("commands can start in a box's temporary folders and run programs from them", LIMIT, async (t) => {
+  if (runner.level !== 'bwrap') return t.skip('level process uses the machine’s folders')
   for (const folder of ['/tmp', '/var/tmp', '/dev/shm']) {
     const started = await runner.post(`${place}/exec`, { command: ['pwd'], cwd: folder })
     assert.equal(started.status, 201, `${folder}: ${started.text}`)
@@ -42,7 +42,7 @@ test('the temporary folders of a box are folders to start in and to run from', L
   }
 })
 
-test('hooks and settings of git that are not there yet cannot be made in the box either', LIMIT, async (t) => {
+test('a box cannot create git hooks or settings that do not exist yet', LIMIT, async (t) => {
   if (!needsSandbox(t)) return
   const project = folder('allowed/young')
   folder('allowed/young/.git')
@@ -55,7 +55,7 @@ test('hooks and settings of git that are not there yet cannot be made in the box
   }
 })
 
-test('the .git file of a worktree is as guarded as a .git folder', LIMIT, async (t) => {
+test('the .git file of a worktree is protected like a .git folder', LIMIT, async (t) => {
   if (!needsSandbox(t)) return
   const project = folder('allowed/worktree')
   writeFileSync(join(project, '.git'), 'gitdir: /elsewhere/.git/worktrees/one\n')
@@ -64,7 +64,7 @@ test('the .git file of a worktree is as guarded as a .git folder', LIMIT, async 
   assert.equal(readFileSync(join(project, '.git'), 'utf8'), 'gitdir: /elsewhere/.git/worktrees/one\n')
 })
 
-test('a workspace that another box turned into a link leads nowhere', LIMIT, async (t) => {
+test('a workspace that another box replaced with a link leads nowhere', LIMIT, async (t) => {
   if (!needsSandbox(t)) return
   const wide = folder('allowed/wide')
   folder('allowed/wide/narrow')
@@ -79,14 +79,14 @@ test('a workspace that another box turned into a link leads nowhere', LIMIT, asy
     const started = await runner.post(`${BOXES}/${box}/exec`, { shell: 'ls -A' })
     if (started.status === 201) {
       await runner.wait(box, started.json.execId)
-      assert.equal(await runner.output(box, started.json.execId), '', 'the box is in a folder of the host')
+      assert.equal(await runner.output(box, started.json.execId), '', 'the box runs in a folder of the host')
     } else assert.ok(started.status >= 400 && started.status < 500, started.text)
     const listed = await runner.get(`${BOXES}/${box}/files`)
     assert.deepEqual(listed.json.files ?? [], [])
   }
 })
 
-test('a glob that is made to be slow costs its sender, not the runner', LIMIT, async () => {
+test('a glob built to be slow does not slow down the runner', LIMIT, async () => {
   const own = await runner.box()
   await runner.put(`${BOXES}/${own}/files/${'a'.repeat(200)}`, 'x')
   for (const glob of [
@@ -103,7 +103,7 @@ test('a glob that is made to be slow costs its sender, not the runner', LIMIT, a
   }
 })
 
-test('a command that cannot be run says in which box, and names the folder as a folder', LIMIT, async () => {
+test('a command that cannot run names its box and its folder', LIMIT, async () => {
   const answer = await runner.post(`${place}/exec`, { command: ['true'], cwd: 'missing' })
   const problem = assertProblem(answer, 422, 'spawn_failed')
   assert.equal(problem.boxId, box)
@@ -112,7 +112,7 @@ test('a command that cannot be run says in which box, and names the folder as a 
   assert.equal(assertProblem(device, 422, 'spawn_failed').reason, 'not_executable')
 })
 
-test('a cursor that nobody gave out is 400 and named; one that was leads on', LIMIT, async () => {
+test('a made-up cursor is 400 and named, and a real cursor continues the list', LIMIT, async () => {
   await runner.box()
   for (const path of [BOXES, `${place}/execs`, `${place}/files`]) {
     const problem = assertProblem(await runner.get(`${path}?cursor=zzz`), 400, 'invalid_request')

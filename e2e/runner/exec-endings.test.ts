@@ -1,4 +1,4 @@
-/** How execs end, over raw HTTP: codes, signals, deadlines that bound the whole tree, kills, output caps, stdin, memory. */
+/** How execs end, over raw HTTP: codes, signals, deadlines for the whole process tree, kills, output limits, stdin, memory. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, test, type TestContext } from 'node:test'
@@ -17,10 +17,10 @@ before(async () => {
 })
 after(() => runner[Symbol.asyncDispose]())
 
-/** A `sleep` that is found among all processes of the machine by its number. */
+/** A `sleep` that can be found among all processes by its number of seconds. */
 const sleepMark = (): string => `sleep 9${process.pid}${(marks++).toString().padStart(3, '0')}`
 
-test('every exit code is told as it was', LIMIT, async () => {
+test('every exit code is reported exactly', LIMIT, async () => {
   for (const code of [0, 1, 2, 42, 126, 127, 255]) {
     const { exit } = await runner.run(box, { shell: `exit ${code}` })
     assert.equal(exit.cause, 'exited')
@@ -30,7 +30,7 @@ test('every exit code is told as it was', LIMIT, async () => {
   }
 })
 
-test('a death by signal is told as far as it is known, never as a plain success', LIMIT, async () => {
+test('a death by signal is reported with what is known, never as a success', LIMIT, async () => {
   for (const [name, number] of [
     ['SIGKILL', 9],
     ['SIGSEGV', 11],
@@ -48,7 +48,7 @@ test('a death by signal is told as far as it is known, never as a plain success'
 })
 
 test(
-  'a deadline ends the whole tree, with children in the background, double forks and new sessions',
+  'a deadline ends the whole process tree, including background children, double forks and new sessions',
   LIMIT,
   async () => {
     const [child, fork, session] = [sleepMark(), sleepMark(), sleepMark()]
@@ -64,15 +64,15 @@ test(
   },
 )
 
-test('a program that handles SIGTERM has its grace and its last words', LIMIT, async () => {
-  const shell = 'trap "echo last words; exit 9" TERM; echo up; while :; do sleep 0.05; done'
+test('a program that handles SIGTERM gets its grace period and can still print', LIMIT, async () => {
+  const shell = 'trap "echo goodbye; exit 9" TERM; echo up; while :; do sleep 0.05; done'
   const { execId, exit } = await runner.run(box, { shell, timeoutMs: 500, killGraceMs: 20_000 })
-  assert.equal(await runner.output(box, execId), 'up\nlast words\n')
+  assert.equal(await runner.output(box, execId), 'up\ngoodbye\n')
   assert.equal(exit.cause, 'timed_out')
   assert.ok(exit.durationMs < 20_000)
 })
 
-test('a program that ignores SIGTERM is killed when its grace is over', LIMIT, async () => {
+test('a program that ignores SIGTERM is killed after its grace period', LIMIT, async () => {
   const mark = sleepMark()
   const shell = `trap "" TERM; echo up; while :; do ${mark}; done`
   const { execId, exit } = await runner.run(box, { shell, timeoutMs: 400, killGraceMs: 300 })
@@ -82,7 +82,7 @@ test('a program that ignores SIGTERM is killed when its grace is over', LIMIT, a
   assert.deepEqual(processesRunning(mark), [])
 })
 
-test('what an exec leaves in the background ends with it, and does not hold it up', LIMIT, async () => {
+test('background processes of an exec end with it and do not delay it', LIMIT, async () => {
   const [plain, session] = [sleepMark(), sleepMark()]
   const { execId, exit } = await runner.run(box, { shell: `${plain} & setsid ${session} & sleep 0.2; echo done` })
   assert.equal(exit.cause, 'exited')
@@ -92,7 +92,7 @@ test('what an exec leaves in the background ends with it, and does not hold it u
   assert.ok(Array.isArray(exit.survivors))
 })
 
-test('kill ends an exec with cause killed, and may be said again at any time', LIMIT, async () => {
+test('kill ends an exec with cause killed, and is idempotent', LIMIT, async () => {
   const mark = sleepMark()
   await runner.post(`${place}/exec`, { execId: 'killed', shell: `setsid ${mark} & echo up; wait`, killGraceMs: 200 })
   await until(() => processesRunning(mark).length > 0)
@@ -149,7 +149,7 @@ test(
   },
 )
 
-test('output beyond its cap ends the exec as output_limit with exactly the bytes that fit', LIMIT, async () => {
+test('output beyond the limit ends the exec as output_limit with exactly the bytes that fit', LIMIT, async () => {
   const { execId, exit } = await runner.run(box, { shell: 'yes & yes >&2', outputBytesMax: 10_000 })
   assert.equal(exit.cause, 'output_limit')
   assert.equal(exit.truncated, true)
@@ -158,7 +158,7 @@ test('output beyond its cap ends the exec as output_limit with exactly the bytes
   assert.equal((await runner.output(box, execId, 'stderr')).length, exit.stderrBytes)
 })
 
-test('output that just fits is whole, and a cap of nothing lets a silent program be', LIMIT, async () => {
+test('output that just fits is complete, and a limit of zero does not end a silent program', LIMIT, async () => {
   const fits = await runner.run(box, {
     shell: 'head -c 6000 /dev/zero; head -c 4000 /dev/zero >&2',
     outputBytesMax: 10_000,
@@ -172,7 +172,7 @@ test('output that just fits is whole, and a cap of nothing lets a silent program
   assert.equal(await runner.output(box, one.execId), 'a')
 })
 
-test('stdin none is empty; a pipe carries bytes until eof, and then refuses more', LIMIT, async () => {
+test('stdin "none" is empty, and a pipe carries bytes until eof, then refuses more', LIMIT, async () => {
   assert.equal((await runner.run(box, { command: ['cat'] })).exit.code, 0)
   await runner.post(`${place}/exec`, { execId: 'stdin', command: ['cat'], stdin: 'pipe' })
   const send = (body: string | Buffer, query = '') => runner.ask('POST', `${place}/execs/stdin/stdin${query}`, { body })
@@ -184,7 +184,7 @@ test('stdin none is empty; a pipe carries bytes until eof, and then refuses more
   assertProblem(await send('more'), 409, 'exec_finished')
 })
 
-test('an eof without bytes ends a reader, and bytes after eof are a typed refusal', LIMIT, async () => {
+test('an eof without bytes ends a reader, and bytes after eof are refused', LIMIT, async () => {
   await runner.post(`${place}/exec`, { execId: 'eof', shell: 'cat; echo read; sleep 600', stdin: 'pipe' })
   const eof = await runner.ask('POST', `${place}/execs/eof/stdin?eof=1`)
   assert.ok(eof.status >= 200 && eof.status < 300, eof.text)
@@ -195,7 +195,7 @@ test('an eof without bytes ends a reader, and bytes after eof are a typed refusa
   assert.equal((await runner.post(`${place}/execs/eof/kill`, {})).status, 200)
 })
 
-test('stdin for an exec that has none is a typed refusal', LIMIT, async () => {
+test('stdin for an exec without stdin is refused', LIMIT, async () => {
   await runner.post(`${place}/exec`, { execId: 'no-stdin', shell: 'sleep 600' })
   const answer = await runner.ask('POST', `${place}/execs/no-stdin/stdin`, { body: 'x' })
   assert.ok(answer.status >= 400 && answer.status < 500, answer.text)
@@ -203,7 +203,7 @@ test('stdin for an exec that has none is a typed refusal', LIMIT, async () => {
   await runner.post(`${place}/execs/no-stdin/kill`, {})
 })
 
-test('megabytes of stdin arrive whole at a slow reader', LIMIT, async () => {
+test('megabytes of stdin arrive complete at a slow reader', LIMIT, async () => {
   const bytes = Buffer.alloc(3_000_000, 'breakfall stdin ')
   await runner.post(`${place}/exec`, { execId: 'much', shell: 'sleep 0.3; sha256sum', stdin: 'pipe' })
   for (let at = 0; at < bytes.length; at += 1_000_000) {
@@ -216,7 +216,7 @@ test('megabytes of stdin arrive whole at a slow reader', LIMIT, async () => {
   assert.match(await runner.output(box, 'much'), new RegExp(`^${createHash('sha256').update(bytes).digest('hex')} `))
 })
 
-test('a program that ends without reading its stdin harms nobody', LIMIT, async () => {
+test('a program that exits without reading its stdin does no harm', LIMIT, async () => {
   await runner.post(`${place}/exec`, { execId: 'deaf', shell: 'sleep 0.1; echo bye; exit 6', stdin: 'pipe' })
   const sent = await runner.ask('POST', `${place}/execs/deaf/stdin`, { body: Buffer.alloc(900_000) })
   assert.ok(sent.status < 500, sent.text)
@@ -225,7 +225,7 @@ test('a program that ends without reading its stdin harms nobody', LIMIT, async 
   assert.equal(await runner.output(box, 'deaf'), 'bye\n')
 })
 
-test('memory beyond the limit is told as oom_killed, and the box goes on', LIMIT, async (t) => {
+test('memory beyond the limit is reported as oom_killed, and the box keeps working', LIMIT, async (t) => {
   const limited = await limitedBox(t, { memoryMb: 64 })
   if (limited === undefined) return
   const { exit } = await runner.run(limited, { command: ['tail', '/dev/zero'] })
@@ -233,7 +233,7 @@ test('memory beyond the limit is told as oom_killed, and the box goes on', LIMIT
   assert.equal(await runner.shell(limited, 'echo alive'), 'alive\n')
 })
 
-test('a child killed for memory while its parent lives is a diagnostic, not the cause', LIMIT, async (t) => {
+test('a child killed for memory while its parent lives is a diagnostic, not the cause of the end', LIMIT, async (t) => {
   const limited = await limitedBox(t, { memoryMb: 64 })
   if (limited === undefined) return
   const { exit } = await runner.run(limited, { shell: 'tail /dev/zero; echo "child ended with $?"; exit 3' })
@@ -245,7 +245,7 @@ test('a child killed for memory while its parent lives is a diagnostic, not the 
   )
 })
 
-test('a fork bomb meets the pids limit, and the runner answers throughout', LIMIT, async (t) => {
+test('a fork bomb hits the pids limit, and the runner keeps answering', LIMIT, async (t) => {
   const limited = await limitedBox(t, { pids: 32 })
   if (limited === undefined) return
   const bomb = { execId: 'bomb', shell: 'b() { b | b & }; b; sleep 600', timeoutMs: 1500, killGraceMs: 100 }
@@ -260,7 +260,7 @@ async function limitedBox(t: TestContext, limits: Json): Promise<string | undefi
   const made = await runner.post(BOXES, { limits })
   if (made.status === 501) {
     assertProblem(made, 501, 'isolation_unavailable')
-    t.skip('this machine does not let the runner enforce it')
+    t.skip('the runner cannot enforce it on this machine')
     return undefined
   }
   assert.equal(made.status, 201, made.text)

@@ -1,4 +1,4 @@
-/** Execs over raw HTTP: what they are given, what their records say, and what is refused. */
+/** Execs over raw HTTP: their inputs, their records, and what is refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sharedRunner } from './shared-runner.ts'
@@ -7,14 +7,14 @@ import { LIMIT } from '../../test/kit/wait.ts'
 
 const { runner, box, place } = await sharedRunner({ box: { env: { FROM_BOX: 'box', BOTH: 'box' } } })
 
-test('a command runs as its arguments stand, a shell line as a shell reads it', LIMIT, async () => {
+test('a command gets its arguments unchanged, and a shell line goes through a shell', LIMIT, async () => {
   const command = await runner.run(box, { command: ['printf', '%s|', 'a b', '$HOME', '', '*', "'"] })
   assert.equal(await runner.output(box, command.execId), "a b|$HOME||*|'|")
   assert.deepEqual(command.command, ['printf', '%s|', 'a b', '$HOME', '', '*', "'"])
   assert.equal(await runner.shell(box, 'for i in 1 2 3; do echo $i; done | tail -n 1'), '3\n')
 })
 
-test('a command starts in the workspace, or in the folder that it names', LIMIT, async () => {
+test('a command starts in the workspace or in the requested folder', LIMIT, async () => {
   const { workspace } = (await runner.get(place)).json
   await runner.shell(box, 'mkdir -p deep/er')
   for (const [cwd, seen] of [
@@ -29,7 +29,7 @@ test('a command starts in the workspace, or in the folder that it names', LIMIT,
   }
 })
 
-test('the environment is the box’s, then the exec’s, and nothing of the runner’s', LIMIT, async () => {
+test('the environment comes from the box, then the exec, and never from the runner', LIMIT, async () => {
   const record = await runner.run(box, {
     shell: 'echo "$FROM_BOX $BOTH $FROM_EXEC"',
     env: { BOTH: 'exec', FROM_EXEC: 'line\nbreak = "x"' },
@@ -37,7 +37,7 @@ test('the environment is the box’s, then the exec’s, and nothing of the runn
   assert.equal(await runner.output(box, record.execId), 'box exec line\nbreak = "x"\n')
 })
 
-test('a record goes from running to exited with the whole exit record, and stays', LIMIT, async () => {
+test('a record goes from running to exited with the complete exit, and stays', LIMIT, async () => {
   const started = await runner.post(`${place}/exec`, { execId: 'record', shell: 'printf out; printf erro >&2; exit 3' })
   assert.equal(started.status, 201)
   assert.equal(started.json.execId, 'record')
@@ -73,7 +73,7 @@ test('a record goes from running to exited with the whole exit record, and stays
   )
 })
 
-test('every call on an exec that is not there is 404 exec_not_found', LIMIT, async () => {
+test('every call on an unknown exec is 404 exec_not_found', LIMIT, async () => {
   for (const path of ['', '/events', '/output/stdout', '/wait'])
     assert.equal(assertProblem(await runner.get(`${place}/execs/none${path}`), 404, 'exec_not_found').execId, 'none')
   assertProblem(await runner.ask('POST', `${place}/execs/none/stdin`, { body: 'x' }), 404, 'exec_not_found')
@@ -81,7 +81,7 @@ test('every call on an exec that is not there is 404 exec_not_found', LIMIT, asy
   assertProblem(await runner.post(`${place}/execs/none/kill`, {}), 404, 'exec_not_found')
 })
 
-test('twenty who start the same exec at once get one process, one 201 and one record', LIMIT, async () => {
+test('twenty concurrent starts of the same exec get one process, one 201 and one record', LIMIT, async () => {
   const request = { execId: 'once', shell: 'echo ran >> once; sleep 0.2; cat once' }
   const answers = await Promise.all(Array.from({ length: 20 }, () => runner.post(`${place}/exec`, request)))
   assert.equal(answers.filter(({ status }) => status === 201).length, 1)
@@ -95,27 +95,31 @@ test('twenty who start the same exec at once get one process, one 201 and one re
   assert.equal(await runner.shell(box, 'cat once'), 'ran\n')
 })
 
-test('the same body is compared after defaults, another one is 409 exec_conflict and runs nothing', LIMIT, async () => {
-  const request = { execId: 'same', command: ['sh', '-c', 'echo x >> same'] }
-  const defaults = { cwd: '.', env: {}, stdin: 'none', killGraceMs: 2000, merge: false, outputBytesMax: 104_857_600 }
-  await runner.run(box, request)
-  assert.equal((await runner.post(`${place}/exec`, { ...defaults, ...request })).status, 200)
-  for (const other of [
-    { command: ['sh', '-c', 'echo y >> same'] },
-    { cwd: '..' },
-    { env: { A: '1' } },
-    { stdin: 'pipe' },
-    { timeoutMs: 1234 },
-    { killGraceMs: 1 },
-    { merge: true },
-    { outputBytesMax: 5 },
-  ]) {
-    const problem = assertProblem(await runner.post(`${place}/exec`, { ...request, ...other }), 409, 'exec_conflict')
-    assert.equal(problem.execId, 'same')
-    assert.equal(problem.boxId, box)
-  }
-  assert.equal(await runner.shell(box, 'cat same'), 'x\n')
-})
+test(
+  'bodies are compared after defaults, and a different body is 409 exec_conflict and runs nothing',
+  LIMIT,
+  async () => {
+    const request = { execId: 'same', command: ['sh', '-c', 'echo x >> same'] }
+    const defaults = { cwd: '.', env: {}, stdin: 'none', killGraceMs: 2000, merge: false, outputBytesMax: 104_857_600 }
+    await runner.run(box, request)
+    assert.equal((await runner.post(`${place}/exec`, { ...defaults, ...request })).status, 200)
+    for (const other of [
+      { command: ['sh', '-c', 'echo y >> same'] },
+      { cwd: '..' },
+      { env: { A: '1' } },
+      { stdin: 'pipe' },
+      { timeoutMs: 1234 },
+      { killGraceMs: 1 },
+      { merge: true },
+      { outputBytesMax: 5 },
+    ]) {
+      const problem = assertProblem(await runner.post(`${place}/exec`, { ...request, ...other }), 409, 'exec_conflict')
+      assert.equal(problem.execId, 'same')
+      assert.equal(problem.boxId, box)
+    }
+    assert.equal(await runner.shell(box, 'cat same'), 'x\n')
+  },
+)
 
 test('starting a known exec with an event stream attaches to it from its first event', LIMIT, async () => {
   const request = { execId: 'attach', shell: 'echo a; sleep 0.1; echo b' }
@@ -134,7 +138,7 @@ test('starting a known exec with an event stream attaches to it from its first e
   assert.equal(conflict.status, 409)
 })
 
-test('exec ids belong to their box, and one that is not chosen is made', LIMIT, async () => {
+test('exec ids belong to their box, and an exec without an id gets one', LIMIT, async () => {
   const other = await runner.box()
   const [one, two] = [
     await runner.run(box, { execId: 'shared', shell: 'echo one' }),
@@ -173,7 +177,7 @@ for (const [what, body, field] of [
   ['an id that climbs', { shell: 'true', execId: '../e' }, 'execId'],
   ['an empty id', { shell: 'true', execId: '' }, 'execId'],
 ] as const)
-  test(`an exec with ${what} is refused by the field's name and not run`, LIMIT, async () => {
+  test(`an exec with ${what} is refused with the field's name and does not run`, LIMIT, async () => {
     const count = async (): Promise<number> => (await runner.get(`${place}/execs`)).json.execs.length
     const before = await count()
     const problem = assertProblem(await runner.post(`${place}/exec`, body), 400, 'invalid_request')
@@ -197,7 +201,7 @@ for (const [reason, prepare, request] of [
   ['argument_too_long', 'true', { shell: `: ${'x'.repeat(200_000)}` }],
 ] as const)
   test(
-    `what cannot be run is 422 ${reason} and reserves nothing: ${JSON.stringify(request).slice(0, 60)}`,
+    `a command that cannot run is 422 ${reason} and reserves nothing: ${JSON.stringify(request).slice(0, 60)}`,
     LIMIT,
     async () => {
       await runner.shell(box, prepare)
@@ -209,7 +213,7 @@ for (const [reason, prepare, request] of [
     },
   )
 
-test('a program named by a path is looked for from the folder that it starts in', LIMIT, async () => {
+test('a program path is resolved from the folder it starts in', LIMIT, async () => {
   await runner.shell(box, 'mkdir -p sub; printf "#!/bin/sh\\necho from sub\\n" > sub/tool; chmod 755 sub/tool')
   const record = await runner.run(box, { command: ['./tool'], cwd: 'sub' })
   assert.equal(await runner.output(box, record.execId), 'from sub\n')

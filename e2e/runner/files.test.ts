@@ -1,4 +1,4 @@
-/** The files of a workspace over raw HTTP: whole or not at all, by ETag and range, and never outside. */
+/** The files of a workspace over raw HTTP: atomic writes, ETags and ranges, and nothing outside. */
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -20,13 +20,13 @@ before(async () => {
 after(() => runner[Symbol.asyncDispose]())
 
 const done = (status: number): void => assert.ok(status >= 200 && status < 300, `answered ${status}`)
-/** A typed refusal: some 4xx in the full problem shape. */
+/** Checks for a refusal: a 4xx with a complete problem. */
 const refused = (answer: Json, what: string): void => {
   assert.ok(answer.status >= 400 && answer.status < 500, `${what}: ${answer.status} ${answer.text}`)
   assertProblem(answer, answer.status, answer.json.category)
 }
 
-test('a file that was put is got byte for byte, seen in the box, and gone after delete', LIMIT, async () => {
+test('an uploaded file can be read byte for byte, is visible in the box, and is gone after delete', LIMIT, async () => {
   const bytes = randomBytes(200_000)
   const put = await runner.put(`${files}/deep/er/data.bin`, bytes)
   done(put.status)
@@ -47,7 +47,7 @@ test('a file that was put is got byte for byte, seen in the box, and gone after 
   assertProblem(await runner.delete(`${files}/deep/er/data.bin`), 404, 'file_not_found')
 })
 
-test('names with spaces, signs and letters of any script are just names', LIMIT, async () => {
+test('names may contain spaces, symbols and letters of any script', LIMIT, async () => {
   for (const name of [
     'a b.txt',
     'ä-日本-🥋',
@@ -67,14 +67,14 @@ test('names with spaces, signs and letters of any script are just names', LIMIT,
   }
 })
 
-test('an empty file is a file', LIMIT, async () => {
+test('an empty file can be stored', LIMIT, async () => {
   done((await runner.put(`${files}/empty`, '')).status)
   const got = await runner.get(`${files}/empty`)
   assert.equal(got.status, 200)
   assert.equal(got.bytes.length, 0)
 })
 
-test('If-Match lets a change happen only to what was read, else 412 and nothing is done', LIMIT, async () => {
+test('If-Match allows a change only to the version that was read, else 412 and nothing changes', LIMIT, async () => {
   const first = (await runner.put(`${files}/guarded`, 'one')).headers.etag ?? ''
   assert.match(first, /^(W\/)?".+"$/)
   const second = await runner.put(`${files}/guarded`, 'two', { headers: { 'if-match': first } })
@@ -95,7 +95,7 @@ test('If-Match lets a change happen only to what was read, else 412 and nothing 
   )
 })
 
-test('of many who change what they read one wins and the others are told', LIMIT, async () => {
+test('of many concurrent conditional writes one succeeds, and the others get 412', LIMIT, async () => {
   const etag = (await runner.put(`${files}/contested`, 'start')).headers.etag ?? ''
   const answers = await Promise.all(
     Array.from({ length: 12 }, (_, i) =>
@@ -107,7 +107,7 @@ test('of many who change what they read one wins and the others are told', LIMIT
   for (const answer of answers.filter(({ status }) => status >= 300)) assertProblem(answer, 412, 'precondition_failed')
 })
 
-test('a put is whole or not there: no reader sees half of one', LIMIT, async () => {
+test('a put is atomic: no reader sees half a file', LIMIT, async () => {
   const versions = ['a', 'b'].map((letter) => letter.repeat(400_000))
   await runner.put(`${files}/whole`, versions[0] ?? '')
   let writing = true
@@ -117,7 +117,7 @@ test('a put is whole or not there: no reader sees half of one', LIMIT, async () 
   })()
   while (writing) assert.ok(versions.includes((await runner.get(`${files}/whole`)).text))
   await writer
-  assert.ok(!(await runner.shell(box, 'ls -A')).includes('tmp'), 'nothing is left beside it')
+  assert.ok(!(await runner.shell(box, 'ls -A')).includes('tmp'), 'no temporary file is left')
 })
 
 test('a put that is cut off changes nothing', LIMIT, async () => {
@@ -132,17 +132,17 @@ test('a put that is cut off changes nothing', LIMIT, async () => {
   socket.destroy()
   const deep = connect(Number(new URL(runner.url).port), '127.0.0.1')
   deep.write(`${head.replace('/cut ', '/not/there/yet ')}Content-Length: 1000\r\n\r\nhalf of it`)
-  for (let left = 0; left === 0;) left = (await runner.get(`${files}?glob=.breakfall-*`)).json.files.length // it has begun
+  for (let left = 0; left === 0;) left = (await runner.get(`${files}?glob=.breakfall-*`)).json.files.length // it has started
   deep.destroy()
   assert.equal((await runner.get(`${files}/cut`)).text, 'before')
   assert.equal((await runner.get(`${files}?glob=cut*`)).json.files.length, 1)
   let left: string[]
   do left = (await runner.get(`${files}?glob=.*`)).json.files.map(({ path }: { path: string }) => path)
-  while (left.length > 0) // what was being written goes, too
-  assert.equal((await runner.get(`${files}?glob=*`)).text, before, 'no folder was made for it either')
+  while (left.length > 0) // the temporary file goes, too
+  assert.equal((await runner.get(`${files}?glob=*`)).text, before, 'no folder was created for it either')
 })
 
-test('a put that is only a part, or in another encoding, is refused and changes nothing', LIMIT, async () => {
+test('a partial put or one with a content encoding is refused and changes nothing', LIMIT, async () => {
   await runner.put(`${files}/partly`, 'before')
   const part = { headers: { 'content-range': 'bytes 0-1/6' } }
   assertProblem(await runner.put(`${files}/partly`, 'xx', part), 400, 'invalid_request')
@@ -151,48 +151,40 @@ test('a put that is only a part, or in another encoding, is refused and changes 
   assert.equal((await runner.get(`${files}/partly`)).text, 'before')
 })
 
-test(
-  'a file that takes the place of a link gets the permissions of a file, and one that was there keeps its own',
-  LIMIT,
-  async () => {
-    await runner.shell(box, 'ln -s nowhere was-link; echo x >was-file; chmod 4750 was-file')
-    for (const name of ['was-link', 'was-file']) done((await runner.put(`${files}/${name}`, 'new')).status)
-    assert.equal(await runner.shell(box, 'stat -c "%a %F" was-link was-file'), '644 regular file\n750 regular file\n')
-  },
-)
+test('a file that replaces a link gets default permissions, and an existing file keeps its own', LIMIT, async () => {
+  await runner.shell(box, 'ln -s nowhere was-link; echo x >was-file; chmod 4750 was-file')
+  for (const name of ['was-link', 'was-file']) done((await runner.put(`${files}/${name}`, 'new')).status)
+  assert.equal(await runner.shell(box, 'stat -c "%a %F" was-link was-file'), '644 regular file\n750 regular file\n')
+})
 
-test(
-  'a read may name the version that it has or wants: 304, 412, and a range only of the same one',
-  LIMIT,
-  async () => {
-    const etag = (await runner.put(`${files}/versions`, '0123456789')).headers.etag ?? ''
-    const read = (headers: Record<string, string>) => runner.get(`${files}/versions`, { headers })
-    for (const known of [etag, `"other", ${etag}`, `W/${etag}`, '*']) {
-      const answer = await read({ 'if-none-match': known })
-      assert.deepEqual([answer.status, answer.text, answer.headers.etag], [304, '', etag], known)
-    }
-    assert.equal((await read({ 'if-none-match': '"other"' })).status, 200)
-    assertProblem(await read({ 'if-match': '"other"' }), 412, 'precondition_failed')
-    assert.equal((await read({ 'if-match': `"other", ${etag}` })).status, 200)
-    assert.deepEqual(
-      await Promise.all(
-        [etag, '"other"', 'Mon, 16 Nov 2026 00:00:00 GMT'].map(async (version) => {
-          const answer = await read({ range: 'bytes=2-3', 'if-range': version })
-          return [answer.status, answer.text]
-        }),
-      ),
-      [
-        [206, '23'],
-        [200, '0123456789'],
-        [200, '0123456789'],
-      ],
-    )
-    const listed = { headers: { 'if-match': `"other", ${etag}` } }
-    done((await runner.put(`${files}/versions`, 'by list', listed)).status)
-  },
-)
+test('a read may name the version it has or wants: 304, 412, and a range of that version only', LIMIT, async () => {
+  const etag = (await runner.put(`${files}/versions`, '0123456789')).headers.etag ?? ''
+  const read = (headers: Record<string, string>) => runner.get(`${files}/versions`, { headers })
+  for (const known of [etag, `"other", ${etag}`, `W/${etag}`, '*']) {
+    const answer = await read({ 'if-none-match': known })
+    assert.deepEqual([answer.status, answer.text, answer.headers.etag], [304, '', etag], known)
+  }
+  assert.equal((await read({ 'if-none-match': '"other"' })).status, 200)
+  assertProblem(await read({ 'if-match': '"other"' }), 412, 'precondition_failed')
+  assert.equal((await read({ 'if-match': `"other", ${etag}` })).status, 200)
+  assert.deepEqual(
+    await Promise.all(
+      [etag, '"other"', 'Mon, 16 Nov 2026 00:00:00 GMT'].map(async (version) => {
+        const answer = await read({ range: 'bytes=2-3', 'if-range': version })
+        return [answer.status, answer.text]
+      }),
+    ),
+    [
+      [206, '23'],
+      [200, '0123456789'],
+      [200, '0123456789'],
+    ],
+  )
+  const listed = { headers: { 'if-match': `"other", ${etag}` } }
+  done((await runner.put(`${files}/versions`, 'by list', listed)).status)
+})
 
-test('ranges of a file are 206 and a range beyond it 416', LIMIT, async () => {
+test('ranges of a file are 206, and a range beyond its end is 416', LIMIT, async () => {
   await runner.put(`${files}/ranged`, '0123456789')
   for (const [range, text, described] of [
     ['bytes=0-0', '0', 'bytes 0-0/10'],
@@ -207,7 +199,7 @@ test('ranges of a file are 206 and a range beyond it 416', LIMIT, async () => {
   assertProblem(await runner.get(`${files}/ranged`, { headers: { range: 'bytes=10-' } }), 416, 'range_not_satisfiable')
 })
 
-test('a list names path, kind, bytes and time, and a glob picks', LIMIT, async () => {
+test('a list contains path, kind, bytes and time, and a glob filters it', LIMIT, async () => {
   const own = await runner.box()
   await runner.shell(
     own,
@@ -235,7 +227,7 @@ test('a list names path, kind, bytes and time, and a glob picks', LIMIT, async (
 })
 
 test(
-  'a path that climbs, is absolute or holds a NUL is refused, and nothing outside is read or written',
+  'a path with .., an absolute path or a NUL is refused, and nothing outside is read or written',
   LIMIT,
   async () => {
     for (const path of [
@@ -262,7 +254,7 @@ test(
   },
 )
 
-test('a link in the workspace leads nowhere outside it', LIMIT, async () => {
+test('a link in the workspace cannot lead outside it', LIMIT, async () => {
   const outside = join(runner.folder, 'outside')
   mkdirSync(outside)
   writeFileSync(join(outside, 'secret'), 'secret')
@@ -295,7 +287,7 @@ test('a link in the workspace leads nowhere outside it', LIMIT, async () => {
   assert.ok(!(await runner.get(`${files}?glob=${encodeURIComponent('**')}`)).text.includes('secret'))
 })
 
-test('a folder and a pipe are refused at once as files, and nobody hangs on them', LIMIT, async () => {
+test('a folder and a pipe are refused as files immediately, and nothing hangs', LIMIT, async () => {
   await runner.shell(box, 'mkdir -p folder/in; mkfifo -m 666 pipe')
   for (const path of ['folder', 'pipe']) {
     refused(await runner.get(`${files}/${path}`), `GET ${path}`)
@@ -306,7 +298,7 @@ test('a folder and a pipe are refused at once as files, and nobody hangs on them
   refused(await runner.get(`${files}/plain/below`), 'GET below a file')
 })
 
-test('a file beyond the limit is 413 with the limit, said before it is sent', LIMIT, async () => {
+test('a file over the limit is 413 with the limit, before it is sent', LIMIT, async () => {
   const { host } = new URL(runner.url)
   const answer = await runner.raw(
     `PUT ${files}/huge HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${runner.token}\r\nConnection: close\r\nContent-Length: 67108865\r\n\r\n`,
@@ -317,7 +309,7 @@ test('a file beyond the limit is 413 with the limit, said before it is sent', LI
   assertProblem(await runner.get(`${files}/huge`), 404, 'file_not_found')
 })
 
-test('a body without a length is counted as it comes, and is 413 when it is too much', LIMIT, async () => {
+test('a body without a length is counted as it arrives, and is 413 once it is too large', LIMIT, async () => {
   const { host } = new URL(runner.url)
   const head = `PUT ${files}/chunked HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${runner.token}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n`
   assert.match(await runner.raw(`${head}5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n`), /^HTTP\/1\.1 20[014] /)
@@ -333,7 +325,7 @@ test('the files of a stopped box can still be read', LIMIT, async () => {
   else assertProblem(answer, 409, 'box_stopped')
 })
 
-test('a host folder’s links are not followed either, and the host’s files stay as they are', LIMIT, async () => {
+test('links in a host folder are not followed either, and the host’s files stay unchanged', LIMIT, async () => {
   const home = join(runner.folder, 'host')
   const allowed = join(home, 'allowed')
   mkdirSync(join(allowed, 'project'), { recursive: true })

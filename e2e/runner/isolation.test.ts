@@ -1,4 +1,4 @@
-/** What a box can and cannot reach, tried from inside it, over raw HTTP. */
+/** What a box can and cannot reach, tested from inside it over raw HTTP. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -38,7 +38,7 @@ test('a box cannot read the machine’s secrets, the runner’s state, its token
   assert.equal(await runner.shell(box, 'ls -A'), '')
 })
 
-test('a box sees no process but its own, and cannot signal others', LIMIT, async (t) => {
+test('a box sees only its own processes and cannot signal others', LIMIT, async (t) => {
   if (!needsSandbox(t)) return
   const box = await runner.box()
   const commands = await runner.shell(box, 'cat /proc/[0-9]*/cmdline | tr "\\0" " "')
@@ -60,7 +60,7 @@ test('the runner’s environment stays outside, at every level', LIMIT, async ()
   assert.match(env, /^PATH=/m)
 })
 
-test('without network a box reaches neither loopback nor anything else; with host it does', LIMIT, async (t) => {
+test('without network a box reaches nothing, not even loopback, and with network host it does', LIMIT, async (t) => {
   if (!needsSandbox(t)) return
   const server = createServer((_, response) => response.end('reached'))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -77,41 +77,37 @@ test('without network a box reaches neither loopback nor anything else; with hos
   }
 })
 
-test(
-  'a box cannot gain rights, mount, or write outside its workspace and its own temporary folder',
-  LIMIT,
-  async (t) => {
-    if (!needsSandbox(t)) return
-    const box = await runner.box()
-    assert.match(await runner.shell(box, 'grep CapEff /proc/self/status'), /CapEff:\s+0000000000000000/)
-    assert.match(await runner.shell(box, 'grep NoNewPrivs /proc/self/status'), /NoNewPrivs:\s+1/)
-    for (const shell of [
-      'mount -t tmpfs none /mnt',
-      'echo x > /etc/new',
-      'echo x > /usr/bin/new',
-      'echo x > /usr/new',
-      'echo x > /opt/new',
-      'chroot / true',
-      'mknod disk b 8 0',
-      'echo 1 > /proc/sys/kernel/panic',
-      'echo x > /sys/kernel/mm/x',
-    ])
-      assert.notEqual((await runner.run(box, { shell: `${shell} 2>/dev/null` })).exit.code, 0, shell)
-    await runner.run(box, { shell: 'echo mine > /tmp/mine' })
-    const other = await runner.box()
-    assert.equal(await runner.shell(other, 'cat /tmp/mine 2>/dev/null'), '')
-    assert.ok(!existsSync('/tmp/mine'))
-  },
-)
+test('a box cannot gain privileges, mount, or write outside its workspace and temporary folder', LIMIT, async (t) => {
+  if (!needsSandbox(t)) return
+  const box = await runner.box()
+  assert.match(await runner.shell(box, 'grep CapEff /proc/self/status'), /CapEff:\s+0000000000000000/)
+  assert.match(await runner.shell(box, 'grep NoNewPrivs /proc/self/status'), /NoNewPrivs:\s+1/)
+  for (const shell of [
+    'mount -t tmpfs none /mnt',
+    'echo x > /etc/new',
+    'echo x > /usr/bin/new',
+    'echo x > /usr/new',
+    'echo x > /opt/new',
+    'chroot / true',
+    'mknod disk b 8 0',
+    'echo 1 > /proc/sys/kernel/panic',
+    'echo x > /sys/kernel/mm/x',
+  ])
+    assert.notEqual((await runner.run(box, { shell: `${shell} 2>/dev/null` })).exit.code, 0, shell)
+  await runner.run(box, { shell: 'echo mine > /tmp/mine' })
+  const other = await runner.box()
+  assert.equal(await runner.shell(other, 'cat /tmp/mine 2>/dev/null'), '')
+  assert.ok(!existsSync('/tmp/mine'))
+})
 
-test('a box may use ordinary tools: a shell, pipes, /dev/null, random bytes, a temporary folder', LIMIT, async () => {
+test('a box can use ordinary tools: a shell, pipes, /dev/null, random bytes, a temporary folder', LIMIT, async () => {
   const box = await runner.box()
   const script =
     'set -e; f=$(mktemp); head -c 10 /dev/urandom > "$f"; wc -c < "$f"; echo lost > /dev/null; id -u > /dev/null; date +%Y > /dev/null; echo ok'
   assert.equal((await runner.shell(box, script)).replaceAll(' ', ''), '10\nok\n')
 })
 
-test('a host folder is seen at its own path, and the guarded files in it are read-only', LIMIT, async (t) => {
+test('a host folder appears at its own path, and its protected files are read-only', LIMIT, async (t) => {
   if (!needsSandbox(t)) return
   const project = folder('allowed/project')
   folder('allowed/project/.git/hooks')
@@ -145,7 +141,7 @@ test('a host folder is seen at its own path, and the guarded files in it are rea
   assert.equal(readFileSync(join(project, 'breakfall.toml'), 'utf8'), 'model = "mine"\n')
 })
 
-test('moving .git aside and putting another in its place does not get a hook onto the host', LIMIT, async (t) => {
+test('replacing .git with another folder does not get a hook onto the host', LIMIT, async (t) => {
   if (!needsSandbox(t)) return
   const project = folder('allowed/moved')
   folder('allowed/moved/.git/hooks')
@@ -158,7 +154,7 @@ test('moving .git aside and putting another in its place does not get a hook ont
   assert.equal(readFileSync(join(project, '.git/config'), 'utf8'), '[core]\n')
 })
 
-test('a host folder that was not allowed, or is never allowed, is refused and nothing is made', LIMIT, async () => {
+test('a host folder that is not allowed is refused, and nothing is created', LIMIT, async () => {
   const outside = folder('outside')
   folder('allowed-not')
   symlinkSync(outside, join(allowed, 'link-out'))
@@ -183,23 +179,13 @@ test('a host folder that was not allowed, or is never allowed, is refused and no
   assert.equal((await runner.get(BOXES)).json.boxes.length, before)
 })
 
-test(
-  'the root, the home folder, the state folder and what holds them are refused even when allowed',
-  LIMIT,
-  async () => {
-    await using wide = new WireRunner({ flags: ['--allow-isolation', 'process', '--allow-workspace', '/'] })
-    await wide.start().catch(() => undefined)
-    if (wide.url === '') return // Refused at the start, which is as good.
-    for (const workspace of [
-      '/',
-      join(wide.folder, 'home'),
-      wide.folder,
-      wide.stateDir,
-      join(wide.stateDir, 'boxes'),
-    ]) {
-      const answer = await wide.post(BOXES, { workspace })
-      assert.ok(answer.status >= 400 && answer.status < 500, `${workspace}: ${answer.status}`)
-    }
-    assert.deepEqual((await wide.get(BOXES)).json.boxes, [])
-  },
-)
+test('the root, the home folder, the state folder and their parents are refused even if allowed', LIMIT, async () => {
+  await using wide = new WireRunner({ flags: ['--allow-isolation', 'process', '--allow-workspace', '/'] })
+  await wide.start().catch(() => undefined)
+  if (wide.url === '') return // Refused at the start, which is also fine.
+  for (const workspace of ['/', join(wide.folder, 'home'), wide.folder, wide.stateDir, join(wide.stateDir, 'boxes')]) {
+    const answer = await wide.post(BOXES, { workspace })
+    assert.ok(answer.status >= 400 && answer.status < 500, `${workspace}: ${answer.status}`)
+  }
+  assert.deepEqual((await wide.get(BOXES)).json.boxes, [])
+})

@@ -1,4 +1,4 @@
-/** The output of execs over raw HTTP: what they print, and who may read it how often and from where. */
+/** The output of execs over raw HTTP: what they print, and how it can be read again from any point. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sharedRunner } from './shared-runner.ts'
@@ -7,7 +7,7 @@ import { LIMIT } from '../../test/kit/wait.ts'
 
 const { runner, box, place } = await sharedRunner()
 
-test('events are a start, every byte in order, and one exit that is last, with id and event lines', LIMIT, async () => {
+test('events are a start, every byte in order, and one final exit, with id and event lines', LIMIT, async () => {
   const script = 'for i in $(seq 200); do echo "out $i"; echo "err $i" >&2; done'
   await using stream = await runner.stream('POST', `${place}/exec`, { json: { execId: 'order', shell: script } })
   const blocks = await Array.fromAsync(stream.blocks)
@@ -23,7 +23,7 @@ test('events are a start, every byte in order, and one exit that is last, with i
   assert.equal(await runner.output(box, 'order', 'stderr'), lines('err'))
 })
 
-test('a reader may come back after any event, by after or Last-Event-ID, and gets the same chunks', LIMIT, async () => {
+test('a reader can resume after any event, by after or Last-Event-ID, and gets the same chunks', LIMIT, async () => {
   const script = 'for i in 1 2 3 4 5 6 7 8; do printf "é$i\\n"; printf "\\377$i" >&2; sleep 0.02; done; exit 4'
   await runner.post(`${place}/exec`, { execId: 'resume', shell: script })
   const live = await runner.events(`${place}/execs/resume/events`)
@@ -35,7 +35,7 @@ test('a reader may come back after any event, by after or Last-Event-ID, and get
       await runner.events(`${place}/execs/resume/events`, { 'last-event-id': String(seq) }),
       live.slice(seq),
     )
-    // An EventSource that comes back asks for its first address again, and says in the header how far it is.
+    // A reconnecting EventSource requests its first address again and sends its position in the header.
     assert.deepEqual(
       await runner.events(`${place}/execs/resume/events?after=1`, { 'last-event-id': String(seq) }),
       live.slice(seq),
@@ -48,7 +48,7 @@ test('a reader may come back after any event, by after or Last-Event-ID, and get
   }
 })
 
-test('a reader that is cut off again and again while the exec runs holds every byte once', LIMIT, async () => {
+test('a reader that is disconnected again and again while the exec runs gets every byte once', LIMIT, async () => {
   const script = 'for i in $(seq 300); do echo "line $i"; [ $((i % 10)) -eq 0 ] && sleep 0.01; done; true'
   await runner.post(`${place}/exec`, { execId: 'cuts', shell: script })
   const held: Block[] = []
@@ -65,23 +65,19 @@ test('a reader that is cut off again and again while the exec runs holds every b
   assert.equal(bytesOf(held, 'stdout').toString(), Array.from({ length: 300 }, (_, i) => `line ${i + 1}\n`).join(''))
 })
 
-test(
-  'what is no UTF-8 comes as base64, a text event is never cut inside a letter, and bytes are exact',
-  LIMIT,
-  async () => {
-    const script = String.raw`printf 'a\000b'; printf '\303'; sleep 0.1; printf '\251'; printf '\377\376'; sleep 0.1; printf '\360\237\221'; printf end`
-    const record = await runner.run(box, { execId: 'bytes', shell: script })
-    const blocks = await runner.events(`${place}/execs/bytes/events`)
-    assertWellFormed(blocks)
-    const bytes = Buffer.from('610062c3a9fffef09f91656e64', 'hex')
-    assert.deepEqual(bytesOf(blocks, 'stdout'), bytes)
-    assert.deepEqual((await runner.get(`${place}/execs/bytes/output/stdout`)).bytes, bytes)
-    assert.equal(record.stdoutBytes, bytes.length)
-    assert.ok(blocks.some(({ data }) => data.dataBase64 !== undefined))
-  },
-)
+test('invalid UTF-8 arrives as base64, a text event never splits a character, and bytes are exact', LIMIT, async () => {
+  const script = String.raw`printf 'a\000b'; printf '\303'; sleep 0.1; printf '\251'; printf '\377\376'; sleep 0.1; printf '\360\237\221'; printf end`
+  const record = await runner.run(box, { execId: 'bytes', shell: script })
+  const blocks = await runner.events(`${place}/execs/bytes/events`)
+  assertWellFormed(blocks)
+  const bytes = Buffer.from('610062c3a9fffef09f91656e64', 'hex')
+  assert.deepEqual(bytesOf(blocks, 'stdout'), bytes)
+  assert.deepEqual((await runner.get(`${place}/execs/bytes/output/stdout`)).bytes, bytes)
+  assert.equal(record.stdoutBytes, bytes.length)
+  assert.ok(blocks.some(({ data }) => data.dataBase64 !== undefined))
+})
 
-test('a lone bad byte is exactly the event that the contract shows', LIMIT, async () => {
+test('a single invalid byte produces exactly the event in the contract', LIMIT, async () => {
   await runner.run(box, { execId: 'bad-byte', shell: String.raw`printf 'hi\n'; sleep 0.1; printf '\377' >&2` })
   const [, out, bad] = (await runner.events(`${place}/execs/bad-byte/events`)).map(({ data }) => data)
   assert.deepEqual(out, { seq: 2, type: 'stdout', offset: 0, data: 'hi\n' })
@@ -114,7 +110,7 @@ test('writing to /dev/stderr and /dev/stdout by name works and destroys nothing'
 })
 
 test(
-  'waiters before, during and after the end all get the same record, and a wait that is up is 202',
+  'waiters before, during and after the end all get the same record, and a wait that times out is 202',
   LIMIT,
   async () => {
     await runner.post(`${place}/exec`, { execId: 'waited', shell: 'read line; echo "$line"', stdin: 'pipe' })
@@ -140,7 +136,7 @@ test(
   },
 )
 
-test('output is served in ranges, and a range beyond it is 416 with the length', LIMIT, async () => {
+test('output is served in ranges, and a range beyond its end is 416 with the length', LIMIT, async () => {
   await runner.run(box, { execId: 'range', command: ['printf', '0123456789'] })
   const path = `${place}/execs/range/output/stdout`
   const whole = await runner.get(path)
@@ -169,7 +165,7 @@ test('output is served in ranges, and a range beyond it is 416 with the length',
   assert.ok(other.status === 404 || other.status === 400, other.text)
 })
 
-test('a hundred short execs, ten at a time, lose not a byte', LIMIT, async () => {
+test('a hundred short execs, ten at a time, lose no output', LIMIT, async () => {
   for (let round = 0; round < 10; round++)
     await Promise.all(
       Array.from({ length: 10 }, async (_, i) => {

@@ -1,4 +1,4 @@
-/** A runner that dies or is told to go, over raw HTTP: what ran goes on, what is known stays known, nothing is made up. */
+/** A runner that dies or is stopped, over raw HTTP: execs continue, results are kept, and nothing is invented. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
@@ -19,7 +19,7 @@ const flags = ['--allow-isolation', 'process']
 const lines = (from: number, to: number): string =>
   Array.from({ length: to - from + 1 }, (_, i) => `line ${from + i}\n`).join('')
 
-/** Reads until a block fits; everything read is added to `held`. */
+/** Reads until a block matches, and adds everything it read to `held`. */
 async function readTo(
   blocks: AsyncIterableIterator<Block>,
   held: Block[],
@@ -31,7 +31,7 @@ async function readTo(
   }
 }
 
-test('kill -9 of the runner in the middle of an exec loses no byte and no exit code', LIMIT, async () => {
+test('kill -9 of the runner during an exec loses no output and no exit code', LIMIT, async () => {
   await using runner = await WireRunner.start({ flags })
   const before = runner.listening
   const box = await runner.box({ id: 'kept' })
@@ -60,7 +60,7 @@ test('kill -9 of the runner in the middle of an exec loses no byte and no exit c
   assert.deepEqual(await runner.events(`${BOXES}/kept/execs/old/events`), old)
   assert.equal((await runner.get(`${BOXES}/kept/files/note`)).text, 'written before')
 
-  assert.equal((await runner.post(`${BOXES}/kept/exec`, request)).status, 200, 'a known id is attached to')
+  assert.equal((await runner.post(`${BOXES}/kept/exec`, request)).status, 200, 'a known id attaches to its exec')
   assertProblem(await runner.post(`${BOXES}/kept/exec`, { ...request, merge: true }), 409, 'exec_conflict')
   held.push(...(await runner.events(`${BOXES}/kept/execs/live/events?after=${held.at(-1)?.id}`)))
   assert.equal(bytesOf(held, 'stdout').toString(), lines(1, 60))
@@ -75,7 +75,7 @@ test('kill -9 of the runner in the middle of an exec loses no byte and no exit c
   assert.equal(await runner.output('kept', 'fast'), 'up\ndone\n')
 })
 
-test('an exec that ended while no runner lived has its output and its code', LIMIT, async () => {
+test('an exec that ended while no runner was alive keeps its output and exit code', LIMIT, async () => {
   await using runner = await WireRunner.start({ flags })
   const box = await runner.box()
   const mark = `sleep 0.4${process.pid}`
@@ -92,7 +92,7 @@ test('an exec that ended while no runner lived has its output and its code', LIM
   assert.equal(await runner.output(box, 'e'), 'one\ntwo\n')
 })
 
-test('three kills in a row of the runner are no more than one', LIMIT, async () => {
+test('three kills of the runner in a row are no worse than one', LIMIT, async () => {
   await using runner = await WireRunner.start({ flags })
   const box = await runner.box()
   const held: Block[] = []
@@ -112,7 +112,7 @@ test('three kills in a row of the runner are no more than one', LIMIT, async () 
   assert.equal(held.at(-1)?.data.code, 5)
 })
 
-test('a deadline that passed while no runner lived is kept at the restart', LIMIT, async () => {
+test('a deadline that passed while no runner was alive is enforced at the restart', LIMIT, async () => {
   await using runner = await WireRunner.start({ flags })
   const box = await runner.box()
   const mark = `sleep 77${process.pid}`
@@ -128,7 +128,7 @@ test('a deadline that passed while no runner lived is kept at the restart', LIMI
 })
 
 test(
-  'when everything of an exec dies with the runner, the cause is runner_lost and no code is made up',
+  'if all processes of an exec die with the runner, the cause is runner_lost and no exit code is invented',
   LIMIT,
   async () => {
     await using runner = await WireRunner.start({ flags })
@@ -152,7 +152,7 @@ test(
   },
 )
 
-test('an epoch seen before a restart still holds after it', LIMIT, async () => {
+test('an epoch from before a restart still counts after it', LIMIT, async () => {
   await using runner = await WireRunner.start({ flags })
   const box = await runner.box()
   const put = (epoch: string) =>
@@ -165,7 +165,7 @@ test('an epoch seen before a restart still holds after it', LIMIT, async () => {
   assert.ok((await put('7')).status < 300)
 })
 
-test('SIGTERM tells streams to come back, leaves execs running and ends with 0', LIMIT, async () => {
+test('on SIGTERM the runner asks streams to reconnect, leaves execs running and exits with 0', LIMIT, async () => {
   await using runner = await WireRunner.start({ flags })
   const token = runner.token
   const box = await runner.box()

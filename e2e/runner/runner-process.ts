@@ -1,4 +1,4 @@
-/** A real runner process and raw HTTP against it: nothing here knows more than the wire contract does. */
+/** A real runner process and raw HTTP requests to it. Uses only the wire contract. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -32,7 +32,7 @@ export type Ask = {
   readonly token?: string | null
 }
 
-/** One block of an event stream as it came: the three lines and the parsed data. */
+/** One block of an event stream: its three fields, with parsed data. */
 export type Block = { readonly id: string | null; readonly event: string | null; readonly data: Json }
 
 export type Stream = AsyncDisposable & {
@@ -46,7 +46,7 @@ export type RunnerOptions = {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** A state folder, a token file and the runner that serves them, started again as often as a test likes. */
+/** A state folder, a token file and their runner, which a test can restart. */
 export class WireRunner implements AsyncDisposable {
   readonly folder = mkdtempSync(join(tmpdir(), 'breakfall-wire-'))
   readonly stateDir = join(this.folder, 'state')
@@ -102,7 +102,7 @@ export class WireRunner implements AsyncDisposable {
     return readFileSync(this.tokenFile, 'utf8').split(/\s/)[0] ?? ''
   }
 
-  /** Ends the process with `signal` and waits until it is gone. */
+  /** Sends `signal` to the process and waits for its end. */
   async end(signal: NodeJS.Signals): Promise<number | null> {
     if (this.child.exitCode !== null || this.child.signalCode !== null) return this.child.exitCode
     const closed = once(this.child, 'close')
@@ -151,7 +151,7 @@ export class WireRunner implements AsyncDisposable {
     }
   }
 
-  /** The whole event stream, to its end. */
+  /** Reads a whole event stream. */
   async events(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Block[]> {
     await using stream = await this.stream('GET', path, { headers })
     assert.equal(stream.status, 200)
@@ -159,11 +159,11 @@ export class WireRunner implements AsyncDisposable {
     return await Array.fromAsync(stream.blocks)
   }
 
-  /** Bytes over a plain socket, and what came back until the other side closed. */
+  /** Sends bytes over a plain socket and returns everything until the other side closes. */
   async raw(bytes: string): Promise<string> {
     const { hostname, port } = new URL(this.url)
     const socket = connect(Number(port), hostname)
-    socket.on('error', () => {}) // A reset is an answer too: the test reads what came before it.
+    socket.on('error', () => {}) // a reset counts as the end: the test reads what came before it
     socket.write(bytes)
     const chunks: Buffer[] = []
     socket.on('data', (chunk) => chunks.push(chunk))
@@ -177,7 +177,7 @@ export class WireRunner implements AsyncDisposable {
     return made.json.id
   }
 
-  /** Starts an exec and waits for its end: the record. */
+  /** Starts an exec, waits for its end and returns the record. */
   async run(box: string, request: Json): Promise<Json> {
     const started = await this.post(`${BOXES}/${box}/exec`, request)
     assert.equal(started.status, 201, started.text)
@@ -196,7 +196,7 @@ export class WireRunner implements AsyncDisposable {
     return output.text
   }
 
-  /** What a shell line printed to stdout, once it is over. */
+  /** Runs a shell line and returns its standard output. */
   async shell(box: string, shell: string): Promise<string> {
     const record = await this.run(box, { shell })
     return this.output(box, record.execId)
@@ -232,7 +232,7 @@ export class WireRunner implements AsyncDisposable {
         answered = true
         resolve(response)
       })
-      // A server that refuses a body early may reset the rest of the upload after its answer.
+      // A server that refuses a body early may reset the upload after its answer.
       outgoing.on('error', (error) => (answered ? undefined : reject(error)))
       outgoing.end(body)
     })
@@ -241,7 +241,7 @@ export class WireRunner implements AsyncDisposable {
 
 export const BOXES = '/v1/default/boxes'
 
-/** Checks that an answer is the problem of exactly this status and category, in the full shape. */
+/** Checks for a complete problem with this status and category. */
 export function assertProblem(answer: Answer, status: number, category: string): Json {
   assert.equal(answer.status, status, `${category} expected: ${answer.text}`)
   assert.match(answer.headers['content-type'] ?? '', /^application\/problem\+json/)
@@ -258,7 +258,7 @@ export function assertProblem(answer: Answer, status: number, category: string):
   )
   assert.match(problem.boundary, /^(client|model|runner|box|process|journal|daemon)$/, answer.text)
   assert.equal(problem.next, category === 'runner_identity_mismatch' ? 'resolve' : 'never')
-  assert.equal(problem.sideEffects, 'none', 'a refusal has done nothing')
+  assert.equal(problem.sideEffects, 'none', 'a refusal has no side effects')
   assert.ok(Array.isArray(problem.diagnostics))
   assert.equal(problem.requestId, answer.headers['x-request-id'])
   assert.match(problem.at, ISO)
@@ -267,7 +267,7 @@ export function assertProblem(answer: Answer, status: number, category: string):
 
 export const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** The bytes of one stream as its events carry them. */
+/** The bytes of one output stream, from its events. */
 export function bytesOf(blocks: readonly Block[], type: 'stdout' | 'stderr'): Buffer {
   return Buffer.concat(
     blocks
@@ -276,7 +276,7 @@ export function bytesOf(blocks: readonly Block[], type: 'stdout' | 'stderr'): Bu
   )
 }
 
-/** Processes on this machine, boxes included, whose command line has these words. */
+/** Processes on this machine, including boxes, whose command line contains this text. */
 export function processesNaming(words: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
@@ -285,19 +285,19 @@ export function processesNaming(words: string): number[] {
 }
 
 /**
- * Processes that are this command. Whoever was told to start it names it too, and may take a moment more to go once
- * the end is told.
+ * Processes with exactly this command line. Their parents contain it too, and may need a moment to exit after the end is
+ * reported.
  */
 export function processesRunning(command: string): number[] {
   return processesNaming(command).filter((pid) => commandOf(pid) === command)
 }
 
-/** The command line of a process, with single spaces; empty once it is gone. */
+/** The command line of a process, with single spaces. Empty once the process is gone. */
 export function commandOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trimEnd()
   } catch {
-    return '' // It ended while we looked.
+    return '' // it ended meanwhile
   }
 }
 
@@ -305,11 +305,11 @@ export function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It ended by itself in the meantime.
+    // it ended meanwhile
   }
 }
 
-/** Asks again until it is so; a test that uses it fails by its own limit. */
+/** Checks again and again until the result is truthy. The test's own limit bounds it. */
 export async function until<T>(look: () => T | Promise<T>): Promise<T> {
   for (;;) {
     const found = await look()
@@ -348,7 +348,7 @@ function blockOf(text: string): Block | undefined {
   return { id: fields.get('id') ?? null, event: fields.get('event') ?? null, data: JSON.parse(data) }
 }
 
-/** Seq from 1 without holes, ids and event names as in the data, offsets that fit, text that is text, one exit, last. */
+/** Checks seqs without gaps, ids and event names that match the data, contiguous offsets, valid text, and one final exit. */
 export function assertWellFormed(blocks: readonly Block[]): void {
   const offsets: Record<string, number> = { stdout: 0, stderr: 0 }
   for (const [i, { id, event, data }] of blocks.entries()) {
@@ -363,8 +363,7 @@ export function assertWellFormed(blocks: readonly Block[]): void {
     if (data.data !== undefined) assert.ok(!data.data.includes('\uFFFD'))
     const bytes = data.data === undefined ? Buffer.from(data.dataBase64, 'base64') : Buffer.from(data.data)
     assert.ok(bytes.length > 0)
-    if (data.dataBase64 !== undefined)
-      assert.ok(bytes.toString().includes('\uFFFD'), 'base64 only where text will not do')
+    if (data.dataBase64 !== undefined) assert.ok(bytes.toString().includes('\uFFFD'), 'base64 only for invalid UTF-8')
     offsets[event] = (offsets[event] ?? 0) + bytes.length
   }
   assert.equal(blocks.at(-1)?.data.stdoutBytes, offsets['stdout'])

@@ -1,4 +1,4 @@
-/** One runner for all tests of a file, with a box, and a folder of the host in which boxes may work. */
+/** One runner for all tests of a file, with a box and a host folder that boxes may use. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,19 +8,19 @@ import { BOXES, WireRunner } from './runner-process.ts'
 export type SharedRunner = {
   readonly runner: WireRunner
   readonly box: string
-  /** Where its box is called. */
+  /** The path of its box. */
   readonly place: string
-  /** A folder of the tests' own, outside every runner's. */
+  /** A private folder for the tests, outside the runner's folders. */
   readonly home: string
-  /** The folder in it that boxes may work in. */
+  /** The folder in it that boxes may use. */
   readonly allowed: string
-  /** Makes a folder in `home`. */
+  /** Creates a folder in `home`. */
   readonly folder: (name: string) => string
-  /** At level process nothing is walled off, and the record says so. */
+  /** Skips the test at level process, which isolates nothing. */
   readonly needsSandbox: (t: TestContext) => boolean
 }
 
-/** Starts it now, and ends it after the file's last test. */
+/** Starts the runner and stops it after the file's last test. */
 export async function sharedRunner(
   options: { readonly env?: Record<string, string>; readonly box?: object } = {},
 ): Promise<SharedRunner> {
