@@ -26,14 +26,18 @@ for (const [name, how, ends] of [
   ['workspaces', 'folder', NAMED],
   ['journal/owner.db', 'garbage', CORRUPT],
 ] as const)
-  test(`${name} is damaged (${how}): a run ends with the documented outcome and leaves nothing running`, LIMIT, async () => {
-    await using desk = await Desk.start([ask([bash('echo once >> ledger')]), say('done')])
-    const file = join(desk.stateDir, name)
-    mkdirSync(join(file, '..'), { recursive: true, mode: 0o700 })
-    DAMAGE[how](file)
-    const { code, stderr } = await whole(desk.begin())
-    assert.match(`${code} ${stderr}`, ends)
-    assert.deepEqual(desk.lines('ledger'), code === 0 ? ['once'] : [])
-    assert.deepEqual(desk.place.leftovers(), [])
-    rmSync(file, { recursive: true, force: true })
-  })
+  test(
+    `${name} is damaged (${how}): a run ends with the documented outcome and leaves nothing running`,
+    LIMIT,
+    async () => {
+      await using desk = await Desk.start([ask([bash('echo once >> ledger')]), say('done')])
+      const file = join(desk.stateDir, name)
+      mkdirSync(join(file, '..'), { recursive: true, mode: 0o700 })
+      DAMAGE[how](file)
+      const { code, stderr } = await whole(desk.begin())
+      assert.match(`${code} ${stderr}`, ends)
+      assert.deepEqual(desk.lines('ledger'), code === 0 ? ['once'] : [])
+      assert.deepEqual(desk.place.leftovers(), [])
+      rmSync(file, { recursive: true, force: true })
+    },
+  )

@@ -36,23 +36,27 @@ test(
   },
 )
 
-test("the user's own model does a task in the current folder, and the run says which model and why", LIMIT, async () => {
-  await using place = new Place(REHEARSAL_PROJECT)
-  const model = await startRehearsalModel()
-  try {
-    const { code, json, stderr } = await place.run(
-      ['run', REHEARSAL_PROMPT, '--json', '--model', 'rehearsal/fix', ...isolation],
-      { OPENAI_BASE_URL: model.url },
-    )
-    assert.equal(code, 0, stderr)
-    assert.match(stderr, /model: rehearsal\/fix at .* \(OPENAI_BASE_URL is set\)/)
-    assert.equal(result(json)['outcome'], 'finished')
-    assert.match(readFileSync(join(place.folder, 'slug.sh'), 'utf8'), /tr -s/)
-    assert.deepEqual(place.leftovers(), [])
-  } finally {
-    await model.close()
-  }
-})
+test(
+  "the user's own model does a task in the current folder, and the run says which model and why",
+  LIMIT,
+  async () => {
+    await using place = new Place(REHEARSAL_PROJECT)
+    const model = await startRehearsalModel()
+    try {
+      const { code, json, stderr } = await place.run(
+        ['run', REHEARSAL_PROMPT, '--json', '--model', 'rehearsal/fix', ...isolation],
+        { OPENAI_BASE_URL: model.url },
+      )
+      assert.equal(code, 0, stderr)
+      assert.match(stderr, /model: rehearsal\/fix at .* \(OPENAI_BASE_URL is set\)/)
+      assert.equal(result(json)['outcome'], 'finished')
+      assert.match(readFileSync(join(place.folder, 'slug.sh'), 'utf8'), /tr -s/)
+      assert.deepEqual(place.leftovers(), [])
+    } finally {
+      await model.close()
+    }
+  },
+)
 
 test('a run survives the death of its daemon, and nothing happens twice', LIMIT, async () => {
   await using place = new Place()
@@ -171,35 +175,27 @@ test('a run follows a daemon that was killed and came back on another port', LIM
   }
 })
 
-test(
-  'with a server that lists no models a run asks for a model name before the first request',
-  LIMIT,
-  async () => {
-    await using place = new Place()
-    await using server = await httpServer((_, res) => res.writeHead(404).end('{}'))
-    const { code, stderr } = await place.run(['run', 'x'], { OPENAI_BASE_URL: `${server.url}/v1` })
-    assert.equal(code, 2)
-    assert.match(stderr, /does not list its models, so name one: --model NAME/)
-  },
-)
+test('with a server that lists no models a run asks for a model name before the first request', LIMIT, async () => {
+  await using place = new Place()
+  await using server = await httpServer((_, res) => res.writeHead(404).end('{}'))
+  const { code, stderr } = await place.run(['run', 'x'], { OPENAI_BASE_URL: `${server.url}/v1` })
+  assert.equal(code, 2)
+  assert.match(stderr, /does not list its models, so name one: --model NAME/)
+})
 
-test(
-  'a key rejected while listing models is reported as such, not as a server without models',
-  LIMIT,
-  async () => {
-    await using place = new Place()
-    await using door = await keyedDoor('http://127.0.0.1:9/v1', 'right')
-    const { code, stderr } = await place.run(['run', 'x'], {
-      OPENAI_BASE_URL: `${door.url}/v1`,
-      OPENAI_API_KEY: 'wrong',
-    })
-    assert.equal(code, 4)
-    assert.match(
-      stderr,
-      /rejected the key when Breakfall asked for its models\. .*not saved.* Set a valid key in OPENAI_API_KEY\.\n.*model_auth_failed: HTTP 401 /,
-    )
-  },
-)
+test('a key rejected while listing models is reported as such, not as a server without models', LIMIT, async () => {
+  await using place = new Place()
+  await using door = await keyedDoor('http://127.0.0.1:9/v1', 'right')
+  const { code, stderr } = await place.run(['run', 'x'], {
+    OPENAI_BASE_URL: `${door.url}/v1`,
+    OPENAI_API_KEY: 'wrong',
+  })
+  assert.equal(code, 4)
+  assert.match(
+    stderr,
+    /rejected the key when Breakfall asked for its models\. .*not saved.* Set a valid key in OPENAI_API_KEY\.\n.*model_auth_failed: HTTP 401 /,
+  )
+})
 
 test('Ctrl-C cancels the turn, reaches the process, and exits 130', LIMIT, async () => {
   await using place = new Place()
@@ -217,30 +213,34 @@ test('Ctrl-C cancels the turn, reaches the process, and exits 130', LIMIT, async
   assert.deepEqual(place.leftovers(), [])
 })
 
-test('a rejected key parks the turn and exits with 4, and --continue with the right key finishes it', LIMIT, async () => {
-  await using place = new Place(REHEARSAL_PROJECT)
-  const rehearsal = await startRehearsalModel()
-  await using door = await keyedDoor(rehearsal.url, 'right')
-  const env = { OPENAI_BASE_URL: `${door.url}/v1` }
-  try {
-    const first = await place.run(
-      ['run', REHEARSAL_PROMPT, '--json', '--model', 'rehearsal/fix', '--park-wait-ms', '0', ...isolation],
-      { ...env, OPENAI_API_KEY: 'wrong' },
-    )
-    assert.equal(first.code, 4, first.stderr)
-    assert.equal(result(first.json)['outcome'], 'parked')
-    assert.equal((result(first.json)['fault'] as { category: string }).category, 'model_auth_failed')
-    const second = await place.run(['run', '--continue', '--json', '--model', 'rehearsal/fix', ...isolation], {
-      ...env,
-      OPENAI_API_KEY: 'right',
-    })
-    assert.equal(second.code, 0, second.stderr)
-    assert.equal(result(second.json)['turnId'], result(first.json)['turnId'])
-    assert.equal(result(second.json)['outcome'], 'finished')
-  } finally {
-    await rehearsal.close()
-  }
-})
+test(
+  'a rejected key parks the turn and exits with 4, and --continue with the right key finishes it',
+  LIMIT,
+  async () => {
+    await using place = new Place(REHEARSAL_PROJECT)
+    const rehearsal = await startRehearsalModel()
+    await using door = await keyedDoor(rehearsal.url, 'right')
+    const env = { OPENAI_BASE_URL: `${door.url}/v1` }
+    try {
+      const first = await place.run(
+        ['run', REHEARSAL_PROMPT, '--json', '--model', 'rehearsal/fix', '--park-wait-ms', '0', ...isolation],
+        { ...env, OPENAI_API_KEY: 'wrong' },
+      )
+      assert.equal(first.code, 4, first.stderr)
+      assert.equal(result(first.json)['outcome'], 'parked')
+      assert.equal((result(first.json)['fault'] as { category: string }).category, 'model_auth_failed')
+      const second = await place.run(['run', '--continue', '--json', '--model', 'rehearsal/fix', ...isolation], {
+        ...env,
+        OPENAI_API_KEY: 'right',
+      })
+      assert.equal(second.code, 0, second.stderr)
+      assert.equal(result(second.json)['turnId'], result(first.json)['turnId'])
+      assert.equal(result(second.json)['outcome'], 'finished')
+    } finally {
+      await rehearsal.close()
+    }
+  },
+)
 
 test('a model that stays unreachable parks the turn and exits with 3', LIMIT, async () => {
   await using place = new Place()
