@@ -131,7 +131,7 @@ test("a model server from a variable must match the running daemon's, or it is a
   assert.equal(desk.model.received('any').length, 0)
   const same = checked(await whole(desk.begin(['go'], { bare: true, env: { OPENAI_BASE_URL: `${desk.model.url}/` } })))
   endedWith(same, 0, 'finished')
-  assert.match(same.stderr, new RegExp(`using the daemon at http://\\S+, and its model server ${desk.model.url}`))
+  assert.match(same.stderr, new RegExp(`using the daemon at http://\\S+ and its model server ${desk.model.url}`))
 })
 
 test(
