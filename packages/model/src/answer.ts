@@ -1,4 +1,4 @@
-/** What is asked of a model, and the events of the answer. The shapes that callers of `streamAnswer` code against. */
+/** A request to a model and the events of its answer: the types that callers of `streamAnswer` use. */
 import type { Decision, FaultReport, Policy } from '@breakfall/faults'
 import type { Usage } from '@breakfall/wire'
 import type { RungAction } from './machine/next-rung.ts'
@@ -12,7 +12,7 @@ export type ToolCallMessage = {
   readonly function: { readonly name: string; readonly arguments: string }
 }
 
-/** The conversation in the shape of OpenAI's chat API, whichever API it is sent to. */
+/** The conversation in the format of OpenAI's chat API, whichever API it is sent to. */
 export type ChatMessage =
   | { readonly role: 'system' | 'user'; readonly content: string }
   | {
@@ -40,19 +40,19 @@ export type AnswerRequest = {
   readonly tools?: readonly ToolSpec[] | undefined
   readonly api?: ApiName | undefined
   readonly apiKey?: string | undefined
-  /** How the server behaves. Left out it is guessed from the address, and continuing by prefill stays off. */
+  /** How the server behaves. By default it is guessed from the address, and continuing by prefill stays off. */
   readonly profile?: ProfileName | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
   readonly maxTokens?: number | undefined
   readonly temperature?: number | undefined
-  /** Merged into the body, last. */
+  /** Merged into the body last. */
   readonly extra?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** Another place to ask when the first is spent. What is left out is as in the request. */
+/** Another server or model to ask when the attempts at the first are spent. Fields left out are those of the request. */
 export type Fallback = Partial<Pick<AnswerRequest, 'baseUrl' | 'model' | 'api' | 'apiKey' | 'profile' | 'headers'>>
 
-/** What a turn has used up so far. Given in and handed back, so that nobody's retry refills another's. */
+/** What a turn has used so far. Passed in and returned, so all answers of a turn share one budget. */
 export type Budget = { readonly failures: number; readonly waitedMs: number }
 
 export type AnswerOptions = {
@@ -60,13 +60,13 @@ export type AnswerOptions = {
   readonly policy?: Partial<Policy> | undefined
   readonly fallback?: readonly Fallback[] | undefined
   readonly budget?: Budget | undefined
-  /** True where the caller can wait durably and call again. */
+  /** The caller can wait durably and call again, so a fault may ask it to park. */
   readonly canPark?: boolean | undefined
   readonly now?: (() => number) | undefined
   readonly dice?: (() => number) | undefined
   /** Epoch milliseconds at which everything must be over. */
   readonly deadlineAt?: number | null | undefined
-  /** True where the conversation was compacted already, so that a second overflow ends it. */
+  /** The conversation was compacted already, so another overflow ends the answer. */
   readonly compacted?: boolean | undefined
 }
 
@@ -75,7 +75,7 @@ export type FailedAction = RungAction
 /** How far an attempt got. */
 export type AttemptPhase = 'connect' | 'headers' | 'stream'
 
-/** One try, as it went. No attempt is left out. */
+/** The record of one attempt. The ledger has one for every attempt. */
 export type AttemptRecord = {
   readonly attempt: number
   readonly model: string
@@ -83,9 +83,9 @@ export type AttemptRecord = {
   readonly startedAt: string
   readonly durationMs: number
   readonly phase: AttemptPhase
-  /** Bytes of the answer's body. */
+  /** Size of the answer's body so far. */
   readonly bytes: number
-  /** True where it went on from kept text instead of from the start. */
+  /** The attempt continued kept text. */
   readonly resumed: boolean
   readonly fault: FaultReport | null
   readonly action: FailedAction | null
@@ -126,7 +126,7 @@ export type AnswerEvent =
       readonly type: 'done'
       readonly finish: string
       readonly proven: boolean
-      /** Of all attempts together; the ledger has each. */
+      /** Of all attempts together. The ledger has the usage of each. */
       readonly usage: Usage
       readonly ledger: readonly AttemptRecord[]
       readonly budget: Budget
@@ -139,18 +139,18 @@ export type AnswerEvent =
       readonly budget: Budget
     }
 
-/** What an attempt tells while it goes on. */
+/** Events of an attempt while it runs. */
 export type ProgressEvent = Extract<
   AnswerEvent,
   { type: 'attempt-start' | 'text-delta' | 'reasoning-delta' | 'tool-draft' | 'tool-call' | 'usage' }
 >
 
 export type TryOptions = Pick<AnswerOptions, 'signal' | 'policy' | 'now' | 'deadlineAt'> & {
-  /** Its number among the tries at this answer. */
+  /** The number of this attempt at the answer. */
   readonly attempt?: number | undefined
-  /** What earlier tries have shown and nobody has taken back: this one goes on after it. Only where `canContinue`. */
+  /** Text that earlier attempts showed and that stays: this attempt continues it. Only if `canContinue`. */
   readonly kept?: string | undefined
-  /** Called whenever something of the response is read, for callers that watch whether the server is alive. */
+  /** Called for every read of the response. A caller can use it to detect a server that hangs. */
   readonly onBytes?: (() => void) | undefined
 }
 

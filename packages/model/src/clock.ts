@@ -1,7 +1,7 @@
-/** The edge where this package reads the clock and throws dice. Everything else takes them as arguments. */
+/** The clock and the dice of this package. Everything else takes them as arguments. */
 
 export const systemNow = (): number => Date.now()
 export const systemDice = (): number => Math.random()
 
-/** For durations: does not jump when somebody sets the clock. */
+/** For durations: does not jump when the system clock is set. */
 export const monotonicMs = (): number => performance.now()

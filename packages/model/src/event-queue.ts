@@ -1,6 +1,6 @@
 /**
- * A queue between who produces events and the one consumer that iterates them. Events are taken in order, each once.
- * The producer hears when the consumer is behind and when it has caught up, and when it has left.
+ * A queue between a producer of events and the one consumer that iterates them, in order, each event once. The producer is
+ * called when the consumer falls behind, catches up, or leaves.
  */
 
 export type QueueListener = {
@@ -13,25 +13,25 @@ export type QueueListener = {
 const FULL_AT = 1_024 // events; a burst from one read of a socket is a few hundred
 const ROOM_AT = 128
 
-export class EventQueue<T> implements AsyncIterableIterator<T> {
+export class EventQueue<T extends NonNullable<unknown>> implements AsyncIterableIterator<T> {
   readonly #listener: QueueListener
   #items: T[] = []
   #head = 0
   #isClosed = false
   #isFull = false
-  /** Who asked before there was anything, in order. */
+  /** Calls of `next` that wait for an event, in order. */
   readonly #waiting: ((result: IteratorResult<T, undefined>) => void)[] = []
 
   constructor(listener: QueueListener) {
     this.#listener = listener
   }
 
-  /** The event that was pushed last, where nobody has taken it yet. */
+  /** The event pushed last, if the consumer has not taken it yet. */
   get last(): T | undefined {
     return this.#items[this.#items.length - 1]
   }
 
-  /** The consumer is behind: whoever begins to produce now begins by waiting. */
+  /** The consumer is behind: a producer that starts now starts paused. */
   get isFull(): boolean {
     return this.#isFull
   }
@@ -49,14 +49,15 @@ export class EventQueue<T> implements AsyncIterableIterator<T> {
     this.#listener.onFull()
   }
 
-  /** No more will come. What is queued can still be taken. */
+  /** No more events will come. Queued ones can still be taken. */
   close(): void {
     this.#isClosed = true
     for (const waiting of this.#waiting.splice(0)) waiting({ done: true, value: undefined })
   }
 
   next(): Promise<IteratorResult<T, undefined>> {
-    if (this.#head < this.#items.length) return Promise.resolve({ done: false, value: this.#take() })
+    const item = this.#items[this.#head]
+    if (item !== undefined) return Promise.resolve({ done: false, value: this.#take(item) })
     if (this.#isClosed) return Promise.resolve({ done: true, value: undefined })
     return new Promise((resolve) => {
       this.#waiting.push(resolve)
@@ -77,8 +78,8 @@ export class EventQueue<T> implements AsyncIterableIterator<T> {
     return this
   }
 
-  #take(): T {
-    const item = this.#items[this.#head++] as T
+  #take(item: T): T {
+    this.#head += 1
     if (this.#head === this.#items.length) {
       this.#items = []
       this.#head = 0

@@ -1,4 +1,4 @@
-/** A streaming model client that survives, and the healer behind it. */
+/** A streaming model client that recovers broken answers, the answer machine it drives, and the relay behind gateway and `resilientFetch`. */
 export type {
   AnswerEvent,
   AnswerOptions,

@@ -1,4 +1,4 @@
-/** The one signal of a call: ends with the caller's, at the deadline, or when the consumer has left. */
+/** The signal of one call: fires with the caller's signal, at the deadline, or when the consumer leaves. */
 import { Fault, TIMER_MS_MAX } from '@breakfall/faults'
 
 export class Lifetime {
@@ -21,9 +21,9 @@ export class Lifetime {
     return this.#controller.signal
   }
 
-  /** Nobody wants the rest. */
+  /** The consumer left. */
   end(): void {
-    this.#controller.abort(new Error('the consumer has left'))
+    this.#controller.abort(new Error('the consumer left'))
     this.dispose()
   }
 
@@ -40,7 +40,7 @@ export class Lifetime {
     if (this.#deadlineAt === null || this.signal.aborted) return
     const leftMs = this.#deadlineAt - this.#now()
     if (leftMs <= 0) {
-      // The reason is a fault of ours, so that the classifier tells it from a person's cancel.
+      // Our own fault as the reason lets the classifier tell it from a user's cancel.
       this.#controller.abort(new Fault('deadline_exceeded', { boundary: 'model', errorRaw: 'the deadline has passed' }))
       return
     }

@@ -1,10 +1,10 @@
 /**
- * How model servers differ, as rows: what proves that an answer is complete, what to do with one that ends without proof,
+ * How model servers differ, as rows: what proves that an answer is complete, what to do with an answer that ends without proof,
  * and whether an unfinished text can be continued. The evidence for each row is in `docs/concepts/model-errors.md`.
  */
 import type { ProfileName } from './names.ts'
 
-/** How to mark the last assistant message as unfinished, so that the model continues it. */
+/** How to mark the last assistant message as unfinished, so the model continues it. */
 export type PrefillWay =
   | 'none'
   | 'trailing_assistant' // a last message of the assistant is continued

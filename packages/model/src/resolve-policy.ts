@@ -1,20 +1,20 @@
-/** A whole policy from what somebody set of one. */
+/** A full policy from the fields that a caller set. */
 import { Fault, type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
 import type { PolicyInput } from '@breakfall/wire'
 
 /**
- * What is undefined counts as not set: options are often passed on from flags that were not given. Throws
- * `invalid_request` for a number that is none: compared with NaN, no limit is ever reached.
+ * An undefined field counts as not set: options often come from flags that were not given. Throws `invalid_request` for a
+ * number that is not one: compared with NaN, no limit is ever reached.
  */
 export function resolvePolicy(over: PolicyInput | undefined): Policy {
   const set = Object.entries(over ?? {}).filter(([, value]) => value !== undefined)
   for (const [name, value] of set) if (!isAllowed(name, value)) throw wrong(name, value)
-  return { ...POLICY_DEFAULTS, ...(Object.fromEntries(set) as Partial<Policy>) }
+  return { ...POLICY_DEFAULTS, ...Object.fromEntries(set) }
 }
 
 // ---- details ----
 
-/** Names that we do not know are nobody's harm here; whoever reads them from outside refuses them there. */
+/** Unknown names do no harm here. The config and the API refuse them. */
 function isAllowed(name: string, value: unknown): boolean {
   if (!NUMBERS.has(name)) return true
   return (

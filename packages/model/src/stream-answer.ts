@@ -66,7 +66,7 @@ class AnswerRun {
     void this.#run()
   }
 
-  /** Invalid options end in a `fault` like any other failure: the caller's loop has begun. */
+  /** Invalid options end in a `fault` like any other failure: the caller's loop is running. */
   #resolved({ policy }: AnswerOptions): Policy {
     try {
       return resolvePolicy(policy)

@@ -1,10 +1,9 @@
 /**
- * One try at an answer, for a caller that decides itself what follows and keeps its own account of it, as the daemon does
- * in its journal.
+ * One attempt at an answer, for a caller that drives the answer machine itself, as the daemon does through its journal.
  *
  * I1  It never throws after it starts, and its last event is `done` or `failed`, exactly one of them.
- * I2  Nothing is decided, waited for or taken back here: what was shown stays until the caller says otherwise.
- * I3  A tool call is released only whole and proven, just before `done`.
+ * I2  It does not decide, wait or discard anything: what was shown stays until the caller discards it.
+ * I3  A tool call is released only when complete and proven, just before `done`.
  */
 import assert from 'node:assert/strict'
 import { classify, type Policy } from '@breakfall/faults'

@@ -1,7 +1,4 @@
-/**
- * One attempt at an answer: reads the stream, shows its parts as they grow, judges what came of it, and knows whether what
- * was shown can be continued. What follows from that is decided by whoever asked for it.
- */
+/** One attempt at an answer: reads the stream, shows its parts as they grow, and judges the result. Its caller decides what follows. */
 import { randomUUID } from 'node:crypto'
 import { classify, Fault, type FaultReport, type Policy } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
@@ -35,7 +32,7 @@ export type AnswerAttemptOptions = {
 
 export type ProgressQueue = {
   push(event: ProgressEvent): void
-  /** The event that was pushed last, where nobody has taken it yet. */
+  /** The event pushed last, if the consumer has not taken it yet. */
   readonly last: unknown
   readonly isFull: boolean
 }
@@ -51,7 +48,7 @@ const DELTA_CHARS_MAX = 4_096
 export class AnswerAttempt implements AttemptReader, PartHandler {
   readonly target: Target
   readonly result: Promise<AttemptResult>
-  /** True where it went on from kept text. */
+  /** The attempt continues kept text. */
   readonly resumed: boolean
   readonly onBytes: (() => void) | undefined
   readonly #options: AnswerAttemptOptions
@@ -136,7 +133,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     })
   }
 
-  // ---- what came of it ----
+  // ---- the result ----
 
   /** What it has shown, one event for each part. Has its text only if that can be continued: answers can be long. */
   get shown(): readonly MachineEvent[] {
@@ -171,7 +168,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     return shown
   }
 
-  /** Text that came in one read of the socket is one event: a consumer that is behind gets fewer and longer ones. */
+  /** Text that came in one read of the socket is one event, so a consumer that is behind gets fewer and longer ones. */
   #emitText(part: TextPart, text: string): void {
     const { attempt, events } = this.#options
     const held = this.#lastDelta
@@ -223,7 +220,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
       const fault = refusalFault(end.refusal, signal, now(), request.baseUrl)
       return { complete: false, fault }
     }
-    // Somebody who ended it does not get an answer, however far it had come.
+    // A caller that aborted gets no answer, however far it had come.
     if (end.fault !== undefined && signal.aborted) return { complete: false, fault: end.fault }
     const verdict = judge(this.#answer, DIALECTS[api], profile, requiredParameters(request), end.fault)
     if (verdict.complete && !this.#gate.isOpen) {
@@ -233,7 +230,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     return verdict
   }
 
-  /** The answer is over, or goes on with a tool, while its beginning is still being compared. */
+  /** The answer ends, or a tool call follows, while its beginning is still being compared. */
   #closeGate(): Fault | undefined {
     const held = this.#gate.close()
     if (held === undefined) return this.#divergence()
@@ -250,7 +247,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     this.#diverged = true
     return new Fault('model_stream_interrupted', {
       phase: 'stream',
-      errorRaw: 'the server did not go on where the unfinished text ends',
+      errorRaw: 'the server did not continue the unfinished text',
     })
   }
 }

@@ -1,5 +1,5 @@
 /**
- * One attempt: sends a request and feeds the answer to a reader, under clocks of our own.
+ * One attempt: sends a request and feeds the answer to a reader, under its own clocks.
  *
  * I1  It ends exactly once, with one of: `finished` (the reader has its proof), `clean` (the connection ended properly,
  *     which proves nothing), `refused` (a status other than 2xx), or a fault. It never throws.
@@ -63,7 +63,7 @@ export type Attempt = {
 
 export const ATTEMPT_LIMITS = {
   afterFinishMs: 1_000, // for usage and the end marker; some servers keep the socket open and send neither
-  drainMs: 500, // for the rest of a finished body, so that its connection can be reused
+  drainMs: 500, // for the rest of a finished body; then its connection can be reused
   refusalBytesMax: 1024 * 1024,
   refusalMs: 10_000, // if the body of a refusal takes longer, the status alone has to do
   wholeBytesMax: 64 * 1024 * 1024,
@@ -353,7 +353,7 @@ const isReading = (state: State): state is Reading => state.at.startsWith('readi
 
 const STALLED: Readonly<Record<StallClock, string>> = {
   headers: 'no headers came',
-  liveness: 'not a byte came',
+  liveness: 'no bytes came',
   progress: 'the connection is alive, but the model said nothing',
 }
 

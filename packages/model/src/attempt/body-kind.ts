@@ -1,12 +1,12 @@
-/** What kind of body an answer has, by its status and headers. */
+/** What kind of body a response has, by its status and headers. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { Fault } from '@breakfall/faults'
 
 export type BodyKind = 'events' | 'whole' | 'refusal'
 
 /**
- * Servers without a content type, or with `text/plain`, have been seen to stream: where a stream was asked for, only what
- * is surely none is read whole.
+ * Servers have been seen to stream without a content type, or with `text/plain`. So if a stream was asked for, only a body
+ * that is certainly not one is read whole.
  */
 export function bodyKind(status: number, headers: IncomingHttpHeaders, prefersWhole: boolean): BodyKind {
   if (status > 299) return 'refusal'
@@ -17,7 +17,7 @@ export function bodyKind(status: number, headers: IncomingHttpHeaders, prefersWh
 
 export const contentType = (headers: IncomingHttpHeaders): string => String(headers['content-type'] ?? '').toLowerCase()
 
-/** `identity` was asked for; bytes that we cannot read would look like an answer that says nothing. */
+/** We asked for `identity`. Compressed bytes would look like an answer that says nothing. */
 export function checkEncoding(headers: IncomingHttpHeaders): void {
   const encoding = headers['content-encoding'] ?? 'identity'
   if (encoding === 'identity' || encoding === '') return

@@ -1,10 +1,10 @@
 /**
- * The clocks of one attempt: for the headers, and two for the body. Liveness is any byte, pings included; progress is what
- * the model says. They stand still while the reader holds the answer back.
+ * The clocks of one attempt: one for the headers and two for the body. Liveness is any byte, pings included; progress is what
+ * the model says. They pause while the reader holds the answer back.
  *
- * One timer for all of them, which looks when it fires: a read of the socket costs no timer. It looks after pending
- * input was read: a process that was stopped for a while (a closed laptop, a busy machine) wakes to timers first, and bytes
- * that have long been there must not count as silence.
+ * All clocks share one timer that checks them when it fires, so a read of the socket costs no timer. The check comes after
+ * pending input was read: a process that was suspended (a closed laptop, a busy machine) runs its timers first, and bytes that
+ * arrived meanwhile must not count as silence.
  */
 import { type Policy, TIMER_MS_MAX } from '@breakfall/faults'
 import { monotonicMs } from '../clock.ts'
@@ -26,23 +26,23 @@ export class StallWatch {
     this.#onStall = onStall
   }
 
-  /** The request is on its way: headers are due. */
+  /** The request was sent; headers are due. */
   awaitHeaders(): void {
     const { headersMs } = this.#clocks
     this.only(headersMs, () => this.#onStall('headers', headersMs))
   }
 
-  /** The body has begun. */
+  /** The body started. */
   awaitBody(): void {
     this.#byteAt = this.#progressAt = monotonicMs()
-    this.#look()
+    this.#check()
   }
 
   byte(): void {
     this.#byteAt = monotonicMs()
   }
 
-  /** The last byte said something. */
+  /** The last bytes said something. */
   progress(): void {
     this.#progressAt = this.#byteAt
   }
@@ -56,13 +56,13 @@ export class StallWatch {
     this.#byteAt = this.#progressAt = monotonicMs()
   }
 
-  /** Another wait takes the place of the clocks. */
+  /** Replaces the clocks by one wait. */
   only(ms: number, then: () => void): void {
     this.stop()
-    const look = (): void => {
+    const check = (): void => {
       this.#pending = setImmediate(then)
     }
-    this.#timer = setTimeout(look, Math.min(Math.ceil(ms), TIMER_MS_MAX))
+    this.#timer = setTimeout(check, Math.min(Math.ceil(ms), TIMER_MS_MAX))
   }
 
   stop(): void {
@@ -70,13 +70,13 @@ export class StallWatch {
     clearImmediate(this.#pending)
   }
 
-  #look(): void {
+  #check(): void {
     const { livenessMs, progressMs } = this.#clocks
     const now = monotonicMs()
     const silentMs = this.#isHeld ? 0 : now - this.#byteAt
     const idleMs = this.#isHeld ? 0 : now - this.#progressAt
     if (silentMs >= livenessMs) this.#onStall('liveness', silentMs)
     else if (idleMs >= progressMs) this.#onStall('progress', idleMs)
-    else this.only(Math.min(livenessMs - silentMs, progressMs - idleMs), () => this.#look())
+    else this.only(Math.min(livenessMs - silentMs, progressMs - idleMs), () => this.#check())
   }
 }

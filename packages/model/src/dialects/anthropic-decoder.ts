@@ -139,7 +139,7 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
   }
 }
 
-/** Anthropic's stop reasons in the words of OpenAI's chat API; one without a counterpart keeps its own. */
+/** Anthropic's stop reasons under the names of OpenAI's chat API. A reason without a counterpart keeps its name. */
 const FINISH: Readonly<Record<string, string>> = {
   end_turn: 'stop',
   stop_sequence: 'stop',

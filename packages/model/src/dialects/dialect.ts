@@ -1,4 +1,4 @@
-/** What one model API looks like on the wire. Everything that differs between APIs is a field here; `dialects.ts` has a row for each. */
+/** One model API on the wire. Everything that differs between APIs is a field here; `dialects.ts` has a row for each API. */
 import type { FaultReport } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { AnswerRequest } from '../answer.ts'
@@ -20,7 +20,7 @@ export type Dialect = {
   readonly decoder: (handler: PartHandler, nextPartId: () => string, options: DecoderOptions) => AnswerDecoder
   /** An answer that came as one document, as the frames it should have been. */
   readonly framesOf: (whole: JsonObject) => readonly SseFrame[]
-  /** A frame with no content that every attempt begins with. */
+  /** A frame with no content that every attempt starts with. */
   readonly isOpening: (json: JsonObject | undefined) => boolean
   /** A frame that begins a block, which stays empty if the stream breaks there. */
   readonly isBlockStart: (json: JsonObject | undefined) => boolean
@@ -33,7 +33,7 @@ export type Dialect = {
 }
 
 export type DecoderOptions = {
-  /** Parse each frame, so that it can be read as `json`. Otherwise a frame that only adds text is not parsed. */
+  /** Parse every frame, for callers that read `json`. Otherwise a frame that only adds text is not parsed. */
   readonly everyJson: boolean
   /** How many choices were asked for: each of them has to finish. */
   readonly choices: number
@@ -60,7 +60,7 @@ export type ClientShape = {
   readonly canHeal: boolean
 }
 
-/** One event as it came. Data of one line, which is nearly all, is not split and joined. */
+/** The event unchanged. Data of one line, the usual case, is not split and joined. */
 export function plainFrame(frame: SseFrame): string {
   const event = frame.event === undefined ? '' : `event: ${frame.event}\n`
   const data = frame.data.includes('\n') ? frame.data.replaceAll('\n', '\ndata: ') : frame.data

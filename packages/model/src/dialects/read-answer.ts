@@ -25,7 +25,7 @@ export type ToolPart = {
   readonly id: string
   callId: string
   tool: string
-  /** The JSON as it came in, perhaps cut. */
+  /** The JSON received so far, perhaps cut. */
   arguments: string
 }
 
@@ -36,7 +36,7 @@ export const ARGUMENTS_CHARS_MAX = 16 * 1024 * 1024
 
 export type TokenCounts = { readonly input: number | undefined; readonly output: number | undefined }
 
-/** Called for each growth of a part, as it is read. */
+/** Called whenever a part grows. */
 export type PartHandler = {
   text(part: TextPart, text: string): void
   tool(part: ToolPart): void
@@ -44,7 +44,7 @@ export type PartHandler = {
 
 export class ReadAnswer {
   readonly parts: Part[] = []
-  /** Why the model stopped, in the words of OpenAI's chat API; null until every choice has a reason. */
+  /** Why the model stopped, under the name that OpenAI's chat API uses; null until every choice has a reason. */
   finish: string | null = null
   /** The protocol's end marker was read: `[DONE]`, `message_stop`. */
   ended = false

@@ -1,9 +1,9 @@
 /**
- * Where an unfinished text can be cut so that its continuation proves itself. Pure.
+ * Cuts an unfinished text at a point where its continuation proves itself. Pure.
  *
- * I1  The last word is not sent to the server. What comes back has to begin with that word and the white space around it. A
- *     server that starts a new answer does not begin with white space and that word, so two answers are never joined; one
- *     that samples another word is asked from the start, which is always right.
+ * I1  The last word is not sent to the server. What comes back has to start with that word and the white space around it. A
+ *     server that starts a new answer does not start with white space and that word, so two answers are never joined. A
+ *     server that samples another word is asked from the start, which is always right.
  */
 import { PrefixGate } from './prefix-gate.ts'
 
@@ -34,6 +34,6 @@ function seamOf(text: string): number | undefined {
   const word = /\S+$/.exec(tail)?.[0] ?? ''
   if (word === '' || word === tail) return undefined
   const seam = trimmed.slice(0, trimmed.length - word.length).trimEnd().length
-  // A new answer that begins with white space and this very word would look like a continuation.
+  // A new answer that starts with white space and this very word would look like a continuation.
   return seam === 0 || text.trimStart().startsWith(word) ? undefined : seam
 }

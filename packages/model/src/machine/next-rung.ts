@@ -2,7 +2,7 @@
  * Picks the rung of the recovery ladder that follows a failed attempt. Pure. Whether to retry at all is `decide`'s to say; here
  * is what that means for an answer of which a part may be shown already.
  *
- * I1  Only text is continued: never after reasoning, never once a tool call has begun, never at a server that refused to.
+ * I1  Only text is continued: never after reasoning, never once a tool call has started, never at a server that refused to.
  * I2  Sent bytes are never contradicted. If they cannot be taken back, the next attempt has to repeat them; if it cannot be
  *     checked that it does, or it did not, the answer ends here.
  * I3  The fault of a rung says what happens next, and that is what happens.
@@ -28,7 +28,7 @@ export type Ladder = {
   readonly canContinue: boolean
   /** What was shown can be discarded. False once bytes went to a client that cannot unread them. */
   readonly canTakeBack: boolean
-  /** Another answer can be compared with what was shown. Matters only where nothing can be taken back. */
+  /** Another answer can be compared with what was shown. Used only if nothing can be taken back. */
   readonly canReplay: boolean
   /** Models left in the list after the one asked now. */
   readonly fallbacks: number
@@ -45,7 +45,7 @@ export type Ladder = {
 export type AttemptFailure = {
   readonly attempt: number
   readonly fault: Fault
-  /** The answer was to begin with what is shown already, and did not. */
+  /** The answer had to start with what is shown already, and did not. */
   readonly diverged: boolean
 }
 
@@ -128,7 +128,7 @@ function isLost(state: AnswerState, { fault, diverged }: AttemptFailure, ladder:
 
 type Base = Pick<RungBase, 'attempt' | 'max' | 'discards'>
 
-/** People need to know what broke the answer. That another attempt said something else is only why it could not be mended. */
+/** People need to know what broke the answer. That the next attempt diverged only explains why it could not be repaired. */
 function lost({ lastFault }: AnswerState, { fault, diverged }: AttemptFailure, base: Base): Rung {
   const { attempt, max } = base
   const broken = diverged && lastFault !== null ? faultFrom(lastFault) : fault

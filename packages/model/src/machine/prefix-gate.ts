@@ -1,6 +1,5 @@
 /**
- * Lets an answer through from the point where it goes beyond what is known already, and only if it begins with exactly
- * that. For answers that are asked for again, and for continuations, which some servers begin by repeating the text.
+ * Lets an answer through once it goes beyond what is known already, and only if it starts with exactly that. For answers that are asked for again, and for continuations, which some servers begin by repeating the text.
  *
  * I1  Nothing known comes out a second time, and nothing comes out before the beginning is certain to agree.
  */

@@ -80,7 +80,7 @@ function shown(state: AnswerState, attempt: number, part: string, kind: ShownPar
   return { ...next, parts }
 }
 
-/** An event mentions this attempt. Tool calls that earlier attempts had begun are void: only a complete answer releases one. */
+/** An event mentions this attempt. Tool calls that earlier attempts had started are void: only a complete answer releases one. */
 function seen(state: AnswerState, attempt: number): AnswerState {
   const next = asking(state, attempt)
   if (attempt <= state.attempt) return next

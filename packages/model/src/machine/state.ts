@@ -88,7 +88,7 @@ export const shownText = ({ parts }: AnswerState): string =>
     .map(({ text }) => text)
     .join('')
 
-/** Parts of an attempt that nobody is making any more, because the process died: to be discarded before the next attempt. */
+/** Parts of an attempt that died with its process. They have to be discarded before the next attempt. */
 export const interruptedParts = (state: AnswerState): readonly ShownPart[] =>
   state.parts.filter(({ attempt, kind }) => kind !== 'tool' && attempt > state.keptAttempt)
 
@@ -97,7 +97,7 @@ export type Question =
   | { readonly how: 'whole' }
   /** Asks the server to continue this text. */
   | { readonly how: 'continue'; readonly text: string }
-  /** Asks for the whole answer again, which has to begin with exactly what is shown: that cannot be taken back. */
+  /** Asks for the whole answer again, which has to start with exactly what is shown: that cannot be taken back. */
   | { readonly how: 'replay'; readonly shown: readonly Segment[] }
 
 export function nextQuestion(state: AnswerState): Question {

@@ -68,7 +68,7 @@ async function relay(
   }
 }
 
-/** Remembers whether the head went out, so that even a bug of ours gets an answer. */
+/** Remembers whether the head went out, so even a bug of ours gets an answer. */
 class GuardedSink implements RelaySink {
   headSent = false
   readonly #sink: RelaySink

@@ -45,7 +45,7 @@ export type RelayAttemptOptions = {
 const NO_TEXTS: readonly Segment[] = []
 
 export class RelayAttempt implements AttemptReader, PartHandler {
-  /** The answer did not begin with what the client holds. */
+  /** The answer did not start with what the client holds. */
   diverged = false
   refusal: Refusal | undefined
   /** The frame in which the server reported an error. */
@@ -185,7 +185,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     const isTail = finish !== null || ended
     if (isTail && !gate.isOpen) this.#closeGate()
     const saysNothingNew = this.#isPartial && this.#texts.length === 0 && !isTail
-    // Each attempt begins with a frame that has only the role.
+    // Each attempt starts with a frame that has only the role.
     const comesAgain = this.#isHealing && this.#kind === 'lifecycle' && !isTail && this.#dialect.isOpening(json)
     if (!gate.isOpen || saysNothingNew || comesAgain) {
       client.shape.skip(json)
@@ -238,7 +238,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     this.diverged = true
     return new Fault('model_stream_interrupted', {
       phase: 'stream',
-      errorRaw: 'the answer was asked for again and did not begin with what had been sent already',
+      errorRaw: 'the answer was asked for again and did not start with what had been sent already',
     })
   }
 }

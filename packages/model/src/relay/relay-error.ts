@@ -11,7 +11,7 @@ export type ErrorAnswer = {
   readonly body: string | Buffer
 }
 
-/** The server's own answer if it gave one, so that the client's error handling sees what it knows. */
+/** The server's own answer if it gave one, because the client's error handling knows it. */
 export function errorAnswer(api: ApiName, fault: FaultReport, refusal: Refusal | undefined): ErrorAnswer {
   const status = refusal?.status ?? FAULTS[fault.category].http
   const headers: Record<string, string> =

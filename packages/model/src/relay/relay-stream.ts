@@ -2,7 +2,7 @@
  * Relays one streamed answer, over as many attempts as it takes.
  *
  * I1  Before content: any transient failure is retried, and the client sees nothing of it.
- * I2  After content: continued by prefill, or asked for again and forwarded only if it begins with exactly what went out; else
+ * I2  After content: continued by prefill, or asked for again and forwarded only if it starts with exactly what went out; else
  *     the stream ends with the API's own error. Never with a silent cut.
  */
 import { classify, type Fault, type FaultReport, sleep } from '@breakfall/faults'
@@ -111,7 +111,7 @@ class StreamRelay {
     const { ledger } = this.#run
     const client = this.#client
     if (client.headSent) {
-      client.finishWith(this.#passedOn(attempt, fault) ?? errorFrames(this.#request.api, fault))
+      client.finishWith(this.#forwarded(attempt, fault) ?? errorFrames(this.#request.api, fault))
       return { status: 200, fault, ledger, contentSent: client.contentSent }
     }
     client.stop()
@@ -123,8 +123,8 @@ class StreamRelay {
     return { status: answer.status, fault, ledger, contentSent: false }
   }
 
-  /** An error that the server reported inside the stream, and that no retry can mend, is passed on as it came. */
-  #passedOn(attempt: RelayAttempt | undefined, fault: FaultReport): string | undefined {
+  /** Forwards an error that the server reported inside the stream unchanged, if no retry can help. */
+  #forwarded(attempt: RelayAttempt | undefined, fault: FaultReport): string | undefined {
     const isFinal = fault.class !== 'transient' && fault.class !== 'throttled'
     if (attempt?.errorFrame === undefined || !isFinal) return undefined
     return plainFrame(attempt.errorFrame) + DIALECTS[this.#request.api].afterError

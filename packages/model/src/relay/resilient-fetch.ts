@@ -71,7 +71,7 @@ async function read(...asked: FetchArguments): Promise<HealableCall | FetchArgum
   const api = API_NAMES.find((name) => url?.pathname.endsWith(`/${DIALECTS[name].path}`) === true)
   const method = init?.method ?? (input instanceof Request ? input.method : 'GET')
   if (url === undefined || api === undefined || method.toUpperCase() !== 'POST') return asked
-  // `Request` applies the platform's rules. The body is read from a copy, so that it can still be sent.
+  // `Request` applies the platform's rules. The body is read from a copy and can still be sent.
   const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
   const request = new Request(input, { ...init, method: 'POST', signal: null })
   const body = Buffer.from(await request.clone().arrayBuffer())
