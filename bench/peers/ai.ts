@@ -18,7 +18,7 @@ export const ai: Player = {
       tools: {
         bash: tool({
           description: BASH.description,
-          inputSchema: jsonSchema<{ command: string }>(BASH.parameters as never),
+          inputSchema: jsonSchema<{ command: string }>({ ...BASH.parameters, required: [...BASH.parameters.required] }),
           execute: ({ command }) => bash(command),
         }),
       },

@@ -1,6 +1,6 @@
 /** A request to a model and the events of its answer: the types that callers of `streamAnswer` use. */
-import type { Decision, FaultReport, Policy } from '@breakfall/faults'
-import type { Usage } from '@breakfall/wire'
+import type { Decision, FaultReport } from '@breakfall/faults'
+import type { PolicyInput, Usage } from '@breakfall/wire'
 import type { RungAction } from './machine/next-rung.ts'
 import type { ApiName, ProfileName } from './names.ts'
 
@@ -57,7 +57,7 @@ export type Budget = { readonly failures: number; readonly waitedMs: number }
 
 export type AnswerOptions = {
   readonly signal?: AbortSignal | undefined
-  readonly policy?: Partial<Policy> | undefined
+  readonly policy?: PolicyInput | undefined
   readonly fallback?: readonly Fallback[] | undefined
   readonly budget?: Budget | undefined
   /** The caller can wait durably and call again, so a fault may ask it to park. */

@@ -72,7 +72,7 @@ const ROWS: readonly Row[] = [
   ],
   ['a single word broke off', [text(1, 'Hello')], 'model_stream_interrupted', 'retry'],
   ['reasoning came before the text', [thought(1, 'hm'), text(1, 'Hello wor')], 'model_stream_interrupted', 'retry'],
-  ['a tool call had begun', [text(1, 'Hello wor'), draft(1)], 'tool_call_truncated', 'retry'],
+  ['a tool call had started', [text(1, 'Hello wor'), draft(1)], 'tool_call_truncated', 'retry'],
   ['the request is invalid', [], 'model_bad_request', 'stop'],
   ['the request is invalid, and another model is left', [], 'model_bad_request', 'stop', { fallbacks: 1 }],
   ['the key is refused, and another model is left', [], 'model_auth_failed', 'fallback', { fallbacks: 1 }],
@@ -227,7 +227,7 @@ test('sent text that is asked for again has to come back, and an answer that div
   )
   assert.deepEqual(second.discards, [])
   const again = nextRung(state, { attempt: 2, fault, diverged: false }, SENT, NOW)
-  assert.equal(again.action, 'retry', 'one that only broke off is asked for once more')
+  assert.equal(again.action, 'retry', 'an answer that only broke is asked for once more')
 })
 
 test('a refused continuation of sent text is followed by a replay, not by the end', () => {

@@ -1,4 +1,4 @@
-/** Anthropic's messages: the same rules, in its own events. */
+/** Anthropic's messages: the same rules with its own events. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { AnswerOptions, AnswerRequest } from '../src/index.ts'
@@ -46,7 +46,7 @@ test('a message comes as deltas, with usage', async () => {
   assert.equal(got.requests[0]?.headers['anthropic-version'], '2023-06-01')
 })
 
-test('a conversation in chat shape is sent as Anthropic wants it', async () => {
+test('a conversation in chat format is sent in the format of Anthropic', async () => {
   const got = await play([GOOD], {
     messages: [
       { role: 'system', content: 'be brief' },
@@ -84,7 +84,7 @@ test('a conversation in chat shape is sent as Anthropic wants it', async () => {
   ])
 })
 
-test('thinking, text and a tool call are told apart', async () => {
+test('thinking, text and a tool call are separate parts', async () => {
   const got = await play([
     [
       head(),
@@ -138,29 +138,29 @@ for (const [what, broken, category] of [
     'model_stream_incomplete',
   ],
   [
-    'told overloaded inside the stream',
+    'with an overloaded error inside the stream',
     [head(), messageStart, errorEvent('overloaded_error', 'Overloaded'), lastChunk],
     'model_overloaded',
   ],
   [
-    'told api_error after text',
+    'with an api_error after text',
     [head(), messageStart, textBlock(0), blockText(0, 'Hel'), errorEvent('api_error', 'boom'), lastChunk],
     'model_server_error',
   ],
   [
-    'told an error in the shape of OpenAI',
+    'with an error in the format of OpenAI',
     [head(), frame({ error: { message: 'x', type: 'server_error' } }), lastChunk],
     'model_server_error',
   ],
   [
-    'given status 529',
+    'refused with status 529',
     json(529, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }),
     'model_overloaded',
   ],
   ['given nonsense', [head(), messageStart, frame('{oops'), silence], 'model_stream_interrupted'],
   ['reset before its headers', [rst], 'model_stream_interrupted'],
   [
-    'reset after a whole tool_use and before its end',
+    'reset after a complete tool_use and before its end',
     [...toolMessage('bash', '{"command":"rm"}').slice(0, -3), rst],
     'model_stream_interrupted',
   ],
@@ -178,12 +178,12 @@ for (const [what, broken, category] of [
     'tool_call_truncated',
   ],
   [
-    'told to slow down',
+    'refused with a rate limit',
     json(429, { type: 'error', error: { type: 'rate_limit_error', message: 'slow' } }),
     'model_rate_limited',
   ],
 ] as const) {
-  test(`a message ${what} is ${category} and asked for again`, async () => {
+  test(`a message ${what} is ${category} and is retried`, async () => {
     const got = await play([broken, GOOD])
     assert.equal(got.text, 'Hello world')
     assert.equal(got.failed.length, 1)
@@ -215,13 +215,13 @@ test('a refusal is model_content_filtered', async () => {
   assert.equal(got.fault?.fault.category, 'model_content_filtered')
 })
 
-test('a prompt that is too long is told apart from other bad requests', async () => {
+test('a prompt that is too long is distinguished from other bad requests', async () => {
   const error = { type: 'invalid_request_error', message: 'prompt is too long: 213462 tokens > 200000 maximum' }
   const got = await play([json(400, { type: 'error', error })])
   assert.equal(got.fault?.fault.category, 'model_context_overflow')
 })
 
-test('a whole message although a stream was asked for is understood', async () => {
+test('a message in one piece is accepted although a stream was asked for', async () => {
   const body = {
     type: 'message',
     content: [
@@ -241,14 +241,14 @@ for (const [what, acts, category] of [
   ['a refused key', [head(), messageStart, errorEvent('authentication_error', 'no')], 'model_auth_failed'],
   ['a spent credit', [head(), messageStart, errorEvent('billing_error', 'no')], 'model_quota_exhausted'],
 ] as const) {
-  test(`${what} told inside the stream is ${category} and not asked for again`, async () => {
+  test(`${what} inside the stream is ${category} and is not retried`, async () => {
     const got = await play([[...acts, lastChunk], GOOD])
     assert.equal(got.fault?.fault.category, category)
     assert.equal(got.requests.length, 1)
   })
 }
 
-test('silence is ended by the liveness clock, pings without output by the progress clock', async () => {
+test('the liveness clock ends silence, and the progress clock ends pings without output', async () => {
   const begun: Play = [head(), messageStart, textBlock(0), blockText(0, 'Hel')]
   const silent = await play([[...begun, silence], GOOD], {}, { policy: { livenessMs: 80 } })
   assert.deepEqual([silent.text, silent.failed[0]?.fault.reason], ['Hello world', 'liveness'])
@@ -257,7 +257,7 @@ test('silence is ended by the liveness clock, pings without output by the progre
   assert.deepEqual([stuck.text, stuck.failed[0]?.fault.reason], ['Hello world', 'progress'])
 })
 
-test('a cancel in the middle of a message is the end of it', async () => {
+test('a cancel in the middle of a message ends it', async () => {
   const stop = new AbortController()
   const cancel = (): void => stop.abort()
   const begun: Play = [head(), messageStart, textBlock(0), blockText(0, 'Hel'), cancel, silence]

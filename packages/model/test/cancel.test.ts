@@ -1,4 +1,4 @@
-/** Cancelling, in every phase: at once, once, and told from a deadline and from a provider's own abort. */
+/** Cancelling in every phase: immediate, reported once, and distinct from a deadline and from a provider's own abort. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
@@ -22,7 +22,7 @@ import {
 
 const REQUEST = { model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
 
-/** Cancels when the server has got that far. */
+/** Cancels when the server has reached that point. */
 async function cancelled(play: (cancel: Play) => Play, reason?: unknown) {
   const controller = new AbortController()
   const cancel: Play = () => controller.abort(reason)
@@ -45,7 +45,7 @@ for (const [phase, play] of [
   ],
   ['in the middle of a tool call', (cancel: Play) => [head(), role, callStart('c', 'bash', '{"c'), cancel, silence]],
 ] as const) {
-  test(`a cancel ${phase} ends in cancelled and is not tried again`, async () => {
+  test(`a cancel ${phase} ends in cancelled and is not retried`, async () => {
     const got = await cancelled(play)
     assert.equal(got.fault?.fault.category, 'cancelled')
     assert.equal(got.fault?.fault.stopped, 'cancelled')
@@ -54,7 +54,7 @@ for (const [phase, play] of [
   })
 }
 
-test('a cancel during backoff ends at once', async (t) => {
+test('a cancel during backoff takes effect at once', async (t) => {
   const model = await startFakeModel([json(503, {}, { 'retry-after': '50' })])
   t.after(() => model.close())
   const controller = new AbortController()
@@ -71,21 +71,21 @@ test('a cancel during backoff ends at once', async (t) => {
   assert.equal(model.requests.length, 1)
 })
 
-test('a cancel while it connects ends at once', async (t) => {
+test('a cancel while connecting takes effect at once', async (t) => {
   const model = await startFakeModel([answer('never heard')])
   t.after(() => model.close())
   const controller = new AbortController()
   const seen: AnswerEvent[] = []
   for await (const event of streamAnswer({ baseUrl: model.url, ...REQUEST }, { signal: controller.signal })) {
     seen.push(event)
-    if (event.type === 'attempt-start') controller.abort() // no socket can be open yet: nobody has waited for one
+    if (event.type === 'attempt-start') controller.abort() // no socket can be open yet
   }
   const end = seen.at(-1)
   assert.ok(end?.type === 'fault' && end.fault.category === 'cancelled')
   assert.deepEqual([end.ledger.length, end.ledger[0]?.phase, model.requests.length], [1, 'connect', 0])
 })
 
-test('a call that was cancelled before it began asks nobody', async (t) => {
+test('a call that was cancelled before it started sends no request', async (t) => {
   const model = await startFakeModel([answer('Hello')])
   t.after(() => model.close())
   const got = await ask(model.url, {}, { signal: AbortSignal.abort('no longer needed') })
@@ -113,7 +113,7 @@ test('deadlineAt ends the stream, and stops retries that would come after it', a
   assert.equal(late.fault?.fault.stopped, 'deadline_passed')
 })
 
-test('a reason that is a fault of ours comes out as that fault', async () => {
+test('if the abort reason is a fault, the stream ends with that fault', async () => {
   const got = await cancelled((cancel) => [head(), cancel, silence], new Fault('shutting_down'))
   assert.equal(got.fault?.fault.category, 'shutting_down')
 })
@@ -135,7 +135,7 @@ test('a consumer that breaks out of its loop closes the connection', async (t) =
   assert.equal(model.requests.length, 1)
 })
 
-test("a connection that dies after the user's cancel is the cancel, not the death", async () => {
+test("a connection that breaks after the user's cancel is reported as the cancel", async () => {
   const got = await cancelled((cancel) => [head(), role, text('x'), cancel, rst])
   assert.equal(got.fault?.fault.category, 'cancelled')
 })

@@ -6,7 +6,7 @@ import { ChunkTemplate } from '../src/dialects/chunk-template.ts'
 import { DIALECTS } from '../src/dialects/dialects.ts'
 import { partCounter } from '../src/dialects/read-answer.ts'
 
-/** Any character but the halves of one. (`unit: 'binary'` means the same, and takes a second to set up.) */
+/** Any character except half of a surrogate pair. (`unit: 'binary'` means the same, and takes a second to set up.) */
 const character = fc.integer({ min: 0, max: 0x10f7ff }).map((n) => String.fromCodePoint(n < 0xd800 ? n : n + 0x800))
 const content = fc.oneof(
   fc.string({ maxLength: 30 }),
@@ -15,7 +15,7 @@ const content = fc.oneof(
 )
 const spaces = fc.constantFrom('', ' ')
 
-test('a text that is matched is the text that parsing gives, and everything else is the same', () => {
+test('a matched text is the text that parsing gives, and everything else is the same', () => {
   fc.assert(
     fc.property(content, content, spaces, fc.string(), (first, second, space, other) => {
       const frame = (text: string): string =>
@@ -30,7 +30,7 @@ test('a text that is matched is the text that parsing gives, and everything else
   )
 })
 
-test('whatever comes is matched only where it is valid JSON that differs in the text alone', () => {
+test('a frame matches only if it is valid JSON that differs in the text alone', () => {
   const known = '{"a":"b","delta":{"content":"x"},"c":1}'
   const template = new ChunkTemplate()
   assert.equal(template.learn(known, 'content', 'x'), true)
@@ -50,7 +50,7 @@ test('whatever comes is matched only where it is valid JSON that differs in the 
   )
 })
 
-test('a frame in which the key stands twice is not learnt', () => {
+test('a frame that has the key twice is not learnt', () => {
   const template = new ChunkTemplate()
   assert.equal(template.learn('{"content":"x","delta":{"content":"x"}}', 'content', 'x'), false)
   assert.equal(template.match('{"content":"x","delta":{"content":"y"}}'), undefined)

@@ -7,7 +7,7 @@ import { answer, finish, forever, head, lastChunk, raw, role, silence, startFake
 
 const GOOD = answer('Hello')
 
-test('a server that accepts and never answers is given up after the header clock', async () => {
+test('a server that accepts and never answers times out by the header clock', async () => {
   const got = await play([[silence], GOOD], {}, { policy: { headersMs: 60 } })
   assert.equal(got.text, 'Hello')
   assert.equal(got.failed[0]?.fault.category, 'model_stream_stalled')
@@ -15,14 +15,14 @@ test('a server that accepts and never answers is given up after the header clock
   assert.equal(got.failed[0]?.fault.reason, 'headers')
 })
 
-test('silence in the middle is ended by the liveness clock and asked for again', async () => {
+test('the liveness clock ends a silent stream, and the answer is retried', async () => {
   const got = await play([[head(), role, text('Hel'), silence], GOOD], {}, { policy: { livenessMs: 80 } })
   assert.equal(got.text, 'Hello')
   assert.equal(got.failed[0]?.fault.category, 'model_stream_stalled')
   assert.equal(got.failed[0]?.fault.reason, 'liveness')
 })
 
-test('pings without output are ended by the progress clock', async () => {
+test('the progress clock ends pings without output', async () => {
   const pings = forever(raw(': OPENROUTER PROCESSING\n\n'), 20)
   const got = await play(
     [[head(), role, text('Hel'), pings], GOOD],
@@ -40,7 +40,7 @@ test('a server that stalls every time ends in model_stream_stalled, with the clo
   assert.equal(got.requests.length, 2)
 })
 
-test('text that waits for a slow consumer comes in fewer, longer events', async (t) => {
+test('a slow consumer gets fewer, longer text events', async (t) => {
   const many = Array.from({ length: 500 }, (_, index) => text(`${index} `))
   const model = await startFakeModel([[head(), role, ...many, finish('stop'), lastChunk]])
   t.after(() => model.close())

@@ -1,4 +1,4 @@
-/** A consumer as the contract describes it: appends deltas, drops discarded parts, and looks at the order of events. */
+/** A consumer as the contract describes it: appends deltas, drops discarded parts, and checks the order of events. */
 import assert from 'node:assert/strict'
 import type { AnswerEvent, AnswerOptions, AnswerRequest } from '../src/index.ts'
 import { streamAnswer } from '../src/index.ts'
@@ -14,7 +14,7 @@ export type Collected = {
   readonly failed: readonly Extract<AnswerEvent, { type: 'attempt-failed' }>[]
 }
 
-/** Small waits, so that no test depends on the clock. */
+/** Short waits: no test depends on the clock. */
 export const QUICK = { backoffMs: 1 }
 
 export const TOOLS = [
@@ -70,7 +70,7 @@ function held(events: readonly AnswerEvent[], type: 'text-delta' | 'reasoning-de
   return [...parts.values()].join('')
 }
 
-/** What holds of every stream of events, whatever happened. */
+/** What is true of every stream of events. */
 function checkOrder(events: readonly AnswerEvent[]): void {
   const terminal = events.filter(({ type }) => type === 'done' || type === 'fault')
   assert.equal(terminal.length, 1, 'exactly one terminal event')
@@ -80,7 +80,7 @@ function checkOrder(events: readonly AnswerEvent[]): void {
   const starts = events.filter(({ type }) => type === 'attempt-start').length
   const failures = events.filter(({ type }) => type === 'attempt-failed').length
   assert.equal(starts, failures + (last.type === 'done' ? 1 : 0), 'no attempt is hidden')
-  assert.equal(last.ledger.length, starts, 'each attempt stands in the ledger')
+  assert.equal(last.ledger.length, starts, 'each attempt is in the ledger')
   if (last.type === 'fault') {
     assert.equal(held(events, 'text-delta') + held(events, 'reasoning-delta'), '', 'nothing is left after a fault')
     assert.equal(events.filter(({ type }) => type === 'tool-call').length, 0, 'no call is released in a fault')

@@ -1,4 +1,4 @@
-/** Whatever JSON a server sends: the decoder reads it or throws a Fault, and never anything else. */
+/** Whatever JSON a server sends, the decoder reads it or throws a Fault, and never anything else. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isFault } from '@breakfall/faults'
@@ -57,7 +57,7 @@ const KEYS = [
   'error',
 ] as const
 
-/** JSON made of the words of both protocols, in every wrong place. */
+/** JSON made of the keys and values of both protocols, in every wrong place. */
 const { value } = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 6, withCrossShrink: true },
@@ -67,7 +67,7 @@ const { value } = fc.letrec<{ value: unknown }>((tie) => ({
   ),
 }))
 
-/** The right skeleton with anything in it, so that the deep places are reached as well. */
+/** The right outline with anything in it, to reach the deep places too. */
 const chat = fc.record({
   choices: fc.array(fc.record({ index: value, delta: value, message: value, finish_reason: value })),
 })
@@ -94,7 +94,7 @@ const decoderFor = (api: ApiName): AnswerDecoder =>
   })
 
 for (const api of API_NAMES) {
-  test(`${api}: frames of any JSON are read or refused with a fault, and can be judged`, () => {
+  test(`${api}: frames with any JSON are read or rejected with a fault, and can be judged`, () => {
     fc.assert(
       fc.property(fc.array(anything, { maxLength: 8 }), (frames) => {
         const decoder = decoderFor(api)
@@ -114,7 +114,7 @@ for (const api of API_NAMES) {
     )
   })
 
-  test(`${api}: an answer in one piece of any JSON is read or refused with a fault`, () => {
+  test(`${api}: an answer in one piece with any JSON is read or rejected with a fault`, () => {
     fc.assert(
       fc.property(fc.oneof(value, chat, fc.record({ content: value, stop_reason: value, usage: value })), (body) => {
         if (!isObject(body)) return

@@ -10,7 +10,7 @@ import { relayed } from './relayed.ts'
 const SEED = Number(process.env['SEED'] ?? 20_261_116)
 const WHOLE = 'Hello my world'
 
-/** Ways to fail. The relay can repeat what it sent after each of them. */
+/** Ways to fail. After each of them another attempt can repeat what was sent. */
 const FAILURES: Readonly<Record<string, Play>> = {
   'reset before headers': [rst],
   'closed before headers': [fin],

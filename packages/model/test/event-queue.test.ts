@@ -35,7 +35,7 @@ test('every event is taken once and in order, however pushing and taking alterna
   )
 })
 
-test('the producer hears once that the consumer is behind, and once that there is room again', async () => {
+test('the producer learns once that the consumer is behind, and once that there is room again', async () => {
   const { events, said } = queue()
   for (let index = 0; index < 3_000; index++) events.push(index)
   assert.deepEqual(said, ['full'])
@@ -45,7 +45,7 @@ test('the producer hears once that the consumer is behind, and once that there i
   assert.equal(events.isFull, false)
 })
 
-test('a consumer that leaves is told to the producer once, and gets nothing more', async () => {
+test('the producer learns once that the consumer left, and the consumer gets nothing more', async () => {
   const { events, said } = queue()
   events.push(1)
   await events.return()
@@ -55,7 +55,7 @@ test('a consumer that leaves is told to the producer once, and gets nothing more
   assert.deepEqual(said, ['left'])
 })
 
-test('what was pushed before the end can be taken after it, and whoever waits is let go', async () => {
+test('events pushed before the end can be taken after it, and waiting calls end', async () => {
   const { events } = queue()
   const waiting = queue()
   const next = waiting.events.next()

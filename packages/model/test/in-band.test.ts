@@ -1,4 +1,4 @@
-/** What is told inside the stream: errors, nonsense, odd but valid framing, filters, limits. */
+/** What servers send inside the stream: errors, nonsense, odd but valid framing, filters, limits. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { GOOD, play } from './play.ts'
@@ -14,7 +14,7 @@ const IN_BAND: readonly (readonly [string, unknown, string])[] = [
 ]
 
 for (const [what, error, category] of IN_BAND) {
-  test(`${what} inside the stream is ${category} and tried again, also when [DONE] follows`, async () => {
+  test(`${what} inside the stream is ${category} and is retried, even if [DONE] follows`, async () => {
     const got = await play([[head(), role, text('Hel'), frame(error), done, lastChunk], GOOD])
     assert.equal(got.text, 'Hello world')
     assert.equal(got.failed[0]?.fault.category, category)
@@ -28,7 +28,7 @@ const FINAL_IN_BAND: readonly (readonly [string, unknown, string])[] = [
 ]
 
 for (const [what, error, category] of FINAL_IN_BAND) {
-  test(`${what} inside the stream is ${category} and not asked for again`, async () => {
+  test(`${what} inside the stream is ${category} and is not retried`, async () => {
     const got = await play([[head(), role, frame(error), lastChunk], GOOD])
     assert.equal(got.fault?.fault.category, category)
     assert.equal(got.requests.length, 1)
@@ -41,7 +41,7 @@ test('a malformed line is a break, not a crash', async () => {
   assert.equal(got.failed[0]?.fault.category, 'model_stream_interrupted')
 })
 
-test('comments, unknown fields, empty lines, CRLF and byte order marks are taken as the format says', async () => {
+test('comments, unknown fields, empty lines, CRLF and byte order marks are read as the format says', async () => {
   const odd = raw(
     '\uFEFF: hello\r\n\r\nfoo: bar\r\nretry: 5\r\n\r\n\r\ndata:{"choices":[{"index":0,"delta":{"content":"Hello"}}]}\r\n\r\n',
   )
@@ -49,7 +49,7 @@ test('comments, unknown fields, empty lines, CRLF and byte order marks are taken
   assert.equal(got.text, 'Hello')
 })
 
-test('an answer that comes one byte at a time is the same answer', async () => {
+test('an answer that arrives one byte at a time is the same answer', async () => {
   const frames = [
     'data: {"choices":[{"index":0,"delta":{"content":"Grüß "}}]}\n\n',
     ': ping\n\n',
@@ -62,7 +62,7 @@ test('an answer that comes one byte at a time is the same answer', async () => {
   assert.equal(got.requests.length, 1)
 })
 
-test('a content filter ends the answer and is not asked for again', async () => {
+test('a content filter ends the answer and is not retried', async () => {
   const got = await play([[head(), role, text('How to'), finish('content_filter'), done, lastChunk], GOOD])
   assert.equal(got.fault?.fault.category, 'model_content_filtered')
   assert.equal(got.requests.length, 1)
@@ -74,13 +74,13 @@ test("a provider's own abort message is not the user's cancel", async () => {
   assert.equal(got.text, 'Hello world')
 })
 
-test('an answer cut by its length limit is given as it is, with that finish', async () => {
+test('an answer cut by its length limit is returned with that finish reason', async () => {
   const got = await play([[head(), role, text('Once upon'), finish('length'), done, lastChunk]])
   assert.equal(got.text, 'Once upon')
   assert.equal(got.done?.finish, 'length')
 })
 
-test('reasoning and text are told apart under all the names that servers use', async () => {
+test('reasoning and text are separated under all the names that servers use', async () => {
   const delta = (value: object): Play => frame({ choices: [{ index: 0, delta: value }] })
   const pieces = delta({
     content: [

@@ -1,4 +1,4 @@
-/** The rungs: keep, continue, ask again, the next model, the end; and the one budget that all of them draw on. */
+/** The rungs (continue, ask again, the next model, stop) and the one budget that all of them draw on. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ChatMessage, PROFILE_NAMES, type ProfileName, PROFILES } from '../src/index.ts'
@@ -30,7 +30,7 @@ const playAs = (plays: readonly Play[], profile: ProfileName | undefined) => pla
 
 // ---- continue by prefill ----
 
-/** How each server is asked to go on; null where it is not. Written out: what is sent is what servers code against. */
+/** How each server is asked to continue; null if it is not. Written out, because servers depend on exactly this. */
 const CONTINUES: Readonly<Record<ProfileName, object | null>> = {
   generic: null,
   openai: null,
@@ -46,7 +46,7 @@ const CONTINUES: Readonly<Record<ProfileName, object | null>> = {
 
 for (const profile of PROFILE_NAMES) {
   const way = CONTINUES[profile]
-  test(`${profile}: a text that broke off is ${way === null ? 'asked for again' : 'continued its way'}`, async () => {
+  test(`${profile}: an interrupted text is ${way === null ? 'asked for again' : 'continued its way'}`, async () => {
     const half: Play = [head(), role, text('Hello wo'), rst]
     const request = { profile, api: 'openai-chat' } as const
     const got = await play([half, way === null ? answer('Hello world') : answer(' wo', 'rld')], request)
@@ -62,7 +62,7 @@ for (const profile of PROFILE_NAMES) {
   })
 }
 
-test('text that broke off is continued where the server is known to do that, and nothing is discarded', async () => {
+test('an interrupted text is continued if the server is known to support that, and nothing is discarded', async () => {
   const got = await playAs([[head(), role, text('Hello wo'), rst], answer(' wor', 'ld', '!')], 'llama-cpp')
   assert.equal(got.text, 'Hello world!')
   assert.equal(got.failed[0]?.action, 'resume')
@@ -71,7 +71,7 @@ test('text that broke off is continued where the server is known to do that, and
   assert.equal(got.done?.ledger[1]?.resumed, true)
 })
 
-test('a continuation that breaks off again is continued again', async () => {
+test('an interrupted continuation is continued again', async () => {
   const got = await playAs(
     [
       [head(), role, text('a b'), rst],
@@ -90,7 +90,7 @@ test('a continuation that breaks off again is continued again', async () => {
   assert.equal(got.requests[3]?.body['add_generation_prompt'], false)
 })
 
-test('servers that want a flag on the unfinished message get it', async () => {
+test('servers that need a flag on the unfinished message get it', async () => {
   const got = await playAs([[head(), role, text('a b'), rst], answer(' b', 'c')], 'deepseek')
   assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'a', prefix: true })
 })
@@ -106,16 +106,16 @@ const HALF: Play = [head(), role, text('The capital of France is Par'), rst]
 
 for (const profile of PROFILE_NAMES.filter((name) => CONTINUES[name] !== null)) {
   for (const [what, anew] of [
-    ['begins a new answer', answer('Sure, ', 'here it is: Paris.')],
-    ['begins a new answer with the word at the seam', answer('Par', 'is is the capital of France.')],
-    ['begins the same answer again', answer('The capital of France is Paris.')],
-    ['begins a new answer with white space', answer(' Sure: Paris.')],
-    ['goes on with another word', answer(' Lyon.')],
-    ['goes on without the white space', answer('is.')],
+    ['starts a new answer', answer('Sure, ', 'here it is: Paris.')],
+    ['starts a new answer with the word at the seam', answer('Par', 'is is the capital of France.')],
+    ['starts the same answer again', answer('The capital of France is Paris.')],
+    ['starts a new answer with white space', answer(' Sure: Paris.')],
+    ['continues with another word', answer(' Lyon.')],
+    ['continues without the white space', answer('is.')],
     ['ends at once', answer('')],
   ] as const) {
-    const isEcho = profile === 'mistral' && what === 'begins the same answer again'
-    test(`${profile}: where it ${what}, two answers are ${isEcho ? 'one, as it repeats' : 'never put together'}`, async () => {
+    const isEcho = profile === 'mistral' && what === 'starts the same answer again'
+    test(`${profile}: if it ${what}, two answers are ${isEcho ? 'one, because it repeats the text' : 'never joined'}`, async () => {
       const got = await playAs([HALF, anew, answer('It is Paris.')], profile)
       assert.equal(got.text, isEcho ? 'The capital of France is Paris.' : 'It is Paris.')
       assert.deepEqual(
@@ -132,13 +132,13 @@ for (const [what, half] of [
   ['without white space near its end', `See ${'x'.repeat(200)}`],
   ['of white space', ' \n'],
 ] as const)
-  test(`a text ${what} cannot show that it is continued, so it is asked for again`, async () => {
+  test(`a continuation of a text ${what} could not be recognised, so the text is asked for again`, async () => {
     const got = await playAs([[head(), role, text(half), rst], answer('Paris')], 'llama-cpp')
     assert.equal(got.text, 'Paris')
     assert.deepEqual([got.failed[0]?.action, messagesOf(got.requests[1]).length], ['retry', 1])
   })
 
-test('a server that repeats the unfinished text before it goes on is understood', async () => {
+test('a server may repeat the unfinished text before it continues', async () => {
   const got = await playAs([[head(), role, text('Hello my '), rst], answer('Hel', 'lo my wor', 'ld')], 'mistral')
   assert.equal(got.text, 'Hello my world')
 })
@@ -152,11 +152,11 @@ test('a server that refuses to continue is asked from the start', async () => {
 })
 
 for (const [what, profile, half] of [
-  ['on a server that nobody vouched for', undefined, [text('Hello wo')]],
+  ['at a server without a named profile', undefined, [text('Hello wo')]],
   ['on a server that cannot', 'openai', [text('Hello wo')]],
   ['after reasoning', 'llama-cpp', [thought('hm'), text('Hello wo')]],
 ] as const) {
-  test(`nothing is continued ${what}: it is discarded and asked for again`, async () => {
+  test(`an answer is not continued ${what}: it is discarded and asked for again`, async () => {
     const got = await playAs([[head(), role, ...half, rst], answer('Hello')], profile)
     assert.equal(got.text, 'Hello')
     assert.equal(got.failed[0]?.action, 'retry')
@@ -164,7 +164,7 @@ for (const [what, profile, half] of [
   })
 }
 
-test('nothing is continued inside a tool call', async () => {
+test('an answer is not continued inside a tool call', async () => {
   const broken: Play = [...toolAnswer('bash', '{"command":"ls"}', [text('Let me')]).slice(0, 5), rst]
   const got = await playAs([broken, toolAnswer('bash', '{"command":"ls"}')], 'vllm')
   assert.equal(got.text, '')
@@ -185,7 +185,7 @@ test('a continuation may end right after the seam', async () => {
 
 // ---- the next model ----
 
-test('when the tries of one model are spent the next is asked, without its key', async (t) => {
+test("when the attempts at one model are spent the next is asked, without the first one's key", async (t) => {
   const dead = await startFakeModel([json(503, {})])
   const spare = await startFakeModel([answer('from the spare')])
   t.after(() => Promise.all([dead.close(), spare.close()]))
@@ -211,7 +211,7 @@ test('when the tries of one model are spent the next is asked, without its key',
   )
 })
 
-test('a model that one account cannot use is no reason to stop while there is another', async (t) => {
+test('a model that the account cannot use does not end the answer while another is left', async (t) => {
   const refusing = await startFakeModel([json(401, { error: { code: 'invalid_api_key' } })])
   const spare = await startFakeModel([answer('ok')])
   t.after(() => Promise.all([refusing.close(), spare.close()]))
@@ -220,7 +220,7 @@ test('a model that one account cannot use is no reason to stop while there is an
   assert.equal(refusing.requests.length, 1)
 })
 
-test('a wrong request is as wrong elsewhere', async (t) => {
+test('an invalid request is not sent to another model', async (t) => {
   const first = await startFakeModel([json(400, {})])
   const spare = await startFakeModel([answer('ok')])
   t.after(() => Promise.all([first.close(), spare.close()]))
@@ -229,7 +229,7 @@ test('a wrong request is as wrong elsewhere', async (t) => {
   assert.equal(spare.requests.length, 0)
 })
 
-test('text that the first model left unfinished is not continued by another', async (t) => {
+test('a fallback does not continue the text of the first model', async (t) => {
   const first = await startFakeModel([[head(), role, text('Hel'), rst]])
   const spare = await startFakeModel([answer('Bonjour')])
   t.after(() => Promise.all([first.close(), spare.close()]))
@@ -254,7 +254,7 @@ test('a fallback may speak the other API', async (t) => {
 
 // ---- budget and ledger ----
 
-test('the budget is given in and handed back, with every failure and every wait drawn from it', async () => {
+test('the budget is passed in and returned, and every failure and every wait draws on it', async () => {
   const model = await startFakeModel([json(500, {}), [head(), role, text('x'), rst], answer('ok')])
   const got = await ask(
     model.url,
@@ -265,7 +265,7 @@ test('the budget is given in and handed back, with every failure and every wait 
   assert.deepEqual(got.done?.budget, { failures: 5, waitedMs: 100 + 4 + 8 })
 })
 
-test('a budget that others have spent ends it', async (t) => {
+test('a budget that earlier answers have spent ends the answer', async (t) => {
   const model = await startFakeModel([json(500, {})])
   t.after(() => model.close())
   const got = await ask(model.url, {}, { budget: { failures: 59, waitedMs: 0 } })
@@ -275,7 +275,7 @@ test('a budget that others have spent ends it', async (t) => {
   assert.equal(waited.fault?.fault.stopped, 'wait_spent')
 })
 
-test('spent tries park where somebody can park, and end where nobody can', async (t) => {
+test('spent attempts park if the caller can park, and stop if not', async (t) => {
   const model = await startFakeModel([json(500, {})])
   t.after(() => model.close())
   const parked = await ask(model.url, {}, { policy: { attemptsMax: 1 }, canPark: true })
@@ -333,7 +333,7 @@ test('the ledger has each attempt with its phase, bytes, fault, delay and usage'
   assert.equal(got.done?.usage.inputTokens.value, 48)
 })
 
-test('a base URL that cannot be called is told, not thrown, and not tried again', async () => {
+test('an unusable base URL is a fault event, not an exception, and is not retried', async () => {
   for (const url of ['nonsense', 'ftp://127.0.0.1/v1', '']) {
     const got = await ask(url)
     assert.equal(got.fault?.fault.category, 'model_endpoint_invalid', url)

@@ -1,4 +1,4 @@
-/** Asks a server that plays a script, and gives what a consumer holds together with what the server was asked. */
+/** Asks a server that plays a script. Returns what a consumer holds and what the server was asked. */
 import assert from 'node:assert/strict'
 import type { AnswerOptions, AnswerRequest } from '../src/index.ts'
 import { ask, type Collected } from './collect.ts'
@@ -22,7 +22,7 @@ export async function play(
   }
 }
 
-/** An answer "Hello" whose stream broke off, or never ended, after its finish reason: whole, although nobody counted its tokens. */
+/** An answer "Hello" whose stream broke, or never ended, after its finish reason: complete, although its tokens were not counted. */
 export function isKept(got: Played): void {
   assert.equal(got.text, 'Hello')
   assert.equal(got.done?.proven, true)

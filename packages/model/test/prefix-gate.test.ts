@@ -27,7 +27,7 @@ function through(gate: PrefixGate, list: readonly Segment[]): Segment[] | undefi
   return out
 }
 
-test('known text never comes out again, and what is new comes out whole, however it is cut', () => {
+test('known text never comes out again, and all new text comes out, however it is split', () => {
   fc.assert(
     fc.property(deltas, deltas, fc.infiniteStream(fc.integer({ min: 1, max: 4 })), (known, fresh, sizes) => {
       const whole = merged([...known, ...fresh])
@@ -47,7 +47,7 @@ test('known text never comes out again, and what is new comes out whole, however
   )
 })
 
-test('an answer that begins otherwise is never let through', () => {
+test('an answer that starts differently is never let through', () => {
   fc.assert(
     fc.property(fc.string({ minLength: 1 }), fc.string({ minLength: 1 }), (known, other) => {
       fc.pre(!other.startsWith(known))
@@ -59,7 +59,7 @@ test('an answer that begins otherwise is never let through', () => {
   )
 })
 
-test('the same words as reasoning are another beginning', () => {
+test('the same words as reasoning do not match', () => {
   const gate = new PrefixGate([[{ kind: 'text', text: 'hm' }]])
   assert.equal(gate.push('reasoning', 'hm'), undefined)
 })
@@ -75,7 +75,7 @@ test('an echo is preferred to a bare continuation', () => {
   assert.deepEqual(through(new PrefixGate(alternatives), [{ kind: 'text', text: 'a' }]), [{ kind: 'text', text: 'a' }])
 })
 
-test('a long answer in small pieces is compared in time that grows with its length', () => {
+test('comparing a long answer in small pieces takes time linear in its length', () => {
   const words = 250_000 // a megabyte; compared from the start at each piece this takes a quarter of an hour
   const gate = new PrefixGate([[{ kind: 'text', text: 'word'.repeat(words) }]])
   for (let word = 0; word < words; word++) assert.equal(gate.push('text', 'word'), '')

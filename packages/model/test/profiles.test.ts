@@ -1,11 +1,11 @@
-/** Server profiles: which one is taken, and what may be continued. */
+/** Server profiles: which one is chosen, and what may be continued. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { PROFILE_NAMES, PROFILES } from '../src/index.ts'
 import { takesPrefill } from '../src/target.ts'
 import { chooseProfile } from '../src/profiles.ts'
 
-test('the profile is the one that was named, else the one of the address, else generic', () => {
+test('the profile is the named one, else the one of the address, else generic', () => {
   const chosen = (url: string): string => chooseProfile(undefined, url).name
   assert.equal(chooseProfile('vllm', 'https://api.openai.com/v1').name, 'vllm')
   assert.equal(chosen('https://api.openai.com/v1'), 'openai')
@@ -19,7 +19,7 @@ test('the profile is the one that was named, else the one of the address, else g
   assert.equal(chosen('nonsense'), 'generic')
 })
 
-test('a profile that was only guessed does not continue text, the same one named does', () => {
+test('a guessed profile does not continue text; the same profile does if the user names it', () => {
   const url = 'https://api.mistral.ai/v1'
   const continues = (profile: ReturnType<typeof chooseProfile>): boolean =>
     takesPrefill({ api: 'openai-chat', profile })

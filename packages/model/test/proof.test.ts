@@ -1,4 +1,4 @@
-/** What proves that an answer is complete, by the protocol and by the profile of its server. */
+/** What proves that an answer is complete, by protocol and by server profile. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { PROFILE_NAMES, type ProfileName } from '../src/index.ts'
@@ -20,7 +20,7 @@ import {
   usage,
 } from './fake-model.ts'
 
-// ---- whole, but not over ----
+// ---- complete, but not ended ----
 
 const ENDS: readonly (readonly [string, Play])[] = [
   ['reset', rst],
@@ -28,7 +28,7 @@ const ENDS: readonly (readonly [string, Play])[] = [
   ['ended cleanly', lastChunk],
 ]
 
-test('whole tool calls in an answer that broke before its end are not released, but asked for again', async () => {
+test('complete tool calls in an answer that broke before its end are not released but asked for again', async () => {
   const got = await play([[head(), role, callStart('c0', 'bash', '{"command":"rm -rf build"}'), rst], GOOD_CALL])
   assert.deepEqual(
     got.calls.map(({ arguments: args }) => args),
@@ -38,7 +38,7 @@ test('whole tool calls in an answer that broke before its end are not released, 
 })
 
 for (const [how, end] of ENDS) {
-  test(`a stream ${how} after its finish reason has said everything and is kept`, async () => {
+  test(`a stream ${how} after its finish reason is a complete answer`, async () => {
     isKept(await play([[head(), role, text('Hello'), finish('stop'), end]]))
   })
 }
@@ -60,7 +60,7 @@ test('[DONE] without a finish reason is an answer for a generic server, and is m
   assert.equal(got.done?.proven, false)
 })
 
-test('[DONE] after nothing at all is no answer from any server', async () => {
+test('[DONE] after nothing at all is not an answer from any server', async () => {
   const got = await play([[head(), done, lastChunk], [head(), role, done, lastChunk], GOOD])
   assert.deepEqual(
     got.failed.map(({ fault }) => fault.category),
@@ -69,7 +69,7 @@ test('[DONE] after nothing at all is no answer from any server', async () => {
   assert.equal(got.requests.length, 3)
 })
 
-test('[DONE] without a finish reason is not an answer from OpenAI, which always gives one', async (t) => {
+test('[DONE] without a finish reason is not an answer from OpenAI, which always sends one', async (t) => {
   const model = await startFakeModel([DONE_ONLY, GOOD])
   t.after(() => model.close())
   const got = await ask(model.url, { profile: 'openai' })
@@ -77,7 +77,7 @@ test('[DONE] without a finish reason is not an answer from OpenAI, which always 
   assert.equal(got.failed[0]?.fault.category, 'model_stream_incomplete')
 })
 
-test('whole calls before [DONE] are released although no finish reason came', async (t) => {
+test('complete calls before [DONE] are released although no finish reason came', async (t) => {
   const call = [head(), role, callStart('c1', 'bash', '{"command":"ls"}'), done, lastChunk]
   const model = await startFakeModel([call])
   t.after(() => model.close())
@@ -89,7 +89,7 @@ test('whole calls before [DONE] are released although no finish reason came', as
   assert.equal(got.done?.proven, true)
 })
 
-test('a server that never says that it has finished needs a lenient profile, and is marked unproven there', async (t) => {
+test('a server that never sends a finish reason needs a lenient profile, and its answers are marked unproven', async (t) => {
   const bare: Play = [head(), role, text('Hello'), lastChunk]
   const model = await startFakeModel([bare])
   t.after(() => model.close())
@@ -109,7 +109,7 @@ test('a lenient profile does not release calls from an answer that just ended', 
   assert.equal(got.calls.length, 1)
 })
 
-/** [DONE] without a finish reason, and a clean end without either, as each server means them. */
+/** What each server means by [DONE] without a finish reason, and by a clean end without either. */
 const ENDS_MEAN: Readonly<Record<ProfileName, readonly [done: 'taken' | 'refused', end: 'taken' | 'refused']>> = {
   generic: ['taken', 'refused'],
   openai: ['refused', 'refused'],

@@ -1,4 +1,4 @@
-/** Where a connection or a stream can break, and what the consumer holds afterwards. */
+/** Points at which a connection or a stream can break, and what the consumer holds afterwards. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
@@ -35,7 +35,7 @@ const EARLY: readonly (readonly [string, Play, string])[] = [
 ]
 
 for (const [what, broken, category] of EARLY) {
-  test(`a connection ${what} is tried again`, async () => {
+  test(`a connection ${what} is retried`, async () => {
     const got = await play([broken, GOOD])
     assert.equal(got.text, 'Hello world')
     assert.equal(got.failed.length, 1)
@@ -50,7 +50,7 @@ test('a raw connection reset before any stream byte does not end the session', a
   assert.match(got.failed[0]?.fault.errorRaw ?? '', /ECONNRESET/)
 })
 
-test('a refused connection is model_unreachable, is tried again, and is never taken for the runner', async () => {
+test('a refused connection is model_unreachable, is retried, and is never blamed on the runner', async () => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as { port: number }
@@ -66,7 +66,7 @@ test('a refused connection is model_unreachable, is tried again, and is never ta
   assert.deepEqual(got.fault?.ledger[0]?.usage.inputTokens, { value: 0, quality: 'known' })
 })
 
-test('a connection that breaks while a large request is being sent (EPIPE) is tried again', async (t) => {
+test('a connection that breaks while a large request is being sent (EPIPE) is retried', async (t) => {
   let connections = 0
   const model = await startFakeModel([GOOD])
   const door = createServer((socket) => {
@@ -91,7 +91,7 @@ test('a connection that breaks while a large request is being sent (EPIPE) is tr
   assert.equal(got.failed[0]?.fault.category, 'model_stream_interrupted')
 })
 
-test('a retry sends the same request again: no message is doubled, nothing of the failed attempt is in it', async () => {
+test('a retry sends the same request: no message twice, nothing from the failed attempt', async () => {
   const model = await startFakeModel([[rst], [head(), role, text('half'), rst], json(503, {}), GOOD])
   await ask(model.url)
   await model.close()
@@ -99,7 +99,7 @@ test('a retry sends the same request again: no message is doubled, nothing of th
   assert.equal(new Set(model.requests.map((request) => request.text)).size, 1)
 })
 
-test('tries are bounded: a model that always breaks is asked six times by default, and then it is said', async () => {
+test('attempts are bounded: a model that always breaks is asked six times by default, and the fault says so', async () => {
   const got = await play([[head(), role, text('half'), rst]])
   assert.equal(got.requests.length, 6)
   assert.equal(got.fault?.fault.category, 'model_stream_interrupted')
@@ -107,7 +107,7 @@ test('tries are bounded: a model that always breaks is asked six times by defaul
   assert.match(got.fault?.fault.error ?? '', /Breakfall stopped after 6 attempts\./)
 })
 
-test('something that answers, but not HTTP, is tried again', async () => {
+test('a server that does not speak HTTP is retried', async () => {
   const got = await play([[bytes('SSH-2.0-OpenSSH_9.2\r\n'), fin], GOOD])
   assert.equal(got.text, 'Hello world')
 })
@@ -130,7 +130,7 @@ const ENDS: readonly (readonly [string, Play])[] = [
 
 for (const [where, half] of HALF) {
   for (const [how, end] of ENDS) {
-    test(`a stream ${how} in the middle of ${where} is asked for again and held once`, async () => {
+    test(`a stream ${how} in the middle of ${where} is retried, and the answer is held once`, async () => {
       const got = await play([[half, end], answer('Hello', ' world')])
       assert.equal(got.text, 'Hello world')
       assert.equal(got.reasoning, '')
@@ -150,7 +150,7 @@ test('a reset of a chunked answer with connection: close is a break, although th
   assert.equal(got.failed[0]?.fault.category, 'model_stream_interrupted')
 })
 
-test('an answer without length that is cut by a reset ends cleanly for the transport and is still not believed', async () => {
+test('an answer without a length that is cut by a reset looks like a clean end and is still not accepted', async () => {
   const open = head(200, { 'transfer-encoding': '', connection: 'close' })
   const cut = bytes('data: {"choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n')
   const got = await play([[open, cut, rst], GOOD])

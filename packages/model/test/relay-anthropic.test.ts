@@ -1,4 +1,4 @@
-/** The relay in Anthropic's dialect: one message_start, blocks numbered on, nothing opened or closed twice. */
+/** The relay in Anthropic's dialect: one message_start, continuous block numbers, nothing opened or closed twice. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { SseFrame } from '@breakfall/wire'
@@ -60,7 +60,7 @@ for (const [what, broken] of [
   ['status 529', json(529, { type: 'error', error: { type: 'overloaded_error', message: 'x' } })],
   ['a tool_use that broke off', [...toolMessage('bash', '{"command":"ls"}').slice(0, 5), rst]],
 ] as const) {
-  test(`${what} is healed unseen, with one message_start`, async () => {
+  test(`${what} is healed without the client noticing, with one message_start`, async () => {
     const got = await relayed([broken, message('Hello')])
     assert.equal(got.text, 'Hello')
     assert.deepEqual(order(got.frames), [
@@ -74,7 +74,7 @@ for (const [what, broken] of [
   })
 }
 
-test('after content it goes on in the open block, from an identical beginning', async () => {
+test('after content, an identical beginning lets the answer continue in the open block', async () => {
   const got = await relayed([
     [head(), messageStart, textBlock(0), blockText(0, 'Hel'), rst],
     message('He', 'llo', ' world'),
@@ -153,7 +153,7 @@ test('a tool_use after text is held until the message is proven, and healed', as
   assert.equal(got.error, undefined)
 })
 
-test('a stop reason without message_stop is not passed on as an end', async () => {
+test('a stop reason without message_stop is not forwarded as an end', async () => {
   const half: Play = [
     head(),
     messageStart,
@@ -175,7 +175,7 @@ test('a stop reason without message_stop is not passed on as an end', async () =
   ])
 })
 
-test("what cannot be healed ends with the API's own error event", async () => {
+test("an answer that cannot be healed ends with the API's own error event", async () => {
   const got = await relayed([[head(), messageStart, textBlock(0), blockText(0, 'Hello'), rst], message('Howdy')])
   assert.equal(got.text, 'Hello')
   assert.equal(got.frames.at(-1)?.event, 'error')
@@ -183,7 +183,7 @@ test("what cannot be healed ends with the API's own error event", async () => {
   assert.deepEqual([last.type, last.error.type], ['error', 'model_stream_interrupted'])
 })
 
-test('pings are ping events, and no answer at all is an error in its shape', async () => {
+test('pings are ping events, and no answer at all is an error in the format of the API', async () => {
   const slow = await relayed([[pause(120), ...message('Hello')]], { pingMs: 40 })
   assert.equal(slow.frames[0]?.event, 'ping')
   assert.equal(slow.text, 'Hello')
@@ -192,7 +192,7 @@ test('pings are ping events, and no answer at all is an error in its shape', asy
   assert.equal((JSON.parse(none.body) as { type: string }).type, 'error')
 })
 
-test('an answer in one piece is passed on, and one that streams where none was asked for is healed', async () => {
+test('an answer in one piece is forwarded, and a stream that was not asked for is retried', async () => {
   const whole = { type: 'message', content: [{ type: 'text', text: 'Hello' }], stop_reason: 'end_turn' }
   const got = await relayed([message('x'), json(200, whole)], { body: { stream: false } })
   assert.deepEqual(JSON.parse(got.body), whole)

@@ -1,4 +1,4 @@
-/** What the client of the relay is told when it cannot be healed, and while it is being tried. */
+/** What the relay's client gets when an answer cannot be healed, and while attempts are being made. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { GOOD } from './play.ts'
@@ -17,9 +17,9 @@ import {
   startFakeModel,
 } from './fake-model.ts'
 
-// ---- tries spent, and refusals ----
+// ---- spent attempts and refusals ----
 
-test("when tries are spent the client gets the server's own status and body, and is told not to try", async () => {
+test("when the attempts are spent the client gets the server's own status and body, with x-should-retry: false", async () => {
   const body = { error: { message: 'boom', type: 'server_error', own: true } }
   const got = await relayed([json(500, body, { 'x-request-id': 'req_1' })], { policy: { attemptsMax: 3 } })
   assert.equal(got.status, 500)
@@ -30,7 +30,7 @@ test("when tries are spent the client gets the server's own status and body, and
   assert.equal(got.requests.length, 3)
 })
 
-test('a genuine 4xx passes through untouched, once', async () => {
+test('a genuine 4xx is forwarded unchanged, after one attempt', async () => {
   const body = { error: { message: 'bad', type: 'invalid_request_error' } }
   const got = await relayed([json(400, body)])
   assert.equal(got.status, 400)
@@ -40,7 +40,7 @@ test('a genuine 4xx passes through untouched, once', async () => {
 })
 
 for (const stream of [true, false]) {
-  test(`an error told with status 200 ${stream ? 'in a stream' : 'in one piece'} keeps its own words, under the status they mean`, async () => {
+  test(`an error with status 200 ${stream ? 'in a stream' : 'in one piece'} keeps its body and gets the status it means`, async () => {
     const error = { message: 'too long', type: 'invalid_request_error', param: null, code: 'context_length_exceeded' }
     const play: Play = stream ? [head(), role, frame({ error }), lastChunk] : json(200, { error })
     const got = await relayed([play], { body: { stream } })
@@ -51,7 +51,7 @@ for (const stream of [true, false]) {
   })
 }
 
-test('retry-after is passed on with the refusal', async () => {
+test('retry-after is forwarded with the refusal', async () => {
   const got = await relayed([json(429, { error: {} }, { 'retry-after': '3600' })])
   assert.equal(got.status, 429)
   assert.equal(got.headers['retry-after'], '3600')
@@ -60,10 +60,10 @@ test('retry-after is passed on with the refusal', async () => {
 })
 
 for (const [what, play, status, category, headersMs] of [
-  ['nobody answers', [rst], 502, 'model_stream_interrupted', 10_000],
+  ['the server closes the connection', [rst], 502, 'model_stream_interrupted', 10_000],
   ['it only stalls', [silence], 504, 'model_stream_stalled', 40],
 ] as const) {
-  test(`where ${what}, the client gets ${status} in the shape of its API`, async () => {
+  test(`if ${what}, the client gets ${status} in the format of its API`, async () => {
     const got = await relayed([play], { policy: { attemptsMax: 2, headersMs } })
     assert.equal(got.status, status)
     const { error } = JSON.parse(got.body) as { error: { code: string; type: string; param: null } }
@@ -72,7 +72,7 @@ for (const [what, play, status, category, headersMs] of [
   })
 }
 
-test('a target that cannot be called at all is told, not thrown', async () => {
+test('an unusable target is an error response, not an exception', async () => {
   const got = await relayed([GOOD], { fallback: [] })
   assert.equal(got.status, 200)
   const { relayAnswer } = await import('../src/index.ts')
@@ -90,7 +90,7 @@ test('a target that cannot be called at all is told, not thrown', async () => {
   }
 })
 
-test('a fallback is asked when the tries of the first are spent', async (t) => {
+test('a fallback is asked when the attempts at the first target are spent', async (t) => {
   const spare = await startFakeModel([answer('spare')])
   t.after(() => spare.close())
   const fallback = [{ baseUrl: spare.url, model: 'spare-1', headers: { authorization: 'Bearer spare-key' } }]
@@ -102,7 +102,7 @@ test('a fallback is asked when the tries of the first are spent', async (t) => {
 
 // ---- the head and pings ----
 
-test('while it tries, the head goes out after the ping time, with pings, and retries are told in comments', async () => {
+test('during retries the head goes out after the ping time, with pings, and comments announce each retry', async () => {
   const slow: Play = [pause(150), ...json(500, {})]
   const got = await relayed([slow, GOOD], { pingMs: 50 })
   assert.equal(got.status, 200)
@@ -111,7 +111,7 @@ test('while it tries, the head goes out after the ping time, with pings, and ret
   assert.ok(got.comments.some((comment) => /^breakfall retry 2\/6 model_server_error in \d+ ms$/.test(comment)))
 })
 
-test('what fails after the head went out is told inside the stream', async () => {
+test('a failure after the head went out is reported inside the stream', async () => {
   const slow: Play = [pause(150), ...json(400, { error: { message: 'bad' } })]
   const got = await relayed([slow], { pingMs: 50 })
   assert.equal(got.status, 200)

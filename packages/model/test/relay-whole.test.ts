@@ -9,7 +9,7 @@ const WHOLE = {
   choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
 }
 
-test('an answer in one piece is passed on as it came, after faults that nobody saw', async () => {
+test('an answer in one piece is forwarded unchanged after faults that the client never saw', async () => {
   const cut: Play = [
     head(200, { 'content-type': 'application/json', 'transfer-encoding': '', 'content-length': '500' }),
     rst,
@@ -46,7 +46,7 @@ test('a server that answers a stream in one piece is turned into a stream', asyn
   assert.equal(got.frames.at(-1)?.data, '[DONE]')
 })
 
-test('an answer in one piece may call itself something else than JSON', async () => {
+test('an answer in one piece may have a content type other than JSON', async () => {
   const got = await relayed([json(200, WHOLE, { 'content-type': 'text/plain' })], { body: { stream: false } })
   assert.deepEqual(JSON.parse(got.body), WHOLE)
 })

@@ -52,7 +52,7 @@ const EARLY: readonly (readonly [string, Play])[] = [
 ]
 
 for (const [what, broken] of EARLY) {
-  test(`${what} before content is healed unseen`, async () => {
+  test(`${what} before content is healed without the client noticing`, async () => {
     const got = await relayed([broken, GOOD])
     assert.equal(got.text, 'Hello world')
     assert.equal(got.error, undefined)
@@ -68,7 +68,7 @@ for (const [what, broken] of EARLY) {
 
 // ---- after content ----
 
-test('after content the answer goes on from an identical beginning, however it is cut into frames', async () => {
+test('after content, an identical beginning lets the answer continue, however it is split into frames', async () => {
   const again = answer('Hel', 'lo wo', 'rld')
   const got = await relayed([[head(), role, text('Hello'), text(' w'), rst], again])
   assert.equal(got.text, 'Hello world')
@@ -76,7 +76,7 @@ test('after content the answer goes on from an identical beginning, however it i
   assert.equal(got.frames.at(-1)?.data, '[DONE]')
 })
 
-test('the first id and model are kept over a heal, and the role comes once', async () => {
+test('healing keeps the first id and model, and the role comes once', async () => {
   const other = (delta: object, reason: string | null = null): Play =>
     frame({ id: 'other', created: 2, model: 'other', choices: [{ index: 0, delta, finish_reason: reason }] })
   const again: Play = [
@@ -94,7 +94,7 @@ test('the first id and model are kept over a heal, and the role comes once', asy
   assert.equal(chunks.filter(({ choices }) => choices[0]?.delta.role !== undefined).length, 1)
 })
 
-test('after content an answer that begins otherwise ends in an error and not in doubled text', async () => {
+test('after content, an answer that starts differently ends in an error and not in doubled text', async () => {
   const got = await relayed([[head(), role, text('Hello'), rst], answer('Howdy')])
   assert.equal(got.text, 'Hello')
   assert.equal(got.error?.code, 'model_stream_interrupted')
@@ -102,16 +102,16 @@ test('after content an answer that begins otherwise ends in an error and not in 
   assert.match(got.error?.message ?? '', /cannot be continued, so the stream ends here\./)
   assert.equal(got.frames.at(-1)?.data, '[DONE]')
   assert.equal(got.isEnded, true)
-  assert.equal(got.requests.length, 2, 'a model that words it otherwise is not asked again and again')
+  assert.equal(got.requests.length, 2, 'a model that words it differently is not asked again and again')
 })
 
-test('an answer that is shorter than what went out ends in an error', async () => {
+test('an answer that is shorter than what was sent ends in an error', async () => {
   const got = await relayed([[head(), role, text('Hello world'), rst], answer('Hello')])
   assert.equal(got.text, 'Hello world')
   assert.equal(got.error?.code, 'model_stream_interrupted')
 })
 
-test('reasoning that went out must come again, too', async () => {
+test('reasoning that was sent must come again, too', async () => {
   const half: Play = [head(), role, thought('hm'), text('A'), rst]
   const same = await relayed([
     half,
@@ -123,7 +123,7 @@ test('reasoning that went out must come again, too', async () => {
   assert.equal(other.error?.code, 'model_stream_interrupted')
 })
 
-test('text is continued by prefill where the profile can', async () => {
+test('text is continued by prefill if the profile supports it', async () => {
   const got = await relayed([[head(), role, text('Hello wo'), rst], answer(' wor', 'ld')], { profile: 'llama-cpp' })
   assert.equal(got.text, 'Hello world')
   assert.equal(got.error, undefined)
@@ -131,7 +131,7 @@ test('text is continued by prefill where the profile can', async () => {
   assert.equal(messages.at(-1)?.content, 'Hello')
 })
 
-test('a new answer in place of a continuation is never put behind what went out', async () => {
+test('a new answer in place of a continuation is never appended to what was sent', async () => {
   const got = await relayed([[head(), role, text('Hello wo'), rst], answer('Sure: hello'), answer('Hello world')], {
     profile: 'llama-cpp',
   })
@@ -153,7 +153,7 @@ test('the error that ends a stream says that it cannot be continued', async () =
   assert.match(String(got.error?.message), /What was already sent cannot be continued, so the stream ends here\./)
 })
 
-test('a clean end without proof after content is never passed on as an end', async () => {
+test('a clean end without proof after content is never forwarded as an end', async () => {
   const got = await relayed([[head(), role, text('Hel'), lastChunk]], { policy: { attemptsMax: 2 } })
   assert.equal(got.text, 'Hel')
   assert.equal(got.error?.code, 'model_stream_incomplete')
@@ -166,7 +166,7 @@ test('a transient error inside the stream after content is healed like a break',
   assert.equal(got.error, undefined)
 })
 
-test('an error inside the stream that cannot be mended is passed on as it came', async () => {
+test('an error inside the stream that no retry can fix is forwarded unchanged', async () => {
   const error = { message: 'the prompt is bad', type: 'invalid_request_error', param: 'x', code: 'own_code' }
   const got = await relayed([[head(), role, text('Hel'), frame({ error }), done, lastChunk]])
   assert.deepEqual(got.error, error)
@@ -179,7 +179,7 @@ test('an answer that never says [DONE] gets one', async () => {
   assert.equal(got.frames.filter(({ data }) => data === '[DONE]').length, 1)
 })
 
-test('a filtered answer is passed on as the server gave it, once', async () => {
+test('a filtered answer is forwarded as the server sent it, after one attempt', async () => {
   const got = await relayed([[head(), role, text('How'), finish('content_filter'), done, lastChunk]])
   assert.equal(got.text, 'How')
   assert.equal(got.requests.length, 1)
@@ -200,7 +200,7 @@ test('with several choices each has to finish, and a break after content ends in
   assert.equal(got.frames.length, 5)
 })
 
-test('an answer that is compressed against our wish is not taken for an empty one', async () => {
+test('an answer that is compressed although we asked for identity is not mistaken for an empty one', async () => {
   const got = await relayed([[head(200, { 'content-encoding': 'gzip' }), bytes('5\r\nxxxxx\r\n'), lastChunk], GOOD])
   assert.equal(got.text, 'Hello world')
   assert.equal(got.outcome.ledger[0]?.fault?.category, 'model_server_error')
@@ -214,7 +214,7 @@ for (const stream of [true, false]) {
   })
 }
 
-test('an answer too long to be remembered ends in an error when it breaks, and costs no more memory', async () => {
+test('an answer too long to be remembered ends in an error when it breaks, and uses no more memory', async () => {
   const half: Play = [head(), role, text('a'.repeat(300)), text('b'.repeat(300)), rst]
   const got = await relayed([half, answer('a'.repeat(300), 'b'.repeat(300), 'c')], { holdBytesMax: 500 })
   assert.equal(got.text.length, 600)
@@ -227,8 +227,8 @@ test('the error says after how many attempts Breakfall stopped', async () => {
   assert.match(got.body, /Breakfall stopped after 2 attempts\./)
 })
 
-test('options that are undefined are as good as not given', async () => {
-  const got = await relayed([GOOD], { policy: { attemptsMax: undefined as unknown as number, livenessMs: 500 } })
+test('undefined options count as not given', async () => {
+  const got = await relayed([GOOD], { policy: { attemptsMax: undefined, livenessMs: 500 } })
   assert.equal(got.text, 'Hello world')
 })
 

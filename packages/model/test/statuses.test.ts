@@ -1,4 +1,4 @@
-/** What a refusing status means: which are tried again, for how long, and which are passed on at once. */
+/** What an error status means: which ones are retried, for how long, and which ones end the answer at once. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { AnswerEvent, AnswerOptions } from '../src/index.ts'
@@ -9,7 +9,7 @@ import { answer, fin, head, json, type Play, startFakeModel } from './fake-model
 const GOOD = answer('Hello')
 const error = (more: object = {}): object => ({ error: { message: 'no', ...more } })
 
-/** The first failure as it is told, without waiting for what follows it. */
+/** The first failure, without waiting for what follows it. */
 async function firstFailure(refusal: Play, options: AnswerOptions = {}) {
   const model = await startFakeModel([refusal])
   try {
@@ -34,7 +34,7 @@ for (const [status, category] of [
   [524, 'model_server_error'],
   [529, 'model_overloaded'],
 ] as const) {
-  test(`status ${status} is ${category} and tried again`, async () => {
+  test(`status ${status} is ${category} and is retried`, async () => {
     const got = await play([json(status, error()), GOOD])
     assert.equal(got.text, 'Hello')
     assert.equal(got.failed[0]?.fault.category, category)
@@ -56,7 +56,7 @@ for (const [status, body, category] of [
   [402, error(), 'model_quota_exhausted'],
   [400, error({ code: 'content_filter' }), 'model_content_filtered'],
 ] as const) {
-  test(`a genuine API error is not retried: status ${status} as ${category} is asked for once`, async () => {
+  test(`a genuine API error is not retried: status ${status} is ${category} after one request`, async () => {
     const got = await play([json(status, body), GOOD])
     assert.equal(got.fault?.fault.category, category)
     assert.equal(got.requests.length, 1)
@@ -70,33 +70,33 @@ test('an overflow asks its caller to compact, once', async () => {
   assert.equal((await play([overflow], {}, { compacted: true })).fault?.decision.action, 'stop')
 })
 
-test('a spent quota is told from a rate limit, and parks where somebody can park', async () => {
+test('a spent quota is distinguished from a rate limit, and parks if the caller can park', async () => {
   const spent = json(429, error({ code: 'insufficient_quota' }))
   assert.equal((await play([spent], {}, { canPark: true })).fault?.decision.action, 'park')
   assert.equal((await play([spent])).fault?.decision.action, 'stop')
 })
 
-test('a refusal whose body breaks off is judged by its status', async () => {
+test('a refusal with an interrupted body is judged by its status', async () => {
   const got = await play([[head(500, { 'content-type': 'application/json' }), fin], GOOD])
   assert.equal(got.text, 'Hello')
   assert.equal(got.failed[0]?.fault.category, 'model_server_error')
 })
 
 for (const status of [408, 409, 429, 500, 502, 503, 504, 529]) {
-  test(`Retry-After in seconds is kept, never shortened: status ${status}`, async () => {
+  test(`Retry-After in seconds is respected, never shortened: status ${status}`, async () => {
     const failed = await firstFailure(json(status, error(), { 'retry-after': '7' }))
     assert.equal(failed.delayMs, 7_000)
     assert.equal(failed.fault.retryAfterMs, 7_000)
   })
 }
 
-test('Retry-After as a date is kept', async () => {
+test('Retry-After as a date is respected', async () => {
   const now = Date.UTC(2026, 10, 15)
   const header = { 'retry-after': new Date(now + 9_000).toUTCString() }
   assert.equal((await firstFailure(json(503, error(), header), { now: () => now })).delayMs, 9_000)
 })
 
-test('retry-after-ms goes before Retry-After', async () => {
+test('retry-after-ms takes precedence over Retry-After', async () => {
   const failed = await firstFailure(json(429, error(), { 'retry-after-ms': '2500', 'retry-after': '30' }))
   assert.equal(failed.delayMs, 2_500)
 })
@@ -107,7 +107,7 @@ test('without Retry-After the wait is jittered backoff', async () => {
   assert.deepEqual([low.delayMs, high.delayMs], [0, 500])
 })
 
-test('an absurd Retry-After is not slept through: it parks, or ends where nobody can park', async () => {
+test('an absurd Retry-After is not waited out: it parks, or stops if the caller cannot park', async () => {
   const now = Date.UTC(2026, 10, 15)
   const day = json(429, error(), { 'retry-after': '36000' })
   const parked = await play([day], {}, { canPark: true, now: () => now })
@@ -123,7 +123,7 @@ test('an absurd Retry-After is not slept through: it parks, or ends where nobody
   assert.equal(stopped.requests.length, 1)
 })
 
-test('a Retry-After that is nonsense is as good as none', async () => {
+test('an invalid Retry-After is ignored', async () => {
   const failed = await firstFailure(json(429, error(), { 'retry-after': 'soon' }), { dice: () => 0.5 })
   assert.equal(failed.delayMs, 250)
 })

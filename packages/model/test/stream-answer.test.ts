@@ -1,4 +1,4 @@
-/** The first rules of the client: what is whole is given, what is not is asked for again. */
+/** The basic rules of the client: a complete answer is returned, an incomplete one is asked for again. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ask } from './collect.ts'
@@ -59,7 +59,7 @@ test('a clean end without proof is not an answer', async (t) => {
   assert.equal(got.failed[0]?.fault.category, 'model_stream_incomplete')
 })
 
-test('a tool call is released whole, parsed, once, just before done', async (t) => {
+test('a tool call is released complete, parsed, once, just before done', async (t) => {
   const model = await startFakeModel([toolAnswer('bash', '{"command":"ls -la"}')])
   t.after(() => model.close())
   const got = await ask(model.url)
@@ -71,7 +71,7 @@ test('a tool call is released whole, parsed, once, just before done', async (t) 
   assert.equal(got.done?.finish, 'tool_calls')
 })
 
-test('a call by name only, of a tool that needs parameters, is not run as an empty call', async (t) => {
+test('a call without arguments of a tool that needs them is not run as an empty call', async (t) => {
   const nameOnly = [head(), role, callStart('call_1', 'bash'), finish('tool_calls'), done, lastChunk]
   const model = await startFakeModel([nameOnly, toolAnswer('bash', '{"command":"ls"}')])
   t.after(() => model.close())

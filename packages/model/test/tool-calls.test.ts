@@ -1,4 +1,4 @@
-/** A call is released whole, parsed and proven, or not at all. */
+/** A call is released complete, parsed and proven, or not at all. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ask } from './collect.ts'
@@ -12,7 +12,7 @@ const CUT_CALLS: readonly (readonly [string, readonly Play[], string])[] = [
   ['arguments that are no object', [callStart('c', 'bash', '"ls"'), finish('tool_calls')], 'tool_calls'],
   ['no name', [callStart('c', '', '{"command":"ls"}'), finish('tool_calls')], 'tool_calls'],
   [
-    'one whole and one cut call',
+    'one complete and one cut call',
     [callStart('a', 'now', '{}'), callStart('b', 'bash', '{"c', 1), finish('stop')],
     'stop',
   ],
@@ -20,7 +20,7 @@ const CUT_CALLS: readonly (readonly [string, readonly Play[], string])[] = [
 ]
 
 for (const [what, acts] of CUT_CALLS) {
-  test(`an answer with ${what} is asked for again and never run`, async () => {
+  test(`an answer with ${what} is asked for again, and the call is never run`, async () => {
     const got = await play([[head(), role, ...acts, done, lastChunk], GOOD_CALL])
     assert.equal(got.failed[0]?.fault.category, 'tool_call_truncated')
     assert.deepEqual(
@@ -30,13 +30,13 @@ for (const [what, acts] of CUT_CALLS) {
   })
 }
 
-test('a whole call that lacks a required parameter is told by its name, not as cut short', async () => {
+test('a complete call without a required parameter is reported with that parameter, not as cut short', async () => {
   const lacks = [head(), role, callStart('c', 'bash', '{"cmd":"ls"}'), finish('tool_calls'), done, lastChunk]
   const got = await play([lacks, GOOD_CALL])
   assert.match(got.failed[0]?.fault.error ?? '', /call of tool bash is invalid \(it lacks command\)/)
 })
 
-test('a call that stays cut ends in tool_call_truncated, after all tries', async (t) => {
+test('a call that stays cut ends in tool_call_truncated, after all attempts', async (t) => {
   const model = await startFakeModel([
     [head(), role, callStart('c', 'bash', '{"com'), finish('tool_calls'), done, lastChunk],
   ])
@@ -46,7 +46,7 @@ test('a call that stays cut ends in tool_call_truncated, after all tries', async
   assert.equal(model.requests.length, 3)
 })
 
-test('a tool without required parameters may be called with no arguments at all', async () => {
+test('a tool without required parameters may be called without arguments', async () => {
   const got = await play([[head(), role, callStart('c', 'now'), finish('tool_calls'), done, lastChunk]])
   assert.deepEqual(
     got.calls.map(({ arguments: args }) => args),
@@ -54,7 +54,7 @@ test('a tool without required parameters may be called with no arguments at all'
   )
 })
 
-test('parallel calls keep their order, and calls that share an index are told apart by id', async () => {
+test('parallel calls keep their order, and calls that share an index are distinguished by id', async () => {
   const same = [callStart('a', 'bash', '{"command":"1"}'), callStart('b', 'bash', '{"command":"2"}')]
   const woven = [
     callStart('a', 'bash', '{"comm', 0),
@@ -74,7 +74,7 @@ test('parallel calls keep their order, and calls that share an index are told ap
   }
 })
 
-test('calls without an id, or with the same one twice, get ids of their own', async () => {
+test('calls without an id, or with the same id, get unique ids', async () => {
   const acts = [callStart('', 'now', '{}', 0), callStart('x', 'now', '{}', 1), callStart('x', 'now', '{}', 2)]
   const got = await play([[head(), role, ...acts, finish('tool_calls'), done, lastChunk]])
   const ids = got.calls.map(({ callId }) => callId)

@@ -1,4 +1,4 @@
-/** One try, for a caller that decides itself: nothing is tried again, waited for or taken back. */
+/** One attempt, for a caller that decides itself: no retry, no wait, no discard. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import {
@@ -33,7 +33,7 @@ async function tried(t: TestContext, plays: readonly Play[], more: Partial<Answe
   return { events, said, end: ends[0], requests: model.requests }
 }
 
-test('a whole answer ends in done, with its calls just before it and its record', async (t) => {
+test('a complete answer ends in done, with its calls just before it and its record', async (t) => {
   const got = await tried(t, [toolAnswer('bash', '{"command":"ls"}', [text('Let me look.')])], {}, { attempt: 3 })
   assert.ok(got.end?.type === 'done')
   assert.deepEqual([got.end.finish, got.end.proven], ['tool_calls', true])
@@ -46,15 +46,15 @@ test('a whole answer ends in done, with its calls just before it and its record'
 })
 
 for (const [what, play, category] of [
-  ['a refusal that would be tried again', json(503, {}, { 'retry-after': '1' }), 'model_overloaded'],
-  ['a refusal that would not', json(400, { error: { message: 'no' } }), 'model_bad_request'],
+  ['a refusal that streamAnswer would retry', json(503, {}, { 'retry-after': '1' }), 'model_overloaded'],
+  ['a refusal that it would not retry', json(400, { error: { message: 'no' } }), 'model_bad_request'],
   ['a break in mid-text', [head(), role, text('Hel'), rst], 'model_stream_interrupted'],
 ] as const) {
-  test(`${what} is told as it is, and nobody asks again`, async (t) => {
+  test(`${what} is reported, and not retried`, async (t) => {
     const got = await tried(t, [play, answer('never asked for')])
     assert.ok(got.end?.type === 'failed')
     assert.equal(got.end.fault.category, category)
-    assert.equal(got.end.fault.retry, undefined, 'what follows is not ours to say')
+    assert.equal(got.end.fault.retry, undefined, 'the caller decides what follows')
     assert.equal(got.end.record.fault?.category, category)
     assert.equal(got.end.diverged, false)
     assert.equal(got.requests.length, 1)
@@ -62,7 +62,7 @@ for (const [what, play, category] of [
   })
 }
 
-test('a text that broke off can be continued by another try, and that one by a third', async (t) => {
+test('another attempt can continue an interrupted text, and a third can continue that one', async (t) => {
   const profile = 'llama-cpp'
   const first = await tried(t, [[head(), role, text('Hello, my \n'), rst]], { profile })
   assert.ok(first.end?.type === 'failed')
@@ -86,7 +86,7 @@ for (const [what, play, diverged, category] of [
   ],
   ['continues somewhere else', answer('\nworld'), true, 'model_stream_interrupted'],
 ] as const) {
-  test(`a server that ${what} is reported as it is, and shows nothing`, async (t) => {
+  test(`a server that ${what} shows nothing, and the failure says which of the two it was`, async (t) => {
     const got = await tried(t, [play], { profile: 'vllm' }, { kept: 'Hello my ' })
     assert.ok(got.end?.type === 'failed')
     assert.deepEqual([got.end.diverged, got.end.fault.category], [diverged, category])
@@ -100,7 +100,7 @@ test('an attempt that fails before it says anything has not diverged from the ke
   assert.deepEqual([got.end.diverged, got.said], [false, ''])
 })
 
-test('what makes no sense is a mistake of the caller, told at the door', () => {
+test('invalid options throw at the call', () => {
   const request: AnswerRequest = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', messages: [] }
   assert.throws(() => tryAnswer(request, { kept: 'Hello my' }), /cannot continue the kept text/)
   assert.throws(() => tryAnswer(request, { policy: { livenessMs: NaN } }), { category: 'invalid_request' })
@@ -112,7 +112,7 @@ test('what makes no sense is a mistake of the caller, told at the door', () => {
   assert.equal(canContinue(targetOf({ ...request, profile: 'vllm' }), 'Hello'), false)
 })
 
-test('a cancel ends it at once, before and in the middle of it', async (t) => {
+test('a cancel ends the attempt at once, before it starts and in the middle', async (t) => {
   const before = await tried(t, [answer('never')], {}, { signal: AbortSignal.abort() })
   assert.ok(before.end?.type === 'failed' && before.end.fault.category === 'cancelled')
   assert.equal(before.requests.length, 0)
@@ -130,12 +130,12 @@ test('a cancel ends it at once, before and in the middle of it', async (t) => {
   await model.untilAbandoned(1)
 })
 
-test('a deadline ends it too, and is not taken for a cancel', async (t) => {
+test('a deadline ends the attempt, too, and is not reported as a cancel', async (t) => {
   const got = await tried(t, [[head(), role, silence]], {}, { now: () => 1_000, deadlineAt: 900 })
   assert.ok(got.end?.type === 'failed' && got.end.fault.category === 'deadline_exceeded')
 })
 
-test('who leaves the loop lets go of the connection', async (t) => {
+test('leaving the loop closes the connection', async (t) => {
   const model = await startFakeModel([[head(), role, text('Hel'), silence]])
   t.after(() => model.close())
   for await (const event of tryAnswer({ baseUrl: model.url, model: 'm', messages: [] })) {

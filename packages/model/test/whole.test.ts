@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { GOOD, play } from './play.ts'
 import { json } from './fake-model.ts'
 
-test('a server that answers in one piece although a stream was asked for is understood', async () => {
+test('an answer in one piece is accepted although a stream was asked for', async () => {
   const body = {
     choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
     usage: { prompt_tokens: 1, completion_tokens: 2 },
@@ -14,7 +14,7 @@ test('a server that answers in one piece although a stream was asked for is unde
   assert.equal(got.done?.proven, true)
 })
 
-test('a whole answer cut inside its JSON is a break', async () => {
+test('an answer in one piece that is cut inside its JSON is a break', async () => {
   const got = await play([[...json(200, '{"choices":[{"index":0,"mess')], GOOD])
   assert.equal(got.text, 'Hello world')
   assert.equal(got.failed[0]?.fault.category, 'model_stream_interrupted')
@@ -26,7 +26,7 @@ test('an error object with status 200 is an error', async () => {
   assert.equal(got.failed[0]?.fault.category, 'model_overloaded')
 })
 
-test('a web page with status 200 is no answer', async () => {
+test('a web page with status 200 is not an answer', async () => {
   const got = await play([json(200, '<html>sign in</html>', { 'content-type': 'text/html' }), GOOD])
   assert.equal(got.text, 'Hello world')
 })

@@ -1,5 +1,6 @@
 /** What is relayed, where to, and what is reported about it. The types that callers of `relayAnswer` use. */
 import type { FaultReport, Policy } from '@breakfall/faults'
+import type { PolicyInput } from '@breakfall/wire'
 import type { AttemptRecord } from '../answer.ts'
 import type { JsonObject } from '../json.ts'
 import type { RungAction } from '../machine/next-rung.ts'
@@ -51,7 +52,7 @@ export type RelayEvent =
   | { readonly type: 'healed'; readonly attempt: number; readonly how: 'retry' | 'resume' | 'fallback' }
 
 export type RelayOptions = {
-  readonly policy?: Partial<Policy> | undefined
+  readonly policy?: PolicyInput | undefined
   readonly hold?: Hold | undefined
   readonly signal?: AbortSignal | undefined
   readonly now?: (() => number) | undefined

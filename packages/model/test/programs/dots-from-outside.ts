@@ -1,4 +1,4 @@
-/** A model in a process of its own that sends a dot every 20 ms, forty times, and then the proper end. */
+/** A model in its own process that sends a dot every 20 ms, forty times, and then the proper end. */
 import { finish, head, lastChunk, pause, role, startFakeModel, text } from '../fake-model.ts'
 
 const dots = Array.from({ length: 40 }, () => [text('.'), pause(20)]).flat()

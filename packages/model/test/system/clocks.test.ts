@@ -1,4 +1,4 @@
-/** What must not look like a stall: a model that thinks for long, a consumer that is slow, and ourselves after we stood still. */
+/** What must not look like a stall: a model that thinks for a long time, a slow consumer, and our own process after it was suspended. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -42,7 +42,7 @@ test('reasoning is progress', async () => {
   assert.equal(got.requests.length, 1)
 })
 
-test('a consumer that is slow does not make the model look stalled, and holds it back', async (t) => {
+test('a slow consumer holds the model back without making it look stalled', async (t) => {
   const long = 'x'.repeat(5_000)
   const many = Array.from({ length: 3_000 }, () => text(long))
   const model = await startFakeModel([[head(), role, ...many, finish('stop'), lastChunk]])
@@ -62,8 +62,8 @@ test('a consumer that is slow does not make the model look stalled, and holds it
   assert.equal(model.requests.length, 1)
 })
 
-test('a process that was stopped for longer than its clocks does not take bytes that are there for silence', async (t) => {
-  // The server is another process: it goes on sending while this one stands still.
+test('a process that was suspended for longer than its clocks does not mistake waiting bytes for silence', async (t) => {
+  // The server is another process: it keeps sending while this one is suspended.
   const program = new URL('../programs/dots-from-outside.ts', import.meta.url)
   const child = spawn(process.execPath, [fileURLToPath(program)], { stdio: ['pipe', 'pipe', 'inherit'] })
   t.after(() => child.kill())
@@ -87,7 +87,7 @@ describe('after its finish reason', { concurrency: true }, () => {
     ['falls silent', silence],
     ['sends nothing but pings', forever(raw(': ping\n\n'), 100)],
   ] as const)
-    test(`a stream that ${how} has said everything and is kept`, async () => {
+    test(`a stream that ${how} is a complete answer`, async () => {
       isKept(await play([[head(), role, text('Hello'), finish('stop'), end]]))
     })
 })

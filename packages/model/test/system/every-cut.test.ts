@@ -1,4 +1,4 @@
-/** For every byte of an answer: the stream ends there, in every way, and the consumer still holds exactly the answer. */
+/** For every byte of an answer: the stream breaks there, in every way, and the consumer still holds exactly the answer. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ask } from '../collect.ts'

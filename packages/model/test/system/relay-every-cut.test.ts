@@ -1,6 +1,6 @@
 /**
- * For every byte of an answer, in every way to end there and under every way of holding back: the relay's client holds
- * the answer, or an error and a true beginning of it. Never a silent cut, doubled text or a cut call.
+ * For every byte of an answer, every way to break there and every hold mode: the relay's client holds the answer, or an
+ * error and a true beginning of the answer. Never a silent cut, doubled text or a cut call.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -57,7 +57,7 @@ function cutAt(body: string, cut: number): readonly Play[] {
   return [head(), ...(cut === 0 ? [] : [Buffer.from(body).subarray(0, cut)]), [rst, fin, lastChunk][cut % 3] ?? rst]
 }
 
-/** Anthropic's events must open and close each block once, in order, whatever was put together to make them. */
+/** Anthropic's events must open and close each block once, in order, however many attempts they came from. */
 function checkBlocks(frames: readonly { data: string }[]): void {
   let next = 0
   let open: number | undefined
@@ -96,7 +96,7 @@ for (const [api, body] of [
       assert.ok(TEXT.startsWith(got.text), where)
       if (hold !== 'none') assert.deepEqual(got.calls, [], where)
     }
-    // With nothing held back, a call that has begun to go out cannot be taken back.
+    // With hold none, a call that was partly sent cannot be taken back.
     const isCallOut = hold === 'none' && firstCall < cut
     if (second === body && !isCallOut) assert.equal(got.error, undefined, `${where}: ${got.error?.message}`)
     if (hold === 'answer') assert.equal(got.error, undefined, where)
@@ -107,7 +107,7 @@ for (const [api, body] of [
       while (cuts.length > 0) await Promise.all(cuts.splice(0, 40).map((cut) => check(hold, cut, body)))
     })
   }
-  test(`${api}: wherever the stream is cut, another answer is never glued to the first`, async () => {
+  test(`${api}: wherever the stream is cut, another answer is never joined to the first`, async () => {
     const other = body.replace('dich', 'Gott')
     const cuts = Array.from({ length: Math.ceil(length / 5) }, (_, index) => index * 5)
     const glued = async (cut: number): Promise<void> => {

@@ -1,4 +1,4 @@
-/** The official clients, unchanged but for their `fetch`: what can be healed before content they never see. */
+/** The official clients with our `fetch`: they never see a fault that can be healed before content. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
@@ -92,7 +92,7 @@ test('the openai package sees a silent cut as an error', async (t) => {
   })
 })
 
-test('the openai package, left to itself, takes the same cut for an answer', async (t) => {
+test('the openai package alone mistakes the same cut for an answer', async (t) => {
   const model = await started(t, [[head(), role, text('Hel'), lastChunk]])
   assert.equal(await streamed(new OpenAI({ baseURL: model.url, apiKey: 'k' })), 'Hel')
 })
@@ -104,7 +104,7 @@ test('the openai package gets an answer in one piece after faults', async (t) =>
   assert.equal(got.choices[0]?.message.content, 'Hello')
 })
 
-test('the openai package does not multiply tries that were made already', async (t) => {
+test('the openai package does not multiply the attempts already made', async (t) => {
   const model = await started(t, [json(500, { error: { message: 'boom' } })])
   await assert.rejects(streamed(openai(model.url)), { status: 500 })
   assert.equal(model.requests.length, 3)
@@ -113,7 +113,7 @@ test('the openai package does not multiply tries that were made already', async 
   assert.equal(dead.requests.length, 3)
 })
 
-test('a genuine 4xx reaches the openai package untouched, once', async (t) => {
+test('a genuine 4xx reaches the openai package unchanged, after one attempt', async (t) => {
   const model = await started(t, [json(400, { error: { message: 'bad', type: 'invalid_request_error', code: 'own' } })])
   await assert.rejects(streamed(openai(model.url)), { status: 400, code: 'own' })
   assert.equal(model.requests.length, 1)
@@ -178,14 +178,14 @@ test('the ai package sees a silent cut as an error', async (t) => {
   assert.match(String(errors[0]), /complete/)
 })
 
-test('the ai package goes by the status alone: without retries of its own, tries are not multiplied', async (t) => {
+test('the ai package looks only at the status: with its own retries off, attempts are not multiplied', async (t) => {
   const model = await started(t, [json(500, { error: { message: 'boom' } })])
   const ask = generateText({ model: compatible(model.url), prompt: 'hi', maxRetries: 0 })
   await assert.rejects(ask, { statusCode: 500 })
   assert.equal(model.requests.length, 3)
 })
 
-test('a genuine 4xx reaches the ai package untouched, once', async (t) => {
+test('a genuine 4xx reaches the ai package unchanged, after one attempt', async (t) => {
   const model = await started(t, [json(400, { error: { message: 'bad', type: 'invalid_request_error', code: 'own' } })])
   await assert.rejects(generateText({ model: compatible(model.url), prompt: 'hi' }), { statusCode: 400 })
   assert.equal(model.requests.length, 1)
@@ -201,12 +201,13 @@ test('an abort of the ai package reaches the server', async (t) => {
   assert.equal(model.requests.length, 1)
 })
 
-test('a tool call of the ai package is whole when it arrives', async (t) => {
+test('a tool call reaches the ai package complete', async (t) => {
   const model = await started(t, [
     [head(), role, callStart('c', 'bash', '{"comm'), rst],
     toolAnswer('bash', '{"command":"ls"}'),
   ])
-  const bash = tool({ inputSchema: jsonSchema(TOOLS[0].function.parameters as never) }) as Tool
+  const { parameters } = TOOLS[0].function
+  const bash = tool({ inputSchema: jsonSchema({ ...parameters, required: [...parameters.required] }) }) as Tool
   const result = streamText({ model: compatible(model.url), prompt: 'hi', tools: { bash }, maxRetries: 0 })
   const calls = await result.toolCalls
   assert.deepEqual(
@@ -257,7 +258,7 @@ test('the anthropic package sees a silent cut as an error', async (t) => {
   }, /complete/)
 })
 
-test('a tool call of the openai package is whole when it arrives', async (t) => {
+test('a tool call reaches the openai package complete', async (t) => {
   const model = await started(t, [
     [head(), role, callStart('c', 'bash', '{"comm'), rst],
     toolAnswer('bash', '{"command":"ls"}'),
@@ -281,13 +282,13 @@ test('the anthropic package gets an answer in one piece after faults', async (t)
   )
 })
 
-test('the anthropic package does not multiply tries that were made already', async (t) => {
+test('the anthropic package does not multiply the attempts already made', async (t) => {
   const model = await started(t, [json(529, { type: 'error', error: { type: 'overloaded_error', message: 'x' } })])
   await assert.rejects(anthropic(model.url).messages.create({ ...MESSAGE, stream: true }), { status: 529 })
   assert.equal(model.requests.length, 3)
 })
 
-test('a genuine 4xx reaches the anthropic package untouched, once', async (t) => {
+test('a genuine 4xx reaches the anthropic package unchanged, after one attempt', async (t) => {
   const model = await started(t, [
     json(400, { type: 'error', error: { type: 'invalid_request_error', message: 'own' } }),
   ])
@@ -308,7 +309,7 @@ test('an abort of the anthropic package reaches the server', async (t) => {
   assert.equal(model.requests.length, 1)
 })
 
-test('a tool call of the anthropic package is whole when it arrives', async (t) => {
+test('a tool call reaches the anthropic package complete', async (t) => {
   const model = await started(t, [
     [...toolMessage('bash', '{"command":"ls"}').slice(0, 5), rst],
     toolMessage('bash', '{"command":"ls"}'),
