@@ -224,5 +224,5 @@ test('a running session can be deleted: its readers get the reason, and it is go
 
 test('a second daemon on the same state folder is refused with a clear message', async (t) => {
   const { stateDir } = await rig(t, talk)
-  await assert.rejects(rig(t, talk, { stateDir }), /another daemon owns the state folder/)
+  await assert.rejects(rig(t, talk, { stateDir }), /Another daemon owns the state folder/)
 })

@@ -216,7 +216,7 @@ test('bad arguments and unknown tools are refused with a message that names the 
   assert.throws(() => parseCall('bash', { command: 'ls', cwd: '/' }, all), /there is no field cwd/)
   assert.throws(
     () => parseCall('write', { path: 'a', content: '' }, all),
-    /there is no tool write; the tools are bash, read/,
+    /There is no tool write\. The tools are bash, read/,
   )
 })
 

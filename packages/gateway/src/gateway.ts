@@ -138,7 +138,10 @@ class RunningGateway {
     if (this.#isClosing) throw new Fault('shutting_down')
     if (this.#calls.size > limits.requestsMax)
       // I2
-      throw new Fault('quota_exceeded', { facts: { limit: `${limits.requestsMax} requests at once` } })
+      throw new Fault('quota_exceeded', {
+        facts: { limit: `${limits.requestsMax} requests at once` },
+        message: { advice: 'Retry when another request has ended, or raise limits.requestsMax.' },
+      })
   }
 
   async #route(call: Call): Promise<void> {

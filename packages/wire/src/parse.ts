@@ -14,7 +14,7 @@ export function invalidRequest(errors: readonly FieldError[]): Fault {
   const shown = errors.slice(0, ERRORS_MAX)
   const words = shown.slice(0, 3).map(inWords)
   const more = errors.length > 3 ? ` (and ${errors.length - 3} more)` : ''
-  const sentence = `the request is not valid: ${words.join('; ')}${more}`
+  const sentence = `The request is invalid: ${words.join('; ')}${more}`
   return new Fault('invalid_request', { error: sentence, errorRaw: sentence, errors: shown })
 }
 

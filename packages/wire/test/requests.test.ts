@@ -57,11 +57,11 @@ test('a message about a bad request reads as a sentence', () => {
     return 'valid'
   }
   const command = 'a list of strings, unless shell is set'
-  assert.equal(sentence({ command: ['a'], bogus: 1 }), 'the request is not valid: there is no field bogus')
-  assert.equal(sentence({}), `the request is not valid: command must be given: ${command}, got nothing`)
+  assert.equal(sentence({ command: ['a'], bogus: 1 }), 'The request is invalid: there is no field bogus')
+  assert.equal(sentence({}), `The request is invalid: command must be given: ${command}, got nothing`)
   assert.equal(
     sentence({ command: ['a'], shell: 'b' }),
-    `the request is not valid: command must be ${command}, got ["a"]`,
+    `The request is invalid: command must be ${command}, got ["a"]`,
   )
 })
 

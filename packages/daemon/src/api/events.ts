@@ -18,7 +18,7 @@ export function startOf(session: LiveSession, given: string | number | undefined
   const cursor = parseCursor(given)
   if (cursor === undefined) {
     throw new Fault('invalid_request', {
-      error: 'the cursor is not valid: it is JOURNAL-SEQ or a bare seq, as in the id of an event.',
+      error: 'The cursor is invalid. Send JOURNAL-SEQ, as in the id of an event, or a bare sequence number.',
       errors: [{ field: 'after', expected: 'JOURNAL-SEQ or a seq', got: String(given).slice(0, 100) }],
     })
   }

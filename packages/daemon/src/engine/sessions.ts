@@ -226,7 +226,11 @@ function accepted(fold: SessionFold, turnId: string, { prompt, queue }: PromptRe
   if (busyWith === undefined) return { drafts: [{ type: 'turn-start', turnId, prompt }] }
   if (queue !== true) throw new Fault('session_busy', { facts: { name: busyWith }, turnId: busyWith })
   if (fold.queue.length >= QUEUE_MAX) {
-    throw new Fault('quota_exceeded', { boundary: 'daemon', facts: { limit: `${QUEUE_MAX} waiting prompts` } })
+    throw new Fault('quota_exceeded', {
+      boundary: 'daemon',
+      facts: { limit: `${QUEUE_MAX} waiting prompts` },
+      message: { advice: 'Wait until a turn has ended, or cancel one.' },
+    })
   }
   return { drafts: [{ type: 'turn-queued', turnId, prompt }] }
 }

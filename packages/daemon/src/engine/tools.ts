@@ -53,7 +53,7 @@ export function parseCall(tool: string, given: unknown, allowed: readonly ToolNa
   const name = allowed.find((entry) => entry === tool)
   if (name === undefined) {
     const names = allowed.join(', ')
-    throw new Fault('invalid_request', { error: `there is no tool ${tool.slice(0, 100)}; the tools are ${names}.` })
+    throw new Fault('invalid_request', { error: `There is no tool ${tool.slice(0, 100)}. The tools are ${names}.` })
   }
   const schema: z.ZodType<unknown> = toolSchemas[name]
   return { tool: name, given: parseRequest(schema, given) } as ParsedCall

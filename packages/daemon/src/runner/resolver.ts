@@ -70,7 +70,11 @@ async function fetched(url: string, signal: AbortSignal): Promise<string> {
 function resolverFault(name: string, detail: string, cause?: unknown): Fault {
   return new Fault('runner_unreachable', {
     phase: 'resolve',
-    error: `${name} does not say where the runner is (${detail}); it is asked again. Check it, or set the runner's url.`,
+    message: {
+      happened: `${name} does not say where the runner is (${detail}).`,
+      action: '',
+      advice: "Check it, or set the runner's url.",
+    },
     errorRaw: detail,
     ...(cause === undefined ? {} : { cause }),
   })

@@ -22,7 +22,7 @@ export function lockFolder(folder: string): DatabaseSync {
     if (!isTaken(cause)) throw storeFault(cause) // disk full, no permission, damaged: not a second owner
     throw new Fault('lease_lost', {
       boundary: 'journal',
-      error: `another daemon owns the state folder ${folder}; stop that one first, or use another --state-dir.`,
+      error: `Another daemon owns the state folder ${folder}. Stop it first, or use another --state-dir.`,
       cause,
     })
   }
@@ -36,7 +36,7 @@ export function openDatabase(file: string, options: { readonly pagesMax?: number
   if (version > SCHEMA_VERSION) {
     db.close()
     throw new Fault('journal_corrupt', {
-      error: `the journal was written by a newer version (schema ${version}, this version knows ${SCHEMA_VERSION}); run that version.`,
+      error: `A newer version wrote the journal (schema ${version}, this version knows ${SCHEMA_VERSION}). Run that version.`,
     })
   }
   if (version < SCHEMA_VERSION) {

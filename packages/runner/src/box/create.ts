@@ -94,9 +94,13 @@ function limitsFor(host: RunnerHost, create: BoxCreate): BoxRecord['limits'] {
   if (asked.memoryMb !== undefined && asked.memoryMb > host.machine.memoryMb)
     throw new Fault('quota_exceeded', {
       facts: { limit: `limits.memoryMb at most ${host.machine.memoryMb} on this machine` },
+      message: LESS,
     })
   if (asked.cpus !== undefined && asked.cpus > host.machine.cpus)
-    throw new Fault('quota_exceeded', { facts: { limit: `limits.cpus at most ${host.machine.cpus} on this machine` } })
+    throw new Fault('quota_exceeded', {
+      facts: { limit: `limits.cpus at most ${host.machine.cpus} on this machine` },
+      message: LESS,
+    })
   return {
     memoryMb: enforced(
       host,
@@ -140,3 +144,5 @@ function networkFor(level: IsolationLevel, create: BoxCreate): BoxRecord['networ
 function unavailable(raw: string, detail: string): Fault {
   return new Fault('isolation_unavailable', { facts: { detail }, errorRaw: `${detail}: ${raw}` })
 }
+
+const LESS = { advice: 'Ask for less, or use a larger machine.' }

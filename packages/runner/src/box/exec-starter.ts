@@ -154,7 +154,10 @@ export class ExecStarter {
     requireRunning(boxId, state)
     const max = stored.record.limits.execsMax ?? Number.POSITIVE_INFINITY
     if (execs.live.size >= max)
-      throw new Fault('quota_exceeded', { facts: { limit: `${max} execs at once in a box` }, boxId })
+      throw new Fault('quota_exceeded', {
+        facts: { limit: `${max} execs at once in a box`, setting: 'limits.execsMax' },
+        boxId,
+      })
   }
 
   #plan(command: readonly string[], request: FilledRequest): LaunchPlan {
