@@ -17,7 +17,7 @@ test('a second daemon reports the address of the first one', LIMIT, async () => 
   assert.equal(second.code, 2)
   assert.match(
     second.stderr,
-    new RegExp(`a daemon is already running for the state folder .*, at ${String(first['url'])}; use it`),
+    new RegExp(`A daemon is already running for the state folder .*, at ${String(first['url'])}; use it`),
   )
 })
 
@@ -40,7 +40,7 @@ test(
     assert.equal(code, 1)
     const { fault } = json.at(-1) as { fault: { category: string; error: string } }
     assert.equal(fault.category, 'model_endpoint_invalid')
-    assert.match(fault.error, /^no model is configured for this daemon; set/)
+    assert.match(fault.error, /^No model is configured for this daemon; set/)
     mkdirSync(join(place.home, 'config', 'breakfall'), { recursive: true })
     writeFileSync(
       join(place.home, 'config', 'breakfall', 'config.toml'),
@@ -144,7 +144,7 @@ test('an unusable state folder exits with 2 and says why', LIMIT, async () => {
     for (const args of [['up'], ['run', 'x', ...SERVER], ['runner']]) {
       const { code, stderr } = await place.run([...args, '--state-dir', folder])
       assert.equal(code, 2, `${args.join(' ')} ${folder}`)
-      assert.match(stderr, /cannot use the state folder .*: .*; choose another with --state-dir/)
+      assert.match(stderr, /Cannot use the state folder .*: .*; choose another with --state-dir/)
     }
 })
 
@@ -194,7 +194,7 @@ test('a folder that cannot be used is refused before any model request', LIMIT, 
     encoding: 'utf8',
   })
   assert.equal(shell.status, 2, shell.stderr)
-  assert.match(shell.stderr, /the current folder no longer exists/)
+  assert.match(shell.stderr, /The current folder no longer exists/)
 })
 
 test('a read-only folder is reported as such, also to root', LIMIT, async () => {

@@ -15,7 +15,7 @@ const DAMAGE = {
 
 const WORKS = /^0 /
 const CORRUPT = /^1 [^]*breakfall: The journal is damaged[^]*journal_corrupt: file is not a database/ // not "another daemon runs"
-const NAMED = /^2 [^]*breakfall: cannot use \S.*(?:daemon\.json|workspaces): it is a folder; remove it/
+const NAMED = /^2 [^]*breakfall: Cannot use \S.*(?:daemon\.json|workspaces): it is a folder; remove it/
 
 for (const [name, how, ends] of [
   ['daemon.json', 'garbage', WORKS],

@@ -79,7 +79,7 @@ test('a prompt to a busy session is refused with the running turn and the comman
   const parked = await desk.command(['run', '--continue', 'another'])
   assert.equal(parked.code, 1)
   const { turnId, sessionId } = result as { turnId: string; sessionId: string }
-  assert.match(parked.stderr, new RegExp(`turn ${turnId} of this session is parked, waiting for a valid key`))
+  assert.match(parked.stderr, new RegExp(`Turn ${turnId} of this session is parked, waiting for a valid key`))
   for (const command of ['run --continue', `run --session ${sessionId}`, `cancel ${sessionId}`, 'run "PROMPT"'])
     assert.ok(parked.stderr.includes(`breakfall ${command}`), parked.stderr)
   assert.equal(desk.model.received('any').length, 1, 'to be asked for something else does not take it up')
@@ -154,7 +154,7 @@ test(
     const { pid } = desk.daemon()
     process.kill(pid, 'SIGKILL')
     await gone(pid)
-    for (const talk of talks) await talk(/the daemon at \S+ stopped answering\. Waiting .* are saved/)
+    for (const talk of talks) await talk(/The daemon at \S+ stopped answering\. Waiting .* are saved/)
     await desk.start(args).seen(({ event }) => event === 'listening')
     later.resolve()
     endedWith(checked(await whole(running)), 0, 'finished')

@@ -43,7 +43,7 @@ test('a proxy exits with a message if its port is taken', LIMIT, async () => {
   const { port } = server.address() as AddressInfo
   const { code, stderr } = await place.run(['chaos', '--rehearsal', '--port', String(port)])
   assert.equal(code, 2)
-  assert.match(stderr, new RegExp(`port ${port} on 127.0.0.1 is in use`))
+  assert.match(stderr, new RegExp(`Port ${port} on 127.0.0.1 is in use`))
   server.close()
 })
 

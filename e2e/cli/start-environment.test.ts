@@ -21,7 +21,7 @@ test('in a removed folder a run says so with exit code 2, and commands that need
   }
   const run = await here('run go')
   assert.equal(run.code, 2, run.stderr)
-  assert.match(run.stderr, /^breakfall: the current folder no longer exists/)
+  assert.match(run.stderr, /^breakfall: The current folder no longer exists/)
   assert.doesNotMatch(run.stderr, /^ +at /m)
   assert.deepEqual((await here('explain 137')).code, 0)
 })

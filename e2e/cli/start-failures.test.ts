@@ -25,7 +25,7 @@ test(
     assert.equal(file.pid, first.child.pid)
     const second = await place.run(['up', '--state-dir', place.stateDir])
     assert.equal(second.code, 2, 'as for a port, or a second runner')
-    assert.match(second.stderr, /a daemon is already running for the state folder /)
+    assert.match(second.stderr, /A daemon is already running for the state folder /)
     assert.doesNotMatch(second.stderr, /lease_lost|locked/, 'reported once, as a message')
     const sessions = await place.run(['sessions', '--json'])
     assert.deepEqual(sessions.json, [{ event: 'result', outcome: 'finished', count: 0 }])
@@ -48,7 +48,7 @@ test('a taken port is reported by number', LIMIT, async () => {
   await bound(other)
   const { code, stderr } = await place.run(['up', '--port', String(portOf(other))])
   assert.equal(code, 2)
-  assert.match(stderr, new RegExp(`port ${portOf(other)} on 127\\.0\\.0\\.1 is in use`))
+  assert.match(stderr, new RegExp(`Port ${portOf(other)} on 127\\.0\\.0\\.1 is in use`))
   other.close()
 })
 
@@ -57,7 +57,7 @@ test('an unusable state folder is reported with the reason', LIMIT, async () => 
   for (const folder of [join(place.folder, 'a-file'), join(place.folder, 'a-file', 'below'), '/proc/nothing']) {
     const { code, stderr } = await place.run(['up', '--state-dir', folder])
     assert.equal(code, 2, folder)
-    assert.match(stderr, /cannot use the state folder /)
+    assert.match(stderr, /Cannot use the state folder /)
   }
 })
 

@@ -103,9 +103,9 @@ test('a user who sets a model never gets the demo', LIMIT, async () => {
     place,
     [],
     { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' },
-    /a prompt is missing .*OPENAI_BASE_URL is set.*run -/,
+    /A prompt is missing .*OPENAI_BASE_URL is set.*run -/,
   )
-  await refused(place, [], { OPENAI_API_KEY: 'k' }, /a prompt is missing .*OPENAI_API_KEY is set.*--rehearsal/)
+  await refused(place, [], { OPENAI_API_KEY: 'k' }, /A prompt is missing .*OPENAI_API_KEY is set.*--rehearsal/)
   await refused(place, ['--rehearsal', '--model', 'qwen3'], {}, /--model and --rehearsal contradict each other/)
   await refused(place, ['x', '--faults', 'rate=1'], {}, /--faults works only with --rehearsal/)
 })
@@ -113,8 +113,8 @@ test('a user who sets a model never gets the demo', LIMIT, async () => {
 test('an empty prompt and an invalid duration are usage errors, found before anything starts', LIMIT, async () => {
   await using place = new Place()
   for (const [args, says] of [
-    [['run', ''], /the prompt is empty/],
-    [['run', '  '], /the prompt is empty/],
+    [['run', ''], /The prompt is empty/],
+    [['run', '  '], /The prompt is empty/],
     [['run', '--park-wait-ms', 'soon'], /--park-wait-ms.*whole number of milliseconds/],
     [['run', '--park-wait-ms', '-1'], /--park-wait-ms.*whole number of milliseconds/],
     [['runner', '--idle-exit-ms', 'soon'], /--idle-exit-ms.*whole number of milliseconds/],
@@ -139,7 +139,7 @@ test('an unreachable model server and a server without models get different mess
   assert.match(fault.error, /at 127\.0\.0\.77:9009 is not reachable \(the connection was refused\)/)
 })
 
-const TOO_LONG = /^breakfall: the prompt is larger than 1 MiB/
+const TOO_LONG = /^breakfall: The prompt is larger than 1 MiB/
 
 test('a prompt can be piped in, and binary or too long input is reported', LIMIT, async () => {
   await using place = new Place()
@@ -155,7 +155,7 @@ test('a prompt can be piped in, and binary or too long input is reported', LIMIT
     assert.deepEqual(shown.json.slice(0, -1), json.slice(0, -1), 'all of it is written before the command ends')
     assert.equal(shown.json.at(-1)?.['event'], 'result')
     for (const [input, wanted, says] of [
-      [' \n', 2, /the prompt is empty/],
+      [' \n', 2, /The prompt is empty/],
       [Buffer.from([0x66, 0xff, 0xfe]), 2, /not valid UTF-8 text/],
       ['x'.repeat(3_000_000), 1, TOO_LONG],
       ['"'.repeat(700_000), 1, TOO_LONG], // each character is sent as two
@@ -187,7 +187,7 @@ test('output that cannot be written is reported, and a run continues without it'
     const [code] = (await once(child, 'close')) as [number]
     return `${code} ${text}`
   }
-  const SAID = 'breakfall: cannot write to standard output: ENOSPC: no space left on device, write\n'
+  const SAID = 'breakfall: Cannot write to standard output: ENOSPC: no space left on device, write\n'
   try {
     for (const args of [['sessions'], ['show', 'x', '--json'], ['--help'], ['doctor']]) {
       const said = await to(args, full, 'pipe')
@@ -195,7 +195,7 @@ test('output that cannot be written is reported, and a run continues without it'
     }
     const run = await to(['run', '--rehearsal', '--faults', 'none'], full, 'pipe')
     assert.ok(run.startsWith('0 ') && run.includes(SAID), run)
-    assert.equal(run.split('cannot write to').length, 2, 'said once')
+    assert.equal(run.split('Cannot write to').length, 2, 'said once')
     assert.equal(await to(['nonsense'], 'ignore', full), '2 ')
   } finally {
     closeSync(full)

@@ -107,9 +107,9 @@ test('the example is written if there is no config file yet, and never over one'
     assert.equal(statSync(file).mode & 0o777, 0o600)
     assert.throws(() => writeExample(file), {
       category: 'invalid_request',
-      error: /cannot write .*the file exists; nothing was changed/,
+      error: /Cannot write .*the file exists; nothing was changed/,
     })
-    assert.throws(() => writeExample(join(file, 'x')), { error: /cannot write .*not a folder/ })
+    assert.throws(() => writeExample(join(file, 'x')), { error: /Cannot write .*not a folder/ })
     assert.ok(existsSync(file))
   } finally {
     rmSync(folder, { recursive: true })

@@ -140,7 +140,7 @@ test('a clone cannot make the reader hang: a device, a pipe, a folder and a huge
     make()
     assert.throws(
       () => loadConfig({ env: { XDG_CONFIG_HOME: '/nowhere' }, folder: cloned }),
-      (error) => isFault(error) && error.error === `the config file ${file} ${why}`,
+      (error) => isFault(error) && error.error === `The config file ${file} ${why}`,
     )
     rmSync(cloned, { recursive: true })
   }

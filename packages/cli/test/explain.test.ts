@@ -157,7 +157,7 @@ test('a turn without a fault is explained in one line', async () => {
   const viewer = { turn, session: unused, sessions: unused, events: unused }
   const { out, text } = capturedOutput()
   printExplanation(await explanationFor({ given: id, boundary: 'model', viewer: () => Promise.resolve(viewer) }), out)
-  assert.match(text(), /^turn \S+ is finished; it has no fault to explain\n$/)
+  assert.match(text(), /^Turn \S+ is finished; it has no fault to explain\n$/)
 })
 
 test('a category is explained by its own sentence, alone or as we print it', () => {
@@ -248,7 +248,7 @@ test("a provider's context overflow message without its JSON", () => {
 test('a missing file is reported as missing, not explained as an unknown error', async () => {
   const viewer = (): never => assert.fail('no daemon is needed')
   for (const given of ['no-such.log', './no/such', '/no/such/file'])
-    await assert.rejects(explanationFor({ given, boundary: 'model', viewer }), /there is no file/)
+    await assert.rejects(explanationFor({ given, boundary: 'model', viewer }), /There is no file/)
 })
 
 test('an unknown text has no culprit, and a number that is neither code nor status says so', () => {

@@ -81,5 +81,5 @@ test("a session's id stands for its current turn, and a cancel shows how the tur
   assert.deepEqual(calls, ['t1'])
   assert.equal(jsonLines(text())[0]?.['state'], 'cancelled')
   await assert.rejects(cancel(client, 's2', undefined, out), /idle/)
-  await assert.rejects(resume(client, 'nobody', out), /no session or turn has the id nobody/)
+  await assert.rejects(resume(client, 'nobody', out), /No session or turn has the id nobody/)
 })

@@ -14,7 +14,7 @@ test('an unreadable state folder is an error; a missing one counts as empty', ()
     chmodSync(folder, 0o000)
     if (isRoot) process.seteuid?.(65_534) // root can read everything
     assert.throws(() => refuseUnreadable(join(folder, 'state')), {
-      error: /cannot use the state folder .*: permission denied/,
+      error: /Cannot use the state folder .*: permission denied/,
     })
   } finally {
     if (isRoot) process.seteuid?.(0)
@@ -31,7 +31,7 @@ test('an unusable file in the state folder is named, and a full disk is temporar
     assert.ok(isFault(fault))
     return fault
   }
-  assert.match(faultOf(error('EISDIR', '/s/daemon.json')).error, /^cannot use \/s\/daemon\.json: it is a folder/)
+  assert.match(faultOf(error('EISDIR', '/s/daemon.json')).error, /^Cannot use \/s\/daemon\.json: it is a folder/)
   assert.equal(faultOf(error('ENOSPC')).category, 'journal_full')
   const bug = new Error('a bug')
   assert.equal(stateFileFault(bug), bug)

@@ -47,6 +47,6 @@ async function unlessSilent<T>(reading: Promise<T>, { url, livenessMs }: Connect
 
 const silentFault = (url: string, livenessMs: number): Fault =>
   new Fault('daemon_unreachable', {
-    error: `the daemon at ${url} has sent nothing for ${livenessMs / 1000} s. Reconnecting.`,
+    error: `The daemon at ${url} has sent nothing for ${livenessMs / 1000} s. Reconnecting.`,
     errorRaw: `no byte and no heartbeat in ${livenessMs} ms`,
   })

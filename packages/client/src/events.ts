@@ -111,7 +111,7 @@ function closedFault(items: readonly StreamItem[]): Fault {
   const closed = items.find((item) => item !== 'heartbeat' && item.event === 'closed')
   const reason = closed === undefined || closed === 'heartbeat' ? 'no reason given' : reasonOf(closed)
   return new Fault('daemon_unreachable', {
-    error: 'the daemon closed the event stream before the first event. Reconnecting.',
+    error: 'The daemon closed the event stream before the first event. Reconnecting.',
     errorRaw: `closed: ${reason}`,
   })
 }
@@ -119,6 +119,6 @@ function closedFault(items: readonly StreamItem[]): Fault {
 const gapFault = (expected: number, got: number): Fault =>
   new Fault('other', {
     boundary: 'daemon',
-    error: `the daemon skipped events: expected number ${expected}, received ${got}.`,
+    error: `The daemon skipped events: expected number ${expected}, received ${got}.`,
     next: 'never',
   })

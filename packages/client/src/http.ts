@@ -62,7 +62,7 @@ export function checked<T>(value: unknown, guard: Guard<T>, what: string): T {
   if (guard(value)) return value
   throw new Fault('other', {
     boundary: 'daemon',
-    error: `the daemon sent ${what} in a form that this client cannot read. Use the same version on both sides.`,
+    error: `The daemon sent ${what} in a form that this client cannot read. Use the same version on both sides.`,
     errorRaw: `not ${what}: ${(JSON.stringify(value) ?? 'nothing').slice(0, 500)}`,
     next: 'never',
   })
@@ -86,7 +86,7 @@ function limited(signal: AbortSignal | undefined, timeoutMs: number | undefined)
 }
 
 const tokenError = ({ url, tokenSource = 'this client' }: DaemonAddress): string =>
-  `the daemon at ${url} rejected the token from ${tokenSource}. Its token has changed: restart the daemon, or use the new token.`
+  `The daemon at ${url} rejected the token from ${tokenSource}. Its token has changed: restart the daemon, or use the new token.`
 
 /** On a machine without a loopback interface neither a retry nor another daemon helps. */
 function loopbackFault(thrown: unknown, url: string): Fault | undefined {
@@ -94,7 +94,7 @@ function loopbackFault(thrown: unknown, url: string): Fault | undefined {
   const isUnreachable = cause instanceof Error && 'code' in cause && cause.code === 'ENETUNREACH'
   if (!isUnreachable || !/^http:\/\/(?:127\.|localhost|\[::1\])/.test(url)) return undefined
   return new Fault('daemon_unreachable', {
-    error: `cannot reach the daemon at ${url}: this machine's loopback interface is down. Bring it up: ip link set lo up`,
+    error: `Cannot reach the daemon at ${url}: this machine's loopback interface is down. Bring it up: ip link set lo up`,
     next: 'never',
     cause,
   })

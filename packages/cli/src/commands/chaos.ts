@@ -31,7 +31,7 @@ export async function chaosCommand({ out }: Context, options: ChaosOptions): Pro
   const plan = planFrom(options.plan, chaos)
   if ((options.rehearsal === true) === (options.upstream !== undefined))
     throw new Fault('invalid_request', {
-      error: 'choose what is behind the proxy: --upstream http://127.0.0.1:8080, or --rehearsal for a scripted model',
+      error: 'Choose what is behind the proxy: --upstream http://127.0.0.1:8080, or --rehearsal for a scripted model',
     })
   out.surviveClosedStdout()
   const stopped = untilSignal()
@@ -86,14 +86,14 @@ function planFrom(
   if (text === undefined) return chaos.parsePlan('rate=0.2')
   if (!existsSync(text)) {
     if (/^[^={]*(?:\/|\.json$)/.test(text))
-      throw new Fault('invalid_request', { error: `there is no plan file ${text}` })
+      throw new Fault('invalid_request', { error: `There is no plan file ${text}` })
     return chaos.parsePlan(text)
   }
   try {
     return chaos.readPlan(JSON.parse(readFileSync(text, 'utf8')))
   } catch (cause) {
     if (cause instanceof SyntaxError)
-      throw new Fault('invalid_request', { error: `the plan file ${text} is not JSON: ${cause.message}`, cause })
+      throw new Fault('invalid_request', { error: `The plan file ${text} is not JSON: ${cause.message}`, cause })
     throw cause
   }
 }

@@ -50,7 +50,7 @@ export function writeExample(file: string): void {
     writeFileSync(file, EXAMPLE_CONFIG, { flag: 'wx', mode: 0o600 })
   } catch (cause) {
     const why = existsSync(file) ? 'the file exists' : 'permission denied, or not a folder'
-    throw new Fault('invalid_request', { error: `cannot write ${file}: ${why}; nothing was changed`, cause })
+    throw new Fault('invalid_request', { error: `Cannot write ${file}: ${why}; nothing was changed`, cause })
   }
 }
 

@@ -50,5 +50,5 @@ function linesOf({ check, verdict, found, fix }: Finding, out: Output): readonly
 
 const faultFor = (problems: readonly Finding[]): FaultReport =>
   new Fault('other', {
-    error: `problems to fix: ${problems.map(({ check, found }) => `${check} (${found})`).join('; ')}`,
+    error: `Problems to fix: ${problems.map(({ check, found }) => `${check} (${found})`).join('; ')}`,
   }).report

@@ -80,10 +80,10 @@ export async function explanationFor({ given, boundary, viewer }: ExplainInput):
   const text = await readInput(given)
   // Empty piped input has an answer: nothing is known. No input at all is a usage error.
   if (text.trim() === '' && (given === undefined || given.trim() === ''))
-    throw new Fault('invalid_request', { error: `nothing to explain; ${USAGE}` })
+    throw new Fault('invalid_request', { error: `Nothing to explain; ${USAGE}` })
   const explanation = explain(text, boundary)
   if (given !== undefined && explanation.by === 'nothing known' && looksLikePath(given))
-    throw new Fault('invalid_request', { error: `there is no file ${given} to explain; ${USAGE}` })
+    throw new Fault('invalid_request', { error: `There is no file ${given} to explain; ${USAGE}` })
   return explanation
 }
 
@@ -124,8 +124,8 @@ function explanationOfTurn(turn: Turn): Explanation {
   if (parked !== null && isFaultCategory(parked.category))
     return { report: new Fault(parked.category).report, by: 'a fault report' }
   const error = isAbandoned(turn)
-    ? `turn ${id} was ${state} when its daemon ended, and no daemon is working on it now; ${howToContinue(turn.sessionId)}`
-    : `turn ${id} is ${state}; it has no fault to explain`
+    ? `Turn ${id} was ${state} when its daemon ended, and no daemon is working on it now; ${howToContinue(turn.sessionId)}`
+    : `Turn ${id} is ${state}; it has no fault to explain`
   return { report: new Fault('other', { error }).report, by: 'a turn without a fault' }
 }
 
@@ -136,7 +136,7 @@ async function turnOrLastOf(viewer: SessionViewer, id: string): Promise<Turn> {
   const session = (await viewer.sessions()).find((entry) => entry.id === id)
   const turnId = session === undefined ? undefined : await lastTurnId(viewer, session)
   if (turnId === undefined)
-    throw new Fault('not_found', { error: `there is no turn ${id}, and no session with that id that has a turn` })
+    throw new Fault('not_found', { error: `There is no turn ${id}, and no session with that id that has a turn` })
   return viewer.turn(turnId)
 }
 

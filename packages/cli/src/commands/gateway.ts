@@ -26,7 +26,7 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
   const upstream = options.upstream ?? (configured === undefined ? undefined : [configured])
   if (upstream === undefined)
     throw new Fault('invalid_request', {
-      error: 'the gateway needs a model server: --upstream http://127.0.0.1:8080/v1',
+      error: 'The gateway needs a model server: --upstream http://127.0.0.1:8080/v1',
     })
   const { host, port = 0, tokenFile, profile, allowHost = [] } = options
   const watches = options.watch === true && !out.json

@@ -111,7 +111,7 @@ async function chosenModel(context: RunContext): Promise<ModelChoice> {
   if (name === 'unreachable') return choice
   if (name !== undefined) return { ...choice, name }
   throw new Fault('invalid_request', {
-    error: `the server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
+    error: `The server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
   })
 }
 

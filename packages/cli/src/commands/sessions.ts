@@ -75,9 +75,9 @@ export async function turnFor(viewer: SessionViewer, given: string): Promise<Tur
   const turn = await viewer.turn(id).catch(ifNotFound)
   if (turn !== undefined) return turn
   const session = await viewer.session(id).catch(ifNotFound)
-  if (session === undefined) throw new Fault('not_found', { error: `no session or turn has the id ${id}` })
+  if (session === undefined) throw new Fault('not_found', { error: `No session or turn has the id ${id}` })
   if (session.turnId === null)
-    throw new Fault('not_found', { error: `session ${id} is idle: it has no running or parked turn` })
+    throw new Fault('not_found', { error: `Session ${id} is idle: it has no running or parked turn` })
   return viewer.turn(session.turnId)
 }
 

@@ -32,7 +32,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   const port = config.port ?? 0
   const stateDir = prepareStateDir(config.stateDir)
   if (isOwned && choice.kind === 'none')
-    throw new Fault('invalid_request', { error: 'no model is configured; see "breakfall config example"' })
+    throw new Fault('invalid_request', { error: 'No model is configured; see "breakfall config example"' })
   for (const warning of runnerWarnings(config.runner)) out.say(out.styleErr('yellow', `warning: ${warning}`))
   const daemon = await startDaemon({
     stateDir,
@@ -110,7 +110,7 @@ async function startFault(error: unknown, config: ResolvedConfig, otherwise: unk
   if (!isTaken(error)) return otherwise
   const other = await findDaemon(config).catch(() => undefined) // what is wrong with it does not matter here
   const where = other === undefined ? 'but does not answer yet' : `at ${other.address.url}`
-  const sentence = `a daemon is already running for the state folder ${config.stateDir}, ${where}; use it, stop it, or choose another --state-dir`
+  const sentence = `A daemon is already running for the state folder ${config.stateDir}, ${where}; use it, stop it, or choose another --state-dir`
   return new Fault('invalid_request', { error: sentence, errorRaw: sentence })
 }
 
@@ -137,6 +137,6 @@ async function* reportingMissingModel(request: AnswerRequest, options: TryOption
 const noModel = (): FaultReport =>
   new Fault('model_endpoint_invalid', {
     error:
-      'no model is configured for this daemon; set [model] baseUrl in your config.toml, or start the daemon with OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, then send the prompt again',
+      'No model is configured for this daemon; set [model] baseUrl in your config.toml, or start the daemon with OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, then send the prompt again',
     errorRaw: 'no model is configured',
   }).report

@@ -23,7 +23,7 @@ export function homeFolder({ HOME = '' }: Env): string | undefined {
 
 function noHome(name: string): never {
   throw new Fault('invalid_request', {
-    error: `this user has no home folder; set HOME, or ${name}, to an absolute path`,
+    error: `This user has no home folder; set HOME, or ${name}, to an absolute path`,
   })
 }
 

@@ -29,4 +29,4 @@ export function readBounded(file: string): string | undefined {
 }
 
 const refusal = (file: string, why: string, cause?: unknown): Fault =>
-  new Fault('invalid_request', { error: `the config file ${file} ${why}`, cause })
+  new Fault('invalid_request', { error: `The config file ${file} ${why}`, cause })

@@ -134,16 +134,16 @@ function fieldsOf(line: string): Readonly<Record<string, unknown>> {
 
 const tooSlow = (stderr: string): Fault =>
   new Fault('daemon_unreachable', {
-    error: `the run's daemon did not start within ${START_MS_MAX / 1000} s.`,
+    error: `The run's daemon did not start within ${START_MS_MAX / 1000} s.`,
     errorRaw: stderr,
   })
 
 const cannotStart = (cause: Error): Fault =>
-  new Fault('daemon_unreachable', { error: "cannot start the run's daemon.", cause })
+  new Fault('daemon_unreachable', { error: "Cannot start the run's daemon.", cause })
 
 /** It exited without a result line: it was killed, or could not even begin. */
 const exitedAtOnce = (stderr: string, code: number | null, signal: string | null): Fault =>
   new Fault('daemon_unreachable', {
-    error: `the run's daemon exited while it was starting (${signal ?? `code ${code}`}).`,
+    error: `The run's daemon exited while it was starting (${signal ?? `code ${code}`}).`,
     errorRaw: describeCause(stderr.trim() || 'it printed nothing'),
   })

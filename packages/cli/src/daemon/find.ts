@@ -46,7 +46,7 @@ export function followingClient(place: DaemonPlace, { address }: FoundDaemon): D
 export async function requireDaemon(place: DaemonPlace, alternative?: string): Promise<FoundDaemon> {
   const found = await findDaemon(place)
   if (found !== undefined) return found
-  const error = `no daemon is running for the state folder ${place.stateDir}. Start one with "breakfall up".`
+  const error = `No daemon is running for the state folder ${place.stateDir}. Start one with "breakfall up".`
   throw new Fault('daemon_unreachable', { error: alternative === undefined ? error : `${error} ${alternative}` })
 }
 
@@ -70,11 +70,11 @@ export function readToken(file: string): string {
     const [token = ''] = readFileSync(file, 'utf8').split(/\s/)
     if (/^[\x21-\x7e]*$/.test(token)) return token // anything else cannot be sent in a header
     throw new Fault('unauthorized', {
-      error: `the daemon's token file ${file} is damaged. Remove it and restart the daemon.`,
+      error: `The daemon's token file ${file} is damaged. Remove it and restart the daemon.`,
     })
   } catch (cause) {
     if (isFault(cause)) throw cause
-    throw new Fault('unauthorized', { error: `cannot read the daemon's token file ${file}.`, cause })
+    throw new Fault('unauthorized', { error: `Cannot read the daemon's token file ${file}.`, cause })
   }
 }
 
@@ -85,7 +85,7 @@ async function namedDaemon(url: string, token: string): Promise<FoundDaemon> {
   if (found === undefined) throw new Fault('daemon_unreachable', { facts: { address: url } })
   if (found === 'not a daemon')
     throw new Fault('daemon_unreachable', {
-      error: `the server at ${url} is not a Breakfall daemon. Check BREAKFALL_URL.`,
+      error: `The server at ${url} is not a Breakfall daemon. Check BREAKFALL_URL.`,
     })
   if (found.version !== version) throw otherVersion(url, found.version, 'Use the same version on both sides.')
   return { address: { url, token, tokenSource: 'BREAKFALL_TOKEN' }, untilIdle: false }
@@ -102,7 +102,7 @@ async function healthAt(url: string): Promise<{ readonly version: string } | 'no
     const isSilent = cause instanceof Error && cause.name === 'TimeoutError'
     if (!isSilent) return undefined
     throw new Fault('daemon_unreachable', {
-      error: `the daemon at ${url} did not answer within ${HEALTH_MS_MAX / 1000} s and may hang. Stop it and start it again.`,
+      error: `The daemon at ${url} did not answer within ${HEALTH_MS_MAX / 1000} s and may hang. Stop it and start it again.`,
       next: 'never',
       cause,
     })
@@ -115,7 +115,7 @@ async function healthAt(url: string): Promise<{ readonly version: string } | 'no
 
 const otherVersion = (url: string, theirs: string, advice: string): Fault =>
   new Fault('invalid_request', {
-    error: `the daemon at ${url} is version ${theirs}, this is version ${version}. ${advice}`,
+    error: `The daemon at ${url} is version ${theirs}, this is version ${version}. ${advice}`,
   })
 
 type DaemonFile = {

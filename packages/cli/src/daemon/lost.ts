@@ -2,7 +2,7 @@
 import { isFault } from '@breakfall/faults'
 
 export const waitingForDaemon = (url: string): string =>
-  `the daemon at ${url} stopped answering. Waiting up to a minute for it to come back; its turns are saved.`
+  `The daemon at ${url} stopped answering. Waiting up to a minute for it to come back; its turns are saved.`
 
 /** Adds to `daemon_unreachable` how to continue the turn. Any other error is unchanged. */
 export function withHowToContinue(thrown: unknown, sessionId: string): unknown {

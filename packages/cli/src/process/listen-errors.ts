@@ -9,9 +9,9 @@ export function listenFault(error: unknown, host: string, port: number): unknown
 }
 
 function sentenceFor(code: string | undefined, host: string, port: number): string | undefined {
-  if (code === 'EADDRINUSE') return `port ${port} on ${host} is in use; choose another with --port, or 0 for a free one`
+  if (code === 'EADDRINUSE') return `Port ${port} on ${host} is in use; choose another with --port, or 0 for a free one`
   if (code === 'EACCES' && port < 1024)
-    return `binding port ${port} needs more permissions; choose a port from 1024 up, or 0 for a free one`
+    return `Binding port ${port} needs more permissions; choose a port from 1024 up, or 0 for a free one`
   if (code === 'EADDRNOTAVAIL') return `${host} is not an address of this machine; omit --host to bind loopback`
   return undefined
 }

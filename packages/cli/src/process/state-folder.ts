@@ -40,13 +40,13 @@ export function stateFileFault(error: unknown): unknown {
   if (isFault(error) || code === undefined) return error
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new Fault('journal_full', {
-      error: 'the disk of the state folder is full, so nothing can start; free some space, then try again',
+      error: 'The disk of the state folder is full, so nothing can start; free some space, then try again',
       cause: error,
     })
   const path = error instanceof Error && 'path' in error && typeof error.path === 'string' ? error.path : undefined
   if (path === undefined) return error
   return new Fault('invalid_request', {
-    error: `cannot use ${path}: ${reasonFor(code)}; remove it, or choose another --state-dir`,
+    error: `Cannot use ${path}: ${reasonFor(code)}; remove it, or choose another --state-dir`,
     cause: error,
   })
 }
@@ -55,7 +55,7 @@ export function stateFileFault(error: unknown): unknown {
 
 const unusable = (path: string, why: string, cause?: unknown): Fault =>
   new Fault('invalid_request', {
-    error: `cannot use the state folder ${path}: ${why}; choose another with --state-dir or [daemon] stateDir`,
+    error: `Cannot use the state folder ${path}: ${why}; choose another with --state-dir or [daemon] stateDir`,
     cause,
   })
 

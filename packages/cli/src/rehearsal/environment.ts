@@ -92,7 +92,7 @@ function makeScratch(): string {
     return mkdtempSync(join(tmpdir(), SCRATCH))
   } catch (cause) {
     throw new Fault('invalid_request', {
-      error: `cannot create a scratch folder in ${tmpdir()}; set TMPDIR to a folder that you can write to`,
+      error: `Cannot create a scratch folder in ${tmpdir()}; set TMPDIR to a folder that you can write to`,
       cause,
     })
   }

@@ -34,11 +34,11 @@ export async function startRunnerProcess(options: {
   const ended = once(child, 'exit')
   const listening = new Promise<string>((resolve, reject) => {
     const failed = (why: string): void =>
-      reject(new Fault('runner_unreachable', { error: `the runner ${why}`, errorRaw: stderr || why }))
+      reject(new Fault('runner_unreachable', { error: `The runner ${why}`, errorRaw: stderr || why }))
     const timer = setTimeout(() => failed(`did not start within ${START_MS_MAX / 1000} s`), START_MS_MAX)
     ended.then(
       () => failed('exited while it was starting'),
-      (cause: unknown) => reject(new Fault('runner_unreachable', { error: 'cannot start the runner', cause })),
+      (cause: unknown) => reject(new Fault('runner_unreachable', { error: 'Cannot start the runner', cause })),
     )
     createInterface({ input: child.stdout }).on('line', (line) => {
       const url = listeningUrl(line)

@@ -33,7 +33,7 @@ export class Output {
     let isReported = false
     this.#stdout.on('error', (error: NodeJS.ErrnoException) => {
       const isClosed = error.code === 'EPIPE' // I1
-      if (!isClosed && !isReported) this.#stderr.write(`breakfall: cannot write to standard output: ${error.message}\n`) // I2
+      if (!isClosed && !isReported) this.#stderr.write(`breakfall: Cannot write to standard output: ${error.message}\n`) // I2
       isReported ||= !isClosed
       if (HANDLED.get(this.#stdout)?.survivesClosing === true) return
       process.exit(isClosed ? (process.exitCode ?? 0) : 1)

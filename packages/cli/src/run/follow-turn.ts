@@ -103,7 +103,7 @@ async function follow(
   }
   const left = { turnId, text: '', faultsSurvived: view.survived.length }
   if (wait.parked !== undefined) return { outcome: 'parked', ...left, fault: faultFrom(wait.parked.fault).report } // I1
-  const error = 'this run stopped following the turn, which is still running'
+  const error = 'This run stopped following the turn, which is still running'
   return { outcome: 'cancelled', ...left, fault: new Fault('cancelled', { error, turnId }).report, left: true } // I2
 }
 

@@ -30,11 +30,11 @@ export function refuseContradictions(context: RunContext, prompt: string | undef
   const refuse = (error: string): never => {
     throw new Fault('invalid_request', { error })
   }
-  if (prompt?.trim() === '') refuse('the prompt is empty; say what to do: breakfall run "PROMPT"')
+  if (prompt?.trim() === '') refuse('The prompt is empty; say what to do: breakfall run "PROMPT"')
   if (options.rehearsal === true && flag !== undefined)
     refuse(`${flag} and --rehearsal contradict each other: a rehearsal uses a scripted model`)
   if (options.rehearsal === true && isContinuing(context))
-    refuse('a rehearsal is always a new session; omit --continue and --session')
+    refuse('A rehearsal is always a new session; omit --continue and --session')
   if (prompt === undefined && !isContinuing(context) && options.rehearsal !== true && flag !== undefined)
     refuse(`${flag} needs a prompt: breakfall run ${flag} … "PROMPT"`)
   if (options.faults !== undefined && options.rehearsal !== true && (prompt !== undefined || isContinuing(context)))

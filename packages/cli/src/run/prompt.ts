@@ -28,7 +28,7 @@ export function isPiped(): boolean {
 
 const tooLong = (): Fault =>
   new Fault('payload_too_large', {
-    error: 'the prompt is larger than 1 MiB; put it into a file in the folder, and name that file in the prompt',
+    error: 'The prompt is larger than 1 MiB; put it into a file in the folder, and name that file in the prompt',
   })
 
 async function pipedPrompt(signal: AbortSignal): Promise<string> {
@@ -42,6 +42,6 @@ async function pipedPrompt(signal: AbortSignal): Promise<string> {
     if (bytes > REQUEST_BYTES_MAX) throw tooLong()
   }
   const whole = Buffer.concat(chunks)
-  if (!isUtf8(whole)) throw new Fault('invalid_request', { error: 'the prompt is not valid UTF-8 text' })
+  if (!isUtf8(whole)) throw new Fault('invalid_request', { error: 'The prompt is not valid UTF-8 text' })
   return whole.toString('utf8')
 }

@@ -25,7 +25,7 @@ export async function agreedServer(context: RunContext, address: DaemonAddress):
 
 const otherServer = (daemon: string, what: string, server?: string): Fault =>
   new Fault('invalid_request', {
-    error: `the daemon at ${daemon} uses its own model server${server === undefined ? '' : `, ${server}`}, and ${what} cannot change that; omit it, or use another --state-dir`,
+    error: `The daemon at ${daemon} uses its own model server${server === undefined ? '' : `, ${server}`}, and ${what} cannot change that; omit it, or use another --state-dir`,
   })
 
 /** It has just gone, or is too old to answer: the next call reports it. */

@@ -36,7 +36,7 @@ export async function sessionToContinue(
   const { model } = options
   if (found !== undefined && model !== undefined && found.model !== model)
     throw new Fault('invalid_request', {
-      error: `session ${found.id} uses the model ${found.model}, and --model cannot change that; omit it, or start a new session`,
+      error: `Session ${found.id} uses the model ${found.model}, and --model cannot change that; omit it, or start a new session`,
     })
   return found
 }
@@ -46,7 +46,7 @@ async function lastSessionOf(viewer: SessionViewer, folder: string): Promise<Ses
   const last = here.sort((a, b) => b.createdAt.localeCompare(a.createdAt))[0]
   if (last === undefined)
     throw new Fault('not_found', {
-      error: `the folder ${folder} has no session to continue; start one: breakfall run "PROMPT"`,
+      error: `The folder ${folder} has no session to continue; start one: breakfall run "PROMPT"`,
     })
   return last
 }

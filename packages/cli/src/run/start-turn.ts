@@ -26,7 +26,7 @@ export async function startTurn(client: Client, session: Session, prompt: string
     const ended = await endedJustNow(client, session)
     if (ended !== undefined) return { turnId: ended, after: 0, isTheirs: false }
     throw new Fault('invalid_request', {
-      error: `session ${session.id} has no unfinished turn; give it a prompt: breakfall run --continue "PROMPT"`,
+      error: `Session ${session.id} has no unfinished turn; give it a prompt: breakfall run --continue "PROMPT"`,
     })
   }
   const turn = await client.turn(session.turnId)
@@ -43,7 +43,7 @@ async function busyFault(fault: Fault, client: Client, sessionId: string): Promi
   if (turnId === null) return fault // it has ended meanwhile: a second attempt succeeds
   const turn = await client.turn(turnId)
   const others = `to cancel it: breakfall cancel ${sessionId}; to start a separate session: breakfall run "PROMPT"`
-  return fault.with({ error: `turn ${turnId} of this session ${stateOf(turn)}; ${others}` })
+  return fault.with({ error: `Turn ${turnId} of this session ${stateOf(turn)}; ${others}` })
 }
 
 function stateOf(turn: Turn): string {

@@ -35,5 +35,5 @@ export function afterRehearsal(
 
 const promptMissing = (model: string): Fault =>
   new Fault('invalid_request', {
-    error: `a prompt is missing for ${model}: breakfall run "PROMPT", or breakfall run - to read it from a file or a pipe. Without a model: breakfall run --rehearsal`,
+    error: `A prompt is missing for ${model}: breakfall run "PROMPT", or breakfall run - to read it from a file or a pipe. Without a model: breakfall run --rehearsal`,
   })

@@ -9,7 +9,7 @@ export function currentFolder(): string {
     return process.cwd()
   } catch (cause) {
     throw new Fault('invalid_request', {
-      error: 'the current folder no longer exists; change to another one',
+      error: 'The current folder no longer exists; change to another one',
       cause,
     })
   }
@@ -29,7 +29,7 @@ export function refuseUnsafeFolder(folder: string, stateDir: string): void {
   const system = ['/proc', '/sys', '/dev'].find((inside) => isIn(folder, inside))
   if (system !== undefined)
     throw new Fault('invalid_request', {
-      error: `cannot run in ${folder}: ${system} belongs to the system, and each box has its own`,
+      error: `Cannot run in ${folder}: ${system} belongs to the system, and each box has its own`,
     })
   for (const [inside, what] of [
     [homeFolder(process.env), 'your home folder; change to a project folder'],
@@ -38,7 +38,7 @@ export function refuseUnsafeFolder(folder: string, stateDir: string): void {
     if (inside === undefined || !isIn(inside, folder)) continue
     const relation = inside === folder ? 'is' : 'contains'
     throw new Fault('invalid_request', {
-      error: `cannot run in ${folder}, which ${relation} ${what}`,
+      error: `Cannot run in ${folder}, which ${relation} ${what}`,
     })
   }
 }
