@@ -5,7 +5,7 @@
  * nothing, and no other reader is affected.
  */
 import { Fault } from '@breakfall/faults'
-import { encodeSse, parseCursor, resumeFrom } from '@breakfall/wire'
+import { encodeSse, parseCursor, resumeFrom, type SseFrame, type StreamNotice } from '@breakfall/wire'
 import { type RequestContext, SseResponse } from '@breakfall/wire/node'
 import type { Feed, FedEvent } from '../engine/feed.ts'
 import type { LiveSession } from '../engine/live-session.ts'
@@ -30,14 +30,13 @@ export async function streamEvents(context: RequestContext, session: LiveSession
   const given = headerOf(context, 'last-event-id') ?? context.query.get('after') ?? undefined
   const { after, reset } = startOf(session, given)
   const sse = new SseResponse(context.res, { heartbeatMs: limits.heartbeatMs })
-  if (reset !== null) sse.send({ event: 'reset', data: JSON.stringify({ reason: reset }) })
+  if (reset !== null) sse.send(notice('reset', reset))
   for await (const events of session.feed.tail(after, context.signal)) {
     if (!written(context, events) && !(await isTaken(sse.drained(), session.feed, limits))) {
       return closeSlow(context, sse, limits.readerLingerMs)
     }
   }
-  if (session.feed.ended !== undefined)
-    sse.send({ event: 'closed', data: JSON.stringify({ reason: session.feed.ended }) })
+  if (session.feed.ended !== undefined) sse.send(notice('closed', session.feed.ended))
   sse.end()
 }
 
@@ -54,6 +53,10 @@ export async function isTaken(taken: Promise<unknown>, feed: Feed, limits: Daemo
 }
 
 // ---- details ----
+
+function notice(event: 'reset' | 'closed', reason: string): SseFrame {
+  return { event, data: JSON.stringify({ reason } satisfies StreamNotice) }
+}
 
 /** How often a slow reader is checked. */
 function tick(): Promise<false> {
@@ -86,7 +89,7 @@ function written({ res }: RequestContext, events: readonly FedEvent[]): boolean 
 }
 
 function closeSlow(context: RequestContext, sse: SseResponse, lingerMs: number): void {
-  context.res.write(encodeSse({ event: 'closed', data: JSON.stringify({ reason: 'slow_consumer' }) }))
+  context.res.write(encodeSse(notice('closed', 'slow_consumer')))
   sse.end()
   setTimeout(() => context.res.destroy(), lingerMs).unref()
 }

@@ -10,6 +10,7 @@ import {
   invalidRequest,
   type Session,
   type SessionCreate,
+  type SessionList,
   TOOL_NAMES,
   type Turn,
   type TurnReceipt,
@@ -67,7 +68,7 @@ export class Sessions {
     return sessionView(row, this.#ports.modelName())
   }
 
-  async list(cursor: string | undefined): Promise<{ sessions: readonly Session[]; next?: string }> {
+  async list(cursor: string | undefined): Promise<SessionList> {
     if (cursor !== undefined && !UUID.test(cursor)) {
       const got = JSON.stringify(cursor.slice(0, 50))
       throw invalidRequest([{ field: 'cursor', expected: 'the "next" of an earlier page', got }])
