@@ -1,6 +1,6 @@
 /**
  * What each way of holding back costs and heals: the time until a client sees text, and how many answers reach it whole
- * while one request in five breaks. Two models: one that says the same again, as at temperature 0, and one that does not.
+ * while one request in five breaks. Two models: the first repeats its answer word for word, as at temperature 0, the second does not.
  */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -18,7 +18,7 @@ const CHUNK_MS = 5
 const FAULTS = ['reset', 'fin', 'early_end', 'malformed_line', 'in_band_error', 'reset_before_headers'] as const
 const ARGUMENTS = '{"command":"ls -la"}'
 
-/** A slow model: some words, then a tool call. Where it is `free`, it words each answer another way. */
+/** A slow model: some words, then a tool call. A `free` model words each answer differently. */
 async function startModel(free: boolean): Promise<{ url: string; close(): void }> {
   let asked = 0
   const server = createServer((req, res) => {
@@ -63,7 +63,7 @@ async function ask(url: string, firsts: number[]): Promise<Verdict> {
       for (const call of delta?.tool_calls ?? []) args += call.function?.arguments ?? ''
     }
   } catch {
-    return 'error' // told as one, which is what counts here
+    return 'error' // a reported failure is an error here
   }
   const [start, ...words] = text.split(' word')
   const isWhole = /^Answer \d+:$/.test(start ?? '') && words.map(Number).every((word, index) => word === index)

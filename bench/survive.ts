@@ -34,7 +34,7 @@ const FAULTS = [
   'malformed_line',
   'in_band_error',
 ]
-/** Those that every package retries by itself. */
+/** Those that every package retries. */
 const BEFORE_CONTENT: ReadonlySet<string> = new Set(['reset_before_headers', 'fin_before_headers', 'status'])
 const IDLE_MS_MAX = 20_000 // no request and no byte for this long: a hang. Longer than any client's usual wait between attempts.
 const RUN_MS_MAX = 120_000

@@ -1,4 +1,4 @@
-/** `streamAnswer` in a loop of our own: deltas are appended, discarded parts dropped, tools run when released. */
+/** `streamAnswer` in a plain agent loop: deltas are appended, discarded parts dropped, tools run when released. */
 import { type Budget, type ChatMessage, streamAnswer } from '@breakfall/model'
 import { BASH, type Player, RETRIES_MAX, STALL_MS } from './player.ts'
 

@@ -1,4 +1,4 @@
-/** The `openai` package: the streaming loop of its documentation, as it stands and with a retry around each step. */
+/** The `openai` package: the streaming loop of its documentation, unchanged and with a retry around each step. */
 import { resilientFetch } from '@breakfall/model'
 import OpenAI, { type ClientOptions } from 'openai'
 import { BASH, type Played, type Player, RETRIES_MAX, type Run, STALL_MS } from './player.ts'
@@ -25,7 +25,7 @@ export const openaiWithRetry: Player = {
   name: 'openai, step retried',
   drives: 'alone',
   package: 'openai',
-  settings: `maxRetries ${RETRIES_MAX}, and a loop of our own that asks again after any error in a step, ${RETRIES_MAX} times`,
+  settings: `maxRetries ${RETRIES_MAX}, and a loop that asks again after any error in a step, ${RETRIES_MAX} times`,
   play: (run) => loop(run, RETRIES_MAX),
 }
 
