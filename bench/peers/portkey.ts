@@ -1,7 +1,7 @@
 /**
- * Portkey's gateway as a process of its own, for the comparison. Installed on demand beside this file, since nothing else needs
- * it. Its current version breaks every stream under the newest `@hono/node-server` ("TypeError: immutable"), so that one
- * dependency is held at the last version found to work.
+ * Portkey's gateway in its own process, for the comparison. Installed on demand beside this file, because nothing else needs
+ * it. Its current version breaks every stream under the newest `@hono/node-server` ("TypeError: immutable"), so this
+ * dependency is pinned to the last version found to work.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -45,7 +45,7 @@ export async function startPortkey(): Promise<Portkey | string> {
   return 'it did not start'
 }
 
-/** What it has to be told with each request: which dialect, and where the server is. */
+/** What each request has to say: which dialect, and the server's address. */
 export const portkeyHeaders = (upstream: string): Record<string, string> => ({
   'x-portkey-provider': 'openai',
   'x-portkey-custom-host': upstream,

@@ -70,8 +70,6 @@ export type AnswerOptions = {
   readonly compacted?: boolean | undefined
 }
 
-export type FailedAction = RungAction
-
 /** How far an attempt got. */
 export type AttemptPhase = 'connect' | 'headers' | 'stream'
 
@@ -88,7 +86,7 @@ export type AttemptRecord = {
   /** The attempt continued kept text. */
   readonly resumed: boolean
   readonly fault: FaultReport | null
-  readonly action: FailedAction | null
+  readonly action: RungAction | null
   readonly delayMs: number
   readonly usage: Usage
 }
@@ -117,7 +115,7 @@ export type AnswerEvent =
       readonly type: 'attempt-failed'
       readonly attempt: number
       readonly fault: FaultReport
-      readonly action: FailedAction
+      readonly action: RungAction
       readonly delayMs: number
       readonly max: number
     }

@@ -3,29 +3,18 @@ export type {
   AnswerEvent,
   AnswerOptions,
   AnswerRequest,
-  AttemptPhase,
   AttemptRecord,
   Budget,
   ChatMessage,
-  FailedAction,
   Fallback,
-  ToolCallMessage,
   ToolSpec,
   TryEvent,
   TryOptions,
   Usage,
 } from './answer.ts'
-export {
-  type AttemptFailure,
-  type Ladder,
-  nextRung,
-  type Rung,
-  type RungAction,
-  rungEvent,
-} from './machine/next-rung.ts'
+export { type AttemptFailure, type Ladder, nextRung, type Rung, rungEvent } from './machine/next-rung.ts'
 export { isHandover, type MachineEvent, reduceAnswer } from './machine/reduce-answer.ts'
 export {
-  type AnswerBudget,
   type AnswerState,
   initialAnswer,
   interruptedParts,
@@ -34,22 +23,20 @@ export {
   shownText,
 } from './machine/state.ts'
 export { API_NAMES, type ApiName, type Hold, HOLDS, isProfileName, PROFILE_NAMES, type ProfileName } from './names.ts'
-export { type Profile, PROFILES } from './profiles.ts'
+export { PROFILES } from './profiles.ts'
 export {
-  RELAY_DEFAULTS,
   type RelayEvent,
   type RelayOptions,
   type RelayOutcome,
-  type RelayRequest,
   type RelaySink,
   type RelayTarget,
 } from './relay/relay.ts'
 export { relayAnswer } from './relay/relay-answer.ts'
-export { type ErrorAnswer, errorAnswer } from './relay/relay-error.ts'
+export { errorAnswer } from './relay/relay-error.ts'
 export { clientHeaders, isSameHost, upstreamHeaders } from './relay/relay-request.ts'
 export { resilientFetch, type ResilientFetchOptions } from './relay/resilient-fetch.ts'
 export { resolvePolicy } from './resolve-policy.ts'
 export { streamAnswer } from './stream-answer.ts'
-export { canContinue, joinUrl, takesPrefill, type Target, targetOf, targetsOf } from './target.ts'
+export { canContinue, takesPrefill, type Target, targetOf, targetsOf } from './target.ts'
 export { tryAnswer } from './try-answer.ts'
 export { addUsage } from './usage.ts'

@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto'
 import { classify, Fault, type FaultReport, type Policy } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import type { AttemptRecord, FailedAction, ProgressEvent, Usage } from '../answer.ts'
+import type { AttemptRecord, ProgressEvent, Usage } from '../answer.ts'
+import type { RungAction } from '../machine/next-rung.ts'
 import { type Attempt, type AttemptEnd, type AttemptReader, type ReadState, startAttempt } from './attempt.ts'
 import { monotonicMs } from '../clock.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
@@ -142,7 +143,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     return [...this.#shown.values(), ...drafts]
   }
 
-  record(fault: FaultReport | null, action: FailedAction | null, delayMs: number): AttemptRecord {
+  record(fault: FaultReport | null, action: RungAction | null, delayMs: number): AttemptRecord {
     const { attempt, target } = this.#options
     return recordOf({
       attempt,

@@ -1,6 +1,7 @@
 /** An attempt's record in the ledger. */
 import type { FaultReport } from '@breakfall/faults'
-import type { AttemptPhase, AttemptRecord, FailedAction, Usage } from '../answer.ts'
+import type { AttemptPhase, AttemptRecord, Usage } from '../answer.ts'
+import type { RungAction } from '../machine/next-rung.ts'
 import type { AttemptEnd } from './attempt.ts'
 import type { ReadAnswer } from '../dialects/read-answer.ts'
 import { NO_USAGE, usageOf } from '../usage.ts'
@@ -15,7 +16,7 @@ export type AttemptFacts = {
   readonly resumed: boolean
   readonly usage: Usage
   readonly fault: FaultReport | null
-  readonly action: FailedAction | null
+  readonly action: RungAction | null
   readonly delayMs: number
 }
 

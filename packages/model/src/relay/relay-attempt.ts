@@ -2,7 +2,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, Fault, type FaultReport, isFault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import type { AttemptRecord, FailedAction } from '../answer.ts'
+import type { AttemptRecord } from '../answer.ts'
+import type { RungAction } from '../machine/next-rung.ts'
 import {
   type Attempt,
   type AttemptEnd,
@@ -95,7 +96,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     }
   }
 
-  record(fault: FaultReport | null, action: FailedAction | null, delayMs: number): AttemptRecord {
+  record(fault: FaultReport | null, action: RungAction | null, delayMs: number): AttemptRecord {
     const { attempt, request, target } = this.#with
     return recordOf({
       attempt,

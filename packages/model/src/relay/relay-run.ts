@@ -3,7 +3,8 @@
  * be taken back, so from then on another attempt has to repeat them exactly.
  */
 import type { Fault, FaultReport } from '@breakfall/faults'
-import type { AttemptRecord, FailedAction } from '../answer.ts'
+import type { AttemptRecord } from '../answer.ts'
+import type { RungAction } from '../machine/next-rung.ts'
 import { nextRung, type Rung, rungEvent } from '../machine/next-rung.ts'
 import { type MachineEvent, reduceAnswer } from '../machine/reduce-answer.ts'
 import { type AnswerState, initialAnswer, nextAttempt, nextQuestion, type Question } from '../machine/state.ts'
@@ -22,7 +23,7 @@ export type RelayFailure = {
   readonly contentSent: boolean
   /** Another answer can be compared with what went out. */
   readonly canReplay: boolean
-  readonly record: (fault: FaultReport | null, action: FailedAction | null, delayMs: number) => AttemptRecord
+  readonly record: (fault: FaultReport | null, action: RungAction | null, delayMs: number) => AttemptRecord
 }
 
 export class RelayRun {

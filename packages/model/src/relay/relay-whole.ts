@@ -1,7 +1,8 @@
 /** Relays one answer that is asked for in one piece. It goes out once it is complete. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, Fault, type FaultReport, sleep } from '@breakfall/faults'
-import type { AttemptRecord, FailedAction } from '../answer.ts'
+import type { AttemptRecord } from '../answer.ts'
+import type { RungAction } from '../machine/next-rung.ts'
 import { type AttemptEnd, type AttemptReader, type ReadState, type Refusal, startAttempt } from '../attempt/attempt.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
 import { isInBandError } from '../dialects/in-band.ts'
@@ -82,7 +83,7 @@ class WholeAttempt {
     return this.#end?.refusal ?? this.reader.inBandError(fault)
   }
 
-  record(fault: FaultReport | null, action: FailedAction | null, delayMs: number): AttemptRecord {
+  record(fault: FaultReport | null, action: RungAction | null, delayMs: number): AttemptRecord {
     return recordOf({
       attempt: this.#attempt,
       model: modelOf(this.#request, this.#target),
