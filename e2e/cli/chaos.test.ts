@@ -26,7 +26,7 @@ test('the fault proxy shows each fault in a table as it happens, and prints a su
     } else {
       assert.match(
         lines.join('\n'),
-        /^time +request +try +fault +after\n\S+ +POST \/v1\/chat\/completions #1 +1 +status status=429/m,
+        /^time +request +attempt +fault +after\n\S+ +POST \/v1\/chat\/completions #1 +1 +status status=429/m,
       )
       assert.match(lines.join('\n'), /2 requests, 1 fault injected\n +1 status$/)
     }

@@ -35,7 +35,7 @@ describe('a signal to a run', { ...LIMIT, concurrency: 1 }, () => {
       assert.equal(code, 130, stderr)
       assert.match(
         stderr,
-        new RegExp(`cancelling…[^]*breakfall: Cancelled by ${signal === 'SIGINT' ? 'Ctrl-C' : signal}\n`),
+        new RegExp(`cancelling…[^]*breakfall: Cancelled by ${signal === 'SIGINT' ? 'Ctrl-C' : signal}\\.\n`),
       )
       await until(() => place.leftovers().length === 0)
     })
