@@ -107,7 +107,7 @@ test('a command that cannot run names its box and its folder', LIMIT, async () =
   const answer = await runner.post(`${place}/exec`, { command: ['true'], cwd: 'missing' })
   const problem = assertProblem(answer, 422, 'spawn_failed')
   assert.equal(problem.boxId, box)
-  assert.match(problem.detail, /^Cannot run the command true \(there is no folder .*missing in the box\)/)
+  assert.match(problem.detail, /^Cannot run the command true \(the box has no folder .*missing\)/)
   const device = await runner.post(`${place}/exec`, { command: ['/dev/null'] })
   assert.equal(assertProblem(device, 422, 'spawn_failed').reason, 'not_executable')
 })

@@ -1,12 +1,12 @@
-/** The edge where time comes in. Everything else takes a clock. */
+/** The system clock. Everything else takes a `Clock` as an argument. */
 import { readFileSync } from 'node:fs'
 
 export type Clock = {
   /** Wall time, for what people read. */
   readonly now: () => number
-  /** Milliseconds since the machine started: the same in every process, and no clock change moves it. */
+  /** Milliseconds since the machine booted: the same in every process, and unaffected by clock changes. */
   readonly monotonicMs: () => number
-  /** Changes when the machine starts anew; then nothing that ran before still runs. */
+  /** Changes when the machine reboots; nothing that ran before can still run then. */
   readonly machineBootId: string
 }
 
@@ -24,7 +24,7 @@ function machineBootId(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
   } catch {
-    // A kernel without one cannot tell restarts of the machine apart; pids with start times still tell processes apart.
+    // Without a boot id, reboots look the same; pids with start times still identify processes.
     return 'unknown'
   }
 }

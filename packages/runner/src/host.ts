@@ -1,4 +1,4 @@
-/** What all boxes of a runner share: the machine as it was found at the start, the clock, pipes and the spawn queue. */
+/** What all boxes of a runner share: the machine as read at the start, the clock, pipes and the spawn queue. */
 import type { Clock } from './clock.ts'
 import type { FifoPool } from './exec/fifo-pool.ts'
 import type { Pump } from './exec/pump.ts'
@@ -21,15 +21,15 @@ export type RunnerHost = {
   readonly pump: Pump
   readonly rules: WorkspaceRules
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** The keepers of this process: `made` numbers them, `idle` of them wait. */
+  /** How many keepers this process has made, and how many of them are idle. */
   readonly keepers: { made: number; idle: number }
   readonly setsid: string
   readonly sleep: string
-  /** Descriptors that children must not get. */
+  /** Descriptors that children must not inherit. */
   readonly inherited: readonly number[]
   readonly retention: Retention
   readonly boxesMax: number
-  /** How long a body may be silent while it is waited for. */
+  /** How long an upload may be silent. */
   readonly bodySilenceMs: number
   readonly machine: { readonly cpus: number; readonly memoryMb: number }
   readonly onExecEnd: (cause: string, durationMs: number, bytes: number) => void

@@ -46,7 +46,7 @@ async function main(): Promise<void> {
     onIdle: () => process.exit(0),
   })
   process.stdout.on('error', () => {
-    // Whoever started us was killed before we could say where we are: the next one finds it in runner.json.
+    // The parent was killed before it could read our address; the next daemon finds it in runner.json.
   })
   const { url, runnerId, bootId, pid, isolation } = runner
   const note = isolation.level === 'bwrap' ? '' : ` (${isolation.because ?? ''})`

@@ -1,4 +1,4 @@
-/** Numbers about the runner, as Prometheus text. */
+/** The runner's metrics, in Prometheus format. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Boxes } from './box/boxes.ts'
 import type { SpawnQueue } from './exec/spawn-queue.ts'

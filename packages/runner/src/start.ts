@@ -25,7 +25,7 @@ export type Runner = {
   readonly pid: number
   readonly isolation: { readonly level: IsolationLevel | 'none'; readonly because: string | null }
   readonly tokenFile: string
-  /** Tells streams where to resume, leaves execs to their keepers, and stops serving. */
+  /** Tells clients where to resume their streams, leaves execs to their keepers, and stops serving. */
   close(): Promise<void>
 }
 
@@ -109,7 +109,7 @@ async function serve(
         box.reservations.close()
       }
       host.cgroups.closeAll() // groups with live execs stay, and the next runner finds them
-      await pump.close() // before another runner may open the same pipes
+      await pump.close() // another runner may open the same pipes only after this
       await lock.release()
     })()
     return closed

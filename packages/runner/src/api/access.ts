@@ -1,4 +1,4 @@
-/** Who may call what: token and prefix, which runner is meant, and as which owner. */
+/** Checks a call: token and prefix, the intended runner, and the owner's epoch. Also reads query parameters and pages. */
 import type { IncomingMessage } from 'node:http'
 import { Fault } from '@breakfall/faults'
 import { EPOCH_HEADER, ID_PATTERN, invalidRequest, RUNNER_HEADER } from '@breakfall/wire'
@@ -15,7 +15,7 @@ export function authorize(
   const { prefix, id } = params
   if (prefix === undefined) return grant
   if (!ID_PATTERN.test(prefix) || (grant.prefixes !== null && !grant.prefixes.includes(prefix))) {
-    // A prefix that is not yours looks like one that has nothing in it.
+    // A prefix that you may not use looks like an empty one.
     throw id === undefined
       ? new Fault('not_found', { facts: { name: 'such prefix' } })
       : new Fault('box_not_found', { facts: { name: id.slice(0, 128) } })
@@ -37,7 +37,7 @@ export function epochOf(req: IncomingMessage): number | undefined {
   return Number(text)
 }
 
-/** A number in the query, or what stands for it. */
+/** A number in the query, or its default. */
 export function queryNumber(
   query: URLSearchParams,
   name: string,
@@ -53,7 +53,7 @@ export function queryNumber(
   return value
 }
 
-/** One page of a sorted list, and where the next begins. */
+/** One page of a sorted list, and the cursor of the next. */
 export function page<T>(
   items: readonly T[],
   keyOf: (item: T) => string,

@@ -1,4 +1,4 @@
-/** What the handlers work with. */
+/** What the handlers share. */
 import { Fault } from '@breakfall/faults'
 import { body } from '@breakfall/wire'
 import { readJson, type RequestContext } from '@breakfall/wire/node'
@@ -27,7 +27,7 @@ export function boxOf(context: ApiContext, call: RunnerCall): Box {
   return context.boxes.get(call.params['prefix'] ?? '', call.params['id'] ?? '')
 }
 
-/** For calls that change something: not while we shut down, and not for an owner that was replaced. */
+/** For calls that change something: refused during shutdown, and for an owner that was replaced. */
 export function boxToChange(context: ApiContext, call: RunnerCall, isEnding = false): Box {
   refuseWhileClosing(context)
   const epoch = epochOf(call.req)
@@ -39,7 +39,7 @@ export function boxToChange(context: ApiContext, call: RunnerCall, isEnding = fa
 /** For calls that end something. */
 export const boxToEnd = (context: ApiContext, call: RunnerCall): Box => boxToChange(context, call, true)
 
-/** For calls that take no fields: one that is sent is a mistake, and nothing is done. */
+/** For calls without a body: refuses any field, because sending one is a mistake. */
 export async function refuseFields(call: RunnerCall): Promise<void> {
   await readJson(call.req, NO_FIELDS)
 }

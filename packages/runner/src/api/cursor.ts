@@ -1,11 +1,11 @@
-/** Where a page ended, as callers see it: a text that only we make, so that one nobody gave out is told from an empty page. */
+/** Page cursors: opaque and checked, so an invalid cursor is refused instead of returning an empty page. */
 import { invalidRequest } from '@breakfall/wire'
 
 const MARK = 'after:'
 
 export const cursorOf = (key: string): string => Buffer.from(MARK + key).toString('base64url')
 
-/** Undefined where none was given. What it named may be gone by now: the page goes on behind its place. */
+/** Undefined if there is no cursor. The item it names may be gone: the page starts after its position. */
 export function keyOfCursor(query: URLSearchParams): string | undefined {
   const cursor = query.get('cursor')
   if (cursor === null) return undefined

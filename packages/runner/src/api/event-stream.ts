@@ -1,4 +1,4 @@
-/** The events of an exec on a response: replay, then live, then the end; at the reader's pace. */
+/** Streams the events of an exec: replay, then live, then the end, at the reader's pace. */
 import type { ServerResponse } from 'node:http'
 import { Fault } from '@breakfall/faults'
 import type { ExecEvent } from '@breakfall/wire'
@@ -7,8 +7,8 @@ import type { ExecView } from '../box/execs.ts'
 import { LogReader } from '../exec/log-reader.ts'
 import { Turnstile } from '../exec/spawn-queue.ts'
 
-/** One lot of events per turn of the event loop, whoever reads it. */
-const lots = new Turnstile()
+/** One batch of events per turn of the event loop, for all readers together. */
+const batches = new Turnstile()
 
 export async function streamEvents(
   exec: ExecView,
@@ -23,9 +23,9 @@ export async function streamEvents(
   const either = AbortSignal.any([gone, closing])
   try {
     while (sse.isOpen) {
-      const { isOver, count } = exec // the state first: what is in the log by then is complete
+      const { isOver, count } = exec // read before the log, so if it is over, the log is complete
       while (reader.at < count && sse.isOpen && !closing.aborted) {
-        await lots.pass() // hundreds of readers of long logs must not keep the others waiting
+        await batches.pass() // hundreds of readers of long logs must not block other requests
         const before = reader.at
         for (const event of reader.read(count)) await send(sse, event)
         if (reader.at === before) throw new Fault('journal_corrupt', { boundary: 'runner', execId: exec.id, facts: {} })
@@ -39,10 +39,10 @@ export async function streamEvents(
         if (end !== undefined && after < end.lastSeq) await send(sse, { seq: end.lastSeq, type: 'exit', ...end.exit })
         break
       }
-      // What came while we were sending has been announced already: nobody would wake us for it again.
+      // Events that came while we were sending have already been announced; waiting would miss them.
       if (exec.count === count && !exec.isOver) await exec.changed(either)
     }
-    sse.end() // not where something was thrown: a stream that breaks must not look like one that ends
+    sse.end() // not after an exception: a broken stream must not look like a finished one
   } finally {
     reader.close()
   }

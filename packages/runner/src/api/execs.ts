@@ -1,4 +1,4 @@
-/** Execs over HTTP. A cause is never an HTTP error: how a command ended is in its record. */
+/** Execs over HTTP. How a command ended is in its record, never an HTTP error. */
 import { closeSync, createReadStream, fstatSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -32,9 +32,9 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
     startExec: async (call) => {
       boxToChange(context, call)
       const request = await readJson(call.req, execRequestSchema)
-      const box = boxToChange(context, call) // the body took its time: the box may be gone by now
+      const box = boxToChange(context, call) // reading the body took time: the box may be gone by now
       const { exec, isNew } = await box.starter.start(request).catch((error: unknown) => {
-        boxOf(context, call) // one that was removed meanwhile is not found, whatever else it was refused for
+        boxOf(context, call) // if the box was removed meanwhile, report that instead
         throw error
       })
       if (!wantsEvents(call)) return { status: isNew ? 201 : 200, json: exec.record() }
@@ -79,7 +79,7 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
 
 const wantsEvents = (call: RunnerCall): boolean => (call.req.headers.accept ?? '').includes('text/event-stream')
 
-/** Where the caller is. An EventSource that comes back asks for the same `after` again, and says in the header how far it is. */
+/** The last event that the caller has. A reconnecting EventSource repeats `after`, so its Last-Event-ID header wins. */
 function afterOf(call: RunnerCall, exec: ExecView): number {
   const remembered = call.req.headers['last-event-id']
   const text = remembered ?? call.query.get('after') ?? '0'
@@ -95,7 +95,7 @@ function afterOf(call: RunnerCall, exec: ExecView): number {
 
 function streamOf(call: RunnerCall): Stream {
   const name = STREAMS.find((stream) => stream === call.params['stream'])
-  if (name === undefined) throw new Fault('not_found', { facts: { name: 'such stream; there are stdout and stderr' } })
+  if (name === undefined) throw new Fault('not_found', { facts: { name: 'such stream; use stdout or stderr' } })
   return name
 }
 
@@ -121,13 +121,13 @@ function openSpool(file: string, size: number): number {
   try {
     const fd = openSync(file, 'r')
     if (fstatSync(fd).size >= size) return fd
-    closeSync(fd) // the disk lost some of it
+    closeSync(fd) // the disk lost some bytes
   } catch (error) {
     cause = error
   }
   throw new Fault('range_not_satisfiable', {
     cause,
-    error: `these ${size} bytes were kept for their time and then dropped; the record is still there.`,
+    error: `These ${size} bytes are past their retention and were deleted. The record is still there.`,
   })
 }
 
@@ -179,7 +179,7 @@ async function* bounded(call: RunnerCall, silenceMs: number): AsyncGenerator<Buf
   const max = RUNNER_DEFAULTS.stdinBytesMax
   for await (const chunk of bodyChunks(call.req, silenceMs)) {
     bytes += chunk.length
-    if (bytes > max) throw new Fault('payload_too_large', { facts: { limit: `at most ${max} bytes in one call` } })
+    if (bytes > max) throw new Fault('payload_too_large', { facts: { limit: `at most ${max} bytes per call` } })
     yield chunk
   }
 }

@@ -12,7 +12,7 @@ import { workspaceOf } from '../box/workspace-at.ts'
 import { listFiles } from '../files/list.ts'
 import {
   deleteFile,
-  names,
+  matchesEtag,
   openFile,
   type OpenedFile,
   type Precondition,
@@ -72,7 +72,7 @@ export function fileHandlers(
 
 const pathOfCall = (call: RunnerCall): string => call.params['path'] ?? ''
 
-/** A box that is going away takes no more files; a stopped one does. */
+/** A box that is being removed accepts no more files; a stopped one does. */
 function changeable(box: Box): Box {
   if (box.state === 'removing' || box.state === 'failed' || box.state === 'creating')
     throw wrongState(box.id, box.state)
@@ -88,7 +88,7 @@ async function read(call: RunnerCall, at: WorkspaceAt): Promise<RouteResult> {
       return { status: 304, headers: { etag: file.etag } }
     }
     const ifRange = call.req.headers['if-range']
-    // A part of another version than the caller has the rest of would be worse than all of it.
+    // A part of another version than the caller already has would corrupt its copy.
     range = ifRange === undefined || ifRange === file.etag ? rangeOf(call, file.bytes) : undefined
   } catch (error) {
     closeSync(file.fd)
@@ -111,15 +111,15 @@ async function read(call: RunnerCall, at: WorkspaceAt): Promise<RouteResult> {
   return undefined
 }
 
-/** Whether the caller has this version already. Throws where it wants another one. */
+/** Whether the caller already has this version. Throws if it requires another one. */
 function isKnown(call: RunnerCall, { etag }: OpenedFile): boolean {
   const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = call.req.headers
-  if (ifMatch !== undefined && !names(ifMatch, etag))
+  if (ifMatch !== undefined && !matchesEtag(ifMatch, etag))
     throw new Fault('precondition_failed', { facts: { name: pathOfCall(call).slice(0, 200) } })
-  return ifNoneMatch !== undefined && names(ifNoneMatch.replaceAll('W/', ''), etag)
+  return ifNoneMatch !== undefined && matchesEtag(ifNoneMatch.replaceAll('W/', ''), etag)
 }
 
-/** What a file would be written with and is not done here: written all the same it would be another file than was meant. */
+/** Refuses partial and encoded uploads: storing them unchanged would write a wrong file. */
 function refuseParts(call: RunnerCall): void {
   const { 'content-range': range, 'content-encoding': encoding } = call.req.headers
   if (range !== undefined)
@@ -150,7 +150,7 @@ async function* bounded(call: RunnerCall, silenceMs: number): AsyncGenerator<Buf
       yield chunk
     }
   } catch (cause) {
-    throw isFault(cause) ? cause : classify(cause, { boundary: 'client', signal: call.signal }) // its client is gone
+    throw isFault(cause) ? cause : classify(cause, { boundary: 'client', signal: call.signal }) // the client disconnected
   }
-  if (!call.req.complete) throw new Fault('invalid_request', { error: 'the body ended early; nothing was written' })
+  if (!call.req.complete) throw new Fault('invalid_request', { error: 'The body ended early. Nothing was written.' })
 }

@@ -1,4 +1,4 @@
-/** What each call does. The table says which calls there are; a call without a handler does not compile. */
+/** Connects the routes with their handlers. A route without a handler does not compile. */
 import { RUNNER_HEADER } from '@breakfall/wire'
 import type { RequestContext, Route, RouteResult } from '@breakfall/wire/node'
 import { ROUTE_NAMES, type RouteName, RUNNER_ROUTES } from '../routes.ts'
@@ -22,9 +22,9 @@ export function runnerRoutes(context: ApiContext): readonly Route[] {
     const route = RUNNER_ROUTES[name]
     return {
       ...route,
-      headers: { [RUNNER_HEADER]: 'the id of the runner that is meant', ...('headers' in route ? route.headers : {}) },
+      headers: { [RUNNER_HEADER]: 'the id of the intended runner', ...('headers' in route ? route.headers : {}) },
       handle: (call) => {
-        checkRunner(call.req, context.identity.runnerId) // before anything is looked at, let alone done
+        checkRunner(call.req, context.identity.runnerId) // before anything is read or changed
         context.onCall(name)
         return handlers[name](call)
       },

@@ -1,10 +1,10 @@
-/** Byte ranges: one range of `Range: bytes=…`, as RFC 9110 has it. */
+/** Byte ranges: a single `Range: bytes=…`, as in RFC 9110. */
 import { Fault } from '@breakfall/faults'
 import type { RequestContext } from '@breakfall/wire/node'
 
-export type ByteRange = { readonly from: number; /** Not included. */ readonly to: number }
+export type ByteRange = { readonly from: number; /** Exclusive. */ readonly to: number }
 
-/** The range that a call asks for. A 416 says how long the content is. */
+/** The requested range. A 416 says how long the content is. */
 export function rangeOf(call: Pick<RequestContext, 'req' | 'res'>, size: number): ByteRange | undefined {
   try {
     return parseRange(call.req.headers.range, size)
@@ -14,7 +14,7 @@ export function rangeOf(call: Pick<RequestContext, 'req' | 'res'>, size: number)
   }
 }
 
-/** Undefined: all of it. Several ranges, or another unit, are answered with all of it, as the RFC allows. */
+/** Undefined: everything. Several ranges, or another unit, get everything, as the RFC allows. */
 export function parseRange(header: string | undefined, size: number): ByteRange | undefined {
   const found = /^bytes=(\d*)-(\d*)$/.exec(header ?? '')
   if (found === null) return undefined

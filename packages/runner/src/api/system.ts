@@ -1,4 +1,4 @@
-/** Who answers, what it can do, how it is doing. */
+/** Identity, configuration, API description and metrics of the runner. */
 import { EXEC_DEFAULTS, EXEC_SIGNALS, openApiDocument } from '@breakfall/wire'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { RUNNER_ROUTES } from '../routes.ts'

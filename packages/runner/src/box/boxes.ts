@@ -1,4 +1,4 @@
-/** All boxes of a runner, by prefix and id; made, found, removed. */
+/** All boxes of a runner, by prefix and id: creates, finds and removes them. */
 import { randomUUIDv7 } from 'node:crypto'
 import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,11 +18,11 @@ export class Boxes {
   readonly #root: string
   readonly #trash: string
   readonly #removing = new Map<string, Promise<void>>()
-  readonly #onFault: (what: string, error: unknown) => void
+  readonly #onProblem: (what: string, error: unknown) => void
 
-  constructor(host: RunnerHost, onFault: (what: string, error: unknown) => void) {
+  constructor(host: RunnerHost, onProblem: (what: string, error: unknown) => void) {
     this.#host = host
-    this.#onFault = onFault
+    this.#onProblem = onProblem
     this.#root = join(host.stateDir, 'boxes')
     this.#trash = join(host.stateDir, 'trash')
     makeFolder(this.#root)
@@ -50,7 +50,7 @@ export class Boxes {
     return box
   }
 
-  /** The record that a box would begin with. Refuses what `create` would refuse for what it asks. */
+  /** The record that a new box would start with. Refuses the same requests as `create`. */
   design(prefix: string, create: BoxCreate): BoxRecord {
     const id = create.id ?? randomUUIDv7()
     return designBox(this.#host, id, create, boxPaths(join(this.#root, prefix, id)), 0).record
@@ -60,11 +60,11 @@ export class Boxes {
     const id = create.id ?? randomUUIDv7()
     if (this.#boxes.has(`${prefix}/${id}`)) throw new Fault('box_already_exists', { facts: { name: id }, boxId: id })
     if (this.ofPrefix(prefix).length >= this.#host.boxesMax)
-      throw new Fault('quota_exceeded', { facts: { limit: `${this.#host.boxesMax} boxes in a prefix` } })
+      throw new Fault('quota_exceeded', { facts: { limit: `${this.#host.boxesMax} boxes per prefix` } })
     const paths = boxPaths(join(this.#root, prefix, id))
     const stored = designBox(this.#host, id, create, paths, epoch ?? 0)
     makeFolder(join(this.#root, prefix))
-    if (existsSync(paths.folder)) this.#discard(paths.folder) // what a creation left that never got as far as a record
+    if (existsSync(paths.folder)) this.#discard(paths.folder) // left by a creation that did not get as far as a record
     try {
       makeBoxFolders(paths, stored, stored.record.workspace.kind === 'private')
       const box = new Box(this.#host, prefix, paths, stored)
@@ -78,7 +78,7 @@ export class Boxes {
     }
   }
 
-  /** Stops it first. Who asks while it is being removed waits for the same removal. */
+  /** Stops the box first. A second caller waits for the same removal. */
   remove(box: Box): Promise<void> {
     const key = `${box.prefix}/${box.id}`
     let removing = this.#removing.get(key)
@@ -89,7 +89,7 @@ export class Boxes {
     return removing
   }
 
-  /** Takes up what an earlier process left. One broken box does not stop the rest. */
+  /** Recovers what an earlier process left. A broken box does not affect the others. */
   async recover(): Promise<void> {
     for (const name of readdirSync(this.#trash)) this.#deleteLater(join(this.#trash, name))
     for (const prefix of foldersIn(this.#root)) {
@@ -97,15 +97,15 @@ export class Boxes {
         try {
           await this.#recoverOne(prefix, id)
         } catch (error) {
-          this.#onFault(`box ${prefix}/${id} could not be taken up`, error)
-          this.#setAside(prefix, id)
+          this.#onProblem(`cannot recover box ${prefix}/${id}`, error)
+          this.#markFailed(prefix, id)
         }
       }
     }
     this.#sweepGroups()
   }
 
-  /** Control groups of an earlier process in which nothing runs that a box here knows of. */
+  /** Removes control groups of an earlier process that no box here uses. */
   #sweepGroups(): void {
     const used = new Set<string>()
     for (const box of this.all()) {
@@ -115,8 +115,8 @@ export class Boxes {
     this.#host.cgroups.sweep((box, keeper) => used.has(keeper === undefined ? box : `${box}/${keeper}`))
   }
 
-  /** Nobody knows what ran in it: it takes no commands, is not "not found", and can be removed. */
-  #setAside(prefix: string, id: string): void {
+  /** What ran in it is unknown: it takes no commands, is still found, and can be removed. */
+  #markFailed(prefix: string, id: string): void {
     const paths = boxPaths(join(this.#root, prefix, id))
     const known = this.#boxes.get(`${prefix}/${id}`)?.stored ?? unreadableBox(this.#host, id)
     const at = isoTime(this.#host.clock.now())
@@ -138,7 +138,7 @@ export class Boxes {
     const box = new Box(this.#host, prefix, paths, stored)
     this.#boxes.set(`${prefix}/${id}`, box)
     if (box.state === 'running') box.openGroups()
-    await recoverBox(this.#host, box, this.#onFault)
+    await recoverBox(this.#host, box, this.#onProblem)
     if (box.state === 'stopping') await box.stop()
     if (box.state === 'removing') await this.remove(box)
     if (box.state === 'creating') {
@@ -155,7 +155,7 @@ export class Boxes {
     this.#boxes.delete(key)
   }
 
-  /** Gone at once for everybody; the bytes go when there is time. */
+  /** Gone at once for every caller; the files are deleted in the background. */
   #discard(folder: string): void {
     const to = join(this.#trash, randomUUIDv7())
     renameSync(folder, to)
@@ -163,11 +163,11 @@ export class Boxes {
   }
 
   #deleteLater(folder: string): void {
-    removeTree(folder).catch((error: unknown) => this.#onFault(`${folder} could not be deleted`, error))
+    removeTree(folder).catch((error: unknown) => this.#onProblem(`cannot delete ${folder}`, error))
   }
 }
 
-/** Those with a name that we give; what somebody else put there is not ours. */
+/** Only names that we give; anything else in the folder is not ours. */
 function foldersIn(folder: string): readonly string[] {
   return readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && ID_PATTERN.test(entry.name))

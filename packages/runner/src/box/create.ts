@@ -1,4 +1,4 @@
-/** What a new box will be, or why it cannot be: decided before anything is made. */
+/** Decides what a new box will be, or why it is refused, before anything is made. */
 import { statSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
 import type { Box as BoxRecord, BoxCreate, IsolationLevel } from '@breakfall/wire'
@@ -41,7 +41,7 @@ export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths
   return { record, env: create.env ?? {}, hostWorkspace, hostIdentity, ...owner, epoch }
 }
 
-/** Stands for a box whose record cannot be read. */
+/** A placeholder for a box whose record cannot be read. */
 export function unreadableBox(host: RunnerHost, id: string): StoredBox {
   const at = isoTime(host.clock.now())
   const record: BoxRecord = {
@@ -70,9 +70,9 @@ export function unreadableBox(host: RunnerHost, id: string): StoredBox {
 function levelFor(host: RunnerHost, create: BoxCreate): IsolationLevel {
   const { level, because } = host.isolation
   if (level === null)
-    throw unavailable(because ?? 'bwrap does not work here', 'level "process" is not allowed on this runner')
+    throw unavailable(because ?? 'bwrap does not work on this machine', 'this runner does not allow level "process"')
   if (create.isolation?.min === 'bwrap' && level !== 'bwrap')
-    throw unavailable(because ?? 'bwrap does not work here', 'the box asks for level "bwrap"')
+    throw unavailable(because ?? 'bwrap does not work on this machine', 'the box requires level "bwrap"')
   return level
 }
 
@@ -82,8 +82,8 @@ function ownerOf(host: RunnerHost, level: IsolationLevel, workspace: string | un
   const { uid, gid } = statSync(workspace)
   if (uid !== 0 && host.isolation.setpriv === null)
     throw unavailable(
-      'setpriv does not work here',
-      `the workspace belongs to uid ${uid}, and level "${level}" cannot run as that user`,
+      'setpriv does not work on this machine',
+      `the workspace belongs to uid ${uid}, and level "${level}" cannot run commands as that user`,
     )
   return uid === 0 ? own : { uid, gid }
 }
@@ -121,7 +121,7 @@ function limitsFor(host: RunnerHost, create: BoxCreate): BoxRecord['limits'] {
   }
 }
 
-/** Asked for and not to be had is a refusal; a default that cannot be had is told as null. */
+/** Refuses a requested limit that cannot be enforced; a default that cannot be enforced becomes null. */
 function enforced(
   host: RunnerHost,
   controller: Controller,
@@ -137,7 +137,7 @@ function enforced(
 function networkFor(level: IsolationLevel, create: BoxCreate): BoxRecord['network'] {
   if (level === 'bwrap') return create.network ?? 'none'
   if (create.network === 'none')
-    throw unavailable('level "process" shares the network of the machine', 'network "none" cannot be enforced')
+    throw unavailable('level "process" uses the network of the machine', 'network "none" cannot be enforced')
   return 'host'
 }
 

@@ -1,8 +1,5 @@
 /**
- * The execs of one box: live ones in memory, finished ones on disk with a few numbers here.
- *
- * I1  An id is given out once: looked for, reserved on disk and made without anybody else getting in between.
- * I2  Nothing is made on refusal.
+ * The execs of one box: live ones in memory, finished ones on disk with a few numbers in memory.
  */
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +10,7 @@ import { execRecord } from '../exec/record.ts'
 import { type ExecEnd, readEnd, readReservation } from '../exec/folder.ts'
 import type { Retention } from '../host.ts'
 
-/** What events, output and waiting need of an exec, over or not. */
+/** What events, output and waiting need from an exec, live or finished. */
 export type ExecView = {
   readonly id: string
   readonly folder: string
@@ -43,7 +40,7 @@ export class BoxExecs {
     return join(this.#folder, execId)
   }
 
-  /** Folders that are there, whatever is in them. */
+  /** The exec folders that exist, even damaged ones. */
   onDisk(): readonly string[] {
     return readdirSync(this.#folder)
   }
@@ -80,17 +77,17 @@ export class BoxExecs {
     return found
   }
 
-  /** Ids in the order of their making, where ids are ours; callers' ids in the order of their reservation. */
+  /** Sorted by id. Ids that the runner makes sort by time. */
   ids(): readonly string[] {
     return [...this.#finished.keys(), ...this.live.keys()].toSorted()
   }
 
-  /** Of finished execs. */
+  /** Output bytes of finished execs. */
   get keptBytes(): number {
     return this.#keptBytes
   }
 
-  /** Drops output that is too old or too much, oldest first, and at last the records. */
+  /** Drops output that is too old or too large, oldest first, and finally the records. */
   sweep(now: number, retention: Retention): void {
     const oldestFirst = [...this.#finished].toSorted(([, a], [, b]) => a.endedAtMs - b.endedAtMs)
     for (const [execId, entry] of oldestFirst) {
@@ -112,12 +109,12 @@ export class BoxExecs {
 
 // ---- details ----
 
-const never = (): Promise<void> => Promise.resolve()
+const immediately = (): Promise<void> => Promise.resolve()
 
 function finishedView(boxId: string, folder: string): ExecView {
   const reservation = readReservation(folder)
   const end = readEnd(folder)
-  if (end === undefined) throw new Error(`exec ${reservation.execId} is listed as over, but its end is not on disk`)
+  if (end === undefined) throw new Error(`exec ${reservation.execId} is listed as finished, but its end is not on disk`)
   return {
     id: reservation.execId,
     folder,
@@ -133,7 +130,7 @@ function finishedView(boxId: string, folder: string): ExecView {
         lastSeq: end.lastSeq,
         end,
       }),
-    changed: never,
-    over: never,
+    changed: immediately,
+    over: immediately,
   }
 }

@@ -1,12 +1,12 @@
 /**
- * What in a host workspace stays as it is: git's hooks and settings, by which a box could make the machine outside run
- * something, and a config of ours that somebody wrote. Mounted read-only over themselves.
+ * Files of a host workspace that a box must not change: git's hooks and config, which could make the host run something,
+ * and an existing `breakfall.toml`. They are mounted read-only over themselves.
  *
- * I1  Looked at by descriptor, from a workspace that was checked; what bubblewrap then finds by path is compared with it
+ * I1  They are opened by descriptor, from a verified workspace. What bubblewrap then finds by path is compared with them
  *     inside the sandbox before the command starts (`numbers`).
- * I2  What is not there yet cannot be mounted over. Hooks and settings of a `.git` folder are made, empty, as git does.
- *     Nothing is made outside `.git`, where git would see it: a missing `breakfall.toml` is not guarded, nor one that is
- *     a link. One that a box makes is as harmless as one that comes with a clone: it sets no address, key or command.
+ * I2  A missing file cannot be mounted over, so missing hooks and config of a `.git` folder are created empty, as git does.
+ *     Nothing is created outside `.git`, where git would see it: a `breakfall.toml` that is missing or a link is not guarded.
+ *     A file that a box creates is as harmless as one in a cloned repository: it can set no address, key or command.
  */
 import { closeSync, constants, lchownSync, lstatSync, mkdirSync, openSync } from 'node:fs'
 import { posix } from 'node:path'
@@ -33,10 +33,10 @@ export function guardWorkspace(workspace: OpenFolder, path: string, owner: Owner
   const git = kindAt(folder.at('.git'))
   if (git === 'file') add('.git', 'ro')
   if (git === 'folder') {
-    add('.git', 'rw') // onto itself, so that it cannot be moved out of the way
+    add('.git', 'rw') // mounted onto itself, so it cannot be renamed
     using inside = openFolder(folder.itself, ['.git'])
-    make(() => mkdirSync(inside.at('hooks'), 0o755), inside.at('hooks'), owner)
-    make(() => makeEmpty(inside.at('config')), inside.at('config'), owner)
+    create(() => mkdirSync(inside.at('hooks'), 0o755), inside.at('hooks'), owner)
+    create(() => makeEmpty(inside.at('config')), inside.at('config'), owner)
     for (const name of GUARDED_IN_GIT)
       if (['file', 'folder'].includes(kindAt(inside.at(name)))) add(`.git/${name}`, 'ro', inside.at(name))
   }
@@ -44,7 +44,7 @@ export function guardWorkspace(workspace: OpenFolder, path: string, owner: Owner
   return { mounts, numbers }
 }
 
-/** The same for the files API: `parts` of a path relative to the workspace. Repositories below it count too. */
+/** The same for the files API, with the parts of a path below the workspace. Nested repositories count too. */
 export function isGuarded(parts: readonly string[]): boolean {
   const git = parts.indexOf('.git')
   if (parts.length === 1 && parts[0] === CONFIG) return true
@@ -67,11 +67,11 @@ function kindAt(path: string): 'missing' | 'file' | 'folder' | 'link' | 'other' 
   return stat.isFile() ? 'file' : stat.isDirectory() ? 'folder' : stat.isSymbolicLink() ? 'link' : 'other'
 }
 
-function make(work: () => void, path: string, owner: Owner | undefined): void {
+function create(work: () => void, path: string, owner: Owner | undefined): void {
   try {
     work()
   } catch (error) {
-    // There already; or a folder that nobody may write into, the box neither.
+    // It exists, or the folder is not writable, which holds for the box too.
     if (['EEXIST', 'EACCES', 'EPERM', 'EROFS'].includes(errorCode(error) ?? '')) return
     throw error
   }

@@ -1,9 +1,9 @@
 /**
- * The keepers of one box: those that wait for their next exec, the latest first. One that nobody needed for a while ends.
+ * The keepers of one box. Idle ones wait for the next exec, the most recent first, and exit after a while.
  *
- * I1  A keeper is used again only when it alone is left in its control groups and is as it was made, so an exec never
- *     inherits from another.
- * I2  The limit of processes is the caller's: what is ours in the box's group is added to it.
+ * I1  A keeper is reused only if it is alone in its control groups and its settings are unchanged, so an exec never inherits
+ *     anything from another.
+ * I2  The process limit belongs to the caller: our own processes in the box's group are added to it.
  */
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { type Job, Keeper, type OnGone } from '../exec/keeper.ts'
@@ -13,7 +13,7 @@ import { within } from '../waiting.ts'
 export class Keepers {
   readonly #host: RunnerHost
   readonly #box: { readonly groupName: string; readonly execs: string; readonly pids: () => number | null }
-  /** Those that wait, the latest last, each with what ends it. */
+  /** Idle keepers, the most recent last, each with the timer that ends it. */
   readonly #idle = new Map<Keeper, NodeJS.Timeout>()
   readonly #all = new Set<Keeper>()
   readonly #ending = new Set<Keeper>()
@@ -24,9 +24,9 @@ export class Keepers {
     this.#box = box
   }
 
-  /** Gives the job to one that waits, or to a new one. Throws where no process can be made. */
-  run(job: Job, onGone: OnGone, isNew: boolean): Keeper {
-    const waiting = isNew ? undefined : [...this.#idle.keys()].at(-1)
+  /** Gives the job to an idle keeper or a new one. Throws if no process can be made. */
+  run(job: Job, onGone: OnGone, newKeeper: boolean): Keeper {
+    const waiting = newKeeper ? undefined : [...this.#idle.keys()].at(-1)
     const keeper = waiting ?? this.#make()
     this.#unlist(keeper)
     keeper.run(job, onGone)
@@ -34,7 +34,7 @@ export class Keepers {
     return keeper
   }
 
-  /** After its exec. */
+  /** After its exec. A clean keeper becomes idle, any other ends. */
   giveBack(keeper: Keeper, isClean: boolean): void {
     const { keepersIdleMax, keepersIdleAll, keeperIdleMs } = RUNNER_DEFAULTS
     const isFull = this.#idle.size >= keepersIdleMax || this.#host.keepers.idle >= keepersIdleAll
@@ -49,7 +49,7 @@ export class Keepers {
     this.#host.keepers.idle += 1
   }
 
-  /** Ends those that wait; resolves when they are gone, and their groups with them. */
+  /** Ends idle keepers. Resolves when they and their groups are gone. */
   async close(): Promise<void> {
     for (const keeper of this.#idle.keys()) this.#expire(keeper)
     await within(Promise.all([...this.#ending].map((keeper) => keeper.gone)), RUNNER_DEFAULTS.treeEndMs)
@@ -97,7 +97,7 @@ export class Keepers {
     if (this.#idle.delete(keeper)) this.#host.keepers.idle -= 1
   }
 
-  /** I1. Without control groups the tree was ended by its marks, and that is all that can be known. */
+  /** I1. Without control groups the tree was ended by its marks, and nothing more can be checked. */
   #isAlone(keeper: Keeper): boolean {
     if (keeper.group === undefined || !this.#host.cgroups.holdsTrees) return true
     const inGroup = keeper.group.processes()
@@ -113,7 +113,7 @@ export class Keepers {
       this.#host.cgroups.limitPids(this.#box.groupName, pids + own) // I2
       this.#ownPids = own
     } catch {
-      // Too many files are open. The limit stays as it was until the next keeper comes or goes.
+      // Too many open files. The limit stays until the next keeper starts or ends.
     }
   }
 }

@@ -1,4 +1,4 @@
-/** From a box and a request to a job for a keeper: what the command sees, as whom it runs, and what is read for it. */
+/** Turns a box and a request into a job for a keeper: what the command sees, as which user it runs, and its files. */
 import { writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
@@ -65,7 +65,7 @@ export function planLaunch(
   return { view, cwd, environment, command, user: userOf(host, box), network: box.record.network, box }
 }
 
-/** 422 while nothing is made yet; what changes after this look is found out at the launch, and in the sandbox. */
+/** Refuses with 422 before anything is made. Later changes are detected at the launch, and in the sandbox. */
 function requireSame(host: RunnerHost, box: StoredBox, command: readonly string[]): void {
   try {
     openSame(box.hostWorkspace, box.hostIdentity, host.clock.machineBootId)[Symbol.dispose]()
@@ -80,7 +80,7 @@ function requireSame(host: RunnerHost, box: StoredBox, command: readonly string[
   }
 }
 
-/** Null: as the runner itself, without a sandbox. */
+/** Null: as the runner's user, without a sandbox. */
 function userOf(host: RunnerHost, box: StoredBox): BoxUser | null {
   const { isolation } = host
   const isOther = process.getuid?.() === 0 && box.uid !== 0
@@ -90,7 +90,7 @@ function userOf(host: RunnerHost, box: StoredBox): BoxUser | null {
   return { kind: 'userns', uid: box.uid, gid: box.gid, disableUserns: isolation.disableUserns }
 }
 
-/** Writes what the keeper will read, and says which job it is. */
+/** Writes the files that the keeper reads, and returns the job. */
 export function prepareJob(
   host: RunnerHost,
   plan: LaunchPlan,
@@ -113,7 +113,7 @@ export function prepareJob(
   }
 }
 
-/** A host workspace is opened anew and its guards are made now: what was looked at before may have changed. */
+/** Opens a host workspace again and makes its guards now, because it may have changed since the check. */
 function sandboxPlan(host: RunnerHost, plan: LaunchPlan, user: BoxUser): BwrapPlan {
   const { view, network, cwd, environment, box } = plan
   if (box.record.workspace.kind === 'private') return { view, user, network, cwd, environment }
@@ -136,7 +136,7 @@ function sandboxCommand(host: RunnerHost, plan: BwrapPlan, command: readonly str
   ]
 }
 
-/** The environment comes in last: until then root may run, and a caller's LD_PRELOAD would be root's. */
+/** The environment is set last: until then root may be running, and a caller's LD_PRELOAD would apply to root. */
 function plainCommand(host: RunnerHost, plan: LaunchPlan, mark: string): readonly string[] {
   const environment = { ...plan.environment, [KEEPER_MARK]: mark }
   const user = plan.user?.kind === 'setpriv' ? setprivArgs(plan.user) : []

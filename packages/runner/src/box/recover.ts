@@ -1,8 +1,8 @@
 /**
- * Takes up the execs of a box after a restart of the runner. Each ends up in one of four ways: over already, still
- * running (its keeper lives: go on reading), ended while nobody looked (the keeper's words say how), or nobody knows.
+ * Recovers the execs of a box after a restart of the runner. Each is in one of four states: over already; still running
+ * (its keeper is alive, so keep reading); ended meanwhile (the status file says how); or its outcome is unknown.
  *
- * I1  Never a second start, never a made-up code, never "running" without a keeper.
+ * I1  Never a second start, never an invented exit code, never "running" without a keeper.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -35,7 +35,7 @@ export async function recoverBox(
     if (found !== undefined) await recoverExec(host, box, found)
   }
   for (const [execId, entry] of reserved) {
-    // Reserved in this life of the machine and no folder: refused before anything was made, or removed by retention.
+    // Reserved since the last boot, but no folder: refused before anything was made, or removed by retention.
     if (entry.machineBootId === host.clock.machineBootId || folders.has(execId) || !ID_PATTERN.test(execId)) continue
     lostToPowerCut(host, box, entry)
   }
@@ -43,7 +43,7 @@ export async function recoverBox(
 
 // ---- details ----
 
-/** Undefined where the runner ended while the folder was being made, and nothing was started. */
+/** Undefined if the runner died while it made the folder, and nothing was started. */
 async function readOrRepair(
   host: RunnerHost,
   box: Box,
@@ -56,7 +56,7 @@ async function readOrRepair(
     return readExec(folder)
   } catch (error) {
     if (repairExec(host, execId, folder, reserved)) {
-      onDamage(`exec ${execId} of box ${box.id} was damaged`, error)
+      onDamage(`exec ${execId} of box ${box.id} was damaged and has been repaired`, error)
       return readExec(folder)
     }
     await removeTree(folder)
@@ -94,7 +94,7 @@ function reasonIn(folder: string): EndReason | null {
   return END_REASONS.find((reason) => reason === text) ?? null
 }
 
-/** A keeper that has its claim says who it is in the next instant; a little patience tells "not yet" from "gone". */
+/** A keeper writes its status line right after its claim; waiting a little distinguishes "not yet" from "gone". */
 async function keeperOf(host: RunnerHost, box: Box, folder: string): Promise<number | undefined> {
   const { keeper, name } =
     (await pollUntil(() => statusIn(folder), { everyMs: 10, forMs: RUNNER_DEFAULTS.keeperNoteMs })) ?? {}
@@ -117,7 +117,7 @@ function isDropped(folder: string, exit: ExecExit): boolean {
   return (exit.stdoutBytes > 0 && !has('stdout')) || (exit.stderrBytes > 0 && !has('stderr'))
 }
 
-/** The id was given out, the folder did not reach the disk: it may have run, and it will not run again. */
+/** The id was reserved, but its folder did not reach the disk: it may have run, and will not run again. */
 function lostToPowerCut(host: RunnerHost, box: Box, reserved: ReservedId): void {
   const { execId, hash } = reserved
   const folder = box.execs.folderOf(execId)

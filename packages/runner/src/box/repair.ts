@@ -1,9 +1,9 @@
 /**
- * Execs whose files were damaged while no runner looked: by a power cut, which may keep one file and lose another, or by a
- * disk. What can be read stays as it was; one broken exec costs neither its box nor the others.
+ * Repairs execs whose files were damaged by a power cut, which may keep one file and lose another, or by the disk. What can
+ * be read stays unchanged, and a broken exec affects neither its box nor other execs.
  *
- * I1  An id that may have run is never given out again, and never said to be unstarted.
- * I2  Only a folder without any trace of a start is one that was still being made.
+ * I1  An id that may have run is never used again, and never reported as not started.
+ * I2  Only a folder without any trace of a start was still being made.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import {
   type ExecEnd,
   type ExecReservation,
   makeIndex,
-  noteEnd,
+  replaceEnd,
   readEnd,
   readReservation,
   writeReservation,
@@ -27,36 +27,37 @@ import { fillRequest } from '../exec/request.ts'
 
 export type ExecOnDisk = { readonly reservation: ExecReservation; readonly end: ExecEnd | undefined }
 
-/** Throws where one of its files is damaged. */
+/** Throws if one of its files is damaged. */
 export function readExec(folder: string): ExecOnDisk {
   const [reservation, end] = [readReservation(folder), readEnd(folder)]
-  if (end === undefined && !isOpen(folder) && hasTraces(folder)) throw new Error('its end is gone')
-  if (end !== undefined && !hasEvents(folder, end.lastSeq - 1)) throw new Error('its index ends before its events do')
+  if (end === undefined && !isOpen(folder) && hasTraces(folder)) throw new Error('its end is missing')
+  if (end !== undefined && !hasEvents(folder, end.lastSeq - 1))
+    throw new Error('its index has fewer events than its end says')
   return { reservation, end }
 }
 
-/** Makes it readable again. False where it was still being made, and nothing of it ran. */
+/** Makes it readable again. False if it was still being made, and nothing ran. */
 export function repairExec(
   host: RunnerHost,
   execId: string,
   folder: string,
   reserved: ReservedId | undefined,
 ): boolean {
-  const reservation = readable(() => readReservation(folder))
+  const reservation = unlessDamaged(() => readReservation(folder))
   if (reservation === undefined && !hasTraces(folder)) return false // I2
   if (reservation === undefined) writeReservation(folder, unknownRequest(host, execId, folder, reserved))
-  const end = readable(() => readEnd(folder) ?? 'none')
+  const end = unlessDamaged(() => readEnd(folder) ?? 'none')
   if (end === 'none' && isOpen(folder)) {
-    makeIndex(folder) // its keeper's words, or its keeper's death, settle it
+    makeIndex(folder) // its keeper's status file, or the keeper's death, decides how it ended
     return true
   }
   const known = end === undefined || end === 'none' ? lostEnd(host.clock.now()) : end
   if (!hasEvents(folder, 1)) makeIndex(folder, known.startedAtMs ?? undefined)
-  noteEnd(folder, repairLog(folder, known))
+  replaceEnd(folder, repairLog(folder, known))
   return true
 }
 
-/** Nobody knows. `started` is null: it may have run. */
+/** The outcome is unknown. `started` is null: it may have run. */
 export function lostEnd(nowMs: number): ExecEnd {
   const exit: ExecExit = {
     cause: 'runner_lost',
@@ -74,7 +75,7 @@ export function lostEnd(nowMs: number): ExecEnd {
   return { exit, startedAtMs: null, endedAtMs: nowMs, lastSeq: 1 }
 }
 
-/** Stands for a request that cannot be read. Its hash, where that is known, still tells the same body from another. */
+/** A placeholder for a request that cannot be read. Its hash, if known, still identifies the body. */
 export function unknownRequest(
   host: RunnerHost,
   execId: string,
@@ -99,11 +100,11 @@ export function unknownRequest(
 
 // ---- details, in the order they are used above ----
 
-function readable<T>(read: () => T): T | undefined {
+function unlessDamaged<T>(read: () => T): T | undefined {
   try {
     return read()
   } catch {
-    return undefined // that it is damaged was told already
+    return undefined // the damage has been reported already
   }
 }
 
@@ -112,16 +113,16 @@ function hasTraces(folder: string): boolean {
   return names.some((name) => existsSync(name)) || hasEvents(folder, 1) || endText(folder) !== ''
 }
 
-/** Its pipes are there: nobody has noted an end yet. */
+/** Its pipes exist: no end has been written yet. */
 const isOpen = (folder: string): boolean => existsSync(join(folder, EXEC_FILES.stdout))
 
-/** The log as far as it can be read; what the end counts and the log does not have is told as a gap. */
+/** Keeps what can be read of the log; bytes that the end counts and the log lacks become a gap. */
 function repairLog(folder: string, end: ExecEnd): ExecEnd {
   const log = new EventLog(folder)
   try {
     for (const stream of STREAMS) log.grow(stream, spoolBytes(folder, stream))
     log.flush()
-    for (const stream of STREAMS) log.lack(stream, end.exit[`${stream}Bytes`])
+    for (const stream of STREAMS) log.addGap(stream, end.exit[`${stream}Bytes`])
     const { count } = log
     const [stdoutBytes, stderrBytes] = [log.bytes('stdout'), log.bytes('stderr')]
     const started = end.exit.started ?? (stdoutBytes + stderrBytes > 0 ? true : null)

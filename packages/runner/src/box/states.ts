@@ -1,4 +1,4 @@
-/** The life of a box as a table: what may follow what, and what a command is told in each state. */
+/** The states of a box as a table: which may follow which, and how a command is refused in each. */
 import { Fault } from '@breakfall/faults'
 import { type BoxState } from '@breakfall/wire'
 
@@ -15,7 +15,7 @@ export function mayFollow(from: BoxState, to: BoxState): boolean {
   return BOX_TRANSITIONS[from].some((state) => state === to)
 }
 
-/** Throws what a command on a box in this state is answered. Nothing where it may run. */
+/** Throws unless the box is running. */
 export function requireRunning(boxId: string, state: BoxState): void {
   if (state === 'running') return
   throw wrongState(boxId, state)

@@ -1,4 +1,4 @@
-/** A box on disk: its record, what only the runner knows of it, and where its files are. */
+/** A box on disk: its record, the runner's private data about it, and the paths of its files. */
 import { chmodSync, chownSync, existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { type Box as BoxRecord, boxSchema } from '@breakfall/wire'
@@ -10,11 +10,11 @@ export type StoredBox = {
   record: BoxRecord
   readonly env: Readonly<Record<string, string>>
   readonly hostWorkspace: string
-  /** Which folder that was when the box was made; only for host workspaces. */
+  /** Identifies the folder that the box was created on; only for host workspaces. */
   readonly hostIdentity?: FolderIdentity | undefined
   readonly uid: number
   readonly gid: number
-  /** Highest owner's number that was seen; a lower one is refused. */
+  /** The highest epoch seen; calls with a lower one are refused. */
   epoch: number
 }
 
@@ -68,7 +68,7 @@ export function saveBox(paths: BoxPaths, box: StoredBox): void {
   writeJsonDurably(paths.file, box)
 }
 
-/** Undefined where there is no box in the folder: its creation never got that far. Throws where its record is damaged. */
+/** Undefined if the folder holds no box, because its creation was cut off. Throws if its record is damaged. */
 export function loadBox(paths: BoxPaths): StoredBox | undefined {
   const json = readJsonFile(paths.file)
   if (json === undefined && isBeingMade(paths)) return undefined
@@ -91,7 +91,7 @@ const isInteger = (value: unknown): value is number => Number.isInteger(value)
 const isTextRecord = (value: unknown): value is Record<string, string> =>
   isObject(value) && Object.values(value).every((entry) => typeof entry === 'string')
 
-/** The record is written last: where something was run or kept in a box, it had one. */
+/** The record is written last, so a box in which anything ran or is stored has had one. */
 function isBeingMade(paths: BoxPaths): boolean {
   const isEmpty = (folder: string): boolean => !existsSync(folder) || readdirSync(folder).length === 0
   return !existsSync(paths.reservations) && isEmpty(paths.execs) && isEmpty(paths.workspace)

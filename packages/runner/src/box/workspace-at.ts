@@ -1,4 +1,4 @@
-/** The workspace of a box as its files are reached. */
+/** How the files API reaches the workspace of a box. */
 import { openFolder } from '../files/walk.ts'
 import type { WorkspaceAt } from '../files/workspace-files.ts'
 import type { StoredBox } from './stored.ts'

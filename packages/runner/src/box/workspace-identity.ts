@@ -1,8 +1,8 @@
 /**
- * Which folder a host workspace is: not its path, but the folder itself. A path can be made to lead elsewhere after the
- * box was made, by anybody who may rename in it, another box included.
+ * Identifies a host workspace by the folder itself, not by its path: anyone who may rename folders on the way, another box
+ * included, can make the path lead elsewhere.
  *
- * I1  The way to it is walked name by name without following links, and the folder at its end is the one of the creation.
+ * I1  The path is walked name by name without following links, and must end at the folder that the box was created on.
  */
 import { fstatSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
@@ -13,7 +13,7 @@ export type FolderIdentity = {
   readonly dev: string
   readonly ino: string
   readonly bornNs: string
-  /** Device numbers may change when the machine starts anew; the other two do not. */
+  /** Device numbers may change at a reboot; inode and birth time do not. */
   readonly machineBootId: string
 }
 
@@ -34,24 +34,24 @@ export function identify(path: string, machineBootId: string): FolderIdentity | 
     using folder = openFolder('/', path.split('/').filter(Boolean))
     return identityOf(folder.fd, machineBootId)
   } catch {
-    return undefined // whoever asks says what that means
+    return undefined // the caller decides what that means
   }
 }
 
-/** The open folder; throws where it is not the one that was meant. */
-export function openSame(path: string, meant: FolderIdentity | undefined, machineBootId: string): OpenFolder {
+/** Opens the folder; throws if it is another one than `expected`. */
+export function openSame(path: string, expected: FolderIdentity | undefined, machineBootId: string): OpenFolder {
   let folder: OpenFolder
   try {
     folder = openFolder('/', path.split('/').filter(Boolean)) // I1
   } catch (cause) {
-    throw workspaceGone(path, 'is gone, or a link leads there now', cause)
+    throw workspaceGone(path, 'is gone, or its path contains a symbolic link now', cause)
   }
-  if (meant !== undefined && isSame(meant, identityOf(folder.fd, machineBootId))) return folder
+  if (expected !== undefined && isSame(expected, identityOf(folder.fd, machineBootId))) return folder
   folder[Symbol.dispose]()
   throw workspaceGone(path, 'is another folder now')
 }
 
-/** Device and inode as `stat -c %d:%i` writes them. */
+/** Device and inode as `stat -c %d:%i` prints them. */
 export function numbersOf(fd: number): string {
   const { dev, ino } = fstatSync(fd, { bigint: true })
   return `${dev}:${ino}`
@@ -71,7 +71,7 @@ function isSame(a: FolderIdentity, b: FolderIdentity): boolean {
 function workspaceGone(path: string, what: string, cause?: unknown): Fault {
   return new Fault('file_not_found', {
     cause,
-    error: `the workspace ${path} ${what}; make a box on the folder that is there now.`,
+    error: `the workspace ${path} ${what}. Create a new box for the folder that is there now.`,
     errorRaw: `workspace ${path} ${what}`,
   })
 }

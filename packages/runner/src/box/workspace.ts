@@ -1,4 +1,4 @@
-/** Which host folder may be a workspace. */
+/** Checks which host folders may be workspaces. */
 import { realpathSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { sep } from 'node:path'
@@ -11,7 +11,7 @@ export type WorkspaceRules = {
   readonly home?: string | undefined
 }
 
-/** The real path, or a 400 that says why not. */
+/** Returns the real path, or throws a 400 that says why not. */
 export function checkWorkspace(path: string, rules: WorkspaceRules): string {
   const refuse = (expected: string): never => {
     throw invalidRequest([{ field: 'workspace', expected, got: path }])
@@ -26,10 +26,9 @@ export function checkWorkspace(path: string, rules: WorkspaceRules): string {
   if (!statSync(real).isDirectory()) refuse('a folder')
   const home = realOf(rules.home ?? homedir())
   const state = realOf(rules.stateDir)
-  if (isInside(home, real)) refuse('another folder than the home folder and those above it')
-  if (isInside(state, real) || isInside(real, state)) refuse("a folder apart from the runner's state folder")
-  if (!rules.allowed.some((folder) => isInside(real, folder)))
-    refuse('a folder inside one that the runner allows (--allow-workspace)')
+  if (isInside(home, real)) refuse('a folder other than your home folder or a parent of it')
+  if (isInside(state, real) || isInside(real, state)) refuse("a folder outside the runner's state folder")
+  if (!rules.allowed.some((folder) => isInside(real, folder))) refuse('a folder below one of --allow-workspace')
   return real
 }
 
@@ -42,6 +41,6 @@ function realOf(path: string): string {
   try {
     return realpathSync(path)
   } catch {
-    return path // a home that does not exist protects nothing and breaks nothing
+    return path // a folder that does not exist needs no protection
   }
 }

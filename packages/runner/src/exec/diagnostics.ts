@@ -1,11 +1,11 @@
-/** What the runner itself has to say about the end of an exec. */
+/** The runner's own diagnostics about the end of an exec. */
 import type { Diagnostic } from '@breakfall/faults'
 
 export const spawnRefused = (raw: string): Diagnostic => ({
   id: 'spawn_refused',
   rank: 'cause',
-  message: `no process could be made: ${raw}`,
-  advice: 'look at the limits of the machine: processes, open files, memory',
+  message: `cannot start a process: ${raw}`,
+  advice: 'check the limits of the machine: processes, open files, memory',
   retry: 'later',
   evidence: [raw],
   count: 1,
@@ -14,8 +14,8 @@ export const spawnRefused = (raw: string): Diagnostic => ({
 export const noSpace = (raw: string): Diagnostic => ({
   id: 'no_space',
   rank: 'cause',
-  message: `there was no room to write down what has to be kept before a command may run: ${raw}`,
-  advice: 'free some space in the state folder of the runner',
+  message: `no disk space for the files that a command needs before it starts: ${raw}`,
+  advice: "free disk space for the runner's state folder",
   retry: 'later',
   evidence: [raw],
   count: 1,
@@ -24,8 +24,8 @@ export const noSpace = (raw: string): Diagnostic => ({
 export const outputNotKept = (raw: string): Diagnostic => ({
   id: 'output_not_kept',
   rank: 'cause',
-  message: `the output could not be kept: ${raw}`,
-  advice: 'free some space in the state folder of the runner',
+  message: `cannot store the output: ${raw}`,
+  advice: "free disk space for the runner's state folder",
   retry: 'later',
   evidence: [raw],
   count: 1,
@@ -35,7 +35,7 @@ export const outputLost = (where: string): Diagnostic => ({
   id: 'output_lost',
   rank: 'consequence',
   message: `the process that copies output was killed: up to 65536 bytes may be lost, after ${where}`,
-  advice: 'run it again if that part of the output matters',
+  advice: 'run the command again if you need that part of the output',
   retry: 'never',
   evidence: [where],
   count: 1,
@@ -44,8 +44,8 @@ export const outputLost = (where: string): Diagnostic => ({
 export const killIncomplete = (reason: string): Diagnostic => ({
   id: 'kill_incomplete',
   rank: 'consequence',
-  message: `${reason}: the keeper did not report an end, so it was ended too`,
-  advice: 'look at the survivors',
+  message: `${reason}: the keeper did not report an end and was killed too`,
+  advice: 'check the surviving processes',
   retry: 'never',
   evidence: [],
   count: 1,
@@ -54,8 +54,8 @@ export const killIncomplete = (reason: string): Diagnostic => ({
 export const workspaceChanged: Diagnostic = {
   id: 'workspace_changed',
   rank: 'cause',
-  message: 'the workspace became another folder while the command was being started, so it was not started',
-  advice: 'make a box on the folder that is there now',
+  message: 'the workspace path led to another folder when the command was about to start, so it was not started',
+  advice: 'create a new box for the folder that is there now',
   retry: 'later',
   evidence: [],
   count: 1,

@@ -1,12 +1,12 @@
 /**
- * The log of one exec: its bytes in a spool file per stream, and an index of fixed records that says which event is
- * which bytes. Whoever reads, live or years later, reads these files, so everybody gets the same events.
+ * The log of one exec: its bytes in a spool file per stream, and an index of fixed-size records that maps events to bytes.
+ * Live and late readers read the same files, so all of them get the same events.
  *
  * I1  An event can be seen only when its bytes are in the spool and its record is in the index, in that order.
- * I2  Event n is record n: seq has no holes, and the exit event, kept in its own file, is the one after the last record.
- * I3  Text events end at a character; what has begun waits for the rest of it (at most 3 bytes a stream), or for the end.
- * I4  The bytes are written by another process, which goes on for a moment when this one is killed: the index is a prefix of
- *     the truth and the spool is at least as long. `grow` makes events of the rest.
+ * I2  Event n is record n: seq has no gaps, and the exit event, stored in its own file, comes after the last record.
+ * I3  Text events end at a character; an incomplete character (at most 3 bytes per stream) waits for its rest or the end.
+ * I4  Another process writes the bytes, and runs a moment longer if this one is killed. So the index may cover less than the
+ *     spool has; `grow` makes events of the rest.
  */
 import { isUtf8 } from 'node:buffer'
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs'
@@ -27,7 +27,7 @@ export type LogRecord =
       readonly length: number
     }
 
-/** Written when the exec is reserved, so that a disk that is full later cannot lose the first events. */
+/** Allocated when the exec is reserved, so a disk that is full later cannot lose the first events. */
 export const INDEX_BYTES_FIRST = 4_096
 export const RECORD_BYTES = 16
 
@@ -36,20 +36,20 @@ export class EventLog {
   readonly #index: number
   readonly #spools: Record<Stream, number | undefined> = { stdout: undefined, stderr: undefined }
   readonly #covered: Record<Stream, number> = { stdout: 0, stderr: 0 }
-  /** Bytes that have begun a character. */
+  /** Bytes of an incomplete character. */
   readonly #waiting: Record<Stream, number> = { stdout: 0, stderr: 0 }
   readonly #record = Buffer.alloc(RECORD_BYTES)
   #count = 0
   #closed = false
 
-  /** `isNew` where nobody can have written into it yet. */
+  /** `isNew`: the log is certainly empty. */
   constructor(folder: string, isNew = false) {
     this.#folder = folder
     this.#index = openSync(join(folder, 'index'), 'r+')
     if (!isNew) this.#recount()
   }
 
-  /** Events so far; the exit event is not counted. */
+  /** Events so far, without the exit event. */
   get count(): number {
     return this.#count
   }
@@ -62,20 +62,20 @@ export class EventLog {
     this.#add(KIND_START, pid, atMs)
   }
 
-  /** The spool has so many bytes now. Throws where the disk does not take the records; what is there then is still consistent. */
+  /** The spool has `size` bytes now. Throws if the disk refuses the records; the log is consistent even then. */
   grow(stream: Stream, size: number): void {
     this.#waiting[stream] = 0
-    let begun = 0
-    while (this.#covered[stream] + begun < size) {
+    let incomplete = 0
+    while (this.#covered[stream] + incomplete < size) {
       const bytes = this.#read(stream, size)
       const whole = wholeCharacters(bytes)
       if (whole > 0) this.#output(stream, bytes.subarray(0, whole))
-      begun = bytes.length - whole
+      incomplete = bytes.length - whole
     }
-    this.#waiting[stream] = begun // I3
+    this.#waiting[stream] = incomplete // I3
   }
 
-  /** No more will come: what waited for the rest of a character is an event as it is. */
+  /** No more bytes will come: incomplete characters become events. */
   flush(): void {
     for (const stream of STREAMS) {
       const size = this.bytes(stream)
@@ -84,13 +84,13 @@ export class EventLog {
     }
   }
 
-  /** So many bytes were counted, and those after the last ones that we have are gone: readers are told so. */
-  lack(stream: Stream, bytes: number): void {
+  /** `bytes` were written, but the last of them are gone: adds records for which readers get a gap. */
+  addGap(stream: Stream, bytes: number): void {
     const length = bytes - this.#covered[stream]
     if (length <= 0) return
     this.#add(stream === 'stdout' ? KIND_STDOUT : KIND_STDERR, Math.min(length, LENGTH_MAX), this.#covered[stream])
     this.#covered[stream] += Math.min(length, LENGTH_MAX)
-    this.lack(stream, bytes)
+    this.addGap(stream, bytes)
   }
 
   close(): void {
@@ -121,11 +121,11 @@ export class EventLog {
 
   #add(kind: number, length: number, offset: number): void {
     put(this.#record, kind, length, offset)
-    writeFully(this.#index, this.#record, this.#count * RECORD_BYTES) // I1: the spool has the bytes by now
+    writeFully(this.#index, this.#record, this.#count * RECORD_BYTES) // I1: the spool already has the bytes
     this.#count += 1 // I2
   }
 
-  /** Finds out how far an earlier process got. */
+  /** Counts what an earlier process wrote. */
   #recount(): void {
     const size = fstatSync(this.#index).size
     const record = Buffer.alloc(RECORD_BYTES)
@@ -143,8 +143,8 @@ export function spoolBytes(folder: string, stream: Stream): number {
   return statSync(join(folder, stream), { throwIfNoEntry: false })?.size ?? 0
 }
 
-const SHARED = Buffer.allocUnsafeSlow(64 * 1024) // filled and looked at within one call
-const TIME_MS_MAX = 8.64e15 // the last moment that a date can name, and more bytes than any disk has
+const SHARED = Buffer.allocUnsafeSlow(64 * 1024) // filled and read within one call
+const TIME_MS_MAX = 8.64e15 // the last moment that a Date can represent, and more bytes than any disk has
 const LENGTH_MAX = 2 ** 32 - 1 // of one record
 const KIND_START = 1
 const KIND_STDOUT = 2
@@ -159,7 +159,7 @@ function put(record: Buffer, kind: number, length: number, offset: number): Buff
   return record
 }
 
-/** Undefined for the zeros of a record that was never written, and for what cannot be one of ours. */
+/** Undefined for the zeros of an unwritten record, and for anything that is not a record. */
 export function parseRecord(record: Buffer): LogRecord | undefined {
   const kind = record.readUInt8(0)
   const length = record.readUInt32LE(4)

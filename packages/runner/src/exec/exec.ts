@@ -234,7 +234,7 @@ export class Exec {
     this.#waiters.notify()
   }
 
-  /** With `why` the keeper ended by itself, which it does only before it starts a command. */
+  /** With `why` the keeper exited on its own, which it does only before it starts a command. */
   #keeperLost(why?: string): void {
     const run = runOf(this.#state)
     if (run === null) return

@@ -1,10 +1,10 @@
 /**
- * How an exec ended, from the facts. Pure.
+ * How an exec ended, derived from the facts. Pure.
  *
- * I1  A code is what was seen, never made up: without an exit line there is none.
- * I2  `signaled` only where it is proven (the keeper's shell said so); a code over 128 alone is a guess and is called one.
- * I3  What we did to it is the cause, before what it did by itself.
- * I4  `spawn_failed` has a reason: the keeper's word where it gave one, else what a second look at the command finds.
+ * I1  An exit code is never invented: without an exit line there is none.
+ * I2  `signaled` needs proof (a message of the keeper's shell); a code above 128 alone is only a guess and reported as one.
+ * I3  If the runner ended it, that is the cause, even if the command exited on its own meanwhile.
+ * I4  `spawn_failed` has a reason: the keeper's if it gave one, else what a second check of the command finds.
  */
 import { constants } from 'node:os'
 import type { Diagnostic } from '@breakfall/faults'
@@ -19,11 +19,11 @@ export type EndReason = (typeof END_REASONS)[number]
 export type ExitFacts = {
   readonly level: IsolationLevel
   readonly status: KeeperStatus
-  /** False where it is certain that nothing ran: the claim was ours, or was never made. */
+  /** False if nothing can have run: the runner holds the claim, or no one made it. */
   readonly claimed: boolean
   /** Why the runner ended it; null if it did not. */
   readonly stop: EndReason | null
-  /** Why it was not even given to a keeper. */
+  /** Why no keeper got the job. */
   readonly refusal?: SpawnFailure | undefined
   readonly oomKills: number
   readonly durationMs: number
@@ -64,7 +64,7 @@ function judge(facts: ExitFacts): Outcome {
   const none = { code: null, signal: null, signalGuess: null }
   if (!facts.claimed) return { ...none, cause: stop ?? 'runner_lost', started: false }
   if (status.exit === undefined) {
-    // I1. The keeper is gone. If we ended the tree, that is why; else nobody knows.
+    // I1: the keeper is gone. If the runner ended the tree, that is the cause; otherwise it is unknown.
     return {
       ...none,
       cause: stop ?? 'runner_lost',
@@ -73,7 +73,7 @@ function judge(facts: ExitFacts): Outcome {
   }
   if (neverRan(facts)) return { ...none, cause: stop ?? 'spawn_failed', started: false }
   const end = codeOrSignal(facts, status.exit)
-  const started = facts.stdoutBytes + facts.stderrBytes > 0 ? true : startedOf(status) // it may have been ended on its way there
+  const started = facts.stdoutBytes + facts.stderrBytes > 0 ? true : startedOf(status) // without a pid line it may have been ended before it started
   return { ...end, cause: stop ?? ownCause(facts, status.exit, end), started } // I3
 }
 
@@ -82,18 +82,18 @@ function reasonOf(facts: ExitFacts, whyNotRunnable: () => SpawnFailure | undefin
   const { level, claimed, status, refusal } = facts
   if (refusal !== undefined) return refusal
   if (!claimed || status.exit === undefined) return 'no_process'
-  if (status.refused) return 'cwd_missing' // the workspace is another folder now
+  if (status.refused) return 'cwd_missing' // the workspace path leads to another folder now
   return whyNotRunnable() ?? (level === 'bwrap' ? 'sandbox_failed' : 'cwd_missing')
 }
 
 const startedOf = (status: KeeperStatus): boolean | null => (status.pid === undefined ? null : true)
 
-/** Codes of a shell that did not get as far as the command: what it was told to do first failed. */
+/** Exit codes of a shell that failed before it reached the command. */
 const BEFORE_COMMAND: ReadonlySet<number | undefined> = new Set([2, 126])
 
 /**
- * The keeper could not get as far as the command, or the sandbox ended without having started it. A missing line alone
- * proves nothing: at level process a command can reach the status file.
+ * The keeper failed before the command, or the sandbox ended without starting it. A missing line alone proves nothing: at
+ * level process a command can change the status file.
  */
 function neverRan({ level, status, stdoutBytes, stderrBytes }: ExitFacts): boolean {
   if (status.refused) return true
@@ -104,7 +104,7 @@ function neverRan({ level, status, stdoutBytes, stderrBytes }: ExitFacts): boole
 function codeOrSignal({ level, status }: ExitFacts, code: number): Pick<ExecExit, 'code' | 'signal' | 'signalGuess'> {
   const name = signalName(code)
   if (name === null) return { code, signal: null, signalGuess: null }
-  if (level === 'process' && status.words.length > 0) return { code: null, signal: name, signalGuess: null } // I2
+  if (level === 'process' && status.messages.length > 0) return { code: null, signal: name, signalGuess: null } // I2
   return { code, signal: null, signalGuess: name }
 }
 
@@ -124,7 +124,7 @@ function oomDiagnostic(facts: ExitFacts, cause: ExecCause): readonly Diagnostic[
     {
       id: cause === 'oom_killed' ? 'oom_killed' : 'oom_killed_child',
       rank: cause === 'oom_killed' ? 'cause' : 'hint',
-      message: `the kernel ended ${facts.oomKills} process${facts.oomKills === 1 ? '' : 'es'} of this exec for using more memory than the box has`,
+      message: `the kernel killed ${facts.oomKills} process${facts.oomKills === 1 ? '' : 'es'} of this exec because the box ran out of memory`,
       advice: 'raise limits.memoryMb of the box, or use less memory',
       retry: 'never',
       evidence: [`oom_kill ${facts.oomKills}`],

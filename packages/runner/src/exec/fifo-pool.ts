@@ -1,4 +1,4 @@
-/** Named pipes, made in advance and in bulk: Node cannot make one, and a process for each would double the cost of an exec. */
+/** Named pipes, made in bulk in advance: Node cannot make one, and a process per pipe would double the cost of an exec. */
 import { execFile } from 'node:child_process'
 import { chownSync, readdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,17 +19,17 @@ export class FifoPool {
     makeFolder(folder)
     this.#folder = folder
     this.#mkfifo = mkfifo
-    this.#tag = tag // names of this process: what an earlier one left unused is used up first
+    this.#tag = tag // distinguishes this process's names from unused pipes of an earlier one, which are used too
     this.#ready = readdirSync(folder, { withFileTypes: true })
       .filter((entry) => entry.isFIFO())
       .map(({ name }) => name)
   }
 
-  /** So many, set aside for the caller, who uses them or gives them back. */
+  /** Reserves pipes for the caller, who places them or gives them back. */
   async hold(count: number): Promise<string[]> {
     while (this.#ready.length < count) await this.#make()
     const held = this.#ready.splice(-count)
-    if (this.#ready.length < BATCH / 2) void this.#make().catch(noMatter)
+    if (this.#ready.length < BATCH / 2) void this.#make().catch(ignored)
     return held
   }
 
@@ -37,7 +37,7 @@ export class FifoPool {
     this.#ready.push(...held)
   }
 
-  /** Moves a held one to its place. */
+  /** Moves a held pipe to its path. */
   place(name: string, path: string, owner: { readonly uid: number; readonly gid: number } | undefined): void {
     const from = join(this.#folder, name)
     if (owner !== undefined) chownSync(from, owner.uid, owner.gid)
@@ -66,6 +66,6 @@ export class FifoPool {
   }
 }
 
-const noMatter = (): void => {
-  // Who needs one now will try again and be told.
+const ignored = (): void => {
+  // The next caller that needs a pipe tries again and gets the error.
 }

@@ -1,7 +1,7 @@
 /** The ends of a named pipe. */
 import { constants, openSync } from 'node:fs'
 
-/** Opened for reading and writing: neither side has to be there first, and nobody's leaving ends it. */
+/** Opens both ends: no other process has to open it first, and none can end it by closing it. */
 export function openFifo(path: string): number {
   return openSync(path, constants.O_RDWR)
 }

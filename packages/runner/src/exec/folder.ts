@@ -1,4 +1,4 @@
-/** The folder of one exec: which files it has, and how they are made so that a full disk cannot lose the end later. */
+/** The folder of one exec: its files, allocated at the start so a full disk cannot lose the end later. */
 import {
   closeSync,
   constants,
@@ -18,7 +18,7 @@ import { INDEX_BYTES_FIRST, startRecord } from './event-log.ts'
 import { errorCode, parseObject } from '../state/json.ts'
 import { type FilledRequest, fillRequest } from './request.ts'
 
-/** What is kept of a request, defaults filled in. `hash` tells the same body from another. */
+/** A stored request, with its defaults. `hash` identifies the body. */
 export type ExecReservation = {
   readonly execId: string
   readonly command: readonly string[]
@@ -29,7 +29,7 @@ export type ExecReservation = {
   readonly machineBootId: string
 }
 
-/** The end, in a file that was given its room at the start. */
+/** The end, in a file whose space was allocated at the start. */
 export type ExecEnd = {
   readonly exit: ExecExit
   readonly startedAtMs: number | null
@@ -51,7 +51,7 @@ export const EXEC_FILES = {
   args: 'sandbox',
 } as const
 
-/** Removed once it is over. The command goes first and the claim last: a keeper that comes late must find one of them. */
+/** Removed once it is over. The command goes first and the claim last: a late keeper must see one of those changes. */
 const WORKING = [
   EXEC_FILES.launch,
   EXEC_FILES.args,
@@ -64,7 +64,7 @@ const WORKING = [
 
 const END_BYTES = 8_192
 
-/** All or nothing: a folder that could not be filled is removed again. With an end it is over from the beginning. */
+/** All or nothing: an incomplete folder is removed again. With `end`, the exec is over from the start. */
 export function makeExecFolder(folder: string, reservation: ExecReservation, end?: ExecEnd): void {
   mkdirSync(folder, { mode: 0o700 })
   try {
@@ -110,7 +110,7 @@ export function writeReservation(folder: string, reservation: ExecReservation): 
   fill(file, Buffer.from(JSON.stringify(reservation)))
 }
 
-/** Undefined while it is not over. Throws where it is not whole. */
+/** Undefined while the exec is not over. Throws if it is damaged. */
 export function readEnd(folder: string): ExecEnd | undefined {
   const text = endText(folder)
   if (text === '') return undefined
@@ -126,13 +126,13 @@ export function readEnd(folder: string): ExecEnd | undefined {
   return { exit, startedAtMs, endedAtMs, lastSeq }
 }
 
-/** What was noted, whole or not. Zeros never reached the disk, and a file that is not there says nothing. */
+/** The stored text, damaged or not; empty if nothing reached the disk. */
 export function endText(folder: string): string {
   const file = join(folder, EXEC_FILES.end)
   return existsSync(file) ? readFileSync(file, 'utf8').replaceAll('\0', ' ').trim() : ''
 }
 
-/** One write into room that is there already: no full disk, and no half record after a kill. */
+/** One write into allocated space: it cannot fail on a full disk, nor leave half a record after a kill. */
 export function writeEnd(folder: string, end: ExecEnd): void {
   const fd = openSync(join(folder, EXEC_FILES.end), 'r+')
   try {
@@ -142,14 +142,14 @@ export function writeEnd(folder: string, end: ExecEnd): void {
   }
 }
 
-/** The same where the file may be damaged; without an end it is as at the start. */
-export function noteEnd(folder: string, end: ExecEnd | undefined): void {
+/** Replaces a file that may be damaged; without an end it is empty again. */
+export function replaceEnd(folder: string, end: ExecEnd | undefined): void {
   const file = join(folder, EXEC_FILES.end)
   rmSync(file, { recursive: true, force: true })
   fill(file, endBytes(end))
 }
 
-/** A new one where it is missing, or where it is known to be useless: then with its first event, where there was one. */
+/** Makes the index if it is missing. With `startedAtMs` it replaces a useless one and writes the start event. */
 export function makeIndex(folder: string, startedAtMs?: number): void {
   const file = join(folder, EXEC_FILES.index)
   if (startedAtMs === undefined && lstatSync(file, { throwIfNoEntry: false })?.isFile() === true) return
@@ -159,7 +159,7 @@ export function makeIndex(folder: string, startedAtMs?: number): void {
   fill(file, bytes)
 }
 
-/** Makes sure that no keeper starts this exec any more. False where one has. */
+/** Makes sure that no keeper starts this exec any more. False if one already has. */
 export function claim(folder: string): boolean {
   try {
     closeSync(
@@ -172,17 +172,17 @@ export function claim(folder: string): boolean {
   }
 }
 
-/** From now on no keeper can run it, whatever it has claimed. */
+/** From now on no keeper can run it, not even one that has claimed it. */
 export function withdraw(folder: string): void {
   rmSync(join(folder, EXEC_FILES.launch), { force: true })
 }
 
-/** Why it is being ended, for a runner that has to go on with that. */
+/** Stores why it is being ended, for a restarted runner that has to finish that. */
 export function noteReason(folder: string, reason: string): void {
   try {
     writeFileSync(join(folder, EXEC_FILES.reason), reason)
   } catch {
-    // A full disk: only a restart in the next seconds would miss the reason.
+    // The disk is full: only a restart within the next seconds would miss the reason.
   }
 }
 
@@ -191,7 +191,7 @@ export function removeWorkingFiles(folder: string): void {
     try {
       unlinkSync(join(folder, name))
     } catch (error) {
-      if (errorCode(error) !== 'ENOENT') throw error // not every exec has each of them
+      if (errorCode(error) !== 'ENOENT') throw error // not every exec has all of them
     }
   }
 }

@@ -1,18 +1,18 @@
 /**
- * A keeper: a small shell beside the commands of a box that outlives the runner. It holds a command's pipes open, so that
- * output waits for a reader instead of being lost, and notes the facts in a status file. It is in its control groups from
- * its beginning, and what it starts is born in them: moving a process there costs more than all the rest of a short exec.
- * So it stays for the next exec of its box once nothing else is left in its groups.
+ * A keeper: a small shell beside the commands of a box that outlives the runner. It holds a command's pipes open, so output
+ * waits for a reader instead of being lost, and it writes facts to a status file. It joins its control groups when it starts,
+ * and its children inherit them: moving a process there costs more than the rest of a short exec. So once nothing else is
+ * left in its groups, it stays for the next exec of its box.
  *
- *     runner: job ──▶ keeper: claim, run, note the exit ──▶ runner: reads all, writes the end, done ──▶ next job
+ *     runner: job ──▶ keeper: claim, run, note the exit ──▶ runner: reads everything, writes the end, done ──▶ next job
  *
- * I1  The claim is made by exclusive creation before anything is run. Who makes it first decides: a keeper that comes
- *     second runs nothing, and a restarted runner that comes first knows that nothing was run.
- * I2  Facts are lines in one file that was filled before (a full disk cannot lose them), in the order in which they happened.
- * I3  It stays after the end of a command, holding the pipes, until the runner has read everything and says so or ends it.
- *     Without a runner an idle one ends at once, the others when their exec's words are gone.
- * I4  Nothing that a caller sent is in its environment, its arguments or its text: the command and its settings are
- *     words in a file of the exec, and are read by the process that becomes the command.
+ * I1  The claim is an exclusively created file, made before anything runs. The first to create it decides: a keeper that
+ *     comes second runs nothing, and a restarted runner that comes first knows that nothing ran.
+ * I2  Facts are lines in a file whose space was allocated before (a full disk cannot lose them), in the order of events.
+ * I3  After the command ends, the keeper holds the pipes until the runner has read everything and says so, or ends it.
+ *     Without a runner an idle keeper exits at once, a busy one when the `launch` file of its exec is gone.
+ * I4  Nothing that a caller sent is in the keeper's environment, arguments or script: the command and its settings are in
+ *     a file of the exec, which is read by the process that becomes the command.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
@@ -20,14 +20,14 @@ import type { ExecGroup } from '../isolation/cgroup.ts'
 import { spawnCovered } from '../state/inherited.ts'
 import { KEEPER_MARK, sendSignal, settingsOf } from './process-table.ts'
 
-/** What the descriptors of a command's sandbox are. One digit each: the plain shell knows no others. */
+/** The descriptors of a command's sandbox. One digit each: a POSIX shell supports no others. */
 export const KEEPER_FDS = { args: 9, sandboxStatus: 4 } as const
 
 /**
- * $1 the folder of all execs, $2 its name, $3 the path of sleep, then the files of the control groups to join.
- * A job is a line: the exec's id, `sandbox`, `checked` or `plain`, the pipes of its input (or `-`) and its stderr, and
- * when it was given, all without blanks.
- * The shell's own words, such as "Killed" for a child that a signal ended, go to the status file: they are the proof.
+ * $1 the folder of all execs, $2 the keeper's name, $3 the path of sleep, then the files of the control groups to join.
+ * A job is one line: the exec's id, `sandbox`, `checked` or `plain`, the pipes of its input (or `-`) and its stderr, and
+ * the time it was sent, all without blanks.
+ * The shell's own messages, such as "Killed" for a child that a signal ended, go to the status file: they prove the signal.
  */
 export const KEEPER_SCRIPT = `breakfall_execs=$1
 breakfall_name=$2
@@ -67,27 +67,27 @@ while read -r breakfall_id breakfall_mode breakfall_in breakfall_err breakfall_a
     exec 1>/dev/null 2>/dev/null 3>&-
   else
     while [ -e "$breakfall_exec/launch" ] && "$breakfall_sleep" 10; do :; done
-    kill -9 0 # itself and the holder: what it ran has groups of its own
+    kill -9 0 # itself and the holder: what it ran has its own process groups
   fi
 done
 `
 
-/** The words of the file `launch`: where the command begins, and what it is. */
+/** The file `launch`: where the command starts, and what it is. */
 export function launchText(cwd: string | undefined, command: readonly string[]): string {
   return `${cwd === undefined ? '' : `cd -- ${quoted(cwd)} || exit 126\n`}set -- ${command.map(quoted).join(' ')}\n`
 }
 
-/** To a shell nothing within single quotes means anything but the quote itself. */
+/** In single quotes a shell gives no character a special meaning, except the quote itself. */
 const quoted = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`
 
 export type KeeperPlan = {
   readonly execs: string
   readonly name: string
-  /** Stands in its environment, and nobody else's. */
+  /** In its environment, and in no other process's. */
   readonly mark: string
   readonly sleep: string
   readonly group: ExecGroup | undefined
-  /** Descriptors that it must not get. */
+  /** Descriptors that it must not inherit. */
   readonly inherited: readonly number[]
 }
 
@@ -99,7 +99,7 @@ export type Job = {
   readonly atMs: number
 }
 
-/** It ended before its job was done; `why` where it ended by itself, which it does only before it ran anything. */
+/** The keeper ended before its job was done. With `why` it exited on its own, which it does only before it runs anything. */
 export type OnGone = (why: string | undefined) => void
 
 export class Keeper {
@@ -114,7 +114,7 @@ export class Keeper {
   #isExposed = false
   #isGone = false
 
-  /** Throws where no process can be made. */
+  /** Throws if no process can be made. */
   constructor(plan: KeeperPlan) {
     this.name = plan.name
     this.group = plan.group
@@ -132,7 +132,7 @@ export class Keeper {
     })
     const { stdin } = this.#child // missing if no process could be made
     stdin?.on('error', () => {
-      // It is gone, which its end says too.
+      // The process is gone; its 'exit' event reports that.
     })
     if (stdin instanceof Socket) stdin.unref()
     this.#child.unref()
@@ -142,7 +142,7 @@ export class Keeper {
     return this.#child.pid
   }
 
-  /** At level process a command may have changed its keeper, which the next one would be born with. */
+  /** At level process a command may have changed its keeper's settings, which the next command would inherit. */
   isChanged(): boolean {
     return this.#isExposed && this.pid !== undefined && settingsOf(this.pid) !== this.#settings
   }
@@ -151,7 +151,7 @@ export class Keeper {
     return this.#isGone
   }
 
-  /** Itself, and the one that holds its command's input open. */
+  /** Itself, and the holder of its command's input. */
   get processes(): number {
     return this.#hasInput ? 2 : 1
   }
@@ -163,24 +163,24 @@ export class Keeper {
     this.#child.stdin?.write(`${job.execId} ${job.mode} ${job.stdin ?? '-'} ${job.stderr} ${job.atMs}\n`)
   }
 
-  /** Somebody may have stopped it; it would not take its job, or not tell the end. */
+  /** Continues it: a stopped keeper would not take its job, or not report the end. */
   wake(): void {
     if (!this.#isGone && this.pid !== undefined) sendSignal(this.pid, 'SIGCONT')
   }
 
-  /** All of the last job is read and kept: it waits for the next. */
+  /** The last job is read and stored completely: it waits for the next. */
   done(): void {
     this.#onGone = undefined
     this.#child.stdin?.write('done\n')
   }
 
-  /** Leaves it, and what it runs, to itself: an idle one ends, another one waits for the next runner. */
+  /** Lets it run on without this process: an idle keeper exits, a busy one waits for the next runner. */
   leave(): void {
     this.#onGone = undefined
     this.#child.stdin?.destroy()
   }
 
-  /** Ends it and its holder at once. What it started has groups of its own. */
+  /** Ends it and its holder at once. What it started has its own process groups. */
   kill(): void {
     this.#onGone = undefined
     if (!this.#isGone && this.pid !== undefined) sendSignal(-this.pid, 'SIGKILL')

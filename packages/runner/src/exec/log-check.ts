@@ -1,11 +1,11 @@
-/** Whether the index of an exec can be read. A power cut may keep an end and lose what was before it. */
+/** Checks whether the index of an exec is intact. A power cut may keep an end and lose what came before it. */
 import { closeSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { type LogRecord, parseRecord, RECORD_BYTES } from './event-log.ts'
 
-const CHECKED_MAX = 4_096 // records: nearly every exec has fewer, and a restart reads all of them
+const CHECKED_MAX = 4_096 // records: nearly every exec has fewer, and a restart checks every exec
 
-/** Whether so many events are there: the first ones are looked at one by one, and the last. */
+/** Whether the index has this many events. Checks the first ones one by one, and the last. */
 export function hasEvents(folder: string, count: number): boolean {
   if (count <= 0) return true
   try {
@@ -17,19 +17,19 @@ export function hasEvents(folder: string, count: number): boolean {
       closeSync(fd)
     }
   } catch {
-    return false // not there, or no file
+    return false // missing, or not a file
   }
 }
 
 // ---- details ----
 
 function readRecords(fd: number, from: number, count: number): readonly (LogRecord | undefined)[] {
-  const bytes = Buffer.alloc(count * RECORD_BYTES) // zeros are no records, so what is missing counts as damaged
+  const bytes = Buffer.alloc(count * RECORD_BYTES) // zeros are not records, so missing bytes count as damage
   readSync(fd, bytes, 0, bytes.length, from * RECORD_BYTES)
   return Array.from({ length: count }, (_, i) => parseRecord(bytes.subarray(i * RECORD_BYTES, (i + 1) * RECORD_BYTES)))
 }
 
-/** Each goes on where the one before it, of the same stream, ended. */
+/** Each record starts where the previous one of its stream ended. */
 function isUnbroken(records: readonly (LogRecord | undefined)[]): boolean {
   const covered = { stdout: 0, stderr: 0 }
   return records.every((record) => {

@@ -1,6 +1,6 @@
 /**
- * Events out of an exec's files, from any point, in the chunks in which they were written. Where retention has dropped
- * the bytes there is a `gap` that says which, with the seq of the last event that it stands for.
+ * Reads events from an exec's files, from any point, in the chunks in which they were written. If retention has dropped
+ * the bytes, a `gap` says which ones, with the seq of the last event it replaces.
  */
 import { closeSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
@@ -34,7 +34,7 @@ export class LogReader {
     return this.#at
   }
 
-  /** The next events, a bounded lot of them, none past `count`. Each is read when it is asked for: a slow reader holds one. */
+  /** The next batch of events, up to `count`. Events are read lazily, so a slow reader holds only one in memory. */
   *read(count: number): Generator<ExecEvent, void, undefined> {
     let bytes = 0
     for (const [seq, record] of this.#records(count)) {
@@ -77,7 +77,7 @@ export class LogReader {
     return found
   }
 
-  /** Undefined where the spool is gone, or shorter than the index says. */
+  /** Undefined if the spool is gone, or shorter than the index says. */
   #bytes(record: Extract<LogRecord, { kind: 'output' }>): Buffer | undefined {
     const fd = this.#spool(record.stream)
     if (fd === undefined) return undefined
@@ -98,7 +98,7 @@ export class LogReader {
     return this.#spools.get(stream)
   }
 
-  /** All that is left, told as one gap a stream. Dropping takes both spools, so there is nothing readable in between. */
+  /** One gap per stream for everything that is left. Retention drops both spools, so nothing readable lies in between. */
   #gaps(from: number, count: number): readonly ExecEvent[] {
     const gaps = new Map<Stream, { from: number; to: number; seq: number }>()
     this.#at = from - 1

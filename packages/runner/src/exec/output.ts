@@ -1,13 +1,13 @@
 /**
- * What an exec writes: the pump copies it from the pipes into the spools, and here it becomes the exec's log. The only
- * place that writes the log.
+ * What an exec writes: the pump copies it from the pipes into the spools, and this turns it into the exec's log. Nothing
+ * else writes the log.
  *
- * I1  Bytes are kept in the order in which they came, up to the limit of the exec; after the first one that is not kept,
- *     none is. A disk that refuses them counts as the limit.
- * I2  The start event comes before any byte: `onBytes` is asked first.
- * I3  The pipes are held open here as long as the pump has to read them: what is in a pipe is gone with the last who has it
- *     open, and neither the pump, which may be just starting, nor the keeper is there for certain.
- * I4  What may have been lost is noted in the folder before anything else: the exec tells it at its end, whoever writes that.
+ * I1  Bytes are kept in order, up to the exec's limit; after the first byte that is not kept, none is. A disk that refuses
+ *     bytes counts as the limit.
+ * I2  The start event comes before any byte: `onBytes` is called first.
+ * I3  The pipes are held open here while the pump has to read them: a pipe loses its bytes when the last process closes it,
+ *     and neither the pump, which may be restarting, nor the keeper is certain to be alive.
+ * I4  A possible loss is noted in the folder at once, so the end reports it even if another runner writes the end.
  */
 import { appendFileSync, closeSync, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,16 +20,16 @@ import type { Pump } from './pump.ts'
 import type { ExecSetup } from './setup.ts'
 
 export type OutputListener = {
-  /** Bytes came, and are not in the log yet. */
+  /** Bytes have arrived and are not in the log yet. */
   readonly onBytes: () => void
-  /** Whoever reads the log may find more in it. */
+  /** The log may have grown. */
   readonly onChange: () => void
-  /** Nothing more is kept; with a reason where it was not the exec's own limit. */
+  /** Nothing more is kept; with a reason, unless the exec's limit was reached. */
   readonly onFull: (reason?: Diagnostic) => void
 }
 
 export class ExecOutput {
-  /** Where bytes may be missing: a pump was killed while this exec was open. */
+  /** The places where bytes may be missing, because a pump was killed while this exec was open. */
   readonly losses: Diagnostic[]
   readonly #setup: ExecSetup
   readonly #pump: Pump
@@ -61,7 +61,7 @@ export class ExecOutput {
     return this.#log.bytes(stream)
   }
 
-  /** Reads from now on. Once is enough. */
+  /** Starts reading. Idempotent. */
   open(): void {
     if (this.#pumpId !== undefined) return
     const { folder, isNew, reservation } = this.#setup
@@ -86,10 +86,10 @@ export class ExecOutput {
     this.#orFull(() => this.#log.start(pid, atMs))
   }
 
-  /** Takes what is left in the pipes, for good: nobody may be left who could write. */
+  /** Reads what is left in the pipes. No process may be left that could write. */
   async drain(): Promise<void> {
     if (this.#pumpId !== undefined) await this.#pump.drain(this.#pumpId)
-    if (this.#isClosed) return // left to the next runner meanwhile
+    if (this.#isClosed) return // released to the next runner meanwhile
     this.#orFull(() => this.#log.flush())
   }
 
@@ -111,12 +111,12 @@ export class ExecOutput {
     try {
       appendFileSync(join(this.#setup.folder, LOST), `${where}\n`)
     } catch {
-      // A full disk: only a restart before the end of the exec would miss it.
+      // The disk is full: only a restart before the end of the exec would miss this.
     }
   }
 
   #onBytes(stream: Stream, bytes: number): void {
-    if (bytes === this.bytes(stream)) return // told once more, by a pump that was started anew
+    if (bytes === this.bytes(stream)) return // reported again, by a restarted pump
     this.#listener.onBytes() // I2
     if (!this.#truncated) this.#orFull(() => this.#log.grow(stream, bytes))
     this.#listener.onChange()

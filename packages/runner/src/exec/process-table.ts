@@ -1,11 +1,11 @@
-/** Processes as /proc shows them. A pid alone is nobody: it is paired with the start time or the mark in its environment. */
+/** Processes as /proc shows them. A pid alone identifies no process: it needs the start time or the mark in its environment. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { errorCode } from '../state/json.ts'
 
-/** Names a keeper, and at level process what it started, in its environment, where it stays visible. */
+/** The environment variable that marks a keeper and, at level process, what it started. */
 export const KEEPER_MARK = 'BREAKFALL_KEEPER'
 
-/** In clock ticks since the machine started; undefined where there is no such process. Zombies count as gone. */
+/** In clock ticks since the machine booted; undefined if there is no such process. Zombies count as gone. */
 export function startTimeOf(pid: number): number | undefined {
   const stat = read(`/proc/${pid}/stat`)
   if (stat === undefined) return undefined
@@ -13,7 +13,7 @@ export function startTimeOf(pid: number): number | undefined {
   return fields[0] === 'Z' || fields[0] === 'X' ? undefined : Number(fields[19])
 }
 
-/** A process that is told from a later one with the same number. */
+/** A process, distinguishable from a later one with the same pid. */
 export type Proven = { readonly pid: number; readonly startTime: number }
 
 export function prove(pid: number): Proven | undefined {
@@ -23,7 +23,7 @@ export function prove(pid: number): Proven | undefined {
 
 export const isThere = ({ pid, startTime }: Proven): boolean => startTimeOf(pid) === startTime
 
-/** What others of its user can change about a process from outside, and its children would be born with. The kernel tells all but ionice. */
+/** What the same user can change about a process from outside and its children would inherit. The kernel reveals all but ionice. */
 export function settingsOf(pid: number): string {
   const stat = read(`/proc/${pid}/stat`) ?? ''
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
@@ -40,7 +40,7 @@ export function commandOf(pid: number): string {
   return (line ?? '').replaceAll('\0', ' ').trim().slice(0, 200)
 }
 
-/** A kernel that does not tell counts as yes. */
+/** True too if the kernel does not say. */
 export function hasChildren(pid: number): boolean {
   return read(`/proc/${pid}/task/${pid}/children`) !== ''
 }
@@ -52,22 +52,22 @@ export function hasMark(pid: number, mark: string): boolean {
   )
 }
 
-/** All processes with a mark but for those given: finds what left its process group. */
+/** All processes with a mark, except those given: finds processes that left their group. */
 export function markedProcesses(mark: string, except: readonly number[]): readonly number[] {
   const pids = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-  const seen = (pid: number): boolean => read(`/proc/${pid}/environ`)?.includes(mark) === true // one look rules out nearly all
+  const seen = (pid: number): boolean => read(`/proc/${pid}/environ`)?.includes(mark) === true // a quick check that rules out nearly all
   return pids.filter((pid) => !except.includes(pid) && seen(pid) && hasMark(pid, mark))
 }
 
-/** False where there is nobody to get it. */
+/** False if no process receives it. */
 export function sendSignal(target: number, signal: NodeJS.Signals | 0): boolean {
   try {
     process.kill(target, signal)
     return true
   } catch (error) {
-    if (errorCode(error) === 'EPERM') return signal === 0 // it is there, but not ours to signal
+    if (errorCode(error) === 'EPERM') return signal === 0 // it exists, but we may not signal it
     return false
   }
 }
@@ -76,6 +76,6 @@ function read(file: string): string | undefined {
   try {
     return readFileSync(file, 'latin1')
   } catch {
-    return undefined // gone, or not ours to see
+    return undefined // gone, or not readable for us
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The ids that a box has given out, synced to the disk before anything starts under them: after a power cut an id whose
- * folder was lost is still known, and is never started again.
+ * The ids that a box has used, synced to disk before anything starts: after a power cut that lost an exec's folder, its id
+ * is still known and never started again.
  */
 import { closeSync, fdatasync, ftruncateSync, openSync, readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
@@ -29,7 +29,7 @@ export class Reservations {
       throw error
     }
     const lines = text.split('\n')
-    lines.pop() // a last line without its end was never acknowledged
+    lines.pop() // an incomplete last line was never acknowledged
     return lines.flatMap((line) => {
       const [execId, machineBootId, hash] = line.split(' ')
       return execId === undefined || machineBootId === undefined || hash === undefined
@@ -48,7 +48,7 @@ export class Reservations {
     try {
       writeFully(this.#fd, line)
     } catch (error) {
-      ftruncateSync(this.#fd, this.#size) // half a line would swallow the next one
+      ftruncateSync(this.#fd, this.#size) // half a line would corrupt the next one
       throw error
     }
     this.#size += line.length

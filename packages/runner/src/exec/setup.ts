@@ -1,4 +1,4 @@
-/** What an exec is given by its box. */
+/** What a box gives to an exec. */
 import type { IsolationLevel, SpawnFailure } from '@breakfall/wire'
 import type { Clock } from '../clock.ts'
 import type { ExecGroup } from '../isolation/cgroup.ts'

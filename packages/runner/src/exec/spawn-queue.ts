@@ -1,10 +1,9 @@
 /**
- * Starting a process stops the world for a few milliseconds, and so does making its files. One such piece of work is done
- * per turn of the event loop, so that whoever asks for health in between is answered, and only so many commands are being
- * started at once.
+ * Starting a process blocks the event loop for a few milliseconds, and so does making its files. So only one of these runs
+ * per turn of the event loop, health checks are served in between, and a limited number of commands start at once.
  */
 
-/** Lets one pass per turn of the event loop; the first one at once. */
+/** Lets one caller pass per turn of the event loop; the first one at once. */
 export class Turnstile {
   readonly #waiting: (() => void)[] = []
   #isBusy = false
@@ -30,7 +29,7 @@ export class Turnstile {
 export class SpawnQueue {
   readonly turnstile = new Turnstile()
   readonly #max: number
-  readonly #waiting: ((through: () => void) => void)[] = []
+  readonly #waiting: ((free: () => void) => void)[] = []
   #active = 0
 
   constructor(max: number) {
@@ -41,25 +40,25 @@ export class SpawnQueue {
     return this.#waiting.length
   }
 
-  /** `start` gets a function to call when the start is through, whatever came of it. */
-  add(start: (through: () => void) => void): void {
+  /** `start` gets a function to call when the start has succeeded or failed. */
+  add(start: (free: () => void) => void): void {
     this.#waiting.push(start)
-    this.#pump()
+    this.#startNext()
   }
 
-  #pump(): void {
+  #startNext(): void {
     while (this.#active < this.#max) {
       const start = this.#waiting.shift()
       if (start === undefined) return
       this.#active += 1
-      let isThrough = false
-      const through = (): void => {
-        if (isThrough) return
-        isThrough = true
+      let isFree = false
+      const free = (): void => {
+        if (isFree) return
+        isFree = true
         this.#active -= 1
-        this.#pump()
+        this.#startNext()
       }
-      void this.turnstile.pass().then(() => start(through))
+      void this.turnstile.pass().then(() => start(free))
     }
   }
 }

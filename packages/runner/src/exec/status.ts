@@ -3,26 +3,26 @@ import { parseObject } from '../state/json.ts'
 
 export type KeeperStatus = {
   readonly keeper: number | undefined
-  /** Of the keeper, and of its control group. */
+  /** The name of the keeper and of its control group. */
   readonly name: string | undefined
-  /** When the job was given, by the machine's monotonic clock. */
+  /** When the job was sent, by the machine's monotonic clock. */
   readonly atMs: number | undefined
   readonly holder: number | undefined
   /** The process that became the command, or the sandbox around it. */
   readonly pid: number | undefined
-  /** Init of the sandbox's pid namespace, and id of the inner process group. */
+  /** Init of the sandbox's PID namespace, and id of the inner process group. */
   readonly sandboxPid: number | undefined
-  /** Only there where the sandbox really started the command. */
+  /** Only set if the sandbox really started the command. */
   readonly sandboxExit: number | undefined
   readonly exit: number | undefined
-  /** The sandbox was not what was meant, and the command was not started in it. */
+  /** The sandbox had the wrong workspace, so the command was not started. */
   readonly refused: boolean
-  /** What the shell said by itself: that a signal ended the command, or that something could not be done. */
-  readonly words: readonly string[]
+  /** The shell's own messages: that a signal ended the command, or that something failed. */
+  readonly messages: readonly string[]
 }
 
 export function parseStatus(text: string): KeeperStatus {
-  const words: string[] = []
+  const messages: string[] = []
   const found: { -readonly [K in keyof KeeperStatus]: KeeperStatus[K] } = {
     keeper: undefined,
     name: undefined,
@@ -33,9 +33,9 @@ export function parseStatus(text: string): KeeperStatus {
     sandboxExit: undefined,
     exit: undefined,
     refused: false,
-    words,
+    messages,
   }
-  const whole = text.slice(0, text.lastIndexOf('\n') + 1) // a line without its end is not said yet
+  const whole = text.slice(0, text.lastIndexOf('\n') + 1) // a line without its end is not complete yet
   for (const line of whole.replaceAll('\0', '').split('\n')) {
     if (line === '') continue
     const keeper = /^keeper (\d+) (\S+) (\d+)$/.exec(line)
@@ -43,12 +43,15 @@ export function parseStatus(text: string): KeeperStatus {
     if (keeper !== null) Object.assign(found, { keeper: Number(keeper[1]), name: keeper[2], atMs: Number(keeper[3]) })
     else if (fact === 'holder' || fact === 'pid' || fact === 'exit') found[fact] = Number(value)
     else if (line === 'refused') found.refused = true
-    else if (!takeJson(line, found)) words.push(line)
+    else if (!readSandboxLine(line, found)) messages.push(line)
   }
   return found
 }
 
-function takeJson(line: string, found: { sandboxPid: number | undefined; sandboxExit: number | undefined }): boolean {
+function readSandboxLine(
+  line: string,
+  found: { sandboxPid: number | undefined; sandboxExit: number | undefined },
+): boolean {
   if (!line.startsWith('{')) return false
   try {
     const json = parseObject(line)
@@ -56,6 +59,6 @@ function takeJson(line: string, found: { sandboxPid: number | undefined; sandbox
     if (typeof json['exit-code'] === 'number') found.sandboxExit = json['exit-code']
     return true
   } catch {
-    return false // not bubblewrap's words, then somebody else's
+    return false // not from bubblewrap
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The input of a command: a named pipe that a holder process keeps open, so that the end of the runner is not the end of
- * the input. `finish` closes our end and ends the holder, which is when the command sees the end of its input.
+ * The input of a command: a named pipe that a holder process keeps open, so the input survives the runner. To end the
+ * input, we close our end and kill the holder; then the command sees EOF.
  */
 import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
@@ -12,11 +12,11 @@ export class StdinPipe {
   readonly #path: string
   readonly #isPipe: boolean
   #socket: Socket | undefined
-  /** Both ends, until the command has its own: a pipe without a reader cannot be opened for writing. */
+  /** Both ends, until the command has opened its own: a pipe without a reader cannot be opened for writing. */
   #both: number | undefined
   #isClosed = false
   holder: Proven | undefined
-  /** Writes one after the other: two callers must not be mixed. */
+  /** Serializes writes, so the bytes of two callers do not mix. */
   #last: Promise<void> = Promise.resolve()
 
   constructor(path: string, isPipe: boolean) {
@@ -24,29 +24,29 @@ export class StdinPipe {
     this.#isPipe = isPipe
   }
 
-  /** Before the start: whoever opens one end must find the other. */
+  /** Before the start: whichever process opens one end must find the other open. */
   prepare(): void {
     if (this.#isPipe) this.#both ??= openFifo(this.#path)
   }
 
-  /** The command has opened its end by now. */
+  /** Call once the command has opened its end. */
   open(): void {
     if (!this.#isPipe || this.#socket !== undefined || this.#isClosed) return
     let fd: number
     try {
       fd = openWriteEnd(this.#path)
     } catch {
-      this.#isClosed = true // ENXIO: the command has closed its input already
+      this.#isClosed = true // ENXIO: the command has already closed its input
       this.#closeBoth()
       return
     }
     this.#closeBoth()
     this.#socket = new Socket({ fd, readable: false, writable: true })
-    this.#socket.on('error', () => this.#shut()) // EPIPE: the command takes no more
+    this.#socket.on('error', () => this.#shut()) // EPIPE: the command has closed its input
     this.#socket.on('close', () => this.#shut())
   }
 
-  /** Resolves when the pipe has taken all of it. `ready` says when the command is there. */
+  /** Resolves when the pipe has accepted all bytes. `ready` resolves when the command runs. */
   write(
     chunks: AsyncIterable<Buffer>,
     eof: boolean,
@@ -59,7 +59,7 @@ export class StdinPipe {
     return job
   }
 
-  /** The exec is over: nobody needs its input any more. A keeper ends its holder, but it may have been killed itself. */
+  /** The exec is over. A keeper normally ends the holder, but the keeper itself may have been killed. */
   end(): void {
     this.release()
     this.#endHolder()
@@ -84,7 +84,7 @@ export class StdinPipe {
     if (!this.#isPipe)
       throw new Fault('invalid_request', {
         execId,
-        error: `exec ${execId} has no input; start it with "stdin": "pipe"`,
+        error: `exec ${execId} has no input; start it with "stdin": "pipe".`,
       })
     await ready()
     for await (const chunk of chunks) {
@@ -133,8 +133,11 @@ export class StdinPipe {
 }
 
 const closed = (execId: string): Fault =>
-  new Fault('exec_finished', { execId, error: `exec ${execId} takes no more input; it has closed it, or is over` })
+  new Fault('exec_finished', {
+    execId,
+    error: `exec ${execId} accepts no more input: it has closed its input or is over.`,
+  })
 
 const ignore = (): void => {
-  // Who wrote was told; the next writer starts afresh.
+  // That writer has the error; the next one starts over.
 }

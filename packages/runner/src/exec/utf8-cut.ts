@@ -1,14 +1,14 @@
-/** Where bytes can be cut without cutting a character. */
+/** Finds where bytes can be split without splitting a character. */
 
 /**
- * How many bytes from the start form whole characters, as far as the end is concerned: a last character that has begun
- * but may still be completed is left out. Bytes that are no UTF-8 at all are not judged here.
+ * How many bytes from the start form whole characters: an incomplete last character is left out. Does not check whether
+ * the bytes are UTF-8 at all.
  */
 export function wholeCharacters(bytes: Uint8Array): number {
   const { length } = bytes
   for (let back = 1; back <= Math.min(3, length); back += 1) {
     const byte = bytes[length - back] ?? 0
-    if ((byte & 0xc0) === 0x80) continue // a continuation: its first byte is further back
+    if ((byte & 0xc0) === 0x80) continue // a continuation byte: the first byte is further back
     return sequenceLength(byte) > back ? length - back : length
   }
   return length

@@ -1,8 +1,8 @@
-/** Those who wait for something to happen. They look for themselves what it was, so nobody can miss it by coming late. */
+/** Callers that wait for a change. They check the state themselves afterwards, so a late caller misses nothing. */
 export class Waiters {
   readonly #waiting = new Set<() => void>()
 
-  /** Resolves at the next `notify`, or when `signal` says so. */
+  /** Resolves at the next `notify`, or when `signal` aborts. */
   next(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {

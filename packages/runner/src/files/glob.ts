@@ -1,17 +1,17 @@
 /**
- * Globs over paths, matched without backtracking: `*`, `?`, `[a-z]`, `**` between slashes and `{a,b}`. Whoever sends a
- * pattern decides neither how long it takes nor how much memory it needs.
+ * Globs over paths, matched without exponential backtracking: `*`, `?`, `[a-z]`, `**` between slashes and `{a,b}`. A caller's
+ * pattern can use neither unbounded time nor unbounded memory.
  *
- * I1  One name costs at most its length times the pattern's: a star that has to give way only ever moves forward.
- * I2  A name that starts with a dot is matched by a pattern that says the dot, as in a shell.
+ * I1  Matching a name costs at most its length times the pattern's: only the last star backtracks, and only forward.
+ * I2  A name that starts with a dot needs a pattern that starts with a dot, as in a shell.
  */
 import { invalidRequest } from '@breakfall/wire'
 
 export type Glob = {
-  /** Folders that every match lies in: the parts before the first wildcard. */
+  /** The folder of every match: the parts before the first wildcard. */
   readonly base: readonly string[]
   matches(path: string): boolean
-  /** Whether something below a folder that deep can match. */
+  /** Whether something below a folder of this depth can match. */
   mayHold(depth: number): boolean
 }
 
@@ -57,7 +57,7 @@ const refused = (expected: string, got: string): Error => invalidRequest([{ fiel
 const literalText = (part: Part | typeof ANY_DEPTH): string =>
   part === ANY_DEPTH ? part : part.map((token) => (token.kind === 'text' ? token.text : '')).join('')
 
-/** `{a,b}` written out; nested ones too. */
+/** Expands `{a,b}`, nested ones too. */
 function alternatives(pattern: string): readonly string[] {
   const done: string[] = []
   const open = [pattern]
@@ -104,7 +104,7 @@ function rangesOf(text: string): readonly (readonly [string, string])[] {
   return ranges
 }
 
-/** Row by row: after part n, which numbers of names can have been used up. */
+/** After each part of the pattern, keeps how many names it can have matched so far. */
 function matchesParts(parts: readonly (Part | typeof ANY_DEPTH)[], names: readonly string[]): boolean {
   let reached = new Set([0])
   for (const [i, part] of parts.entries()) {
@@ -116,7 +116,7 @@ function matchesParts(parts: readonly (Part | typeof ANY_DEPTH)[], names: readon
         continue
       }
       for (let to = used; to <= names.length && !next.has(to); to += 1) {
-        // At the end of a pattern it stands for something, not for the folder itself.
+        // At the end of a pattern it matches at least one name, not the folder itself.
         if (to > used || i < parts.length - 1) next.add(to)
         if (names[to]?.startsWith('.') === true) break // I2
       }
@@ -146,7 +146,7 @@ function matchesName(part: Part, name: string): boolean {
       at += 1
     } else if (star === -1) return false
     else {
-      token = star + 1 // I1: the last star takes one more; the ones before it never have to
+      token = star + 1 // I1: the last star matches one more character; earlier ones never need to
       from += 1
       at = from
     }

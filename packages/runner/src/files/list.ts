@@ -1,4 +1,4 @@
-/** Files of a workspace by glob, walked by descriptor; links are listed, never followed. */
+/** Lists files of a workspace by glob. Folders are opened by descriptor; links are listed, never followed. */
 import { lstatSync, readdirSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isoTime } from '../clock.ts'
@@ -15,9 +15,9 @@ export type FileEntry = {
 }
 
 const ENTRIES_PER_TURN = 200
-const ENTRIES_MAX = 200_000 // looked at in one call: a workspace with more needs a narrower glob
+const ENTRIES_MAX = 200_000 // per call: a larger workspace needs a narrower glob
 
-/** Sorted by path; those after `cursor`, at most `limit`. */
+/** Sorted by path: at most `limit` files after `cursor`. */
 export async function listFiles(
   at: WorkspaceAt,
   glob: string,
@@ -25,7 +25,7 @@ export async function listFiles(
   limit: number,
 ): Promise<{ readonly files: readonly FileEntry[]; readonly next?: string }> {
   const pattern = glob.startsWith(`${at.shown}/`) ? glob.slice(at.shown.length + 1) : glob
-  pathParts(pattern, at.shown) // a pattern must not lead out either
+  pathParts(pattern, at.shown) // a pattern must not lead out of the workspace either
   const parsed = parseGlob(pattern)
   const found: FileEntry[] = []
   using root = openRoot(at)
@@ -39,12 +39,12 @@ export async function listFiles(
 
 // ---- details ----
 
-/** A command at level process may have removed it. */
+/** A command at level process may have removed the workspace. */
 function openRoot(at: WorkspaceAt): OpenFolder {
   try {
     return at.open()
   } catch (error) {
-    throw pathFault(error, at.shown)
+    throw pathFault(error, at.shown, 'list')
   }
 }
 
@@ -56,7 +56,7 @@ async function walk(state: Walk, parts: readonly string[]): Promise<void> {
     using folder = openFolder(state.root.itself, parts)
     for (const entry of readdirSync(folder.itself, { withFileTypes: true })) {
       if ((state.seen += 1) > ENTRIES_MAX) return
-      if (state.seen % ENTRIES_PER_TURN === 0) await nextTurn() // others are served meanwhile
+      if (state.seen % ENTRIES_PER_TURN === 0) await nextTurn() // lets other requests run
       const path = [...parts, entry.name].join('/')
       if (entry.isDirectory() && state.glob.mayHold(parts.length + 1)) deeper.push([...parts, entry.name])
       if (!state.glob.matches(path)) continue
@@ -71,8 +71,8 @@ async function walk(state: Walk, parts: readonly string[]): Promise<void> {
     }
   } catch (error) {
     const code = errorCode(error)
-    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'EACCES') return // gone, or turned into something else, while we walked
-    throw pathFault(error, parts.join('/'))
+    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'EACCES') return // removed or replaced meanwhile
+    throw pathFault(error, parts.join('/'), 'list')
   }
   await nextTurn()
   for (const next of deeper) await walk(state, next)

@@ -1,6 +1,6 @@
 /**
- * Files on their way into a workspace. Each lies beside its place under a name of ours until it is whole, and has a note in
- * the box's own folder: what a killed runner left unfinished the next one removes. Nothing of ours may stay in somebody's folder.
+ * Unfinished uploads. Each is a temporary file next to its target until it is complete, with a note in the box's folder, so
+ * a restarted runner removes what a killed one left in the user's folder.
  */
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync, rmSync, unlinkSync, writeFileSync } from 'node:fs'
@@ -8,7 +8,10 @@ import { join } from 'node:path'
 import { makeFolder } from '../state/disk.ts'
 import { type OpenFolder, openFolder } from './walk.ts'
 
-export type Upload = { readonly name: string; /** It is in its place, or removed. */ readonly done: () => void }
+export type Upload = {
+  readonly name: string
+  /** Call when the file is renamed or removed. */ readonly done: () => void
+}
 
 export class Uploads {
   readonly #folder: string
@@ -17,7 +20,7 @@ export class Uploads {
     this.#folder = folder
   }
 
-  /** `parts` lead to the folder that it lies in. Throws where no note can be made. */
+  /** `parts` lead to the folder of the temporary file. Throws if the note cannot be written. */
   begin(parts: readonly string[]): Upload {
     const name = `.breakfall-${randomUUID()}`
     const note = join(this.#folder, name)
@@ -26,14 +29,14 @@ export class Uploads {
     return { name, done: () => rmSync(note, { force: true }) }
   }
 
-  /** Removes what an earlier process did not finish. */
+  /** Removes unfinished uploads of an earlier process. */
   sweep(open: () => OpenFolder): void {
     for (const name of this.#noted()) {
       try {
         using folder = openFolder(open(), this.#partsIn(name))
         unlinkSync(folder.at(name))
       } catch {
-        // It was finished in the last moment, or its folder is gone or another one: then it is not ours to look for.
+        // It was finished after all, or its folder is gone or replaced: then there is nothing of ours to remove.
       }
       rmSync(join(this.#folder, name), { force: true })
     }
@@ -50,7 +53,7 @@ export class Uploads {
     try {
       return readdirSync(this.#folder).filter((name) => /^\.breakfall-[0-9a-f-]{36}$/.test(name))
     } catch {
-      return [] // nothing was ever written into this box
+      return [] // no file was ever uploaded to this box
     }
   }
 }

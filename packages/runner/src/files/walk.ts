@@ -1,6 +1,6 @@
 /**
- * Ways into a workspace that cannot lead out of it. Each folder on the way is opened by its parent's descriptor, without
- * following links: whatever the box moves meanwhile, the descriptor stays on the folder that was checked.
+ * Paths into a workspace that cannot lead out of it. Each folder on the way is opened relative to its parent's descriptor,
+ * without following links: even if the box renames folders meanwhile, a descriptor stays on the folder that was checked.
  */
 import { closeSync, constants, fchownSync, fstatSync, mkdirSync, openSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
@@ -9,7 +9,7 @@ import { errorCode } from '../state/json.ts'
 
 export type Owner = { readonly uid: number; readonly gid: number }
 
-/** The parts of a path below the workspace; throws 400 at everything that could mean something else. */
+/** The parts of a path below the workspace. Throws a 400 for any path that could lead elsewhere. */
 export function pathParts(path: string, workspace: string): readonly string[] {
   const relative = path === workspace ? '' : path.startsWith(`${workspace}/`) ? path.slice(workspace.length + 1) : path
   const refuse = (expected: string): never => {
@@ -20,11 +20,11 @@ export function pathParts(path: string, workspace: string): readonly string[] {
   const parts = relative.split('/').filter((part) => part !== '' && part !== '.')
   if (parts.includes('..')) refuse('a path without ".."')
   if (parts.some((part) => Buffer.byteLength(part) > 255) || parts.length > 100)
-    refuse('a path that a file system can hold')
+    refuse('a path with at most 100 parts of at most 255 bytes')
   return parts
 }
 
-/** Where a name lives: an open folder. Always closed by `using`. */
+/** An open folder, to be closed by `using`. */
 export class OpenFolder {
   readonly fd: number
 
@@ -45,7 +45,7 @@ export class OpenFolder {
   }
 }
 
-/** Opens the folder that `parts` lead to, and closes `root` where it was open. With `make`, missing ones are made and given to that owner. */
+/** Opens the folder that `parts` lead to, and closes an open `root`. With `make`, creates missing folders for that owner. */
 export function openFolder(root: string | OpenFolder, parts: readonly string[], make?: Owner | 'ours'): OpenFolder {
   let at = typeof root === 'string' ? new OpenFolder(openSync(root, FOLDER)) : root
   for (const part of parts) {
@@ -55,7 +55,7 @@ export function openFolder(root: string | OpenFolder, parts: readonly string[], 
   return at
 }
 
-/** The deepest folder on the way that is there, and what is missing below it. Closes `root` where that is another one. */
+/** The deepest existing folder on the way, and the parts that are missing. Closes `root` if it is another folder. */
 export function openDeepest(
   root: OpenFolder,
   parts: readonly string[],
@@ -76,8 +76,10 @@ export function openDeepest(
   return { folder: at, missing: [] }
 }
 
-/** Faults for what the kernel says on the way. */
-export function pathFault(error: unknown, path: string): Fault {
+export type FileAction = 'read' | 'write' | 'delete' | 'list'
+
+/** The fault for a system error on the way. */
+export function pathFault(error: unknown, path: string, action: FileAction): Fault {
   const code = errorCode(error)
   const errorRaw = rawOf(error, path)
   if (code === 'ENOENT' || code === 'ENOTDIR')
@@ -86,14 +88,14 @@ export function pathFault(error: unknown, path: string): Fault {
     return new Fault('invalid_request', {
       cause: error,
       errorRaw,
-      error: `${path.slice(0, 200)} is, or leads over, a symbolic link; links are not followed here`,
+      error: `${path.slice(0, 200)} is a symbolic link or contains one. Links are not followed.`,
       errors: [{ field: 'path', expected: 'a path without symbolic links', got: JSON.stringify(path.slice(0, 200)) }],
     })
   if (code === 'EISDIR')
     return new Fault('invalid_request', {
       cause: error,
       errorRaw,
-      error: `${path.slice(0, 200)} is a folder; list it with ?glob=`,
+      error: `${path.slice(0, 200)} is a folder. List it with ?glob=.`,
       errors: [{ field: 'path', expected: 'a file', got: 'a folder' }],
     })
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS')
@@ -101,21 +103,21 @@ export function pathFault(error: unknown, path: string): Fault {
       boundary: 'box',
       cause: error,
       errorRaw,
-      error: `${path.slice(0, 200)} may not be used so (${code === 'EROFS' ? 'the file system is read-only' : 'permission denied'}); nothing was changed`,
+      error: `Cannot ${action} ${path.slice(0, 200)}: ${code === 'EROFS' ? 'the file system is read-only' : 'permission denied'}. Nothing was changed.`,
     })
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new Fault('journal_full', {
       boundary: 'box',
       cause: error,
       errorRaw,
-      error: 'there is no room left for the file; nothing was written',
+      error: 'The disk is full. Nothing was written.',
     })
   return error instanceof Fault ? error : new Fault('other', { boundary: 'box', cause: error, errorRaw })
 }
 
 // ---- details ----
 
-const O_PATH = 0o10_000_000 // not in node:fs; the same number on every Linux architecture that Node has
+const O_PATH = 0o10_000_000 // not in node:fs; the same value on every Linux architecture that Node supports
 const FOLDER = O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 function stepInto(above: OpenFolder, part: string, make: Owner | 'ours' | undefined): OpenFolder {
@@ -128,14 +130,14 @@ function stepInto(above: OpenFolder, part: string, make: Owner | 'ours' | undefi
   try {
     mkdirSync(above.at(part), { mode: 0o755 })
   } catch (error) {
-    if (errorCode(error) !== 'EEXIST') throw error // somebody else was as quick
+    if (errorCode(error) !== 'EEXIST') throw error // another process was faster
   }
   const made = new OpenFolder(openSync(above.at(part), FOLDER))
-  if (make !== 'ours') giveTo(made, make)
+  if (make !== 'ours') changeOwner(made, make)
   return made
 }
 
-/** O_DIRECTORY wins over O_NOFOLLOW in what the kernel reports: a second look tells a link from a file. */
+/** The kernel reports ENOTDIR for both links and files here, so a second check distinguishes them. */
 function isLink(above: OpenFolder, part: string): boolean {
   try {
     const fd = openSync(above.at(part), O_PATH | constants.O_NOFOLLOW)
@@ -145,14 +147,14 @@ function isLink(above: OpenFolder, part: string): boolean {
       closeSync(fd)
     }
   } catch {
-    return false // gone meanwhile
+    return false // removed meanwhile
   }
 }
 
 const linkError = (cause: unknown): Error =>
-  Object.assign(new Error('a symbolic link on the way', { cause }), { code: 'ELOOP' })
+  Object.assign(new Error('the path contains a symbolic link', { cause }), { code: 'ELOOP' })
 
-function giveTo(folder: OpenFolder, owner: Owner): void {
+function changeOwner(folder: OpenFolder, owner: Owner): void {
   const fd = openSync(folder.itself, constants.O_RDONLY | constants.O_DIRECTORY)
   try {
     fchownSync(fd, owner.uid, owner.gid)
@@ -161,7 +163,7 @@ function giveTo(folder: OpenFolder, owner: Owner): void {
   }
 }
 
-/** As the system said it, but with the caller's own path: which descriptor stood for its folder tells nobody anything. */
+/** The system's message with the caller's path in place of our descriptor's. */
 function rawOf(error: unknown, path: string): string | undefined {
   if (!(error instanceof Error)) return undefined
   return error.message.replaceAll(/'\/proc\/self\/fd\/\d+\/[^']*'/g, () => `'${path.slice(0, 200)}'`)

@@ -1,11 +1,11 @@
 /**
- * Reading, writing and deleting files of a workspace.
+ * Reads, writes and deletes files of a workspace.
  *
- * I1  A write is whole or not there: into a new file beside, synced, then renamed over the old one. Missing folders are made
- *     at that moment, too.
- * I2  Checking an ETag and acting on it is one step among callers: they take turns by box. (Commands in the box do not
- *     ask us; what they change between check and rename is lost as with any other program.)
- * I3  Only regular files are opened, and opening never waits: a FIFO planted in the way blocks nobody.
+ * I1  A write is all or nothing: into a temporary file, synced, then renamed over the old one. Missing folders are created
+ *     only right before the rename.
+ * I2  Checking an ETag and acting on it is one step for API callers, who take turns per box. (Commands in the box do not: what
+ *     they change between check and rename is overwritten.)
+ * I3  Only regular files are opened, and opening never blocks, not even on a FIFO.
  */
 import {
   type BigIntStats,
@@ -27,9 +27,9 @@ import { openDeepest, openFolder, type OpenFolder, type Owner, pathFault, pathPa
 import { errorCode } from '../state/json.ts'
 
 export type WorkspaceAt = {
-  /** Opens the folder itself; throws where it is gone or another one. Whoever calls closes it. */
+  /** Opens the folder; throws if it is gone or replaced. The caller closes it. */
   readonly open: () => OpenFolder
-  /** The path that the box knows it by. */
+  /** The workspace's path inside the box. */
   readonly shown: string
   readonly kind: 'private' | 'host'
   readonly owner: Owner | undefined
@@ -44,7 +44,7 @@ export type OpenedFile = {
   readonly modifiedAtMs: number
 }
 
-/** Whoever gets it closes it. */
+/** The caller closes it. */
 export function openFile(at: WorkspaceAt, path: string): OpenedFile {
   const { folder, name } = split(at, path)
   try {
@@ -57,7 +57,7 @@ export function openFile(at: WorkspaceAt, path: string): OpenedFile {
     }
     return { fd, bytes: Number(stat.size), etag: etagOf(stat), modifiedAtMs: Number(stat.mtimeMs) }
   } catch (error) {
-    throw pathFault(error, path)
+    throw pathFault(error, path, 'read')
   }
 }
 
@@ -72,14 +72,14 @@ export async function writeFile(
   const { folder, name } = split(at, path)
   refuseGuarded(at, [...folder, name], path)
   try {
-    checkCondition(at, path, condition) // once before the body, so that a hopeless upload is refused early
+    checkCondition(at, path, condition) // before the body too, so a hopeless upload is refused early
     const { folder: near, missing } = openDeepest(at.open(), folder)
     using parent = near
     const upload = uploads.begin(folder.slice(0, folder.length - missing.length))
-    const beside = parent.at(upload.name)
+    const temporary = parent.at(upload.name)
     try {
       const file = await open(
-        beside,
+        temporary,
         constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW,
         0o644,
       )
@@ -92,20 +92,20 @@ export async function writeFile(
           if (at.owner !== undefined) fchownSync(file.fd, at.owner.uid, at.owner.gid)
           refuseFolder(before, path)
           using place = openFolder(parent.itself, missing, at.owner ?? 'ours')
-          renameSync(beside, place.at(name)) // I1
+          renameSync(temporary, place.at(name)) // I1
           return { etag: etagOf(fstatSync(file.fd, { bigint: true })), isNew: before === undefined }
         })
       } finally {
         await file.close()
       }
     } catch (error) {
-      removeQuietly(beside)
+      removeQuietly(temporary)
       throw error
     } finally {
       upload.done()
     }
   } catch (error) {
-    throw pathFault(error, path)
+    throw pathFault(error, path, 'write')
   }
 }
 
@@ -117,15 +117,15 @@ export function deleteFile(at: WorkspaceAt, path: string, condition: Preconditio
     if (stat === undefined) throw Object.assign(new Error('no such file'), { code: 'ENOENT' })
     using parent = openFolder(at.open(), folder)
     if (stat.isDirectory()) rmdirSync(parent.at(name))
-    else unlinkSync(parent.at(name)) // a link is removed, not what it points to
+    else unlinkSync(parent.at(name)) // removes a link, not its target
   } catch (error) {
     if (errorCode(error) === 'ENOTEMPTY')
       throw new Fault('invalid_request', {
         cause: error,
-        error: `${path.slice(0, 200)} is a folder with something in it; empty it first`,
-        errors: [{ field: 'path', expected: 'a file or an empty folder', got: 'a folder with something in it' }],
+        error: `${path.slice(0, 200)} is a folder that is not empty. Empty it first.`,
+        errors: [{ field: 'path', expected: 'a file or an empty folder', got: 'a folder that is not empty' }],
       })
-    throw pathFault(error, path)
+    throw pathFault(error, path, 'delete')
   }
 }
 
@@ -136,23 +136,24 @@ const O_PATH = 0o10_000_000
 function split(at: WorkspaceAt, path: string): { readonly folder: readonly string[]; readonly name: string } {
   const parts = pathParts(path, at.shown)
   const name = parts.at(-1)
-  if (name === undefined) throw pathFault(Object.assign(new Error('the workspace itself'), { code: 'EISDIR' }), path)
+  if (name === undefined)
+    throw pathFault(Object.assign(new Error('the workspace itself'), { code: 'EISDIR' }), path, 'read')
   return { folder: parts.slice(0, -1), name }
 }
 
-/** Whether a list of ETags, or `*`, has this one. Weak ones are nobody's of ours. */
-export function names(list: string, etag: string): boolean {
+/** Whether a list of ETags, or `*`, contains this one. We never send weak ETags. */
+export function matchesEtag(list: string, etag: string): boolean {
   return list.split(',').some((tag) => tag.trim() === '*' || tag.trim() === etag)
 }
 
-/** Changes whenever the file does: another inode for each of our writes, another time for everybody else's. */
+/** Changes whenever the file does: our writes change the inode, all others the times. */
 function etagOf(stat: BigIntStats): string {
   return `"${stat.ino.toString(36)}-${stat.size.toString(36)}-${stat.mtimeNs.toString(36)}-${stat.ctimeNs.toString(36)}"`
 }
 
 function notRegular(path: string): Fault {
   return new Fault('invalid_request', {
-    error: `${path.slice(0, 200)} is not a regular file`,
+    error: `${path.slice(0, 200)} is not a regular file.`,
     errors: [{ field: 'path', expected: 'a regular file', got: 'something else' }],
   })
 }
@@ -161,18 +162,18 @@ function refuseGuarded(at: WorkspaceAt, parts: readonly string[], path: string):
   if (at.kind === 'host' && isGuarded(parts))
     throw new Fault('forbidden', {
       boundary: 'box',
-      error: `${path.slice(0, 200)} is read-only in a box: the machine outside would act on it`,
+      error: `${path.slice(0, 200)} is read-only in a box, because programs on the host would act on it.`,
       errorRaw: `guarded path ${path.slice(0, 200)}`,
     })
 }
 
-/** What is there now, link or not; throws where the caller's condition does not hold. */
+/** The current file or link; throws if the caller's condition does not hold. */
 function checkCondition(at: WorkspaceAt, path: string, condition: Precondition): BigIntStats | undefined {
   const stat = statAt(at, path)
   const failed = new Fault('precondition_failed', { facts: { name: path.slice(0, 200) } })
   if (condition.ifNoneMatch === '*' && stat !== undefined) throw failed
   if (condition.ifMatch === undefined) return stat
-  if (stat === undefined || !names(condition.ifMatch, etagOf(stat))) throw failed
+  if (stat === undefined || !matchesEtag(condition.ifMatch, etagOf(stat))) throw failed
   return stat
 }
 
@@ -193,13 +194,14 @@ function statAt(at: WorkspaceAt, path: string): BigIntStats | undefined {
 }
 
 function refuseFolder(stat: BigIntStats | undefined, path: string): void {
-  if (stat?.isDirectory() === true) throw pathFault(Object.assign(new Error('a folder'), { code: 'EISDIR' }), path)
+  if (stat?.isDirectory() === true)
+    throw pathFault(Object.assign(new Error('a folder'), { code: 'EISDIR' }), path, 'write')
 }
 
 function removeQuietly(path: string): void {
   try {
     unlinkSync(path)
   } catch {
-    // Never made, or renamed already.
+    // It was never created, or is already renamed.
   }
 }

@@ -1,15 +1,15 @@
 /**
- * The arguments of bubblewrap for one exec. Pure.
+ * The bubblewrap arguments for one exec. Pure.
  *
- * I1  Binds by allow-list only, never `/`; the root of the box is read-only in the end.
- * I2  No capability survives. Root of the host is root of a user namespace; another owner's workspace is served as that
- *     owner, by setpriv inside a sandbox that root built (its paths may lie where that owner cannot go).
- * I3  /proc is read-only. Root of the host stays the owner of /proc/sys, whatever its capabilities: left writable, a
- *     command could set the core pattern of the whole machine, which is a way out of any sandbox.
- * I4  Paths of a host workspace are the host's to change, and another box's whose workspace lies around it. bwrap mounts by
- *     path; so before the command starts, a shell in the sandbox compares what was mounted with what was meant, by device and
- *     inode. What remains: a mount that landed on the wrong place of its own sandbox, which then lacks that one guard, if
- *     somebody swaps folders for links in the same millisecond. No folder of the host can come in that way.
+ * I1  Only allow-listed paths are bound, never `/`; the root of the box is read-only in the end.
+ * I2  No capability survives. The host's root is root of a user namespace; a workspace with another owner is used as that
+ *     owner, through setpriv inside a sandbox that root built (its paths may be inaccessible to that owner).
+ * I3  /proc is read-only. The host's root owns /proc/sys even without capabilities: if it were writable, a command could set
+ *     the core pattern of the whole machine, which is a way out of any sandbox.
+ * I4  The host can change the paths of a host workspace, and so can a box whose workspace contains it. bwrap mounts by path,
+ *     so before the command starts, a shell in the sandbox compares device and inode of each mount with the expected ones.
+ *     What remains: if someone swaps a folder for a link in the same millisecond, a guard may be mounted at the wrong place
+ *     of its own sandbox and be missing at the right one. No other host folder can get in that way.
  */
 import { posix } from 'node:path'
 import type { Network } from '@breakfall/wire'
@@ -25,17 +25,17 @@ export type BwrapPlan = {
   readonly network: Network
   readonly cwd: string
   readonly environment: Readonly<Record<string, string>>
-  /** With one, the command is reached through a shell of ours in the sandbox. */
+  /** If set, our own shell in the sandbox checks it and then starts the command. */
   readonly entry?: Entry | undefined
 }
 
-/** What must hold before the command may start. */
+/** What must hold before the command starts. */
 export type Entry = {
   readonly workspace: string
   readonly numbers: readonly { readonly name: string; readonly numbers: string }[]
 }
 
-/** Options, to be given by `--args FD`: nothing of them shows in a process list. */
+/** Options for `--args FD`, so they do not show up in a process list. */
 export function bwrapOptions(plan: BwrapPlan): readonly string[] {
   const { user, view } = plan
   return [
@@ -84,7 +84,7 @@ export function bwrapOptions(plan: BwrapPlan): readonly string[] {
   ]
 }
 
-/** What bubblewrap is told to run. */
+/** The command that bubblewrap runs. */
 export function bwrapCommand(plan: Omit<BwrapPlan, 'view' | 'network'>, command: readonly string[]): readonly string[] {
   const { entry, user, cwd, environment } = plan
   if (entry === undefined) return command
@@ -102,12 +102,12 @@ export function bwrapCommand(plan: Omit<BwrapPlan, 'view' | 'network'>, command:
   ]
 }
 
-/** The command with exactly that environment, whatever the shell or setpriv before it ran with. */
+/** The command with exactly this environment, regardless of the shell's or setpriv's. */
 export function withEnvironment(
   environment: Readonly<Record<string, string>>,
   command: readonly string[],
 ): readonly string[] {
-  const isAssignment = command[0]?.includes('=') === true // to env it would be one
+  const isAssignment = command[0]?.includes('=') === true // `env` would treat it as an assignment
   return [
     '/usr/bin/env',
     '-i',
@@ -134,13 +134,13 @@ export function setprivArgs(user: {
   ]
 }
 
-/** Into the sandbox it is a status line of its own (descriptor 8), and the command never starts. */
+/** A failed check is reported as a status line on this descriptor, and the command never starts. */
 export const ENTRY_STATUS_FD = 8
 
 /**
  * I4. $1 workspace, $2 names below it, $3 their device and inode numbers, $4 the folder to start in, then the command.
- * The folder is entered here, since bwrap would do it as a root without capabilities, to whom a folder of another owner
- * may be closed.
+ * The script changes into the folder, because bwrap would do so as root without capabilities, which may not enter a folder
+ * of another owner.
  */
 const ENTRY_SCRIPT = `cd -- "$1" && [ "$(stat -c %d:%i -- $2)" = "$3" ] || { echo refused >&${ENTRY_STATUS_FD}; exit 126; }
 exec ${ENTRY_STATUS_FD}>&-
@@ -148,10 +148,10 @@ cd -- "$4" || exit 126
 shift 4
 exec "$@"`
 
-/** Nothing of the caller's: until the command starts, only programs of the machine run. */
+/** Nothing from the caller: until the command starts, only system programs run. */
 const ENTRY_ENVIRONMENT = { PATH: '/usr/bin:/bin' }
 
-/** Each mount, after the folders above it: left to bwrap those would be closed to other users. */
+/** Each mount, after its parent folders: bwrap would make those inaccessible to other users. */
 function mountOptions(view: BoxView): readonly string[] {
   const made = new Set<string>(['/'])
   const options: string[] = []
@@ -159,7 +159,7 @@ function mountOptions(view: BoxView): readonly string[] {
     for (const path of parentsOf(mount.at)) {
       if (made.has(path)) continue
       made.add(path)
-      // What lies in a read-only mount is there already, or cannot be made.
+      // In a read-only mount a folder exists already, or cannot be made.
       if (!isIn(view, path, 'ro')) options.push('--perms', '0755', '--dir', path)
     }
     made.add(mount.at)

@@ -1,10 +1,10 @@
-/** Finds out which control groups this process may really use: makes one, sets a limit, removes it. */
+/** Detects which control groups this process can really use: makes one, sets a limit, removes it. */
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { allowBelow, type CgroupRoot, Cgroups, CONTROLLERS, type Controller } from './cgroup.ts'
 import { errorCode } from '../state/json.ts'
 
-/** `name` sets this runner's groups apart from everybody else's. */
+/** `name` distinguishes this runner's groups from all others. */
 export function findCgroups(
   name: string,
   mountsText = readText('/proc/self/mounts'),
@@ -42,7 +42,7 @@ function useVersion2(roots: Map<Controller | 'tree', CgroupRoot>, parent: string
     readFileSync(join(folder, 'cgroup.procs'))
     writeFileSync(join(folder, 'cgroup.procs'), '', { flag: 'r+' })
   } catch {
-    return // not ours to use
+    return // we have no permission
   }
   roots.set('tree', { version: 2, folder })
   const offered = readText(join(parent, 'cgroup.controllers')).trim().split(' ')
@@ -53,12 +53,12 @@ function useVersion2(roots: Map<Controller | 'tree', CgroupRoot>, parent: string
       allowBelow(folder, [controller])
       roots.set(controller, { version: 2, folder })
     } catch {
-      // Offered but not delegated to us: the box will say that this limit is not enforced.
+      // Offered, but not delegated to us: the box's record says that this limit is not enforced.
     }
   }
 }
 
-/** A group with processes of its own hands nothing down; ours steps aside into a leaf and asks again. */
+/** A group that contains processes cannot delegate controllers, so our process moves into a leaf and tries again. */
 function allowFrom(parent: string, controller: Controller): void {
   try {
     allowBelow(parent, [controller])
@@ -79,7 +79,7 @@ function takesLimit(folder: string, [file, value]: readonly [string, string]): b
     rmdirSync(probe)
     return true
   } catch {
-    return false // read-only, or not for us
+    return false // read-only, or no permission
   }
 }
 
@@ -107,6 +107,6 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch {
-    return '' // a system without it has no groups for us
+    return '' // without this file there are no usable groups
   }
 }

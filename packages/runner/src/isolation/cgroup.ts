@@ -1,10 +1,10 @@
 /**
- * Control groups, version 1 and 2, where this machine lets us: limits for a box, one group per keeper to end all of an exec
- * and to learn of an OOM kill. Where a controller cannot be used it is absent here and the box says so.
+ * Control groups, version 1 and 2: limits for a box, and one group per keeper to end a whole exec and to detect OOM kills. A
+ * controller that cannot be used is missing here, and the box's record says so.
  *
- * I1  Nothing is assumed from a version or a mount: a controller counts only after a group was made and took a limit.
- * I2  Names follow from box and keeper, so a restarted runner finds the groups of the one before it. A keeper's name is
- *     never used again, a box's is.
+ * I1  Nothing is assumed from a version or a mount: a controller counts only after a group was made and accepted a limit.
+ * I2  Names are derived from box and keeper, so a restarted runner finds the groups of its predecessor. A keeper's name is
+ *     never reused, a box's is.
  */
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,14 +16,14 @@ export type Controller = (typeof CONTROLLERS)[number]
 export type BoxLimits = { readonly memoryMb: number | null; readonly pids: number | null; readonly cpus: number | null }
 
 export type ExecGroup = {
-  /** Files into which the first process writes `0` to join. */
+  /** A process joins by writing `0` into these files. */
   readonly joins: readonly string[]
   processes(): readonly number[]
-  /** SIGKILL to all of it, escapees included, but for those that are spared. */
+  /** SIGKILL to every process in it, except those in `spare`. */
   kill(spare: readonly number[]): void
-  /** Processes in it that the kernel killed for memory. */
+  /** How many of its processes the kernel's OOM killer has killed. */
   oomKills(): number
-  /** As soon as nothing is left in it. */
+  /** Removes it as soon as it is empty. */
   remove(): void
 }
 
@@ -40,12 +40,12 @@ export class Cgroups {
     return this.#roots.has(controller)
   }
 
-  /** True where a whole exec can be found and ended, whatever it forked. */
+  /** True if all processes of an exec can be found and ended, no matter how they forked. */
   get holdsTrees(): boolean {
     return this.#roots.has('tree')
   }
 
-  /** Makes the groups of a box; safe to call again. */
+  /** Makes the groups of a box. Idempotent. */
   openBox(box: string, limits: BoxLimits): void {
     for (const root of this.#folders()) {
       mkdirSync(join(root.folder, box), { recursive: true })
@@ -65,13 +65,13 @@ export class Cgroups {
     }
   }
 
-  /** How many processes a box may have, ours in it included. */
+  /** How many processes a box may have, including ours. */
   limitPids(box: string, pids: number): void {
     const root = this.#roots.get('pids')
     if (root !== undefined) writeIfThere(join(root.folder, box, 'pids.max'), String(pids))
   }
 
-  /** Removes the groups of a box, in which nothing runs any more; what was killed just now may take a moment to be gone. */
+  /** Removes the groups of a box in which nothing runs any more; a killed process may take a moment to disappear. */
   async closeBox(box: string): Promise<void> {
     await pollUntil(() => {
       const remaining = this.#folders().filter(({ folder }) => !removeWithin(join(folder, box)))
@@ -79,7 +79,7 @@ export class Cgroups {
     }, REMOVAL)
   }
 
-  /** Removes the runner's own groups, where nothing is left in them. */
+  /** Removes the runner's groups that are empty. */
   closeAll(): void {
     for (const { folder } of this.#folders()) {
       for (const box of subgroups(folder)) removeWithin(join(folder, box))
@@ -88,8 +88,8 @@ export class Cgroups {
   }
 
   /**
-   * What an earlier runner left: ends and removes every group but those in use. All that is here was started by a runner
-   * on this state folder, so what no exec owns is nobody's.
+   * Ends and removes every group of an earlier runner that is not in use. Everything here was started by a runner on this
+   * state folder, so a group without an exec belongs to no one.
    */
   sweep(isUsed: (box: string, keeper?: string) => boolean): void {
     for (const { folder } of this.#folders()) {
@@ -104,7 +104,7 @@ export class Cgroups {
     }
   }
 
-  /** Undefined where there are no control groups for us. */
+  /** Undefined if we cannot use control groups. */
   execGroup(box: string, keeper: string): ExecGroup | undefined {
     if (this.#roots.size === 0) return undefined
     const per = this.#perExec().map((root) => join(root.folder, box, keeper))
@@ -122,7 +122,7 @@ export class Cgroups {
     }
   }
 
-  /** Each folder once: on version 2 all controllers share one. */
+  /** Each folder once: in version 2 all controllers share one. */
   #folders(): readonly CgroupRoot[] {
     return [...new Map([...this.#roots.values()].map((root) => [root.folder, root])).values()]
   }
@@ -174,7 +174,7 @@ function writeIfThere(file: string, text: string): void {
   try {
     writeFileSync(file, text, { flag: 'r+' })
   } catch (error) {
-    if (errorCode(error) !== 'ENOENT') throw error // swap accounting is often not built in
+    if (errorCode(error) !== 'ENOENT') throw error // kernels often lack swap accounting
   }
 }
 
@@ -188,7 +188,7 @@ export function processesOf(folder: string): readonly number[] {
 
 function killGroup(folder: string, spare: readonly number[]): void {
   if (spare.length === 0 && killAtOnce(folder)) return
-  // One by one then, until none is left to fork.
+  // One by one, until none is left that could fork.
   for (let round = 0; round < 10; round += 1) {
     const pids = processesOf(folder).filter((pid) => !spare.includes(pid))
     if (pids.length === 0) return
@@ -196,7 +196,7 @@ function killGroup(folder: string, spare: readonly number[]): void {
   }
 }
 
-/** False where the kernel cannot: version 1, and before 5.14. */
+/** False if the kernel cannot: version 1, or before Linux 5.14. */
 function killAtOnce(folder: string): boolean {
   try {
     writeFileSync(join(folder, 'cgroup.kill'), '1', { flag: 'r+' })
@@ -210,7 +210,7 @@ function killQuietly(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It ended by itself meanwhile.
+    // It exited meanwhile.
   }
 }
 
@@ -219,29 +219,29 @@ function oomKillsOf(folder: string, version: 1 | 2): number {
     const text = readFileSync(join(folder, version === 1 ? 'memory.oom_control' : 'memory.events'), 'utf8')
     return Number(/^oom_kill (\d+)/m.exec(text)?.[1] ?? 0)
   } catch {
-    return 0 // the group is gone, or an old kernel does not count
+    return 0 // the group is gone, or the kernel is too old to count
   }
 }
 
 const REMOVAL = { everyMs: 5, forMs: 500 }
 
-/** False where it is still in use. */
+/** False if it is still in use. */
 function removeGroup(folder: string): boolean {
   try {
     rmdirSync(folder)
     return true
   } catch (error) {
-    return errorCode(error) === 'ENOENT' // an empty group that stays costs nothing; the next start sweeps it
+    return errorCode(error) === 'ENOENT' // a leftover group costs nothing; the next start removes it
   }
 }
 
-/** A group and those in it. */
+/** A group and its subgroups. */
 function removeWithin(folder: string): boolean {
   for (const name of subgroups(folder)) removeGroup(join(folder, name))
   return removeGroup(folder)
 }
 
-/** For names that are never used again (I2). */
+/** For names that are never reused (I2). */
 function removeSoon(folder: string): void {
   void pollUntil(() => (removeGroup(folder) ? true : undefined), { ...REMOVAL, ref: false })
 }

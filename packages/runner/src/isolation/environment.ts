@@ -1,4 +1,4 @@
-/** What a command finds in its environment: an allow-list and what its box and its exec add. Nothing of the runner's own leaks in. */
+/** A command's environment: an allow-list plus what its box and exec set. Nothing else of the runner's environment leaks in. */
 import { delimiter } from 'node:path'
 import type { HostLayout } from './host.ts'
 
@@ -29,7 +29,7 @@ export function commandEnvironment(plan: EnvironmentPlan): Record<string, string
     USER: plan.user,
     LOGNAME: plan.user,
     SHELL: '/bin/sh',
-    TERM: 'dumb', // nobody looks at a terminal here, and programs that ask should know
+    TERM: 'dumb', // there is no terminal, and programs should know
     PWD: plan.cwd,
     ...plan.box,
     ...plan.exec,
@@ -42,7 +42,7 @@ const PASSED = ['LANG', 'LC_ALL', 'LC_CTYPE', 'TZ']
 
 const SYSTEM_PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
-/** In a sandbox: PATH entries that the box can see, then the usual ones. Without one: the runner's own PATH. */
+/** In a sandbox: the PATH entries that the box can see, then the usual ones. Without a sandbox: the runner's PATH. */
 function searchPath(plan: EnvironmentPlan): string {
   const own = (plan.host['PATH'] ?? '').split(delimiter).filter((entry) => entry.startsWith('/'))
   if (plan.isHost) return [...new Set([...own, ...SYSTEM_PATH])].join(delimiter)

@@ -1,16 +1,16 @@
-/** What this machine offers boxes: which folders and files of it a box may see, read once at the start. */
+/** Which folders and files of this machine a box may see; read once at the start. */
 import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { delimiter, join, sep } from 'node:path'
 
 export type HostLayout = {
-  /** Folders seen read-only at their own path. */
+  /** Folders that are visible read-only at their own path. */
   readonly folders: readonly string[]
-  /** `/bin` and its kin where they are links, as on a merged /usr. */
+  /** `/bin` and similar folders if they are links, as with a merged /usr. */
   readonly links: ReadonlyMap<string, string>
-  /** Files and folders of /etc that programs need and that hold no secret. */
+  /** Files and folders of /etc that programs need and that contain no secrets. */
   readonly etc: readonly string[]
-  /** Entries of PATH in the home folder: version managers put their programs there. */
+  /** PATH entries in the home folder: version managers put programs there. */
   readonly homePath: readonly string[]
 }
 
@@ -73,7 +73,7 @@ function homePathEntries(path: string, home: string): readonly string[] {
       const real = realpathSync(entry)
       return statSync(real).isDirectory() && real.startsWith(join(home, sep)) && real !== home
     } catch {
-      return false // an entry of PATH that does not exist is normal
+      return false // PATH entries often do not exist
     }
   })
 }

@@ -1,6 +1,6 @@
 /**
- * Finds out before anything starts whether a command can be run: its folder, its program, its interpreter, its length.
- * Looked up as the box will see it. What changes between this look and the start is found out by the start itself.
+ * Checks before anything starts whether a command can run: its folder, its program, its interpreter, its length, all as
+ * the box will see them. What changes between this check and the start is detected by the start itself.
  */
 import {
   closeSync,
@@ -32,7 +32,7 @@ export function checkRunnable(view: BoxView, lookup: Lookup): void {
   checkLength(view, lookup)
 }
 
-/** The same as a value; undefined where nothing is wrong. */
+/** The same as a value; undefined if nothing is wrong. */
 export function whyNotRunnable(view: BoxView, lookup: Lookup): SpawnFailure | undefined {
   try {
     checkRunnable(view, lookup)
@@ -49,7 +49,7 @@ export type Found =
   | { readonly kind: 'device'; readonly path: string }
   | { readonly kind: 'missing' }
 
-/** Follows links as the box would. Bounded like the kernel's own walk. */
+/** Follows links as the box would. Bounded, like the kernel's lookup. */
 export function lookUp(view: BoxView, path: string): Found {
   if (view.isHost) return onHost(path)
   let rest = path.split('/').filter((part) => part !== '')
@@ -72,30 +72,30 @@ export function lookUp(view: BoxView, path: string): Found {
     if (target.startsWith('/')) at = '/'
     rest = [...target.split('/').filter((name) => name !== ''), ...rest]
   }
-  return { kind: 'missing' } // a circle of links
+  return { kind: 'missing' } // a loop of links
 }
 
 // ---- details, in the order they are used above ----
 
 const STEPS_MAX = 512
 const ARGUMENT_BYTES_MAX = 128 * 1024 // MAX_ARG_STRLEN of Linux, with its NUL
-const SANDBOX_WORDS_MAX = 8_000 // bubblewrap takes 9,000, an option and its values counted one by one; ours need a few hundred
-const ALL_BYTES_MAX = 1536 * 1024 // under the quarter of an 8 MiB stack that the kernel allows, with room for our own
+const SANDBOX_WORDS_MAX = 8_000 // bubblewrap accepts 9,000, counting options and values; our own options take a few hundred
+const ALL_BYTES_MAX = 1536 * 1024 // below the kernel's limit, a quarter of an 8 MiB stack, with room for our own
 
-/** Without a sandbox the kernel's own walk is the box's. */
+/** Without a sandbox the kernel resolves the path. */
 function onHost(path: string): Found {
   try {
     const stat = statSync(path, { throwIfNoEntry: false })
     return stat === undefined ? { kind: 'missing' } : { kind: 'found', path, host: realpathSync.native(path), stat }
   } catch {
-    return { kind: 'missing' } // not a folder on the way, none that may be entered, or a circle of links
+    return { kind: 'missing' } // something on the way is not a folder or not accessible, or there is a loop of links
   }
 }
 
 function checkFolder(view: BoxView, { cwd, command }: Lookup): void {
   const found = lookUp(view, cwd)
   const name = command[0] ?? ''
-  if (found.kind === 'missing') throw failure('cwd_missing', name, `there is no folder ${cwd} in the box`)
+  if (found.kind === 'missing') throw failure('cwd_missing', name, `the box has no folder ${cwd}`)
   if (found.kind === 'device' || (found.kind === 'found' && !found.stat.isDirectory()))
     throw failure('cwd_not_directory', name, `${cwd} is not a folder`)
 }
@@ -117,17 +117,22 @@ function checkProgram(view: BoxView, lookup: Lookup): void {
     return
   }
   if (refused !== undefined) throw failure('not_executable', name, `${refused} is not an executable file`)
-  throw failure('not_found', name, `there is no program ${name.slice(0, 200)} in the box`)
+  throw failure('not_found', name, `the box has no program ${name.slice(0, 200)}`)
 }
 
 function checkInterpreter(view: BoxView, name: string, host: string, cwd: string): void {
   const first = firstBytes(host)
   if (first === undefined || !first.startsWith('#!')) return
   const interpreter = /^#![ \t]*([^ \t\n]+)/.exec(first)?.[1]
-  if (interpreter === undefined) throw failure('bad_interpreter', name, `${name} starts with #! and names nothing`)
+  if (interpreter === undefined)
+    throw failure('bad_interpreter', name, `${name} starts with #! but names no interpreter`)
   const found = lookUp(view, posix.resolve(cwd, interpreter))
   if (found.kind !== 'found' || !found.stat.isFile() || (found.stat.mode & 0o111) === 0)
-    throw failure('bad_interpreter', name, `${name} wants ${interpreter}, which is not a program in the box`)
+    throw failure(
+      'bad_interpreter',
+      name,
+      `${name} needs the interpreter ${interpreter}, which is not a program in the box`,
+    )
 }
 
 function checkLength(view: BoxView, lookup: Lookup): void {
@@ -141,14 +146,14 @@ function checkLength(view: BoxView, lookup: Lookup): void {
     throw failure(
       'argument_too_long',
       name,
-      `one argument may have ${ARGUMENT_BYTES_MAX} bytes, all together ${ALL_BYTES_MAX}; put the text into a file or send it as input`,
+      `one argument may have at most ${ARGUMENT_BYTES_MAX} bytes, all of them together ${ALL_BYTES_MAX}; put the text into a file or send it as input`,
     )
   const words = lookup.command.length + 3 * Object.keys(lookup.environment).length
   if (!view.isHost && words > SANDBOX_WORDS_MAX)
     throw failure(
       'argument_too_long',
       name,
-      `in a sandbox a command may have ${SANDBOX_WORDS_MAX} words, a variable of its environment counting as three; put them into a file or send them as input`,
+      `in a sandbox a command may have at most ${SANDBOX_WORDS_MAX} arguments, and each environment variable counts as three; put them into a file or send them as input`,
     )
 }
 
@@ -170,7 +175,7 @@ function linkTarget(view: BoxView, path: string): string | undefined {
   try {
     return readlinkSync(host)
   } catch {
-    return undefined // it was replaced between the two looks; then it is what it is now
+    return undefined // it was replaced between the two checks
   }
 }
 
@@ -178,17 +183,17 @@ function statOf(host: string): Stats | undefined {
   try {
     return lstatSync(host, { throwIfNoEntry: false })
   } catch {
-    return undefined // not a folder on the way, or none that may be entered: to the box it is not there
+    return undefined // something on the way is not a folder or not accessible: for the box it does not exist
   }
 }
 
 function firstBytes(host: string): string | undefined {
   let fd: number
   try {
-    // The box may swap the file for a FIFO meanwhile: opening must never block.
+    // The box may replace the file by a FIFO meanwhile: opening it must never block.
     fd = openSync(host, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
   } catch {
-    return undefined // a program may be executable and not readable
+    return undefined // a program may be executable but not readable
   }
   try {
     const bytes = Buffer.alloc(256)

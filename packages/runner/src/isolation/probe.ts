@@ -1,4 +1,4 @@
-/** Which isolation this machine really gives: found out by running a command in it, never by looking for a file. */
+/** Detects which isolation really works on this machine by running a command in it, not by looking for a file. */
 import { execFile } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -7,13 +7,13 @@ import { bwrapCommand, bwrapOptions, type BoxUser } from './bwrap-args.ts'
 import type { HostLayout } from './host.ts'
 
 export type Isolation = {
-  /** Null: no box can be made here. */
+  /** Null: no box can be made on this machine. */
   readonly level: IsolationLevel | null
   readonly bwrap: string | null
   readonly disableUserns: boolean
-  /** Path of setpriv where root can serve workspaces of other owners, else null. */
+  /** The path of setpriv if root can use it for workspaces of other owners, else null. */
   readonly setpriv: string | null
-  /** Why not bwrap, in the machine's words. */
+  /** Why bwrap is not used; null if it is. */
   readonly because: string | null
 }
 
@@ -31,7 +31,7 @@ export async function probeIsolation(options: {
     return {
       ...none,
       level: fallback,
-      because: options.level === 'process' ? 'level process was asked for' : 'bwrap is not on the PATH',
+      because: options.level === 'process' ? 'level "process" was requested' : 'bwrap is not on the PATH',
     }
   const uid = process.getuid?.() ?? 0
   const gid = process.getgid?.() ?? 0
@@ -50,10 +50,10 @@ export async function probeIsolation(options: {
   }
 }
 
-/** On the PATH; with `usual`, also where every system has its basic tools. */
+/** Looks on the PATH and then in `usual`. */
 export function findProgram(name: string, path: string, usual: readonly string[] = []): string | null {
   for (const folder of [...path.split(delimiter), ...usual]) {
-    if (!folder.startsWith('/')) continue // a relative PATH entry would mean another program in every folder
+    if (!folder.startsWith('/')) continue // a relative entry would find another program in every folder
     try {
       accessSync(join(folder, name), constants.X_OK)
       return join(folder, name)
@@ -70,7 +70,7 @@ export const USUAL_FOLDERS = ['/usr/bin', '/bin']
 
 const PROBE_MS = 10_000
 
-/** Null when it worked, else what was said. */
+/** Null if it worked, else the error message. */
 function tryBwrap(bwrap: string, user: BoxUser, layout: HostLayout): Promise<string | null> {
   const mounts = layout.folders.map((path) => ({ at: path, host: path, mode: 'ro' as const }))
   const view = { mounts, links: layout.links, isHost: false }
@@ -81,7 +81,7 @@ function tryBwrap(bwrap: string, user: BoxUser, layout: HostLayout): Promise<str
   return new Promise((resolve) => {
     execFile(bwrap, args, { timeout: PROBE_MS, env: {} }, (error, stdout, stderr) => {
       if (error === null && stdout === 'works\n') resolve(null)
-      else resolve((stderr.trim() || error?.message || 'bwrap ran, but nothing came out').slice(0, 500))
+      else resolve((stderr.trim() || error?.message || 'bwrap ran, but printed nothing').slice(0, 500))
     })
   })
 }

@@ -1,6 +1,6 @@
 /**
- * How a box sees the world: which host path stands behind which path of the box. The sandbox is built from it, and
- * commands are looked up in it before they start, so that "not found" is known without starting anything.
+ * A box's view of the file system: which host path is behind which path of the box. The sandbox is built from it, and
+ * commands are looked up in it first, so "not found" is known without starting anything.
  */
 import { posix } from 'node:path'
 import type { IsolationLevel } from '@breakfall/wire'
@@ -9,14 +9,14 @@ import type { HostLayout } from './host.ts'
 export type Mount = { readonly at: string; readonly host: string; readonly mode: 'ro' | 'rw' }
 
 export type BoxView = {
-  /** In the order in which they are mounted: later ones lie over earlier ones. */
+  /** In mount order: later ones cover earlier ones. */
   readonly mounts: readonly Mount[]
   readonly links: ReadonlyMap<string, string>
-  /** True where paths of the box are the machine's own: nothing is mounted. */
+  /** True if the box uses the machine's own paths and nothing is mounted. */
   readonly isHost: boolean
 }
 
-export type BoxPlaces = {
+export type BoxFolders = {
   readonly workspace: { readonly at: string; readonly host: string; readonly kind: 'private' | 'host' }
   readonly tmp: string
   readonly home: string
@@ -26,25 +26,25 @@ export type BoxPlaces = {
 
 export const BOX_HOME = '/home/box'
 
-export function boxView(level: IsolationLevel, layout: HostLayout, places: BoxPlaces): BoxView {
+export function boxView(level: IsolationLevel, layout: HostLayout, folders: BoxFolders): BoxView {
   if (level === 'process') return { mounts: [], links: new Map(), isHost: true }
   const same = (path: string, mode: 'ro' | 'rw'): Mount => ({ at: path, host: path, mode })
   const mounts: Mount[] = [
     ...layout.folders.map((path) => same(path, 'ro')),
     ...layout.etc.map((path) => same(path, 'ro')),
-    { at: '/etc/passwd', host: places.passwd, mode: 'ro' },
-    { at: '/etc/group', host: places.group, mode: 'ro' },
-    { at: '/tmp', host: places.tmp, mode: 'rw' },
-    { at: BOX_HOME, host: places.home, mode: 'rw' },
+    { at: '/etc/passwd', host: folders.passwd, mode: 'ro' },
+    { at: '/etc/group', host: folders.group, mode: 'ro' },
+    { at: '/tmp', host: folders.tmp, mode: 'rw' },
+    { at: BOX_HOME, host: folders.home, mode: 'rw' },
     ...layout.homePath.map((path) => same(path, 'ro')),
-    { at: places.workspace.at, host: places.workspace.host, mode: 'rw' },
+    { at: folders.workspace.at, host: folders.workspace.host, mode: 'rw' },
   ]
   return { mounts, links: layout.links, isHost: false }
 }
 
 /**
- * The view with mounts inside the workspace. Their way there can be changed by whoever runs in it just now: one that
- * landed on a system folder of the box instead is covered by that folder again.
+ * The view with mounts inside the workspace. A command that runs there can redirect their paths meanwhile: a guard that lands
+ * on a system folder of the box is covered by that folder again.
  */
 export function withGuards(view: BoxView, workspace: string, guards: readonly Mount[]): BoxView {
   const system = view.mounts.filter(
@@ -53,7 +53,7 @@ export function withGuards(view: BoxView, workspace: string, guards: readonly Mo
   return guards.length === 0 ? view : { ...view, mounts: [...view.mounts, ...guards, ...system] }
 }
 
-/** The host path behind a path of the box, links not followed; undefined where the box has nothing there. */
+/** The host path behind a path of the box, without following links; undefined if the box has nothing there. */
 export function hostPathOf(view: BoxView, path: string): string | undefined {
   const clean = posix.normalize(path)
   if (view.isHost) return clean
@@ -65,7 +65,7 @@ export function hostPathOf(view: BoxView, path: string): string | undefined {
   return undefined
 }
 
-/** Folders that the box has of its own, or because something is mounted below them. */
+/** Folders that exist only in the box, or because something is mounted below them. */
 export function isOwnFolder(view: BoxView, path: string): boolean {
   if (view.isHost) return false
   const below = path === '/' ? '/' : `${path}/`
@@ -76,7 +76,7 @@ export function isDevice(view: BoxView, path: string): boolean {
   return !view.isHost && OWN.devices.has(path)
 }
 
-/** What bubblewrap makes anew for each command: empty folders, and devices. */
+/** What bubblewrap creates for each command: empty folders and devices. */
 const OWN = {
   folders: new Set(['/', '/dev', '/dev/pts', '/dev/shm', '/proc', '/run', '/var', '/var/tmp']),
   devices: new Set(['/dev/null', '/dev/zero', '/dev/full', '/dev/random', '/dev/urandom', '/dev/tty', '/dev/ptmx']),

@@ -1,10 +1,10 @@
-/** Small files that must be whole: written beside, synced, renamed. */
+/** Small files that are never half written: written to a temporary file, synced, renamed. */
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { chmod, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { errorCode } from './json.ts'
 
-/** Whole or not there at all, also after a power cut. */
+/** All or nothing, even after a power cut. */
 export function writeJsonDurably(file: string, value: unknown): void {
   const beside = `${file}.new`
   try {
@@ -23,7 +23,7 @@ export function writeJsonDurably(file: string, value: unknown): void {
   syncFolder(dirname(file))
 }
 
-/** Undefined where there is none; throws where it cannot be read or parsed. */
+/** Undefined if there is no file; throws if it cannot be read or parsed. */
 export function readJsonFile(file: string): unknown {
   let text: string
   try {
@@ -48,7 +48,7 @@ export function syncFolder(path: string): void {
   }
 }
 
-/** A short write is not an error to the kernel; to us the rest is still to be written. */
+/** The kernel may write less than it was given without reporting an error. */
 export function writeFully(fd: number, bytes: Uint8Array, position: number | null = null): void {
   let done = 0
   while (done < bytes.length) {
@@ -56,20 +56,20 @@ export function writeFully(fd: number, bytes: Uint8Array, position: number | nul
   }
 }
 
-/** Removes a tree, also where what ran in it took away its own permissions. */
+/** Removes a tree, even if a command removed its own permissions in it. */
 export async function removeTree(path: string): Promise<void> {
   try {
     await rm(path, { recursive: true, force: true, maxRetries: 3 })
   } catch {
-    // A folder that cannot be entered stops rm; opened up, it can be removed.
-    await openUp(path)
+    // rm fails at a folder that it cannot enter; after a chmod it can.
+    await makeAccessible(path)
     await rm(path, { recursive: true, force: true, maxRetries: 3 })
   }
 }
 
-async function openUp(folder: string): Promise<void> {
+async function makeAccessible(folder: string): Promise<void> {
   await chmod(folder, 0o700)
   for (const entry of await readdir(folder, { withFileTypes: true })) {
-    if (entry.isDirectory()) await openUp(join(folder, entry.name))
+    if (entry.isDirectory()) await makeAccessible(join(folder, entry.name))
   }
 }

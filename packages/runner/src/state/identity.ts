@@ -1,4 +1,4 @@
-/** Who this runner is: an id as old as its state folder, and one as old as its process. Also: that it is alone in the folder. */
+/** The runner's identity: one id per state folder, one per process. Also makes sure that it is alone in its folder. */
 import { createHash, randomUUIDv7 } from 'node:crypto'
 import { existsSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
@@ -10,7 +10,7 @@ import { isObject, parseObject } from './json.ts'
 
 export type Identity = { readonly runnerId: string; readonly bootId: string; readonly version: string }
 
-/** Made where missing. Another id in place of a damaged one would leave behind what still runs under the old one. */
+/** Created if missing. A damaged id is not replaced: that would orphan what still runs under the old one. */
 export function readIdentity(stateDir: string): Identity {
   const file = join(stateDir, 'identity.json')
   const runnerId = knownId(file) ?? randomUUIDv7()
@@ -31,11 +31,11 @@ function knownId(file: string): string | undefined {
   throw new Fault('journal_corrupt', {
     boundary: 'runner',
     cause,
-    error: `${file}, which says who this runner is, is damaged; put it back from a copy, or remove it: then it is a new runner, and what the old one still runs is unknown to it.`,
+    error: `${file} is damaged, and it holds this runner's id. Restore it from a backup, or delete it to start as a new runner; execs of the old one are lost then.`,
   })
 }
 
-/** For daemons that look for a runner in this folder. */
+/** Lets daemons find a runner by its state folder. */
 export type RunnerFile = {
   readonly url: string
   readonly runnerId: string
@@ -54,8 +54,8 @@ export function withdraw(stateDir: string): void {
 }
 
 /**
- * Two runners in one folder would read each other's pipes. The lock is a socket in the kernel's own name space: it ends
- * with the process, however that ends, and leaves no file behind.
+ * Two runners in one folder would read each other's pipes. The lock is an abstract socket: the kernel releases it when the
+ * process ends in any way, and it leaves no file behind.
  */
 export async function lockFolder(stateDir: string): Promise<{ release(): Promise<void> }> {
   const name = `\0breakfall-runner-${createHash('sha256').update(realpathSync(stateDir)).digest('hex').slice(0, 32)}`
@@ -66,7 +66,7 @@ export async function lockFolder(stateDir: string): Promise<{ release(): Promise
         cause.code === 'EADDRINUSE'
           ? new Fault('invalid_request', {
               cause,
-              error: `another runner is using ${stateDir}; use that one (runner.json says where it is), or another state folder`,
+              error: `another runner is using ${stateDir}. Use that one (its address is in runner.json), or choose another state folder.`,
             })
           : cause,
       )

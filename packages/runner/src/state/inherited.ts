@@ -1,7 +1,7 @@
 /**
- * Descriptors that whoever started this process left open, and that every child would get: a pipe, a socket, a secret.
- * Node marks its own, and the low ones, to be closed in children; the rest is found here. They are not closed, since a
- * library does not know who else in its process uses them.
+ * Descriptors that the parent process left open and that every child would inherit: a pipe, a socket, a secret. Node marks
+ * its own and the low ones as close-on-exec; this finds the rest. They are not closed, because other code in this process
+ * may use them.
  */
 import type { ChildProcess } from 'node:child_process'
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ export function inheritedDescriptors(): readonly number[] {
 
 type Stdio = 'pipe' | 'ignore' | 'inherit' | number
 
-/** Starts a child that gets nothing in place of them. */
+/** Starts a child that gets /dev/null in their place. */
 export function spawnCovered(
   inherited: readonly number[],
   first: readonly Stdio[],
@@ -40,6 +40,6 @@ function isPassedOn(fd: number): boolean {
     const flags = /^flags:\s+([0-7]+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1'))?.[1]
     return flags !== undefined && (Number.parseInt(flags, 8) & O_CLOEXEC) === 0
   } catch {
-    return false // the one that listed the folder
+    return false // the descriptor that listed the folder
   }
 }
