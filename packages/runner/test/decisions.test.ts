@@ -1,4 +1,4 @@
-/** The pure parts: what a keeper's words mean, how an exec ended, which states follow, what is the same request. */
+/** The pure parts: status files, exit records, box states, request hashes, ranges, pages, paths and sandbox options. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { BOX_STATES, type ExecCause, type SpawnFailure } from '@breakfall/wire'
@@ -51,7 +51,7 @@ describe('how an exec ended', () => {
       { cause: 'signaled', started: true, code: null, signal: 'SIGKILL' },
     ],
     [
-      'a high code is no signal without proof',
+      'a high code is not a signal without proof',
       facts('keeper 1 k1 5\npid 2\nexit 137\n', { level: 'process' }),
       { cause: 'exited', started: true, code: 137, guess: 'SIGKILL' },
     ],
@@ -66,13 +66,13 @@ describe('how an exec ended', () => {
       { cause: 'exited', started: true, code: 0 },
     ],
     [
-      'ended by us, whatever the code',
+      'ended by the runner, regardless of the code',
       facts(`${RAN}{ "exit-code": 0 }\nexit 0\n`, { stop: 'timed_out' }),
       { cause: 'timed_out', started: true, code: 0 },
     ],
     ['the sandbox could not start it', facts(`${RAN}exit 1\n`), { cause: 'spawn_failed', started: false, code: null }],
     [
-      'the keeper could not get there',
+      'the keeper failed before the command',
       facts('keeper 1 k1 5\nexit 126\n'),
       { cause: 'spawn_failed', started: false, code: null },
     ],
@@ -89,7 +89,11 @@ describe('how an exec ended', () => {
       facts('', { claimed: false, stop: 'box_stopped' }),
       { cause: 'box_stopped', started: false, code: null },
     ],
-    ['half an exit line says nothing', facts(`${RAN}exit 1`), { cause: 'runner_lost', started: true, code: null }],
+    [
+      'an incomplete exit line does not count',
+      facts(`${RAN}exit 1`),
+      { cause: 'runner_lost', started: true, code: null },
+    ],
   ]
   for (const [name, given, wanted] of rows) {
     test(name, () => {
@@ -118,7 +122,7 @@ describe('how an exec ended', () => {
     assert.equal(reason(facts('', { claimed: false, stop: 'killed' }), 'not_found'), undefined)
   })
 
-  test('a child out of memory is a diagnostic of its own', () => {
+  test('a child killed for memory has its own diagnostic', () => {
     assert.deepEqual(
       exitRecord(facts(`${RAN}{ "exit-code": 0 }\nexit 0\n`, { oomKills: 2 }), nothingWrong).diagnostics.map(
         ({ id, count }) => [id, count],
@@ -140,7 +144,7 @@ test('the states of a box: pinned', () => {
   assert.equal(mayFollow('running', 'removing'), false)
 })
 
-test('a command in any state but running is 409: box_stopped where stopped, else box_invalid_state', () => {
+test('a command in any state but running is 409: box_stopped if stopped, else box_invalid_state', () => {
   for (const state of BOX_STATES.filter((name) => name !== 'running')) {
     assert.throws(() => requireRunning('b1', state), {
       category: state === 'stopped' ? 'box_stopped' : 'box_invalid_state',
@@ -149,7 +153,7 @@ test('a command in any state but running is 409: box_stopped where stopped, else
   requireRunning('b1', 'running')
 })
 
-test('the same body is the same after defaults, in any order of its fields; another is not', () => {
+test('two bodies are the same if they are equal after defaults, in any order of fields', () => {
   const hash = (request: Parameters<typeof fillRequest>[0]): string => requestHash(fillRequest(request))
   assert.equal(
     hash({ execId: 'a', command: ['x'], env: { A: '1', B: '2' } }),
@@ -159,7 +163,7 @@ test('the same body is the same after defaults, in any order of its fields; anot
   assert.notEqual(hash({ command: ['sh', '-c', 'x'] }), hash({ shell: 'x' }))
 })
 
-test('ranges as the RFC has them', () => {
+test('ranges follow the RFC', () => {
   assert.deepEqual(parseRange('bytes=0-0', 10), { from: 0, to: 1 })
   assert.deepEqual(parseRange('bytes=5-', 10), { from: 5, to: 10 })
   assert.deepEqual(parseRange('bytes=-3', 10), { from: 7, to: 10 })
@@ -169,7 +173,7 @@ test('ranges as the RFC has them', () => {
     assert.throws(() => parseRange(bad, 10), { category: 'range_not_satisfiable' })
 })
 
-test('pages go on where the last one ended, also when things were added or removed', () => {
+test('a page continues after the last one, even if items were added or removed', () => {
   const ids = ['a', 'b', 'c', 'd']
   const first = page(ids, (id) => id, new URLSearchParams({ limit: '2' }), 10)
   assert.deepEqual(first, { items: ['a', 'b'], next: cursorOf('b') })
@@ -179,18 +183,18 @@ test('pages go on where the last one ended, also when things were added or remov
   )
 })
 
-test('paths of calls keep their slashes only where the route takes the rest', () => {
+test('URL paths keep slashes only in a rest parameter', () => {
   assert.equal(pathOf('readFile', { prefix: 'p', id: 'b 1', path: 'a b/c?' }), '/v1/p/boxes/b%201/files/a%20b/c%3F')
 })
 
-test('paths of files: inside the workspace or refused', () => {
+test('file paths are inside the workspace or refused', () => {
   assert.deepEqual(pathParts('a/./b//c', '/workspace'), ['a', 'b', 'c'])
   assert.deepEqual(pathParts('/workspace/a', '/workspace'), ['a'])
   for (const bad of ['../a', 'a/../../b', '/etc/passwd', '/workspace2/a', 'a\0b'])
     assert.throws(() => pathParts(bad, '/workspace'), { category: 'invalid_request' })
 })
 
-test('the sandbox drops all capabilities, binds nothing writable but what it is given, and ends read-only', () => {
+test('the sandbox drops all capabilities, binds only the given paths as writable, and is read-only otherwise', () => {
   const options = bwrapOptions({
     view: {
       mounts: [
@@ -220,7 +224,7 @@ test('the sandbox drops all capabilities, binds nothing writable but what it is 
   assert.ok(!text.includes('--cap-add'))
 })
 
-test('one passes per turn of the event loop, the first at once', async () => {
+test('one caller passes per turn of the event loop, the first at once', async () => {
   const turnstile = new Turnstile()
   const order: string[] = []
   const passing = ['a', 'b', 'c'].map((name) => turnstile.pass().then(() => order.push(name)))

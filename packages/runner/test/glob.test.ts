@@ -1,11 +1,11 @@
-/** Globs: what they match, against Node's own for the plain ones, and that no pattern is slow. */
+/** Globs: what they match, compared with Node's globs for plain patterns, and that no pattern is slow. */
 import assert from 'node:assert/strict'
 import { matchesGlob } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { parseGlob } from '../src/files/glob.ts'
 
-test('stars, question marks, sets, depth and alternatives match what they say', () => {
+test('stars, question marks, sets, depth and alternatives match as documented', () => {
   const rows: readonly [string, readonly string[], readonly string[]][] = [
     ['*', ['a', 'b.ts'], ['.hidden', 'a/b']],
     ['*.ts', ['a.ts', '.ts'.slice(1) + '.ts'], ['a.js', 'src/a.ts', '.ts']],
@@ -37,7 +37,7 @@ test('for stars and letters it agrees with Node', () => {
   )
 })
 
-test('folders before the first wildcard need not be searched, and folders too deep are not entered', () => {
+test('only the folder before the first wildcard is searched, and not deeper than needed', () => {
   assert.deepEqual(parseGlob('src/api/*.ts').base, ['src', 'api'])
   assert.deepEqual(parseGlob('src/api').base, ['src'])
   assert.deepEqual(parseGlob('{a,b}/c').base, [])
@@ -45,7 +45,7 @@ test('folders before the first wildcard need not be searched, and folders too de
   assert.equal(parseGlob('a/**').mayHold(50), true)
 })
 
-test('patterns made to be slow are answered or refused within so many steps, not so many years', () => {
+test('patterns that are built to be slow are matched or refused quickly', () => {
   const name = 'a'.repeat(250)
   for (const pattern of [`${'*a'.repeat(400)}b`, `${'a*'.repeat(400)}b`, `${'**/'.repeat(300)}b`, '[a-'.repeat(300)])
     assert.equal(parseGlob(pattern).matches(name), false)
@@ -54,5 +54,5 @@ test('patterns made to be slow are answered or refused within so many steps, not
     assert.throws(() => parseGlob(pattern), { category: 'invalid_request' })
 })
 
-/** `**` beside letters, and empty parts, mean different things to different programs. */
+/** `**` next to letters, and empty parts, mean different things in different programs. */
 const isPlain = (text: string): boolean => !text.includes('**') && !text.split('/').includes('')

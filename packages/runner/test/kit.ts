@@ -1,4 +1,4 @@
-/** What the runner's tests share: a runner on a fresh folder, in this process or as a program, and raw HTTP to it. */
+/** Shared by the runner's tests: a runner on a fresh folder, in this process or as a program, and raw HTTP to it. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import type { Readable } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { Box, Exec, ExecEvent } from '@breakfall/wire'
-import { SseDecoder } from '@breakfall/wire'
+import { boxSchema, execSchema, SseDecoder } from '@breakfall/wire'
 import { createRunnerClient, type RunnerClient } from '../src/client/index.ts'
 import { findProgram } from '../src/isolation/probe.ts'
 import type { RunnerOptions } from '../src/options.ts'
@@ -63,10 +63,10 @@ export class TestRunner {
   async box(create: Record<string, unknown> = {}): Promise<Box> {
     const answer = await this.call('POST', 'boxes', create)
     if (answer.status !== 201) throw new Error(answer.text)
-    return answer.json as unknown as Box
+    return boxSchema.parse(answer.json)
   }
 
-  /** Starts and follows it to the end, all in one call. */
+  /** Starts an exec and follows it to its end in one call. */
   async stream(
     boxId: string,
     request: Record<string, unknown>,
@@ -86,7 +86,7 @@ export class TestRunner {
     return { events, stdout: bytesOf(events, 'stdout').toString(), stderr: bytesOf(events, 'stderr').toString() }
   }
 
-  /** The same, and the record afterwards. */
+  /** The same, with the record afterwards. */
   async run(
     boxId: string,
     request: string | Record<string, unknown>,
@@ -94,7 +94,7 @@ export class TestRunner {
     const body = typeof request === 'string' ? { shell: request } : request
     const execId = (body['execId'] as string | undefined) ?? `run-${(this.#runs += 1)}`
     const result = await this.stream(boxId, { ...body, execId })
-    return { ...result, exec: (await this.call('GET', `boxes/${boxId}/execs/${execId}`)).json as unknown as Exec }
+    return { ...result, exec: execSchema.parse((await this.call('GET', `boxes/${boxId}/execs/${execId}`)).json) }
   }
 
   async events(boxId: string, execId: string, query = ''): Promise<ExecEvent[]> {
@@ -109,7 +109,7 @@ export class TestRunner {
 export async function readEvents(response: Response): Promise<ExecEvent[]> {
   const events: ExecEvent[] = []
   const decoder = new SseDecoder({ onEvent: (frame) => events.push(JSON.parse(frame.data) as ExecEvent) })
-  for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) decoder.push(chunk)
+  if (response.body !== null) for await (const chunk of response.body) decoder.push(chunk)
   return events
 }
 
@@ -130,7 +130,7 @@ export function temporaryFolder(t: Pick<TestContext, 'after'>, name = 'runner'):
 
 const endings = new WeakMap<object, (() => Promise<void> | void)[]>()
 
-/** In the reverse order of their making: a folder goes after the runner that uses it. */
+/** In reverse order: a folder is removed after the runner that uses it. */
 export function atEnd(t: Pick<TestContext, 'after'>, work: () => Promise<void> | void): void {
   const known = endings.get(t)
   if (known !== undefined) {
@@ -144,7 +144,7 @@ export function atEnd(t: Pick<TestContext, 'after'>, work: () => Promise<void> |
   })
 }
 
-/** In this process. Everything that it still runs is ended with the test. */
+/** Starts a runner in this process. What it still runs is ended after the test. */
 export async function inProcess(
   t: Pick<TestContext, 'after'>,
   options: Partial<RunnerOptions> = {},
@@ -175,7 +175,7 @@ export type RunnerProgram = TestRunner & {
   kill(signal: NodeJS.Signals): Promise<void>
 }
 
-/** As a program of its own, to be killed. */
+/** Starts a runner as a separate process, to be killed. */
 export async function asProgram(
   t: Pick<TestContext, 'after'>,
   stateDir: string,
@@ -196,7 +196,7 @@ export async function asProgram(
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const line = await new Promise<string>((resolve, reject) => {
     createInterface({ input: child.stdout as Readable }).once('line', resolve)
-    child.once('exit', (code) => reject(new Error(`the runner ended with ${code}`)))
+    child.once('exit', (code) => reject(new Error(`the runner exited with ${code}`)))
   })
   const { url, runnerId } = JSON.parse(line) as { url: string; runnerId: string }
   const test = new TestRunner({ url, runnerId, stateDir, token: firstToken(join(stateDir, 'token')) })
@@ -210,23 +210,23 @@ export async function asProgram(
       await removeBoxes(test)
       await kill('SIGTERM')
     }
-    removeGroups(runnerId) // one that was killed leaves its groups to the next, and there may have been none
+    removeGroups(runnerId) // a killed runner leaves its groups to the next one, and there may have been none
   })
   return Object.assign(test, { child, exited, kill })
 }
 
-/** Where nothing runs in them any more. */
+/** Removes the groups that are empty. */
 function removeGroups(runnerId: string): void {
   for (const group of [...groupsOf(runnerId).toReversed(), ...groupRoots(runnerId)]) {
     try {
       rmdirSync(group)
     } catch {
-      // In use, or gone with the next runner.
+      // In use, or already gone.
     }
   }
 }
 
-/** So that no keeper outlives the test. */
+/** Keeps keepers from outliving the test. */
 async function removeBoxes(test: TestRunner): Promise<void> {
   const { boxes = [] } = (await test.call('GET', 'boxes')).json as { boxes?: Box[] }
   await Promise.all(boxes.map((box) => test.call('DELETE', `boxes/${box.id}`)))
@@ -242,14 +242,14 @@ export const withoutBwrap: string | false =
   findProgram('bwrap', process.env['PATH'] ?? '') === null && 'bubblewrap is not installed'
 export const withoutRoot: string | false = process.getuid?.() !== 0 && 'this needs root'
 
-/** Until it holds, or fails with what was seen last. For conditions of other processes, which nobody announces. */
+/** Polls until the condition holds, or fails with the last value. For changes that no event reports. */
 export async function until<T>(look: () => Promise<T> | T, holds: (value: T) => boolean, ms = 10_000): Promise<T> {
   const deadline = performance.now() + ms
   for (;;) {
     const value = await look()
     if (holds(value)) return value
     if (performance.now() > deadline)
-      throw new Error(`it did not come to hold: ${JSON.stringify(value)?.slice(0, 500)}`)
+      throw new Error(`the condition did not hold in time: ${JSON.stringify(value)?.slice(0, 500)}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
 }
@@ -263,7 +263,7 @@ export function keepersOf(runnerId: string): readonly number[] {
       try {
         return readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`BREAKFALL_KEEPER=${runnerId}/`)
       } catch {
-        return false // gone meanwhile
+        return false // exited meanwhile
       }
     })
 }
@@ -274,7 +274,7 @@ export function pumpOf(stateDir: string): number {
   return Number(pid ?? 0) // 0 while the file is being written
 }
 
-/** Control groups below a runner's own, wherever this process's groups are mounted. */
+/** The subgroups of a runner's control groups, in each hierarchy. */
 export function groupsOf(runnerId: string): readonly string[] {
   return groupRoots(runnerId).flatMap((root) =>
     readdirSync(root, { recursive: true, withFileTypes: true })

@@ -1,4 +1,4 @@
-/** The event log: exact, replayable in the same chunks, and able to go on after a crash at any write. */
+/** The event log: exact, replayable in the same chunks, and able to continue after a crash at any write. */
 import assert from 'node:assert/strict'
 import { appendFileSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -21,7 +21,7 @@ function withLog(work: (folder: string) => void): void {
   }
 }
 
-/** As the pump does it, and is heard. */
+/** What the pump does, followed by its report. */
 function append(folder: string, log: EventLog, stream: Stream, bytes: Uint8Array): void {
   appendFileSync(join(folder, stream), bytes)
   log.grow(stream, spoolBytes(folder, stream))
@@ -48,7 +48,7 @@ const writes = fc.array(
   { maxLength: 30 },
 )
 
-test('whatever is written comes back byte-exact, each event valid, from any point', () => {
+test('any output is read back byte for byte, as valid events, from any point', () => {
   fc.assert(
     fc.property(writes, fc.nat(40), (list, from) => {
       withLog((folder) => {
@@ -73,7 +73,7 @@ test('whatever is written comes back byte-exact, each event valid, from any poin
   )
 })
 
-test('a text that arrives in any cuts has text events only', () => {
+test('text that arrives in any chunks has text events only', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: 'grapheme', maxLength: 200 }),
@@ -96,7 +96,7 @@ test('a text that arrives in any cuts has text events only', () => {
   )
 })
 
-test('reopened after a crash at any index record, the events that were seen stay and the rest follows', () => {
+test('after a crash at any index record, earlier events stay and the rest follows', () => {
   fc.assert(
     fc.property(writes, writes, fc.nat(60), (before, after, lost) => {
       withLog((folder) => {
@@ -124,9 +124,9 @@ test('reopened after a crash at any index record, the events that were seen stay
   )
 })
 
-test('bytes that came before the start was noted make no event until it is', () => {
+test('bytes that arrive before the start event become events only after it', () => {
   withLog((folder) => {
-    writeFileSync(join(folder, 'stdout'), 'early') // by the pump, when the runner was killed before it heard of them
+    writeFileSync(join(folder, 'stdout'), 'early') // by the pump; the runner was killed before it heard of them
     const log = new EventLog(folder)
     assert.equal(log.count, 0)
     log.start(42, 1_000)
@@ -139,7 +139,7 @@ test('bytes that came before the start was noted make no event until it is', () 
   })
 })
 
-test('a spool that is shorter than was told is an error, and not an event', () => {
+test('a spool that is shorter than reported is an error, not an event', () => {
   withLog((folder) => {
     const log = new EventLog(folder, true)
     append(folder, log, 'stdout', Buffer.from('abc'))
@@ -149,7 +149,7 @@ test('a spool that is shorter than was told is an error, and not an event', () =
   })
 })
 
-test('events are read one by one as they are asked for, so that a reader that stops holds one of them', () => {
+test('events are read lazily, so a reader that stops holds only one', () => {
   withLog((folder) => {
     const log = new EventLog(folder)
     log.start(1, 0)
@@ -165,7 +165,7 @@ test('events are read one by one as they are asked for, so that a reader that st
   })
 })
 
-test('dropped bytes are told as one gap a stream, with the seq of the last event each stands for', () => {
+test('dropped bytes are one gap per stream, with the seq of the last event it replaces', () => {
   withLog((folder) => {
     const log = new EventLog(folder)
     log.start(1, 1)
@@ -185,7 +185,7 @@ test('dropped bytes are told as one gap a stream, with the seq of the last event
   })
 })
 
-test('whole characters: what may still be completed is left out, what cannot is not', () => {
+test('an incomplete last character is left out; bytes that cannot become a character are not', () => {
   const cut = (...bytes: number[]): number => wholeCharacters(Uint8Array.from(bytes))
   assert.equal(cut(0x61, 0xe2, 0x82), 1)
   assert.equal(cut(0x61, 0xe2, 0x82, 0xac), 4)

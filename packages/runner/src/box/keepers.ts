@@ -10,8 +10,11 @@ import { type Job, Keeper, type OnGone } from '../exec/keeper.ts'
 import type { RunnerHost } from '../host.ts'
 import { within } from '../waiting.ts'
 
+/** What keepers need of the host. */
+export type KeeperHost = Pick<RunnerHost, 'cgroups' | 'runnerId' | 'bootId' | 'keepers' | 'sleep' | 'inherited'>
+
 export class Keepers {
-  readonly #host: RunnerHost
+  readonly #host: KeeperHost
   readonly #box: { readonly groupName: string; readonly execs: string; readonly pids: () => number | null }
   /** Idle keepers, the most recent last, each with the timer that ends it. */
   readonly #idle = new Map<Keeper, NodeJS.Timeout>()
@@ -19,7 +22,7 @@ export class Keepers {
   readonly #ending = new Set<Keeper>()
   #ownPids = 0
 
-  constructor(host: RunnerHost, box: { groupName: string; execs: string; pids: () => number | null }) {
+  constructor(host: KeeperHost, box: { groupName: string; execs: string; pids: () => number | null }) {
     this.#host = host
     this.#box = box
   }

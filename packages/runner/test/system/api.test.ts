@@ -1,4 +1,4 @@
-/** Every refusal over raw HTTP, with its exact status and category; identity and epoch; input; files; load. */
+/** Every refusal over raw HTTP with its exact status and category; identity and epoch; input; files; load. */
 import assert from 'node:assert/strict'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ type Operation = {
 }
 
 describe('refusals', { skip: withoutBwrap }, async () => {
-  test('each row of the table: status, category, problem document, and nothing made', async (t) => {
+  test('each refusal has its status, category and problem document, and creates nothing', async (t) => {
     const runner = await inProcess(t, { boxesMax: 2 })
     await runner.box({ id: 'b1', limits: { execsMax: 1 } })
     const workspace = workspaceOf(runner, 'b1')
@@ -82,7 +82,7 @@ describe('refusals', { skip: withoutBwrap }, async () => {
     assert.equal((await runner.call('GET', 'boxes/b1/execs/more')).status, 404)
   })
 
-  test('wrong bodies and wrong callers: 400, 413, 415, 401, 403, another tenant 404', async (t) => {
+  test("invalid bodies and callers get 400, 413, 415, 401, 403, and another tenant's box 404", async (t) => {
     const folder = temporaryFolder(t)
     const tokenFile = join(folder, 'tokens')
     writeFileSync(tokenFile, 'first-token\nsecond-token default\nthird-token elsewhere\n', { mode: 0o600 })
@@ -115,7 +115,7 @@ describe('refusals', { skip: withoutBwrap }, async () => {
     assert.equal((await runner.call('GET', '/v1/config', undefined, { origin: 'http://evil.example' })).status, 403)
   })
 
-  test('another runner is 421, a lower epoch 409, and neither does anything', async (t) => {
+  test('a call for another runner is 421, a lower epoch 409, and neither changes anything', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const wrong = { 'x-breakfall-runner': 'somebody-else' }
@@ -157,7 +157,7 @@ describe('refusals', { skip: withoutBwrap }, async () => {
     assert.deepEqual(readdirSync(workspaceOf(runner, 'b1')), [])
   })
 
-  test('a check says what a box would be, or why not, and makes nothing', async (t) => {
+  test('a check returns what a box would be, or why it is refused, and creates nothing', async (t) => {
     const runner = await inProcess(t)
     const box = await runner.client.checkBox({ id: 'b1', env: { A: '1' } })
     assert.deepEqual([box.id, box.state, box.workspace.kind], ['b1', 'creating', 'private'])
@@ -167,7 +167,7 @@ describe('refusals', { skip: withoutBwrap }, async () => {
     assert.deepEqual(await runner.client.listBoxes(), [])
   })
 
-  test('the OpenAPI document has every route of the table, and holds together', async (t) => {
+  test('the OpenAPI document has every route, and all its references resolve', async (t) => {
     const runner = await inProcess(t)
     const document = (await runner.call('GET', '/v1/openapi.json')).json
     const paths = document['paths'] as Record<string, Record<string, Operation>>
@@ -215,7 +215,7 @@ describe('files', { skip: withoutBwrap }, async () => {
     assert.equal(
       races.filter(({ status }) => status === 200).length,
       1,
-      'exactly one of those who saw the same version wins',
+      'exactly one of the writers that saw the same version wins',
     )
     await runner.run('b1', 'printf 0123456789 > digits; chmod 755 digits; mkfifo pipe; ln -s /etc/passwd link')
     const part = await runner.call('GET', 'boxes/b1/files/digits', undefined, { range: 'bytes=2-4' })
@@ -245,7 +245,7 @@ describe('files', { skip: withoutBwrap }, async () => {
     assert.ok(readdirSync(workspaceOf(runner, 'b1')).every((name) => !name.startsWith('.breakfall')))
   })
 
-  test('no way out: dots, absolute paths, links, and links that race with the walk', async (t) => {
+  test('no path leads out of the workspace: dots, absolute paths, links, and links swapped in meanwhile', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const workspace = workspaceOf(runner, 'b1')
@@ -347,7 +347,7 @@ describe('the service', { skip: withoutBwrap }, async () => {
     assert.deepEqual(seen, ['start', 'gap', 'gap', 'exit'])
   })
 
-  test('a client says how far a call got: nothing sent, refused token, cancelled by us', async (t) => {
+  test('a client reports how far a call got: nothing sent, token refused, cancelled by the caller', async (t) => {
     const runner = await inProcess(t)
     const nobody = createRunnerClient({ url: 'http://127.0.0.1:9', token: 'x' })
     const fault = await nobody.createBox({}).then(
@@ -359,7 +359,7 @@ describe('the service', { skip: withoutBwrap }, async () => {
       ['runner_unreachable', 'connect', 'none'],
     )
     const wrong = createRunnerClient({ url: runner.url, token: 'wrong' })
-    await assert.rejects(wrong.listBoxes(), { category: 'runner_auth_failed' } as never)
+    await assert.rejects(wrong.listBoxes(), { category: 'runner_auth_failed' })
     await runner.box({ id: 'b1' })
     await runner.client.startExec('b1', { execId: 'e1', command: ['sleep', '100'] })
     const abort = new AbortController()
@@ -371,7 +371,7 @@ describe('the service', { skip: withoutBwrap }, async () => {
     await Promise.all([nobody.close(), wrong.close()])
   })
 
-  test('a runner that nobody needs ends by itself, not while an exec runs', async (t) => {
+  test('an idle runner exits, but not while an exec runs', async (t) => {
     let idle = false
     const runner = await inProcess(t, { idleExitMs: 150, onIdle: () => (idle = true) })
     await runner.box({ id: 'b1' })

@@ -1,4 +1,4 @@
-/** The fifth seed: what an exec on a box that is gone, stopped or in between is answered, in any order of events. */
+/** How an exec is refused on a box that is gone, stopped or in between, in any order of events. */
 import assert from 'node:assert/strict'
 import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { inProcess, temporaryFolder, type TestRunner, until, withoutBwrap } from '../kit.ts'
 
 describe('an exec on a box that cannot take it (seed: 404/409, not 500)', { skip: withoutBwrap }, async () => {
-  test('a box that never was is 404 box_not_found', async (t) => {
+  test('a box that never existed is 404 box_not_found', async (t) => {
     const runner = await inProcess(t)
     const answer = await runner.call('POST', 'boxes/nope/exec', { command: ['true'] })
     assert.deepEqual([answer.status, answer.json.category], [404, 'box_not_found'])
@@ -15,7 +15,7 @@ describe('an exec on a box that cannot take it (seed: 404/409, not 500)', { skip
     assert.equal(answer.json['requestId'], answer.headers.get('x-request-id'))
   })
 
-  test('a removed box is 404, removing it again too', async (t) => {
+  test('a removed box is 404, and so is removing it again', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     assert.equal((await runner.call('DELETE', 'boxes/b1')).status, 204)
@@ -65,7 +65,7 @@ describe('an exec on a box that cannot take it (seed: 404/409, not 500)', { skip
     assert.equal(exit?.cause, 'box_stopped')
   })
 
-  test('a box that is stopped or removed while an exec waits for its pipes refuses it, and nothing is run', async (t) => {
+  test('a box that is stopped or removed while an exec waits for its pipes refuses it, and nothing runs', async (t) => {
     const folder = temporaryFolder(t)
     const [began, go] = [join(folder, 'began'), join(folder, 'go')]
     const slow = `#!/bin/sh\n: >${began}\nwhile ! [ -e ${go} ]; do sleep 0.02; done\nexec /usr/bin/mkfifo "$@"\n`
@@ -88,7 +88,7 @@ describe('an exec on a box that cannot take it (seed: 404/409, not 500)', { skip
     }
   })
 
-  test('in 96 interleavings of exec with stop, start and remove no answer is a 5xx, and every exec comes to an end', async (t) => {
+  test('in 96 interleavings of exec with stop, start and remove no response is a 5xx, and every exec ends', async (t) => {
     const runner = await inProcess(t)
     const allowed = new Set([200, 201, 204, 404, 409])
     let round = 0

@@ -1,4 +1,4 @@
-/** State files that a power cut or a disk has damaged: one broken exec costs neither its box nor the others, and nothing runs twice. */
+/** State files damaged by a power cut or the disk: a broken exec affects neither its box nor other execs, and nothing runs twice. */
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ const WAYS: Readonly<Record<string, Damage>> = {
   },
   noTime: (file) => {
     const bytes = readFileSync(file)
-    bytes.fill(0xff, 8, 16) // of an index: the time of its first event
+    bytes.fill(0xff, 8, 16) // in an index: the time of its first event
     writeFileSync(file, bytes)
   },
   gone,
@@ -41,7 +41,7 @@ const WAYS: Readonly<Record<string, Damage>> = {
 }
 
 describe('damaged files', { skip: withoutBwrap }, async () => {
-  test('of a finished exec: what can be read stays, the rest is told, and the id is never given out again', async (t) => {
+  test('of a finished exec: what can be read stays, the damage is reported, and the id is never used again', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const body = { shell: 'echo run >>runs; echo one; echo two >&2; exit 3' }
     const cases = ['request.json', 'exit', 'index'].flatMap((file) =>
@@ -80,7 +80,7 @@ describe('damaged files', { skip: withoutBwrap }, async () => {
     assert.match(told.join('\n'), /exec exit\.half of box b1 was damaged/)
   })
 
-  test('of output: lost bytes are a gap with their numbers, never a silent end, and no reader keeps the runner busy', async (t) => {
+  test('of output: lost bytes are a gap with its range, never a silent end, and no reader spins', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     await first.box({ id: 'b1' })
@@ -97,12 +97,12 @@ describe('damaged files', { skip: withoutBwrap }, async () => {
     assert.deepEqual(await gapsOf(second.events('b1', 'both')), ['1 start', '2 stdout', '3 gap 4-10', '4 exit'])
     for (const execId of ids)
       assert.equal((await second.call('GET', `boxes/b1/execs/${execId}/output/stdout`)).status, 416)
-    truncateSync(join(stateDir, 'boxes/default/b1/execs/both/index'), 0) // under a runner that does not know it
+    truncateSync(join(stateDir, 'boxes/default/b1/execs/both/index'), 0) // while the runner is not aware of it
     await assert.rejects(second.events('b1', 'both'))
     assert.equal((await second.run('b1', 'echo on')).stdout, 'on\n')
   })
 
-  test('of an exec that still runs: it is taken up, and its end is known', async (t) => {
+  test('of an exec that still runs: it is adopted, and its end is known', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     await first.box({ id: 'b1' })
@@ -120,7 +120,7 @@ describe('damaged files', { skip: withoutBwrap }, async () => {
     assert.equal((await second.call('POST', 'boxes/b1/exec', request)).status, 200)
   })
 
-  test('of a box: it is failed, not gone, with what is in it; strays around it disturb nobody', async (t) => {
+  test('of a box: it is failed, not gone, and keeps its files; stray files around it do no harm', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     const ids = Object.keys(WAYS)
@@ -167,7 +167,7 @@ describe('damaged files', { skip: withoutBwrap }, async () => {
     }
   })
 
-  test('of who the runner is: it does not start under another id, and says which file', async (t) => {
+  test("of the runner's identity: it does not start under another id, and names the file", async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     await (await inProcess(t, { stateDir })).close()
     for (const way of ['empty', 'garbage', 'object', 'null', 'folder']) {

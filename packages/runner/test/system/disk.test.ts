@@ -1,4 +1,4 @@
-/** A full disk, and a damaged one: typed faults, a runner that lives, boxes that do not lie. */
+/** A full or damaged disk: typed faults, a runner that keeps running, and boxes that report their true state. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { atEnd, inProcess, temporaryFolder, until, withoutBwrap, withoutRoot } from '../kit.ts'
 
 describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
-  test('full in the middle of output: the exec ends, says why, keeps what was written; then 507, and all is well with room', async (t) => {
+  test('full in the middle of output: the exec ends with the reason and keeps what was written; then 507; with free space everything works again', async (t) => {
     const { folder, stateDir } = smallDisk(t)
     const runner = await inProcess(t, { stateDir, tokenFile: join(folder, 'token') })
     await runner.box({ id: 'b1' })
@@ -32,7 +32,7 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
     assert.equal((await runner.run('b1', { execId: 'more', shell: 'echo again' })).stdout, 'again\n')
   })
 
-  test('with room for some of what is written before a command: it is refused, or was not started for want of room', async (t) => {
+  test('almost full: a command is refused, or is not started because the disk is full', async (t) => {
     const { folder, stateDir } = smallDisk(t)
     const runner = await inProcess(t, { stateDir, tokenFile: join(folder, 'token') })
     await runner.box({ id: 'b1' })
@@ -52,7 +52,7 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
     assert.deepEqual([...seen], ['507 journal_full', 'spawn_failed no_space false', 'exited undefined true'])
   })
 
-  test('full at the start: the runner serves what it knows, and removing a box makes room', async (t) => {
+  test('full at the start: the runner serves what it has, and removing a box frees space', async (t) => {
     const { folder, stateDir } = smallDisk(t)
     const tokenFile = join(folder, 'token')
     const first = await inProcess(t, { stateDir, tokenFile })
@@ -64,7 +64,7 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
     const told: string[] = []
     const second = await inProcess(t, { stateDir, tokenFile, onProblem: (line) => void told.push(line) })
     assert.match(told.join('\n'), /ENOSPC/)
-    const newOwner = { 'x-breakfall-epoch': '7' } // who has to be remembered, for which there is no room
+    const newOwner = { 'x-breakfall-epoch': '7' } // a new owner, whose epoch cannot be saved
     const started = await second.call('POST', 'boxes/big/exec', { execId: 'e1', command: ['true'] }, newOwner)
     assert.deepEqual([started.status, started.json.category], [507, 'journal_full'], started.text)
     assert.equal((await second.call('DELETE', 'boxes/big', undefined, newOwner)).status, 204)
@@ -75,7 +75,7 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
     assert.equal((await second.client.waitExec('b1', 'e1')).exit?.code, 0)
   })
 
-  test('a box whose record is damaged is neither gone nor running; others are as they were; it can be removed', async (t) => {
+  test('a box with a damaged record is failed and can be removed; other boxes are unaffected', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     await first.box({ id: 'good' })
@@ -94,7 +94,7 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
   })
 })
 
-/** A state folder on a disk of 4 MiB. */
+/** A state folder on a 4 MiB disk. */
 function smallDisk(t: TestContext): { folder: string; stateDir: string } {
   const folder = temporaryFolder(t)
   const stateDir = join(folder, 'state')

@@ -1,20 +1,20 @@
-/** Deadlines, kills and signals: they bound the whole tree, the grace is real, the cause is told. */
+/** Deadlines, kills and signals: they end the whole tree, the grace period is real, and the cause is reported. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { inProcess, type TestRunner, until, withoutBwrap, withoutRoot } from '../kit.ts'
 
-// The programs wait with the shell's own `wait`: a dash that forks in a loop loses signals that come while it forks.
+// The programs use the shell's `wait`: dash loses signals that arrive while it forks in a loop.
 const ESCAPES = 'setsid sh -c "(setsid sleep 7777 >/dev/null 2>&1 &) ; setsid sleep 7777 &" & sleep 7777 & '
 
-/** Live processes of a runner's execs that were started with this argument. */
+/** Live processes of a runner's execs with this argument. */
 function alive(argument: string): readonly string[] {
   return readdirSync('/proc').filter((pid) => {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
       return !stat.includes(') Z ') && readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0').includes(argument)
     } catch {
-      return false // no process, or gone meanwhile
+      return false // not a process, or exited meanwhile
     }
   })
 }
@@ -27,7 +27,7 @@ for (const level of ['bwrap', 'process'] as const) {
   }
 
   describe(`ending an exec at level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
-    test('a program that handles SIGTERM gets its grace, prints and exits by itself', async (t) => {
+    test('a program that handles SIGTERM gets its grace period, prints and exits on its own', async (t) => {
       const runner = await start(t)
       const { exec, stdout } = await runner.run('b1', {
         shell: "trap 'echo bye; exit 9' TERM; echo up; sleep 1000 & while :; do wait; done",
@@ -39,7 +39,7 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.ok((exec.exit?.durationMs ?? 0) >= 300)
     })
 
-    test('a program that ignores SIGTERM is killed after the grace, not before', async (t) => {
+    test('a program that ignores SIGTERM is killed after the grace period, not before', async (t) => {
       const runner = await start(t)
       await runner.call('POST', 'boxes/b1/exec', {
         execId: 'e1',
@@ -53,7 +53,7 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.ok(performance.now() - from >= 300)
     })
 
-    test('background children, double forks and setsid end with the exec that left them', async (t) => {
+    test('background children, double forks and setsid children end with their exec', async (t) => {
       const runner = await start(t)
       const { exec, stdout } = await runner.run('b1', `${ESCAPES.replaceAll('7777', '7771')} sleep 0.2; echo over`)
       assert.equal(stdout, 'over\n')
@@ -64,7 +64,7 @@ for (const level of ['bwrap', 'process'] as const) {
       )
     })
 
-    test('a deadline takes escapees along', async (t) => {
+    test('a deadline also ends processes that left their group', async (t) => {
       const runner = await start(t)
       const { exec } = await runner.run('b1', {
         shell: `${ESCAPES.replaceAll('7777', '7772')} wait; sleep 7772`,
@@ -78,7 +78,7 @@ for (const level of ['bwrap', 'process'] as const) {
       )
     })
 
-    test('kill is idempotent, keeps the record, and answers with it', async (t) => {
+    test('kill is idempotent, keeps the record and returns it', async (t) => {
       const runner = await start(t)
       await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', command: ['sleep', '7773'] })
       const [one, two] = await Promise.all([
@@ -96,7 +96,7 @@ for (const level of ['bwrap', 'process'] as const) {
       )
     })
 
-    test('signals reach the command; after the end 409, an unknown one 400', async (t) => {
+    test('signals reach the command; after its end they are 409, unknown ones 400', async (t) => {
       const runner = await start(t)
       await runner.call('POST', 'boxes/b1/exec', {
         execId: 'e1',
@@ -118,7 +118,7 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.equal((await runner.call('POST', 'boxes/b1/execs/e1/signal', { signal: 'SIGNOPE' })).status, 400)
     })
 
-    test('a command that a signal ends is told as such: proven at level process, guessed in a sandbox', async (t) => {
+    test('a command that a signal ends is reported as such: proven at level process, guessed in a sandbox', async (t) => {
       const runner = await start(t)
       const { exec } = await runner.run('b1', { command: ['sh', '-c', 'kill -SEGV $$'] })
       const { cause, code, signal, signalGuess } = exec.exit ?? {}
@@ -130,36 +130,44 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.deepEqual([plain.exec.exit?.cause, plain.exec.exit?.code], ['exited', 139])
     })
 
-    test('more memory than the box has is told as OOM, and nobody else is hurt', { skip: withoutRoot }, async (t) => {
-      const runner = await start(t)
-      await runner.box({ id: 'small', limits: { memoryMb: 64 } })
-      const other = runner.run('b1', 'sleep 1; echo fine')
-      const fill = 'x=$(head -c 300000000 /dev/zero | tr "\\0" a)'
-      const { exec } = await runner.run('small', fill)
-      assert.equal(exec.exit?.cause, 'oom_killed')
-      const child = await runner.run('small', `(${fill}); echo survived; exit 0`)
-      assert.deepEqual([child.exec.exit?.cause, child.exec.exit?.code], ['exited', 0])
-      assert.ok(
-        child.exec.exit?.diagnostics.some(({ id }) => id === 'oom_killed_child'),
-        JSON.stringify(child.exec.exit),
-      )
-      const next = await runner.run('small', 'exit 137')
-      assert.deepEqual([next.exec.exit?.cause, next.exec.exit?.diagnostics], ['exited', []]) // it is not told of the one before
-      assert.equal((await other).stdout, 'fine\n')
-    })
+    test(
+      'using more memory than the box has is reported as OOM, and nothing else is affected',
+      { skip: withoutRoot },
+      async (t) => {
+        const runner = await start(t)
+        await runner.box({ id: 'small', limits: { memoryMb: 64 } })
+        const other = runner.run('b1', 'sleep 1; echo fine')
+        const fill = 'x=$(head -c 300000000 /dev/zero | tr "\\0" a)'
+        const { exec } = await runner.run('small', fill)
+        assert.equal(exec.exit?.cause, 'oom_killed')
+        const child = await runner.run('small', `(${fill}); echo survived; exit 0`)
+        assert.deepEqual([child.exec.exit?.cause, child.exec.exit?.code], ['exited', 0])
+        assert.ok(
+          child.exec.exit?.diagnostics.some(({ id }) => id === 'oom_killed_child'),
+          JSON.stringify(child.exec.exit),
+        )
+        const next = await runner.run('small', 'exit 137')
+        assert.deepEqual([next.exec.exit?.cause, next.exec.exit?.diagnostics], ['exited', []]) // it does not inherit the earlier kill
+        assert.equal((await other).stdout, 'fine\n')
+      },
+    )
 
-    test('a fork bomb leaves the runner answering and ends at its deadline', { skip: withoutRoot }, async (t) => {
-      const runner = await start(t)
-      await runner.box({ id: 'bomb', limits: { pids: 64 } })
-      const bomb = runner.run('bomb', {
-        shell: 'b() { b | b & }; b; sleep 30',
-        timeoutMs: 800,
-        killGraceMs: 100,
-        outputBytesMax: 10_000_000,
-      })
-      for (let i = 0; i < 10; i += 1) assert.equal((await runner.call('GET', '/v1/health')).status, 200)
-      assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
-      assert.equal((await bomb).exec.exit?.survivors.length, 0)
-    })
+    test(
+      'under a fork bomb the runner keeps answering, and the exec ends at its deadline',
+      { skip: withoutRoot },
+      async (t) => {
+        const runner = await start(t)
+        await runner.box({ id: 'bomb', limits: { pids: 64 } })
+        const bomb = runner.run('bomb', {
+          shell: 'b() { b | b & }; b; sleep 30',
+          timeoutMs: 800,
+          killGraceMs: 100,
+          outputBytesMax: 10_000_000,
+        })
+        for (let i = 0; i < 10; i += 1) assert.equal((await runner.call('GET', '/v1/health')).status, 200)
+        assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
+        assert.equal((await bomb).exec.exit?.survivors.length, 0)
+      },
+    )
   })
 }

@@ -1,4 +1,4 @@
-/** Control groups of version 2, for real, as far as this machine's unified hierarchy offers them. */
+/** Real control groups of version 2, as far as this machine offers them. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,12 +17,12 @@ const own = /^0::(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ??
 const root = join(unified?.split(' ')[1] ?? '', own)
 const offered = skip === false ? readFileSync(join(root, 'cgroup.controllers'), 'utf8').trim().split(' ') : []
 
-/** As on a machine that has version 2 alone. */
+/** As on a machine that has only version 2. */
 function onlyVersion2(t: TestContext): { cgroups: Cgroups; name: string } {
   const name = `breakfall-test-${process.pid}-${(serial += 1)}`
   const cgroups = findCgroups(name, unified)
   t.after(async () => {
-    cgroups.sweep(() => false) // what a test has left in them is ended
+    cgroups.sweep(() => false) // ends what a test has left in them
     await until(
       () => {
         cgroups.closeAll()
@@ -35,7 +35,7 @@ function onlyVersion2(t: TestContext): { cgroups: Cgroups; name: string } {
 }
 let serial = 0
 
-/** A shell that joins the group, and a child of it that leaves its session. */
+/** A shell that joins the group, and a child that leaves its session. */
 async function fill(t: TestContext, group: ExecGroup): Promise<ChildProcess> {
   const script = 'for f; do echo 0 >"$f" || exit 9; done; setsid sleep 7795 >/dev/null & echo up; read -r word'
   const child = spawn('/bin/sh', ['-c', script, 'sh', ...group.joins], { stdio: ['pipe', 'pipe', 'inherit'] })
@@ -45,7 +45,7 @@ async function fill(t: TestContext, group: ExecGroup): Promise<ChildProcess> {
 }
 
 describe('control groups of version 2', { skip }, async () => {
-  test('hold a whole tree: found, ended but for those that are spared, ended at once, and removed', async (t) => {
+  test('contain a whole process tree: it can be listed, killed with exceptions, killed at once, and removed', async (t) => {
     const { cgroups, name } = onlyVersion2(t)
     assert.equal(cgroups.holdsTrees, true)
     cgroups.openBox('box', { memoryMb: null, pids: null, cpus: null })
@@ -75,7 +75,7 @@ describe('control groups of version 2', { skip }, async () => {
     assert.equal(existsSync(join(root, name, 'box')), false)
   })
 
-  test('are swept of what an earlier process left, running or not, but for what is in use', async (t) => {
+  test('are cleaned of what an earlier process left, running or not, except for groups in use', async (t) => {
     const { cgroups, name } = onlyVersion2(t)
     for (const box of ['here', 'gone']) cgroups.openBox(box, { memoryMb: null, pids: null, cpus: null })
     const used = cgroups.execGroup('here', 'used') as ExecGroup
@@ -93,7 +93,7 @@ describe('control groups of version 2', { skip }, async () => {
     assert.deepEqual([there('here/used'), used.processes().length], [true, 2])
   })
 
-  test('count only controllers that are offered, and take their limits', (t) => {
+  test('use only controllers that are offered, and accept their limits', (t) => {
     const { cgroups, name } = onlyVersion2(t)
     const controllers: readonly Controller[] = ['memory', 'pids', 'cpu']
     for (const controller of controllers)
@@ -111,23 +111,19 @@ describe('control groups of version 2', { skip }, async () => {
     t.diagnostic(`offered here: ${offered.join(' ')}`)
   })
 
-  test(
-    'hand a controller down to the groups below, where there is one',
-    { skip: offered[0] === '' && 'none is offered' },
-    () => {
-      const controller = offered[0] as Controller
-      const handed = readFileSync(join(root, 'cgroup.subtree_control'), 'utf8').trim().split(' ')
-      const group = join(root, `breakfall-test-${process.pid}-down`)
-      mkdirSync(join(group, 'below'), { recursive: true })
-      try {
-        allowBelow(root, [controller])
-        allowBelow(group, [controller])
-        assert.equal(readFileSync(join(group, 'below/cgroup.controllers'), 'utf8'), `${controller}\n`)
-      } finally {
-        rmdirSync(join(group, 'below'))
-        rmdirSync(group)
-        if (!handed.includes(controller)) writeFileSync(join(root, 'cgroup.subtree_control'), `-${controller}`)
-      }
-    },
-  )
+  test('delegate an available controller to subgroups', { skip: offered[0] === '' && 'none is offered' }, () => {
+    const controller = offered[0] as Controller
+    const handed = readFileSync(join(root, 'cgroup.subtree_control'), 'utf8').trim().split(' ')
+    const group = join(root, `breakfall-test-${process.pid}-down`)
+    mkdirSync(join(group, 'below'), { recursive: true })
+    try {
+      allowBelow(root, [controller])
+      allowBelow(group, [controller])
+      assert.equal(readFileSync(join(group, 'below/cgroup.controllers'), 'utf8'), `${controller}\n`)
+    } finally {
+      rmdirSync(join(group, 'below'))
+      rmdirSync(group)
+      if (!handed.includes(controller)) writeFileSync(join(root, 'cgroup.subtree_control'), `-${controller}`)
+    }
+  })
 })

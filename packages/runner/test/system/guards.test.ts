@@ -1,4 +1,4 @@
-/** What a box cannot do to the host folder it works in, nor through it. */
+/** What a box cannot do to its host workspace, or through it. */
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import {
@@ -33,7 +33,7 @@ async function onProject(t: TestContext, files: Record<string, string | null>): 
 }
 
 describe('a host folder', { skip: withoutBwrap }, async () => {
-  test('has nothing in it that its owner did not put there, while a command runs and after it', async (t) => {
+  test('contains nothing that its owner did not put there, during a command and after it', async (t) => {
     const [runner, project] = await onProject(t, { 'a.txt': 'a' })
     await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', shell: 'ls -A; cat', stdin: 'pipe' })
     for await (const event of runner.client.execEvents('b1', 'e1')) if (event.type === 'stdout') break
@@ -43,7 +43,7 @@ describe('a host folder', { skip: withoutBwrap }, async () => {
     assert.deepEqual(readdirSync(project), ['a.txt'])
   })
 
-  test('that is a fresh repository can be added, committed and cleaned from a box, and git sees nothing of ours', async (t) => {
+  test('that is a fresh repository can be added, committed and cleaned from a box, and git sees no file of ours', async (t) => {
     const [runner, project] = await onProject(t, { 'a.txt': 'a' })
     execFileSync('git', ['init', '-q', project])
     const git = 'git -c user.name=box -c user.email=box@example.org'
@@ -55,7 +55,7 @@ describe('a host folder', { skip: withoutBwrap }, async () => {
     assert.equal(seenOutside, '')
   })
 
-  test('keeps the breakfall.toml that it has; a box may make a missing one, which is then kept as well', async (t) => {
+  test('keeps an existing breakfall.toml; a box may create a missing one, which is then protected too', async (t) => {
     const [runner, project] = await onProject(t, {})
     const config = join(project, 'breakfall.toml')
     assert.equal((await runner.run('b1', { shell: 'echo first > breakfall.toml' })).exec.exit?.code, 0)
@@ -64,7 +64,7 @@ describe('a host folder', { skip: withoutBwrap }, async () => {
     assert.equal(readFileSync(config, 'utf8'), 'first\n')
   })
 
-  test('with a .git folder has its hooks and settings guarded, there or not; a .git file too', async (t) => {
+  test('has protected git hooks and config, existing or not, and a protected .git file', async (t) => {
     const attack =
       'echo evil > .git; echo evil > .git/config; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; mv .git old; rm -rf .git/hooks .git/config'
     const [young, folder] = await onProject(t, { '.git': null })
@@ -79,7 +79,7 @@ describe('a host folder', { skip: withoutBwrap }, async () => {
     assert.equal(readFileSync(join(other, '.git'), 'utf8'), 'gitdir: elsewhere')
   })
 
-  test('takes no hooks through the files API, at any depth', async (t) => {
+  test('accepts no git hooks through the files API, at any depth', async (t) => {
     const [runner, project] = await onProject(t, { 'sub/.git': null })
     for (const path of ['breakfall.toml', '.git', '.git/config', 'sub/.git/hooks/pre-commit', 'sub/.git/config'])
       assert.equal((await runner.call('PUT', `boxes/b1/files/${path}`, 'x')).status, 403, path)
@@ -87,7 +87,7 @@ describe('a host folder', { skip: withoutBwrap }, async () => {
     assert.deepEqual(readdirSync(join(project, 'sub/.git')), ['HEAD'])
   })
 
-  test('whose breakfall.toml is a link is served, without a guard for it', async (t) => {
+  test('whose breakfall.toml is a link works, but the link is not protected', async (t) => {
     const [runner, project] = await onProject(t, { 'real.toml': 'real' })
     symlinkSync('real.toml', join(project, 'breakfall.toml'))
     const { stdout } = await runner.run('b1', { shell: 'cat breakfall.toml; rm breakfall.toml' })
@@ -100,9 +100,9 @@ describe('a host folder', { skip: withoutBwrap }, async () => {
     ['another folder', (place: string) => mkdirSync(place)],
     ['nothing', () => {}],
   ] as const) {
-    test(`that became ${what} is refused: 422 for commands, 404 for files, each naming it`, async (t) => {
+    test(`that became ${what} is refused: 422 for commands, 404 for files, and each response names it`, async (t) => {
       const [runner, project] = await onProject(t, {})
-      mkdirSync(`${project}-keeps-the-inode`) // so that the new one cannot have the old one's number
+      mkdirSync(`${project}-keeps-the-inode`) // keeps the new folder from getting the old inode
       rmdirSync(project)
       swap(project)
       const started = await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', shell: 'ls -A' })
@@ -125,7 +125,7 @@ describe('a host folder', { skip: withoutBwrap }, async () => {
     })
   }
 
-  test('that is swapped for a link again and again shows itself or nothing, never what the link leads to', async (t) => {
+  test("that is swapped for a link again and again is seen or refused, and the link's target is never seen", async (t) => {
     const parent = temporaryFolder(t, 'workspace')
     const secret = temporaryFolder(t, 'secret')
     writeFileSync(join(secret, 'marker'), 'secret')
@@ -155,24 +155,24 @@ describe('a host folder', { skip: withoutBwrap }, async () => {
       if (exit?.started === true) assert.ok(output === '' || output === 'own\nend\n', output)
       else {
         assert.equal(exit?.cause, 'spawn_failed')
-        assert.match(exit.reason ?? '', /^(cwd_missing|sandbox_failed)$/) // seen by us, or only by bwrap
+        assert.match(exit.reason ?? '', /^(cwd_missing|sandbox_failed)$/) // detected by the runner, or only by bwrap
       }
       seen[exit?.started === true ? 'ran' : 'refused'] += 1
     }
     t.diagnostic(JSON.stringify(seen))
     await runner.call('POST', 'boxes/outer/execs/swap/kill')
     assert.equal(seen.ran + seen.refused, 25)
-    // The swap was stopped anywhere. With the folder back in its place it is the same workspace again.
+    // The swap stopped at any point. With the folder back at its path, it is the same workspace again.
     const [narrow, aside] = [join(parent, 'wide/narrow'), join(parent, 'wide/aside')]
     if (existsSync(aside)) {
-      rmSync(narrow, { force: true }) // at most a link
+      rmSync(narrow, { force: true }) // a link, if anything
       renameSync(aside, narrow)
     }
     assert.equal((await runner.run('inner', 'ls -A')).stdout, 'own\n')
   })
 })
 
-describe('the shell at the entry of a sandbox', async () => {
+describe('the entry script of a sandbox', async () => {
   const enter = async (numbers: string): Promise<{ code: number | null; out: string; status: string }> => {
     const [program = '', ...args] = bwrapCommand(
       {
@@ -195,14 +195,14 @@ describe('the shell at the entry of a sandbox', async () => {
   }
   const ignored = ['ignore', 'ignore', 'ignore', 'ignore', 'ignore'] as const
 
-  test('starts the command in its folder, with its environment and no descriptor of ours, where the numbers are right', async () => {
+  test('starts the command in its folder, with its environment and none of our descriptors, if the inodes match', async () => {
     const { dev, ino } = lstatSync('/', { bigint: true })
     const { out, status } = await enter(`${dev}:${ino}`)
     assert.equal(out, '/tmp\nA=b c\nPATH=/usr/bin:/bin\nPWD=/tmp\n')
     assert.equal(status, '')
   })
 
-  test('says refused and starts nothing where they are not', async () => {
+  test('reports "refused" and starts nothing if they do not', async () => {
     assert.deepEqual(await enter('1:2'), { code: 126, out: '', status: 'refused\n' })
   })
 })

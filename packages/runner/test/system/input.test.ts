@@ -1,4 +1,4 @@
-/** Input: whole, held back where nobody reads, and given up where nobody writes. */
+/** Input: complete, with backpressure if the command does not read, and given up if the client goes silent. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -6,7 +6,7 @@ import { describe, test } from 'node:test'
 import { inProcess, type TestRunner, withoutBwrap } from '../kit.ts'
 
 describe('input', { skip: withoutBwrap }, async () => {
-  test('10 MB with EOF come through whole; a child that leaves early is no hang and no crash', async (t) => {
+  test('10 MB and EOF arrive completely; a command that exits early causes neither a hang nor a crash', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const bytes = Buffer.alloc(10_000_000, 'abcdefghi\n')
@@ -23,7 +23,7 @@ describe('input', { skip: withoutBwrap }, async () => {
     assert.equal((await runner.call('POST', 'boxes/b1/execs/none/stdin', 'x')).status, 400)
   })
 
-  test('a command that does not read holds the writer back, and nobody else', async (t) => {
+  test('a command that does not read slows down its writer and no one else', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     await runner.call('POST', 'boxes/b1/exec', {
@@ -45,7 +45,7 @@ describe('input', { skip: withoutBwrap }, async () => {
 })
 
 describe('bodies that stall', { skip: withoutBwrap }, async () => {
-  test('a file is not written, and the next writer of an input has its turn', async (t) => {
+  test('a stalled upload writes no file, and a stalled writer lets the next one in', async (t) => {
     const runner = await inProcess(t, { bodySilenceMs: 200 })
     await runner.box({ id: 'b1' })
     await runner.call('POST', 'boxes/b1/exec', { execId: 'cat', command: ['cat'], stdin: 'pipe' })
@@ -61,7 +61,7 @@ describe('bodies that stall', { skip: withoutBwrap }, async () => {
     assert.deepEqual(await runner.client.listFiles('b1', '{*,.*}'), [])
   })
 
-  test('twenty writers at once are not mixed', async (t) => {
+  test('the bytes of twenty parallel writers do not mix', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     await runner.call('POST', 'boxes/b1/exec', { execId: 'cat', command: ['cat'], stdin: 'pipe' })
@@ -80,7 +80,7 @@ describe('bodies that stall', { skip: withoutBwrap }, async () => {
   })
 })
 
-/** Announces ten bytes, sends five, and waits for an answer. */
+/** Announces ten bytes, sends five, and waits for the response. */
 async function stall(runner: TestRunner, method: string, path: string): Promise<string> {
   const { hostname, port, host } = new URL(runner.url)
   const socket = connect(Number(port), hostname)

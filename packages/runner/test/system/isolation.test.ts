@@ -1,4 +1,4 @@
-/** What a box can and cannot reach, and that the report about it is honest. */
+/** What a box can and cannot reach, and that its record reports that truthfully. */
 import assert from 'node:assert/strict'
 import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'
@@ -8,7 +8,7 @@ import { describe, test } from 'node:test'
 import { asProgram, inProcess, temporaryFolder, withoutBwrap, withoutRoot } from '../kit.ts'
 
 describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
-  test('cannot read shadow, the state of the runner, other boxes, or processes of the host', async (t) => {
+  test("cannot read /etc/shadow, the runner's state, other boxes, or the host's processes", async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'other' })
     await runner.run('other', 'echo secret-of-other > file')
@@ -26,7 +26,7 @@ describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
     assert.match(stdout, /end\n$/)
   })
 
-  test('reaches no network when "none", not even the loopback of the host; with "host" it does', async (t) => {
+  test('with network "none" reaches nothing, not even the loopback of the host; with "host" it does', async (t) => {
     const runner = await inProcess(t)
     const server = createServer((socket) => socket.end('hello')).listen(0, '127.0.0.1')
     await once(server, 'listening')
@@ -41,7 +41,7 @@ describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
     assert.equal((await runner.run('host', { command: ['bash', '-c', script] })).stdout, 'hello')
   })
 
-  test('gets only the allow-listed environment, its own and the exec’s', async (t) => {
+  test('has only the allow-listed environment, plus the box’s and the exec’s', async (t) => {
     const runner = await inProcess(t, {
       environment: { ...process.env, SECRET_KEY: 'hunter2', LD_PRELOAD_X: '1', TZ: 'UTC' },
     })
@@ -59,7 +59,7 @@ describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
     assert.match(stdout, /^BOTH=exec$/m)
   })
 
-  test('has no capability, no new privileges, a read-only root, and kernel settings it cannot write', async (t) => {
+  test('has no capabilities, no new privileges, a read-only root, and read-only kernel settings', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const { stdout } = await runner.run('b1', {
@@ -80,7 +80,7 @@ describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
     assert.match(stdout, /mount: /)
   })
 
-  test('keeps its files in /workspace, /tmp and home from one exec to the next', async (t) => {
+  test('keeps files in /workspace, /tmp and home between execs', async (t) => {
     const runner = await inProcess(t)
     const box = await runner.box({ id: 'b1' })
     assert.deepEqual(box.workspace, { kind: 'private', path: '/workspace' })
@@ -93,7 +93,7 @@ describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const { stdout } = await runner.run('b1', 'ls -l /proc/self/fd')
-    // Descriptors that this process inherited are its own affair; none of ours may be among them.
+    // This process may have inherited descriptors itself; none of ours may be among them.
     const ours = [...stdout.matchAll(/ (\d+) -> (.*)/g)].filter(([, , target]) => target?.includes(runner.stateDir))
     assert.deepEqual(
       ours.map(([, fd]) => fd),
@@ -104,7 +104,7 @@ describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
 
 describe('limits', { skip: withoutRoot || withoutBwrap }, async () => {
   for (const level of ['bwrap', 'process'] as const) {
-    test(`a command at level ${level} is in every control group of its box that the record names`, async (t) => {
+    test(`a command at level ${level} is in every control group that the box's record names`, async (t) => {
       const runner = await inProcess(t, { allowIsolation: ['process'], isolation: level })
       const box = await runner.box({ id: 'b1', limits: { cpus: 1, memoryMb: 128, pids: 99 } })
       assert.deepEqual(box.limits, { memoryMb: 128, pids: 99, cpus: 1, execsMax: 32 })
@@ -118,7 +118,7 @@ describe('limits', { skip: withoutRoot || withoutBwrap }, async () => {
         .split('\n')
         .filter((line) => line.includes(`breakfall-${runner.runnerId}/default.b1`))
       const named = groups.flatMap((line) => line.split(':')[1]?.split(',') ?? [])
-      // One group for all on version 2, one for each controller on version 1.
+      // Version 2 has one group for all controllers, version 1 one for each.
       if (!named.includes('memory')) assert.ok(named.includes(''), groups.join())
       else for (const controller of ['memory', 'pids', 'cpu']) assert.ok(named.includes(controller), groups.join())
     })
@@ -127,7 +127,7 @@ describe('limits', { skip: withoutRoot || withoutBwrap }, async () => {
 
 describe('a host folder as workspace', { skip: withoutBwrap }, async () => {
   test(
-    'appears at its own path, is written as its owner, with git hooks and config read-only',
+    'is mounted at its own path, is written as its owner, and has read-only git hooks and config',
     { skip: withoutRoot },
     async (t) => {
       const parent = temporaryFolder(t, 'workspace')
@@ -165,7 +165,7 @@ describe('a host folder as workspace', { skip: withoutBwrap }, async () => {
     },
   )
 
-  test('is refused with the field named where it is not allowed, is a parent of what is private, or is not there', async (t) => {
+  test('is refused, with the field named, if it is not allowed, contains private folders, or does not exist', async (t) => {
     const parent = temporaryFolder(t, 'workspace')
     const runner = await inProcess(t, { allowWorkspace: [parent, '/'] })
     for (const workspace of [
@@ -187,7 +187,7 @@ describe('a host folder as workspace', { skip: withoutBwrap }, async () => {
 })
 
 describe('the level of isolation', async () => {
-  test('without bwrap and without the opt-in the runner serves, and creating a box is 501', async (t) => {
+  test('without bwrap and without the opt-in the runner starts, and creating a box is 501', async (t) => {
     const runner = await inProcess(t, { environment: { PATH: '/nonexistent' } })
     assert.equal((await runner.call('GET', '/v1/health')).status, 200)
     const refused = await runner.call('POST', 'boxes', { id: 'b1' })
@@ -195,7 +195,7 @@ describe('the level of isolation', async () => {
     assert.equal((await runner.call('GET', 'boxes/b1')).status, 404)
   })
 
-  test('with the opt-in and no bwrap it is "process", said in the record, and what that cannot give is 501', async (t) => {
+  test('with the opt-in and without bwrap it is "process", the record says so, and what it cannot provide is 501', async (t) => {
     const runner = await asProgram(t, join(temporaryFolder(t), 'state'), [
       '--allow-isolation',
       'process',
@@ -216,7 +216,7 @@ describe('the level of isolation', async () => {
   })
 
   test(
-    'a non-root host has the same sandbox, and says which limits it cannot enforce',
+    'a runner without root has the same sandbox, and reports which limits it cannot enforce',
     { skip: withoutRoot || withoutBwrap },
     async (t) => {
       const folder = temporaryFolder(t)

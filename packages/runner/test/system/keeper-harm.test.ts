@@ -1,4 +1,4 @@
-/** Keepers that are stopped, killed, late or tampered with: an exec is told as it was, runs once, and leaves nothing to the next. */
+/** Keepers that are stopped, killed, late or tampered with: an exec is reported truthfully, runs once, and leaves nothing to the next. */
 import assert from 'node:assert/strict'
 import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,7 +11,6 @@ import { RUNNER_DEFAULTS } from '../../src/defaults.ts'
 import { EXEC_FILES, removeWorkingFiles } from '../../src/exec/folder.ts'
 import { type Job, type Keeper, KEEPER_SCRIPT } from '../../src/exec/keeper.ts'
 import { startTimeOf } from '../../src/exec/process-table.ts'
-import type { RunnerHost } from '../../src/host.ts'
 import { findCgroups } from '../../src/isolation/cgroup-find.ts'
 import {
   asProgram,
@@ -29,9 +28,9 @@ import {
 
 const LEVELS = ['bwrap', 'process'] as const
 const PROCESS = { allowIsolation: ['process'] } as const
-const PLAIN = 12_345 // a user that has no control groups
+const PLAIN = 12_345 // a user without control groups
 
-/** A host of each kind: root with control groups where there are some, and a plain user without. */
+/** Two kinds of hosts: root, with control groups if available, and an ordinary user without. */
 async function onHost(t: TestContext, level: (typeof LEVELS)[number], uid: number): Promise<TestRunner> {
   const folder = temporaryFolder(t)
   chmodSync(folder, 0o755)
@@ -40,7 +39,7 @@ async function onHost(t: TestContext, level: (typeof LEVELS)[number], uid: numbe
 
 for (const level of LEVELS) {
   describe(`keepers at level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
-    test('a keeper that somebody stopped while it waited takes its next job all the same', async (t) => {
+    test('a keeper that was stopped while idle still takes its next job', async (t) => {
       const runner = await inProcess(t, { ...PROCESS, isolation: level })
       await runner.box({ id: 'b1' })
       await runner.run('b1', 'true')
@@ -49,7 +48,7 @@ for (const level of LEVELS) {
       assert.deepEqual([exec.exit?.cause, exec.exit?.code, stdout], ['exited', 3, 'ran\n'])
     })
 
-    test('a keeper that somebody stopped while its command ran tells how it ended', async (t) => {
+    test('a keeper that was stopped while its command ran still reports the end', async (t) => {
       const runner = await inProcess(t, { ...PROCESS, isolation: level })
       await runner.box({ id: 'b1' })
       await runner.call('POST', 'boxes/b1/exec', {
@@ -66,10 +65,10 @@ for (const level of LEVELS) {
     })
 
     for (const uid of [0, PLAIN]) {
-      const skip = withoutRoot // to be the one and the other
+      const skip = withoutRoot // needed to test both
       const who = uid === 0 ? 'root' : 'a plain user'
 
-      test(`an exec finds nothing of the one before it (${who})`, { skip }, async (t) => {
+      test(`an exec inherits nothing from the one before it (${who})`, { skip }, async (t) => {
         const runner = await onHost(t, level, uid)
         await runner.box({ id: 'b1' })
         const before = await runner.run('b1', { shell: SELF, execId: 'e1' })
@@ -82,7 +81,7 @@ for (const level of LEVELS) {
         assert.deepEqual(keepersOf(runner.runnerId), [keeper], 'it was not the same keeper')
       })
 
-      test(`a command gets exactly its words, wherever it starts (${who})`, { skip }, async (t) => {
+      test(`a command gets exactly its arguments, in any folder (${who})`, { skip }, async (t) => {
         const runner = await onHost(t, level, uid)
         await runner.box({ id: 'b1' })
         const all = Array.from({ length: 0x2_ff }, (_, i) => String.fromCodePoint(i + 1)).join('')
@@ -108,7 +107,7 @@ for (const level of LEVELS) {
 }
 
 describe('in a sandbox', { skip: withoutBwrap }, async () => {
-  test('a command reaches neither the notes about itself nor anything else of its keeper', async (t) => {
+  test('a command can reach neither its status file nor anything else of its keeper', async (t) => {
     const workspace = temporaryFolder(t, 'workspace')
     const other = temporaryFolder(t, 'workspace')
     if (withoutRoot === false) chownSync(other, 1234, 1234)
@@ -129,7 +128,7 @@ describe('in a sandbox', { skip: withoutBwrap }, async () => {
     }
   })
 
-  test('a command with more words than a sandbox takes is refused before anything is made', async (t) => {
+  test('a command with more arguments than a sandbox accepts is refused before anything is created', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const env = (count: number): Record<string, string> =>
@@ -145,7 +144,7 @@ describe('in a sandbox', { skip: withoutBwrap }, async () => {
 })
 
 describe('keepers', async () => {
-  test('an exec whose keeper was killed before it took the job gets a new one, not another that waited', async (t) => {
+  test('an exec whose keeper was killed before it took the job gets a new keeper, not another idle one', async (t) => {
     const { folder, keepers } = keepersOfBox(t)
     const two = ['e1', 'e2'].map((execId) => keepers.run(makeJob(folder, execId, 'true'), () => {}, false))
     for (const [i, keeper] of two.entries()) {
@@ -162,7 +161,7 @@ describe('keepers', async () => {
     for (const keeper of [first, second]) keepers.giveBack(keeper, false)
   })
 
-  test('so many keepers wait in all boxes together, and not one more', async (t) => {
+  test('the limit for idle keepers holds for all boxes together', async (t) => {
     const { folder, keepers, count } = keepersOfBox(t)
     const serve = async (execId: string): Promise<Keeper> => {
       const keeper = keepers.run(makeJob(folder, execId, 'true'), () => {}, true)
@@ -182,7 +181,7 @@ describe('keepers', async () => {
     assert.equal(count.idle, RUNNER_DEFAULTS.keepersIdleAll - 1)
   })
 
-  test('a late keeper whose job was settled without it runs nothing, claims nothing and ends', async (t) => {
+  test('a late keeper whose job is already over runs nothing, claims nothing and exits', async (t) => {
     const folder = temporaryFolder(t)
     const job = makeJob(folder, 'e1', 'touch ../ran')
     removeWorkingFiles(join(folder, 'e1'))
@@ -192,11 +191,11 @@ describe('keepers', async () => {
     assert.deepEqual([existsSync(join(folder, 'ran')), existsSync(join(folder, 'e1/started'))], [false, false])
   })
 
-  test('a keeper that ends by itself takes the holder of its input with it', async (t) => {
+  test('a keeper that exits on its own also ends the holder of its input', async (t) => {
     const folder = temporaryFolder(t)
     const job = { ...makeJob(folder, 'e1', 'true'), stdin: 'in.fifo' }
     execFileSync('mkfifo', [join(folder, 'e1/in.fifo')])
-    const sleep = join(folder, 'sleep') // ten seconds are too long here
+    const sleep = join(folder, 'sleep') // ten seconds would be too long
     writeFileSync(sleep, '#!/bin/sh\n[ "$1" = 10 ] && exec sleep 0.05\nexec sleep "$1"\n', { mode: 0o755 })
     const keeper = scriptFor(t, folder, sleep)
     keeper.stdin.end(lineOf(job))
@@ -214,34 +213,30 @@ describe('keepers', async () => {
     )
   })
 
-  test('the command goes before the claim when an exec is tidied up', (t) => {
+  test('the launch file is removed before the claim when an exec is cleaned up', (t) => {
     const folder = join(temporaryFolder(t), 'e1')
-    mkdirSync(join(folder, EXEC_FILES.launch), { recursive: true }) // which cannot be unlinked
+    mkdirSync(join(folder, EXEC_FILES.launch), { recursive: true }) // a folder cannot be unlinked
     writeFileSync(join(folder, EXEC_FILES.claim), '')
     assert.throws(() => removeWorkingFiles(folder))
     assert.ok(existsSync(join(folder, EXEC_FILES.claim)))
   })
 
-  test(
-    'a keeper that a command has moved out of its control groups is not used again',
-    { skip: withoutRoot },
-    async (t) => {
-      const runner = await inProcess(t, { ...PROCESS, isolation: 'process' })
-      await runner.box({ id: 'b1' })
-      await runner.run('b1', 'true')
-      const [before] = keepersOf(runner.runnerId)
-      const top = groupsOf(runner.runnerId).map((group) => join(group, '../../../cgroup.procs'))
-      const groups = top.filter((file) => existsSync(file)).join(' ')
-      await runner.run('b1', `for g in ${groups}; do echo $PPID > $g; done`)
-      await runner.run('b1', 'true')
-      assert.ok(!keepersOf(runner.runnerId).includes(before ?? 0))
-    },
-  )
+  test('a keeper that a command moved out of its control groups is not reused', { skip: withoutRoot }, async (t) => {
+    const runner = await inProcess(t, { ...PROCESS, isolation: 'process' })
+    await runner.box({ id: 'b1' })
+    await runner.run('b1', 'true')
+    const [before] = keepersOf(runner.runnerId)
+    const top = groupsOf(runner.runnerId).map((group) => join(group, '../../../cgroup.procs'))
+    const groups = top.filter((file) => existsSync(file)).join(' ')
+    await runner.run('b1', `for g in ${groups}; do echo $PPID > $g; done`)
+    await runner.run('b1', 'true')
+    assert.ok(!keepersOf(runner.runnerId).includes(before ?? 0))
+  })
 })
 
 // ---- details ----
 
-/** What a process is born with. The mounts are the machine's own where there is no sandbox. */
+/** What a process inherits. Without a sandbox the mounts are the machine's own. */
 const SELF = [
   'pwd; umask; ulimit -a; env | sort | grep -v "^BREAKFALL_KEEPER=\\|^_="; trap',
   'grep "^Sig[^Q]\\|^Shd\\|^Cap\\|^NoNew\\|^Groups\\|^Uid\\|^Cpus_allowed:" /proc/self/status',
@@ -265,13 +260,13 @@ function keepersOfBox(t: TestContext): { folder: string; keepers: Keepers; count
     keepers: count,
     sleep: '/bin/sleep',
     inherited: [],
-  } as unknown as RunnerHost
+  }
   const keepers = new Keepers(host, { groupName: 'default.b1', execs: folder, pids: () => null })
   atEnd(t, () => keepers.close())
   return { folder, keepers, count }
 }
 
-/** A folder as the runner makes it for a job. */
+/** A folder for a job, as the runner makes it. */
 function makeJob(folder: string, execId: string, command: string): Job {
   const at = join(folder, execId)
   mkdirSync(at)

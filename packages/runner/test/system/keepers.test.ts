@@ -1,4 +1,4 @@
-/** Keepers serve one exec after another: nothing passes from one to the next, and none outlives what it is for. */
+/** Keepers serve one exec after another: nothing leaks from one to the next, and no keeper outlives its purpose. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import {
 
 const PROCESS = { allowIsolation: ['process'], isolation: 'process' } as const
 
-/** Starts it and waits for its first output. */
+/** Starts an exec and waits for its first output. */
 async function startAndSee(runner: TestRunner, execId: string, shell: string): Promise<number> {
   await runner.call('POST', 'boxes/b1/exec', { execId, shell })
   let pid = 0
@@ -37,7 +37,7 @@ const keeperOf = (runner: TestRunner, execId: string): number => {
 
 for (const level of ['bwrap', 'process'] as const) {
   describe(`keepers at level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
-    test('one keeper serves execs that follow each other, and ends with the box', async (t) => {
+    test('one keeper serves consecutive execs, and ends with the box', async (t) => {
       const runner = await inProcess(t, { ...PROCESS, isolation: level })
       await runner.box({ id: 'b1' })
       const served = new Set<number>()
@@ -51,7 +51,7 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.deepEqual([keepersOf(runner.runnerId), groupsOf(runner.runnerId)], [[], []])
     })
 
-    test('a keeper that is killed while it waits is replaced, and the exec runs, once', async (t) => {
+    test('a keeper that is killed while idle is replaced, and the exec runs once', async (t) => {
       const runner = await inProcess(t, { ...PROCESS, isolation: level })
       await runner.box({ id: 'b1' })
       for (let i = 0; i < 5; i += 1) {
@@ -63,7 +63,7 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.equal((await runner.run('b1', 'cat ran')).stdout, '0\n1\n2\n3\n4\n')
     })
 
-    test('what an exec leaves behind is ended with it, and is not in the groups of the next', async (t) => {
+    test('background processes end with their exec, and are not in the groups of the next', async (t) => {
       const runner = await inProcess(t, { ...PROCESS, isolation: level })
       await runner.box({ id: 'b1' })
       for (let i = 0; i < 3; i += 1) {
@@ -84,7 +84,7 @@ for (const level of ['bwrap', 'process'] as const) {
       )
     })
 
-    test('kill -9 of the runner ends the keepers that wait, and the next start sweeps the control groups', async (t) => {
+    test('after kill -9 of the runner idle keepers exit, and the next start removes their control groups', async (t) => {
       const stateDir = join(temporaryFolder(t), 'state')
       const flags = level === 'process' ? LEVEL_FLAGS.process : []
       const first = await asProgram(t, stateDir, flags)
@@ -96,7 +96,7 @@ for (const level of ['bwrap', 'process'] as const) {
       await first.kill('SIGKILL')
       await until(
         () => keepersOf(first.runnerId).filter((pid) => cmdlineOf(pid).includes('keeper')),
-        (found) => found.length === 1, // the one with the exec
+        (found) => found.length === 1, // the keeper with the exec
       )
       const second = await asProgram(t, stateDir, flags)
       await second.call('PUT', 'boxes/b1/files/go', '')
@@ -111,7 +111,7 @@ for (const level of ['bwrap', 'process'] as const) {
 }
 
 describe('keepers', async () => {
-  test('a runner that is shut down, or killed and then started and shut down, leaves no control group', async (t) => {
+  test('a runner leaves no control group behind after a shutdown, even if it was killed in between', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await asProgram(t, stateDir, LEVEL_FLAGS.process)
     await first.box({ id: 'b1' })
@@ -123,7 +123,7 @@ describe('keepers', async () => {
     assert.deepEqual(groupRoots(first.runnerId), [])
   })
 
-  test('a command at level process that kills its keeper is runner_lost, started, without a code; the next one runs', async (t) => {
+  test('a command at level process that kills its keeper is runner_lost, started, without a code; the next one runs normally', async (t) => {
     const runner = await inProcess(t, PROCESS)
     await runner.box({ id: 'b1' })
     const pid = await startAndSee(
@@ -138,7 +138,7 @@ describe('keepers', async () => {
     assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
   })
 
-  test('a command at level process that changes its keeper does not change the next one', async (t) => {
+  test('a command at level process that changes its keeper does not affect the next command', async (t) => {
     const runner = await inProcess(t, PROCESS)
     await runner.box({ id: 'b1' })
     const look = 'nice; cat /proc/self/oom_score_adj; ulimit -n'
@@ -147,7 +147,7 @@ describe('keepers', async () => {
     assert.equal((await runner.run('b1', look)).stdout, before.stdout)
   })
 
-  test('a command at level process that empties the keeper’s notes was started all the same', async (t) => {
+  test('a command at level process that empties the status file is still reported as started', async (t) => {
     const runner = await inProcess(t, PROCESS)
     await runner.box({ id: 'b1' })
     for (const shell of [': > /proc/$PPID/fd/2; echo gone; exit 5', ': > /proc/$PPID/fd/2; exit 5']) {
@@ -157,7 +157,7 @@ describe('keepers', async () => {
     }
   })
 
-  test('a command at level process gets exactly its words and its environment', async (t) => {
+  test('a command at level process gets exactly its arguments and its environment', async (t) => {
     const runner = await inProcess(t, PROCESS)
     await runner.box({ id: 'b1' })
     const odd = Array.from({ length: 0x2_ff }, (_, i) => String.fromCodePoint(i + 1)).join('')
@@ -187,7 +187,7 @@ describe('keepers', async () => {
   })
 
   test(
-    'a command for which the box has no process left is spawn_failed, and nothing ran',
+    'a command that exceeds the process limit of its box is spawn_failed, and nothing ran',
     { skip: withoutRoot },
     async (t) => {
       const runner = await inProcess(t, PROCESS)
@@ -210,6 +210,6 @@ function cmdlineOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
   } catch {
-    return '' // it ended meanwhile
+    return '' // it exited meanwhile
   }
 }

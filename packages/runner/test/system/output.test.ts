@@ -1,4 +1,4 @@
-/** Order and exactness of output (seed: all output before exit, exit before wait), by stream, range and replay. */
+/** Output is exact and in order (all output before exit, exit before wait), by stream, range and replay. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -6,12 +6,12 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import type { ExecEvent } from '@breakfall/wire'
+import { type ExecEvent, execSchema } from '@breakfall/wire'
 import { asProgram, bytesOf, inProcess, pumpOf, temporaryFolder, until, withoutBwrap } from '../kit.ts'
 
 const sha = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
-/** What must hold for every finished stream of events. */
+/** Must hold for every finished event stream. */
 function assertOrder(events: readonly ExecEvent[]): void {
   assert.deepEqual(
     events.map(({ seq }) => seq),
@@ -35,7 +35,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     ['bwrap', 100],
     ['process', 200],
   ] as const) {
-    // 4,000 of them are run by bench/runner.ts, which takes its time.
+    // bench/runner.ts runs 4,000 of them.
     test(`${execs} short execs, 20 at a time at level ${level}, lose nothing (seed: drain race)`, async (t) => {
       const runner = await inProcess(t, { allowIsolation: ['process'], isolation: level })
       const boxes = ['a', 'b']
@@ -59,7 +59,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     })
   }
 
-  test('what was written arrives at once, also when the command is silent for ever after', async (t) => {
+  test('output arrives at once, even if the command writes nothing more', async (t) => {
     const runner = await inProcess(t, { allowIsolation: ['process'], isolation: 'process' })
     await runner.box({ id: 'b1' })
     for (let i = 0; i < 40; i += 1) {
@@ -73,7 +73,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     }
   })
 
-  test('how long a command took is the time between its start and its end', async (t) => {
+  test('the duration of a command is the time between its start and its end', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const apart: number[] = []
@@ -82,11 +82,11 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
       const { startedAt, endedAt, exit } = await runner.client.waitExec('b1', `e${n}`)
       apart.push(Math.abs(Date.parse(endedAt ?? '') - Date.parse(startedAt ?? '') - (exit?.durationMs ?? 0)))
     }
-    // Two clocks are read one after the other, and a busy machine may come in between; not each time.
+    // Two clocks are read one after the other; a busy machine may delay the second, but not every time.
     assert.ok(Math.min(...apart.slice(0, 3)) <= 5 && Math.min(...apart.slice(3)) <= 5, apart.join(', '))
   })
 
-  test('50 waiters, early and late, get the same record, after all output is there', async (t) => {
+  test('50 waiters, early and late, get the same record, after all output', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', shell: 'sleep 0.2; head -c 300000 /dev/zero; exit 3' })
@@ -95,11 +95,11 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     const late = await Promise.all(Array.from({ length: 25 }, () => runner.call('GET', 'boxes/b1/execs/e1/wait')))
     const texts = new Set([...first, ...late].map(({ text }) => text))
     assert.equal(texts.size, 1)
-    const record = first[0]?.json as unknown as { exit: { code: number; stdoutBytes: number }; stdoutBytes: number }
-    assert.deepEqual([record.exit.code, record.exit.stdoutBytes, record.stdoutBytes], [3, 300_000, 300_000])
+    const record = execSchema.parse(first[0]?.json)
+    assert.deepEqual([record.exit?.code, record.exit?.stdoutBytes, record.stdoutBytes], [3, 300_000, 300_000])
   })
 
-  test('100 MB of random bytes are equal by stream, by range and by replay', async (t) => {
+  test('100 MB of random bytes are the same by stream, by range and by replay', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const live = createHash('sha256')
@@ -126,7 +126,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     assert.deepEqual([live.digest('hex'), kept.digest('hex'), replay.digest('hex')], [wanted, wanted, wanted])
   })
 
-  test('cut at random places and resumed by seq, it is byte-exact without duplicates', async (t) => {
+  test('a stream that is cut at random places and resumed by seq is byte-exact, without duplicates', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     await runner.call('POST', 'boxes/b1/exec', {
@@ -156,7 +156,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     )
   })
 
-  test('echo to /dev/stderr and tee /dev/stderr work and destroy nothing', async (t) => {
+  test('echo to /dev/stderr and tee /dev/stderr work and overwrite nothing', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const { stdout, stderr } = await runner.run(
@@ -167,7 +167,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     assert.equal(stdout, 'three\nfive\n')
   })
 
-  test('merged, two streams keep their exact order over 1,000 alternating writes', async (t) => {
+  test('merged streams keep the exact order of 1,000 alternating writes', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const { events, stdout, stderr } = await runner.run('b1', {
@@ -179,7 +179,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     assert.equal(stdout, Array.from({ length: 500 }, (_, i) => `o${i}\ne${i}\n`).join(''))
   })
 
-  test('invalid UTF-8 and NUL come intact, text is never cut inside a character', async (t) => {
+  test('invalid UTF-8 and NUL arrive intact, and text is never split inside a character', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const { events, stdout } = await runner.run(
@@ -192,7 +192,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     assert.deepEqual([...bytesOf(events, 'stderr')], [0xff, 0, 0x78, 0xc3])
   })
 
-  test('past outputBytesMax it is ended, cut at exactly that many bytes of both streams, and says so', async (t) => {
+  test('an exec that exceeds outputBytesMax is ended, keeps exactly that many bytes, and reports it', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const { exec, events } = await runner.run('b1', {
@@ -206,7 +206,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     assert.equal(bytesOf(events, 'stdout').length, exec.exit?.stdoutBytes)
   })
 
-  test('a reader that stops reading hurts nobody, and a gigabyte grows the runner by less than 64 MB', async (t) => {
+  test('a reader that stops reading affects no one, and a gigabyte of output grows the runner by less than 64 MB', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     await runner.run('b1', 'true')
@@ -237,7 +237,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     t.diagnostic(`runner ${Math.round((most - before) / 1024 / 1024)} MB, what copies for it ${pumpGrew} MB`)
   })
 
-  test('a runner that may not open one more file goes on reading what runs already', async (t) => {
+  test('a runner that has run out of descriptors keeps reading the output of running execs', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const runner = await asProgram(t, stateDir)
     await runner.box({ id: 'b1' })
@@ -262,7 +262,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
   })
 })
 
-/** The most memory that the process that copies output has had so far. */
+/** The peak memory of the pump. */
 function peakMb(stateDir: string): number {
   const peak = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pumpOf(stateDir)}/status`, 'utf8'))?.[1]
   assert.ok(peak !== undefined)

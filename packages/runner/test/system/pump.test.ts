@@ -1,4 +1,4 @@
-/** The process that copies output: what is in its hands survives its runner, and its own death is told. */
+/** The pump, which copies output: it loses nothing if its runner is killed, and its own death is reported. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, statSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { startTimeOf } from '../../src/exec/process-table.ts'
 import { LEVEL_FLAGS, asProgram, pumpOf, type RunnerProgram, temporaryFolder, until } from '../kit.ts'
 
-const flags = LEVEL_FLAGS.process // what isolates a command does not touch its pipes
+const flags = LEVEL_FLAGS.process // isolation does not affect pipes
 const FLOOD = { shell: 'exec seq 1 3000000', bytes: 22_888_896 }
 
 const execFile = (stateDir: string, execId: string, name: string): string =>
@@ -25,7 +25,7 @@ const floodSum = (): string => {
   return sum.digest('hex')
 }
 
-/** The same moments for the same seed. */
+/** The same times for the same seed. */
 function moments(seed: number): () => number {
   let state = seed
   return () => {
@@ -39,13 +39,13 @@ async function startFlood(runner: RunnerProgram, execId: string): Promise<void> 
   assert.equal(status, 201, text)
 }
 
-/** Without a pause between the look and what follows it. */
+/** Checks and acts without a pause in between. */
 async function untilKept(stateDir: string, execId: string, bytes: number): Promise<void> {
   while (kept(stateDir, execId) < bytes) await new Promise((resolve) => setImmediate(resolve))
 }
 
-describe('the process that copies output', async () => {
-  test('kill -9 in a flood of output loses nothing', async (t) => {
+describe('the pump', async () => {
+  test('kill -9 of the runner in a flood of output loses nothing', async (t) => {
     const seed = 20_261_116
     const stateDir = join(temporaryFolder(t), 'state')
     const [next, wanted] = [moments(seed), floodSum()]
@@ -71,14 +71,14 @@ describe('the process that copies output', async () => {
     assert.ok(inFlood >= 5, `only ${inFlood} of 20 kills were in the middle of the flood`)
   })
 
-  test('it ends by itself with its runner, and the next runner waits for that', async (t) => {
+  test('exits with its runner, and the next runner waits for that', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await asProgram(t, stateDir, flags)
     await first.box({ id: 'b1' })
     await startFlood(first, 'e1')
     await untilKept(stateDir, 'e1', 1)
     const pump = pumpOf(stateDir)
-    process.kill(pump, 'SIGSTOP') // held up, as by a slow disk
+    process.kill(pump, 'SIGSTOP') // delayed, as by a slow disk
     await first.kill('SIGKILL')
     const starting = asProgram(t, stateDir, flags)
     const isWaiting = await Promise.race([starting.then(() => false), sleep(500, true)])
@@ -93,7 +93,7 @@ describe('the process that copies output', async () => {
     assert.deepEqual([startTimeOf(last), existsSync(join(stateDir, 'pump.json'))], [undefined, false])
   })
 
-  test('killed under a living runner it is replaced, all execs go on, and each says that some may be lost', async (t) => {
+  test('is replaced if it is killed alone: all execs continue, and each reports a possible loss', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const runner = await asProgram(t, stateDir, flags)
     await runner.box({ id: 'b1' })
@@ -103,7 +103,7 @@ describe('the process that copies output', async () => {
     })
     for await (const event of runner.client.execEvents('b1', 'e1')) if (event.type === 'stdout') break
     const pump = pumpOf(stateDir)
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(pump, signal) // none of these is for it
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(pump, signal) // it ignores these
     assert.equal((await runner.run('b1', 'echo c')).stdout, 'c\n')
     assert.equal(pumpOf(stateDir), pump)
     process.kill(pump, 'SIGKILL')
@@ -118,7 +118,7 @@ describe('the process that copies output', async () => {
     )
   })
 
-  test('killed together with its runner: the next one tells it of what was running, and of nothing else', async (t) => {
+  test('killed together with its runner: the next runner reports a possible loss for running execs only', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await asProgram(t, stateDir, flags)
     await first.box({ id: 'b1' })
@@ -142,13 +142,13 @@ describe('the process that copies output', async () => {
     assert.deepEqual((await second.client.getExec('b1', 'over')).exit?.diagnostics, [])
   })
 
-  test('output of one exec that cannot be kept ends that exec with the reason, and no other', async (t) => {
+  test('an exec whose output cannot be stored ends with the reason, and no other exec is affected', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const runner = await asProgram(t, stateDir, flags)
     await runner.box({ id: 'b1' })
     const shell = 'while [ ! -e go ]; do sleep 0.02; done; echo x'
     for (const execId of ['good', 'bad']) await runner.call('POST', 'boxes/b1/exec', { execId, shell })
-    mkdirSync(execFile(stateDir, 'bad', 'stdout')) // where its bytes should go
+    mkdirSync(execFile(stateDir, 'bad', 'stdout')) // in the way of its spool
     await runner.run('b1', 'touch go')
     const [good, bad] = await Promise.all(['good', 'bad'].map((execId) => runner.client.waitExec('b1', execId)))
     assert.deepEqual([good?.exit?.cause, good?.exit?.stdoutBytes, good?.exit?.diagnostics], ['exited', 2, []])

@@ -1,4 +1,4 @@
-/** The runner is killed with -9 in the middle of things and started again on the same folder. */
+/** The runner is killed with -9 at any moment and restarted on the same folder. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -29,7 +29,7 @@ import {
 for (const level of ['bwrap', 'process'] as const) {
   const flags = LEVEL_FLAGS[level]
   describe(`kill -9 of the runner, level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
-    test('output goes on without loss, in the same events, and the exit code is known', async (t) => {
+    test('output continues without loss, in the same events, and the exit code is known', async (t) => {
       const stateDir = join(temporaryFolder(t), 'state')
       const first = await asProgram(t, stateDir, flags)
       await first.box({ id: 'b1' })
@@ -65,7 +65,7 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.deepEqual(await second.events('b1', 'e1'), JSON.parse(JSON.stringify(all)))
     })
 
-    test('an exec that ended while no runner lived is known with its output and its code', async (t) => {
+    test('an exec that ended while no runner was alive keeps its output and its code', async (t) => {
       const stateDir = join(temporaryFolder(t), 'state')
       const first = await asProgram(t, stateDir, flags)
       const box = await first.box({ id: 'b1' })
@@ -85,7 +85,7 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.equal((await second.client.execOutput('b1', 'e1', 'stdout')).toString(), 'up\nlate\n')
     })
 
-    test('a killed keeper is runner_lost without a code, and nothing of it runs on', async (t) => {
+    test('an exec whose keeper was killed is runner_lost without a code, and its processes are ended', async (t) => {
       const stateDir = join(temporaryFolder(t), 'state')
       const first = await asProgram(t, stateDir, flags)
       await first.box({ id: 'b1' })
@@ -123,7 +123,7 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.equal((await second.run('b1', 'cat count')).stdout, 'ran\n')
     })
 
-    test('killed at any moment of 40 starts: each exec ends, none ran twice, none is made up', async (t) => {
+    test('killed at any moment during 40 starts: each exec ends, none runs twice, no code is invented', async (t) => {
       const stateDir = join(temporaryFolder(t), 'state')
       const first = await asProgram(t, stateDir, flags)
       await first.box({ id: 'b1', limits: { execsMax: 100 } })
@@ -151,7 +151,7 @@ for (const level of ['bwrap', 'process'] as const) {
 }
 
 describe('restarts', { skip: withoutBwrap }, async () => {
-  test('boxes come back in the state they were in, records too', async (t) => {
+  test('boxes are recovered in the state they were in, and so are records', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await asProgram(t, stateDir)
     await first.box({ id: 'up' })
@@ -172,7 +172,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     await second.kill('SIGTERM')
   })
 
-  test('SIGTERM tells streams where to resume, leaves execs running, and a client follows over the restart by itself', async (t) => {
+  test('SIGTERM tells clients where to resume and leaves execs running, and a client follows an exec across the restart', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await asProgram(t, stateDir)
     await first.box({ id: 'b1' })
@@ -205,7 +205,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     assert.equal(lines.join(''), Array.from({ length: 30 }, (_, i) => `${i + 1}\n`).join(''))
   })
 
-  test('a deadline that passed while no runner lived is kept at the restart', async (t) => {
+  test('a deadline that passed while no runner was alive is enforced at the restart', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await asProgram(t, stateDir)
     await first.box({ id: 'b1' })
@@ -216,7 +216,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     assert.equal((await second.client.waitExec('b1', 'e1')).exit?.cause, 'timed_out')
   })
 
-  test('after a power cut that took the folder but not the reservation, the id is known, unknown in outcome, and not started again', async (t) => {
+  test('after a power cut that lost the folder but not the reservation, the id is known, its outcome is unknown, and it is not started again', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     await first.box({ id: 'b1' })
@@ -234,7 +234,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     assert.equal((await second.run('b1', 'cat count')).stdout, 'ran\n')
   })
 
-  test('killed in the middle of a put, it leaves nothing of it behind once it is started again', async (t) => {
+  test('a runner that was killed during an upload removes its remains when it is restarted', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await asProgram(t, stateDir)
     await first.box({ id: 'b1' })
@@ -242,7 +242,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     const { hostname, port, host } = new URL(first.url)
     for (const path of ['folder/file', 'not/there/yet']) {
       const socket = connect(Number(port), hostname)
-      socket.on('error', () => {}) // its runner is killed
+      socket.on('error', () => {}) // the runner is killed
       const head = `PUT /v1/default/boxes/b1/files/${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${first.token}`
       socket.write(`${head}\r\nContent-Length: 1000\r\n\r\nhalf of it`)
     }
@@ -262,7 +262,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     assert.equal((await second.client.readFile('b1', 'folder/file')).bytes.toString(), 'old')
   })
 
-  test('a second runner on the same folder is refused and disturbs nothing', async (t) => {
+  test('a second runner on the same folder is refused and affects nothing', async (t) => {
     const stateDir = join(temporaryFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     await first.box({ id: 'b1' })
@@ -270,7 +270,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     assert.equal((await first.run('b1', 'echo still')).stdout, 'still\n')
   })
 
-  test('a keeper whose folder is gone ends by itself once its command is over', async (t) => {
+  test('a keeper whose folder is gone exits once its command is over', async (t) => {
     const folder = temporaryFolder(t)
     const first = await asProgram(t, join(folder, 'state'), LEVEL_FLAGS.process)
     await first.box({ id: 'b1' })
@@ -289,7 +289,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     )
   })
 
-  test('nothing of a finished exec stays but its record: no pipe, no process, no control group', async (t) => {
+  test('a finished exec leaves only its record: no pipe, no process, no control group', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     await runner.run('b1', { execId: 'e1', shell: 'echo x' })
@@ -299,14 +299,14 @@ describe('restarts', { skip: withoutBwrap }, async () => {
       'request.json',
       'stdout',
     ])
-    assert.equal(keepersOf(runner.runnerId).length, 1) // the keeper, which waits for the next one
+    assert.equal(keepersOf(runner.runnerId).length, 1) // the idle keeper
     await runner.call('POST', 'boxes/b1/stop')
     assert.deepEqual(keepersOf(runner.runnerId), [])
     assert.deepEqual(groupsOf(runner.runnerId), [])
   })
 })
 
-test('a runner whose starter is gone before it could say where it listens serves all the same', async (t) => {
+test('a runner whose parent dies before it can report its address still serves', async (t) => {
   const stateDir = join(temporaryFolder(t), 'state')
   const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
   const child = spawn(process.execPath, [main, '--json', '--state-dir', stateDir], {
