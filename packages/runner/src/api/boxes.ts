@@ -3,8 +3,15 @@ import { boxCreateSchema } from '@breakfall/wire'
 import { readJson } from '@breakfall/wire/node'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { epochOf, page } from './access.ts'
-import { type ApiContext, boxOf, boxToChange, boxToEnd, refuseFields, refuseWhileClosing } from './context.ts'
-import type { Handler } from './handlers.ts'
+import {
+  type ApiContext,
+  boxOf,
+  boxToChange,
+  boxToEnd,
+  type Handler,
+  refuseFields,
+  refuseWhileClosing,
+} from './context.ts'
 
 type Names = 'createBox' | 'checkBox' | 'listBoxes' | 'getBox' | 'startBox' | 'stopBox' | 'removeBox'
 

@@ -1,7 +1,7 @@
 /** What the handlers share. */
 import { Fault } from '@breakfall/faults'
 import { body } from '@breakfall/wire'
-import { readJson, type RequestContext } from '@breakfall/wire/node'
+import { readJson, type RequestContext, type RouteResult } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import type { Boxes } from '../box/boxes.ts'
 import type { ExecView } from '../box/execs.ts'
@@ -22,6 +22,7 @@ export type ApiContext = {
 }
 
 export type RunnerCall = RequestContext
+export type Handler = (call: RunnerCall) => Promise<RouteResult> | RouteResult
 
 export function boxOf(context: ApiContext, call: RunnerCall): Box {
   return context.boxes.get(call.params['prefix'] ?? '', call.params['id'] ?? '')

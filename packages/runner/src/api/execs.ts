@@ -11,9 +11,17 @@ import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { Exec } from '../exec/exec.ts'
 import { STREAMS, type Stream } from '../exec/event-log.ts'
 import { page, queryNumber } from './access.ts'
-import { type ApiContext, boxOf, boxToChange, boxToEnd, execOf, refuseFields, type RunnerCall } from './context.ts'
+import {
+  type ApiContext,
+  boxOf,
+  boxToChange,
+  boxToEnd,
+  execOf,
+  type Handler,
+  refuseFields,
+  type RunnerCall,
+} from './context.ts'
 import { streamEvents } from './event-stream.ts'
-import type { Handler } from './handlers.ts'
 import { rangeHeaders, rangeOf } from './ranges.ts'
 
 type Names =

@@ -21,8 +21,7 @@ import {
 } from '../files/workspace-files.ts'
 import { queryNumber } from './access.ts'
 import { cursorOf, keyOfCursor } from './cursor.ts'
-import { type ApiContext, boxOf, boxToChange, type RunnerCall } from './context.ts'
-import type { Handler } from './handlers.ts'
+import { type ApiContext, boxOf, boxToChange, type Handler, type RunnerCall } from './context.ts'
 import { type ByteRange, rangeHeaders, rangeOf } from './ranges.ts'
 
 export function fileHandlers(

@@ -1,15 +1,13 @@
 /** Connects the routes with their handlers. A route without a handler does not compile. */
 import { RUNNER_HEADER } from '@breakfall/wire'
-import type { RequestContext, Route, RouteResult } from '@breakfall/wire/node'
+import type { Route } from '@breakfall/wire/node'
 import { ROUTE_NAMES, type RouteName, RUNNER_ROUTES } from '../routes.ts'
 import { checkRunner } from './access.ts'
 import { boxHandlers } from './boxes.ts'
 import { execHandlers } from './execs.ts'
 import { fileHandlers } from './files.ts'
 import { systemHandlers } from './system.ts'
-import type { ApiContext } from './context.ts'
-
-export type Handler = (call: RequestContext) => Promise<RouteResult> | RouteResult
+import type { ApiContext, Handler } from './context.ts'
 
 export function runnerRoutes(context: ApiContext): readonly Route[] {
   const handlers: Record<RouteName, Handler> = {

@@ -2,8 +2,7 @@
 import { EXEC_DEFAULTS, EXEC_SIGNALS, openApiDocument } from '@breakfall/wire'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { RUNNER_ROUTES } from '../routes.ts'
-import type { ApiContext } from './context.ts'
-import type { Handler } from './handlers.ts'
+import type { ApiContext, Handler } from './context.ts'
 
 export function systemHandlers(context: ApiContext): Record<'health' | 'config' | 'openapi' | 'metrics', Handler> {
   const { identity, host } = context
