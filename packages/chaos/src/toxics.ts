@@ -169,20 +169,20 @@ class SlowClose extends Timed {
 }
 
 class Limit extends Timed {
-  #left: number
+  #remaining: number
   readonly #link: Link
 
   constructor(bytes: number, link: Link) {
     super()
-    this.#left = bytes
+    this.#remaining = bytes
     this.#link = link
   }
 
   override _transform(bytes: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
-    const passed = bytes.subarray(0, Math.max(0, this.#left))
-    this.#left -= passed.length
+    const passed = bytes.subarray(0, Math.max(0, this.#remaining))
+    this.#remaining -= passed.length
     if (passed.length > 0) this.push(passed)
-    if (this.#left <= 0) this.#link.close()
+    if (this.#remaining <= 0) this.#link.close()
     done()
   }
 }

@@ -18,13 +18,13 @@ export type Script = { readonly name: string; readonly tools: readonly string[];
 /** Selected by the model's name (`rehearsal/fix`, `rehearsal/steps-50`, `rehearsal/echo`), else by the prompt; undefined for an unknown script. */
 export function scriptFor(model: string, prompt: string): Script | undefined {
   const [, name] = /^rehearsal\/(.*)$/.exec(model) ?? []
-  const asked = name ?? /^(steps[ :-]\d+|echo\b)/.exec(prompt)?.[1] ?? 'fix'
-  const [, count] = /^steps[ :-](\d+)$/.exec(asked) ?? []
+  const scriptName = name ?? /^(steps[ :-]\d+|echo\b)/.exec(prompt)?.[1] ?? 'fix'
+  const [, count] = /^steps[ :-](\d+)$/.exec(scriptName) ?? []
   if (count !== undefined && Number(count) >= 1 && Number(count) <= STEPS_MAX) {
     return { name: `steps-${Number(count)}`, tools: ['bash'], play: (turn) => steps(turn, Number(count)) }
   }
-  if (asked === 'fix') return { name: 'fix', tools: ['bash', 'read', 'edit', 'write'], play: fix }
-  if (asked === 'echo') return { name: 'echo', tools: [], play: echo }
+  if (scriptName === 'fix') return { name: 'fix', tools: ['bash', 'read', 'edit', 'write'], play: fix }
+  if (scriptName === 'echo') return { name: 'echo', tools: [], play: echo }
   return undefined
 }
 

@@ -24,8 +24,8 @@ export function authorize(
 }
 
 export function checkRunner(req: IncomingMessage, runnerId: string): void {
-  const meant = req.headers[RUNNER_HEADER]
-  if (meant === undefined || meant === runnerId) return
+  const expected = req.headers[RUNNER_HEADER]
+  if (expected === undefined || expected === runnerId) return
   throw new Fault('runner_identity_mismatch', { errorRaw: `this is runner ${runnerId}` })
 }
 

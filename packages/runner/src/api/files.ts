@@ -8,7 +8,7 @@ import type { Box } from '../box/box.ts'
 import { wrongState } from '../box/states.ts'
 import { isoTime } from '../clock.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
-import { workspaceOf } from '../box/workspace-at.ts'
+import { workspaceOf } from '../box/workspace-access.ts'
 import { listFiles } from '../files/list.ts'
 import {
   deleteFile,
@@ -16,7 +16,7 @@ import {
   openFile,
   type OpenedFile,
   type Precondition,
-  type WorkspaceAt,
+  type WorkspaceAccess,
   writeFile,
 } from '../files/workspace-files.ts'
 import { queryNumber } from './access.ts'
@@ -78,7 +78,7 @@ function changeable(box: Box): Box {
   return box
 }
 
-async function read(call: RunnerCall, at: WorkspaceAt): Promise<RouteResult> {
+async function read(call: RunnerCall, at: WorkspaceAccess): Promise<RouteResult> {
   const file = openFile(at, pathOfCall(call))
   let range: ByteRange | undefined
   try {

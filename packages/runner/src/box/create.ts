@@ -89,14 +89,14 @@ function ownerOf(host: RunnerHost, level: IsolationLevel, workspace: string | un
 }
 
 function limitsFor(host: RunnerHost, create: BoxCreate): BoxRecord['limits'] {
-  const asked = create.limits ?? {}
-  const execsMax = asked.execsMax ?? RUNNER_DEFAULTS.execsMax
-  if (asked.memoryMb !== undefined && asked.memoryMb > host.machine.memoryMb)
+  const requested = create.limits ?? {}
+  const execsMax = requested.execsMax ?? RUNNER_DEFAULTS.execsMax
+  if (requested.memoryMb !== undefined && requested.memoryMb > host.machine.memoryMb)
     throw new Fault('quota_exceeded', {
       facts: { limit: `limits.memoryMb at most ${host.machine.memoryMb} on this machine` },
       message: LESS,
     })
-  if (asked.cpus !== undefined && asked.cpus > host.machine.cpus)
+  if (requested.cpus !== undefined && requested.cpus > host.machine.cpus)
     throw new Fault('quota_exceeded', {
       facts: { limit: `limits.cpus at most ${host.machine.cpus} on this machine` },
       message: LESS,
@@ -106,17 +106,17 @@ function limitsFor(host: RunnerHost, create: BoxCreate): BoxRecord['limits'] {
       host,
       'memory',
       'memoryMb',
-      asked.memoryMb,
+      requested.memoryMb,
       Math.min(RUNNER_DEFAULTS.memoryMb, host.machine.memoryMb),
     ),
     pids: enforced(
       host,
       'pids',
       'pids',
-      asked.pids,
+      requested.pids,
       Math.max(RUNNER_DEFAULTS.pids, execsMax * RUNNER_DEFAULTS.pidsPerExec),
     ),
-    cpus: enforced(host, 'cpu', 'cpus', asked.cpus, null),
+    cpus: enforced(host, 'cpu', 'cpus', requested.cpus, null),
     execsMax,
   }
 }
@@ -126,11 +126,11 @@ function enforced(
   host: RunnerHost,
   controller: Controller,
   field: string,
-  asked: number | undefined,
+  requested: number | undefined,
   byDefault: number | null,
 ): number | null {
-  if (host.cgroups.has(controller)) return asked ?? byDefault
-  if (asked === undefined) return null
+  if (host.cgroups.has(controller)) return requested ?? byDefault
+  if (requested === undefined) return null
   throw unavailable(`no usable control group for ${controller}`, `limits.${field} cannot be enforced`)
 }
 

@@ -182,7 +182,7 @@ export class ExecStarter {
     }
     const owner = plan.user?.kind === 'setpriv' ? plan.user : undefined
     for (const [i, file] of pipesOf(reservation.request).entries())
-      fifos.place(pipes[i] ?? '', join(folder, file), owner)
+      fifos.moveTo(pipes[i] ?? '', join(folder, file), owner)
   }
 }
 

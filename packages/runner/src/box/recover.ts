@@ -19,7 +19,7 @@ import { removeTree } from '../state/disk.ts'
 import { pollUntil } from '../waiting.ts'
 import type { Box } from './box.ts'
 import { keeperMark } from './keepers.ts'
-import { workspaceOf } from './workspace-at.ts'
+import { workspaceOf } from './workspace-access.ts'
 import { type ExecOnDisk, lostEnd, repairExec, readExec, unknownRequest } from './repair.ts'
 
 export async function recoverBox(

@@ -38,7 +38,7 @@ export class FifoPool {
   }
 
   /** Moves a held pipe to its path. */
-  place(name: string, path: string, owner: { readonly uid: number; readonly gid: number } | undefined): void {
+  moveTo(name: string, path: string, owner: { readonly uid: number; readonly gid: number } | undefined): void {
     const from = join(this.#folder, name)
     if (owner !== undefined) chownSync(from, owner.uid, owner.gid)
     renameSync(from, path)

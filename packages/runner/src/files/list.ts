@@ -2,7 +2,7 @@
 import { lstatSync, readdirSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isoTime } from '../clock.ts'
-import type { WorkspaceAt } from './workspace-files.ts'
+import type { WorkspaceAccess } from './workspace-files.ts'
 import { type Glob, parseGlob } from './glob.ts'
 import { openFolder, type OpenFolder, pathFault, pathParts } from './walk.ts'
 import { errorCode } from '../state/json.ts'
@@ -19,13 +19,13 @@ const ENTRIES_MAX = 200_000 // per call: a larger workspace needs a narrower glo
 
 /** Sorted by path: at most `limit` files after `cursor`. */
 export async function listFiles(
-  at: WorkspaceAt,
+  at: WorkspaceAccess,
   glob: string,
   cursor: string | undefined,
   limit: number,
 ): Promise<{ readonly files: readonly FileEntry[]; readonly next?: string }> {
-  const pattern = glob.startsWith(`${at.shown}/`) ? glob.slice(at.shown.length + 1) : glob
-  pathParts(pattern, at.shown) // a pattern must not lead out of the workspace either
+  const pattern = glob.startsWith(`${at.boxPath}/`) ? glob.slice(at.boxPath.length + 1) : glob
+  pathParts(pattern, at.boxPath) // a pattern must not lead out of the workspace either
   const parsed = parseGlob(pattern)
   const found: FileEntry[] = []
   using root = openRoot(at)
@@ -40,11 +40,11 @@ export async function listFiles(
 // ---- details ----
 
 /** A command at level process may have removed the workspace. */
-function openRoot(at: WorkspaceAt): OpenFolder {
+function openRoot(at: WorkspaceAccess): OpenFolder {
   try {
     return at.open()
   } catch (error) {
-    throw pathFault(error, at.shown, 'list')
+    throw pathFault(error, at.boxPath, 'list')
   }
 }
 

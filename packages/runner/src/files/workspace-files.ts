@@ -26,11 +26,11 @@ import type { Uploads } from './uploads.ts'
 import { openDeepest, openFolder, type OpenFolder, type Owner, pathFault, pathParts } from './walk.ts'
 import { errorCode } from '../state/json.ts'
 
-export type WorkspaceAt = {
+export type WorkspaceAccess = {
   /** Opens the folder; throws if it is gone or replaced. The caller closes it. */
   readonly open: () => OpenFolder
   /** The workspace's path inside the box. */
-  readonly shown: string
+  readonly boxPath: string
   readonly kind: 'private' | 'host'
   readonly owner: Owner | undefined
 }
@@ -45,7 +45,7 @@ export type OpenedFile = {
 }
 
 /** The caller closes it. */
-export function openFile(at: WorkspaceAt, path: string): OpenedFile {
+export function openFile(at: WorkspaceAccess, path: string): OpenedFile {
   const { folder, name } = split(at, path)
   try {
     using parent = openFolder(at.open(), folder)
@@ -62,7 +62,7 @@ export function openFile(at: WorkspaceAt, path: string): OpenedFile {
 }
 
 export async function writeFile(
-  at: WorkspaceAt,
+  at: WorkspaceAccess,
   path: string,
   chunks: AsyncIterable<Buffer>,
   condition: Precondition,
@@ -91,8 +91,8 @@ export async function writeFile(
           if (before?.isFile() === true) fchmodSync(file.fd, Number(before.mode & 0o777n))
           if (at.owner !== undefined) fchownSync(file.fd, at.owner.uid, at.owner.gid)
           refuseFolder(before, path)
-          using place = openFolder(parent.itself, missing, at.owner ?? 'ours')
-          renameSync(temporary, place.at(name)) // I1
+          using target = openFolder(parent.itself, missing, at.owner ?? 'ours')
+          renameSync(temporary, target.at(name)) // I1
           return { etag: etagOf(fstatSync(file.fd, { bigint: true })), isNew: before === undefined }
         })
       } finally {
@@ -109,7 +109,7 @@ export async function writeFile(
   }
 }
 
-export function deleteFile(at: WorkspaceAt, path: string, condition: Precondition): void {
+export function deleteFile(at: WorkspaceAccess, path: string, condition: Precondition): void {
   const { folder, name } = split(at, path)
   refuseGuarded(at, [...folder, name], path)
   try {
@@ -133,8 +133,8 @@ export function deleteFile(at: WorkspaceAt, path: string, condition: Preconditio
 
 const O_PATH = 0o10_000_000
 
-function split(at: WorkspaceAt, path: string): { readonly folder: readonly string[]; readonly name: string } {
-  const parts = pathParts(path, at.shown)
+function split(at: WorkspaceAccess, path: string): { readonly folder: readonly string[]; readonly name: string } {
+  const parts = pathParts(path, at.boxPath)
   const name = parts.at(-1)
   if (name === undefined)
     throw pathFault(Object.assign(new Error('the workspace itself'), { code: 'EISDIR' }), path, 'read')
@@ -158,7 +158,7 @@ function notRegular(path: string): Fault {
   })
 }
 
-function refuseGuarded(at: WorkspaceAt, parts: readonly string[], path: string): void {
+function refuseGuarded(at: WorkspaceAccess, parts: readonly string[], path: string): void {
   if (at.kind === 'host' && isGuarded(parts))
     throw new Fault('forbidden', {
       boundary: 'box',
@@ -168,7 +168,7 @@ function refuseGuarded(at: WorkspaceAt, parts: readonly string[], path: string):
 }
 
 /** The current file or link; throws if the caller's condition does not hold. */
-function checkCondition(at: WorkspaceAt, path: string, condition: Precondition): BigIntStats | undefined {
+function checkCondition(at: WorkspaceAccess, path: string, condition: Precondition): BigIntStats | undefined {
   const stat = statAt(at, path)
   const failed = new Fault('precondition_failed', { facts: { name: path.slice(0, 200) } })
   if (condition.ifNoneMatch === '*' && stat !== undefined) throw failed
@@ -177,7 +177,7 @@ function checkCondition(at: WorkspaceAt, path: string, condition: Precondition):
   return stat
 }
 
-function statAt(at: WorkspaceAt, path: string): BigIntStats | undefined {
+function statAt(at: WorkspaceAccess, path: string): BigIntStats | undefined {
   const { folder, name } = split(at, path)
   try {
     using parent = openFolder(at.open(), folder)

@@ -79,7 +79,7 @@ export function lookUp(view: BoxView, path: string): Found {
 
 const STEPS_MAX = 512
 const ARGUMENT_BYTES_MAX = 128 * 1024 // MAX_ARG_STRLEN of Linux, with its NUL
-const SANDBOX_WORDS_MAX = 8_000 // bubblewrap accepts 9,000, counting options and values; our own options take a few hundred
+const SANDBOX_ARGUMENTS_MAX = 8_000 // bubblewrap accepts 9,000, counting options and values; our own options take a few hundred
 const ALL_BYTES_MAX = 1536 * 1024 // below the kernel's limit, a quarter of an 8 MiB stack, with room for our own
 
 /** Without a sandbox the kernel resolves the path. */
@@ -148,12 +148,12 @@ function checkLength(view: BoxView, lookup: Lookup): void {
       name,
       `one argument may have at most ${ARGUMENT_BYTES_MAX} bytes, all of them together ${ALL_BYTES_MAX}; put the text into a file or send it as input`,
     )
-  const words = lookup.command.length + 3 * Object.keys(lookup.environment).length
-  if (!view.isHost && words > SANDBOX_WORDS_MAX)
+  const argumentCount = lookup.command.length + 3 * Object.keys(lookup.environment).length
+  if (!view.isHost && argumentCount > SANDBOX_ARGUMENTS_MAX)
     throw failure(
       'argument_too_long',
       name,
-      `in a sandbox a command may have at most ${SANDBOX_WORDS_MAX} arguments, and each environment variable counts as three; put them into a file or send them as input`,
+      `in a sandbox a command may have at most ${SANDBOX_ARGUMENTS_MAX} arguments, and each environment variable counts as three; put them into a file or send them as input`,
     )
 }
 

@@ -1,17 +1,17 @@
 /** How the files API reaches the workspace of a box. */
 import { openFolder } from '../files/walk.ts'
-import type { WorkspaceAt } from '../files/workspace-files.ts'
+import type { WorkspaceAccess } from '../files/workspace-files.ts'
 import type { StoredBox } from './stored.ts'
 import { openSame } from './workspace-identity.ts'
 
-export function workspaceOf(stored: StoredBox, machineBootId: string): WorkspaceAt {
+export function workspaceOf(stored: StoredBox, machineBootId: string): WorkspaceAccess {
   const { hostWorkspace, hostIdentity, record, uid, gid } = stored
   return {
     open: () =>
       record.workspace.kind === 'private'
         ? openFolder(hostWorkspace, [])
         : openSame(hostWorkspace, hostIdentity, machineBootId),
-    shown: record.workspace.path,
+    boxPath: record.workspace.path,
     kind: record.workspace.kind,
     owner: process.getuid?.() === 0 ? { uid, gid } : undefined,
   }
