@@ -174,7 +174,7 @@ describe('damaged files', { skip: withoutBwrap }, async () => {
       WAYS[way]?.(join(stateDir, 'identity.json'))
       await assert.rejects(inProcess(t, { stateDir }), (error: Error & { category?: string }) => {
         assert.equal(error.category, 'journal_corrupt', way)
-        assert.match(error.message, /identity\.json.*remove it/)
+        assert.match(error.message, /identity\.json.*delete it/)
         return true
       })
     }
