@@ -58,7 +58,8 @@ export function describeCause(thrown: unknown): string {
 /** An own or inherited property, or undefined if reading it throws. */
 export function read(value: object, key: string): unknown {
   try {
-    return (value as Record<string, unknown>)[key]
+    const property: unknown = Reflect.get(value, key)
+    return property
   } catch {
     return undefined // I1: a getter or a proxy trap of a foreign object threw
   }

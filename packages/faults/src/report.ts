@@ -128,7 +128,7 @@ export function reportOf(category: FaultCategory, init: FaultInit): FaultReport 
     boxState: name(init.boxState),
     requestId: name(init.requestId),
     at: name(init.at) ?? new Date().toISOString(),
-  }) as FaultReport
+  })
 }
 
 /**
@@ -185,7 +185,7 @@ const REPORT_FIELDS = {
   boxState: true,
   requestId: true,
 } as const satisfies Record<Exclude<keyof FaultReport, 'category'>, true>
-const REPORT_KEYS = Object.keys(REPORT_FIELDS) as readonly (keyof FaultInit)[]
+const REPORT_KEYS = Object.keys(REPORT_FIELDS)
 
 const ERROR_CHARS_MAX = 1_000
 const TEXT_CHARS_MAX = 600 // of a diagnostic, a field error

@@ -25,16 +25,17 @@ export function retryAfterMs(headers: HeaderSource | undefined, now: number): nu
 /** By name, ignoring case. */
 export function headerOf(headers: HeaderSource, name: string): string | undefined {
   try {
-    if (typeof headers.get === 'function')
-      return (headers as { get(name: string): string | null }).get(name) ?? undefined
-    const record = headers as Readonly<Record<string, string | readonly string[] | undefined>>
-    const key = Object.hasOwn(record, name) ? name : Object.keys(record).find((key) => key.toLowerCase() === name)
-    const value = key === undefined ? undefined : record[key]
+    if (hasGet(headers)) return headers.get(name) ?? undefined
+    const key = Object.hasOwn(headers, name) ? name : Object.keys(headers).find((key) => key.toLowerCase() === name)
+    const value = key === undefined ? undefined : headers[key]
     return typeof value === 'string' ? value : value?.[0]
   } catch {
     return undefined // a foreign headers object that throws has no such header
   }
 }
+
+const hasGet = (headers: HeaderSource): headers is { get(name: string): string | null } =>
+  typeof headers.get === 'function'
 
 const bounded = (ms: number): number => Math.min(WAIT_MS_MAX, Math.max(0, Math.ceil(ms)))
 

@@ -342,8 +342,8 @@ export const FAULTS = {
 
 export type FaultCategory = keyof typeof FAULTS
 
-export const FAULT_CATEGORIES = Object.keys(FAULTS) as readonly FaultCategory[]
-
 export function isFaultCategory(value: unknown): value is FaultCategory {
   return typeof value === 'string' && Object.hasOwn(FAULTS, value)
 }
+
+export const FAULT_CATEGORIES: readonly FaultCategory[] = Object.keys(FAULTS).filter(isFaultCategory)

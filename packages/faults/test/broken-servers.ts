@@ -96,7 +96,7 @@ export async function dispatcher(options: object): Promise<Dispatcher> {
   return new Agent(options)
 }
 
-export const through = (pool: Dispatcher): RequestInit => ({ dispatcher: pool }) as unknown as RequestInit
+export const through = (pool: Dispatcher): RequestInit => Object.assign<RequestInit, object>({}, { dispatcher: pool })
 
 export type Expected = {
   readonly model: FaultCategory

@@ -230,12 +230,13 @@ const targetOf = ({ url, profile, model, headers, passKey }: Upstream): RelayTar
 
 const elapsed = (from: number): number => Math.round(monotonicMs() - from)
 
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
 function parsed(body: Buffer): Record<string, unknown> | undefined {
   try {
     const json: unknown = JSON.parse(body.toString('utf8'))
-    return typeof json === 'object' && json !== null && !Array.isArray(json)
-      ? (json as Record<string, unknown>)
-      : undefined
+    return isRecord(json) ? json : undefined
   } catch {
     return undefined // the caller passes it through, and the upstream refuses it
   }

@@ -66,7 +66,7 @@ export type GatewaySettings = {
 /** Throws `invalid_request`, which names the wrong option. */
 export function resolveOptions(options: GatewayOptions): GatewaySettings {
   const { upstream, profile, host = '127.0.0.1', token, hold = 'tools' } = options
-  const list: readonly (string | Upstream)[] = Array.isArray(upstream) ? upstream : [upstream as string | Upstream]
+  const list = isList(upstream) ? upstream : [upstream]
   const upstreams = list.map((entry) =>
     checked(typeof entry === 'string' ? { url: entry, profile } : { profile, ...entry }),
   )
@@ -91,6 +91,9 @@ export function resolveOptions(options: GatewayOptions): GatewaySettings {
 }
 
 // ---- details ----
+
+const isList = (upstream: GatewayOptions['upstream']): upstream is readonly (string | Upstream)[] =>
+  Array.isArray(upstream)
 
 const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
 

@@ -4,6 +4,7 @@
  * I1  A call is repeated only if the upstream cannot have acted on it: no connection was made, or the method only reads.
  * I2  When an answer breaks off, so does the client's connection. The client never gets a shortened answer as a whole one.
  */
+import assert from 'node:assert/strict'
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, Fault, type FaultReport, type Policy, retryOutcome, withDecision } from '@breakfall/faults'
 import { clientHeaders, upstreamHeaders } from '@breakfall/model'
@@ -60,7 +61,8 @@ export class PassThrough {
   async #once(call: Call, body: Buffer, attempt: number): Promise<number> {
     const { pool, clientStuckMs } = this.#options
     const upstreams = pool.inOrder()
-    const upstream = upstreams[(attempt - 1) % upstreams.length] as Upstream
+    const upstream = upstreams[(attempt - 1) % upstreams.length]
+    assert(upstream !== undefined, 'a gateway has at least one upstream')
     try {
       const answer = await this.#ask(call, upstream, body)
       pool.answered(upstream.url)
@@ -84,7 +86,7 @@ export class PassThrough {
     if (typeof encoding === 'string') headers['accept-encoding'] = encoding
     return request(urlFor(call, upstream), {
       dispatcher: this.#agent,
-      method: call.method as Dispatcher.HttpMethod,
+      method: call.method,
       headers,
       body: body.length === 0 ? null : body,
       signal: call.signal,
@@ -126,7 +128,8 @@ async function forward(call: Call, answer: Dispatcher.ResponseData, clientStuckM
   })
   res.flushHeaders()
   try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
+    const chunks: AsyncIterable<Buffer> = body
+    for await (const chunk of chunks) {
       if (!res.write(chunk)) await drained(res, clientStuckMs)
     }
     res.end()

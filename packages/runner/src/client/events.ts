@@ -85,7 +85,8 @@ async function* oneConnection(answer: RunnerAnswer): AsyncGenerator<Numbered | '
     onEvent: (frame) => ready.push(frame),
     onComment: () => ready.push('heartbeat'),
   })
-  for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+  const chunks: AsyncIterable<Buffer> = answer.body
+  for await (const chunk of chunks) {
     decoder.push(chunk)
     for (const item of ready.splice(0)) {
       const event = item === 'heartbeat' ? item : parseEvent(item)

@@ -56,7 +56,7 @@ export class RunnerHttp {
       const { statusCode, headers, body } = await this.#agent.request({
         origin,
         path: pathname.replace(/\/+$/, '') + this.#targetOf(name, options), // sent unchanged: undici normalises only URLs
-        method: method.toUpperCase() as Dispatcher.HttpMethod,
+        method: method.toUpperCase(),
         headers: this.#headersOf(name, options),
         body: options.json === undefined ? (options.bytes ?? null) : JSON.stringify(options.json),
         headersTimeout: options.headersMs ?? this.#options.headersMs,
@@ -88,7 +88,8 @@ export class RunnerHttp {
     try {
       const chunks: Buffer[] = []
       let length = 0
-      for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+      const body: AsyncIterable<Buffer> = answer.body
+      for await (const chunk of body) {
         length += chunk.length
         if (length > ANSWER_BYTES_MAX)
           throw new Fault('payload_too_large', { facts: { limit: `${ANSWER_BYTES_MAX} bytes in an answer` } })

@@ -215,7 +215,7 @@ async function pages<P extends { readonly next?: string | undefined }, T>(
 }
 
 function parseTag(value: unknown): { readonly etag: string } {
-  const etag = (value as { etag?: unknown } | null)?.etag
+  const etag = typeof value === 'object' && value !== null && 'etag' in value ? value.etag : undefined
   if (typeof etag !== 'string') throw new TypeError('a response without an etag')
   return { etag }
 }
