@@ -1,6 +1,5 @@
 /** Appends to several sessions at once, forever, and prints each append once it is acknowledged: `SESSION SEQ`. */
 import { randomUUIDv7 } from 'node:crypto'
-import { writeSync } from 'node:fs'
 import { openSqliteStore } from '../../src/index.ts'
 
 const WRITERS = 8
@@ -14,7 +13,7 @@ await Promise.all(
     for (let seq = 1; ; seq += 1) {
       const event = { seq, type: 'text-delta', turnId: 't1', body: JSON.stringify({ seq }) } as const
       await store.append({ sessionId: id, epoch, after: seq - 1, events: [event] })
-      writeSync(1, `${id} ${seq}\n`)
+      process.stdout.write(`${id} ${seq}\n`) // blocks while the pipe is full; `writeSync` would fail with EAGAIN
     }
   }),
 )
