@@ -1,4 +1,5 @@
 /** The `@openai/agents` package: an agent with a tool, streamed, with its own retry settings switched on. */
+import { untyped } from '../../test/kit/json.ts'
 import { Agent, OpenAIChatCompletionsModel, retryPolicies, run, setTracingDisabled, tool } from '@openai/agents'
 import OpenAI from 'openai'
 import { BASH, type Player, RETRIES_MAX, STALL_MS } from './player.ts'
@@ -18,7 +19,7 @@ export const agents: Player = {
     const client = new OpenAI({ baseURL: baseUrl, apiKey: 'none', maxRetries: RETRIES_MAX, logLevel: 'off' })
     const agent = new Agent({
       name: 'steps',
-      model: new OpenAIChatCompletionsModel(client as never, model),
+      model: new OpenAIChatCompletionsModel(untyped(client), model),
       modelSettings: {
         timeoutMs: STALL_MS * 4,
         retry: {
@@ -35,7 +36,7 @@ export const agents: Player = {
         tool({
           name: BASH.name,
           description: BASH.description,
-          parameters: BASH.parameters as never,
+          parameters: untyped(BASH.parameters),
           strict: false,
           execute: (input) => bash((input as { command: string }).command),
         }),

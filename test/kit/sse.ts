@@ -56,7 +56,9 @@ export function framesIn(stream: string): SseReader {
 }
 
 /** The frames of a response body, as they arrive. */
-export async function* framesOf(body: AsyncIterable<Uint8Array | string>): AsyncGenerator<Frame, void> {
+export async function* framesOf(
+  body: AsyncIterable<Uint8Array | string> | Iterable<string>,
+): AsyncGenerator<Frame, void> {
   const reader = new SseReader()
   const decoder = new TextDecoder()
   for await (const piece of body) {

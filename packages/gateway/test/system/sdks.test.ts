@@ -1,4 +1,5 @@
 /** Real clients, unchanged, through the gateway: each fault alone, before content and after it. */
+import { untyped } from '../../../../test/kit/json.ts'
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
@@ -96,7 +97,7 @@ async function openAiRun(baseURL: string): Promise<string> {
         function: {
           name: 'bash',
           description: 'runs a command',
-          parameters: PARAMETERS as unknown as Record<string, unknown>,
+          parameters: untyped(PARAMETERS),
           parse: JSON.parse,
           function: ({ command }: { command: string }) => {
             ran.push(command)
@@ -120,7 +121,7 @@ async function aiRun(baseURL: string): Promise<string> {
     stopWhen: stepCountIs(4),
     tools: {
       bash: aiTool({
-        inputSchema: jsonSchema<{ command: string }>(PARAMETERS as unknown as Parameters<typeof jsonSchema>[0]),
+        inputSchema: jsonSchema<{ command: string }>(untyped(PARAMETERS)),
         execute: ({ command }) => {
           ran.push(command)
           return 'README'
@@ -138,12 +139,12 @@ async function agentsRun(baseURL: string): Promise<string> {
   const client = new OpenAI({ baseURL, apiKey: 'k', maxRetries: 0 })
   const agent = new Agent({
     name: 'lister',
-    model: new OpenAIChatCompletionsModel(client as never, 'fake-1'),
+    model: new OpenAIChatCompletionsModel(untyped(client), 'fake-1'),
     tools: [
       agentTool({
         name: 'bash',
         description: 'runs a command',
-        parameters: PARAMETERS as never,
+        parameters: untyped(PARAMETERS),
         strict: true,
         execute: (input: unknown) => {
           ran.push((input as { command: string }).command)
