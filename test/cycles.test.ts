@@ -10,7 +10,6 @@ const TYPES_ONLY: readonly string[] = [
   'packages/supervisor/src/spec.ts',
   'packages/wire/src/node/service.ts',
   'packages/daemon/src/store/sqlite-commit.ts',
-  'packages/runner/src/api/handlers.ts',
 ]
 
 type Graph = ReadonlyMap<string, readonly string[]>
