@@ -8,7 +8,7 @@
  */
 import { redactBounded, redactStart } from './redact.ts'
 
-/** What one link of the chain said about itself. */
+/** What one link of the chain shows about itself. */
 export type CauseLink = {
   readonly name: string
   readonly message: string
@@ -46,13 +46,13 @@ export function causeChain(thrown: unknown): readonly CauseLink[] {
 
 /** The chain as one line for `errorRaw`: redacted, bounded, outermost first. */
 export function describeCause(thrown: unknown): string {
-  const said: string[] = []
+  const texts: string[] = []
   for (const link of causeChain(thrown)) {
     const text = textOf(link)
-    if (text !== '' && !said.some((earlier) => earlier.includes(text))) said.push(text)
+    if (text !== '' && !texts.some((earlier) => earlier.includes(text))) texts.push(text)
   }
   // All links are wrappers: their own text is all there is.
-  return redactBounded(said.join(': ') || (causeChain(thrown)[0]?.message ?? ''), RAW_CHARS_MAX)
+  return redactBounded(texts.join(': ') || (causeChain(thrown)[0]?.message ?? ''), RAW_CHARS_MAX)
 }
 
 /** An own or inherited property, or undefined if reading it throws. */

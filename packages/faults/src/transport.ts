@@ -27,8 +27,8 @@ export function transportKind(chain: readonly CauseLink[]): TransportKind | unde
   const typed = chain.map(kindByType).filter((kind) => kind !== undefined)
   // If several addresses were tried, a refusal says more than a missing route: a machine without IPv6 has no route to
   // `::1` and is still online.
-  const told = typed.find((kind) => kind !== 'no_route') ?? typed[0]
-  return told ?? first(chain, kindByName) ?? first(chain, kindByText)
+  const typedKind = typed.find((kind) => kind !== 'no_route') ?? typed[0]
+  return typedKind ?? first(chain, kindByName) ?? first(chain, kindByText)
 }
 
 /** Whether it failed before the connection was established. Node shows that by the failed system call. */

@@ -65,24 +65,24 @@ test('everything else under /v1 is passed through, with method, query, body and 
 })
 
 test('the error of a passed-through call says why Breakfall stopped', async (t) => {
-  const told: unknown[] = []
+  const logged: unknown[] = []
   const logger = {
-    info: (_: object, text: string) => told.push(text),
+    info: (_: object, text: string) => logged.push(text),
     warn: ({ status, attempts, category }: GatewayLogEntry, text: string) =>
-      told.push([text, status, attempts, category]),
+      logged.push([text, status, attempts, category]),
   }
   const policy = { attemptsMax: 2, backoffMs: 1 }
   const gateway = await startGateway({ upstream: 'http://127.0.0.1:1/v1', policy, logger })
   t.after(() => gateway.close())
-  const said = async (res: Response): Promise<string> =>
+  const errorText = async (res: Response): Promise<string> =>
     ((await res.json()) as { error: { message: string } }).error.message
   const read = await fetch(`${gateway.url}/models`)
   assert.deepEqual([read.status, read.headers.get('x-should-retry')], [503, 'false'])
-  const spent = await said(read)
+  const spent = await errorText(read)
   assert.match(spent, /refused\)\. Breakfall stopped after 2 attempts\./)
-  assert.deepEqual(told, [['failed', 503, 2, 'model_unreachable']])
+  assert.deepEqual(logged, [['failed', 503, 2, 'model_unreachable']])
   const { gateway: second } = await stand(t, [[rst]])
-  const sent = await said(await post(`${second.url}/responses`, { x: 1 }))
+  const sent = await errorText(await post(`${second.url}/responses`, { x: 1 }))
   assert.match(sent, /Breakfall did not retry: the call may have had an effect already\./)
 })
 
