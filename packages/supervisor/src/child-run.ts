@@ -255,7 +255,8 @@ export class ChildRun {
       this.#child?.stdin?.end() // I2
       await pause(clock, limits.stdinMs, exit)
     }
-    if (!exit.aborted) {
+    const isStopped = this.#seen.some(({ state }) => state === 'T') // only SIGKILL reaches a stopped process
+    if (!exit.aborted && !isStopped) {
       signalGroup(leader, 'SIGTERM')
       await pause(clock, limits.termMs, exit)
     }

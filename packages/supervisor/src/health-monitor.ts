@@ -7,11 +7,13 @@
  * I3  Silence is counted in ticks during which this process was awake: a suspended laptop costs one tick.
  */
 import { pause } from './clock.ts'
+import { NO_SUSPICION, observe } from './hang-verdict.ts'
 import type { InFlight } from './in-flight.ts'
 import { PROBE_DEFAULTS, runProbe } from './probes.ts'
 import type { Leader } from './process-table.ts'
 import type { EndReason } from './report.ts'
 import type { Alive, Ready, ResolvedSpec } from './spec.ts'
+import { hasRead, readVitalSigns, type VitalSigns } from './vital-signs.ts'
 
 export type MonitorOptions = {
   readonly spec: ResolvedSpec
@@ -35,6 +37,7 @@ export class HealthMonitor {
   readonly #options: MonitorOptions
   #readyAtMs: number | undefined
   #silentTicks = 0
+  #hasOutput = false
   #lastResult: string | null = null
 
   constructor(options: MonitorOptions) {
@@ -53,13 +56,14 @@ export class HealthMonitor {
       this.markReady()
       return
     }
-    this.#limitStart(0)
+    this.#limitStart(0, undefined)
     if (ready.kind === 'http' || ready.kind === 'tcp' || ready.kind === 'probe') void this.#probeUntilReady(ready)
   }
 
   /** The child printed or sent something. */
   recordActivity(): void {
     this.#silentTicks = 0
+    this.#hasOutput = true
   }
 
   markReady(): void {
@@ -68,17 +72,20 @@ export class HealthMonitor {
     this.#readyAtMs = spec.clock.now()
     this.#options.onReady()
     this.#detectHang()
-    if (alive !== undefined) void this.#probeLiveness(alive)
+    if (alive !== undefined) void this.#watch(alive)
   }
 
-  /** One probe out of turn. If the port refuses, or belongs to another process by now, the child has stopped serving. */
+  /** One probe out of turn. The child serves no more if the port refuses or belongs to another process, or if it was stopped. */
   async checkListening(): Promise<void> {
     const { ready, ended, spec } = this.#options
     const leader = this.#options.leader()
     if ((ready.kind !== 'http' && ready.kind !== 'tcp') || leader === undefined || ended.aborted) return
     const context = { leader, signal: ended, clock: spec.clock, prove: ready.prove !== false, identifyAlways: true }
     const result = await runProbe(ready, context)
-    if (result.isNotListening && !ended.aborted) this.#options.onFailed('unhealthy', result.why)
+    if (ended.aborted) return
+    const isStopped = result.answer === 'none' && readVitalSigns(leader)?.isStopped === true
+    if (result.isNotListening || isStopped)
+      this.#options.onFailed('unhealthy', isStopped ? `${result.why}; it is stopped (SIGSTOP)` : result.why)
   }
 
   /** Calls back after `ms`, unless the run ends first (I2). */
@@ -94,15 +101,19 @@ export class HealthMonitor {
 
   // ---- details, in the order they are used above ----
 
-  #limitStart(elapsedMs: number): void {
+  /** A child whose memory or files still move is reading its weights, and no limit ends it. */
+  #limitStart(elapsedMs: number, before: VitalSigns | undefined): void {
     const { limits } = this.#options.spec
     const tickMs = Math.max(1, Math.ceil(limits.startMsMax / TICKS))
     this.schedule(tickMs, () => {
       if (this.#readyAtMs !== undefined) return
-      this.#silentTicks += 1 // I3
+      const leader = this.#options.leader()
+      const vitals = leader === undefined ? undefined : readVitalSigns(leader)
+      const isReading = before !== undefined && vitals !== undefined && hasRead(before, vitals)
+      this.#silentTicks = isReading ? 0 : this.#silentTicks + 1 // I3
       const isOver = this.#silentTicks > TICKS || elapsedMs + tickMs >= limits.startTotalMsMax
-      if (isOver) this.#options.onFailed('start_limit', this.#lastResult)
-      else this.#limitStart(elapsedMs + tickMs)
+      if (isOver && !isReading) this.#options.onFailed('start_limit', this.#lastResult)
+      else this.#limitStart(elapsedMs + tickMs, vitals)
     })
   }
 
@@ -122,20 +133,33 @@ export class HealthMonitor {
     }
   }
 
-  async #probeLiveness(target: Alive): Promise<void> {
-    const { ended, spec } = this.#options
-    const failuresMax = target.failuresMax ?? PROBE_DEFAULTS.failuresMax
-    for (let failures = 0; failures < failuresMax;) {
-      await pause(spec.clock, target.everyMs ?? PROBE_DEFAULTS.aliveEveryMs, ended)
+  /** Asks a quiet child how it is: at leisure while it is idle, more often while a request waits for it. */
+  async #watch(target: Alive): Promise<void> {
+    const { ended, spec, inFlight } = this.#options
+    const { quietMs: quietMsMax, stillMs, hungMs } = spec.limits
+    const { everyMs = PROBE_DEFAULTS.aliveEveryMs, timeoutMs = PROBE_DEFAULTS.timeoutMs } = target
+    const { failuresMax = PROBE_DEFAULTS.failuresMax } = target
+    const limits = { stillMs, hungMs, failuresMax, roundMsMax: everyMs + 2 * timeoutMs }
+    for (let suspicion = NO_SUSPICION; ;) {
+      const pauseMs = inFlight.quietMs === undefined ? everyMs : Math.min(everyMs, Math.ceil(quietMsMax / 4))
+      await pause(spec.clock, pauseMs, ended)
       const leader = this.#options.leader()
       if (ended.aborted || leader === undefined) return
+      if ((inFlight.quietMs ?? quietMsMax) < quietMsMax) {
+        suspicion = NO_SUSPICION // it is answering right now
+        continue
+      }
+      const hasOutput = this.#hasOutput
+      this.#hasOutput = false
       const context = { leader, signal: ended, clock: spec.clock, prove: false, identifyAlways: false }
-      const result = await runProbe(target, context)
+      const probe = await runProbe(target, context)
       if (ended.aborted) return
-      failures = result.ok ? 0 : failures + 1
-      this.#lastResult = result.why
+      const { quietMs } = inFlight
+      const seen = { nowMs: spec.clock.now(), probe, vitals: readVitalSigns(leader), hasOutput, quietMs }
+      const { state, verdict } = observe(suspicion, seen, limits)
+      if (verdict !== undefined) return this.#options.onFailed(verdict.reason, verdict.detail)
+      suspicion = state
     }
-    this.#options.onFailed('unhealthy', this.#lastResult)
   }
 
   #detectHang(): void {

@@ -35,9 +35,13 @@ export type FaultFor = (request: { readonly id: string; readonly sideEffects: Si
 export class InFlight {
   readonly #open = new Map<string, Entry>()
   readonly #onChange: () => void
+  readonly #now: () => number
+  /** When the child last did something for any request, or was last asked. */
+  #heardAtMs = 0
 
-  constructor(onChange: () => void) {
+  constructor(onChange: () => void, now: () => number) {
     this.#onChange = onChange
+    this.#now = now
   }
 
   get ids(): readonly string[] {
@@ -51,12 +55,17 @@ export class InFlight {
   open(init: RequestInit): InFlightRequest {
     const id = this.#freeId(init.id)
     const entry: Entry = { id, pure: init.pure === true, sent: false, isHeld: false, silentTicks: 0, ...settleable() }
+    const heard = (): void => {
+      entry.silentTicks = 0
+      this.#heardAtMs = this.#now()
+    }
     const done = (): void => {
       if (this.#open.get(id) !== entry) return // I1
       this.#open.delete(id)
       this.#onChange()
     }
     this.#open.set(id, entry)
+    heard()
     this.#onChange()
     return {
       id,
@@ -64,10 +73,10 @@ export class InFlight {
       failed: entry.failed,
       sent: () => {
         entry.sent = true
-        entry.silentTicks = 0
+        heard()
       },
       progress: () => {
-        entry.silentTicks = 0
+        heard()
         entry.isHeld = false
       },
       hold: () => {
@@ -76,6 +85,12 @@ export class InFlight {
       done,
       [Symbol.dispose]: done,
     }
+  }
+
+  /** Since the child last did something for any request. Undefined if no request waits for it. */
+  get quietMs(): number | undefined {
+    const isWaitedFor = [...this.#open.values()].some((entry) => !entry.isHeld)
+    return isWaitedFor ? this.#now() - this.#heardAtMs : undefined
   }
 
   /** Fails and removes all of them. */

@@ -1,6 +1,6 @@
 /** What to run as a model server. A bad spec is refused up front, and every wrong field is named. */
 import type { FieldError } from '@breakfall/faults'
-import { refuse, type SuperviseSpec } from './spec.ts'
+import { type Alive, refuse, type SuperviseSpec } from './spec.ts'
 import { shown } from './spec-errors.ts'
 
 export type ModelServerSpec = Omit<SuperviseSpec, 'args' | 'env' | 'ready' | 'alive' | 'launch' | 'oneshot'> & {
@@ -12,11 +12,14 @@ export type ModelServerSpec = Omit<SuperviseSpec, 'args' | 'env' | 'ready' | 'al
   /** Returns 2xx once the model is loaded. `/health` by default. */
   readonly healthPath?: string
   readonly host?: string
-  /** Keeps probing the health path once the server is ready. Off by default: a busy server may answer late. */
+  /** Keeps probing the health path once the server is ready, and ends a server that hangs. On by default. */
   readonly watchHealth?: boolean
+  /** How often, how patiently and how many times in a row before a server that shows no life counts as hung. */
+  readonly health?: Pick<Alive, 'everyMs' | 'timeoutMs' | 'failuresMax'>
 }
 
-export type ResolvedModelSpec = ModelServerSpec & Required<Pick<ModelServerSpec, 'healthPath' | 'host' | 'watchHealth'>>
+export type ResolvedModelSpec = ModelServerSpec &
+  Required<Pick<ModelServerSpec, 'healthPath' | 'host' | 'watchHealth' | 'health'>>
 
 /** Checks the fields of a model server. `supervise` checks the others. */
 export function resolveModelSpec(input: ModelServerSpec): ResolvedModelSpec {
@@ -46,6 +49,11 @@ export function resolveModelSpec(input: ModelServerSpec): ResolvedModelSpec {
     optional((value) => typeof value === 'boolean'),
     'true or false',
   )
+  check(
+    'health',
+    optional((value) => typeof value === 'object' && value !== null), // its fields are checked at each launch
+    'an object with everyMs, timeoutMs and failuresMax',
+  )
   for (const [field, value] of Object.entries(input)) {
     if (!OWN_FIELDS.has(field)) continue
     errors.push({ field, expected: 'left out: a model server sets it itself', got: shown(value) })
@@ -55,7 +63,8 @@ export function resolveModelSpec(input: ModelServerSpec): ResolvedModelSpec {
     ...input,
     healthPath: input.healthPath ?? '/health',
     host: input.host ?? '127.0.0.1',
-    watchHealth: input.watchHealth ?? false,
+    watchHealth: input.watchHealth ?? true,
+    health: input.health ?? {},
   }
 }
 

@@ -1,6 +1,7 @@
 /** Probes a child over HTTP, over TCP or through the caller's function. Never throws, and every probe has a time limit. */
 import http from 'node:http'
 import net from 'node:net'
+import { duration } from '@breakfall/faults'
 import { type Clock, unlessAborted } from './clock.ts'
 import { portOwner, type SocketAddress } from './port-owner.ts'
 import type { Leader } from './process-table.ts'
@@ -9,6 +10,8 @@ import type { Alive, Ready } from './spec.ts'
 
 export type ProbeResult = {
   readonly ok: boolean
+  /** `busy` is a 503: not now. `rejected` is any other refusal. `none`: nothing answered in time. */
+  readonly answer: 'ok' | 'busy' | 'rejected' | 'none'
   readonly why: string
   /** Not ready yet, but the child itself said so: it is alive. */
   readonly isActivity: boolean
@@ -38,12 +41,14 @@ export type ProbeContext = {
 export async function runProbe(target: ProbeTarget, context: ProbeContext): Promise<ProbeResult> {
   const limit = new AbortController()
   const cut = (): void => limit.abort()
-  const cancel = context.clock.after(target.timeoutMs ?? PROBE_DEFAULTS.timeoutMs, cut)
+  const timeoutMs = target.timeoutMs ?? PROBE_DEFAULTS.timeoutMs
+  const cancel = context.clock.after(timeoutMs, cut)
   context.signal.addEventListener('abort', cut, { once: true })
   try {
-    return await resultOf(target, context, limit.signal)
+    const found = await resultOf(target, context, limit.signal)
+    return limit.signal.aborted && !found.ok ? result('none', `no answer within ${duration(timeoutMs)}`) : found
   } catch (error) {
-    return result(false, error instanceof Error ? error.message : String(error))
+    return result('rejected', error instanceof Error ? error.message : String(error))
   } finally {
     cancel()
     context.signal.removeEventListener('abort', cut)
@@ -56,7 +61,7 @@ async function resultOf(target: ProbeTarget, context: ProbeContext, signal: Abor
   switch (target.kind) {
     case 'probe': {
       const answer = await unlessAborted(target.probe({ pid: context.leader.pid, signal }), signal)
-      return result(answer === true, 'its probe returned false')
+      return result(answer === true ? 'ok' : 'rejected', 'its probe returned false')
     }
     case 'tcp':
       return identified(await connects(target.host ?? '127.0.0.1', target.port, signal), context)
@@ -73,18 +78,19 @@ async function identified({ from, ...found }: Answered, context: ProbeContext): 
   if (from === undefined || !(found.ok || identifyAlways)) return found
   const owner = prove ? await portOwner(leader, from) : 'unknown'
   if (owner === 'ours' || owner === 'unknown') return { ...found, isActivity: true }
-  return { ...result(false, `another process answers on port ${from.port}`), isNotListening: true }
+  return { ...result('rejected', `another process answers on port ${from.port}`), isNotListening: true }
 }
 
-const result = (ok: boolean, why: string): ProbeResult => ({
-  ok,
-  why: ok ? '' : why,
+const result = (answer: ProbeResult['answer'], why: string): ProbeResult => ({
+  ok: answer === 'ok',
+  answer,
+  why: answer === 'ok' ? '' : why,
   isActivity: false,
   isNotListening: false,
 })
 
 const unanswered = (error: Error): ProbeResult => ({
-  ...result(false, error.message),
+  ...result('none', error.message),
   isNotListening: errorCode(error) === 'ECONNREFUSED',
 })
 
@@ -93,16 +99,21 @@ function addressOf(socket: net.Socket): { readonly from?: SocketAddress } {
   return address === undefined || port === undefined ? {} : { from: { address, port } }
 }
 
+function answerOf(status: number): ProbeResult['answer'] {
+  if (status >= 200 && status < 300) return 'ok'
+  return status === 503 ? 'busy' : 'rejected'
+}
+
 /** A new connection for each probe: a kept one would hold a descriptor and hide a server that no longer accepts. */
 async function statusOf(url: URL, signal: AbortSignal): Promise<Answered> {
   return new Promise<Answered>((resolve) => {
     const request = http.get(url, { agent: false, signal, headers: { connection: 'close' } }, (response) => {
       const status = response.statusCode ?? 0
       const from = addressOf(response.socket)
-      response.on('error', () => resolve(result(false, 'its response broke off')))
+      response.on('error', () => resolve(result('rejected', 'its response broke off')))
       response.resume()
       response.destroy()
-      resolve({ ...result(status >= 200 && status < 300, `${url.pathname} returned ${status}`), ...from })
+      resolve({ ...result(answerOf(status), `${url.pathname} returned ${status}`), ...from })
     })
     request.on('error', (error) => resolve(unanswered(error)))
   })
@@ -112,7 +123,7 @@ async function connects(host: string, port: number, signal: AbortSignal): Promis
   return new Promise<Answered>((resolve) => {
     const socket = net.connect({ host, port, signal })
     socket.once('connect', () => {
-      resolve({ ...result(true, ''), ...addressOf(socket) })
+      resolve({ ...result('ok', ''), ...addressOf(socket) })
       socket.destroy()
     })
     socket.on('error', (error) => resolve(unanswered(error)))

@@ -43,7 +43,7 @@ class Server implements ModelServer {
   #url: string | null = null
 
   constructor(input: ModelServerSpec) {
-    const { args, env, healthPath, host, watchHealth, ...rest } = resolveModelSpec(input)
+    const { args, env, healthPath, host, watchHealth, health: timing, ...rest } = resolveModelSpec(input)
     const launch = async (): Promise<Launch> => {
       const port = await freePort(host)
       const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
@@ -53,7 +53,7 @@ class Server implements ModelServer {
       return {
         args: args(run),
         ready: health,
-        ...(watchHealth ? { alive: health } : {}),
+        ...(watchHealth ? { alive: { ...health, ...timing } } : {}),
         ...(typeof env === 'function' ? { env: env(run) } : {}),
       }
     }

@@ -46,6 +46,8 @@ export const SUPERVISOR_DEFAULTS: Limits = {
   killMs: 5_000, // if SIGKILL has not worked by then, the process is stuck in the kernel
   drainMs: 1_000, // for output that a grandchild writes after the exit
   fatalMs: 1_000, // how long a process may live after it printed a fatal error
+  quietMs: 10_000, // no byte on any request: time to ask the child how it is, long before a caller gives up
+  stillMs: 60_000, // it answers its health check, but a request waits and nothing moves
   hungMs: 600_000, // no progress on a request; some models think for more than eight minutes
   backoffMs: 500, // first upper bound, doubled each time; full jitter
   stableMs: 60_000, // after that long in the ready state, the backoff starts over
@@ -63,6 +65,8 @@ export type LimitName =
   | 'killMs'
   | 'drainMs'
   | 'fatalMs'
+  | 'quietMs'
+  | 'stillMs'
   | 'hungMs'
   | 'backoffMs'
   | 'stableMs'

@@ -37,7 +37,10 @@ class Supervisor implements Supervised {
   readonly #spec: ResolvedSpec
   readonly #policy: RestartPolicy
   readonly #stream = new EventStream<ChildEvent>()
-  readonly #inFlight = new InFlight(() => this.#onLoad())
+  readonly #inFlight = new InFlight(
+    () => this.#onLoad(),
+    () => this.#spec.clock.now(),
+  )
   /** Requests that failed before the process of this run was gone; the report lists them too. */
   #failedEarly: readonly string[] = []
   #state: ChildState = { status: 'stopped', report: null }

@@ -6,7 +6,10 @@ import { InFlight } from '../src/in-flight.ts'
 
 describe('requests in flight', () => {
   it('fail once, even if a listener finishes the others', () => {
-    const inFlight = new InFlight(() => undefined)
+    const inFlight = new InFlight(
+      () => undefined,
+      () => 0,
+    )
     const requests = [inFlight.open({ id: 'a' }), inFlight.open({ id: 'b' })]
     let told = 0
     for (const request of requests) {
@@ -23,7 +26,10 @@ describe('requests in flight', () => {
   })
 
   it('that were sent have an unknown outcome, unless they are pure', () => {
-    const inFlight = new InFlight(() => undefined)
+    const inFlight = new InFlight(
+      () => undefined,
+      () => 0,
+    )
     for (const [id, pure] of [
       ['a', false],
       ['b', true],
@@ -39,7 +45,10 @@ describe('requests in flight', () => {
   })
 
   it('count silence in ticks, so a jump of the clock counts as one tick', () => {
-    const inFlight = new InFlight(() => undefined)
+    const inFlight = new InFlight(
+      () => undefined,
+      () => 0,
+    )
     const request = inFlight.open({ id: 'a' })
     assert.equal(inFlight.tick(3), undefined)
     assert.equal(inFlight.tick(3), undefined)
@@ -50,7 +59,10 @@ describe('requests in flight', () => {
   })
 
   it('are not counted as silent while the caller is not reading', () => {
-    const requests = new InFlight(() => undefined)
+    const requests = new InFlight(
+      () => undefined,
+      () => 0,
+    )
     const request = requests.open({ id: 'slowly read' })
     request.hold()
     for (let tick = 0; tick < 20; tick += 1) assert.equal(requests.tick(2), undefined)
@@ -60,7 +72,10 @@ describe('requests in flight', () => {
   })
 
   it('get a new id if theirs is taken', () => {
-    const inFlight = new InFlight(() => undefined)
+    const inFlight = new InFlight(
+      () => undefined,
+      () => 0,
+    )
     assert.notEqual(inFlight.open({ id: 'a' }).id, inFlight.open({ id: 'a' }).id)
     assert.equal(inFlight.size, 2)
   })
