@@ -25,7 +25,7 @@ import { helpOf, PROGRAM_HELP } from './help.ts'
 export function buildProgram(done: (exitCode: number) => void): Command {
   const program = new Command('breakfall')
   program
-    .description('An agent runtime that does not drop runs.')
+    .description('The reliability layer for AI agents.')
     .version(version)
     .exitOverride()
     .configureOutput({ writeErr: (text) => process.stderr.write(printable(text)) })

@@ -19,7 +19,7 @@ export function systemdUnit(options: {
 # A service does not see your shell's variables. Set the model in config.toml (breakfall config example), and its key in the
 # file below (EnvironmentFile), as OPENAI_API_KEY=…, with mode 0600.
 [Unit]
-Description=Breakfall, an agent runtime that does not drop runs
+Description=Breakfall, the reliability layer for AI agents
 After=network.target
 
 [Service]
