@@ -55,6 +55,16 @@ test('later wins (file, folder, environment, flag), and each value keeps its ori
   assert.equal(loaded.origins.get('policy.attemptsMax'), 'flag --attempts-max')
 })
 
+test('a command of [model.serve] without {port} is an error that names file and line', () => {
+  for (const command of ['["llama-server", "--port", "8080"]', '["{port}"]'])
+    assert.match(
+      refusal({ user: `[model]\nname = "x"\n[model.serve]\ncommand = ${command}\n` }),
+      /config\.toml:4: model\.serve\.command must be a command with \{port\} in an argument/,
+    )
+  const { config } = load({ user: '[model.serve]\ncommand = ["env", "HOST=127.0.0.1:{port}", "my-server"]\n' })
+  assert.equal(config.model?.serve?.command.length, 3)
+})
+
 test('an unknown key is an error that names file and line', () => {
   assert.equal(
     refusal({ user: '# mine\n[model]\nname = "x"\nbaseURL = "http://x"\n' }),

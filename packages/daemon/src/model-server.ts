@@ -2,9 +2,8 @@
  * The model server of the configuration, run as a supervised child. Every attempt at it is a request that the supervisor
  * knows: a crash fails it at once, with the exit and the diagnostics of that boot.
  */
-import { basename } from 'node:path'
 import type { Fault } from '@breakfall/faults'
-import { type ServedRequest, serveModel, sweepOrphans } from '@breakfall/supervisor'
+import { modelCommand, type ServedRequest, serveModel, sweepOrphans } from '@breakfall/supervisor'
 import type { ModelConfig } from './options.ts'
 
 /** One attempt at the served model. Its address is that of the current boot: each start chooses a free port. */
@@ -20,13 +19,7 @@ export type LocalModel = {
 
 export function startLocalModel(serve: NonNullable<ModelConfig['serve']>, stateDir: string): LocalModel {
   sweepOrphans(stateDir) // a server whose daemon was killed together with the reaper
-  const [command = '', ...args] = serve.command
-  const server = serveModel({
-    command,
-    name: `the model server (${basename(command)})`,
-    args: ({ port }) => args.map((arg) => arg.replaceAll('{port}', String(port))),
-    stateDir,
-  })
+  const server = serveModel({ ...modelCommand(serve.command), stateDir })
   server.start().catch(() => undefined) // each turn that needs the server reports why there is none
   return {
     get baseUrl() {

@@ -9,6 +9,10 @@ const url = z
 const commandLine = z
   .array(text(4096), { error: 'a list of strings' })
   .min(1, { error: 'a list that starts with the program' })
+/** Each start chooses a free port, so the command has to say where the port goes. */
+const serveCommand = commandLine.refine(([, ...args]) => args.some((arg) => arg.includes('{port}')), {
+  error: 'a command with {port} in an argument, such as "--port", "{port}": each start fills in a free port',
+})
 
 const modelShape = {
   baseUrl: url.optional(),
@@ -27,7 +31,7 @@ const sections = {
   model: body({
     ...modelShape,
     fallback: z.array(body(modelShape), { error: 'a list of tables: [[model.fallback]]' }).optional(),
-    serve: body({ command: commandLine }).optional(),
+    serve: body({ command: serveCommand }).optional(),
   }),
   runner: body({
     url: url.optional(),
