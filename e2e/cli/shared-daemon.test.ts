@@ -81,7 +81,7 @@ test('a damaged token file is reported by name, and nothing is left running', LI
     writeFileSync(file, bytes)
     const { code, stderr } = await whole(desk.begin())
     assert.equal(code, 2, stderr)
-    assert.match(stderr, /the token file .*daemon\.token (?:has no token in it|is damaged.*); remove it, and a new one/)
+    assert.match(stderr, /the token file .*daemon\.token (?:contains no token|is damaged.*); remove it, and a new one/)
     assert.deepEqual(desk.place.leftovers(), [])
   }
 })

@@ -22,7 +22,7 @@ test('a session whose box the runner would refuse is refused with the field, and
   const create = (box: object): Promise<Answer> => api.call('POST', '/v1/sessions', { box })
   const missing = join(tempFolder(t), 'not-there')
   for (const [workspace, expected] of [
-    ['/etc', 'a folder inside one that the runner allows (--allow-workspace)'],
+    ['/etc', 'a folder below one of --allow-workspace'],
     [missing, 'a folder that exists'],
   ] as const) {
     const { status, json } = await create({ workspace })
