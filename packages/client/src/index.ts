@@ -1,6 +1,6 @@
 /** Typed client of the daemon's API, for Node and browsers. It loads no schema library. */
-export { type ClientOptions, DaemonClient, RECONNECT_POLICY, type SessionViewer } from './client.ts'
+export { type ClientOptions, DaemonClient, type SessionViewer } from './client.ts'
 export type { EventsOptions } from './events.ts'
 export type { DaemonAddress } from './http.ts'
 export type { DaemonHealth, DaemonModel, DaemonReadiness, TurnReceipt } from './shapes.ts'
-export type { Session, SessionCreate, SessionEvent, SessionEventOf, Turn } from '@breakfall/wire'
+export type { Session, SessionCreate, SessionEvent, Turn } from '@breakfall/wire'

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, isFault, toProblem } from '@breakfall/faults'
-import { DaemonClient, RECONNECT_POLICY } from '../src/index.ts'
+import { DaemonClient } from '../src/index.ts'
+import { RECONNECT_POLICY } from '../src/client.ts'
 import { FakeDaemon, json, SESSION } from './fake-daemon.ts'
 
 const QUICK = { random: () => 0, policy: { ...RECONNECT_POLICY, attemptsMax: 3 } }

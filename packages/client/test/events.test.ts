@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, isFault } from '@breakfall/faults'
-import { DaemonClient, type EventsOptions, RECONNECT_POLICY } from '../src/index.ts'
+import { DaemonClient, type EventsOptions } from '../src/index.ts'
+import { RECONNECT_POLICY } from '../src/client.ts'
 import { type Answer, FakeDaemon, frame, json, sse } from './fake-daemon.ts'
 
 /** The numbers of the first events, up to `count`. */

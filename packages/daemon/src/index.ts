@@ -1,9 +1,8 @@
 /** Sessions, turns and the journal, over HTTP, SSE and WebSocket. */
 export { type Daemon, startDaemon } from './daemon.ts'
 export type { Sessions } from './engine/sessions.ts'
-export { type DaemonOptions, type LiveConfig, type ModelConfig, resolvePolicy, type RunnerConfig } from './options.ts'
+export { type DaemonOptions, type LiveConfig, type ModelConfig, type RunnerConfig } from './options.ts'
 export { remoteRunner } from './runner/endpoint.ts'
-export { readRunnerFile, runnerTokenFile } from './runner/local-runner.ts'
 export { type JournalReader, readJournal } from './store/sqlite-reader.ts'
 export { openSqliteStore } from './store/sqlite-store.ts'
 export type { Store } from './store/store.ts'

@@ -23,7 +23,7 @@ export {
   NEXT_STEPS,
 } from './table.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, exitCodeOf } from './exit-codes.ts'
-export { fromProblem, PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
+export { PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
 export { bodyMessage, statusCategory } from './status.ts'
 
 // What to do about it

@@ -9,10 +9,10 @@ import {
   FAULT_CATEGORIES,
   faultFrom,
   FAULTS,
-  fromProblem,
   POLICY_DEFAULTS,
   toProblem,
 } from '@breakfall/faults'
+import { fromProblem } from '../src/problem.ts'
 import { retryAfterMs } from '../src/retry-after.ts'
 import { answer } from './situation.ts'
 

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
-import { classify, Fault, fromProblem, redact, redactBounded, toProblem } from '@breakfall/faults'
+import { classify, Fault, redact, redactBounded, toProblem } from '@breakfall/faults'
+import { fromProblem } from '../src/problem.ts'
 import { filler, leaks, planted, SHAPES } from './planted.ts'
 
 for (const [name, shape] of Object.entries(SHAPES)) {

@@ -23,7 +23,6 @@ export {
   shownText,
 } from './machine/state.ts'
 export { API_NAMES, type ApiName, type Hold, HOLDS, isProfileName, PROFILE_NAMES, type ProfileName } from './names.ts'
-export { PROFILES } from './profiles.ts'
 export {
   type RelayEvent,
   type RelayOptions,
@@ -37,6 +36,6 @@ export { clientHeaders, isSameHost, upstreamHeaders } from './relay/relay-reques
 export { resilientFetch, type ResilientFetchOptions } from './relay/resilient-fetch.ts'
 export { resolvePolicy } from './resolve-policy.ts'
 export { streamAnswer } from './stream-answer.ts'
-export { canContinue, takesPrefill, type Target, targetOf, targetsOf } from './target.ts'
+export { canContinue, takesPrefill, type Target, targetsOf } from './target.ts'
 export { tryAnswer } from './try-answer.ts'
 export { addUsage } from './usage.ts'

@@ -1,7 +1,8 @@
 /** The rungs (continue, ask again, the next model, stop) and the one budget that all of them draw on. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type ChatMessage, PROFILE_NAMES, type ProfileName, PROFILES } from '../src/index.ts'
+import { type ChatMessage, PROFILE_NAMES, type ProfileName } from '../src/index.ts'
+import { PROFILES } from '../src/profiles.ts'
 import { ask } from './collect.ts'
 import { play } from './play.ts'
 import {

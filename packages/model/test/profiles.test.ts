@@ -1,7 +1,8 @@
 /** Server profiles: which one is chosen, and what may be continued. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { PROFILE_NAMES, PROFILES } from '../src/index.ts'
+import { PROFILE_NAMES } from '../src/index.ts'
+import { PROFILES } from '../src/profiles.ts'
 import { takesPrefill } from '../src/target.ts'
 import { chooseProfile } from '../src/profiles.ts'
 

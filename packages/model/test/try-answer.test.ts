@@ -5,12 +5,12 @@ import {
   type AnswerRequest,
   canContinue,
   type ProfileName,
-  targetOf,
   targetsOf,
   tryAnswer,
   type TryEvent,
   type TryOptions,
 } from '../src/index.ts'
+import { targetOf } from '../src/target.ts'
 import { TOOLS } from './collect.ts'
 import { answer, head, json, type Play, role, rst, silence, startFakeModel, text, toolAnswer } from './fake-model.ts'
 

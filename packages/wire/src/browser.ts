@@ -2,8 +2,24 @@
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
 export type * from './daemon-api.ts'
 export type * from './events.ts'
-export type { WireFault } from './fault-schema.ts'
-export * from './names.ts'
+export {
+  EPOCH_HEADER,
+  type EventType,
+  isTerminal,
+  REQUEST_ID_HEADER,
+  RESUME_REASONS,
+  RUNNER_HEADER,
+  SESSION_STATES,
+  type SessionState,
+  TOOL_NAMES,
+  TOOL_OUTCOMES,
+  type ToolName,
+  TURN_STATES,
+  type TurnState,
+  WS_PROTOCOL,
+  WS_TOKEN_PREFIX,
+  type WsMethod,
+} from './names.ts'
 export type { PolicyInput } from './policy-schema.ts'
 export type * from './runner-api.ts'
-export { encodeSse, encodeSseComment, SseDecoder, type SseFrame } from './sse.ts'
+export { encodeSse, SseDecoder, type SseFrame } from './sse.ts'

@@ -1,13 +1,85 @@
 /** Schemas and types of everything that crosses a boundary. `./browser` has what runs without zod, `./node` what needs Node. */
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
-export * from './daemon-api.ts'
+export {
+  type DaemonHealth,
+  daemonHealthSchema,
+  type DaemonModel,
+  daemonModelSchema,
+  type DaemonReady,
+  daemonReadySchema,
+  type FaultList,
+  faultListSchema,
+  type Session,
+  type SessionCreate,
+  sessionCreateSchema,
+  type SessionList,
+  sessionListSchema,
+  sessionSchema,
+  type StreamNotice,
+  type Turn,
+  turnCancelSchema,
+  turnCreateSchema,
+  type TurnReceipt,
+  turnReceiptSchema,
+  turnResumeSchema,
+  turnSchema,
+  type Usage,
+  wsParamsSchemas,
+  wsRequestSchema,
+} from './daemon-api.ts'
 export * from './events.ts'
-export { problemSchema, type WireFault } from './fault-schema.ts'
+export { problemSchema } from './fault-schema.ts'
 export { body, environment, flag, id, ID_PATTERN, integer, oneOf, record, text, time } from './fields.ts'
-export * from './names.ts'
-export { didYouMean, nearest } from './nearest.ts'
+export {
+  EPOCH_HEADER,
+  type EventType,
+  isTerminal,
+  REQUEST_ID_HEADER,
+  RESUME_REASONS,
+  RUNNER_HEADER,
+  SESSION_STATES,
+  type SessionState,
+  TOOL_NAMES,
+  TOOL_OUTCOMES,
+  type ToolName,
+  TURN_STATES,
+  type TurnState,
+  WS_PROTOCOL,
+  WS_TOKEN_PREFIX,
+  type WsMethod,
+} from './names.ts'
+export { didYouMean } from './nearest.ts'
 export { type OpenApiRoute, openApiDocument } from './openapi.ts'
 export { invalidRequest, parseRequest } from './parse.ts'
 export { POLICY_KEYS, type PolicyInput, policySchema } from './policy-schema.ts'
-export * from './runner-api.ts'
-export { encodeSse, encodeSseComment, SseDecoder, type SseFrame } from './sse.ts'
+export {
+  type Box,
+  BOX_STATES,
+  type BoxCreate,
+  boxCreateSchema,
+  boxListSchema,
+  boxSchema,
+  type BoxState,
+  type Exec,
+  EXEC_CAUSES,
+  EXEC_DEFAULTS,
+  EXEC_SIGNALS,
+  type ExecCause,
+  type ExecEvent,
+  execEventSchema,
+  type ExecExit,
+  execExitSchema,
+  execListSchema,
+  type ExecRequest,
+  execRequestSchema,
+  execSchema,
+  execSignalSchema,
+  fileListSchema,
+  ISOLATION_LEVELS,
+  type IsolationLevel,
+  type Network,
+  runnerHealthSchema,
+  SPAWN_FAILURES,
+  type SpawnFailure,
+} from './runner-api.ts'
+export { encodeSse, SseDecoder, type SseFrame } from './sse.ts'

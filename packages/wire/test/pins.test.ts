@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, isFault, toProblem } from '@breakfall/faults'
 import * as wire from '../src/index.ts'
+import { CANCEL_ACTORS, EVENT_TYPES, RETRY_ACTIONS, WS_METHODS } from '../src/names.ts'
+import { EXEC_STATES } from '../src/runner-api.ts'
 
 const at = '2026-11-15T12:00:00.000Z'
 const fault = new Fault('runner_unreachable', { errorRaw: 'connect ECONNREFUSED 127.0.0.1:54321', at }).report
@@ -42,7 +44,7 @@ const EVENTS: Record<wire.EventType, object> = {
 }
 
 test('the names of the events', () => {
-  assert.deepEqual(wire.EVENT_TYPES, [
+  assert.deepEqual(EVENT_TYPES, [
     'turn-queued',
     'turn-start',
     'step-start',
@@ -109,7 +111,7 @@ test('the lists of words', () => {
     'spawn_failed',
     'runner_lost',
   ])
-  assert.deepEqual(wire.EXEC_STATES, ['starting', 'running', 'exited'])
+  assert.deepEqual(EXEC_STATES, ['starting', 'running', 'exited'])
   assert.deepEqual(wire.SPAWN_FAILURES, [
     'not_found',
     'not_executable',
@@ -124,10 +126,10 @@ test('the lists of words', () => {
   assert.deepEqual(wire.SESSION_STATES, ['idle', 'busy', 'parked'])
   assert.deepEqual(wire.TURN_STATES, ['queued', 'running', 'retrying', 'parked', 'finished', 'failed', 'cancelled'])
   assert.deepEqual(wire.TOOL_OUTCOMES, ['ok', 'failed', 'unknown', 'cancelled'])
-  assert.deepEqual(wire.RETRY_ACTIONS, ['retry', 'resolve', 'resume', 'fallback'])
+  assert.deepEqual(RETRY_ACTIONS, ['retry', 'resolve', 'resume', 'fallback'])
   assert.deepEqual(wire.RESUME_REASONS, ['time', 'signal', 'person', 'restart'])
-  assert.deepEqual(wire.CANCEL_ACTORS, ['user', 'client_lost', 'deadline', 'shutdown', 'superseded'])
-  assert.deepEqual(wire.WS_METHODS, ['prompt', 'cancel', 'resume', 'subscribe', 'unsubscribe', 'sessions', 'session'])
+  assert.deepEqual(CANCEL_ACTORS, ['user', 'client_lost', 'deadline', 'shutdown', 'superseded'])
+  assert.deepEqual(WS_METHODS, ['prompt', 'cancel', 'resume', 'subscribe', 'unsubscribe', 'sessions', 'session'])
   assert.deepEqual(wire.POLICY_KEYS, [
     'attemptsMax',
     'failuresMax',

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isFault } from '@breakfall/faults'
 import fc from 'fast-check'
-import { encodeSse, encodeSseComment, SseDecoder, type SseFrame } from '../src/index.ts'
+import { encodeSse, SseDecoder, type SseFrame } from '../src/index.ts'
+import { encodeSseComment } from '../src/sse.ts'
 
 function decodeAll(chunks: readonly (Uint8Array | string)[]): {
   frames: SseFrame[]
