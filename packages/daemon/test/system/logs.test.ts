@@ -16,7 +16,7 @@ test('the log has the turning points of a turn and each refused request, with th
   const ofTurn = lines.filter((line) => line.turnId === turnId)
   assert.deepEqual(
     ofTurn.map(({ msg, sessionId }) => [msg, sessionId]),
-    ['turn started', 'trying again', 'turn ended'].map((msg) => [msg, id]),
+    ['turn started', 'retrying', 'turn ended'].map((msg) => [msg, id]),
   )
   assert.ok(!JSON.stringify(lines).includes('a secret of the user'), 'what is said stays in the journal')
   const refused = await api.call('GET', '/v1/turns/no-such-turn')
