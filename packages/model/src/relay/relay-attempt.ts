@@ -4,14 +4,8 @@ import { classify, Fault, type FaultReport, isFault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { AttemptRecord } from '../answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
-import {
-  type Attempt,
-  type AttemptEnd,
-  type AttemptReader,
-  type ReadState,
-  type Refusal,
-  startAttempt,
-} from '../attempt/attempt.ts'
+import type { Attempt, AttemptEnd, AttemptReader, ReadState, Refusal } from '../attempt/attempt.ts'
+import { startAttempt } from '../attempt/start-attempt.ts'
 import type { ClientStream, FrameKind } from './client-stream.ts'
 import type { Dialect } from '../dialects/dialect.ts'
 import { DIALECTS } from '../dialects/dialects.ts'

@@ -1,0 +1,320 @@
+/**
+ * One attempt: sends a request and feeds the answer to a reader, under its own clocks.
+ *
+ * I1  It ends exactly once, with one of: `finished` (the reader has its proof), `clean` (the connection ended properly,
+ *     which proves nothing), `refused` (a status other than 2xx), or a fault. It never throws.
+ * I2  Every phase has a clock: connect, headers, and two for the body.
+ * I3  When our own signal fires, the request ends at once, in every phase.
+ */
+import type { IncomingHttpHeaders } from 'node:http'
+import { classify, Fault, isFault } from '@breakfall/faults'
+import { SseDecoder, type SseFrame } from '@breakfall/wire'
+import type { Dispatcher } from 'undici'
+import type { AttemptPhase } from '../answer.ts'
+import { monotonicMs } from '../clock.ts'
+import {
+  type Attempt,
+  ATTEMPT_LIMITS,
+  type AttemptEnd,
+  type AttemptReader,
+  type AttemptRequest,
+  type ReadState,
+  type Refusal,
+} from './attempt.ts'
+import { bodyKind, checkEncoding, contentType } from './body-kind.ts'
+import { agentFor } from './connections.ts'
+import { type AttemptClocks, type StallClock, StallWatch } from './stall-watch.ts'
+
+export function startAttempt(
+  request: AttemptRequest,
+  reader: AttemptReader,
+  clocks: AttemptClocks,
+  signal: AbortSignal,
+): Attempt {
+  return new RunningAttempt(request, reader, clocks, signal)
+}
+
+// ---- details ----
+
+type Controller = Dispatcher.DispatchController
+
+/** Where the attempt is, with what only that phase has. */
+type State =
+  | { readonly at: 'connecting' }
+  | { readonly at: 'awaiting-headers'; readonly controller: Controller }
+  | {
+      readonly at: 'reading-events'
+      readonly controller: Controller
+      readonly events: SseDecoder
+      read: ReadState
+      progressSeen: number
+    }
+  | {
+      readonly at: 'reading-whole'
+      readonly controller: Controller
+      readonly type: string
+      readonly chunks: Buffer[]
+    }
+  | {
+      readonly at: 'reading-refusal'
+      readonly controller: Controller
+      readonly status: number
+      readonly headers: IncomingHttpHeaders
+      readonly chunks: Buffer[]
+    }
+  | { readonly at: 'over' }
+
+type Reading = Extract<State, { at: `reading-${string}` }>
+
+/** How it ended: `complete` leaves a connection that can be reused. */
+type Ending = { readonly complete: boolean; readonly fault?: Fault; readonly refusal?: Refusal }
+
+const PHASES: Readonly<Record<Exclude<State['at'], 'over'>, AttemptPhase>> = {
+  connecting: 'connect',
+  'awaiting-headers': 'headers',
+  'reading-events': 'stream',
+  'reading-whole': 'stream',
+  'reading-refusal': 'stream',
+}
+
+class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
+  readonly end: Promise<AttemptEnd>
+  readonly #resolve: (end: AttemptEnd) => void
+  readonly #request: AttemptRequest
+  readonly #reader: AttemptReader
+  readonly #clocks: AttemptClocks
+  readonly #signal: AbortSignal
+  readonly #startedAt = monotonicMs()
+  readonly #watch: StallWatch
+  #state: State = { at: 'connecting' }
+  #bytes = 0
+  #isHeld = false
+
+  constructor(request: AttemptRequest, reader: AttemptReader, clocks: AttemptClocks, signal: AbortSignal) {
+    const { promise, resolve } = Promise.withResolvers<AttemptEnd>()
+    this.end = promise
+    this.#resolve = resolve
+    this.#request = request
+    this.#reader = reader
+    this.#clocks = clocks
+    this.#signal = signal
+    this.#watch = new StallWatch(clocks, (clock, afterMs) => this.#stalled(clock, afterMs)) // I2
+    signal.addEventListener('abort', this.#onAbort)
+    if (signal.aborted) this.#onAbort()
+    else this.#dispatch()
+  }
+
+  pause(): void {
+    if (this.#isHeld || this.#state.at === 'over') return
+    this.#isHeld = true
+    this.#watch.hold()
+    if ('controller' in this.#state) this.#state.controller.pause()
+  }
+
+  resume(): void {
+    if (!this.#isHeld) return
+    this.#isHeld = false
+    this.#watch.release()
+    if ('controller' in this.#state) this.#state.controller.resume()
+  }
+
+  // ---- what undici calls ----
+
+  onRequestStart(controller: Controller): void {
+    if (this.#state.at !== 'connecting') {
+      controller.abort(new Error('the attempt was over before it had a connection'))
+      return
+    }
+    this.#state = { at: 'awaiting-headers', controller }
+    if (this.#isHeld) controller.pause()
+    this.#watch.awaitHeaders()
+  }
+
+  onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders): void {
+    if (this.#state.at === 'over' || status < 200) return
+    this.#reader.onBytes?.()
+    this.#state = this.#reading(controller, status, headers)
+    if (this.#state.at === 'reading-refusal') {
+      this.#watch.only(ATTEMPT_LIMITS.refusalMs, () => this.#settleWith(this.#state))
+      return
+    }
+    this.#watch.awaitBody()
+    this.#run(() => {
+      checkEncoding(headers)
+      this.#reader.head?.(status, headers)
+    })
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    const state = this.#state
+    if (!isReading(state)) return
+    this.#bytes += chunk.length
+    this.#watch.byte()
+    this.#reader.onBytes?.()
+    if (state.at === 'reading-events') this.#readEvents(state, chunk)
+    else this.#collect(state, chunk)
+  }
+
+  onResponseEnd(): void {
+    const state = this.#state
+    if (state.at === 'reading-whole') this.#run(() => this.#reader.whole(Buffer.concat(state.chunks), state.type))
+    this.#settleWith(this.#state)
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    if (this.#state.at === 'over') return
+    if (this.#state.at === 'reading-refusal') this.#settleWith(this.#state)
+    else this.#fail(this.#classify(error))
+  }
+
+  // ---- reading ----
+
+  #reading(controller: Controller, status: number, headers: IncomingHttpHeaders): Reading {
+    switch (bodyKind(status, headers, this.#reader.prefersWhole === true)) {
+      case 'refusal':
+        return { at: 'reading-refusal', controller, status, headers, chunks: [] }
+      case 'whole':
+        return { at: 'reading-whole', controller, type: contentType(headers), chunks: [] }
+      case 'events': {
+        const events = new SseDecoder({
+          onEvent: (frame) => this.#frame(frame),
+          onComment: (text) => this.#reader.comment?.(text),
+        })
+        return { at: 'reading-events', controller, events, read: 'more', progressSeen: 0 }
+      }
+    }
+  }
+
+  #readEvents(state: Extract<State, { at: 'reading-events' }>, chunk: Buffer): void {
+    this.#run(() => {
+      state.events.push(chunk)
+      this.#reader.flush?.()
+    })
+    if (this.#reader.progress !== state.progressSeen) {
+      state.progressSeen = this.#reader.progress
+      this.#watch.progress()
+    }
+    if (state.read === 'ended') this.#settleWith(this.#state)
+  }
+
+  #frame(frame: SseFrame): void {
+    const state = this.#state
+    if (state.at !== 'reading-events' || state.read === 'ended') return
+    const read = this.#reader.frame(frame)
+    if (read === state.read) return
+    state.read = read
+    if (read === 'finished') this.#watch.only(ATTEMPT_LIMITS.afterFinishMs, () => this.#settleWith(this.#state))
+  }
+
+  #collect(state: Extract<State, { at: 'reading-whole' | 'reading-refusal' }>, chunk: Buffer): void {
+    const isRefusal = state.at === 'reading-refusal'
+    const bytesMax = isRefusal ? ATTEMPT_LIMITS.refusalBytesMax : ATTEMPT_LIMITS.wholeBytesMax
+    state.chunks.push(chunk)
+    this.#watch.progress()
+    if (this.#bytes <= bytesMax) return
+    if (isRefusal) this.#settleWith(state)
+    else this.#fail(tooLong(`its answer is longer than ${bytesMax} bytes`))
+  }
+
+  /** Runs the reader's code: what it throws ends the attempt. */
+  #run(work: () => void): void {
+    try {
+      work()
+    } catch (thrown) {
+      this.#fail(this.#classify(thrown))
+    }
+  }
+
+  // ---- the request ----
+
+  #dispatch(): void {
+    const { url, headers, body } = this.#request
+    this.#run(() => {
+      const { origin, pathname, search } = new URL(url)
+      const path = pathname + search
+      const options = { origin, path, method: 'POST', headers, body, headersTimeout: 0, bodyTimeout: 0 } as const
+      agentFor(this.#clocks.connectMs).dispatch(options, this)
+    })
+  }
+
+  readonly #onAbort = (): void => {
+    this.#fail(this.#classify(this.#signal.reason)) // I3
+  }
+
+  #stalled(clock: StallClock, afterMs: number): void {
+    this.#fail(
+      new Fault('model_stream_stalled', {
+        phase: this.#phase,
+        reason: clock,
+        facts: { afterMs },
+        errorRaw: `${STALLED[clock]} for ${Math.round(afterMs)} ms (${clock} clock)`,
+      }),
+    )
+  }
+
+  get #phase(): AttemptPhase {
+    return this.#state.at === 'over' ? 'stream' : PHASES[this.#state.at]
+  }
+
+  #classify(thrown: unknown): Fault {
+    if (isFault(thrown) && !this.#signal.aborted)
+      return thrown.category === 'payload_too_large' ? tooLong(thrown.error, thrown) : thrown
+    return classify(thrown, {
+      boundary: 'model',
+      phase: this.#phase,
+      signal: this.#signal,
+      address: addressOf(this.#request.url),
+      afterMs: monotonicMs() - this.#startedAt,
+    })
+  }
+
+  // ---- the end ----
+
+  /** The response is over as far as it will be read. */
+  #settleWith(state: State): void {
+    if (!isReading(state)) return
+    if (state.at !== 'reading-refusal') return this.#settle({ complete: true })
+    const { status, headers, chunks } = state
+    const body = Buffer.concat(chunks).subarray(0, ATTEMPT_LIMITS.refusalBytesMax)
+    this.#settle({ complete: true, refusal: { status, headers, body } })
+  }
+
+  #fail(fault: Fault): void {
+    this.#settle({ complete: false, fault })
+  }
+
+  #settle({ complete, fault, refusal }: Ending): void {
+    if (this.#state.at === 'over') return
+    const phase = this.#phase
+    const controller = 'controller' in this.#state ? this.#state.controller : undefined
+    this.#state = { at: 'over' } // I1
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    this.#watch.stop()
+    if (controller !== undefined) this.#release(controller, complete)
+    this.#resolve({ phase, bytes: this.#bytes, durationMs: monotonicMs() - this.#startedAt, fault, refusal })
+  }
+
+  /** The connection of a complete answer gets a moment to drain and is reused; any other is closed. */
+  #release(controller: Controller, complete: boolean): void {
+    const abort = (): void => {
+      if (!controller.aborted) controller.abort(new Error('the attempt is over'))
+    }
+    if (this.#isHeld) controller.resume()
+    if (complete) setTimeout(abort, ATTEMPT_LIMITS.drainMs).unref()
+    else abort()
+  }
+}
+
+const isReading = (state: State): state is Reading => state.at.startsWith('reading-')
+
+const STALLED: Readonly<Record<StallClock, string>> = {
+  headers: 'no headers came',
+  liveness: 'no bytes came',
+  progress: 'the connection is alive, but the model said nothing',
+}
+
+/** A server that sends too much has failed; the client's own request was not too large. */
+const tooLong = (detail: string, cause?: Fault): Fault =>
+  new Fault('model_server_error', { phase: 'stream', facts: { detail }, errorRaw: detail, cause })
+
+const addressOf = (url: string): string | undefined => (URL.canParse(url) ? new URL(url).host : undefined)
