@@ -1,5 +1,5 @@
 /** The options of a daemon. Resolved once at the door; inside, nothing is optional. */
-import { type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
+import { fullPolicy, type Policy } from '@breakfall/faults'
 import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '@breakfall/model'
 import type { IsolationLevel, PolicyInput } from '@breakfall/wire'
 import { DEFAULT_SYSTEM_PROMPT } from './system-prompt.ts'
@@ -90,7 +90,7 @@ export function resolvePolicy(...inputs: readonly PolicyInput[]): Policy {
   const defined = inputs.map((input) =>
     Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined)),
   )
-  return Object.assign({}, POLICY_DEFAULTS, ...defined) as Policy
+  return fullPolicy(Object.assign({}, ...defined))
 }
 
 export const systemPromptOf = (options: DaemonOptions): string => options.systemPrompt ?? DEFAULT_SYSTEM_PROMPT

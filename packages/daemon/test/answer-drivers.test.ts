@@ -80,7 +80,12 @@ function play(driver: Driver, list: readonly Failed[], offer: Offer): Rung[] {
       dice,
     }
     const fault = new Fault(category, { at: AT })
-    const rung = nextRung(driver.state, { attempt, fault, diverged }, ladder, NOW)
+    const rung = nextRung(
+      driver.state,
+      { attempt, fault, diverged, contentStarted: said.length > 0 || hasDraft },
+      ladder,
+      NOW,
+    )
     rungs.push(rung)
     driver.take(rung)
     if (rung.action === 'stop') break

@@ -73,7 +73,8 @@ test('an interrupted answer is discarded first and requested again under a new a
 test('a wait before a retry survives a crash, and counts against the budget', () => {
   const state = fold(start, step, retry('retry', 5_000, { nextAt: new Date(NOW + 5_000).toISOString() }))
   assert.deepEqual(asked(state), { do: 'pause', until: NOW + 5_000 })
-  assert.deepEqual(state.turn?.answer.budget, { failures: 1, waitedMs: 5_000, parks: 0, parkedMs: 0, compacted: false })
+  const { failures, waitedMs, parks } = state.turn?.answer.budget ?? assert.fail('no turn')
+  assert.deepEqual([failures, waitedMs, parks], [1, 5_000, 0])
   assert.deepEqual(asked(state, { now: NOW + 5_001 }), { do: 'answer', step: 1, attempt: 2 })
 })
 

@@ -7,6 +7,14 @@ export function backoffMs(attempt: number, policy: Pick<RetryPolicy, 'backoffMs'
   return Math.round(clamp01(dice) * ceiling)
 }
 
+/** Before a retry that cost nothing: soon, so that a server that comes back is found, but never at once. */
+export function freeBackoffMs(failure: number, policy: Pick<RetryPolicy, 'backoffMs'>, dice: number): number {
+  const doubled = 2 ** Math.min(30, Math.max(0, failure - 1))
+  const least = Math.min(LIMITS.freeBackoffMsLeast, LIMITS.freeBackoffMsFirst * doubled)
+  const ceiling = Math.max(least, Math.min(LIMITS.freeBackoffMsMax, policy.backoffMs * doubled))
+  return Math.round(least + clamp01(dice) * (ceiling - least))
+}
+
 /** When to check whether a parked turn can resume: after 5 s, 10 s, … 60 s, each give or take a fifth. */
 export function probeDelayMs(probe: number, dice: number): number {
   const base = Math.min(LIMITS.probeMsMax, LIMITS.probeMsFirst * 2 ** Math.min(30, Math.max(0, probe)))

@@ -31,6 +31,7 @@ function stopText(because: Reason, attempts: number | undefined): string | undef
 /** Reasons that are not here are clear from what happened. */
 const STOPPED: Partial<Readonly<Record<Reason, string>>> = {
   attempts_spent: 'all attempts are used up',
+  patience_spent: 'the model server did not become available in time',
   failures_spent: 'this turn has failed too often',
   wait_spent: 'the time for waiting is used up',
   retry_after_too_long: 'the server asks for a longer wait than Breakfall sits through',

@@ -6,9 +6,11 @@
  * I2  A wait that the other side asked for is never shortened. If it is too long to sleep through, the turn parks.
  * I3  Every decision names its reason, from one closed list.
  * I4  A turn does not stop or park over one server's failure while the list has another model.
+ * I5  Attempts that cost nothing are bounded by time (`patienceMs`), the others by count (`attemptsMax`, `failuresMax`).
  */
-import { backoffMs } from './backoff.ts'
+import { backoffMs, freeBackoffMs } from './backoff.ts'
 import { ELSEWHERE } from './elsewhere.ts'
+import { costsNothing } from './free.ts'
 import { LIMITS, type RetryPolicy } from './policy.ts'
 import type { FaultReport } from './report.ts'
 import type {
@@ -39,6 +41,7 @@ export const REASONS = [
   'deadline_passed',
   'side_effects_unknown',
   'attempts_spent',
+  'patience_spent',
   'failures_spent',
   'wait_spent',
   'resolves_spent',
@@ -105,7 +108,7 @@ function decideSameModel(fault: FaultReport, situation: AnswerSituation, policy:
 }
 
 function mayAskElsewhere(fault: FaultReport, situation: AnswerSituation, policy: RetryPolicy): boolean {
-  if (situation.fallbacks <= 0 || situation.failures >= policy.failuresMax) return false
+  if (situation.fallbacks <= 0 || countedFailures(situation, policy) >= policy.failuresMax) return false
   if (fault.sideEffects === 'unknown') return false // I1
   return isElsewhereKnown(fault.category) && ELSEWHERE[fault.category]
 }
@@ -121,7 +124,7 @@ function compact(fault: FaultReport, situation: AnswerSituation): Decision {
 
 /** The model's process is being restarted by its supervisor, which decides how often; the answer is asked for again. */
 function askRestarted(situation: AnswerSituation, policy: RetryPolicy, now: number): Decision {
-  if (situation.failures >= policy.failuresMax) return stop('failures_spent')
+  if (countedFailures(situation, policy) >= policy.failuresMax) return stop('failures_spent')
   const delayMs = backoffMs(1, policy, situation.dice)
   if (situation.waitedMs + delayMs > policy.waitMsMax) return stop('wait_spent')
   return within(situation, now, { action: 'restart', delayMs, because: 'crashed' })
@@ -131,21 +134,52 @@ function retryAnswer(fault: FaultReport, situation: AnswerSituation, policy: Ret
   const refused = refusedRetry(fault)
   if (refused === 'retry_after_too_long') return park(refused, fault, situation, policy, now) // I2
   if (refused !== undefined) return stop(refused)
-  const delayMs = retryDelayMs(fault, situation.attempt, situation.dice, policy)
+  const isFree = policy.patienceMs > 0 && costsNothing(fault, situation) // I5
+  const delayMs = isFree ? freeDelayMs(fault, situation, policy) : answerDelayMs(fault, situation, policy)
   const isHabit = TIMELESS.has(fault.category) && !situation.isMixed
-  const spent = spentOf(situation, delayMs, policy)
+  const spent = isFree ? freeSpentOf(fault, situation, delayMs, policy) : spentOf(situation, delayMs, policy)
   if (spent !== undefined) return isHabit ? stop(spent) : parkOrStop(spent, fault, situation, policy, now)
   return within(situation, now, { action: 'retry', delayMs, because: retryReason(fault) })
+}
+
+const answerDelayMs = (fault: FaultReport, situation: AnswerSituation, policy: RetryPolicy): number =>
+  retryDelayMs(fault, countedAttempts(situation, policy), situation.dice, policy)
+
+/** The last attempt comes when patience ends, not after it. */
+function freeDelayMs(fault: FaultReport, { outage, dice }: AnswerSituation, policy: RetryPolicy): number {
+  const leftMs = Math.max(0, policy.patienceMs - outage.ms)
+  const delayMs = Math.min(leftMs, freeBackoffMs(outage.failures + 1, policy, dice))
+  return Math.max(fault.retryAfterMs ?? 0, delayMs) // I2
 }
 
 /** Time does not help: a model that gets a call wrong in every attempt still does in an hour. */
 const TIMELESS: ReadonlySet<FaultCategory> = new Set<FaultCategory>(['tool_call_truncated'])
 
-function spentOf(situation: AnswerSituation, delayMs: number, policy: RetryPolicy): Reason | undefined {
-  if (situation.attempt >= policy.attemptsMax) return 'attempts_spent'
-  if (situation.failures >= policy.failuresMax) return 'failures_spent'
+function freeSpentOf(
+  fault: FaultReport,
+  situation: AnswerSituation,
+  delayMs: number,
+  policy: RetryPolicy,
+): Reason | undefined {
+  const isManyTimes = situation.attempt >= policy.attemptsMax
+  if (isManyTimes && mayAskElsewhere(fault, situation, policy)) return 'attempts_spent' // the next model need not wait
+  // A server that says how long to wait may ask for longer than patience lasts: it gets as many attempts as any other.
+  const isPatient = situation.outage.ms < policy.patienceMs || (fault.retryAfterMs !== undefined && !isManyTimes)
+  if (!isPatient) return 'patience_spent'
   return situation.waitedMs + delayMs > policy.waitMsMax ? 'wait_spent' : undefined
 }
+
+function spentOf(situation: AnswerSituation, delayMs: number, policy: RetryPolicy): Reason | undefined {
+  if (countedAttempts(situation, policy) >= policy.attemptsMax) return 'attempts_spent'
+  if (countedFailures(situation, policy) >= policy.failuresMax) return 'failures_spent'
+  return situation.waitedMs + delayMs > policy.waitMsMax ? 'wait_spent' : undefined
+}
+
+/** Without patience, attempts that cost nothing are bounded by count like all others. */
+const countedAttempts = ({ attempt, free }: AnswerSituation, { patienceMs }: RetryPolicy): number =>
+  patienceMs > 0 ? attempt - free.attempts : attempt
+const countedFailures = ({ failures, free }: AnswerSituation, { patienceMs }: RetryPolicy): number =>
+  patienceMs > 0 ? failures - free.failures : failures
 
 function decideRunner(fault: FaultReport, situation: RunnerSituation, policy: RetryPolicy, now: number): Decision {
   if (isPast(situation, now)) return stop('deadline_passed')

@@ -37,7 +37,8 @@ export type {
   Situation,
 } from './situation.ts'
 export { probeDelayMs } from './backoff.ts'
-export { LIMITS, type Policy, POLICY_DEFAULTS, type RetryPolicy } from './policy.ts'
+export { costsNothing } from './free.ts'
+export { fullPolicy, LIMITS, type Policy, POLICY_DEFAULTS, type RetryPolicy } from './policy.ts'
 export { type Retry, type RetryOptions, retryOutcome, retrying } from './retrying.ts'
 export { sleep, TIMER_MS_MAX } from './sleep.ts'
 

@@ -2,6 +2,7 @@
 
 export type RetryPolicy = {
   readonly attemptsMax: number
+  readonly patienceMs: number
   readonly failuresMax: number
   readonly waitMsMax: number
   readonly park: 'auto' | 'never'
@@ -21,6 +22,7 @@ export type Policy = RetryPolicy & {
 
 export const POLICY_DEFAULTS = {
   attemptsMax: 6, // one attempt and five retries: at 20 % faults, one step in 15,000 fails for good
+  patienceMs: 120_000, // a server that restarts and loads its model is back by then; retries that cost nothing go on that long
   failuresMax: 60, // per turn: a 50-step turn at 20 % faults sees about 12
   waitMsMax: 30 * 60_000, // between attempts, per turn; longer waits park the turn
   park: 'auto',
@@ -35,9 +37,24 @@ export const POLICY_DEFAULTS = {
   progressMs: 600_000, // pings but no output: models have been seen to think for over eight minutes
 } as const satisfies Policy
 
+/**
+ * A full policy from the fields that were set. Whoever allows fewer attempts or failures than the default means all of them,
+ * so patience is then off unless it was set, too.
+ */
+export function fullPolicy(set: { readonly [K in keyof Policy]?: Policy[K] | undefined }): Policy {
+  const given = Object.fromEntries(Object.entries(set).filter(([, value]) => value !== undefined))
+  const policy: Policy = { ...POLICY_DEFAULTS, ...given }
+  const { attemptsMax, failuresMax } = POLICY_DEFAULTS
+  const isStrict = policy.attemptsMax < attemptsMax || policy.failuresMax < failuresMax
+  return isStrict && set.patienceMs === undefined ? { ...policy, patienceMs: 0 } : policy
+}
+
 /** Limits that no policy changes. */
 export const LIMITS = {
   backoffMsMax: 30_000,
+  freeBackoffMsMax: 5_000, // retries that cost nothing: a server that comes back is found soon
+  freeBackoffMsFirst: 100, // the least wait before such a retry; doubles up to a second, so a local server is never hammered
+  freeBackoffMsLeast: 1_000,
   retryAfterMsMax: 60_000, // a longer sleep would hide from people what is happening: park instead
   parksMax: 20,
   probeMsFirst: 5_000,

@@ -26,6 +26,12 @@ export type AnswerSituation = TurnFacts &
     readonly at: 'answer'
     /** Attempts made at this step with the current model, the failed one included. */
     readonly attempt: number
+    /** The model had begun to answer when the attempt failed. */
+    readonly contentStarted: boolean
+    /** Earlier failures that cost nothing: how many of `attempt` and of `failures`. */
+    readonly free: { readonly attempts: number; readonly failures: number }
+    /** The last of them in a row, if they led up to this failure: how many, and how long ago the first was. */
+    readonly outage: { readonly failures: number; readonly ms: number }
     /** Models left in the fallback list. */
     readonly fallbacks: number
     /** The attempts at this step failed in different ways, which shows that it is not a habit of the model. */

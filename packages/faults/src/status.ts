@@ -3,7 +3,12 @@ import { isObject, read } from './cause.ts'
 import { redactStart } from './redact.ts'
 import type { Boundary, FaultCategory } from './table.ts'
 
-export type StatusVerdict = { readonly category: FaultCategory; readonly detail?: string | undefined }
+export type StatusVerdict = {
+  readonly category: FaultCategory
+  readonly detail?: string | undefined
+  /** The model server is up and still loads its model. */
+  readonly isLoading?: boolean
+}
 
 export function statusCategory(
   response: { readonly status: number; readonly body?: unknown },
@@ -11,7 +16,7 @@ export function statusCategory(
 ): StatusVerdict {
   switch (boundary) {
     case 'model':
-      return { category: modelCategory(response.status, response.body), detail: bodyMessage(response.body) }
+      return modelVerdict(response.status, response.body)
     case 'runner':
     case 'box':
       return { category: runnerCategory(response.status) }
@@ -93,6 +98,15 @@ export function bodyMessage(body: unknown): string | undefined {
 }
 
 // ---- details ----
+
+function modelVerdict(status: number, body: unknown): StatusVerdict {
+  const detail = bodyMessage(body)
+  const isLoading = status === 503 && detail !== undefined && LOADING_TEXT.test(detail)
+  return { category: modelCategory(status, body), detail, ...(isLoading ? { isLoading } : {}) }
+}
+
+/** llama.cpp: "Loading model". Text Generation Inference: "Model NAME is currently loading". */
+const LOADING_TEXT = /^loading model|^model \S+ is (?:currently |still )?loading/i
 
 function modelCategory(status: number, body: unknown): FaultCategory {
   const named = providerCodeCategory(body)

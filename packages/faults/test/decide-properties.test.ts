@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
 import {
+  costsNothing,
   decide,
   Fault,
   FAULT_CATEGORIES,
@@ -21,6 +22,7 @@ import { NOW } from './situation.ts'
 const counts = (max: number): fc.Arbitrary<number> => fc.integer({ min: 0, max })
 const policies: fc.Arbitrary<RetryPolicy> = fc.record({
   attemptsMax: fc.integer({ min: 1, max: 10 }),
+  patienceMs: fc.oneof(fc.constant(0), counts(200_000)),
   failuresMax: fc.integer({ min: 1, max: 80 }),
   waitMsMax: counts(2_000_000),
   park: fc.constantFrom('auto' as const, 'never' as const),
@@ -46,6 +48,9 @@ const situations: fc.Arbitrary<Situation> = fc.oneof(
     at: fc.constant('answer' as const),
     ...turnFacts,
     attempt: fc.integer({ min: 1, max: 12 }),
+    contentStarted: fc.boolean(),
+    free: fc.record({ attempts: fc.constant(0), failures: fc.constant(0) }),
+    outage: fc.record({ failures: counts(50), ms: counts(200_000) }),
     compacted: fc.boolean(),
     isMixed: fc.boolean(),
     fallbacks: counts(2),
@@ -101,7 +106,9 @@ test('in every situation: a reason from the list, no unsafe repeat, no shortened
       if ('deadlineAt' in at && at.deadlineAt !== null) assert.ok(NOW + decision.delayMs <= at.deadlineAt)
       if (action === 'retry') {
         assert.ok(at.at === 'answer' || at.at === 'call')
-        assert.ok(at.attempt < policy.attemptsMax)
+        const isFree = at.at === 'answer' && policy.patienceMs > 0 && costsNothing(fault, at)
+        if (isFree) assert.ok(at.outage.ms < policy.patienceMs || fault.retryAfterMs !== undefined)
+        else assert.ok(at.attempt < policy.attemptsMax)
         assert.ok((at.at === 'call' ? at.awayMs : at.waitedMs) + decision.delayMs <= policy.waitMsMax)
         assert.ok(decision.delayMs >= (fault.retryAfterMs ?? 0))
         assert.ok(decision.delayMs <= Math.max(LIMITS.backoffMsMax, fault.retryAfterMs ?? 0))
@@ -168,7 +175,11 @@ test('any sequence of faults leads to a stop or a park, and twenty parks lead to
     fc.property(fc.array(faults, { minLength: 1, maxLength: 6 }), policies, fc.boolean(), (script, policy, canPark) => {
       // A turn without progress: the same faults over and over, each decision carried out as the engine does.
       const used = { attempt: 0, failures: 0, waitedMs: 0, parks: 0, resolves: 0, fallbacks: 2, compacted: false }
-      const rounds = 2 * 21 * (policy.attemptsMax + LIMITS.resolvesMax + 10) * 3 + policy.failuresMax
+      const free = { attempts: 0, failures: 0 }
+      let outage = { failures: 0, since: NOW }
+      let now = NOW
+      const perStep = policy.attemptsMax + LIMITS.resolvesMax + 10 + policy.patienceMs / LIMITS.freeBackoffMsFirst
+      const rounds = 2 * 21 * perStep * 3 * 10 + policy.failuresMax
       for (let round = 0; round < rounds; round += 1) {
         const fault = script[round % script.length] ?? script[0]
         assert.ok(fault)
@@ -177,14 +188,37 @@ test('any sequence of faults leads to a stop or a park, and twenty parks lead to
         const { attempt, failures, waitedMs, resolves, fallbacks, compacted } = used
         const parking = canPark ? { used: used.parks, usedMs: 0 } : ('impossible' as const)
         const turn = { failures, waitedMs, parking, deadlineAt: null, dice: 0.5 }
+        const contentStarted = fault.category !== 'model_overloaded' && fault.category !== 'model_unreachable'
+        const away = { failures: outage.failures, ms: outage.failures === 0 ? 0 : now - outage.since }
         const situation: Situation =
           fault.boundary === 'runner'
             ? { at: 'runner', ...turn, resolves, resolvingMs: 0 }
-            : { at: 'answer', ...turn, attempt, fallbacks, compacted, isMixed: false }
-        const decision = decide(fault, situation, policy, NOW)
+            : {
+                at: 'answer',
+                ...turn,
+                attempt,
+                contentStarted,
+                free: { ...free },
+                outage: away,
+                fallbacks,
+                compacted,
+                isMixed: false,
+              }
+        const decision = decide(fault, situation, policy, now)
         if (decision.action === 'stop') return
+        const startsOver = decision.action === 'park' || decision.action === 'fallback'
+        const isFree = !startsOver && costsNothing(fault, { contentStarted })
+        if (isFree) {
+          outage = { failures: outage.failures + 1, since: outage.failures === 0 ? now : outage.since }
+          free.attempts += 1
+          free.failures += 1
+        } else outage = { failures: 0, since: now }
+        if (startsOver) free.attempts = 0
         if (decision.action === 'park') Object.assign(used, { parks: used.parks + 1, attempt: 0, resolves: 0 })
-        else used.waitedMs += decision.delayMs
+        else {
+          used.waitedMs += decision.delayMs
+          now += decision.delayMs
+        }
         if (decision.action === 'fallback') Object.assign(used, { fallbacks: fallbacks - 1, attempt: 0 })
         if (decision.action === 'resolve') used.resolves += 1
         if (decision.action === 'compact') used.compacted = true

@@ -127,6 +127,7 @@ test('the reasons of a decision', () => {
     'deadline_passed',
     'side_effects_unknown',
     'attempts_spent',
+    'patience_spent',
     'failures_spent',
     'wait_spent',
     'resolves_spent',
@@ -158,6 +159,7 @@ test('exit codes', () => {
 test('the defaults of a policy', () => {
   assert.deepEqual(POLICY_DEFAULTS, {
     attemptsMax: 6,
+    patienceMs: 120_000,
     failuresMax: 60,
     waitMsMax: 1_800_000,
     park: 'auto',
@@ -173,6 +175,9 @@ test('the defaults of a policy', () => {
   })
   assert.deepEqual(LIMITS, {
     backoffMsMax: 30_000,
+    freeBackoffMsMax: 5_000,
+    freeBackoffMsFirst: 100,
+    freeBackoffMsLeast: 1_000,
     retryAfterMsMax: 60_000,
     parksMax: 20,
     probeMsFirst: 5_000,

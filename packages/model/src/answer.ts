@@ -53,7 +53,12 @@ export type AnswerRequest = {
 export type Fallback = Partial<Pick<AnswerRequest, 'baseUrl' | 'model' | 'api' | 'apiKey' | 'profile' | 'headers'>>
 
 /** What a turn has used so far. Passed in and returned, so all answers of a turn share one budget. */
-export type Budget = { readonly failures: number; readonly waitedMs: number }
+export type Budget = {
+  readonly failures: number
+  /** Failures among them that cost nothing. */
+  readonly freeFailures?: number
+  readonly waitedMs: number
+}
 
 export type AnswerOptions = {
   readonly signal?: AbortSignal | undefined
@@ -160,5 +165,7 @@ export type TryEvent =
       readonly fault: FaultReport
       /** The server was asked to continue kept text and started over, or said something else. */
       readonly diverged: boolean
+      /** The model had begun to answer. */
+      readonly contentStarted: boolean
       readonly record: AttemptRecord
     }

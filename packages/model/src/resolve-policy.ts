@@ -1,5 +1,5 @@
 /** A full policy from the fields that a caller set. */
-import { Fault, type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
+import { Fault, fullPolicy, type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
 import type { PolicyInput } from '@breakfall/wire'
 
 /**
@@ -9,7 +9,7 @@ import type { PolicyInput } from '@breakfall/wire'
 export function resolvePolicy(over: PolicyInput | undefined): Policy {
   const set = Object.entries(over ?? {}).filter(([, value]) => value !== undefined)
   for (const [name, value] of set) if (!isAllowed(name, value)) throw wrong(name, value)
-  return { ...POLICY_DEFAULTS, ...Object.fromEntries(set) }
+  return fullPolicy(over ?? {})
 }
 
 // ---- details ----

@@ -21,7 +21,7 @@ import { AnswerAttempt } from './attempt/answer-attempt.ts'
 import { systemDice, systemNow } from './clock.ts'
 import { EventQueue } from './event-queue.ts'
 import { Lifetime } from './lifetime.ts'
-import { type Ladder, nextRung, type Rung, rungEvent } from './machine/next-rung.ts'
+import { type AttemptFailure, type Ladder, nextRung, type Rung, rungEvent } from './machine/next-rung.ts'
 import { reduceAnswer } from './machine/reduce-answer.ts'
 import { type AnswerState, initialAnswer, nextAttempt, shownText } from './machine/state.ts'
 import { partCounter } from './dialects/read-answer.ts'
@@ -115,17 +115,14 @@ class AnswerRun {
     this.#current = undefined
     if (!result.complete) return this.#failed(current, target, { attempt, ...result })
     this.#ledger.push(current.record(null, null, 0)) // I4
+    this.#state = reduceAnswer(this.#state, { type: 'answered' })
     const { finish, proven } = result
     const usage = totalUsage(this.#ledger)
     this.events.push({ type: 'done', finish, proven, usage, ledger: this.#ledger, budget: this.#budget })
     return undefined
   }
 
-  #failed(
-    current: AnswerAttempt,
-    target: Target,
-    failure: { readonly attempt: number; readonly fault: Fault; readonly diverged: boolean },
-  ): Rung {
+  #failed(current: AnswerAttempt, target: Target, failure: AttemptFailure): Rung {
     const { attempt } = failure
     const now = this.#now()
     for (const event of current.shown) this.#state = reduceAnswer(this.#state, event)
@@ -174,8 +171,8 @@ class AnswerRun {
   }
 
   get #budget() {
-    const { failures, waitedMs } = this.#state.budget
-    return { failures, waitedMs }
+    const { failures, freeFailures, waitedMs } = this.#state.budget
+    return { failures, freeFailures, waitedMs }
   }
 }
 

@@ -54,9 +54,9 @@ async function finish(attempt: AnswerAttempt, events: EventQueue<TryEvent>): Pro
     const { finish: reason, proven } = result
     events.push({ type: 'done', finish: reason, proven, record: attempt.record(null, null, 0) })
   } else {
-    const { fault, diverged } = result
+    const { fault, diverged, contentStarted } = result
     const record = attempt.record(fault.report, null, 0)
-    events.push({ type: 'failed', fault: fault.report, diverged, record })
+    events.push({ type: 'failed', fault: fault.report, diverged, contentStarted, record })
   }
   events.close()
 }
@@ -65,4 +65,5 @@ const failedBy = (bug: unknown): AttemptResult => ({
   complete: false,
   fault: classify(bug, { boundary: 'daemon' }),
   diverged: false,
+  contentStarted: false,
 })

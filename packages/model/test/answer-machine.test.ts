@@ -14,7 +14,8 @@ import {
   shownText,
 } from '../src/machine/state.ts'
 
-const NOW = Date.parse('2026-11-16T12:00:00.000Z')
+const AT = '2026-11-16T12:00:00.000Z'
+const NOW = Date.parse(AT)
 
 const LADDER: Ladder = {
   policy: { ...POLICY_DEFAULTS, backoffMs: 100 },
@@ -47,6 +48,7 @@ const failure = (state: AnswerState, category: FaultCategory, more: Partial<Atte
   attempt: Math.max(1, state.attempt),
   fault: new Fault(category),
   diverged: false,
+  contentStarted: state.parts.length > 0,
   ...more,
 })
 
@@ -115,12 +117,12 @@ for (const [name, events, category, action, ladder] of ROWS) {
 test('the sixth failure of a step stops, and says how often it was attempted', () => {
   let state = fold(START)
   for (let attempt = 1; attempt < 6; attempt += 1) {
-    const rung = nextRung(state, failure(state, 'model_overloaded', { attempt }), LADDER, NOW)
+    const rung = nextRung(state, failure(state, 'model_stream_incomplete', { attempt }), LADDER, NOW)
     assert.deepEqual([rung.action, rung.attempt, rung.max], ['retry', attempt, 6])
     state = reduceAnswer(state, rungEvent(rung, NOW))
     assert.equal(nextAttempt(state), attempt + 1)
   }
-  const last = nextRung(state, failure(state, 'model_overloaded', { attempt: 6 }), LADDER, NOW)
+  const last = nextRung(state, failure(state, 'model_stream_incomplete', { attempt: 6 }), LADDER, NOW)
   assert.deepEqual(
     [last.action, last.decision.because, last.fault.stopped],
     ['stop', 'attempts_spent', 'attempts_spent'],
@@ -129,7 +131,7 @@ test('the sixth failure of a step stops, and says how often it was attempted', (
 })
 
 test('another model gets all attempts, and attempt numbers keep increasing', () => {
-  const ladder = { ...LADDER, policy: { ...LADDER.policy, attemptsMax: 2 }, fallbacks: 1 }
+  const ladder = { ...LADDER, policy: { ...LADDER.policy, attemptsMax: 2, patienceMs: 0 }, fallbacks: 1 }
   let state = fold(START)
   const seen: unknown[] = []
   for (let attempt = 1; attempt <= 4; attempt += 1) {
@@ -174,7 +176,7 @@ for (const [how, more] of [
       first,
       rungEvent(nextRung(first, failure(first, 'model_stream_interrupted'), LADDER, NOW), NOW),
     )
-    const rung = nextRung(resumed, { attempt: 2, diverged: false, ...more }, LADDER, NOW)
+    const rung = nextRung(resumed, { attempt: 2, diverged: false, contentStarted: true, ...more }, LADDER, NOW)
     assert.ok(rung.action === 'retry' && rung.prefillRefused)
     assert.deepEqual(rung.discards, resumed.parts)
     let state = resumed
@@ -189,7 +191,8 @@ for (const [how, more] of [
 }
 
 test('if one kept part is discarded, no other part of that text is continued', () => {
-  const retry = { type: 'retry', attempt: 2, fault: new Fault('model_stream_interrupted').report, delayMs: 0 } as const
+  const fault = new Fault('model_stream_interrupted').report
+  const retry = { type: 'retry', at: AT, attempt: 2, fault, delayMs: 0 } as const
   const state = fold(
     START,
     text(1, 'Hello my '),
@@ -220,13 +223,13 @@ test('sent text that is asked for again has to come back, and an answer that div
     ],
   })
   const fault = new Fault('model_stream_interrupted')
-  const second = nextRung(state, { attempt: 2, fault, diverged: true }, SENT, NOW)
+  const second = nextRung(state, { attempt: 2, fault, diverged: true, contentStarted: true }, SENT, NOW)
   assert.deepEqual(
     [second.action, second.fault.category, second.fault.stopped],
     ['stop', 'model_stream_stalled', 'not_retryable'],
   )
   assert.deepEqual(second.discards, [])
-  const again = nextRung(state, { attempt: 2, fault, diverged: false }, SENT, NOW)
+  const again = nextRung(state, { attempt: 2, fault, diverged: false, contentStarted: true }, SENT, NOW)
   assert.equal(again.action, 'retry', 'an answer that only broke is asked for once more')
 })
 
@@ -239,7 +242,7 @@ test('a refused continuation of sent text is followed by a replay, not by the en
   )
   const rung = nextRung(
     resumed,
-    { attempt: 2, fault: new Fault('model_stream_interrupted'), diverged: true },
+    { attempt: 2, fault: new Fault('model_stream_interrupted'), diverged: true, contentStarted: true },
     sent,
     NOW,
   )
@@ -251,7 +254,7 @@ test('a refused continuation of sent text is followed by a replay, not by the en
 
 test('failures, waits and parks are drawn from one budget, and a handover costs nothing', () => {
   const fault = new Fault('model_overloaded').report
-  const retry = { type: 'retry', attempt: 1, fault, delayMs: 70 } as const
+  const retry = { type: 'retry', at: AT, attempt: 1, fault, delayMs: 70 } as const
   const at = (ms: number): string => new Date(NOW + ms).toISOString()
   const state = fold(
     START,
@@ -263,13 +266,20 @@ test('failures, waits and parks are drawn from one budget, and a handover costs 
     { type: 'resumed', at: at(700) },
     { ...retry, attempt: 2, action: 'retry', compacted: ['c1'] },
   )
-  assert.deepEqual(state.budget, { failures: 4, waitedMs: 210, parks: 1, parkedMs: 600, compacted: true })
+  assert.deepEqual(state.budget, {
+    failures: 4,
+    freeFailures: 0,
+    waitedMs: 210,
+    parks: 1,
+    parkedMs: 600,
+    compacted: true,
+  })
   assert.deepEqual([state.attemptsSpent, state.attemptsTotal], [1, 3])
 })
 
 test('a budget that was handed in counts from the first failure', () => {
   const state = reduceAnswer(initialAnswer({ failures: 59 }), START)
-  const rung = nextRung(state, failure(state, 'model_overloaded'), LADDER, NOW)
+  const rung = nextRung(state, failure(state, 'model_stream_incomplete'), LADDER, NOW)
   assert.deepEqual([rung.action, rung.decision.because], ['stop', 'failures_spent'])
 })
 
@@ -332,7 +342,7 @@ function played(
     const fallbacks = Math.max(0, (offered.fallbacks ?? 0) - state.target)
     const rung = nextRung(
       state,
-      { attempt, fault: faultAt(category), diverged },
+      { attempt, fault: faultAt(category), diverged, contentStarted: deltas.length > 0 || hasDraft },
       { ...LADDER, ...offered, dice, fallbacks },
       NOW,
     )
@@ -369,7 +379,7 @@ test('folding the events after a cut at any of them gives the same state, so the
       const same = [restored, fold(...events.slice(0, cut))].map((state) =>
         nextRung(
           state,
-          { attempt: nextAttempt(state), fault: faultAt('model_overloaded'), diverged: false },
+          { attempt: nextAttempt(state), fault: faultAt('model_overloaded'), diverged: false, contentStarted: false },
           ladder,
           NOW,
         ),

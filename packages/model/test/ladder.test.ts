@@ -255,7 +255,7 @@ test('a fallback may speak the other API', async (t) => {
 
 // ---- budget and ledger ----
 
-test('the budget is passed in and returned, and every failure and every wait draws on it', async () => {
+test('the budget is passed in and returned: failures and waits draw on it, and a complete answer earns half of it back', async () => {
   const model = await startFakeModel([json(500, {}), [head(), role, text('x'), rst], answer('ok')])
   const got = await ask(
     model.url,
@@ -263,11 +263,11 @@ test('the budget is passed in and returned, and every failure and every wait dra
     { budget: { failures: 3, waitedMs: 100 }, policy: { backoffMs: 4 }, dice: () => 1 },
   )
   await model.close()
-  assert.deepEqual(got.done?.budget, { failures: 5, waitedMs: 100 + 4 + 8 })
+  assert.deepEqual(got.done?.budget, { failures: 2, freeFailures: 0, waitedMs: (100 + 100 + 4) / 2 })
 })
 
 test('a budget that earlier answers have spent ends the answer', async (t) => {
-  const model = await startFakeModel([json(500, {})])
+  const model = await startFakeModel([[head(), role, text('x'), rst]])
   t.after(() => model.close())
   const got = await ask(model.url, {}, { budget: { failures: 59, waitedMs: 0 } })
   assert.equal(got.fault?.fault.stopped, 'failures_spent')
@@ -305,7 +305,7 @@ test('the ledger has each attempt with its phase, bytes, fault, delay and usage'
       phase: 'headers',
       category: 'model_stream_interrupted',
       action: 'retry',
-      delayMs: 2,
+      delayMs: 100,
       input: 'unknown',
       output: 'unknown',
     },
@@ -314,7 +314,7 @@ test('the ledger has each attempt with its phase, bytes, fault, delay and usage'
       phase: 'headers',
       category: 'model_overloaded',
       action: 'retry',
-      delayMs: 4,
+      delayMs: 200,
       input: 'unknown',
       output: 'unknown',
     },
@@ -323,7 +323,7 @@ test('the ledger has each attempt with its phase, bytes, fault, delay and usage'
       phase: 'stream',
       category: 'model_stream_interrupted',
       action: 'retry',
-      delayMs: 8,
+      delayMs: 2,
       input: 'unknown',
       output: 'estimated',
     },

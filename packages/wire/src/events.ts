@@ -62,6 +62,7 @@ const eventSchemas = {
     usage: usageSchema.optional().describe('what the failed attempt used'),
     compacted: z.array(z.string()).readonly().optional().describe('calls whose results were dropped to make room'),
     prefillRefused: z.boolean().optional().describe('the model refused to continue the kept text'),
+    free: z.boolean().optional().describe('the failed attempt cost nothing, so patience bounds it and not attemptsMax'),
   }),
   parked: event('parked', { fault: faultReportSchema, resumeAt: time.nullable() }),
   resumed: event('resumed', { because: z.enum(RESUME_REASONS) }),

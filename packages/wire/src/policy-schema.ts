@@ -7,6 +7,7 @@ const DAY_MS = 86_400_000
 
 export const policySchema = body({
   attemptsMax: integer(1, 100).optional(),
+  patienceMs: integer(0, DAY_MS).optional(),
   failuresMax: integer(1, 10_000).optional(),
   waitMsMax: integer(0, 7 * DAY_MS).optional(),
   park: oneOf(['auto', 'never']).optional(),

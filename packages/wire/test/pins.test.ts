@@ -132,6 +132,7 @@ test('the lists of words', () => {
   assert.deepEqual(WS_METHODS, ['prompt', 'cancel', 'resume', 'subscribe', 'unsubscribe', 'sessions', 'session'])
   assert.deepEqual(wire.POLICY_KEYS, [
     'attemptsMax',
+    'patienceMs',
     'failuresMax',
     'waitMsMax',
     'park',

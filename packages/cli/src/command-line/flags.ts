@@ -85,6 +85,7 @@ export const collect = (value: string, earlier: readonly string[] = []): readonl
 
 const POLICY_ABOUT: Readonly<Record<keyof Policy, string>> = {
   attemptsMax: 'attempts per step',
+  patienceMs: 'how long to retry a model server that is away, loading or overloaded; 0 counts these as attempts',
   failuresMax: 'failures per turn',
   waitMsMax: 'total wait between attempts, per turn',
   park: 'auto, or never: fail a turn instead of parking it',

@@ -71,7 +71,11 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       )
       .option('--rehearsal', 'use the scripted model on a sample task, with injected faults')
       .option('--faults <plan>', 'the faults that a rehearsal injects: none, or a plan as for "breakfall chaos"')
-      .option('--park-wait-ms <ms>', 'how long to wait for a parked turn', milliseconds, 60_000),
+      .option(
+        '--park-wait-ms <ms>',
+        'how long to wait for a parked turn (default: 60000, or until it resumes if that is within two minutes)',
+        milliseconds,
+      ),
   )
 
   addPolicyFlags(

@@ -106,6 +106,7 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 
 [policy]
 # attemptsMax = 6          # attempts per step
+# patienceMs = 120000      # how long to retry a model server that is away, loading or overloaded
 # failuresMax = 60         # failures per turn
 # waitMsMax = 1800000      # total wait between attempts, per turn
 # park = "auto"            # or "never": fail the turn instead of parking it

@@ -84,6 +84,7 @@ export const TERMS: Readonly<Record<Term, string>> = {
   deadline_passed: 'the time limit of the turn has passed; see --deadline-ms',
   side_effects_unknown: 'it may have had an effect, so it is not repeated',
   attempts_spent: 'all attempts of this step are used up; see --attempts-max',
+  patience_spent: 'the model server was away, loading or overloaded for too long; see --patience-ms',
   failures_spent: 'the turn has reached its limit of failures; see --failures-max',
   wait_spent: 'the turn has reached its limit of waiting between attempts; see --wait-ms-max',
   resolves_spent: 'the runner was looked up as often as makes sense',

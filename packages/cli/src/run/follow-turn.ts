@@ -25,7 +25,7 @@ export type FollowInput = {
   readonly create: SessionCreate
   /** Continue in this session instead of a new one. */
   readonly session: Session | undefined
-  readonly parkWaitMs: number
+  readonly parkWaitMs?: number | undefined
   readonly interrupt: Pick<Interrupt, 'signal' | 'throwIfInterrupted' | 'onCancel' | 'leaveInstead'>
   /** The daemon outlives this run and continues parked turns. */
   readonly isLasting: () => boolean

@@ -11,7 +11,7 @@ export type RunOptions = ModelFlags & {
   readonly isolation?: 'bwrap' | 'process'
   readonly rehearsal?: boolean
   readonly faults?: string
-  readonly parkWaitMs: number
+  readonly parkWaitMs?: number | undefined
 }
 
 export type RunContext = Context & {

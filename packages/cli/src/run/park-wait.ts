@@ -10,7 +10,8 @@ import type { Interrupt } from '../process/interrupt.ts'
 import type { Output } from '../render/output.ts'
 
 export type ParkWaitOptions = {
-  readonly parkWaitMs: number
+  /** Default: a minute, or until a timed park is over if that is soon. */
+  readonly parkWaitMs?: number | undefined
   readonly interrupt: Pick<Interrupt, 'leaveInstead'>
   readonly out: Output
   /** Another run started the turn. */
@@ -18,6 +19,10 @@ export type ParkWaitOptions = {
   /** The daemon outlives this run, and can be given a new key. */
   readonly isLasting: () => boolean
 }
+
+const WAIT_MS = 60_000
+const TIMED_WAIT_MS_MAX = 120_000 // a person waits that long if the end is known
+const RESUME_MS = 10_000 // for the daemon to resume the turn and say so
 
 export class ParkWait implements Disposable {
   readonly #options: ParkWaitOptions
@@ -41,14 +46,18 @@ export class ParkWait implements Disposable {
   }
 
   park(event: SessionEventOf<'parked'>): void {
-    const { parkWaitMs, out, isLasting } = this.#options
+    const { out, isLasting } = this.#options
     this.#parked = event
     const isHopeless = event.fault.category === 'model_auth_failed' && !isLasting() // this process keeps the key it started with
-    if (isHopeless || parkWaitMs === 0) return this.#leaving.abort() // I1
+    const resumesInMs = event.resumeAt === null ? null : Math.max(0, Date.parse(event.resumeAt) - Date.now())
+    const waitMs = this.#options.parkWaitMs ?? waitMsFor(resumesInMs)
+    if (isHopeless || waitMs === 0) return this.#leaving.abort() // I1
     if (this.#timer !== undefined) return
-    this.#timer = setTimeout(() => this.#leaving.abort(), parkWaitMs)
+    this.#timer = setTimeout(() => this.#leaving.abort(), waitMs)
     this.#leaveOnSignal(true)
-    out.say(`waiting for up to ${duration(parkWaitMs)}; Ctrl-C leaves the turn parked`)
+    const why =
+      resumesInMs === null || resumesInMs > waitMs ? '' : `, because the turn resumes in ${duration(resumesInMs)}`
+    out.say(`waiting for up to ${duration(waitMs)}${why}; Ctrl-C leaves the turn parked`)
   }
 
   resume(): void {
@@ -66,4 +75,12 @@ export class ParkWait implements Disposable {
   #leaveOnSignal(leaves: boolean): void {
     this.#options.interrupt.leaveInstead(leaves ? () => this.#leaving.abort() : undefined)
   }
+}
+
+// ---- details ----
+
+/** At least until the turn resumes by itself, if that is soon. */
+function waitMsFor(resumesInMs: number | null): number {
+  const isSoon = resumesInMs !== null && resumesInMs <= TIMED_WAIT_MS_MAX
+  return isSoon ? Math.max(WAIT_MS, resumesInMs + RESUME_MS) : WAIT_MS
 }

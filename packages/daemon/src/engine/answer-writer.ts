@@ -149,10 +149,10 @@ export function retryDraft(
   usage: Usage | undefined,
   compacted: readonly string[] | undefined,
 ): EventDraftOf<'retry'> {
-  const { attempt, fault, delayMs, nextAt, max, prefillRefused } = rung
+  const { attempt, fault, delayMs, nextAt, max, prefillRefused, free } = rung
   const action = rung.action === 'compact' ? 'retry' : rung.action // as the wire names it
   const retry = { type: 'retry', turnId, step, attempt, fault, action, delayMs, nextAt, max, usage, compacted } as const
-  return prefillRefused ? { ...retry, prefillRefused } : retry
+  return { ...retry, ...(prefillRefused ? { prefillRefused } : {}), ...(free ? { free } : {}) }
 }
 
 // ---- details ----

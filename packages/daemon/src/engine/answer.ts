@@ -47,7 +47,7 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
   } catch (thrown) {
     if (session.signal.aborted || !isFault(thrown)) throw thrown
     const writer = new AnswerWriter(ports, session, attempt)
-    return failed(ports, session, asked, writer, { fault: thrown, diverged: false }) // the server was given up
+    return failed(ports, session, asked, writer, { fault: thrown, diverged: false, contentStarted: false }) // the server was given up
   }
   using request = served
   return await ask(ports, session, asked, request)
@@ -107,8 +107,8 @@ async function ask(
       served?.hold() // while the journal takes the event, the server is not to blame for silence
       ports.failpoint(`answer:${event.type}`)
       if (event.type === 'failed') {
-        const { diverged, record } = event
-        const failure = { fault: faultFrom(event.fault), diverged, usage: record.usage, served }
+        const { diverged, contentStarted, record } = event
+        const failure = { fault: faultFrom(event.fault), diverged, contentStarted, usage: record.usage, served }
         return await failed(ports, session, asked, writer, failure)
       }
       await writer.write(event)
@@ -137,6 +137,7 @@ function optionsOf(
 type Failure = {
   readonly fault: Fault
   readonly diverged: boolean
+  readonly contentStarted: boolean
   readonly usage?: Usage
   readonly served?: LocalModelRequest | undefined
 }
@@ -146,7 +147,7 @@ async function failed(
   session: LiveSession,
   { attempt, target, fallbacks }: Asked,
   writer: AnswerWriter,
-  { fault: seen, diverged, usage, served }: Failure,
+  { fault: seen, diverged, contentStarted, usage, served }: Failure,
 ): Promise<Performed> {
   await writer.flush()
   if (session.signal.aborted) return CONTINUE // the cancel or shutdown that stopped the turn also ends it, and shown text stays
@@ -164,7 +165,7 @@ async function failed(
     deadlineAt: deadlineAt(turn, session.policy),
     dice: ports.dice(),
   }
-  const failure = { attempt, fault: fault.with({ turnId: turn.id }), diverged }
+  const failure = { attempt, fault: fault.with({ turnId: turn.id }), diverged, contentStarted }
   const rung = nextRung(turn.answer, failure, ladder, ports.now()) // I2
   const discards = discardDrafts(turn, rung.discards, rung.fault)
   if (rung.action === 'park' || rung.action === 'stop') {

@@ -26,9 +26,9 @@ export function decideFor(
 }
 
 export function situationFor(ports: Ports, { policy }: LiveSession, turn: TurnFold, failed: Failed): Situation {
-  const { failures, waitedMs, parks, parkedMs } = turn.answer.budget
+  const { failures, freeFailures, waitedMs, parks, parkedMs } = turn.answer.budget
   const used = {
-    failures: failures + 1,
+    failures: failures - (policy.patienceMs > 0 ? freeFailures : 0) + 1,
     waitedMs,
     parking: { used: parks, usedMs: parkedMs },
     deadlineAt: deadlineAt(turn, policy),

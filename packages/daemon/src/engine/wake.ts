@@ -31,10 +31,14 @@ const MODEL_AWAY: ReadonlySet<FaultCategory> = new Set([
 ] satisfies FaultCategory[])
 
 const AGAIN_MS = 60_000
+const BROKEN_ANSWER_MS = 5_000
 const AGAIN_MS_MAX = 3_600_000
 const QUOTA_MS = 3_600_000 // quotas reset by the hour or by the day, and providers rarely say when
 
-/** When to resume, if that is a matter of time. A turn parks at most twenty times, so parks grow: a minute, two, … an hour. */
+/**
+ * When to resume, if that is a matter of time. A turn without progress parks at most twenty times, so parks grow: a minute, two,
+ * … an hour. They start at five seconds if answers broke off: the server is there, and the next one may get through.
+ */
 export function resumeTime(
   fault: FaultReport,
   requestedAt: number | null,
@@ -45,10 +49,17 @@ export function resumeTime(
   if (requestedAt !== null) return requestedAt
   const isQuota = fault.category === 'model_quota_exhausted' // resets on its own, or is raised, or another key is set
   if (!isQuota && wakeSource(fault) !== 'time') return null
-  const first = fault.category === 'journal_full' ? LIMITS.probeMsFirst : AGAIN_MS // space may be freed any moment
-  const base = isQuota ? QUOTA_MS : Math.min(AGAIN_MS_MAX, first * 2 ** Math.min(20, parks))
+  const base = isQuota ? QUOTA_MS : Math.min(AGAIN_MS_MAX, firstWaitMs(fault) * 2 ** Math.min(20, parks))
   return now + Math.round(base * (1 + 0.2 * dice)) // jitter keeps many turns from resuming together
 }
+
+function firstWaitMs(fault: FaultReport): number {
+  if (fault.category === 'journal_full') return LIMITS.probeMsFirst // space may be freed any moment
+  return isBrokenAnswer(fault) ? BROKEN_ANSWER_MS : AGAIN_MS
+}
+
+/** A request that was accepted and an answer that then failed. */
+const isBrokenAnswer = ({ boundary, phase }: FaultReport): boolean => boundary === 'model' && phase === 'stream'
 
 /** What a parked turn waits for, and what resumes it. */
 export function waitText(fault: FaultReport, resumeAt: string | null): string {

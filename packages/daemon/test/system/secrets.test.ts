@@ -195,7 +195,7 @@ function delta(type: 'text-delta' | 'reasoning-delta', part: string, text: strin
 
 function broken(): TryEvent {
   const { report: fault } = new Fault('model_stream_interrupted')
-  return { type: 'failed', fault, diverged: false, record }
+  return { type: 'failed', fault, diverged: false, contentStarted: true, record }
 }
 
 test('an answer that breaks off within a key continues before it, and the key appears nowhere', async (t) => {

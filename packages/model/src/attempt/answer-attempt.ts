@@ -42,7 +42,7 @@ export type ProgressQueue = {
 export type AttemptResult =
   | { readonly complete: true; readonly finish: string; readonly proven: boolean }
   /** `diverged`: it was asked to continue kept text, and did not. */
-  | { readonly complete: false; readonly fault: Fault; readonly diverged: boolean }
+  | { readonly complete: false; readonly fault: Fault; readonly diverged: boolean; readonly contentStarted: boolean }
 
 const DRAFT_MS = 1_000 // between two drafts of one call
 const DELTA_CHARS_MAX = 4_096
@@ -189,7 +189,8 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     const verdict = await this.#verdict()
     this.#usage = attemptUsage(this.#end, this.#answer)
     if (phaseOf(this.#end) === 'stream') events.push({ type: 'usage', attempt, usage: this.#usage })
-    if (!verdict.complete) return { complete: false, fault: verdict.fault, diverged: this.#diverged }
+    if (!verdict.complete)
+      return { complete: false, fault: verdict.fault, diverged: this.#diverged, contentStarted: this.progress > 0 }
     this.#release(verdict.calls)
     return { complete: true, finish: verdict.finish, proven: verdict.proven }
   }

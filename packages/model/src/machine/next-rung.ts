@@ -9,6 +9,7 @@
  */
 import {
   type AnswerSituation,
+  costsNothing,
   decide,
   type Decision,
   type Fault,
@@ -47,11 +48,13 @@ export type AttemptFailure = {
   readonly fault: Fault
   /** The answer had to start with what is shown already, and did not. */
   readonly diverged: boolean
+  /** The model had begun to answer. */
+  readonly contentStarted: boolean
 }
 
 type RungBase = {
   readonly attempt: number
-  /** Number of the last attempt that may be made at this model. */
+  /** Number of the last attempt that may be made at this model. Patience may go beyond it: then it is the next attempt. */
   readonly max: number
   /** I3 */
   readonly fault: FaultReport
@@ -66,6 +69,8 @@ export type Rung =
       readonly delayMs: number
       readonly nextAt: string
       readonly prefillRefused: boolean
+      /** The failed attempt cost nothing. */
+      readonly free: boolean
     })
   | (RungBase & { readonly action: 'park'; readonly decision: Extract<Decision, { action: 'park' }> })
   | (RungBase & { readonly action: 'stop'; readonly decision: Extract<Decision, { action: 'stop' }> })
@@ -73,30 +78,34 @@ export type Rung =
 export type RungAction = Rung['action']
 
 export function nextRung(state: AnswerState, failure: AttemptFailure, ladder: Ladder, now: number): Rung {
-  const { attempt } = failure
+  const { attempt, contentStarted } = failure
   const prefillRefused = isPrefillRefused(state, failure)
   const fault = prefillRefused ? retryable(failure.fault) : failure.fault
+  const free = costsNothing(fault.report, failure)
   const base = {
     attempt,
-    max: attempt - 1 - state.attemptsSpent + ladder.policy.attemptsMax,
+    max: Math.max(attempt, attempt - 1 - state.attemptsSpent + ladder.policy.attemptsMax),
     discards: ladder.canTakeBack ? state.parts : [],
   }
   if (isLost(state, failure, ladder)) return lost(state, failure, base)
-  const decision = decide(fault.report, situationOf(state, fault, ladder), ladder.policy, now)
+  const decision = decide(fault.report, situationOf(state, fault, contentStarted, ladder, now), ladder.policy, now)
   if (decision.action === 'stop') return stop(fault, decision, base)
   if (decision.action === 'park') return park(fault, decision, base)
   const { delayMs } = decision
   const nextAt = timeOf(now + delayMs)
   const action = rungOf(decision.action, !prefillRefused && canResume(state, ladder))
+  const max = action === 'fallback' ? base.max : Math.max(base.max, attempt + 1)
   return {
     ...base,
+    max,
     action,
     discards: action === 'resume' ? [] : base.discards,
     decision,
     delayMs,
     nextAt,
     prefillRefused,
-    fault: withDecision(fault, decision).with({ retry: { attempt, max: base.max, nextAt } }).report,
+    free,
+    fault: withDecision(fault, decision).with({ retry: { attempt, max, nextAt } }).report,
   }
 }
 
@@ -105,8 +114,8 @@ export function rungEvent(rung: Rung, now: number): MachineEvent {
   const { attempt, fault } = rung
   if (rung.action === 'stop') return { type: 'stopped', attempt, fault }
   if (rung.action === 'park') return { type: 'parked', at: timeOf(now), fault }
-  const { delayMs, prefillRefused } = rung
-  const retry = { type: 'retry', attempt, fault, delayMs, prefillRefused } as const
+  const { delayMs, prefillRefused, free } = rung
+  const retry = { type: 'retry', at: timeOf(now), attempt, fault, delayMs, prefillRefused, free } as const
   return rung.action === 'compact' ? { ...retry, action: 'retry', compacted: [] } : { ...retry, action: rung.action }
 }
 
@@ -137,12 +146,21 @@ function lost({ lastFault }: AnswerState, { fault, diverged }: AttemptFailure, b
   return { ...base, action: 'stop', decision: { action: 'stop', because: 'not_retryable' }, fault: report }
 }
 
-function situationOf(state: AnswerState, fault: Fault, ladder: Ladder): AnswerSituation {
-  const { failures, waitedMs, parks, parkedMs, compacted } = state.budget
+function situationOf(
+  state: AnswerState,
+  fault: Fault,
+  contentStarted: boolean,
+  ladder: Ladder,
+  now: number,
+): AnswerSituation {
+  const { failures, freeFailures, waitedMs, parks, parkedMs, compacted } = state.budget
   const { deadlineAt, dice, fallbacks } = ladder
   return {
     at: 'answer',
     attempt: state.attemptsSpent + 1,
+    contentStarted,
+    free: { attempts: state.freeSpent, failures: freeFailures },
+    outage: outageAt(state, now),
     failures: failures + 1,
     waitedMs,
     parking: ladder.canPark ? { used: parks, usedMs: parkedMs } : 'impossible',
@@ -152,6 +170,11 @@ function situationOf(state: AnswerState, fault: Fault, ladder: Ladder): AnswerSi
     dice,
     fallbacks,
   }
+}
+
+function outageAt({ outage }: AnswerState, now: number): AnswerSituation['outage'] {
+  if (outage === null) return { failures: 0, ms: 0 }
+  return { failures: outage.failures, ms: Math.max(0, now - Date.parse(outage.since)) }
 }
 
 function stop(fault: Fault, decision: Extract<Decision, { action: 'stop' }>, base: Base): Rung {

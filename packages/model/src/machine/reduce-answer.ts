@@ -5,6 +5,8 @@
  * I1  The same events give the same state, however the text is split into deltas.
  * I2  Every failure and every wait is counted once, in the one budget.
  * I3  Text is continued whole or not at all: discarding any kept part ends the continuation.
+ * I4  A complete answer earns back half of what the turn has used, and parks start over: a turn that advances is never stranded.
+ * I5  An outage begins with the first failure that cost nothing, by the time of its event, so a crash does not refill patience.
  */
 import type { FaultReport } from '@breakfall/faults'
 import { type AnswerState, NO_STEP, type ShownPart } from './state.ts'
@@ -19,6 +21,8 @@ export type MachineEvent =
     }
   | { readonly type: 'tool-draft' | 'part-discarded'; readonly attempt: number; readonly part: string }
   | { readonly type: 'tool-call' }
+  /** The answer is complete. In a journal, the first `tool-call` says so; an answer without one ends the turn. */
+  | { readonly type: 'answered' }
   | RetryEvent
   | { readonly type: 'parked'; readonly at: string; readonly fault: FaultReport }
   | { readonly type: 'resumed'; readonly at: string }
@@ -28,12 +32,15 @@ export type MachineEvent =
 
 export type RetryEvent = {
   readonly type: 'retry'
+  readonly at: string
   readonly attempt: number
   readonly fault: FaultReport
   /** `resolve` is a call to a runner: it draws on the same budget and is otherwise not about the answer. */
   readonly action: 'retry' | 'resume' | 'fallback' | 'resolve'
   readonly delayMs: number
   readonly prefillRefused?: boolean | undefined
+  /** The failed attempt cost nothing. */
+  readonly free?: boolean | undefined
   /** Present if the conversation was compacted. */
   readonly compacted?: readonly string[] | undefined
 }
@@ -50,7 +57,8 @@ export function reduceAnswer(state: AnswerState, event: MachineEvent): AnswerSta
     case 'part-discarded':
       return discarded(state, event.attempt, event.part)
     case 'tool-call':
-      return state.isAnswering ? { ...state, isAnswering: false } : state
+    case 'answered':
+      return answered(state)
     case 'retry':
       return event.action === 'resolve' ? drawn(state, event) : retried(drawn(state, event), event)
     case 'parked':
@@ -77,7 +85,7 @@ function shown(state: AnswerState, attempt: number, part: string, kind: ShownPar
     known === undefined
       ? [...next.parts, { attempt, part, kind, text }]
       : next.parts.with(at, { ...known, text: known.text + text })
-  return { ...next, parts }
+  return { ...next, parts, outage: null }
 }
 
 /** An event mentions this attempt. Tool calls that earlier attempts had started are void: only a complete answer releases one. */
@@ -100,31 +108,56 @@ function discarded(state: AnswerState, attempt: number, part: string): AnswerSta
   return { ...state, parts, keptAttempt: attempt <= state.keptAttempt ? 0 : state.keptAttempt } // I3
 }
 
+/** I4 */
+function answered(state: AnswerState): AnswerState {
+  if (!state.isAnswering) return state // another call of the same answer
+  const { failures, freeFailures, waitedMs, parkedMs } = state.budget
+  const budget = {
+    ...state.budget,
+    failures: Math.floor(failures / 2),
+    freeFailures: Math.floor(freeFailures / 2),
+    waitedMs: Math.floor(waitedMs / 2),
+    parkedMs: Math.floor(parkedMs / 2),
+    parks: 0,
+  }
+  return { ...state, isAnswering: false, outage: null, budget }
+}
+
 /** I2 */
-function drawn(state: AnswerState, { delayMs, compacted }: RetryEvent): AnswerState {
+function drawn(state: AnswerState, { delayMs, compacted, free }: RetryEvent): AnswerState {
   const { budget } = state
   return {
     ...state,
     budget: {
       ...budget,
       failures: budget.failures + 1,
+      freeFailures: budget.freeFailures + (free === true ? 1 : 0),
       waitedMs: budget.waitedMs + delayMs,
       compacted: budget.compacted || compacted !== undefined,
     },
   }
 }
 
-function retried(state: AnswerState, { attempt, fault, action, prefillRefused }: RetryEvent): AnswerState {
+function retried(state: AnswerState, event: RetryEvent): AnswerState {
+  const { attempt, fault, action, prefillRefused, free } = event
   const isFallback = action === 'fallback'
   return {
     ...askingAgain(seen(state, attempt)),
     target: state.target + (isFallback ? 1 : 0),
     attemptsSpent: isFallback ? 0 : state.attemptsSpent + 1,
+    freeSpent: isFallback ? 0 : state.freeSpent + (free === true ? 1 : 0),
+    outage: isFallback ? null : outageAfter(state, event),
     failedAs: isFallback ? [] : [...state.failedAs, fault.category],
     lastFault: fault,
     keptAttempt: action === 'resume' ? attempt : 0,
     prefillRefused: state.prefillRefused || prefillRefused === true,
   }
+}
+
+/** I5 */
+function outageAfter({ outage }: AnswerState, { free, at }: RetryEvent): AnswerState['outage'] {
+  if (free !== true) return null
+  return { since: outage?.since ?? at, failures: (outage?.failures ?? 0) + 1 }
 }
 
 function parked(state: AnswerState, fault: FaultReport, since: string): AnswerState {
@@ -143,7 +176,8 @@ function resumed(state: AnswerState, at: string): AnswerState {
   const parkedMs = state.budget.parkedMs + Math.max(0, Date.parse(at) - Date.parse(since))
   return {
     ...askingAgain(state),
-    ...(isFree ? {} : { target: 0, attemptsSpent: 0, failedAs: [] }),
+    ...(isFree ? {} : { target: 0, attemptsSpent: 0, freeSpent: 0, failedAs: [] }),
+    outage: null,
     parked: null,
     budget: { ...state.budget, parkedMs },
   }

@@ -20,6 +20,10 @@ export type AnswerState = {
   readonly attemptsTotal: number
   /** Failed attempts since the step began, since this target was chosen, or since a parked turn resumed. */
   readonly attemptsSpent: number
+  /** Those of them that cost nothing. */
+  readonly freeSpent: number
+  /** Set while attempts fail before the model answers anything: since when, and how many did in a row. */
+  readonly outage: { readonly since: string; readonly failures: number } | null
   /** The categories of those failures, oldest first. */
   readonly failedAs: readonly string[]
   /** The last failure of this step. */
@@ -43,9 +47,14 @@ export type ShownPart = {
   readonly text: string
 }
 
-/** What a turn has used so far. Every layer draws on the same budget, so one layer's retries never refill another's. */
+/**
+ * What a turn has used so far. Every layer draws on the same budget, so one layer's retries never refill another's. Only progress
+ * refills it: each complete answer earns back a half, so a turn that advances never runs out.
+ */
 export type AnswerBudget = {
   readonly failures: number
+  /** Those of them that cost nothing. */
+  readonly freeFailures: number
   readonly waitedMs: number
   readonly parks: number
   readonly parkedMs: number
@@ -53,7 +62,14 @@ export type AnswerBudget = {
   readonly compacted: boolean
 }
 
-export const NO_BUDGET_USED: AnswerBudget = { failures: 0, waitedMs: 0, parks: 0, parkedMs: 0, compacted: false }
+export const NO_BUDGET_USED: AnswerBudget = {
+  failures: 0,
+  freeFailures: 0,
+  waitedMs: 0,
+  parks: 0,
+  parkedMs: 0,
+  compacted: false,
+}
 
 export function initialAnswer(used: Partial<AnswerBudget> = {}): AnswerState {
   return {
@@ -71,6 +87,8 @@ export const NO_STEP = {
   attempt: 0,
   asked: 0,
   attemptsSpent: 0,
+  freeSpent: 0,
+  outage: null,
   failedAs: [],
   lastFault: null,
   keptAttempt: 0,

@@ -17,6 +17,8 @@ import { takesPrefill } from '../target.ts'
 export type RelayFailure = {
   readonly fault: Fault
   readonly diverged: boolean
+  /** The model had begun to answer, whether or not the client has seen any of it. */
+  readonly contentStarted: boolean
   /** What the attempt sent to the client. */
   readonly sent: readonly MachineEvent[]
   /** Something with content went to the client, in this attempt or before it. */
@@ -62,7 +64,7 @@ export class RelayRun {
   }
 
   /** The attempt failed: counts it, records it and says what follows. */
-  failed({ fault, diverged, sent, contentSent, canReplay, record }: RelayFailure): Rung {
+  failed({ fault, diverged, contentStarted, sent, contentSent, canReplay, record }: RelayFailure): Rung {
     const { attempt, target } = this
     const { policy, deadlineAt, dice } = this.#options
     const now = this.#options.now()
@@ -78,7 +80,7 @@ export class RelayRun {
       deadlineAt,
       dice: dice(),
     }
-    const rung = nextRung(this.#state, { attempt, fault, diverged }, ladder, now)
+    const rung = nextRung(this.#state, { attempt, fault, diverged, contentStarted }, ladder, now)
     this.#state = reduceAnswer(this.#state, rungEvent(rung, now))
     const { action } = rung
     const delayMs = 'delayMs' in rung ? rung.delayMs : 0

@@ -89,6 +89,7 @@ class StreamRelay {
     return this.#run.failed({
       fault,
       diverged: attempt.diverged,
+      contentStarted: attempt.progress > 0,
       sent: this.#client.takeSent(this.#run.attempt),
       contentSent,
       canReplay: canHeal,

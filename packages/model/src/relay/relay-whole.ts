@@ -39,7 +39,12 @@ export async function relayWhole(
       return { status, fault: null, ledger, contentSent: true }
     }
     if (signal.aborted) return aborted(request, fault, sink, ledger)
-    const rung = run.failed({ fault, ...NOTHING_SENT, record: (...outcome) => attempt.record(...outcome) })
+    const rung = run.failed({
+      fault,
+      contentStarted: attempt.contentStarted,
+      ...NOTHING_SENT,
+      record: (...outcome) => attempt.record(...outcome),
+    })
     if (!('delayMs' in rung)) return refused(request, rung.fault, attempt.refusal(rung.fault), sink, ledger)
     await sleep(rung.delayMs, signal)
   }
@@ -77,6 +82,10 @@ class WholeAttempt {
     const { answer } = this.reader.decoder
     const verdict = judge(answer, DIALECTS[this.#request.api], profileOf(this.#target), requiredIn(this.#request.json))
     return verdict.complete || verdict.fault.category === 'model_content_filtered' ? undefined : verdict.fault
+  }
+
+  get contentStarted(): boolean {
+    return this.reader.decoder.answer.progress > 0
   }
 
   /** The server's own answer, if that is an error. */

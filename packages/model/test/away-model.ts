@@ -1,0 +1,91 @@
+/** A model server that is away for a while: its port refuses connections, or it says that it loads. Then it answers. */
+import type { ApiName } from '../src/index.ts'
+import {
+  type Act,
+  answer,
+  blockText,
+  type FakeModel,
+  head,
+  json,
+  message,
+  messageStart,
+  type Play,
+  role,
+  rst,
+  startFakeModel,
+  text,
+  textBlock,
+} from './fake-model.ts'
+
+export const WORDS = ['The quick ', 'brown fox ', 'jumps over ', 'the lazy dog.'] as const
+export const ANSWER = WORDS.join('')
+
+/** `mid-stream`: it is there first, and goes away in the middle of an answer. */
+export const MOMENTS = ['before content', 'mid-stream'] as const
+export type Moment = (typeof MOMENTS)[number]
+
+export type AwayOptions = {
+  readonly api: ApiName
+  readonly awayMs: number
+  readonly moment: Moment
+  readonly isStream: boolean
+}
+
+export type AwayModel = AsyncDisposable & { readonly url: string }
+
+export async function startAwayModel({ api, awayMs, moment, isStream }: AwayOptions): Promise<AwayModel> {
+  const whole = isStream ? STREAMED[api] : json(200, WHOLE[api])
+  const half = isStream ? HALF[api] : [head(200, { 'content-type': 'application/json' }), '{"id":']
+  let back: Promise<FakeModel> | undefined
+  const leave: Act = async (exchange) => {
+    await rst(exchange)
+    void away()
+  }
+  const first = await startFakeModel(() => [...half, leave])
+  const { port, url } = first
+  const away = async (): Promise<void> => {
+    await first.close()
+    back ??= new Promise((resolve) => {
+      setTimeout(() => resolve(startFakeModel(() => whole, { port })), awayMs)
+    })
+  }
+  if (moment === 'before content') await away()
+  return {
+    url,
+    async [Symbol.asyncDispose]() {
+      await first.close()
+      await (await back)?.close()
+    },
+  }
+}
+
+// ---- details ----
+
+const STREAMED: Readonly<Record<ApiName, readonly Play[]>> = {
+  'openai-chat': answer(...WORDS),
+  'anthropic-messages': message(...WORDS),
+}
+
+const HALF: Readonly<Record<ApiName, readonly Play[]>> = {
+  'openai-chat': [head(), role, text(WORDS[0]), text(WORDS[1])],
+  'anthropic-messages': [head(), messageStart, textBlock(0), blockText(0, WORDS[0]), blockText(0, WORDS[1])],
+}
+
+const WHOLE: Readonly<Record<ApiName, object>> = {
+  'openai-chat': {
+    id: 'chatcmpl-1',
+    object: 'chat.completion',
+    created: 1,
+    model: 'fake-1',
+    choices: [{ index: 0, message: { role: 'assistant', content: ANSWER }, finish_reason: 'stop' }],
+  },
+  'anthropic-messages': {
+    id: 'msg_1',
+    type: 'message',
+    role: 'assistant',
+    model: 'claude-fake',
+    content: [{ type: 'text', text: ANSWER }],
+    stop_reason: 'end_turn',
+    usage: { input_tokens: 3, output_tokens: 5 },
+  },
+}
