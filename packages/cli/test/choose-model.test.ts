@@ -83,7 +83,7 @@ for (const [name, what, says, profile, because] of [
 
 test('config show names the model that a run would use and why, and only the end of its key', async () => {
   const lines = async (env: Record<string, string>): Promise<string> =>
-    modelLines(await chosen(nothingSet, env)).join('\n')
+    modelLines(await chosen(nothingSet, env), nothingSet).join('\n')
   assert.match(await lines({}), /no model: none is set, and none answers/)
   const openai = await lines({ OPENAI_API_KEY: 'sk-0123456789abcdefghijklmn' })
   assert.match(

@@ -56,7 +56,11 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall chaos --rehearsal --port 8080 --plan "at=2.1:reset"',
     'breakfall chaos --list',
   ],
-  doctor: ['breakfall doctor', 'breakfall doctor --json'],
+  doctor: [
+    'breakfall doctor',
+    'breakfall doctor --json',
+    'breakfall doctor --start-model           start the model server of [model.serve] once, and stop it again',
+  ],
   'config show': ['breakfall config show --origin           what is set, where, and which model a run would use'],
   'config example': [
     'breakfall config example                 print it',
@@ -75,8 +79,13 @@ const BOX_HELP = `
 Default limits of a box, which [limits] in the config changes: memoryMb 1024, pids 256.
 `
 
+const DOCTOR_HELP = `
+Exit codes:
+  0 ready   1 problems to fix   2 usage, or a wrong configuration   130 cancelled
+`
+
 export function helpOf(command: string): string {
   const examples = EXAMPLES[command] ?? []
-  const more = command === 'run' ? BOX_HELP + EXIT_CODES_HELP : ''
+  const more = command === 'run' ? BOX_HELP + EXIT_CODES_HELP : command === 'doctor' ? DOCTOR_HELP : ''
   return `\nExamples:\n${examples.map((line) => `  ${line}\n`).join('')}${more}`
 }

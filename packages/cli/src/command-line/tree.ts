@@ -6,6 +6,7 @@ import { Argument, Command, Option } from 'commander'
 import { BOUNDARIES, EXIT_CODES } from '@breakfall/faults'
 import { HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
 import type { ChaosOptions } from '../commands/chaos.ts'
+import type { DoctorOptions } from '../commands/doctor.ts'
 import type { ExplainOptions } from '../commands/explain.ts'
 import type { GatewayOptions } from '../commands/gateway.ts'
 import type { RunnerOptions } from '../commands/runner.ts'
@@ -151,10 +152,14 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .option('--port <port>', 'the port; 0 for a free one', portNumber, 0)
     .option('--list', 'list the faults that a plan can name')
 
-  command('doctor', 'check this machine, and say how to fix each problem', async ({ config, out }) => {
-    const { doctor } = await import('../commands/doctor.ts')
-    return doctor(config, out)
-  })
+  command<DoctorOptions>(
+    'doctor',
+    'check this machine, and say how to fix each problem',
+    async ({ config, out }, options) => {
+      const { doctor } = await import('../commands/doctor.ts')
+      return doctor(config, options, out)
+    },
+  ).option('--start-model', 'also start the model server of [model.serve] once, and say how long it loads')
 
   addConfigCommands(program, done)
   const completion = program

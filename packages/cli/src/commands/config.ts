@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { PROFILE_NAMES } from '@breakfall/model/names'
 import type { LoadedConfig } from '../config/load.ts'
+import { shownCommand } from '../config/shown-command.ts'
 import { describeModel, isReachable, type ModelChoice } from '../model/choose.ts'
 import type { Output } from '../render/output.ts'
 
@@ -16,29 +17,37 @@ export function showConfig(
 ): void {
   const rows = [...loaded.origins]
     .sort(([a], [b]) => a.localeCompare(b))
-    .map(([key, origin]) => ({ key, value: valueAt(loaded.config, key), origin }))
+    .map(([key, origin]) => ({ key, value: shown(valueAt(loaded.config, key)), origin }))
   if (out.json) {
     for (const row of rows) out.data(row)
-    const model = choice.kind === 'none' ? null : { ...choice, apiKey: masked(choice.apiKey) }
-    out.result({ config: loaded.config, files: loaded.files, warnings: loaded.warnings, model })
+    const model = choice.kind === 'none' ? null : shown({ ...choice, apiKey: masked(choice.apiKey) })
+    out.result({ config: shown(loaded.config), files: loaded.files, warnings: loaded.warnings, model })
     return
   }
   if (rows.length === 0) out.line(`# ${nothingSet(loaded.files)}`)
   for (const { key, value, origin } of rows)
     out.line(`${key} = ${JSON.stringify(value)}${options.origin ? out.style('dim', `   # ${origin}`) : ''}`)
-  for (const line of modelLines(choice)) out.line(out.style('dim', `# ${line}`))
+  for (const line of modelLines(choice, loaded)) out.line(out.style('dim', `# ${line}`))
 }
 
 /** Which model a run would use, and why. Pure. */
-export function modelLines(choice: ModelChoice): readonly string[] {
+export function modelLines(
+  choice: ModelChoice,
+  { config, origins }: Pick<LoadedConfig, 'config' | 'origins'>,
+): readonly string[] {
   if (choice.kind === 'none')
     return [
       'a run would have no model: none is set, and none answers on this machine. A prompt would start a rehearsal',
     ]
   const key = masked(choice.apiKey)
   const variable = isReachable(choice) ? choice.apiKeyVariable : undefined
+  const isReplaced = choice.kind === 'served' && config.model?.baseUrl !== undefined
   return [
     `a run would use ${describeModel(choice)}`,
+    ...(choice.kind === 'served'
+      ? ['{port} becomes a free port at each start; to try it: breakfall doctor --start-model']
+      : []),
+    ...(isReplaced ? [`model.baseUrl (${origins.get('model.baseUrl')}) is not used: model.serve comes first`] : []),
     key === null ? 'without a key' : `with the key${variable === undefined ? '' : ` from ${variable}`}: ${key}`,
   ]
 }
@@ -55,6 +64,14 @@ export function writeExample(file: string): void {
 }
 
 // ---- details ----
+
+/** Without the keys in commands. Every list of words counts as one. */
+function shown(value: unknown): unknown {
+  if (Array.isArray(value))
+    return value.every((word) => typeof word === 'string') ? shownCommand(value) : value.map(shown)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, shown(inner)]))
+}
 
 const nothingSet = (files: readonly string[]): string =>
   `nothing is set${files.length === 0 ? '' : ` in ${files.join(', ')}`}: all defaults. See: breakfall config example`

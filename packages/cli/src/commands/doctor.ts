@@ -1,14 +1,30 @@
 /** `breakfall doctor`: checks this machine the way a run would use it, and says how to fix each problem. */
 import { Fault, type FaultReport } from '@breakfall/faults'
 import type { ResolvedConfig } from '../config/resolve.ts'
+import type { ServedModel } from '../config/model.ts'
 import type { Finding } from '../doctor/finding.ts'
 import { checkDisk, checkNode, checkPort, checkSandbox, checkState, checkTokens } from '../doctor/machine.ts'
+import { checkServedModel } from '../doctor/served-model.ts'
 import { checkDaemon, checkModel, checkRunner } from '../doctor/servers.ts'
+import { startModelOnce } from '../doctor/start-model.ts'
+import { Interrupt } from '../process/interrupt.ts'
 import { counted } from '../render/counted.ts'
 import type { Output } from '../render/output.ts'
+import { currentFolderIfAny } from '../workspace/work-folder.ts'
 
-export async function doctor(config: ResolvedConfig, out: Output): Promise<number> {
+export type DoctorOptions = {
+  /** Starts each model server that Breakfall would start, once. */
+  readonly startModel?: boolean
+}
+
+export async function doctor(
+  config: ResolvedConfig,
+  { startModel = false }: DoctorOptions,
+  out: Output,
+): Promise<number> {
   const { stateDir, loaded } = config
+  const served = servedModels(config)
+  if (startModel && served.length === 0) throw nothingToStart(config)
   const daemon = await checkDaemon(config)
   const findings: readonly Finding[] = [
     checkNode(),
@@ -20,6 +36,10 @@ export async function doctor(config: ResolvedConfig, out: Output): Promise<numbe
     daemon.finding,
     ...(await checkRunner(config)),
     await checkModel(config, daemon.url),
+    ...(await each(served, (model) =>
+      checkServedModel(model, { env: config.childEnv, folder: currentFolderIfAny() ?? '/' }),
+    )),
+    ...(startModel ? await startEach(served, config, daemon.url, out) : []),
     ...loaded.warnings.map((found) => ({ check: 'environment', verdict: 'warn', found }) as const),
   ]
   const problems = findings.filter(({ verdict }) => verdict === 'bad')
@@ -40,12 +60,48 @@ export async function doctor(config: ResolvedConfig, out: Output): Promise<numbe
 
 // ---- details, in the order they are used above ----
 
+/** The model servers that Breakfall starts. */
+const servedModels = ({ model }: ResolvedConfig): readonly ServedModel[] => (model.kind === 'served' ? [model] : [])
+
+function nothingToStart({ model, loaded }: ResolvedConfig): Fault {
+  const isReplaced = loaded.config.model?.serve !== undefined && model.kind === 'remote'
+  const why = isReplaced
+    ? `${model.origin} replaces [model.serve]`
+    : 'there is no [model.serve] command in your config.toml'
+  return new Fault('invalid_request', { error: `--start-model has nothing to start: ${why}` })
+}
+
+async function each<T>(
+  items: readonly T[],
+  check: (item: T) => Promise<readonly Finding[]>,
+): Promise<readonly Finding[]> {
+  const findings: Finding[] = []
+  for (const item of items) findings.push(...(await check(item)))
+  return findings
+}
+
+async function startEach(
+  served: readonly ServedModel[],
+  { childEnv: env }: ResolvedConfig,
+  daemon: string | undefined,
+  out: Output,
+): Promise<readonly Finding[]> {
+  using interrupt = new Interrupt(out)
+  const { signal } = interrupt
+  const onLoading = (sentence: string): void => out.say(out.styleErr('dim', sentence))
+  return await each(served, async (model) => [await startModelOnce(model, { env, daemon, signal, onLoading })])
+}
+
 const MARKS = { ok: ['green', '✓'], warn: ['yellow', '!'], bad: ['red', '✗'] } as const
 
-function linesOf({ check, verdict, found, fix }: Finding, out: Output): readonly string[] {
+function linesOf({ check, verdict, found, fix, said = [] }: Finding, out: Output): readonly string[] {
   const [style, mark] = MARKS[verdict]
-  const line = `${out.style(style, mark)} ${check.padEnd(12)} ${found}`
-  return fix === undefined ? [line] : [line, `  ${''.padEnd(12)} → ${fix}`]
+  const indent = `  ${''.padEnd(12)}`
+  return [
+    `${out.style(style, mark)} ${check.padEnd(12)} ${found}`,
+    ...(fix === undefined ? [] : [`${indent} → ${fix}`]),
+    ...said.map((line) => out.style('dim', `${indent} | ${line}`)),
+  ]
 }
 
 const faultFor = (problems: readonly Finding[]): FaultReport =>
