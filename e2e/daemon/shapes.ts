@@ -124,6 +124,7 @@ const SHAPES: Readonly<Record<string, Readonly<Record<string, Fits>>>> = {
   parked: { fault: object, resumeAt: (value) => value === null || time(value) },
   resumed: { because: oneOf('time', 'signal', 'person', 'restart') },
   'taken-over': { epoch: ordinal },
+  'model-server': { state: oneOf('loading', 'ready', 'busy', 'hung', 'restarting', 'given_up'), since: time },
   'turn-end': { text, usage: object, steps: ordinal, faultsSurvived: count },
   'turn-error': { category: text },
 }

@@ -119,6 +119,7 @@ const EVENT_FIELDS: Readonly<Record<EventType, Fields>> = {
   parked: { fault: isReport, resumeAt: orNull(isText) },
   resumed: { because: isText },
   'taken-over': { epoch: isNumber },
+  'model-server': { state: isText, since: isText },
   'turn-end': { text: isText, steps: isNumber, faultsSurvived: isNumber },
   'turn-error': { category: isText, error: isText, errorRaw: isText },
 }

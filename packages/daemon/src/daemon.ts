@@ -169,7 +169,16 @@ async function assemble(
   })
   const config = new ConfigReader(options, { secrets, log })
   const { serve } = options.model
-  const localModel = serve === undefined ? undefined : startLocalModel(serve, stateDir)
+  const localModel =
+    serve === undefined
+      ? undefined
+      : startLocalModel({
+          serve,
+          reread: async () => (await config.read()).model.serve,
+          stateDir,
+          probeMsFirst: limits.probeMsFirst,
+          spec: options.modelServer,
+        })
   const ports: Ports = {
     store,
     now,

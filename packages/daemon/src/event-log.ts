@@ -23,6 +23,8 @@ export function logEvent(log: Logger, event: SessionEvent): void {
       return log.info({ ...ids, because: event.because }, 'turn resumed')
     case 'taken-over':
       return log.info({ ...ids, epoch: event.epoch }, 'turn taken over')
+    case 'model-server':
+      return log.info({ ...ids, state: event.state, since: event.since }, 'turn waits for the model server')
     case 'turn-end':
       return log.info({ ...ids, steps: event.steps, faultsSurvived: event.faultsSurvived }, 'turn ended')
     case 'turn-error':

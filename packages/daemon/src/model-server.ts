@@ -1,10 +1,22 @@
 /**
  * The model server of the configuration, run as a supervised child. Every attempt at it is a request that the supervisor
  * knows: a crash fails it at once, with the exit and the diagnostics of that boot.
+ *
+ * I1  Giving up is not forever: a changed command or file, a turn that asks for it, or a slow probe starts the server again.
+ * I2  A start that was not preceded by a change is on probation: one failure gives the server up again.
  */
-import type { Fault } from '@breakfall/faults'
-import { modelCommand, type ServedRequest, serveModel, sweepOrphans } from '@breakfall/supervisor'
-import type { ModelConfig } from './options.ts'
+import { type Fault, isFault } from '@breakfall/faults'
+import {
+  modelCommand,
+  type ModelServer,
+  type ModelServerSpec,
+  type ServedRequest,
+  serveModel,
+  type ServeStatus,
+  sweepOrphans,
+} from '@breakfall/supervisor'
+import { commandFingerprint } from './command-files.ts'
+import type { ServeConfig } from './options.ts'
 
 /** One attempt at the served model. Its address is that of the current boot: each start chooses a free port. */
 export type LocalModelRequest = Omit<ServedRequest, 'url'> & { readonly baseUrl: string }
@@ -12,30 +24,126 @@ export type LocalModelRequest = Omit<ServedRequest, 'url'> & { readonly baseUrl:
 export type LocalModel = {
   /** Where the current boot answers, or null while none does. */
   readonly baseUrl: string | null
-  /** Waits until the server is ready, through restarts. Rejects with a fault if it is given up. */
+  readonly status: ServeStatus
+  /** Waits until the server is ready, through restarts. Starts it if it was given up; rejects with a fault if that fails. */
   request(signal: AbortSignal): Promise<LocalModelRequest>
+  /** Whether it answers. A server that was given up is started again if something changed, and otherwise now and then. */
+  probe(): Promise<boolean>
   stop(): Promise<void>
 }
 
-export function startLocalModel(serve: NonNullable<ModelConfig['serve']>, stateDir: string): LocalModel {
-  sweepOrphans(stateDir) // a server whose daemon was killed together with the reaper
-  const server = serveModel({ ...modelCommand(serve.command), stateDir })
-  server.start().catch(() => undefined) // each turn that needs the server reports why there is none
-  return {
-    get baseUrl() {
-      return server.url === null ? null : baseUrlOf(server.url)
-    },
-    request: async (signal) => {
-      const { url, judge, ...request } = await server.request(signal)
-      return { ...request, baseUrl: baseUrlOf(url), judge: async (seen) => forTurn(await judge(seen)) }
-    },
-    stop: async () => void (await server.stop()),
-  }
+export type LocalModelOptions = {
+  readonly serve: ServeConfig
+  /** The current configuration: it may have another command by now, or none. */
+  readonly reread: () => Promise<ServeConfig | undefined>
+  readonly stateDir: string
+  /** Of a parked turn; sets the pace of probes. */
+  readonly probeMsFirst: number
+  /** Shorter limits, for tests. */
+  readonly spec?: Pick<ModelServerSpec, 'limits' | 'health'> | undefined
+}
+
+export function startLocalModel(options: LocalModelOptions): LocalModel {
+  sweepOrphans(options.stateDir) // a server whose daemon was killed together with the reaper
+  return new SupervisedModel(options)
 }
 
 // ---- details ----
 
+const SLOW = { first: 12, max: 120 } as const // times the first probe of a parked turn: 1 min, 2 min, … 10 min
+
+class SupervisedModel implements LocalModel {
+  readonly #options: LocalModelOptions
+  #command: readonly string[]
+  #server: ModelServer
+  /** Of the command and its files, when the server was last started. */
+  #startedUnder = ''
+  #givenUpAt = 0
+  /** Starts since it was last ready that nothing but patience led to. */
+  #slowStarts = 0
+  #isStopped = false
+
+  constructor(options: LocalModelOptions) {
+    this.#options = options
+    this.#command = options.serve.command
+    this.#server = this.#create()
+    this.#start({ onProbation: false })
+  }
+
+  get baseUrl(): string | null {
+    return this.#server.url === null ? null : baseUrlOf(this.#server.url)
+  }
+
+  get status(): ServeStatus {
+    return this.#server.status
+  }
+
+  async request(signal: AbortSignal): Promise<LocalModelRequest> {
+    await this.#revive(this.#options.probeMsFirst)
+    try {
+      const { url, judge, ...request } = await this.#server.request(signal)
+      return { ...request, baseUrl: baseUrlOf(url), judge: async (seen) => forTurn(await judge(seen)) }
+    } catch (thrown) {
+      throw isFault(thrown) ? forTurn(thrown) : thrown
+    }
+  }
+
+  async probe(): Promise<boolean> {
+    const factor = Math.min(SLOW.max, SLOW.first * 2 ** Math.min(10, this.#slowStarts))
+    await this.#revive(factor * this.#options.probeMsFirst)
+    return this.#server.url !== null
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    await this.#server.stop()
+  }
+
+  /** I1. `afterMs` is how long a server that was given up rests if nothing has changed. */
+  async #revive(afterMs: number): Promise<void> {
+    if (this.#server.status.state !== 'given_up') return
+    const serve = await this.#options.reread()
+    if (this.#isStopped || this.#server.status.state !== 'given_up') return // another turn was faster
+    if (serve !== undefined && !isSame(serve.command, this.#command)) {
+      this.#command = serve.command
+      this.#server = this.#create()
+    }
+    const isChanged = commandFingerprint(this.#command) !== this.#startedUnder
+    if (!isChanged && performance.now() - this.#givenUpAt < afterMs) return
+    this.#slowStarts = isChanged ? 0 : this.#slowStarts + 1
+    this.#start({ onProbation: !isChanged }) // I2
+  }
+
+  #start(options: { readonly onProbation: boolean }): void {
+    this.#server.start(options).catch(() => undefined) // each turn that needs the server reports why there is none
+  }
+
+  #create(): ModelServer {
+    const { args, ...named } = modelCommand(this.#command)
+    const server = serveModel({
+      ...named,
+      args: (run) => {
+        this.#startedUnder = commandFingerprint(this.#command)
+        return args(run)
+      },
+      stateDir: this.#options.stateDir,
+      ...this.#options.spec,
+    })
+    server.supervised.on((event) => {
+      if (event.type !== 'state') return
+      if (event.state.status === 'ready') this.#slowStarts = 0
+      if (event.state.status === 'given_up') this.#givenUpAt = performance.now()
+    })
+    return server
+  }
+}
+
+const isSame = (a: readonly string[], b: readonly string[]): boolean => JSON.stringify(a) === JSON.stringify(b)
+
 const baseUrlOf = (url: string): string => `${url}/v1`
 
-/** The supervisor restarts the server. What is left for the turn is to ask again. */
-const forTurn = (fault: Fault): Fault => (fault.report.next === 'restart' ? fault.with({ next: 'retry' }) : fault)
+/** The supervisor restarts the server; what is left for the turn is to ask again. A turn waits for a server that was given up. */
+function forTurn(fault: Fault): Fault {
+  if (fault.report.serve?.state === 'given_up') return fault.with({ next: 'park' })
+  return fault.report.next === 'restart' ? fault.with({ next: 'retry' }) : fault
+}

@@ -1,6 +1,7 @@
 /** The options of a daemon. Resolved once at the door; inside, nothing is optional. */
 import { fullPolicy, type Policy } from '@breakfall/faults'
 import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '@breakfall/model'
+import type { ModelServerSpec } from '@breakfall/supervisor'
 import type { IsolationLevel, PolicyInput } from '@breakfall/wire'
 import { DEFAULT_SYSTEM_PROMPT } from './system-prompt.ts'
 
@@ -15,8 +16,10 @@ export type ModelEndpoint = {
 export type ModelConfig = ModelEndpoint & {
   readonly fallback?: readonly Partial<ModelEndpoint>[] | undefined
   /** A local model server to run instead of calling `baseUrl`. Each start replaces `{port}` in the command with a free port. */
-  readonly serve?: { readonly command: readonly string[] } | undefined
+  readonly serve?: ServeConfig | undefined
 }
+
+export type ServeConfig = { readonly command: readonly string[] }
 
 export type RunnerConfig = {
   /** The runner's address. Without it and without a resolver, a runner on this machine is adopted or started. */
@@ -69,6 +72,8 @@ export type DaemonOptions = {
   /** For tests of a full disk: the journal may not grow past this many pages. */
   readonly journalPagesMax?: number | undefined
   readonly limits?: Partial<DaemonLimits> | undefined
+  /** For tests: limits of the model server that the daemon runs. */
+  readonly modelServer?: Pick<ModelServerSpec, 'limits' | 'health'> | undefined
 }
 
 export const DAEMON_LIMITS = {

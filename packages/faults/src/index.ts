@@ -22,6 +22,7 @@ export {
   isFaultCategory,
   NEXT_STEPS,
 } from './table.ts'
+export { SERVE_STATES, type ServeFacts, type ServeState } from './serve.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, exitCodeOf } from './exit-codes.ts'
 export { PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
 export { bodyMessage, statusCategory } from './status.ts'

@@ -183,7 +183,6 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
   process_hung: (f) => ({ happened: `${f.name || 'A child process'} stopped responding${after(f)}.` }),
   crash_loop: (f) => ({
     happened: `${f.name || 'A process'} failed repeatedly without making progress${limit(f)}.`,
-    action: 'Breakfall stopped trying.',
     advice: 'The last failure shows the cause.',
   }),
   journal_full: () => ({

@@ -8,6 +8,7 @@ import { describeCause, isObject, RAW_CHARS_MAX, read } from './cause.ts'
 import { type FaultMessage, joinMessage, type MessageFacts } from './message.ts'
 import { type Facts, messageFor } from './messages.ts'
 import { redact, redactBounded } from './redact.ts'
+import { type ServeFacts, serveFactsIn } from './serve.ts'
 import {
   BOUNDARIES,
   type Boundary,
@@ -67,6 +68,8 @@ export type FaultReport = FaultIds & {
   readonly reason?: string | undefined
   /** Category-specific: which fields of a request are wrong. */
   readonly errors?: readonly FieldError[] | undefined
+  /** The model server that Breakfall runs, if the fault is about it. */
+  readonly serve?: ServeFacts | undefined
   readonly at: string
 }
 
@@ -95,6 +98,7 @@ export type FaultInit = FaultIds & {
   readonly status?: number | undefined
   readonly reason?: string | undefined
   readonly errors?: readonly FieldError[] | undefined
+  readonly serve?: ServeFacts | undefined
   readonly at?: string | undefined
 }
 
@@ -120,6 +124,7 @@ export function reportOf(category: FaultCategory, init: FaultInit): FaultReport 
     status: count(init.status),
     reason: name(init.reason),
     errors: init.errors === undefined ? undefined : entries(init.errors).map(fieldErrorOf),
+    serve: serveFactsIn(init.serve),
     turnId: name(init.turnId),
     stepId: name(init.stepId),
     callId: name(init.callId),
@@ -176,6 +181,7 @@ const REPORT_FIELDS = {
   status: true,
   reason: true,
   errors: true,
+  serve: true,
   at: true,
   turnId: true,
   stepId: true,

@@ -256,7 +256,7 @@ export const FAULTS = {
     http: 504,
     title: 'A child process stopped responding',
   },
-  crash_loop: { class: 'internal', boundary: 'process', next: 'never', http: 503, title: 'A process keeps crashing' },
+  crash_loop: { class: 'internal', boundary: 'process', next: 'park', http: 503, title: 'A process keeps crashing' },
 
   // ---- journal ----
   journal_full: {

@@ -63,7 +63,7 @@ network_down              503 park    transient       model   3
 process_failed            502 restart transient       process 3
 process_start_failed      502 never   needs_action    process 1
 process_hung              504 restart transient       process 3
-crash_loop                503 never   internal        process 1
+crash_loop                503 park    internal        process 1
 journal_full              507 park    transient       journal 3
 journal_corrupt           500 never   internal        journal 1
 cancelled                 499 never   cancelled       client  130

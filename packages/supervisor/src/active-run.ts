@@ -5,6 +5,7 @@
  * I1  Diagnostics come from stderr only, which is drained before the report is made.
  * I2  All timers end with the run.
  */
+import { cutStart } from '@breakfall/faults'
 import type { ChannelMessage, TerminationError } from './channel.ts'
 import { writeInput } from './child-input.ts'
 import { ChildRun, type RunOutcome } from './child-run.ts'
@@ -38,6 +39,7 @@ export type FinishedRun = {
   readonly cause: unknown
 }
 
+const LINE_CHARS_MAX = 500 // of the last line
 const PEEK_MS = 500 // how long an unfinished line may wait before it is checked
 
 export class ActiveRun {
@@ -62,6 +64,7 @@ export class ActiveRun {
   #endPhase: Phase | undefined
   #terminationError: TerminationError | null = null
   #peekScheduled = false
+  #lastLine = ''
 
   constructor(spec: ResolvedSpec, prepared: Prepared, ids: RunIds, inFlight: InFlight, events: RunEvents) {
     const { clock } = spec
@@ -120,6 +123,11 @@ export class ActiveRun {
     return this.#child.leader
   }
 
+  /** The last line on stderr that says something, redacted. */
+  get lastLine(): string | null {
+    return this.#lastLine === '' ? null : this.#redactor(this.#lastLine)
+  }
+
   /** The process has exited or is being ended: it accepts no more work. */
   get ending(): boolean {
     return this.#ended.signal.aborted
@@ -172,7 +180,10 @@ export class ActiveRun {
 
   #onLine(stream: 'stdout' | 'stderr', line: Line): void {
     this.#tails[stream].push(line)
-    if (stream === 'stderr') this.#collector.line(line.text) // I1
+    if (stream === 'stderr') {
+      this.#collector.line(line.text) // I1
+      if (line.text.trim() !== '') this.#lastLine = cutStart(line.text, LINE_CHARS_MAX)
+    }
     callHook(() => this.#spec.onLine?.(line.text, stream))
     const { pattern, stream: wanted } = this.#ready.kind === 'line' ? this.#ready : { pattern: undefined, stream }
     if (pattern !== undefined && (wanted ?? stream) === stream && line.text.search(pattern) !== -1)

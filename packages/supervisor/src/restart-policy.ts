@@ -61,6 +61,11 @@ export class RestartPolicy {
     this.#inARow = 0
     this.#failedAt = []
   }
+
+  /** The child was given up before: one more failure within the window gives it up again. */
+  onProbation(now: number): void {
+    this.#failedAt = Array.from({ length: this.#limits.failuresMax - 1 }, () => now)
+  }
 }
 
 // ---- details ----

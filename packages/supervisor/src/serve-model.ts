@@ -9,20 +9,22 @@
  * I1  A stream that a crash cut off never looks complete and never ends with a bare socket error: it waits for the verdict.
  */
 import net from 'node:net'
-import { classify, Fault } from '@breakfall/faults'
+import { classify, Fault, isFault } from '@breakfall/faults'
 import type { JudgedReport } from './report.ts'
 import { type ModelServerSpec, resolveModelSpec } from './model-spec.ts'
 import { openServedRequest, type ServedRequest } from './served-request.ts'
 import type { Launch } from './spec.ts'
 import { supervise } from './supervise.ts'
-import type { Supervised } from './supervised.ts'
+import { ServeLog, type ServeStatus } from './serve-log.ts'
+import type { StartOptions, Supervised } from './supervised.ts'
 
 export type ModelServer = AsyncDisposable & {
   readonly supervised: Supervised
+  readonly status: ServeStatus
   /** `http://127.0.0.1:PORT` of the current run, or null if it is not ready. */
   readonly url: string | null
   /** Resolves with the address when the server answers. */
-  readonly start: () => Promise<string>
+  readonly start: (options?: StartOptions) => Promise<string>
   readonly ready: (signal?: AbortSignal) => Promise<string>
   readonly stop: Supervised['stop']
   readonly restart: Supervised['restart']
@@ -40,6 +42,7 @@ export function serveModel(spec: ModelServerSpec): ModelServer {
 
 class Server implements ModelServer {
   readonly supervised: Supervised
+  readonly #log: ServeLog
   #url: string | null = null
 
   constructor(input: ModelServerSpec) {
@@ -64,6 +67,7 @@ class Server implements ModelServer {
       launch,
       mayRestart: (report) => rest.mayRestart?.(report) ?? isPortTaken(report),
     })
+    this.#log = new ServeLog(this.supervised)
     this.supervised.on((event) => {
       if (event.type === 'exit') this.#url = null
     })
@@ -74,8 +78,12 @@ class Server implements ModelServer {
     return status === 'ready' || status === 'busy' ? this.#url : null
   }
 
-  async start(): Promise<string> {
-    await this.supervised.start()
+  get status(): ServeStatus {
+    return this.#log.status
+  }
+
+  async start(options: StartOptions = {}): Promise<string> {
+    await this.supervised.start(options)
     return this.#url ?? ''
   }
 
@@ -120,13 +128,17 @@ class Server implements ModelServer {
   }
 
   async request(signal?: AbortSignal): Promise<ServedRequest> {
-    do await this.supervised.ready(signal)
-    while (!this.supervised.serving) // it may have failed again before we got to run
+    try {
+      do await this.supervised.ready(signal)
+      while (!this.supervised.serving) // it may have failed again before we got to run
+    } catch (thrown) {
+      throw isFault(thrown) && thrown.category !== 'cancelled' ? this.#log.explain(thrown) : thrown
+    }
     return this.#open(signal)
   }
 
   #open(signal: AbortSignal | undefined): ServedRequest {
-    return openServedRequest(this.supervised, this.#url ?? '', signal)
+    return openServedRequest(this.supervised, this.#log, this.#url ?? '', signal)
   }
 }
 

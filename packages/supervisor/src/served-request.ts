@@ -8,6 +8,7 @@
  */
 import type { Fault, FaultCategory } from '@breakfall/faults'
 import { within } from './clock.ts'
+import type { ServeLog } from './serve-log.ts'
 import type { Supervised } from './supervised.ts'
 
 export type ServedRequest = Disposable & {
@@ -15,7 +16,7 @@ export type ServedRequest = Disposable & {
   readonly url: string
   /** Aborted, with the fault as the reason, when this boot fails. */
   readonly signal: AbortSignal
-  /** The real reason for a failure that the caller saw: the crash of this boot if there was one, else the same fault. */
+  /** The real reason for a failure that the caller saw: the crash of this boot if there was one, else the same. Names the boot. */
   readonly judge: (seen: Fault) => Promise<Fault>
   /** The server sent something, or is being waited for again. */
   readonly progress: () => void
@@ -24,23 +25,30 @@ export type ServedRequest = Disposable & {
 }
 
 /** Throws a fault if the server is not ready. `signal` is the caller's own: once it fires, `judge` waits no longer. */
-export function openServedRequest(supervised: Supervised, url: string, signal?: AbortSignal): ServedRequest {
+export function openServedRequest(
+  supervised: Supervised,
+  log: ServeLog,
+  url: string,
+  signal?: AbortSignal,
+): ServedRequest {
   const request = supervised.request({ pure: true }) // I2
+  const { boot } = log
   request.sent()
+  const judge = async (seen: Fault): Promise<Fault> => {
+    if (request.signal.aborted) return request.failed // I3
+    if (!SIGNS_OF_A_CRASH.has(seen.category)) return seen
+    const early = await within(request.failed, EXIT_MS, { signal }) // I1
+    if (early !== undefined) return early
+    if (supervised.serving) await within(supervised.checkListening(), CHECK_MS, { signal })
+    if (supervised.serving) return seen
+    return (await within(request.failed, VERDICT_MS, { signal })) ?? seen
+  }
   return {
     url,
     signal: request.signal,
     progress: request.progress,
     hold: request.hold,
-    judge: async (seen) => {
-      if (request.signal.aborted) return request.failed // I3
-      if (!SIGNS_OF_A_CRASH.has(seen.category)) return seen
-      const early = await within(request.failed, EXIT_MS, { signal }) // I1
-      if (early !== undefined) return early
-      if (supervised.serving) await within(supervised.checkListening(), CHECK_MS, { signal })
-      if (supervised.serving) return seen
-      return (await within(request.failed, VERDICT_MS, { signal })) ?? seen
-    },
+    judge: async (seen) => log.explain(await judge(seen), boot),
     [Symbol.dispose]: request.done,
   }
 }
@@ -48,7 +56,7 @@ export function openServedRequest(supervised: Supervised, url: string, signal?: 
 // ---- details ----
 
 const EXIT_MS = 500 // a process that dies closes its sockets and is collected almost at once, even on a busy machine
-const CHECK_MS = 5_000 // a server that takes longer to answer is slow; it has not gone
+const CHECK_MS = 6_000 // longer than its probe takes at most
 const VERDICT_MS = 10_000 // drain, stop ladder and judgement of a process that is known to be ending
 
 /** How a crashed server looks from the other end of its socket. A refusal with a status comes from a living one. */

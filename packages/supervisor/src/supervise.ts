@@ -20,7 +20,7 @@ import { recordEnd, recordStart } from './orphans.ts'
 import { prepareRun, type Unprepared } from './prepare.ts'
 import { type ExitReport, faultOf, type JudgedReport, judge, NO_FACTS, messageOf, type RestartPlan } from './report.ts'
 import { RestartPolicy } from './restart-policy.ts'
-import type { ChildEvent, ChildState, Supervised } from './supervised.ts'
+import type { ChildEvent, ChildState, StartOptions, Supervised } from './supervised.ts'
 import { type ResolvedSpec, resolveSpec, type SuperviseSpec } from './spec.ts'
 
 /** Throws a fault that names every wrong field of a bad spec. Starts nothing yet. */
@@ -78,7 +78,12 @@ class Supervisor implements Supervised {
     return this.#report
   }
 
-  async start(): Promise<void> {
+  get lastLine(): string | null {
+    if (this.#run !== undefined) return this.#run.lastLine
+    return this.#report?.stderrTail.findLast((line) => line.trim() !== '') ?? null
+  }
+
+  async start(options: StartOptions = {}): Promise<void> {
     const stops = this.#stops
     while (this.#loop !== undefined && this.#goal === 'stop') {
       await this.#loop
@@ -87,7 +92,7 @@ class Supervisor implements Supervised {
     if (this.serving) return
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#waiters.push({ resolve, reject })
-    if (this.#loop === undefined) this.#begin()
+    if (this.#loop === undefined) this.#begin(options)
     await promise
   }
 
@@ -167,10 +172,11 @@ class Supervisor implements Supervised {
 
   // ---- the loop ----
 
-  #begin(): void {
+  #begin({ onProbation = false }: StartOptions): void {
     this.#goal = 'run'
     this.#wake = new AbortController()
     this.#policy.reset()
+    if (onProbation) this.#policy.onProbation(this.#spec.clock.now())
     this.#loop = this.#runLoop()
   }
 
@@ -276,6 +282,7 @@ class Supervisor implements Supervised {
   /** A child that we end may need the whole stop ladder. Its requests fail at once, with what is known so far. */
   #failInFlight(report: JudgedReport): void {
     this.#failedEarly = this.#inFlight.ids
+    this.#stream.emit({ type: 'ending', at: this.#at(), report })
     this.#inFlight.failAll(({ id, sideEffects }) => faultOf(report, { requestId: id, sideEffects }))
   }
 

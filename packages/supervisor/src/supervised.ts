@@ -3,7 +3,7 @@ import type { Fault } from '@breakfall/faults'
 import type { Diagnosis } from './diagnostics.ts'
 import type { Dropped } from './event-stream.ts'
 import type { InFlightRequest, RequestInit } from './in-flight.ts'
-import type { ExitReport, GiveUpReason } from './report.ts'
+import type { ExitReport, GiveUpReason, JudgedReport } from './report.ts'
 
 export type ChildState =
   | { readonly status: 'stopped'; readonly report: ExitReport | null }
@@ -24,7 +24,11 @@ export type ChildEvent =
   | { readonly type: 'state'; readonly at: string; readonly state: ChildState }
   | { readonly type: 'diagnosis'; readonly at: string; readonly runId: string; readonly diagnosis: Diagnosis }
   | { readonly type: 'progress'; readonly at: string; readonly runId: string; readonly message: string }
+  /** It is alive but useless, and is being ended. Its requests fail right after this; the report is provisional. */
+  | { readonly type: 'ending'; readonly at: string; readonly report: JudgedReport }
   | { readonly type: 'exit'; readonly at: string; readonly report: ExitReport }
+
+export type StartOptions = { readonly onProbation?: boolean }
 
 export type Supervised = AsyncDisposable & {
   readonly id: string
@@ -35,8 +39,13 @@ export type Supervised = AsyncDisposable & {
   readonly pid: number | null
   /** How the latest run ended, or null if none has ended. */
   readonly report: ExitReport | null
-  /** Resolves when the child is ready. Rejects with the fault of this start as soon as it fails. Earlier failures no longer count. */
-  readonly start: () => Promise<void>
+  /** The last line on the stderr of the latest run, redacted. */
+  readonly lastLine: string | null
+  /**
+   * Resolves when the child is ready. Rejects with the fault of this start as soon as it fails. Earlier failures no longer count,
+   * unless the child is `onProbation`: then one failure gives it up.
+   */
+  readonly start: (options?: StartOptions) => Promise<void>
   /** Resolves when the child is ready, through restarts. Rejects when it is given up or stopped, or when the signal fires. */
   readonly ready: (signal?: AbortSignal) => Promise<void>
   readonly stop: () => Promise<ExitReport | null>

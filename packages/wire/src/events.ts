@@ -4,7 +4,7 @@
  * Code works with the declared fields only: `SessionEvent` to read, `EventDraft` to write. Parsing keeps fields and event
  * types that a newer version added, for older readers to pass on.
  */
-import { Fault } from '@breakfall/faults'
+import { Fault, SERVE_STATES } from '@breakfall/faults'
 import { z } from 'zod'
 import { usageSchema } from './daemon-api.ts'
 import { faultReportSchema } from './fault-schema.ts'
@@ -67,6 +67,11 @@ const eventSchemas = {
   parked: event('parked', { fault: faultReportSchema, resumeAt: time.nullable() }),
   resumed: event('resumed', { because: z.enum(RESUME_REASONS) }),
   'taken-over': event('taken-over', { epoch: z.int() }),
+  'model-server': event('model-server', {
+    state: z.enum(SERVE_STATES),
+    since: time,
+    line: z.string().optional().describe('the last line on its stderr'),
+  }),
   'turn-end': event('turn-end', {
     text: z.string(),
     usage: usageSchema,
@@ -97,6 +102,7 @@ export const sessionEventSchema = z.discriminatedUnion('type', [
   eventSchemas.parked,
   eventSchemas.resumed,
   eventSchemas['taken-over'],
+  eventSchemas['model-server'],
   eventSchemas['turn-end'],
   eventSchemas['turn-error'],
 ])

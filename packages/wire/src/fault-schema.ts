@@ -1,5 +1,5 @@
 /** The fault report and the problem document as schemas. */
-import { BOUNDARIES, FAULT_CLASSES, NEXT_STEPS, SIDE_EFFECTS } from '@breakfall/faults'
+import { BOUNDARIES, FAULT_CLASSES, NEXT_STEPS, SERVE_STATES, SIDE_EFFECTS } from '@breakfall/faults'
 import { z } from 'zod'
 import { record, time } from './fields.ts'
 
@@ -36,6 +36,15 @@ const reportShape = {
     .array(z.object({ field: z.string(), expected: z.string(), got: z.string() }))
     .readonly()
     .optional(),
+  serve: z
+    .object({
+      boot: z.int(),
+      pid: z.int().nullable(),
+      state: z.enum(SERVE_STATES),
+      exit: z.object({ code: z.int().nullable(), signal: z.string().nullable() }).nullable(),
+    })
+    .optional()
+    .describe('The model server that Breakfall runs, if the fault is about it.'),
   turnId: z.string().optional(),
   stepId: z.string().optional(),
   callId: z.string().optional(),

@@ -15,6 +15,7 @@ export const EVENT_TYPES = [
   'parked',
   'resumed',
   'taken-over',
+  'model-server',
   'turn-end',
   'turn-error',
 ] as const

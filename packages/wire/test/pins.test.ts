@@ -39,6 +39,7 @@ const EVENTS: Record<wire.EventType, object> = {
   parked: { fault, resumeAt: null },
   resumed: { because: 'time' },
   'taken-over': { epoch: 3 },
+  'model-server': { state: 'loading', since: at },
   'turn-end': { text: '…', usage, steps: 3, faultsSurvived: 2 },
   'turn-error': { ...fault, turnId: 't1' },
 }
@@ -59,6 +60,7 @@ test('the names of the events', () => {
     'parked',
     'resumed',
     'taken-over',
+    'model-server',
     'turn-end',
     'turn-error',
   ])
@@ -280,5 +282,5 @@ test('the browser entry loads without zod', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
     cwd: import.meta.dirname,
   })
-  assert.equal(stdout.trim(), 'function 16')
+  assert.equal(stdout.trim(), 'function 17')
 })

@@ -68,7 +68,10 @@ export class ChildDaemon {
   async #startAgain(): Promise<DaemonAddress> {
     if (this.#address !== undefined) {
       if (++this.#restarts > RESTARTS_MAX)
-        throw new Fault('crash_loop', { facts: { name: "the run's daemon", limit: `${RESTARTS_MAX} restarts` } })
+        throw new Fault('crash_loop', {
+          facts: { name: "the run's daemon", limit: `${RESTARTS_MAX} restarts` },
+          next: 'never',
+        })
       this.#options.onRestart()
       this.#address = undefined
     }

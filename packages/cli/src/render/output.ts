@@ -19,6 +19,7 @@ export class Output {
   readonly #stderr: OutputStream
   /** Fields of every result. A result's own fields win. */
   #resultFields: object
+  #endsWithStatus = false
   /** The style that streamed text is in, and the sequence that ends it. */
   #streamed: { readonly style: Style; readonly close: string } | undefined
 
@@ -77,9 +78,17 @@ export class Output {
     this.write(text + '\n')
   }
 
+  /** A line on stdout. On a terminal, it replaces the status before it. */
+  status(text: string): void {
+    if (this.#endsWithStatus && this.isTerminal) this.eraseLines(1)
+    this.line(this.isTerminal ? this.style('dim', text.slice(0, this.columns - 1)) : text)
+    this.#endsWithStatus = true
+  }
+
   /** Text on stdout, without a line break. */
   write(text: string): void {
     this.endStyle()
+    this.#endsWithStatus = false
     this.#stdout.write(this.#clean(text))
   }
 
@@ -91,6 +100,7 @@ export class Output {
 
   /** Streams text in one style. The style ends before anything else is written. */
   stream(style: Style, text: string): void {
+    this.#endsWithStatus = false
     if (String(this.#streamed?.style) !== String(style)) {
       this.endStyle()
       const [open = '', close = ''] = this.style(style, '\0').split('\0')
@@ -115,6 +125,7 @@ export class Output {
   /** A message on stderr. */
   say(text: string): void {
     this.endStyle()
+    this.#endsWithStatus = false
     this.#stderr.write((this.styleErr('dim', 'x') === 'x' ? withoutControls(text) : printable(text)) + '\n')
   }
 

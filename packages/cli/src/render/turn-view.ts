@@ -68,6 +68,8 @@ export class TurnView {
       case 'taken-over':
         this.#note('taken_over', 'the daemon restarted', 'continued from the last safe point')
         return [this.#line('warn', '↻ the daemon restarted; the turn continues from the last safe point')]
+      case 'model-server':
+        return [] // the status line shows it
       case 'turn-end':
         this.#progress()
         this.steps = event.steps

@@ -13,8 +13,9 @@ import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
 import type { Interrupt } from '../process/interrupt.ts'
 import type { Output } from '../render/output.ts'
 import { paint } from '../render/paint.ts'
+import { StatusLine } from '../render/status-line.ts'
 import { summary } from '../render/summary.ts'
-import { TurnView } from '../render/turn-view.ts'
+import { type Segment, TurnView } from '../render/turn-view.ts'
 import { ParkWait } from './park-wait.ts'
 import { exitCodeFor, type RunResult } from './result.ts'
 import { type StartedTurn, startTurn } from './start-turn.ts'
@@ -86,6 +87,7 @@ async function follow(
 ): Promise<RunResult> {
   const { turnId, after, isTheirs } = started
   using wait = new ParkWait({ ...input, out, isTheirs })
+  using status = new StatusLine(out)
   const onUnreachable = (url: string): void => {
     if (input.isLasting()) out.say(waitingForDaemon(url)) // the restart of the run's own daemon has its own message
   }
@@ -94,7 +96,7 @@ async function follow(
     if (out.json) out.data(event)
     if (event.turnId !== turnId) continue
     const segments = view.show(event)
-    if (!out.json) paint(out, segments)
+    if (!out.json) showEvent(event, segments, status, out)
     if (event.type === 'parked') wait.park(event)
     else if (event.type !== 'turn-queued') wait.resume()
     if (event.type === 'turn-end')
@@ -105,6 +107,12 @@ async function follow(
   if (wait.parked !== undefined) return { outcome: 'parked', ...left, fault: faultFrom(wait.parked.fault).report } // I1
   const error = 'This run stopped following the turn, which is still running'
   return { outcome: 'cancelled', ...left, fault: new Fault('cancelled', { error, turnId }).report, left: true } // I2
+}
+
+function showEvent(event: SessionEvent, segments: readonly Segment[], status: StatusLine, out: Output): void {
+  if (event.type === 'model-server') return status.show(event)
+  status[Symbol.dispose]()
+  paint(out, segments)
 }
 
 function failed(event: SessionEventOf<'turn-error'>, view: TurnView): RunResult {

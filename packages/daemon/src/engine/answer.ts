@@ -27,6 +27,7 @@ import { AnswerWriter, discardDrafts, retryDraft } from './answer-writer.ts'
 import type { LiveSession } from './live-session.ts'
 import { CONTINUE, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
+import { waitForServer } from './served-wait.ts'
 import { toolSpecs } from './tools.ts'
 
 export async function performAnswer(ports: Ports, session: LiveSession, attempt: number): Promise<Performed> {
@@ -43,7 +44,7 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
   if (local === undefined) return ask(ports, session, asked, undefined)
   let served: LocalModelRequest
   try {
-    served = await local.request(session.signal)
+    served = await waitForServer(session, local)
   } catch (thrown) {
     if (session.signal.aborted || !isFault(thrown)) throw thrown
     const writer = new AnswerWriter(ports, session, attempt)

@@ -108,6 +108,8 @@ const crashLoop = (): Fault =>
     facts: { name: 'The daemon', limit: `${LIMITS.restartsMax} times on this turn` },
     stopped: 'restarts_spent',
     boundary: 'daemon',
+    next: 'never', // it would crash again
+    message: { action: 'Breakfall ended the turn.' },
   })
 
 const stepsSpent = (stepsMax: number): Fault =>

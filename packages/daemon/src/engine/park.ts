@@ -104,7 +104,7 @@ async function probeFor(ports: Ports, session: LiveSession, source: WakeSource, 
 }
 
 async function modelAnswers({ localModel, model }: Ports): Promise<boolean> {
-  return localModel === undefined ? acceptsConnections((await model()).baseUrl) : localModel.baseUrl !== null
+  return localModel === undefined ? acceptsConnections((await model()).baseUrl) : localModel.probe()
 }
 
 async function resumePaced(ports: Ports, session: LiveSession, because: Because): Promise<void> {

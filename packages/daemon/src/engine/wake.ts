@@ -18,7 +18,7 @@ export function wakeSource(fault: FaultReport): WakeSource {
   // Only the journal's own disk can be probed: a runner's disk may be on another machine.
   if (fault.category === 'journal_full') return fault.boundary === 'journal' ? 'journal' : 'time'
   if (fault.next === 'resolve' || fault.phase === 'resolve') return 'runner'
-  if (MODEL_AWAY.has(fault.category)) return 'model'
+  if (MODEL_AWAY.has(fault.category) || fault.serve?.state === 'given_up') return 'model'
   return fault.class === 'needs_action' ? 'config' : 'time'
 }
 
@@ -28,6 +28,7 @@ const MODEL_AWAY: ReadonlySet<FaultCategory> = new Set([
   'model_unreachable',
   'process_failed',
   'process_hung',
+  'crash_loop',
 ] satisfies FaultCategory[])
 
 const AGAIN_MS = 60_000
@@ -68,6 +69,8 @@ export function waitText(fault: FaultReport, resumeAt: string | null): string {
     case 'runner':
       return 'The turn waits until its runner answers; a running daemon then resumes it.'
     case 'model':
+      if (fault.serve?.state === 'given_up')
+        return 'The turn waits; a change of the command, the configuration or the model file, "resume" or a later attempt starts the server again.'
       return 'The turn waits until the model server accepts connections; a running daemon then resumes it.'
     case 'time':
       return `The turn waits until ${time}; a running daemon then resumes it, and "resume" does so sooner.`

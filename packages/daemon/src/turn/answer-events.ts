@@ -21,6 +21,7 @@ export function advanced(answer: AnswerState, event: SessionEvent): AnswerState 
     case 'turn-start':
     case 'tool-output':
     case 'tool-result':
+    case 'model-server':
     case 'turn-end':
     case 'turn-error':
       return answer

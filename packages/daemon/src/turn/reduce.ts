@@ -50,6 +50,8 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
       return withTurn(state, { ...turn, parked: null })
     case 'taken-over':
       return withTurn(state, takenOver(turn))
+    case 'model-server':
+      return state
   }
 }
 

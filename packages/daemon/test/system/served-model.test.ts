@@ -3,18 +3,16 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import type { SessionEvent } from '@breakfall/wire'
 import { rig, tempFolder } from '../support/setup.ts'
-
-const PROGRAM = fileURLToPath(new URL('../programs/model-with-bad-boots.ts', import.meta.url))
+import { commandFor, QUICK_SERVER } from '../support/served.ts'
 
 async function served(t: TestContext, ...behaviours: readonly string[]) {
-  const log = join(tempFolder(t), 'ports')
-  const command = [process.execPath, PROGRAM, '{port}', log, ...behaviours]
+  const log = join(tempFolder(t), 'boots')
   const { api } = await rig(t, () => ({}), {
-    model: { baseUrl: '', name: 'local', serve: { command } },
+    model: { baseUrl: '', name: 'local', serve: { command: commandFor(log, ...behaviours) } },
     policy: { backoffMs: 50 },
+    modelServer: QUICK_SERVER,
   })
   const turn = async (): Promise<readonly SessionEvent[]> => {
     const { id } = await api.session()
@@ -24,14 +22,20 @@ async function served(t: TestContext, ...behaviours: readonly string[]) {
     assert.equal(end.text, 'whole at last')
     return events
   }
-  return { turn, ports: (): readonly string[] => readFileSync(log, 'utf8').trim().split('\n') }
+  const boots = (): readonly { readonly port: string; readonly pid: number }[] =>
+    readFileSync(log, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' '))
+      .map(([port = '', pid]) => ({ port, pid: Number(pid) }))
+  return { turn, boots, api }
 }
 
 const retries = (events: readonly SessionEvent[]): readonly Extract<SessionEvent, { type: 'retry' }>[] =>
   events.filter((event) => event.type === 'retry')
 
 test('a model server that crashes fails the attempt with its cause, restarts, and the turn continues', async (t) => {
-  const { turn } = await served(t, 'out-of-memory')
+  const { turn, boots } = await served(t, 'out-of-memory')
   const [retry, ...more] = retries(await turn())
   assert.deepEqual(more, [])
   assert.equal(retry?.action, 'retry')
@@ -40,27 +44,30 @@ test('a model server that crashes fails the attempt with its cause, restarts, an
   assert.match(fault.error, /^the model server \(node\) exited with code 1 .*GPU memory/)
   assert.equal(fault.diagnostics[0]?.rank, 'cause')
   assert.match(fault.diagnostics[0]?.message ?? '', /memory/i)
+  const exit = { code: 1, signal: null }
+  assert.deepEqual(fault.serve, { boot: 1, pid: boots()[0]?.pid, state: 'restarting', exit })
 })
 
 test('a crash with three turns in flight fails each of them once, and all of them finish after the restart', async (t) => {
-  const { turn, ports } = await served(t, 'out-of-memory:3')
+  const { turn, boots } = await served(t, 'out-of-memory:3')
   const turns = await Promise.all([turn(), turn(), turn()])
   assert.deepEqual(
     turns.map((events) => retries(events).map(({ fault }) => [fault.category, fault.diagnostics.length > 0])),
     [[['process_failed', true]], [['process_failed', true]], [['process_failed', true]]],
   )
-  assert.equal(ports().length, 2)
+  assert.equal(boots().length, 2)
 })
 
 test('an earlier crash is not blamed for a connection that its healthy successor drops', async (t) => {
-  const { turn, ports } = await served(t, 'out-of-memory', 'drops-one')
+  const { turn, boots } = await served(t, 'out-of-memory', 'drops-one')
   const [crash, drop, ...more] = retries(await turn())
   assert.deepEqual(more, [])
   assert.equal(crash?.fault.category, 'process_failed')
   assert.equal(drop?.fault.category, 'model_stream_interrupted')
   assert.deepEqual(drop.fault.diagnostics, [])
   assert.doesNotMatch(drop.fault.error, /memory|crash/)
-  assert.equal(ports().length, 2, 'the successor keeps running')
+  assert.deepEqual(drop.fault.serve, { boot: 2, pid: boots()[1]?.pid, state: 'busy', exit: null })
+  assert.equal(boots().length, 2, 'the successor keeps running')
 })
 
 test('an exit with code 0 and an abort keep their code and signal in the fault of the turn', async (t) => {
@@ -72,16 +79,24 @@ test('an exit with code 0 and an abort keep their code and signal in the fault o
   )
   assert.match(faults[0]?.error ?? '', /exited with code 0/)
   assert.match(faults[1]?.error ?? '', /SIGABRT/)
+  assert.deepEqual(
+    faults.map(({ serve }) => serve?.exit),
+    [
+      { code: 0, signal: null },
+      { code: null, signal: 'SIGABRT' },
+    ],
+  )
 })
 
 test('a model server that restarts on another port is found there', async (t) => {
-  const { turn, ports } = await served(t, 'exit-0', 'exit-0', 'exit-0')
+  const { turn, boots } = await served(t, 'exit-0', 'exit-0', 'exit-0')
   assert.equal(retries(await turn()).length, 3)
-  assert.ok(new Set(ports()).size > 1, ports().join(' '))
+  const ports = boots().map(({ port }) => port)
+  assert.ok(new Set(ports).size > 1, ports.join(' '))
 })
 
 test('a model server that closes its socket and stays alive is ended and replaced, with what it printed', async (t) => {
-  const { turn, ports } = await served(t, 'outlives-its-socket')
+  const { turn, boots } = await served(t, 'outlives-its-socket')
   const events = retries(await turn())
   const fault = events.at(-1)?.fault
   assert.equal(fault?.category, 'process_hung')
@@ -90,5 +105,45 @@ test('a model server that closes its socket and stays alive is ended and replace
     JSON.stringify(fault.diagnostics),
   )
   assert.ok(events.length <= 2, 'no series of attempts at a dead socket')
-  assert.equal(ports().length, 2)
+  assert.equal(boots().length, 2)
+})
+
+for (const how of ['blocks', 'stops']) {
+  test(`a model server that hangs in the middle of an answer is ended and restarted, and the turn continues (${how})`, async (t) => {
+    const { turn, boots } = await served(t, how)
+    const [retry, ...more] = retries(await turn())
+    assert.deepEqual(more, [])
+    assert.equal(retry?.action, 'retry')
+    assert.equal(retry.fault.category, 'process_hung')
+    assert.deepEqual(retry.fault.serve, { boot: 1, pid: boots()[0]?.pid, state: 'hung', exit: null })
+    assert.equal(boots().length, 2)
+  })
+}
+
+test('while the model loads, the turn says so, with the last line that the server printed', async (t) => {
+  const { turn, boots } = await served(t, 'loads:3000')
+  const events = await turn()
+  const said = events.filter((event) => event.type === 'model-server')
+  assert.ok(said.length > 0)
+  for (const event of said) {
+    assert.equal(event.state, 'loading')
+    assert.ok(Date.parse(event.since) <= Date.parse(event.at))
+  }
+  assert.match(said.at(-1)?.line ?? '', /^load_tensors: \d+ of 10$/)
+  const at = said.map((event) => Date.parse(event.at))
+  for (const [n, time] of at.entries()) assert.ok(n === 0 || time - (at[n - 1] ?? 0) >= 900, 'at most one a second')
+  assert.deepEqual(retries(events), [])
+  assert.equal(boots().length, 1)
+})
+
+test('a SIGTERM from outside while the model loads is noticed at once, and the next boot answers', async (t) => {
+  const { turn, boots, api } = await served(t, 'loads:3600000')
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  await api.events(id, (event) => event.type === 'model-server' && event.line !== undefined)
+  process.kill(boots()[0]?.pid ?? 0, 'SIGTERM')
+  const events = await api.ended(id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.equal(boots().length, 2)
+  await turn()
 })

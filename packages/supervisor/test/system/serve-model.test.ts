@@ -92,7 +92,10 @@ describe('a model server', () => {
     using request = await model.request()
     assert.equal(request.url, await starting)
     const refused = new Fault('model_bad_request', { status: 400 })
-    assert.equal(await request.judge(refused), refused, 'an answer with a status comes from a living server')
+    const judged = await request.judge(refused)
+    assert.equal(judged.category, refused.category, 'an answer with a status comes from a living server')
+    const { pid } = model.supervised
+    assert.deepEqual(judged.report.serve, { boot: 1, pid, state: 'busy', exit: null })
     const missing = serveModel({ command: '/nowhere/llama-server', args: () => [], limits: QUICK })
     missing.start().catch(() => undefined)
     assert.equal((await faultBy(missing.request())).category, 'process_start_failed')
