@@ -25,10 +25,11 @@ export class ServeLog {
   readonly #supervised: Supervised
   #boot: Boot = newBoot(0)
   #state: ServeState = 'loading'
-  #since = new Date().toISOString()
+  #since: string
 
-  constructor(supervised: Supervised) {
+  constructor(supervised: Supervised, nowMs: number) {
     this.#supervised = supervised
+    this.#since = new Date(nowMs).toISOString()
     supervised.on((event) => this.#record(event))
   }
 

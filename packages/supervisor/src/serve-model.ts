@@ -10,6 +10,7 @@
  */
 import net from 'node:net'
 import { classify, Fault, isFault } from '@breakfall/faults'
+import { systemClock } from './clock.ts'
 import type { JudgedReport } from './report.ts'
 import { type ModelServerSpec, resolveModelSpec } from './model-spec.ts'
 import { openServedRequest, type ServedRequest } from './served-request.ts'
@@ -67,7 +68,7 @@ class Server implements ModelServer {
       launch,
       mayRestart: (report) => rest.mayRestart?.(report) ?? isPortTaken(report),
     })
-    this.#log = new ServeLog(this.supervised)
+    this.#log = new ServeLog(this.supervised, (rest.clock ?? systemClock).epoch())
     this.supervised.on((event) => {
       if (event.type === 'exit') this.#url = null
     })
