@@ -1,12 +1,11 @@
 /** The `breakfall` command as a user runs it, with a private home folder. */
-import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { createInterface } from 'node:readline'
-import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import { type Ended, nodeProgram, type Program } from '../test/kit/program.ts'
 import { removeControlGroups } from './control-groups.ts'
 
 export const main = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url))
@@ -34,19 +33,7 @@ export type AtTerminal = {
   press(keys: string): void
 }
 
-export type Ended = {
-  readonly code: number | null
-  readonly lines: readonly string[]
-  readonly json: readonly Record<string, unknown>[]
-  readonly stderr: string
-}
-
-export type Running = {
-  readonly child: ChildProcess
-  readonly ended: Promise<Ended>
-  /** The first JSON line that matches. */
-  seen(fits: (line: Record<string, unknown>) => boolean): Promise<Record<string, unknown>>
-}
+export type { Ended } from '../test/kit/program.ts'
 
 /** A private home, state folder and working folder. Removed at the end, together with every process still running in them. */
 export class Place implements AsyncDisposable {
@@ -116,56 +103,16 @@ export class Place implements AsyncDisposable {
     }
   }
 
-  /** Standard input: none, the text given, or (null) a pipe that stays open. */
-  start(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string | Buffer | null): Running {
-    const child = spawn(process.execPath, [this.#program, ...args], {
+  /** Standard input: none, the given text, or (null) a pipe that stays open. */
+  start(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string | Buffer | null): Program {
+    const program = nodeProgram(this.#program, args, {
       cwd: this.folder,
-      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
       env: this.#environment(env),
-      detached: this.#ownGroup,
-    }) as ChildProcessByStdio<Writable | null, Readable, Readable>
-    this.#running.push(child)
-    child.stdin?.on('error', () => undefined) // it may exit without reading everything
-    if (input !== null) child.stdin?.end(input)
-    const lines: string[] = []
-    const waiting: {
-      fits: (line: Record<string, unknown>) => boolean
-      resolve: (line: Record<string, unknown>) => void
-      reject: (error: Error) => void
-    }[] = []
-    let stderr = ''
-    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      lines.push(line)
-      const value = parsed(line)
-      if (value === undefined) return
-      for (const entry of waiting.filter(({ fits }) => fits(value))) {
-        waiting.splice(waiting.indexOf(entry), 1)
-        entry.resolve(value)
-      }
+      ownGroup: this.#ownGroup,
+      ...(input !== undefined && { input }),
     })
-    const ended = once(child, 'close').then(([code]) => {
-      for (const { reject } of waiting)
-        reject(new Error(`it ended with ${String(code)} before that line came\n${lines.join('\n')}\n${stderr}`))
-      return {
-        code: code as number | null,
-        lines,
-        json: lines.map(parsed).filter((value) => value !== undefined),
-        stderr,
-      }
-    })
-    return {
-      child,
-      ended,
-      seen: (fits) => {
-        const already = lines
-          .map(parsed)
-          .filter((value) => value !== undefined)
-          .find(fits)
-        if (already !== undefined) return Promise.resolve(already)
-        return new Promise((resolve, reject) => waiting.push({ fits, resolve, reject }))
-      },
-    }
+    this.#running.push(program.child)
+    return program
   }
 
   run(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string | Buffer): Promise<Ended> {
@@ -197,14 +144,5 @@ export class Place implements AsyncDisposable {
     for (const line of this.leftovers()) process.kill(Number(line.split(' ')[0]), 'SIGKILL')
     await removeControlGroups(this.home)
     rmSync(this.home, { recursive: true, force: true, maxRetries: 5 })
-  }
-}
-
-function parsed(line: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(line)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined // not a JSON line
   }
 }

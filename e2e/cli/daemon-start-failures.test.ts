@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileS
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { main, Place } from '../breakfall.ts'
-import { type HttpServer, httpServer } from '../http-server.ts'
+import { type HttpServer, httpServer } from '../../test/kit/http-server.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 const SERVER = ['--model', 'any', '--base-url', 'http://127.0.0.1:9/v1']

@@ -1,8 +1,9 @@
 /** The installed `breakfall` command with a private home and a scripted model, and the checks that the tests share. */
+import type { Program } from '../../test/kit/program.ts'
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Ended, hasSandbox, isolation, LAUNCHER, Place, type Running } from '../breakfall.ts'
+import { type Ended, hasSandbox, isolation, LAUNCHER, Place } from '../breakfall.ts'
 import type { Event, Json } from '../daemon/client.ts'
 import type { ModelServer } from '../../test/kit/model-server.ts'
 import type { Play } from '../../test/kit/plays.ts'
@@ -62,7 +63,7 @@ export class Desk implements AsyncDisposable {
   }
 
   /** Starts any command, with the model's address and key in the environment unless `bare`. */
-  start(args: readonly string[], { env = {}, input, bare = false }: How = {}): Running {
+  start(args: readonly string[], { env = {}, input, bare = false }: How = {}): Program {
     const model = {
       BREAKFALL_MODEL_BASE_URL: this.model.url,
       BREAKFALL_MODEL_NAME: 'any',
@@ -77,7 +78,7 @@ export class Desk implements AsyncDisposable {
     return whole(this.start(args, how))
   }
 
-  begin(args: readonly string[] = ['go'], how: How = {}): Running {
+  begin(args: readonly string[] = ['go'], how: How = {}): Program {
     return this.start(['run', '--json', '--backoff-ms', '1', ...isolation, ...args], how)
   }
 
@@ -103,7 +104,7 @@ export class Desk implements AsyncDisposable {
 }
 
 /** Waits for a command to end. A command that hangs is stopped, which fails its test only. */
-export async function whole(running: Running): Promise<Ended> {
+export async function whole(running: Program): Promise<Ended> {
   const timer = setTimeout(() => running.child.kill('SIGTERM'), 90_000)
   const ended = await running.ended
   clearTimeout(timer)

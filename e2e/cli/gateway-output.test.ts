@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { hasTerminals, Place } from '../breakfall.ts'
-import { type HttpServer, httpServer } from '../http-server.ts'
+import { type HttpServer, httpServer } from '../../test/kit/http-server.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 test('without a terminal each request is a JSON line on stderr, and stdout keeps its contract', LIMIT, async () => {

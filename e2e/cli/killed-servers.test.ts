@@ -1,13 +1,12 @@
 /** kill -9 of the daemon, the runner or both during a run: the run continues, and nothing happens twice. */
+import type { Program } from '../../test/kit/program.ts'
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { Running } from '../breakfall.ts'
 import { checked, Desk, endedWith, gone, ofType, serverIsolation, whole } from './desk.ts'
-import { eventually } from '../daemon/rig.ts'
 import type { Play } from '../../test/kit/plays.ts'
 import { ask, bash, byProgress, say } from '../answers.ts'
 import { isHistory } from '../daemon/shapes.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const STEPS = 12
 const step = (n: number): string => `echo begin ${n} >> ledger; sleep 0.3; echo end ${n} >> ledger; echo did ${n}`
@@ -27,7 +26,7 @@ const POINTS: readonly Point[] = [
   { type: 'tool-call', nth: 11 },
 ]
 
-async function reached(running: Running, { type, nth }: Point): Promise<void> {
+async function reached(running: Program, { type, nth }: Point): Promise<void> {
   let seen = 0
   const lines = new Set<unknown>()
   await running.seen((line) => {
@@ -37,7 +36,7 @@ async function reached(running: Running, { type, nth }: Point): Promise<void> {
   })
 }
 
-async function finishes(desk: Desk, running: Running): Promise<void> {
+async function finishes(desk: Desk, running: Program): Promise<void> {
   const run = checked(await whole(running))
   endedWith(run, 0, 'finished')
   isHistory(run.events)

@@ -1,7 +1,7 @@
 /** A run beside turns that other runs left behind or are working on: it does its own turn and reports the others. */
+import type { Program } from '../../test/kit/program.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Running } from '../breakfall.ts'
 import { checked, Desk, endedWith, gone, REFUSING_URL, serverIsolation, whole } from './desk.ts'
 import { type Script, startModelServer } from '../../test/kit/model-server.ts'
 import { json } from '../../test/kit/plays.ts'
@@ -189,7 +189,7 @@ test(
 // ---- details ----
 
 /** Waits for a message on stderr. */
-function saidBy({ child, ended }: Running): (sentence: RegExp) => Promise<void> {
+function saidBy({ child, ended }: Program): (sentence: RegExp) => Promise<void> {
   let text = ''
   let look = (): void => undefined
   child.stderr?.on('data', (chunk: Buffer) => {

@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { hasSandbox, isolation } from '../breakfall.ts'
-import { httpServer } from '../http-server.ts'
+import { httpServer } from '../../test/kit/http-server.ts'
 import { Desk, endedWith, ofType, serverIsolation } from './desk.ts'
-import { eventually } from '../daemon/rig.ts'
 import { silence, stall } from '../../test/kit/plays.ts'
 import { ask, bash, byProgress, refuse, say, startScriptedModel } from '../answers.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const OVERLOADED = refuse(503, { message: 'Overloaded', code: 'overloaded' })
 const REFUSED = refuse(401, { message: 'Incorrect API key provided', code: 'invalid_api_key' })

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { isolation } from '../breakfall.ts'
 import { checked, Desk, endedWith, filesWith, modeOf, REFUSING_URL, ofType, whole } from './desk.ts'
-import { eventually, sleeps } from '../daemon/rig.ts'
+import { sleeps } from '../daemon/rig.ts'
 import { ask, bash, byProgress, cutAfter, refuse, say, stallAfter } from '../answers.ts'
 import { isHistory } from '../daemon/shapes.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
   test('prints the events of a turn with tools, then the result, and exits with 0', async () => {

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { hasTerminals, isolation, Place } from '../breakfall.ts'
-import { type HttpServer, httpServer } from '../http-server.ts'
+import { type HttpServer, httpServer } from '../../test/kit/http-server.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 const TERMINAL = { ...LIMIT, skip: !hasTerminals && 'no "script" here' }

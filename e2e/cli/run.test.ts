@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { REHEARSAL_PROJECT, REHEARSAL_PROMPT, startRehearsalModel } from '@breakfall/chaos'
 import { sessionEventSchema } from '@breakfall/wire'
 import { hasSandbox, isolation, Place } from '../breakfall.ts'
-import { type HttpServer, httpServer } from '../http-server.ts'
+import { type HttpServer, httpServer } from '../../test/kit/http-server.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 const result = (lines: readonly Record<string, unknown>[]): Record<string, unknown> => lines.at(-1) ?? {}

@@ -5,9 +5,8 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { Desk, endedWith, gone, modeOf, serverIsolation } from './desk.ts'
 import { call, type Json } from '../daemon/client.ts'
-import { eventually } from '../daemon/rig.ts'
 import { ask, bash, byProgress, cutAfter, cutInTool, refuse, say } from '../answers.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const LOOPBACK = /^http:\/\/127\.0\.0\.1:[1-9]\d*$/
 

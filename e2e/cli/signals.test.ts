@@ -1,10 +1,11 @@
 /** SIGINT, SIGTERM and SIGHUP at any moment: the final output appears, the exit code is the documented one, nothing is left. */
+import type { Program } from '../../test/kit/program.ts'
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isolation, LAUNCHER, main, Place, type Running } from '../breakfall.ts'
+import { isolation, LAUNCHER, main, Place } from '../breakfall.ts'
 import { Desk, whole } from './desk.ts'
 import { sayWhen } from '../answers.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
@@ -123,7 +124,7 @@ const REFUSING_URL = { OPENAI_BASE_URL: 'http://127.0.0.77:9009/v1' }
 /** Makes the launcher stay: on this Node it would replace itself with the program. */
 const OLD_NODE = { NODE_OPTIONS: '--import data:text/javascript,process.execve=undefined' }
 
-function signalGroup({ child }: Running, signal: NodeJS.Signals): void {
+function signalGroup({ child }: Program, signal: NodeJS.Signals): void {
   process.kill(-(child.pid ?? assert.fail('it was not started')), signal)
 }
 
@@ -134,7 +135,7 @@ function catches(pid: number): boolean {
   return (BigInt(`0x${mask}`) & 1n) === 1n
 }
 
-const listens = (running: Running): Promise<void> => until(() => catches(running.child.pid ?? 0))
+const listens = (running: Program): Promise<void> => until(() => catches(running.child.pid ?? 0))
 
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await sleep(2)

@@ -6,7 +6,7 @@ import { closeSync, openSync } from 'node:fs'
 import { test } from 'node:test'
 import { startRehearsalModel } from '@breakfall/chaos'
 import { isolation, main, NO_LOCAL_MODEL, Place } from '../breakfall.ts'
-import { httpServer } from '../http-server.ts'
+import { httpServer } from '../../test/kit/http-server.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 test('help for an unknown command names the mistake', LIMIT, async () => {

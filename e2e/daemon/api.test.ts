@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
 import { present } from './client.ts'
-import { assembled, eventually, Rig, sleeps } from './rig.ts'
+import { assembled, Rig, sleeps } from './rig.ts'
 import { ask, bash, say, sayWhen, stallAfter } from '../answers.ts'
 import { isHistory, isProblem, isSession, isTurn } from './shapes.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import { WebSocket } from 'ws'
+import { type Json, jsonIn } from '../../test/kit/json.ts'
+import { SseReader } from '../../test/kit/sse.ts'
 import { WAIT_MS } from '../../test/kit/wait.ts'
 
-// Loose on purpose: the tests check every field they use.
-// oxlint-disable-next-line typescript/no-explicit-any
-export type Json = any
+export type { Json } from '../../test/kit/json.ts'
 export type Event = { seq: number; type: string; turnId: string; sessionId: string; at: string; [key: string]: Json }
 export type Reply = { status: number; headers: IncomingHttpHeaders; text: string; json: Json }
 export type Asking = { body?: unknown; raw?: string | Buffer; token?: string | null; headers?: Record<string, string> }
@@ -27,7 +27,7 @@ export function call(url: string, method: string, path: string, asking: Asking =
       res.setEncoding('utf8')
       res.on('data', (chunk: string) => (text += chunk))
       res.on('end', () => {
-        resolve({ status: res.statusCode ?? 0, headers: res.headers, text, json: parsed(text) })
+        resolve({ status: res.statusCode ?? 0, headers: res.headers, text, json: jsonIn(text) })
         req.destroy()
       })
       res.on('error', reject)
@@ -42,12 +42,11 @@ export type Frame = { id?: string; event?: string; data: Json }
 /** One event stream, read frame by frame. */
 export class EventStream {
   readonly frames: Frame[] = []
-  readonly comments: string[] = []
   readonly headers: IncomingHttpHeaders
   readonly closed: Promise<void>
   readonly #res: IncomingMessage
   readonly #watchers = new Set<() => void>()
-  #rest = ''
+  readonly #reader = new SseReader()
   #over = false
 
   static open(url: string, path: string, headers: Record<string, string>): Promise<EventStream> {
@@ -78,6 +77,10 @@ export class EventStream {
       }
       res.on('close', over).on('error', over)
     })
+  }
+
+  get comments(): readonly string[] {
+    return this.#reader.comments
   }
 
   /** The id of the last journalled frame, or of the frame at the given index. */
@@ -151,22 +154,9 @@ export class EventStream {
   }
 
   #take(text: string): void {
-    this.#rest += text
-    const blocks = this.#rest.split('\n\n')
-    this.#rest = blocks.pop() ?? ''
-    for (const block of blocks) {
-      const frame: Frame = { data: undefined }
-      let data = ''
-      for (const line of block.split('\n')) {
-        if (line.startsWith(':')) this.comments.push(line)
-        else if (line.startsWith('id:')) frame.id = line.slice(3).trim()
-        else if (line.startsWith('event:')) frame.event = line.slice(6).trim()
-        else if (line.startsWith('data:')) data += line.slice(5).trimStart()
-      }
-      if (data === '' && frame.event === undefined) continue
-      frame.data = parsed(data)
-      this.frames.push(frame)
-    }
+    this.#reader.push(text)
+    for (const { id, event, json } of this.#reader.frames.splice(0))
+      this.frames.push({ ...(id !== undefined && { id }), ...(event !== undefined && { event }), data: json })
     this.#tell()
   }
 
@@ -245,11 +235,3 @@ export function present<T>(value: T | undefined): T {
 }
 
 export const isTerminal = (event: Event): boolean => event.type === 'turn-end' || event.type === 'turn-error'
-
-function parsed(text: string): Json {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined // not JSON; the caller looks at the text
-  }
-}

@@ -6,10 +6,10 @@ import { describe, test } from 'node:test'
 import { closedPort } from '../../test/kit/tcp-server.ts'
 import { shared } from '../shared.ts'
 import { call, type Json, present } from './client.ts'
-import { assembled, eventually, Rig } from './rig.ts'
+import { assembled, Rig } from './rig.ts'
 import { ask, bash, byProgress, refuse, say, stallAfter, startScriptedModel } from '../answers.ts'
 import { isHistory, isProblem, isSession, isTurn } from './shapes.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
 import { type Event, present } from './client.ts'
-import { eventually, Rig } from './rig.ts'
+import { Rig } from './rig.ts'
 import { ask, bash, cutAfter, refuse, say, sayWhen, stallAfter } from '../answers.ts'
 import { isFault, isHistory, isSession } from './shapes.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 

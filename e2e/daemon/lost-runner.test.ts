@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { closedPort } from '../../test/kit/tcp-server.ts'
 import { call, type Json, present } from './client.ts'
-import { eventually, isolation, Rig } from './rig.ts'
+import { isolation, Rig } from './rig.ts'
 import { ask, bash, byProgress, say } from '../answers.ts'
 import { isFault, isHistory, isProblem, isTurn } from './shapes.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const hello = byProgress([ask([bash('echo HELLO | tee -a ledger')]), say('done')])
 const ledger = (rig: Rig): string => {

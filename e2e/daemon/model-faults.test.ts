@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
 import { type Event, present } from './client.ts'
-import { API_KEY, eventually, Rig, sleeps } from './rig.ts'
+import { API_KEY, Rig, sleeps } from './rig.ts'
 import { ask, bash, OVERFLOW, refuse, say, stallAfter } from '../answers.ts'
 import { isHistory, isTurn } from './shapes.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const rig = await shared(Rig.start())
 

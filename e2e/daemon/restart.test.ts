@@ -4,10 +4,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { type Event, present, type Frame } from './client.ts'
-import { assembled, eventually, Rig } from './rig.ts'
+import { assembled, Rig } from './rig.ts'
 import { ask, bash, byProgress, refuse, say, stallAfter } from '../answers.ts'
 import { isHistory, isTurn } from './shapes.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const append = (n: number, more = ''): string => `echo line-${n} >> ledger; ${more} echo did ${n}`
 const ledger = (rig: Rig): string[] => {

@@ -1,13 +1,13 @@
 /** A daemon started as the contract describes, with a scripted model, and the checks that the tests share. */
+import type { Program } from '../../test/kit/program.ts'
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { Place, type Running } from '../breakfall.ts'
+import { Place } from '../breakfall.ts'
 import { type Asking, call, type Event, EventStream, type Json, type Reply, Socket } from './client.ts'
 import type { ModelServer } from '../../test/kit/model-server.ts'
 import type { Play } from '../../test/kit/plays.ts'
 import { startScriptedModel } from '../answers.ts'
-import { WAIT_MS } from '../../test/kit/wait.ts'
 
 export const API_KEY = 'sk-wire-9f8e7d6c5b4a39281706f5e4d3c2b1a0'
 
@@ -20,7 +20,7 @@ export class Rig implements AsyncDisposable {
   readonly model: ModelServer
   readonly stateDir: string
   listening: Json
-  #running: Running | undefined
+  #running: Program | undefined
   #streams: { close(): void }[] = []
   #names = 0
 
@@ -169,19 +169,6 @@ export function assembled(events: readonly Event[], turnId: string): Map<number,
   const steps = new Map<number, string>()
   for (const { step, text } of parts.values()) steps.set(step, (steps.get(step) ?? '') + text)
   return steps
-}
-
-/** Checks again and again until the condition holds. */
-export async function eventually(
-  what: string,
-  met: () => boolean | Promise<boolean>,
-  withinMs = WAIT_MS,
-): Promise<void> {
-  for (let waited = 0; waited < withinMs; waited += 50) {
-    if (await met()) return
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-  assert.fail(`not within ${withinMs} ms: ${what}`)
 }
 
 /** Whether a `sleep` with this unusual number of seconds runs on the machine, inside or outside a box. */

@@ -1,9 +1,10 @@
 /** A gateway started as the contract describes, with a scripted upstream, and raw requests to it. */
+import type { Program } from '../../test/kit/program.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { Place, type Running } from '../breakfall.ts'
+import { Place } from '../breakfall.ts'
 import { type Json } from '../../test/kit/json.ts'
 import { ModelServer, startModelServer } from '../../test/kit/model-server.ts'
 import { type Play } from '../../test/kit/plays.ts'
@@ -31,7 +32,7 @@ export type Asking = {
 
 export class Gateway implements AsyncDisposable {
   readonly place = new Place()
-  readonly running: Running
+  readonly running: Program
   url = ''
   listening: Json
   #stderr = ''

@@ -24,7 +24,7 @@ test(
     assert.equal(event, 'listening')
     assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/)
     assert.ok(runnerId && bootId && runnerId !== bootId)
-    assert.equal(pid, runner.child.pid)
+    assert.equal(pid, runner.program.child.pid)
     assert.match(isolation.level, /^(bwrap|process)$/)
     assert.equal(statSync(runner.tokenFile).mode & 0o777, 0o600)
     assert.ok(runner.token.length >= 20, 'a token that cannot be guessed')
@@ -35,7 +35,7 @@ test('the state folder names the running runner in runner.json', LIMIT, () => {
   const named = JSON.parse(readFileSync(join(runner.stateDir, 'runner.json'), 'utf8'))
   assert.equal(named.url, runner.url)
   assert.equal(named.runnerId, runner.listening.runnerId)
-  assert.equal(named.pid, runner.child.pid)
+  assert.equal(named.pid, runner.program.child.pid)
 })
 
 test('health needs no token and contains exactly four fields', LIMIT, async () => {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, test, type TestContext } from 'node:test'
-import { assertProblem, BOXES, type Json, processesRunning, until, WireRunner } from './runner-process.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { assertProblem, BOXES, type Json, processesRunning, WireRunner } from './runner-process.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 let runner: WireRunner
 let box: string
@@ -54,7 +54,9 @@ test(
     const [child, fork, session] = [sleepMark(), sleepMark(), sleepMark()]
     const shell = `${child} & (sh -c '${fork} &' &) ; setsid sh -c 'trap "" TERM HUP INT; ${session} >/dev/null 2>&1 </dev/null' & echo up; wait`
     await runner.post(`${place}/exec`, { execId: 'tree', shell, timeoutMs: 1500, killGraceMs: 100 })
-    await until(() => [child, fork, session].every((mark) => processesRunning(mark).length > 0))
+    await eventually('all three processes run', () =>
+      [child, fork, session].every((mark) => processesRunning(mark).length > 0),
+    )
     const { exit } = await runner.wait(box, 'tree')
     assert.equal(exit.cause, 'timed_out')
     assert.equal(exit.started, true)
@@ -95,7 +97,7 @@ test('background processes of an exec end with it and do not delay it', LIMIT, a
 test('kill ends an exec with cause killed, and is idempotent', LIMIT, async () => {
   const mark = sleepMark()
   await runner.post(`${place}/exec`, { execId: 'killed', shell: `setsid ${mark} & echo up; wait`, killGraceMs: 200 })
-  await until(() => processesRunning(mark).length > 0)
+  await eventually('the process runs', () => processesRunning(mark).length > 0)
   const first = await runner.post(`${place}/execs/killed/kill`, {})
   assert.equal(first.status, 200)
   assert.equal(first.json.execId, 'killed')
@@ -114,7 +116,8 @@ test(
     const shell =
       'trap "echo int" INT; trap "echo usr1" USR1; trap "echo bye; exit 5" TERM; echo up; while :; do sleep 0.02; done'
     await runner.post(`${place}/exec`, { execId: 'signals', shell })
-    const printed = (text: string) => until(async () => (await runner.output(box, 'signals')) === text)
+    const printed = (text: string) =>
+      eventually('the output is complete', async () => (await runner.output(box, 'signals')) === text)
     await printed('up\n')
     let text = 'up\n'
     for (const [signal, word] of [
@@ -188,7 +191,7 @@ test('an eof without bytes ends a reader, and bytes after eof are refused', LIMI
   await runner.post(`${place}/exec`, { execId: 'eof', shell: 'cat; echo read; sleep 600', stdin: 'pipe' })
   const eof = await runner.ask('POST', `${place}/execs/eof/stdin?eof=1`)
   assert.ok(eof.status >= 200 && eof.status < 300, eof.text)
-  await until(async () => (await runner.output(box, 'eof')) === 'read\n')
+  await eventually('the reader has seen eof', async () => (await runner.output(box, 'eof')) === 'read\n')
   const more = await runner.ask('POST', `${place}/execs/eof/stdin`, { body: 'x' })
   assert.ok(more.status >= 400 && more.status < 500, more.text)
   assertProblem(more, more.status, more.json.category)

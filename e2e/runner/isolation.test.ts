@@ -46,7 +46,7 @@ test('a box sees only its own processes and cannot signal others', LIMIT, async 
   assert.ok(!commands.includes(runner.tokenFile), commands)
   const count = await runner.shell(box, 'ls -d /proc/[0-9]* | wc -l')
   assert.ok(Number(count) < 10, count)
-  const { exit } = await runner.run(box, { shell: `kill -0 ${String(runner.child.pid)}` })
+  const { exit } = await runner.run(box, { shell: `kill -0 ${String(runner.program.child.pid)}` })
   assert.notEqual(exit.code, 0)
   const environ = await runner.shell(box, 'cat /proc/*/environ | tr "\\0" "\\n"')
   assert.ok(!environ.includes('swordfish'))

@@ -10,10 +10,9 @@ import {
   killIfThere,
   processesNaming,
   processesRunning,
-  until,
   WireRunner,
 } from './runner-process.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const flags = ['--allow-isolation', 'process']
 const lines = (from: number, to: number): string =>
@@ -84,7 +83,7 @@ test('an exec that ended while no runner was alive keeps its output and exit cod
   })
   await readTo(stream.blocks, [], ({ event }) => event === 'stdout')
   await runner.end('SIGKILL')
-  await until(() => processesRunning(mark).length === 0)
+  await eventually('the process is gone', () => processesRunning(mark).length === 0)
   await runner.start()
   const record = await runner.wait(box, 'e')
   assert.equal(record.exit.cause, 'exited')
@@ -140,7 +139,7 @@ test(
     await readTo(stream.blocks, [], ({ event }) => event === 'stdout')
     await runner.end('SIGKILL')
     for (const pid of [...processesNaming(runner.folder), ...processesNaming(mark)]) killIfThere(pid)
-    await until(() => processesNaming(mark).length === 0)
+    await eventually('all processes are gone', () => processesNaming(mark).length === 0)
     await runner.start()
     const record = await runner.wait(box, 'e')
     assert.equal(record.state, 'exited')
@@ -177,8 +176,8 @@ test('on SIGTERM the runner asks streams to reconnect, leaves execs running and 
   await using stream = await runner.stream('GET', `${BOXES}/${box}/execs/e/events`)
   await readTo(stream.blocks, held, ({ event }) => event === 'stdout')
   const waiting = runner.get(`${BOXES}/${box}/execs/e/wait`).catch((error: unknown) => error)
-  const closed = once(runner.child, 'close')
-  runner.child.kill('SIGTERM')
+  const closed = once(runner.program.child, 'close')
+  runner.program.child.kill('SIGTERM')
   held.push(...(await Array.fromAsync(stream.blocks)))
   const farewell = held.pop()
   assert.equal(farewell?.event, 'going-away')

@@ -1,20 +1,20 @@
 /** A real runner process and raw HTTP requests to it. Uses only the wire contract. */
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import type { Json } from '../../test/kit/json.ts'
+import { nodeProgram, type Program } from '../../test/kit/program.ts'
+import { SseReader } from '../../test/kit/sse.ts'
 import { removeControlGroups } from '../control-groups.ts'
 
 const main = fileURLToPath(new URL('../../packages/cli/src/main.ts', import.meta.url))
 
-// oxlint-disable-next-line typescript/no-explicit-any -- JSON from outside, read field by field by the tests.
-export type Json = any
+export type { Json } from '../../test/kit/json.ts'
 
 export type Answer = {
   readonly status: number
@@ -52,10 +52,9 @@ export class WireRunner implements AsyncDisposable {
   readonly stateDir = join(this.folder, 'state')
   readonly tokenFile = join(this.folder, 'token')
   readonly #options: RunnerOptions
-  child!: ChildProcess
+  program!: Program
   listening: Json
   url = ''
-  stderr = ''
 
   constructor(options: RunnerOptions = {}) {
     this.#options = options
@@ -69,28 +68,12 @@ export class WireRunner implements AsyncDisposable {
   }
 
   async start(): Promise<void> {
-    const child = spawn(
-      process.execPath,
-      [main, 'runner', '--port', '0', '--json', '--token-file', this.tokenFile, '--state-dir', this.stateDir].concat(
-        this.#options.flags ?? [],
-      ),
-      {
-        cwd: this.folder,
-        stdio: ['ignore', 'pipe', 'pipe'],
-        env: { PATH: process.env['PATH'] ?? '', HOME: join(this.folder, 'home'), ...this.#options.env },
-      },
-    )
-    this.child = child
-    child.stderr.on('data', (chunk: Buffer) => (this.stderr += chunk.toString()))
-    const lines = createInterface({ input: child.stdout })
-    const [line] = (await Promise.race([
-      once(lines, 'line'),
-      once(child, 'close').then(([code]) => {
-        throw new Error(`the runner ended with ${String(code)} before it listened: ${this.stderr}`)
-      }),
-    ])) as [string]
-    this.listening = JSON.parse(line)
-    assert.equal(this.listening.event, 'listening', line)
+    const flags = ['--port', '0', '--json', '--token-file', this.tokenFile, '--state-dir', this.stateDir]
+    this.program = nodeProgram(main, ['runner', ...flags, ...(this.#options.flags ?? [])], {
+      cwd: this.folder,
+      env: { PATH: process.env['PATH'] ?? '', HOME: join(this.folder, 'home'), ...this.#options.env },
+    })
+    this.listening = await this.program.listening()
     this.url = this.listening.url
   }
 
@@ -104,12 +87,9 @@ export class WireRunner implements AsyncDisposable {
 
   /** Sends `signal` to the process and waits for its end. */
   async end(signal: NodeJS.Signals): Promise<number | null> {
-    if (this.child.exitCode !== null || this.child.signalCode !== null) return this.child.exitCode
-    const closed = once(this.child, 'close')
-    this.child.kill(signal)
-    const patience = setTimeout(() => this.child.kill('SIGKILL'), 10_000)
-    const [code] = (await closed) as [number | null]
-    clearTimeout(patience)
+    const timer = setTimeout(() => void this.program.kill('SIGKILL'), 10_000)
+    const { code } = await this.program.kill(signal)
+    clearTimeout(timer)
     return code
   }
 
@@ -309,43 +289,14 @@ export function killIfThere(pid: number): void {
   }
 }
 
-/** Checks again and again until the result is truthy. The test's own limit bounds it. */
-export async function until<T>(look: () => T | Promise<T>): Promise<T> {
-  for (;;) {
-    const found = await look()
-    if (found) return found
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-}
-
 async function* blocksOf(response: IncomingMessage): AsyncGenerator<Block, undefined> {
-  let rest = ''
+  const reader = new SseReader()
   response.setEncoding('utf8')
-  for await (const chunk of response) {
-    const parts = (rest + (chunk as string)).split('\n\n')
-    rest = parts.pop() ?? ''
-    for (const part of parts) {
-      const block = blockOf(part)
-      if (block !== undefined) yield block
-    }
+  for await (const text of response) {
+    reader.push(String(text))
+    for (const { id = null, event = null, json } of reader.frames.splice(0)) yield { id, event, data: json }
   }
-  assert.equal(rest, '', 'the stream ended inside an event')
-}
-
-function blockOf(text: string): Block | undefined {
-  const fields = new Map<string, string>()
-  for (const line of text.split('\n')) {
-    if (line.startsWith(':')) continue // a heartbeat
-    const [, name, value] = /^([a-z]+): ?(.*)$/s.exec(line) ?? assert.fail(`not a line of an event stream: ${line}`)
-    assert.ok(!fields.has(name ?? '') || name !== 'id', 'two ids in one event')
-    fields.set(
-      name ?? '',
-      `${fields.has('data') && name === 'data' ? `${fields.get('data') ?? ''}\n` : ''}${value ?? ''}`,
-    )
-  }
-  const data = fields.get('data')
-  if (data === undefined) return undefined
-  return { id: fields.get('id') ?? null, event: fields.get('event') ?? null, data: JSON.parse(data) }
+  assert.equal(reader.isCut, false, 'the stream ended inside an event')
 }
 
 /** Checks seqs without gaps, ids and event names that match the data, contiguous offsets, valid text, and one final exit. */

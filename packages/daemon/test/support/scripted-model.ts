@@ -1,7 +1,8 @@
-/** A model server for tests: speaks OpenAI's streaming protocol over TCP and says what a script tells it. */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
+/** Answers for the kit's model server as the tests of the daemon describe them: by text, tool calls and what goes wrong. */
+import type { Exchange, Message } from '../../../../test/kit/exchange.ts'
+import { startModelServer } from '../../../../test/kit/model-server.ts'
+import { callMore, callStart, done, finish, role, text, usage } from '../../../../test/kit/openai-frames.ts'
+import { cut, json, pause, type Play, stream } from '../../../../test/kit/plays.ts'
 
 export type ScriptedAnswer = {
   readonly text?: string
@@ -14,7 +15,7 @@ export type ScriptedAnswer = {
   readonly pauseMs?: number
   /** Characters per piece. */
   readonly pieceChars?: number
-  /** Breaks the connection after that many pieces. */
+  /** Resets the connection after that many pieces. */
   readonly cutAfter?: number
   /** Refuses instead. */
   readonly status?: number
@@ -24,14 +25,8 @@ export type ScriptedAnswer = {
   readonly until?: Promise<unknown>
 }
 
-export type ModelMessage = {
-  role: string
-  content: string | null
-  tool_calls?: { id: string }[]
-  tool_call_id?: string
-}
 export type Asked = {
-  readonly messages: ModelMessage[]
+  readonly messages: readonly Message[]
   readonly model: string
   readonly authorization: string | undefined
   readonly tools?: unknown
@@ -40,12 +35,12 @@ export type Asked = {
 /** Called with the conversation and the number of the request; the same conversation should get the same answer. */
 export type Script = (asked: Asked, request: number) => ScriptedAnswer
 
-/** Answers by how many answers the current turn already has: a restart then finds the same script at the same place. */
+/** Answers by the number of answers that the current turn already has: after a restart the script continues at the same point. */
 export function inOrder(...answers: readonly ScriptedAnswer[]): Script {
   return ({ messages }) => {
     const from = messages.findLastIndex((message) => message.role === 'user')
-    const done = messages.slice(from).filter((message) => message.role === 'assistant').length
-    return answers[Math.min(done, answers.length - 1)] ?? { text: 'nothing' }
+    const given = messages.slice(from).filter((message) => message.role === 'assistant').length
+    return answers[Math.min(given, answers.length - 1)] ?? { text: 'nothing' }
   }
 }
 
@@ -58,69 +53,38 @@ export type ScriptedModel = {
 
 export async function startScriptedModel(script: Script, port = 0): Promise<ScriptedModel> {
   const asked: Asked[] = []
-  const server = createServer((req, res) => {
-    answer(req, res, script, asked).catch(() => res.destroy())
-  })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, '127.0.0.1', resolve)
-  })
-  const bound = (server.address() as AddressInfo).port
-  return {
-    baseUrl: `http://127.0.0.1:${bound}/v1`,
-    port: bound,
-    asked,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve())
-        server.closeAllConnections()
-      }),
-  }
-}
-
-async function answer(req: IncomingMessage, res: ServerResponse, script: Script, asked: Asked[]): Promise<void> {
-  let text = ''
-  for await (const chunk of req) text += String(chunk)
-  if (req.url === '/health') return void res.writeHead(200).end('{}')
-  const request = { ...(JSON.parse(text) as Asked), authorization: req.headers.authorization }
-  asked.push(request)
-  const given = script(request, asked.length)
-  await given.until
-  if (given.status !== undefined) {
-    res.writeHead(given.status, { 'content-type': 'application/json', ...given.headers })
-    return void res.end(JSON.stringify(given.body ?? { error: { message: 'refused' } }))
-  }
-  res.writeHead(200, { 'content-type': 'text/event-stream' })
-  res.flushHeaders()
-  const chunk = (choice: object, more: object = {}): boolean =>
-    res.write(
-      `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: request.model, choices: [{ index: 0, ...choice }], ...more })}\n\n`,
-    )
-  chunk({ delta: { role: 'assistant', content: '' }, finish_reason: null })
-  let sent = 0
-  for (const piece of pieces(given.text ?? '', given.pieceChars ?? 8)) {
-    if (given.cutAfter !== undefined && sent >= given.cutAfter) return void res.destroy()
-    if (given.pauseMs !== undefined) await sleep(given.pauseMs)
-    if (res.destroyed) return
-    chunk({ delta: { content: piece }, finish_reason: null })
-    sent += 1
-  }
-  if (given.cutAfter !== undefined) return void res.destroy()
-  for (const [index, { id, tool, arguments: args }] of (given.calls ?? []).entries()) {
-    const name = { name: tool, arguments: '' }
-    chunk({
-      delta: { tool_calls: [{ index, id: id ?? `call_${asked.length}_${index}`, type: 'function', function: name }] },
-      finish_reason: null,
-    })
-    chunk({ delta: { tool_calls: [{ index, function: { arguments: JSON.stringify(args) } }] }, finish_reason: null })
-  }
-  chunk({ delta: {}, finish_reason: (given.calls?.length ?? 0) > 0 ? 'tool_calls' : 'stop' })
-  res.write(
-    `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: request.model, choices: [], usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 } })}\n\n`,
+  const server = await startModelServer(
+    (exchange) => {
+      if (exchange.path === '/health') return json(200, {})
+      const request = askedIn(exchange)
+      asked.push(request)
+      return playOf(script(request, asked.length), asked.length)
+    },
+    { port },
   )
-  res.end('data: [DONE]\n\n')
+  return { baseUrl: server.url, port: server.port, asked, close: () => server.close() }
 }
 
-function pieces(text: string, chars: number): string[] {
-  return Array.from({ length: Math.ceil(text.length / chars) }, (_, n) => text.slice(n * chars, (n + 1) * chars))
+function askedIn({ body, messages, headers }: Exchange): Asked {
+  return { ...body, messages, model: body.model, authorization: headers['authorization'] }
+}
+
+function playOf(given: ScriptedAnswer, request: number): Play {
+  const wait: Play = () => given.until?.then(() => undefined)
+  if (given.status !== undefined)
+    return [wait, json(given.status, given.body ?? { error: { message: 'refused' } }, given.headers)]
+  const pieces = piecesOf(given.text ?? '', given.pieceChars ?? 8).map((piece): Play => [
+    given.pauseMs === undefined ? [] : pause(given.pauseMs),
+    text(piece),
+  ])
+  if (given.cutAfter !== undefined) return [wait, cut(role, pieces.slice(0, given.cutAfter))]
+  const calls = (given.calls ?? []).map(({ id, tool, arguments: args }, index) => [
+    callStart(id ?? `call_${request}_${index}`, tool, '', index),
+    callMore(JSON.stringify(args), index),
+  ])
+  return [wait, stream(role, pieces, calls, finish(calls.length > 0 ? 'tool_calls' : 'stop'), usage(10, 5), done)]
+}
+
+function piecesOf(whole: string, chars: number): string[] {
+  return Array.from({ length: Math.ceil(whole.length / chars) }, (_, n) => whole.slice(n * chars, (n + 1) * chars))
 }

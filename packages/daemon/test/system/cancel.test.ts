@@ -121,7 +121,7 @@ test('a late cancel of an ended turn does not touch the next one, and the provid
   await api.ended(sessionId, next)
   assert.equal((await api.turn(next)).state, 'finished')
   const messages = model.asked.at(-1)?.messages ?? []
-  const calls = messages.flatMap((message) => (message.tool_calls ?? []).map((call) => call.id))
+  const calls = messages.flatMap((message) => (message.tool_calls ?? []).map((call: { id: string }) => call.id))
   const results = messages.flatMap((message) => (message.tool_call_id === undefined ? [] : [message.tool_call_id]))
   assert.deepEqual(results, calls)
 })
