@@ -242,14 +242,10 @@ that break after they began. At 50 % that happens once in about 250 steps. Then 
 the daemon parks the turn for a few seconds and continues.`
   const svg = linePlot(
     `Exact ${steps}-step runs by fault rate`,
-    [daemon, breakfall, ...alone]
-      .filter(isWanted)
-      .map(({ name }) => ({
-        name,
-        points: rates
-          .filter((rate) => of(name, rate).length > 0)
-          .map((rate) => [rate, share(name, rate) * 100] as const),
-      })),
+    [daemon, breakfall, ...alone].filter(isWanted).map(({ name }) => ({
+      name,
+      points: rates.filter((rate) => of(name, rate).length > 0).map((rate) => [rate, share(name, rate) * 100] as const),
+    })),
     { x: 'faults per attempt, %', y: 'exact runs, %', yMax: 100 },
   )
   // A run with some of the clients is for debugging; only a full comparison is kept.

@@ -298,6 +298,9 @@ test('a requested time is kept; otherwise parks get longer and probes less frequ
   assert.equal(resumeTime(overloaded, 42, 0, 0.5, 0), 42)
   assert.equal(resumeTime(overloaded, null, 0, 0, 0), 60_000)
   assert.equal(resumeTime(overloaded, null, 3, 0, 0), 480_000)
+  const broken = new Fault('model_stream_interrupted', { phase: 'stream' }).report
+  assert.equal(resumeTime(broken, null, 0, 0, 0), 5_000)
+  assert.equal(resumeTime(broken, null, 2, 0, 0), 20_000)
   assert.equal(resumeTime(overloaded, null, 19, 1, 0), 4_320_000)
   const runnerFull = new Fault('journal_full', { boundary: 'runner' }).report
   assert.equal(resumeTime(runnerFull, null, 0, 0, 0), 5_000)

@@ -155,3 +155,15 @@ test('the message of an error object is found where each server puts it', () => 
   assert.equal(bodyMessage({ error: { error: { message: 'e' } } }), 'e')
   assert.equal(bodyMessage(null), undefined)
 })
+
+test('a server that loads its model reads as loading, not as overloaded', () => {
+  for (const body of [
+    { error: { code: 503, type: 'unavailable_error', message: 'Loading model' } },
+    { error: 'Model bigscience/bloom is currently loading', estimated_time: 20 },
+  ]) {
+    const { report } = classify(undefined, { boundary: 'model', phase: 'headers', response: { status: 503, body } })
+    assert.deepEqual([report.category, report.phase], ['model_overloaded', 'loading'])
+    assert.match(report.error, /^The model server is still loading its model\./)
+    assert.doesNotMatch(report.error, /overloaded/)
+  }
+})

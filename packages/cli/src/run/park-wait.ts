@@ -13,7 +13,7 @@ export type ParkWaitOptions = {
   /** Default: a minute, or until a timed park is over if that is soon. */
   readonly parkWaitMs?: number | undefined
   readonly interrupt: Pick<Interrupt, 'leaveInstead'>
-  readonly out: Output
+  readonly out: Pick<Output, 'say'>
   /** Another run started the turn. */
   readonly isTheirs: boolean
   /** The daemon outlives this run, and can be given a new key. */
