@@ -263,7 +263,7 @@ test('the budget is passed in and returned: failures and waits draw on it, and a
     { budget: { failures: 3, waitedMs: 100 }, policy: { backoffMs: 4 }, dice: () => 1 },
   )
   await model.close()
-  assert.deepEqual(got.done?.budget, { failures: 2, freeFailures: 0, waitedMs: (100 + 100 + 4) / 2 })
+  assert.deepEqual(got.done?.budget, { failures: 3, freeFailures: 1, waitedMs: (100 + 100 + 4) / 2 })
 })
 
 test('a budget that earlier answers have spent ends the answer', async (t) => {

@@ -203,5 +203,5 @@ test('progress after a park starts the parks over, and without progress they add
   const stuck = [start, ...park(0), ...park(20_000), ...park(40_000)].reduce<AnswerState>(reduceAnswer, initialAnswer())
   assert.deepEqual([stuck.budget.parks, stuck.budget.parkedMs, stuck.budget.failures], [3, 30_000, 3])
   const { budget } = reduceAnswer(stuck, { type: 'tool-call' })
-  assert.deepEqual([budget.parks, budget.parkedMs, budget.failures], [0, 15_000, 1])
+  assert.deepEqual([budget.parks, budget.parkedMs, budget.failures], [0, 15_000, 2])
 })

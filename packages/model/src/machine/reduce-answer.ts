@@ -114,8 +114,8 @@ function answered(state: AnswerState): AnswerState {
   const { failures, freeFailures, waitedMs, parkedMs } = state.budget
   const budget = {
     ...state.budget,
-    failures: Math.floor(failures / 2),
-    freeFailures: Math.floor(freeFailures / 2),
+    failures: Math.ceil(failures / 2),
+    freeFailures: Math.ceil(freeFailures / 2),
     waitedMs: Math.floor(waitedMs / 2),
     parkedMs: Math.floor(parkedMs / 2),
     parks: 0,
