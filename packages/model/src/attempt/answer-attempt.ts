@@ -7,7 +7,7 @@ import type { RungAction } from '../machine/next-rung.ts'
 import type { Attempt, AttemptEnd, AttemptReader, ReadState } from './attempt.ts'
 import { startAttempt } from './start-attempt.ts'
 import { monotonicMs } from '../clock.ts'
-import { DIALECTS } from '../dialects/dialects.ts'
+import { dialectOf, DIALECTS } from '../dialects/dialects.ts'
 import { continuationGate, prefillOf } from '../machine/kept-text.ts'
 import { PrefixGate } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
@@ -76,7 +76,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     this.#keepsText = takesPrefill(target)
     this.#gate = this.resumed ? continuationGate(kept, target.profile.prefillEcho) : new PrefixGate([])
     this.#startedAt = new Date(options.now()).toISOString()
-    this.#decoder = DIALECTS[target.api].decoder(this, options.nextPartId, { everyJson: false, choices: 1 })
+    this.#decoder = dialectOf(target.api).decoder(this, options.nextPartId, { everyJson: false, choices: 1 })
     const { model, baseUrl } = target.request
     options.events.push({ type: 'attempt-start', attempt: options.attempt, model, baseUrl })
     this.result = this.#run()

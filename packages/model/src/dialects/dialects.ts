@@ -1,8 +1,8 @@
 /** The model APIs, one row each. */
-import { type FaultClass } from '@breakfall/faults'
+import { Fault, type FaultClass } from '@breakfall/faults'
 import { encodeSse } from '@breakfall/wire'
 import { objectOr, objectsIn } from '../json.ts'
-import type { ApiName } from '../names.ts'
+import { API_NAMES, type ApiName } from '../names.ts'
 import { anthropicBody } from './anthropic-body.ts'
 import { AnthropicMessagesDecoder } from './anthropic-decoder.ts'
 import { AnthropicShape } from './anthropic-shape.ts'
@@ -54,6 +54,16 @@ const anthropicMessages: Dialect = {
 export const DIALECTS: Readonly<Record<ApiName, Dialect>> = {
   'openai-chat': openAiChat,
   'anthropic-messages': anthropicMessages,
+}
+
+/** The dialect of a name that may come from a caller without types. Throws `invalid_request` if there is none. */
+export function dialectOf(api: ApiName): Dialect {
+  if (Object.hasOwn(DIALECTS, api)) return DIALECTS[api]
+  const expected = API_NAMES.join(' or ')
+  throw new Fault('invalid_request', {
+    facts: { name: 'api', detail: `expected ${expected}, got ${api}` },
+    errors: [{ field: 'api', expected, got: api }],
+  })
 }
 
 // ---- details ----
