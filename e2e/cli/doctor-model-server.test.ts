@@ -130,7 +130,7 @@ describe('doctor, with a model server that Breakfall starts', { ...LIMIT, concur
     assert.equal(start.fault.category, 'process_start_failed')
   })
 
-  test('--start-model finds a server that loads but does not answer, and one that dies of the first request', async () => {
+  test('--start-model finds a server that loads but then refuses the first request or dies of it', async () => {
     for (const [how, found] of [
       ['refuses', /^loaded in .*, but: .*the engine is broken/s],
       ['dies', /^loaded in .*, but: the model server \(node\) .*out of memory/i],

@@ -29,17 +29,17 @@ export async function startModelOnce(served: ServedModel, options: StartOptions)
     onLine: (line, stream) => said.add(line, stream),
     mayRestart: () => false,
   })
-  const begun = performance.now()
+  const startedAt = performance.now()
   const loading = setInterval(() => {
     const last = said.lines.at(-1)
-    onLoading(`loading for ${duration(performance.now() - begun)}${last === undefined ? '' : `: ${last}`}`)
+    onLoading(`loading for ${duration(performance.now() - startedAt)}${last === undefined ? '' : `: ${last}`}`)
   }, LOADING_EVERY_MS)
   const stop = (): void => void server.stop()
   signal.addEventListener('abort', stop)
   try {
     signal.throwIfAborted()
     await server.start()
-    const loadMs = Math.round(performance.now() - begun)
+    const loadMs = Math.round(performance.now() - startedAt)
     clearInterval(loading)
     const lines = said.lines // before the lines of its shutdown
     return { check: CHECK, loadMs, said: lines, ...(await answers(server, served, `loaded in ${duration(loadMs)}`)) }
