@@ -9,6 +9,7 @@
 import { cutStart, duration, Fault, type FaultMessage, type SideEffects } from '@breakfall/faults'
 import type { TerminationError } from './channel.ts'
 import { byRank, type Diagnosis, toDiagnostic } from './diagnostics.ts'
+import { explainingLine } from './explaining-line.ts'
 import { describeExit, diagnoseExit, type ExitStatus, readExit } from './exit-status.ts'
 import { headline } from './headline.ts'
 import type { StartReason } from './preflight.ts'
@@ -149,8 +150,9 @@ export function faultOf(
 /** What happened to which process after how long and why; and what the supervisor does about it. */
 export function messageOf(report: JudgedReport & { readonly restart?: RestartPlan }): FaultMessage {
   const [head] = report.diagnoses
-  const named = head !== undefined && head.rank !== 'hint'
-  const why = named ? `: ${headline(head.message, head.advice)}` : lastOutput(report)
+  const isCause = head?.rank === 'cause'
+  const isConsequence = head?.rank === 'consequence' && ownLine(report) === undefined // else its own line says more
+  const why = isCause || isConsequence ? `: ${headline(head.message, head.advice)}` : lastOutput(report)
   const happened = `${report.name} ${ended(report)}${why.replace(/[.;]?$/, '.')}`
   return { happened, action: planned(report.restart), advice: '' } // `why` includes the advice
 }
@@ -266,9 +268,19 @@ const ENDED_WORDS: Readonly<Record<EndReason, string>> = {
 }
 
 function lastOutput(report: JudgedReport): string {
-  if (report.terminationError !== null) return `: ${report.terminationError.name}: ${report.terminationError.message}`
+  if (report.expected) return ''
+  const own = ownLine(report)
+  if (own !== undefined) return `: ${cutStart(own, LINE_CHARS_MAX)}`
   const last = report.stderrTail.findLast((line) => line.trim() !== '')
-  return last === undefined || report.expected ? '' : `; its last line was: ${cutStart(last.trim(), 200)}`
+  return last === undefined ? '' : `; its last line was: ${cutStart(last.trim(), LINE_CHARS_MAX)}`
+}
+
+const LINE_CHARS_MAX = 300
+
+/** Its own explanation, in its own words. Of a start only: a server that has served prints errors of single requests, too. */
+function ownLine({ terminationError, stderrTail, phase, endedBy }: JudgedReport): string | undefined {
+  if (terminationError !== null) return `${terminationError.name}: ${terminationError.message}`
+  return phase === 'starting' && endedBy === null ? explainingLine(stderrTail) : undefined
 }
 
 function planned(plan: RestartPlan | undefined): string {

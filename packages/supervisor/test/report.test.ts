@@ -73,6 +73,23 @@ describe('the report of an exit', () => {
     assert.match(faultOf(judge({ ...plain, terminationError: words })).error, /: RangeError: layer 7\.$/)
   })
 
+  it('of a start uses the line that explains it, not the last one and not a known consequence', () => {
+    const consequence = 'main: exiting due to model loading error'
+    const tail = ["gguf_init_from_file: failed to open GGUF file 'x.gguf' (No such file or directory)", consequence]
+    const start = facts({
+      rawCode: 1,
+      phase: 'starting',
+      stderrTail: tail,
+      diagnoses: printed(10 * MINUTE, consequence),
+    })
+    assert.match(
+      faultOf(judge(start)).error,
+      /while it was starting after 41 s: gguf_init_from_file: failed to open GGUF file 'x\.gguf' \(No such file/,
+    )
+    const alone = { ...start, stderrTail: [consequence] }
+    assert.match(faultOf(judge(alone)).error, /after 41 s: The model could not be loaded\.$/)
+  })
+
   it('exposes only the fields of a diagnostic', () => {
     const report = judge(facts({ rawCode: 1, diagnoses: printed(10 * MINUTE, 'CUDA error: out of memory') }))
     const [diagnostic] = faultOf(report).report.diagnostics

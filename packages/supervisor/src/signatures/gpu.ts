@@ -44,7 +44,7 @@ export const GPU_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /kIOGPUCommandBufferCallbackErrorSubmissionsIgnored/,
     message: 'Metal ignores this process after an earlier GPU error',
-    advice: 'An earlier GPU error poisoned this process. Restart it; look at the first Metal error above this line.',
+    advice: 'An earlier GPU error poisoned this process. It has to be restarted.',
   },
   {
     id: 'mlx.metal_malloc_limit',
@@ -168,7 +168,7 @@ export const GPU_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bTo avoid data inconsistency, we are taking the entire process down/,
     message: 'NCCL aborted the process after a timeout',
-    advice: 'See the NCCL timeout above.',
+    advice: 'A GPU did not answer the others in time, so this process ended itself.',
   },
   {
     id: 'cuda.illegal_memory',

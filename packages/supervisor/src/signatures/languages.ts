@@ -2,7 +2,7 @@
  * What language runtimes print when a program fails: Python, Node, Rust, OpenBLAS.
  * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
-import type { Signature } from './row.ts'
+import { portIn, type Signature } from './row.ts'
 
 export const LANGUAGES_SIGNATURES: readonly Signature[] = [
   {
@@ -73,7 +73,8 @@ export const LANGUAGES_SIGNATURES: readonly Signature[] = [
     id: 'node.eaddrinuse',
     rank: 'cause',
     retry: 'after_backoff',
-    pattern: /\blisten EADDRINUSE: address already in use\b/,
+    pattern: /\blisten EADDRINUSE: address already in use\b(?: \S{0,100}:(\d+))?/,
+    detail: portIn,
     message: 'the port is taken',
     advice: 'The port is taken. Stop the other process or use another port.',
   },
@@ -206,7 +207,7 @@ export const LANGUAGES_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bFatal Python error: (?:Segmentation fault|Bus error|Aborted|Illegal instruction)/,
     message: 'a native library crashed',
-    advice: 'A native library crashed. The stack trace below this line names it.',
+    advice: 'A native library crashed. The stack trace in its output names it.',
   },
   {
     id: 'python.cant_open_file',

@@ -2,7 +2,7 @@
  * What llama.cpp and its server print when they fail.
  * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
-import type { Signature } from './row.ts'
+import { firstGroup, portIn, type Signature } from './row.ts'
 
 export const LLAMA_CPP_SIGNATURES: readonly Signature[] = [
   {
@@ -21,13 +21,14 @@ export const LLAMA_CPP_SIGNATURES: readonly Signature[] = [
     retry: 'after_change',
     pattern: /^current device: \d+, in function \S+ at .{1,400}:\d+/,
     message: 'where the CUDA error happened',
-    advice: 'See the CUDA error line directly above.',
+    advice: 'The CUDA error itself is the cause.',
   },
   {
     id: 'llamacpp.cuda_malloc_load',
     rank: 'cause',
     retry: 'after_change',
-    pattern: /\bcudaMalloc failed: out of memory/,
+    pattern: /(?:\ballocating ([\d.]+ MiB on device \d+): )?\bcudaMalloc failed: out of memory/,
+    detail: firstGroup,
     message: 'the model does not fit into GPU memory',
     advice: 'The model is larger than the free GPU memory. Reduce -ngl, use a smaller quant, or split over GPUs.',
   },
@@ -67,7 +68,8 @@ export const LLAMA_CPP_SIGNATURES: readonly Signature[] = [
     id: 'llamacpp.unknown_arch',
     rank: 'cause',
     retry: 'after_change',
-    pattern: /\bunknown model architecture: '[^']*'/,
+    pattern: /\bunknown model architecture: ('[^']{0,100}')/,
+    detail: firstGroup,
     message: "this build does not know the model's architecture",
     advice: 'This build does not know this model yet. Update llama.cpp (or Ollama / LM Studio).',
   },
@@ -85,13 +87,14 @@ export const LLAMA_CPP_SIGNATURES: readonly Signature[] = [
     retry: 'after_change',
     pattern: /\bexiting due to model loading error/,
     message: 'the model could not be loaded',
-    advice: 'The model could not be loaded; see the error above this line.',
+    advice: 'The model could not be loaded.',
   },
   {
     id: 'llamacpp.port_in_use',
     rank: 'cause',
     retry: 'after_change',
-    pattern: /\bcouldn't bind (?:to )?(?:HTTP )?server socket\b/,
+    pattern: /\bcouldn't bind (?:to )?(?:HTTP )?server socket\b(?:.{0,200}\bport: (\d+))?/,
+    detail: portIn,
     message: 'the server could not bind its port',
     advice: 'The port is taken, often by an earlier copy of this server. Stop that copy or choose another port.',
   },
@@ -112,7 +115,7 @@ export const LLAMA_CPP_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bGGML_ASSERT: .{1,400}:\d+: /,
     message: 'llama.cpp hit an internal assertion',
-    advice: 'See the CUDA error above this line.',
+    advice: 'It is restarted. If it happens again, update llama.cpp.',
   },
   {
     id: 'llamacpp.libstdcxx_assert',

@@ -2,7 +2,7 @@
  * What model servers print when they fail: vLLM, SGLang, text-generation-inference, LM Studio.
  * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
-import type { Signature } from './row.ts'
+import { portIn, type Signature } from './row.ts'
 
 export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
   {
@@ -12,7 +12,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bEngineDeadError: EngineCore encountered an issue/,
     message: 'the model engine died',
-    advice: 'The model engine crashed. The first error above this line is the cause.',
+    advice: 'The model engine crashed.',
   },
   {
     id: 'vllm.core_init_failed',
@@ -20,7 +20,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_change',
     pattern: /\bEngine core initialization failed\. See root cause above/,
     message: 'the model engine could not start',
-    advice: 'vLLM could not start; the real error is above this line.',
+    advice: 'The model engine could not start.',
   },
   {
     id: 'vllm.core_died',
@@ -47,7 +47,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bWorker \S+ pid \d+ died, exit code: -?\d+/,
     message: 'a GPU worker died',
-    advice: 'A GPU worker aborted. The lines above this one say why.',
+    advice: 'A GPU worker aborted.',
   },
   {
     id: 'vllm.fatal_signal_workers',
@@ -56,7 +56,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bGot fatal signal from worker processes, shutting down/,
     message: 'a GPU worker failed and the server shuts down',
-    advice: 'vLLM shut down after a worker error; see above.',
+    advice: 'The server shut down after an error in a worker.',
   },
   {
     id: 'torch.cuda_oom',
@@ -88,9 +88,10 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     id: 'vllm.max_seq_len',
     rank: 'cause',
     retry: 'after_change',
-    pattern: /\bmax seq len \(\d+\) is larger than the maximum number of tokens/,
+    pattern: /\bmax seq len \((\d+)\) is larger than the maximum number of tokens(?:.{0,100}?\((\d+)\))?/,
+    detail: ([, wanted, room]) => `${wanted} tokens${room === undefined ? '' : `, room for ${room}`}`,
     message: 'the configured context does not fit',
-    advice: 'Set --max-model-len to at most the second number.',
+    advice: 'Set --max-model-len to what there is room for.',
   },
   {
     id: 'vllm.free_memory_startup',
@@ -105,7 +106,8 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     id: 'uvicorn.port_in_use',
     rank: 'cause',
     retry: 'after_backoff',
-    pattern: /\[Errno \d+\] error while attempting to bind on address/,
+    pattern: /\[Errno \d+\] error while attempting to bind on address(?: \('[^']{0,100}', (\d+))?/,
+    detail: portIn,
     message: 'the port is taken',
     advice: 'The port is taken. Stop the other process or use another port.',
   },
@@ -166,7 +168,7 @@ export const MODEL_SERVERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_backoff',
     pattern: /\bReceived sigquit from a child process\./,
     message: 'a worker failed',
-    advice: 'A worker failed; see the lines above.',
+    advice: 'A worker failed, and the server with it.',
   },
   {
     id: 'tgi.shard_signal4',

@@ -2,7 +2,7 @@
  * What Ollama prints when it or its runner fails. Its lines quote those of llama.cpp, so they are tried first.
  * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
-import type { Signature } from './row.ts'
+import { portIn, type Signature } from './row.ts'
 
 export const OLLAMA_SIGNATURES: readonly Signature[] = [
   {
@@ -109,7 +109,8 @@ export const OLLAMA_SIGNATURES: readonly Signature[] = [
     id: 'ollama.port_in_use',
     rank: 'cause',
     retry: 'never',
-    pattern: /\blisten tcp \S+: bind: address already in use/,
+    pattern: /\blisten tcp \S{1,100}:(\d+): bind: address already in use/,
+    detail: portIn,
     message: 'the port is taken',
     advice: 'Ollama is already running. Use that one instead of starting another.',
   },
@@ -117,7 +118,8 @@ export const OLLAMA_SIGNATURES: readonly Signature[] = [
     id: 'ollama.port_in_use_windows',
     rank: 'cause',
     retry: 'never',
-    pattern: /\blisten tcp \S+: bind: Only one usage of each socket address/,
+    detail: portIn,
+    pattern: /\blisten tcp \S{1,100}:(\d+): bind: Only one usage of each socket address/,
     message: 'the port is taken',
     advice: 'Ollama is already running (tray icon). Use that one.',
   },

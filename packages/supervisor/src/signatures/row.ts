@@ -17,3 +17,9 @@ export type Signature = {
   /** A detail from the match, added to the message in parentheses. */
   readonly detail?: (match: RegExpExecArray) => string | undefined
 }
+
+/** For patterns whose first group is a port. */
+export const portIn = ([, port]: RegExpExecArray): string | undefined =>
+  port === undefined ? undefined : `port ${port}`
+/** For patterns whose first group says it all, such as a name or a size. */
+export const firstGroup = ([, text]: RegExpExecArray): string | undefined => text

@@ -116,7 +116,7 @@ export const TOOL_LAUNCHERS_SIGNATURES: readonly Signature[] = [
     retry: 'after_change',
     pattern: /\bServer exited before responding to `initialize` request/,
     message: 'the MCP server stopped while starting',
-    advice: 'The MCP server stopped while starting; see its exit status and output.',
+    advice: 'The MCP server stopped while starting. Its exit status and its output say why.',
   },
   {
     id: 'mcp.initialize_timeout_cline',
