@@ -3,6 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
 import { supervise, type SuperviseSpec } from '../src/index.ts'
+import { HAS_PROC } from '../src/process-table.ts'
 import { probeDrivenClock, faultBy, manualClock, program, QUICK, untilState } from './child-fixture.ts'
 
 const LISTENER = 'require("node:net").createServer().listen(+process.argv[1], "127.0.0.1")'
@@ -138,6 +139,21 @@ describe('readiness', () => {
     assert.equal(clock.now(), 2_400)
     assert.equal(child.report, null, 'it was not started twice')
   })
+
+  it(
+    'is awaited beyond every limit while the memory of the child moves, although it prints nothing',
+    { skip: HAS_PROC ? false : 'this system shows no vital signs' },
+    async () => {
+      await using child = supervise({
+        command: process.execPath,
+        args: [program('loads-silently.ts')],
+        ready: { kind: 'line', pattern: /^ready$/ },
+        limits: { ...QUICK, startMsMax: 2_000, startTotalMsMax: 2_500 },
+      })
+      await child.start()
+      assert.equal(child.report, null, 'it was not started twice')
+    },
+  )
 
   it('is not awaited beyond the total limit, whatever the child prints', async () => {
     const clock = manualClock()
