@@ -2,7 +2,7 @@
  * Which clients survive? Breakfall's library, daemon and gateway and three other packages play the same N-step agent runs against
  * the same model under the same seeded fault plans. Step k of run r meets the same fault at the same attempt, whoever plays it.
  *
- *   node bench/survive.ts [--runs 20] [--steps 50] [--rates 0,2,5,10,20,50] [--clients ai,openai] [--seed 1] [--verbose]
+ *   node bench/survive.ts [--runs 20] [--steps 50] [--rates 0,2,5,10,20,50] [--clients ai,openai] [--seed 1] [--parallel 12] [--verbose]
  */
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -41,7 +41,6 @@ const RUNS = 20
 const RUN_MS_MAX = 300_000
 const RATE_MAX = 20 // up to here every row of ours must be exact in every run; beyond it, only those of the daemon
 const SLOWER_MAX = 4 // how much longer the daemon's median run may take at the highest rate than at RATE_MAX
-const PARALLEL = 12 // the runs mostly wait: for backoffs, and for stalls to time out
 
 type Result = {
   readonly client: string
@@ -60,6 +59,7 @@ const { values } = parseArgs({
     rates: { type: 'string', default: '0,2,5,10,20,50' },
     clients: { type: 'string', default: '' },
     seed: { type: 'string', default: '1' },
+    parallel: { type: 'string', default: '12' }, // the runs mostly wait: for backoffs, and for stalls to time out
     verbose: { type: 'boolean', default: false },
   },
 })
@@ -165,7 +165,7 @@ async function inParallel<T>(jobs: readonly (() => Promise<T>)[]): Promise<T[]> 
   const worker = async (): Promise<void> => {
     for (const [index, job] of queue) out[index] = await job()
   }
-  await Promise.all(Array.from({ length: PARALLEL }, worker))
+  await Promise.all(Array.from({ length: Number(values.parallel) }, worker))
   return out
 }
 
