@@ -26,7 +26,7 @@ export async function waitForServer(session: LiveSession, local: LocalModel): Pr
     try {
       await session.append(line === null ? draft : { ...draft, line }) // I1
     } catch (thrown) {
-      void request.then((late) => late[Symbol.dispose](), ignoreRefusal) // nobody will use it
+      void request.then((late) => late[Symbol.dispose](), ignoreRefusal) // it has no user any more
       throw thrown
     }
   }
@@ -37,7 +37,7 @@ export async function waitForServer(session: LiveSession, local: LocalModel): Pr
 /** What failed first is what the turn reports. */
 function ignoreRefusal(): void {}
 
-const FIRST_MS = 100 // nobody needs to know about a shorter wait
+const FIRST_MS = 100 // a shorter wait is not worth an event
 const EVERY_MS = 1_000
 const OFTEN_MAX = 60
 const LATER_EVERY_MS = 10_000
