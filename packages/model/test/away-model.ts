@@ -12,6 +12,7 @@ import {
   type Play,
   role,
   rst,
+  type Script,
   startFakeModel,
   text,
   textBlock,
@@ -41,7 +42,7 @@ export async function startAwayModel({ api, awayMs, moment, isStream }: AwayOpti
     await rst(exchange)
     void away()
   }
-  const first = await startFakeModel(() => [...half, leave])
+  const first = await startOnQuietPort(() => [...half, leave])
   const { port, url } = first
   const away = async (): Promise<void> => {
     await first.close()
@@ -60,6 +61,20 @@ export async function startAwayModel({ api, awayMs, moment, isStream }: AwayOpti
 }
 
 // ---- details ----
+
+/**
+ * A port that nobody takes while the server is away: the system gives out ports from 32768 on, so those below are only taken by
+ * programs that ask for one.
+ */
+async function startOnQuietPort(script: Script): Promise<FakeModel> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await startFakeModel(script, { port: 16_384 + Math.floor(Math.random() * 16_384) })
+    } catch (error) {
+      if (tries === 20) throw error
+    }
+  }
+}
 
 const STREAMED: Readonly<Record<ApiName, readonly Play[]>> = {
   'openai-chat': answer(...WORDS),
