@@ -277,10 +277,10 @@ test('the browser entry loads without zod', async () => {
   const { promisify } = await import('node:util')
   const script = `import { registerHooks } from 'node:module'
     registerHooks({ resolve: (name, context, next) => { if (name.startsWith('zod')) throw new Error('zod'); return next(name, context) } })
-    const { SseDecoder, EVENT_TYPES } = await import('@breakfall/wire/browser')
-    console.log(typeof SseDecoder, EVENT_TYPES.length)`
+    const { SseDecoder, TURN_STATES } = await import('@breakfall/wire/browser')
+    console.log(typeof SseDecoder, TURN_STATES.length)`
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
     cwd: import.meta.dirname,
   })
-  assert.equal(stdout.trim(), 'function 17')
+  assert.equal(stdout.trim(), 'function 7')
 })
