@@ -5,11 +5,9 @@ import { join } from 'node:path'
 
 export type AfterHook = { after(clean: () => unknown): void }
 
-/** A new folder. Its path contains a space, because a user's may. */
-export const newFolder = (name = 'test'): string => mkdtempSync(join(tmpdir(), `breakfall ${name} `))
+export const newFolder = (name = 'test'): string => mkdtempSync(join(tmpdir(), `breakfall-${name}-`))
 
-export const removeFolder = (folder: string): void =>
-  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 })
+export const removeFolder = (folder: string): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
 
 /** A new folder that is removed at the end of the test, after everything that was set up later. */
 export function tempFolder(t: AfterHook, name?: string): string {

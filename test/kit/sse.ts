@@ -15,19 +15,23 @@ export class SseReader {
   #id: string | undefined
   #event: string | undefined
   #data: string[] = []
-  #rest = ''
+  #rest: string[] = []
+  #isAfterCr = false
 
   push(text: string): void {
-    // A carriage return at the end may be half of a CRLF: wait for what follows.
-    const [, ready = '', rest = ''] = /^([\s\S]*(?:\n|\r(?!$)))?([\s\S]*)$/.exec(this.#rest + text) ?? []
-    this.#rest = rest
-    if (ready === '') return
-    for (const line of ready.split(/\r\n|\n|\r/).slice(0, -1)) this.#line(line)
+    const fresh = this.#isAfterCr && text.startsWith('\n') ? text.slice(1) : text // the second half of a CRLF
+    if (text !== '') this.#isAfterCr = text.endsWith('\r')
+    const [first = '', ...lines] = fresh.split(/\r\n|\n|\r/)
+    this.#rest.push(first) // joined only at the end of a line: a huge line arrives in many pieces
+    for (const line of lines) {
+      this.#line(this.#rest.join(''))
+      this.#rest = [line]
+    }
   }
 
   /** Whether the stream ended inside a frame. */
   get isCut(): boolean {
-    return this.#rest !== '' || this.#data.length > 0 || this.#event !== undefined || this.#id !== undefined
+    return this.#rest.join('') !== '' || this.#data.length > 0 || this.#event !== undefined || this.#id !== undefined
   }
 
   #line(line: string): void {
@@ -51,7 +55,7 @@ export class SseReader {
 /** The frames and comments of a whole event stream. */
 export function framesIn(stream: string): SseReader {
   const reader = new SseReader()
-  reader.push(stream.endsWith('\r') ? `${stream}\n` : stream)
+  reader.push(stream)
   return reader
 }
 

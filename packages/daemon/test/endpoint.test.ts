@@ -1,3 +1,4 @@
+import { tempFolder, atEnd } from '../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,7 +10,6 @@ import { test, type TestContext } from 'node:test'
 import { isFault } from '@breakfall/faults'
 import { readProcess } from '@breakfall/supervisor'
 import { RunnerEndpoint } from '../src/runner/endpoint.ts'
-import { afterwards, tempFolder } from './support/setup.ts'
 
 const never = new AbortController().signal
 
@@ -22,7 +22,7 @@ async function identity(t: TestContext, runnerId: string): Promise<{ url: string
     res.end(JSON.stringify({ status: 'ok', runnerId, bootId: 'b', version: '0' }))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  afterwards(t, () => new Promise((resolve) => server.close(resolve)))
+  atEnd(t, () => new Promise((resolve) => server.close(resolve)))
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked: () => asked }
 }
 
@@ -66,7 +66,7 @@ test('the daemon waits for a live runner that does not answer: no second runner 
   const stateDir = tempFolder(t)
   const silent = createServer((_, res) => void res.destroy())
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
-  afterwards(t, () => silent.close())
+  atEnd(t, () => silent.close())
   const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
   const runner = { url, runnerId: 'mine', pid: process.pid, startTime: readProcess(process.pid)?.startTime }
   mkdirSync(join(stateDir, 'runner'))
@@ -86,7 +86,7 @@ test('a daemon that exits ends the runner that a killed daemon left, but not ano
   const stateDir = tempFolder(t)
   const left = spawn('sleep', ['60'])
   const ended = once(left, 'exit')
-  afterwards(t, () => left.kill('SIGKILL'))
+  atEnd(t, () => left.kill('SIGKILL'))
   const pid = left.pid as number
   const runner = { url: 'http://127.0.0.1:9', runnerId: 'mine', pid }
   const where = new RunnerEndpoint({ stateDir, config: () => Promise.resolve({}) })

@@ -5,7 +5,7 @@ import { ExecOutput } from '../src/engine/exec-output.ts'
 import type { OutputChunk } from '../src/engine/output.ts'
 import { Secrets } from '../src/secrets.ts'
 import type { ExecPosition } from '../src/turn/state.ts'
-import { diceOf } from './support/dice.ts'
+import { diceOf } from '../../../test/kit/dice.ts'
 
 const KEY = 'an-unusual-key-without-a-known-shape'
 const STREAMS = ['stdout', 'stderr'] as const

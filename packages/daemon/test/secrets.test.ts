@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Secrets, SecretStream } from '../src/secrets.ts'
-import { diceOf } from './support/dice.ts'
+import { diceOf } from '../../../test/kit/dice.ts'
 
 const KEY = 'an-unusual-key-without-a-known-shape'
 

@@ -55,7 +55,7 @@ type Old = { readonly id: string; readonly bodies: readonly string[]; readonly s
 
 const DATA = '{"title":null,"model":null,"box":{},"tools":[],"policy":{},"runnerId":null,"boxMade":false}'
 
-/** A state folder with these sessions, all in epoch 1, and `change` made to the database afterwards. */
+/** A state folder with these sessions, all in epoch 1, and `change` made to the database atEnd. */
 function version1(t: TestContext, sessions: readonly Old[], change = ''): string {
   const stateDir = mkdtempSync(join(tmpdir(), 'breakfall-version-1-'))
   t.after(() => rmSync(stateDir, { recursive: true, force: true }))

@@ -1,3 +1,4 @@
+import { atEnd } from '../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type IncomingHttpHeaders, request } from 'node:http'
@@ -5,7 +6,7 @@ import { connect } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
 import { WebSocket } from 'ws'
-import { afterwards, rig } from './support/setup.ts'
+import { rig } from './support/setup.ts'
 
 type Frame = {
   id?: unknown
@@ -26,7 +27,7 @@ class Client {
       this.frames.push(JSON.parse((data as Buffer).toString('utf8')) as Frame)
       this.#wake?.()
     })
-    afterwards(t, () => this.socket.terminate())
+    atEnd(t, () => this.socket.terminate())
   }
 
   send(frame: object): void {
@@ -163,7 +164,7 @@ function answerTo(t: TestContext, url: string, headers: Record<string, string>):
   return new Promise((resolve, reject) => {
     const asking = request(url, { headers, agent: false })
     asking.on('upgrade', (res, socket) => {
-      afterwards(t, () => socket.destroy())
+      atEnd(t, () => socket.destroy())
       resolve({ status: res.statusCode ?? 0, headers: res.headers, body: '' })
     })
     asking.on('response', (res) => {

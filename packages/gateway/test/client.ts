@@ -1,14 +1,14 @@
 /** For tests: a plain client of a gateway, and a gateway in front of a misbehaving model. */
 import type { TestContext } from 'node:test'
-import { type FakeModel, type Script, startFakeModel } from '../../model/test/fake-model.ts'
+import { type ModelServer, type Script, startModelServer } from '../../../test/kit/model-server.ts'
 import { type Gateway, type GatewayOptions, startGateway } from '../src/index.ts'
 
 export const QUICK = { backoffMs: 1, attemptsMax: 3 }
 
-export type Stand = { readonly model: FakeModel; readonly gateway: Gateway }
+export type Stand = { readonly model: ModelServer; readonly gateway: Gateway }
 
 export async function stand(t: TestContext, script: Script, options: Partial<GatewayOptions> = {}): Promise<Stand> {
-  const model = await startFakeModel(script)
+  const model = await startModelServer(script)
   const gateway = await startGateway({
     upstream: model.url,
     logger: false,

@@ -5,21 +5,10 @@ import { once } from 'node:events'
 import { Writable } from 'node:stream'
 import { test } from 'node:test'
 import { pino } from 'pino'
-import {
-  answer,
-  bytes,
-  finish,
-  head,
-  json,
-  lastChunk,
-  message,
-  pause,
-  role,
-  rst,
-  silence,
-  startFakeModel,
-  text,
-} from '../../model/test/fake-model.ts'
+import { message } from '../../../test/kit/anthropic-frames.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
+import { answer, finish, role, text } from '../../../test/kit/openai-frames.ts'
+import { bytes, head, json, lastChunk, pause, reset, silence } from '../../../test/kit/plays.ts'
 import { type GatewayLogEntry, startGateway, type WatchNote } from '../src/index.ts'
 import { CHAT, post, stand } from './client.ts'
 
@@ -81,22 +70,22 @@ test('the error of a passed-through call says why Breakfall stopped', async (t) 
   const spent = await errorText(read)
   assert.match(spent, /refused\)\. Breakfall stopped after 2 attempts\./)
   assert.deepEqual(logged, [['failed', 503, 2, 'model_unreachable']])
-  const { gateway: second } = await stand(t, [[rst]])
+  const { gateway: second } = await stand(t, [[reset]])
   const sent = await errorText(await post(`${second.url}/responses`, { x: 1 }))
   assert.match(sent, /Breakfall did not retry: the call may have had an effect already\./)
 })
 
 test('a passed-through stream arrives without buffering, and a broken one breaks the connection instead of ending it', async (t) => {
-  const { gateway } = await stand(t, [[head(), text('one'), pause(20), rst]])
+  const { gateway } = await stand(t, [[head(), text('one'), pause(20), reset]])
   const res = await post(`${gateway.url}/responses`, {})
   await assert.rejects(res.text())
 })
 
 test('reads are retried; writes only if they cannot have had an effect', async (t) => {
-  const { model, gateway } = await stand(t, [[rst], json(200, { data: [] })])
+  const { model, gateway } = await stand(t, [[reset], json(200, { data: [] })])
   assert.equal((await fetch(`${gateway.url}/models`)).status, 200)
   assert.equal(model.requests.length, 2)
-  const writing = await stand(t, [[rst], json(200, {})])
+  const writing = await stand(t, [[reset], json(200, {})])
   const res = await post(`${writing.gateway.url}/responses`, {})
   assert.equal(res.status, 502)
   assert.equal(((await res.json()) as { error: { code: string } }).error.code, 'model_stream_interrupted')
@@ -162,9 +151,9 @@ test('an unreachable upstream is 503 in the shape of either API', async (t) => {
 // ---- several upstreams ----
 
 test('when the first upstream has failed, the next is asked with its own key and model, and is asked first from then on', async (t) => {
-  const spare = await startFakeModel([answer('spare')])
+  const spare = await startModelServer([answer('spare')])
   t.after(() => spare.close())
-  const dead = await startFakeModel([json(500, {})])
+  const dead = await startModelServer([json(500, {})])
   t.after(() => dead.close())
   const gateway = await startGateway({
     upstream: [dead.url, { url: spare.url, model: 'spare-1', headers: { authorization: 'Bearer spare' } }],
@@ -186,8 +175,8 @@ test('when the first upstream has failed, the next is asked with its own key and
 })
 
 test('the client’s key does not go to an upstream on another host, unless passKey is set', async (t) => {
-  const first = await startFakeModel([json(500, {})])
-  const other = await startFakeModel([answer('other')])
+  const first = await startModelServer([json(500, {})])
+  const other = await startModelServer([answer('other')])
   t.after(() => Promise.all([first.close(), other.close()]))
   const otherUrl = other.url.replace('127.0.0.1', 'localhost')
   for (const [passKey, seen] of [
@@ -292,7 +281,7 @@ test('each request is one line in the log, with its attempts and faults, and wit
       done()
     },
   })
-  const { gateway } = await stand(t, [[rst], answer('Hello')], { logger: pino(sink) })
+  const { gateway } = await stand(t, [[reset], answer('Hello')], { logger: pino(sink) })
   const res = await post(
     `${gateway.url}/chat/completions`,
     { ...CHAT, messages: [{ role: 'user', content: 'my secret' }] },
@@ -312,7 +301,7 @@ test('each request is one line in the log, with its attempts and faults, and wit
 })
 
 test('metrics count requests, attempts, faults and heals', async (t) => {
-  const { gateway } = await stand(t, [[rst], answer('Hello'), json(400, {})])
+  const { gateway } = await stand(t, [[reset], answer('Hello'), json(400, {})])
   await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
   await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
   const text = await (await fetch(new URL('/metrics', gateway.url))).text()
@@ -329,7 +318,7 @@ test('metrics count requests, attempts, faults and heals', async (t) => {
 })
 
 test('a watcher sees live streams, faults and recoveries', async (t) => {
-  const { gateway } = await stand(t, [[rst], [head(), role, text('Hello'), pause(50), finish('stop'), lastChunk]])
+  const { gateway } = await stand(t, [[reset], [head(), role, text('Hello'), pause(50), finish('stop'), lastChunk]])
   const notes: WatchNote[] = []
   gateway.watch.subscribe((note) => {
     if (note !== undefined) notes.push(note)

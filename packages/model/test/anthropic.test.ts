@@ -10,24 +10,17 @@ import {
   blockText,
   blockThought,
   errorEvent,
-  fin,
-  forever,
   event,
-  frame,
-  head,
-  json,
-  lastChunk,
   message,
   messageDelta,
   messageStart,
   messageStop,
   ping,
-  type Play,
-  rst,
-  silence,
   textBlock,
   toolMessage,
-} from './fake-model.ts'
+} from '../../../test/kit/anthropic-frames.ts'
+import { frame } from '../../../test/kit/openai-frames.ts'
+import { fin, forever, head, json, lastChunk, type Play, reset, silence } from '../../../test/kit/plays.ts'
 
 const GOOD = message('Hello', ' world')
 
@@ -116,7 +109,7 @@ test('thinking, text and a tool call are separate parts', async () => {
 })
 
 for (const [what, broken, category] of [
-  ['reset in its text', [head(), messageStart, textBlock(0), blockText(0, 'Hel'), rst], 'model_stream_interrupted'],
+  ['reset in its text', [head(), messageStart, textBlock(0), blockText(0, 'Hel'), reset], 'model_stream_interrupted'],
   [
     'closed in its thinking',
     [head(), messageStart, blockStart(0, { type: 'thinking' }), blockThought(0, 'h'), fin],
@@ -158,10 +151,10 @@ for (const [what, broken, category] of [
     'model_overloaded',
   ],
   ['given nonsense', [head(), messageStart, frame('{oops'), silence], 'model_stream_interrupted'],
-  ['reset before its headers', [rst], 'model_stream_interrupted'],
+  ['reset before its headers', [reset], 'model_stream_interrupted'],
   [
     'reset after a complete tool_use and before its end',
-    [...toolMessage('bash', '{"command":"rm"}').slice(0, -3), rst],
+    [...toolMessage('bash', '{"command":"rm"}').slice(0, -3), reset],
     'model_stream_interrupted',
   ],
   [

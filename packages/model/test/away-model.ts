@@ -1,22 +1,9 @@
 /** A model server that is away for a while: its port refuses connections, or it says that it loads. Then it answers. */
 import type { ApiName } from '../src/index.ts'
-import {
-  type Act,
-  answer,
-  blockText,
-  type FakeModel,
-  head,
-  json,
-  message,
-  messageStart,
-  type Play,
-  role,
-  rst,
-  type Script,
-  startFakeModel,
-  text,
-  textBlock,
-} from './fake-model.ts'
+import { blockText, message, messageStart, textBlock } from '../../../test/kit/anthropic-frames.ts'
+import { type ModelServer, type Script, startModelServer } from '../../../test/kit/model-server.ts'
+import { answer, role, text } from '../../../test/kit/openai-frames.ts'
+import { type Act, head, json, type Play, reset } from '../../../test/kit/plays.ts'
 
 export const WORDS = ['The quick ', 'brown fox ', 'jumps over ', 'the lazy dog.'] as const
 export const ANSWER = WORDS.join('')
@@ -37,9 +24,9 @@ export type AwayModel = AsyncDisposable & { readonly url: string }
 export async function startAwayModel({ api, awayMs, moment, isStream }: AwayOptions): Promise<AwayModel> {
   const whole = isStream ? STREAMED[api] : json(200, WHOLE[api])
   const half = isStream ? HALF[api] : [head(200, { 'content-type': 'application/json' }), '{"id":']
-  let back: Promise<FakeModel> | undefined
+  let back: Promise<ModelServer> | undefined
   const leave: Act = async (exchange) => {
-    await rst(exchange)
+    await reset(exchange)
     void away()
   }
   const first = await startOnQuietPort(() => [...half, leave])
@@ -47,7 +34,7 @@ export async function startAwayModel({ api, awayMs, moment, isStream }: AwayOpti
   const away = async (): Promise<void> => {
     await first.close()
     back ??= new Promise((resolve) => {
-      setTimeout(() => resolve(startFakeModel(() => whole, { port })), awayMs)
+      setTimeout(() => resolve(startModelServer(() => whole, { port })), awayMs)
     })
   }
   if (moment === 'before content') await away()
@@ -66,10 +53,10 @@ export async function startAwayModel({ api, awayMs, moment, isStream }: AwayOpti
  * A port that nobody takes while the server is away: the system gives out ports from 32768 on, so those below are only taken by
  * programs that ask for one.
  */
-async function startOnQuietPort(script: Script): Promise<FakeModel> {
+async function startOnQuietPort(script: Script): Promise<ModelServer> {
   for (let tries = 1; ; tries += 1) {
     try {
-      return await startFakeModel(script, { port: 16_384 + Math.floor(Math.random() * 16_384) })
+      return await startModelServer(script, { port: 16_384 + Math.floor(Math.random() * 16_384) })
     } catch (error) {
       if (tries === 20) throw error
     }

@@ -4,21 +4,9 @@ import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import { type AnswerEvent, streamAnswer } from '../src/index.ts'
 import { ask, QUICK } from './collect.ts'
-import {
-  answer,
-  callStart,
-  finish,
-  head,
-  json,
-  pause,
-  type Play,
-  rst,
-  role,
-  silence,
-  startFakeModel,
-  text,
-  thought,
-} from './fake-model.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
+import { answer, callStart, finish, role, text, thought } from '../../../test/kit/openai-frames.ts'
+import { head, json, pause, type Play, reset, silence } from '../../../test/kit/plays.ts'
 
 const REQUEST = { model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
 
@@ -26,7 +14,7 @@ const REQUEST = { model: 'm', messages: [{ role: 'user', content: 'hi' }] } as c
 async function cancelled(play: (cancel: Play) => Play, reason?: unknown) {
   const controller = new AbortController()
   const cancel: Play = () => controller.abort(reason)
-  const model = await startFakeModel([play(cancel)])
+  const model = await startModelServer([play(cancel)])
   try {
     return { ...(await ask(model.url, {}, { signal: controller.signal })), requests: model.requests.length }
   } finally {
@@ -55,7 +43,7 @@ for (const [phase, play] of [
 }
 
 test('a cancel during backoff takes effect at once', async (t) => {
-  const model = await startFakeModel([json(503, {}, { 'retry-after': '50' })])
+  const model = await startModelServer([json(503, {}, { 'retry-after': '50' })])
   t.after(() => model.close())
   const controller = new AbortController()
   const types: string[] = []
@@ -72,7 +60,7 @@ test('a cancel during backoff takes effect at once', async (t) => {
 })
 
 test('a cancel while connecting takes effect at once', async (t) => {
-  const model = await startFakeModel([answer('never heard')])
+  const model = await startModelServer([answer('never heard')])
   t.after(() => model.close())
   const controller = new AbortController()
   const seen: AnswerEvent[] = []
@@ -86,7 +74,7 @@ test('a cancel while connecting takes effect at once', async (t) => {
 })
 
 test('a call that was cancelled before it started sends no request', async (t) => {
-  const model = await startFakeModel([answer('Hello')])
+  const model = await startModelServer([answer('Hello')])
   t.after(() => model.close())
   const got = await ask(model.url, {}, { signal: AbortSignal.abort('no longer needed') })
   assert.equal(got.fault?.fault.category, 'cancelled')
@@ -95,18 +83,18 @@ test('a call that was cancelled before it started sends no request', async (t) =
 })
 
 test('a deadline is not a cancel: AbortSignal.timeout is deadline_exceeded', async (t) => {
-  const model = await startFakeModel([[head(), role, text('Hel'), silence]])
+  const model = await startModelServer([[head(), role, text('Hel'), silence]])
   t.after(() => model.close())
   const got = await ask(model.url, {}, { signal: AbortSignal.timeout(80) })
   assert.equal(got.fault?.fault.category, 'deadline_exceeded')
 })
 
 test('deadlineAt ends the stream, and stops retries that would come after it', async (t) => {
-  const model = await startFakeModel([[head(), role, text('Hel'), silence]])
+  const model = await startModelServer([[head(), role, text('Hel'), silence]])
   t.after(() => model.close())
   const got = await ask(model.url, {}, { deadlineAt: Date.now() + 80 })
   assert.equal(got.fault?.fault.category, 'deadline_exceeded')
-  const busy = await startFakeModel([json(503, {}, { 'retry-after': '50' })])
+  const busy = await startModelServer([json(503, {}, { 'retry-after': '50' })])
   t.after(() => busy.close())
   const late = await ask(busy.url, {}, { deadlineAt: Date.now() + 10_000 })
   assert.equal(late.fault?.fault.category, 'model_overloaded')
@@ -120,14 +108,14 @@ test('if the abort reason is a fault, the stream ends with that fault', async ()
 
 test('cancelling reaches the server: its connection is closed', async (t) => {
   const controller = new AbortController()
-  const model = await startFakeModel([[head(), role, text('x'), () => controller.abort(), silence]])
+  const model = await startModelServer([[head(), role, text('x'), () => controller.abort(), silence]])
   t.after(() => model.close())
   await ask(model.url, {}, { signal: controller.signal })
   await model.untilAbandoned(1)
 })
 
 test('a consumer that breaks out of its loop closes the connection', async (t) => {
-  const model = await startFakeModel([[head(), role, text('x'), silence]])
+  const model = await startModelServer([[head(), role, text('x'), silence]])
   t.after(() => model.close())
   for await (const event of streamAnswer({ baseUrl: model.url, ...REQUEST }, { policy: QUICK }))
     if (event.type === 'text-delta') break
@@ -136,6 +124,6 @@ test('a consumer that breaks out of its loop closes the connection', async (t) =
 })
 
 test("a connection that breaks after the user's cancel is reported as the cancel", async () => {
-  const got = await cancelled((cancel) => [head(), role, text('x'), cancel, rst])
+  const got = await cancelled((cancel) => [head(), role, text('x'), cancel, reset])
   assert.equal(got.fault?.fault.category, 'cancelled')
 })

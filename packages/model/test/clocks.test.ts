@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { streamAnswer } from '../src/index.ts'
 import { play } from './play.ts'
-import { answer, finish, forever, head, lastChunk, raw, role, silence, startFakeModel, text } from './fake-model.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
+import { answer, finish, role, text } from '../../../test/kit/openai-frames.ts'
+import { forever, head, lastChunk, silence } from '../../../test/kit/plays.ts'
 
 const GOOD = answer('Hello')
 
@@ -23,7 +25,7 @@ test('the liveness clock ends a silent stream, and the answer is retried', async
 })
 
 test('the progress clock ends pings without output', async () => {
-  const pings = forever(raw(': OPENROUTER PROCESSING\n\n'), 20)
+  const pings = forever(': OPENROUTER PROCESSING\n\n', 20)
   const got = await play(
     [[head(), role, text('Hel'), pings], GOOD],
     {},
@@ -42,7 +44,7 @@ test('a server that stalls every time ends in model_stream_stalled, with the clo
 
 test('a slow consumer gets fewer, longer text events', async (t) => {
   const many = Array.from({ length: 500 }, (_, index) => text(`${index} `))
-  const model = await startFakeModel([[head(), role, ...many, finish('stop'), lastChunk]])
+  const model = await startModelServer([[head(), role, ...many, finish('stop'), lastChunk]])
   t.after(() => model.close())
   const request = { baseUrl: model.url, model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
   const texts: string[] = []

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { AttemptRecord } from '../src/index.ts'
-import { answer, fin, head, json, type Play, role, rst, text } from './fake-model.ts'
+import { answer, role, text } from '../../../test/kit/openai-frames.ts'
+import { fin, head, json, type Play, reset } from '../../../test/kit/plays.ts'
 import { play } from './play.ts'
 import { relayed } from './relayed.ts'
 
@@ -12,11 +13,11 @@ const WHOLE = 'Hello my world'
 
 /** Ways to fail. After each of them another attempt can repeat what was sent. */
 const FAILURES: Readonly<Record<string, Play>> = {
-  'reset before headers': [rst],
+  'reset before headers': [reset],
   'closed before headers': [fin],
   overloaded: json(503, {}),
   'rate limited': json(429, {}),
-  'broken after two words': [head(), role, text('Hello my '), rst],
+  'broken after two words': [head(), role, text('Hello my '), reset],
   'broken after a word': [head(), role, text('Hello'), fin],
   'wrong request': json(400, { error: { message: 'no' } }),
 }

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { GOOD, play } from './play.ts'
-import { type Play, done, finish, frame, head, lastChunk, raw, role, silence, text } from './fake-model.ts'
+import { done, finish, frame, role, text } from '../../../test/kit/openai-frames.ts'
+import { head, lastChunk, type Play, silence } from '../../../test/kit/plays.ts'
 
 const IN_BAND: readonly (readonly [string, unknown, string])[] = [
   ['a server_error', { error: { message: 'boom', type: 'server_error', code: null } }, 'model_server_error'],
@@ -36,15 +37,15 @@ for (const [what, error, category] of FINAL_IN_BAND) {
 }
 
 test('a malformed line is a break, not a crash', async () => {
-  const got = await play([[head(), role, text('Hel'), raw('data: {"choices": [oops\n\n'), silence], GOOD])
+  const got = await play([[head(), role, text('Hel'), 'data: {"choices": [oops\n\n', silence], GOOD])
   assert.equal(got.text, 'Hello world')
   assert.equal(got.failed[0]?.fault.category, 'model_stream_interrupted')
 })
 
 test('comments, unknown fields, empty lines, CRLF and byte order marks are read as the format says', async () => {
-  const odd = raw(
-    '\uFEFF: hello\r\n\r\nfoo: bar\r\nretry: 5\r\n\r\n\r\ndata:{"choices":[{"index":0,"delta":{"content":"Hello"}}]}\r\n\r\n',
-  )
+  const odd =
+    '\uFEFF: hello\r\n\r\nfoo: bar\r\nretry: 5\r\n\r\n\r\ndata:{"choices":[{"index":0,"delta":{"content":"Hello"}}]}\r\n\r\n'
+
   const got = await play([[head(), odd, finish('stop'), done, lastChunk]])
   assert.equal(got.text, 'Hello')
 })

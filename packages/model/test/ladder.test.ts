@@ -5,26 +5,15 @@ import { type ChatMessage, PROFILE_NAMES, type ProfileName } from '../src/index.
 import { PROFILES } from '../src/profiles.ts'
 import { ask } from './collect.ts'
 import { play } from './play.ts'
-import {
-  answer,
-  type FakeRequest,
-  fin,
-  finish,
-  head,
-  json,
-  lastChunk,
-  type Play,
-  role,
-  rst,
-  startFakeModel,
-  text,
-  thought,
-  toolAnswer,
-} from './fake-model.ts'
+import { message } from '../../../test/kit/anthropic-frames.ts'
+import { type Exchange } from '../../../test/kit/exchange.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
+import { answer, finish, role, text, thought, toolAnswer } from '../../../test/kit/openai-frames.ts'
+import { fin, head, json, lastChunk, type Play, reset } from '../../../test/kit/plays.ts'
 
-const messagesOf = (request: FakeRequest | undefined): (ChatMessage & { prefix?: boolean })[] =>
+const messagesOf = (request: Exchange | undefined): (ChatMessage & { prefix?: boolean })[] =>
   (request?.body['messages'] ?? []) as ChatMessage[]
-const lastMessage = (request: FakeRequest | undefined): ChatMessage & { prefix?: boolean } =>
+const lastMessage = (request: Exchange | undefined): ChatMessage & { prefix?: boolean } =>
   messagesOf(request).at(-1) as ChatMessage
 
 const playAs = (plays: readonly Play[], profile: ProfileName | undefined) => play(plays, { profile })
@@ -48,7 +37,7 @@ const CONTINUES: Readonly<Record<ProfileName, object | null>> = {
 for (const profile of PROFILE_NAMES) {
   const way = CONTINUES[profile]
   test(`${profile}: an interrupted text is ${way === null ? 'asked for again' : 'continued its way'}`, async () => {
-    const half: Play = [head(), role, text('Hello wo'), rst]
+    const half: Play = [head(), role, text('Hello wo'), reset]
     const request = { profile, api: 'openai-chat' } as const
     const got = await play([half, way === null ? answer('Hello world') : answer(' wo', 'rld')], request)
     assert.equal(got.text, 'Hello world')
@@ -64,7 +53,7 @@ for (const profile of PROFILE_NAMES) {
 }
 
 test('an interrupted text is continued if the server is known to support that, and nothing is discarded', async () => {
-  const got = await playAs([[head(), role, text('Hello wo'), rst], answer(' wor', 'ld', '!')], 'llama-cpp')
+  const got = await playAs([[head(), role, text('Hello wo'), reset], answer(' wor', 'ld', '!')], 'llama-cpp')
   assert.equal(got.text, 'Hello world!')
   assert.equal(got.failed[0]?.action, 'resume')
   assert.equal(got.types.includes('part-discarded'), false)
@@ -75,7 +64,7 @@ test('an interrupted text is continued if the server is known to support that, a
 test('an interrupted continuation is continued again', async () => {
   const got = await playAs(
     [
-      [head(), role, text('a b'), rst],
+      [head(), role, text('a b'), reset],
       [head(), role, text(' b'), text(' c'), fin],
       [head(), text(' cd'), lastChunk],
       answer(' cd', ' e'),
@@ -92,18 +81,18 @@ test('an interrupted continuation is continued again', async () => {
 })
 
 test('servers that need a flag on the unfinished message get it', async () => {
-  const got = await playAs([[head(), role, text('a b'), rst], answer(' b', 'c')], 'deepseek')
+  const got = await playAs([[head(), role, text('a b'), reset], answer(' b', 'c')], 'deepseek')
   assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'a', prefix: true })
 })
 
 test('the last word and the white space around it are not sent, and come back once', async () => {
-  const script = [[head(), role, text('Hello,  my \n'), rst], answer('  m', 'y \n', 'world')]
+  const script = [[head(), role, text('Hello,  my \n'), reset], answer('  m', 'y \n', 'world')]
   const got = await playAs(script, 'llama-cpp')
   assert.equal(got.text, 'Hello,  my \nworld')
   assert.equal(lastMessage(got.requests[1]).content, 'Hello,')
 })
 
-const HALF: Play = [head(), role, text('The capital of France is Par'), rst]
+const HALF: Play = [head(), role, text('The capital of France is Par'), reset]
 
 for (const profile of PROFILE_NAMES.filter((name) => CONTINUES[name] !== null)) {
   for (const [what, anew] of [
@@ -134,19 +123,19 @@ for (const [what, half] of [
   ['of white space', ' \n'],
 ] as const)
   test(`a continuation of a text ${what} could not be recognised, so the text is asked for again`, async () => {
-    const got = await playAs([[head(), role, text(half), rst], answer('Paris')], 'llama-cpp')
+    const got = await playAs([[head(), role, text(half), reset], answer('Paris')], 'llama-cpp')
     assert.equal(got.text, 'Paris')
     assert.deepEqual([got.failed[0]?.action, messagesOf(got.requests[1]).length], ['retry', 1])
   })
 
 test('a server may repeat the unfinished text before it continues', async () => {
-  const got = await playAs([[head(), role, text('Hello my '), rst], answer('Hel', 'lo my wor', 'ld')], 'mistral')
+  const got = await playAs([[head(), role, text('Hello my '), reset], answer('Hel', 'lo my wor', 'ld')], 'mistral')
   assert.equal(got.text, 'Hello my world')
 })
 
 test('a server that refuses to continue is asked from the start', async () => {
   const refused = json(400, { error: { message: 'This model does not support assistant message prefill.' } })
-  const got = await playAs([[head(), role, text('Hello wo'), rst], refused, answer('Hello world')], 'llama-cpp')
+  const got = await playAs([[head(), role, text('Hello wo'), reset], refused, answer('Hello world')], 'llama-cpp')
   assert.equal(got.text, 'Hello world')
   assert.equal(got.failed[1]?.action, 'retry')
   assert.equal(messagesOf(got.requests[2]).length, 1)
@@ -158,7 +147,7 @@ for (const [what, profile, half] of [
   ['after reasoning', 'llama-cpp', [thought('hm'), text('Hello wo')]],
 ] as const) {
   test(`an answer is not continued ${what}: it is discarded and asked for again`, async () => {
-    const got = await playAs([[head(), role, ...half, rst], answer('Hello')], profile)
+    const got = await playAs([[head(), role, ...half, reset], answer('Hello')], profile)
     assert.equal(got.text, 'Hello')
     assert.equal(got.failed[0]?.action, 'retry')
     assert.equal(messagesOf(got.requests[1]).length, 1)
@@ -166,7 +155,7 @@ for (const [what, profile, half] of [
 }
 
 test('an answer is not continued inside a tool call', async () => {
-  const broken: Play = [...toolAnswer('bash', '{"command":"ls"}', [text('Let me')]).slice(0, 5), rst]
+  const broken: Play = [...toolAnswer('bash', '{"command":"ls"}', [text('Let me')]).slice(0, 5), reset]
   const got = await playAs([broken, toolAnswer('bash', '{"command":"ls"}')], 'vllm')
   assert.equal(got.text, '')
   assert.equal(got.calls.length, 1)
@@ -176,7 +165,7 @@ test('an answer is not continued inside a tool call', async () => {
 test('a continuation may end right after the seam', async () => {
   const got = await playAs(
     [
-      [head(), role, text('Hello world'), rst],
+      [head(), role, text('Hello world'), reset],
       [head(), text(' world'), finish('stop'), lastChunk],
     ],
     'vllm',
@@ -187,8 +176,8 @@ test('a continuation may end right after the seam', async () => {
 // ---- the next model ----
 
 test("when the attempts at one model are spent the next is asked, without the first one's key", async (t) => {
-  const dead = await startFakeModel([json(503, {})])
-  const spare = await startFakeModel([answer('from the spare')])
+  const dead = await startModelServer([json(503, {})])
+  const spare = await startModelServer([answer('from the spare')])
   t.after(() => Promise.all([dead.close(), spare.close()]))
   const got = await ask(
     dead.url,
@@ -213,8 +202,8 @@ test("when the attempts at one model are spent the next is asked, without the fi
 })
 
 test('a model that the account cannot use does not end the answer while another is left', async (t) => {
-  const refusing = await startFakeModel([json(401, { error: { code: 'invalid_api_key' } })])
-  const spare = await startFakeModel([answer('ok')])
+  const refusing = await startModelServer([json(401, { error: { code: 'invalid_api_key' } })])
+  const spare = await startModelServer([answer('ok')])
   t.after(() => Promise.all([refusing.close(), spare.close()]))
   const got = await ask(refusing.url, {}, { fallback: [{ baseUrl: spare.url }] })
   assert.equal(got.text, 'ok')
@@ -222,8 +211,8 @@ test('a model that the account cannot use does not end the answer while another 
 })
 
 test('an invalid request is not sent to another model', async (t) => {
-  const first = await startFakeModel([json(400, {})])
-  const spare = await startFakeModel([answer('ok')])
+  const first = await startModelServer([json(400, {})])
+  const spare = await startModelServer([answer('ok')])
   t.after(() => Promise.all([first.close(), spare.close()]))
   const got = await ask(first.url, {}, { fallback: [{ baseUrl: spare.url }] })
   assert.equal(got.fault?.fault.category, 'model_bad_request')
@@ -231,8 +220,8 @@ test('an invalid request is not sent to another model', async (t) => {
 })
 
 test('a fallback does not continue the text of the first model', async (t) => {
-  const first = await startFakeModel([[head(), role, text('Hel'), rst]])
-  const spare = await startFakeModel([answer('Bonjour')])
+  const first = await startModelServer([[head(), role, text('Hel'), reset]])
+  const spare = await startModelServer([answer('Bonjour')])
   t.after(() => Promise.all([first.close(), spare.close()]))
   const got = await ask(
     first.url,
@@ -244,9 +233,8 @@ test('a fallback does not continue the text of the first model', async (t) => {
 })
 
 test('a fallback may speak the other API', async (t) => {
-  const { message } = await import('./fake-model.ts')
-  const first = await startFakeModel([json(500, {})])
-  const spare = await startFakeModel([message('from a message')])
+  const first = await startModelServer([json(500, {})])
+  const spare = await startModelServer([message('from a message')])
   t.after(() => Promise.all([first.close(), spare.close()]))
   const fallback = [{ baseUrl: spare.url, api: 'anthropic-messages' }] as const
   const got = await ask(first.url, {}, { policy: { attemptsMax: 1 }, fallback })
@@ -256,7 +244,7 @@ test('a fallback may speak the other API', async (t) => {
 // ---- budget and ledger ----
 
 test('the budget is passed in and returned: failures and waits draw on it, and a complete answer earns half of it back', async () => {
-  const model = await startFakeModel([json(500, {}), [head(), role, text('x'), rst], answer('ok')])
+  const model = await startModelServer([json(500, {}), [head(), role, text('x'), reset], answer('ok')])
   const got = await ask(
     model.url,
     {},
@@ -267,7 +255,7 @@ test('the budget is passed in and returned: failures and waits draw on it, and a
 })
 
 test('a budget that earlier answers have spent ends the answer', async (t) => {
-  const model = await startFakeModel([[head(), role, text('x'), rst]])
+  const model = await startModelServer([[head(), role, text('x'), reset]])
   t.after(() => model.close())
   const got = await ask(model.url, {}, { budget: { failures: 59, waitedMs: 0 } })
   assert.equal(got.fault?.fault.stopped, 'failures_spent')
@@ -277,7 +265,7 @@ test('a budget that earlier answers have spent ends the answer', async (t) => {
 })
 
 test('spent attempts park if the caller can park, and stop if not', async (t) => {
-  const model = await startFakeModel([json(500, {})])
+  const model = await startModelServer([json(500, {})])
   t.after(() => model.close())
   const parked = await ask(model.url, {}, { policy: { attemptsMax: 1 }, canPark: true })
   assert.equal(parked.fault?.decision.action, 'park')
@@ -287,7 +275,12 @@ test('spent attempts park if the caller can park, and stop if not', async (t) =>
 })
 
 test('the ledger has each attempt with its phase, bytes, fault, delay and usage', async () => {
-  const model = await startFakeModel([[rst], json(503, {}), [head(), role, text('Hello you'), rst], answer('Hello')])
+  const model = await startModelServer([
+    [reset],
+    json(503, {}),
+    [head(), role, text('Hello you'), reset],
+    answer('Hello'),
+  ])
   const got = await ask(model.url, {}, { policy: { backoffMs: 2 }, dice: () => 1 })
   await model.close()
   const rows = got.done?.ledger.map(({ attempt, phase, fault, action, delayMs, usage }) => ({

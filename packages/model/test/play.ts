@@ -2,19 +2,21 @@
 import assert from 'node:assert/strict'
 import type { AnswerOptions, AnswerRequest } from '../src/index.ts'
 import { ask, type Collected } from './collect.ts'
-import { answer, type FakeRequest, type Script, startFakeModel, toolAnswer } from './fake-model.ts'
+import { type Exchange } from '../../../test/kit/exchange.ts'
+import { type Script, startModelServer } from '../../../test/kit/model-server.ts'
+import { answer, toolAnswer } from '../../../test/kit/openai-frames.ts'
 
 export const GOOD = answer('Hello', ' world')
 export const GOOD_CALL = toolAnswer('bash', '{"command":"ls"}')
 
-export type Played = Collected & { readonly requests: readonly FakeRequest[] }
+export type Played = Collected & { readonly requests: readonly Exchange[] }
 
 export async function play(
   script: Script,
   request: Partial<AnswerRequest> = {},
   options: AnswerOptions = {},
 ): Promise<Played> {
-  const model = await startFakeModel(script)
+  const model = await startModelServer(script)
   try {
     return { ...(await ask(model.url, request, options)), requests: model.requests }
   } finally {

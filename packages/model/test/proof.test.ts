@@ -4,32 +4,20 @@ import { test } from 'node:test'
 import { PROFILE_NAMES, type ProfileName } from '../src/index.ts'
 import { ask } from './collect.ts'
 import { GOOD, GOOD_CALL, isKept, play } from './play.ts'
-import {
-  answer,
-  callStart,
-  done,
-  fin,
-  finish,
-  head,
-  lastChunk,
-  type Play,
-  role,
-  rst,
-  startFakeModel,
-  text,
-  usage,
-} from './fake-model.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
+import { answer, callStart, done, finish, role, text, usage } from '../../../test/kit/openai-frames.ts'
+import { fin, head, lastChunk, type Play, reset } from '../../../test/kit/plays.ts'
 
 // ---- complete, but not ended ----
 
 const ENDS: readonly (readonly [string, Play])[] = [
-  ['reset', rst],
+  ['reset', reset],
   ['closed', fin],
   ['ended cleanly', lastChunk],
 ]
 
 test('complete tool calls in an answer that broke before its end are not released but asked for again', async () => {
-  const got = await play([[head(), role, callStart('c0', 'bash', '{"command":"rm -rf build"}'), rst], GOOD_CALL])
+  const got = await play([[head(), role, callStart('c0', 'bash', '{"command":"rm -rf build"}'), reset], GOOD_CALL])
   assert.deepEqual(
     got.calls.map(({ arguments: args }) => args),
     [{ command: 'ls' }],
@@ -53,7 +41,7 @@ test('usage that comes after the finish reason is counted', async () => {
 const DONE_ONLY: Play = [head(), role, text('Hello'), done, lastChunk]
 
 test('[DONE] without a finish reason is an answer for a generic server, and is marked unproven', async (t) => {
-  const model = await startFakeModel([DONE_ONLY])
+  const model = await startModelServer([DONE_ONLY])
   t.after(() => model.close())
   const got = await ask(model.url, { profile: 'generic' })
   assert.equal(got.text, 'Hello')
@@ -70,7 +58,7 @@ test('[DONE] after nothing at all is not an answer from any server', async () =>
 })
 
 test('[DONE] without a finish reason is not an answer from OpenAI, which always sends one', async (t) => {
-  const model = await startFakeModel([DONE_ONLY, GOOD])
+  const model = await startModelServer([DONE_ONLY, GOOD])
   t.after(() => model.close())
   const got = await ask(model.url, { profile: 'openai' })
   assert.equal(got.text, 'Hello world')
@@ -79,7 +67,7 @@ test('[DONE] without a finish reason is not an answer from OpenAI, which always 
 
 test('complete calls before [DONE] are released although no finish reason came', async (t) => {
   const call = [head(), role, callStart('c1', 'bash', '{"command":"ls"}'), done, lastChunk]
-  const model = await startFakeModel([call])
+  const model = await startModelServer([call])
   t.after(() => model.close())
   const got = await ask(model.url, { profile: 'generic' })
   assert.deepEqual(
@@ -91,7 +79,7 @@ test('complete calls before [DONE] are released although no finish reason came',
 
 test('a server that never sends a finish reason needs a lenient profile, and its answers are marked unproven', async (t) => {
   const bare: Play = [head(), role, text('Hello'), lastChunk]
-  const model = await startFakeModel([bare])
+  const model = await startModelServer([bare])
   t.after(() => model.close())
   const lenient = await ask(model.url, { profile: 'ollama' })
   assert.equal(lenient.text, 'Hello')
@@ -102,7 +90,7 @@ test('a server that never sends a finish reason needs a lenient profile, and its
 
 test('a lenient profile does not release calls from an answer that just ended', async (t) => {
   const bare: Play = [head(), role, callStart('c1', 'bash', '{"command":"ls"}'), lastChunk]
-  const model = await startFakeModel([bare, GOOD_CALL])
+  const model = await startModelServer([bare, GOOD_CALL])
   t.after(() => model.close())
   const got = await ask(model.url, { profile: 'ollama' })
   assert.equal(got.failed[0]?.fault.category, 'model_stream_incomplete')

@@ -5,32 +5,17 @@ import { connect, createServer } from 'node:net'
 import { test } from 'node:test'
 import { ask } from './collect.ts'
 import { GOOD, play } from './play.ts'
-import {
-  answer,
-  bytes,
-  callMore,
-  callStart,
-  fin,
-  head,
-  json,
-  lastChunk,
-  type Play,
-  raw,
-  role,
-  rst,
-  silence,
-  startFakeModel,
-  text,
-  thought,
-} from './fake-model.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
+import { answer, callMore, callStart, role, text, thought } from '../../../test/kit/openai-frames.ts'
+import { bytes, fin, head, json, lastChunk, type Play, reset, silence } from '../../../test/kit/plays.ts'
 
 // ---- before the first byte ----
 
 const EARLY: readonly (readonly [string, Play, string])[] = [
-  ['reset before its headers', [rst], 'model_stream_interrupted'],
+  ['reset before its headers', [reset], 'model_stream_interrupted'],
   ['closed before its headers', [fin], 'model_stream_interrupted'],
   ['closed inside its headers', [bytes('HTTP/1.1 200 OK\r\ncontent-ty'), fin], 'model_stream_interrupted'],
-  ['reset after its headers and before its first byte', [head(), rst], 'model_stream_interrupted'],
+  ['reset after its headers and before its first byte', [head(), reset], 'model_stream_interrupted'],
   ['closed after its headers and before its first byte', [head(), fin], 'model_stream_interrupted'],
 ]
 
@@ -45,7 +30,7 @@ for (const [what, broken, category] of EARLY) {
 }
 
 test('a raw connection reset before any stream byte does not end the session', async () => {
-  const got = await play([[rst], [rst], GOOD])
+  const got = await play([[reset], [reset], GOOD])
   assert.equal(got.text, 'Hello world')
   assert.match(got.failed[0]?.fault.errorRaw ?? '', /ECONNRESET/)
 })
@@ -68,7 +53,7 @@ test('a refused connection is model_unreachable, is retried, and is never blamed
 
 test('a connection that breaks while a large request is being sent (EPIPE) is retried', async (t) => {
   let connections = 0
-  const model = await startFakeModel([GOOD])
+  const model = await startModelServer([GOOD])
   const door = createServer((socket) => {
     socket.on('error', () => socket.destroy())
     if (++connections === 1) {
@@ -92,7 +77,7 @@ test('a connection that breaks while a large request is being sent (EPIPE) is re
 })
 
 test('a retry sends the same request: no message twice, nothing from the failed attempt', async () => {
-  const model = await startFakeModel([[rst], [head(), role, text('half'), rst], json(503, {}), GOOD])
+  const model = await startModelServer([[reset], [head(), role, text('half'), reset], json(503, {}), GOOD])
   await ask(model.url)
   await model.close()
   assert.equal(model.requests.length, 4)
@@ -100,7 +85,7 @@ test('a retry sends the same request: no message twice, nothing from the failed 
 })
 
 test('attempts are bounded: a model that always breaks is asked six times by default, and the fault says so', async () => {
-  const got = await play([[head(), role, text('half'), rst]])
+  const got = await play([[head(), role, text('half'), reset]])
   assert.equal(got.requests.length, 6)
   assert.equal(got.fault?.fault.category, 'model_stream_interrupted')
   assert.equal(got.fault?.fault.stopped, 'attempts_spent')
@@ -119,11 +104,11 @@ const HALF: readonly (readonly [string, Play])[] = [
   ['its reasoning', [head(), role, thought('hm, let me')]],
   ['its text after reasoning', [head(), role, thought('hm'), text('Hel')]],
   ['a tool call', [head(), role, text('Let me'), callStart('c1', 'bash'), callMore('{"comm')]],
-  ['an SSE event', [head(), role, text('Hel'), raw('data: {"choices":[{"delta":{"con')]],
-  ['a character', [head(), role, text('Hel'), raw('data: {"choices":[{"index":0,"delta":{"content":"\xc3')]],
+  ['an SSE event', [head(), role, text('Hel'), 'data: {"choices":[{"delta":{"con']],
+  ['a character', [head(), role, text('Hel'), 'data: {"choices":[{"index":0,"delta":{"content":"\xc3']],
 ]
 const ENDS: readonly (readonly [string, Play])[] = [
-  ['reset', rst],
+  ['reset', reset],
   ['closed', fin],
   ['ended cleanly', lastChunk],
 ]
@@ -145,7 +130,7 @@ for (const [where, half] of HALF) {
 }
 
 test('a reset of a chunked answer with connection: close is a break, although the parser calls it bad HTTP', async () => {
-  const got = await play([[head(200, { connection: 'close' }), role, text('Hel'), rst], GOOD])
+  const got = await play([[head(200, { connection: 'close' }), role, text('Hel'), reset], GOOD])
   assert.equal(got.text, 'Hello world')
   assert.equal(got.failed[0]?.fault.category, 'model_stream_interrupted')
 })
@@ -153,7 +138,7 @@ test('a reset of a chunked answer with connection: close is a break, although th
 test('an answer without a length that is cut by a reset looks like a clean end and is still not accepted', async () => {
   const open = head(200, { 'transfer-encoding': '', connection: 'close' })
   const cut = bytes('data: {"choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n')
-  const got = await play([[open, cut, rst], GOOD])
+  const got = await play([[open, cut, reset], GOOD])
   assert.equal(got.text, 'Hello world')
   assert.equal(got.failed.length, 1)
 })
@@ -166,7 +151,7 @@ test('a bad chunk size in the middle is a break', async () => {
 
 test('a dropped stream at turn 50 costs one retry, not the run', async () => {
   let index = 0
-  const model = await startFakeModel(() =>
+  const model = await startModelServer(() =>
     ++index % 5 === 0 ? [head(), role, text('half'), fin] : answer(`step ${index}`),
   )
   try {

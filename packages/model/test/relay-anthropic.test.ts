@@ -1,7 +1,7 @@
 /** The relay in Anthropic's dialect: one message_start, continuous block numbers, nothing opened or closed twice. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { SseFrame } from '@breakfall/wire'
+import type { Frame } from '../../../test/kit/sse.ts'
 import {
   blockStart,
   blockStop,
@@ -9,26 +9,21 @@ import {
   blockThought,
   errorEvent,
   event,
-  head,
-  json,
-  lastChunk,
   message,
   messageDelta,
   messageStart,
   messageStop,
-  pause,
   ping,
-  type Play,
-  rst,
   textBlock,
   toolMessage,
-} from './fake-model.ts'
+} from '../../../test/kit/anthropic-frames.ts'
+import { head, json, lastChunk, pause, type Play, reset } from '../../../test/kit/plays.ts'
 import { relayed as relay, type RelayedOptions } from './relayed.ts'
 
 const relayed = (plays: readonly Play[], options: RelayedOptions = {}) =>
   relay(plays, { api: 'anthropic-messages', ...options })
 
-const order = (frames: readonly SseFrame[]): string[] =>
+const order = (frames: readonly Frame[]): string[] =>
   frames.map(({ data }) => {
     const { type, index } = JSON.parse(data) as { type: string; index?: number }
     return index === undefined ? type : `${type.replace('content_block_', '')} ${index}`
@@ -54,11 +49,11 @@ test('a proper message passes through event by event', async () => {
 })
 
 for (const [what, broken] of [
-  ['a break after message_start', [head(), messageStart, rst]],
-  ['a break after an empty block', [head(), messageStart, textBlock(0), ping, rst]],
+  ['a break after message_start', [head(), messageStart, reset]],
+  ['a break after an empty block', [head(), messageStart, textBlock(0), ping, reset]],
   ['overloaded before content', [head(), messageStart, errorEvent('overloaded_error', 'Overloaded'), lastChunk]],
   ['status 529', json(529, { type: 'error', error: { type: 'overloaded_error', message: 'x' } })],
-  ['a tool_use that broke off', [...toolMessage('bash', '{"command":"ls"}').slice(0, 5), rst]],
+  ['a tool_use that broke off', [...toolMessage('bash', '{"command":"ls"}').slice(0, 5), reset]],
 ] as const) {
   test(`${what} is healed without the client noticing, with one message_start`, async () => {
     const got = await relayed([broken, message('Hello')])
@@ -76,7 +71,7 @@ for (const [what, broken] of [
 
 test('after content, an identical beginning lets the answer continue in the open block', async () => {
   const got = await relayed([
-    [head(), messageStart, textBlock(0), blockText(0, 'Hel'), rst],
+    [head(), messageStart, textBlock(0), blockText(0, 'Hel'), reset],
     message('He', 'llo', ' world'),
   ])
   assert.equal(got.text, 'Hello world')
@@ -93,7 +88,7 @@ test('after content, an identical beginning lets the answer continue in the open
 })
 
 test('a block that was closed stays closed, and the next one follows', async () => {
-  const half: Play = [head(), messageStart, textBlock(0), blockText(0, 'A'), blockStop(0), rst]
+  const half: Play = [head(), messageStart, textBlock(0), blockText(0, 'A'), blockStop(0), reset]
   const whole: Play = [
     head(),
     messageStart,
@@ -126,7 +121,7 @@ test('a break inside thinking heals from an identical beginning, with its signat
     blockStop(1),
     ...END,
   ]
-  const got = await relayed([[head(), messageStart, thinkingBlock(0), blockThought(0, 'hm'), rst], whole])
+  const got = await relayed([[head(), messageStart, thinkingBlock(0), blockThought(0, 'hm'), reset], whole])
   assert.equal(got.error, undefined)
   assert.deepEqual(order(got.frames), [
     'message_start',
@@ -147,7 +142,7 @@ test('a break inside thinking heals from an identical beginning, with its signat
 test('a tool_use after text is held until the message is proven, and healed', async () => {
   const before = [textBlock(0), blockText(0, 'Let me'), blockStop(0)]
   const whole = toolMessage('bash', '{"command":"ls"}', before)
-  const got = await relayed([[...whole.slice(0, 7), rst], whole])
+  const got = await relayed([[...whole.slice(0, 7), reset], whole])
   assert.equal(got.text, 'Let me')
   assert.deepEqual(got.calls, ['{"command":"ls"}'])
   assert.equal(got.error, undefined)
@@ -176,7 +171,7 @@ test('a stop reason without message_stop is not forwarded as an end', async () =
 })
 
 test("an answer that cannot be healed ends with the API's own error event", async () => {
-  const got = await relayed([[head(), messageStart, textBlock(0), blockText(0, 'Hello'), rst], message('Howdy')])
+  const got = await relayed([[head(), messageStart, textBlock(0), blockText(0, 'Hello'), reset], message('Howdy')])
   assert.equal(got.text, 'Hello')
   assert.equal(got.frames.at(-1)?.event, 'error')
   const last = JSON.parse(got.frames.at(-1)?.data ?? '') as { type: string; error: { type: string } }
@@ -187,7 +182,7 @@ test('pings are ping events, and no answer at all is an error in the format of t
   const slow = await relayed([[pause(120), ...message('Hello')]], { pingMs: 40 })
   assert.equal(slow.frames[0]?.event, 'ping')
   assert.equal(slow.text, 'Hello')
-  const none = await relayed([[rst]], { policy: { attemptsMax: 1 } })
+  const none = await relayed([[reset]], { policy: { attemptsMax: 1 } })
   assert.equal(none.status, 502)
   assert.equal((JSON.parse(none.body) as { type: string }).type, 'error')
 })

@@ -3,23 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { GOOD } from './play.ts'
 import { relayed } from './relayed.ts'
-import {
-  answer,
-  callMore,
-  callStart,
-  done,
-  finish,
-  head,
-  lastChunk,
-  type Play,
-  role,
-  rst,
-  text,
-  toolAnswer,
-} from './fake-model.ts'
+import { answer, callMore, callStart, done, finish, role, text, toolAnswer } from '../../../test/kit/openai-frames.ts'
+import { head, lastChunk, type Play, reset } from '../../../test/kit/plays.ts'
 
 const CALL = toolAnswer('bash', '{"command":"ls"}', [text('Let me')])
-const CALL_CUT: Play = [head(), role, text('Let me'), callStart('c1', 'bash'), callMore('{"comma'), rst]
+const CALL_CUT: Play = [head(), role, text('Let me'), callStart('c1', 'bash'), callMore('{"comma'), reset]
 
 test('a tool call goes out once it is complete, after the text before it', async () => {
   const got = await relayed([CALL])
@@ -45,7 +33,7 @@ test('with hold tools, no part of a call that stays cut goes out', async () => {
 })
 
 test('with hold answer, every break heals and nothing is sent before the answer is complete', async () => {
-  const script = [[head(), role, text('Howdy'), rst], CALL_CUT, [head(), role, text('Hey'), lastChunk], GOOD]
+  const script = [[head(), role, text('Howdy'), reset], CALL_CUT, [head(), role, text('Hey'), lastChunk], GOOD]
   const got = await relayed(script, { hold: 'answer' })
   assert.equal(got.text, 'Hello world')
   assert.equal(got.error, undefined)

@@ -3,19 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { GOOD } from './play.ts'
 import { relayed } from './relayed.ts'
-import {
-  answer,
-  frame,
-  head,
-  json,
-  lastChunk,
-  pause,
-  type Play,
-  role,
-  rst,
-  silence,
-  startFakeModel,
-} from './fake-model.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
+import { answer, frame, role } from '../../../test/kit/openai-frames.ts'
+import { head, json, lastChunk, pause, type Play, reset, silence } from '../../../test/kit/plays.ts'
 
 // ---- spent attempts and refusals ----
 
@@ -60,7 +50,7 @@ test('retry-after is forwarded with the refusal', async () => {
 })
 
 for (const [what, play, status, category, headersMs] of [
-  ['the server closes the connection', [rst], 502, 'model_stream_interrupted', 10_000],
+  ['the server closes the connection', [reset], 502, 'model_stream_interrupted', 10_000],
   ['it only stalls', [silence], 504, 'model_stream_stalled', 40],
 ] as const) {
   test(`if ${what}, the client gets ${status} in the format of its API`, async () => {
@@ -91,7 +81,7 @@ test('an unusable target is an error response, not an exception', async () => {
 })
 
 test('a fallback is asked when the attempts at the first target are spent', async (t) => {
-  const spare = await startFakeModel([answer('spare')])
+  const spare = await startModelServer([answer('spare')])
   t.after(() => spare.close())
   const fallback = [{ baseUrl: spare.url, model: 'spare-1', headers: { authorization: 'Bearer spare-key' } }]
   const got = await relayed([json(503, {})], { policy: { attemptsMax: 2 }, fallback })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { relayed } from './relayed.ts'
-import { head, json, type Play, rst } from './fake-model.ts'
+import { head, json, type Play, reset } from '../../../test/kit/plays.ts'
 
 const WHOLE = {
   id: 'x',
@@ -12,9 +12,9 @@ const WHOLE = {
 test('an answer in one piece is forwarded unchanged after faults that the client never saw', async () => {
   const cut: Play = [
     head(200, { 'content-type': 'application/json', 'transfer-encoding': '', 'content-length': '500' }),
-    rst,
+    reset,
   ]
-  const got = await relayed([[rst], json(500, {}), cut, json(200, WHOLE, { 'x-request-id': 'r' })], {
+  const got = await relayed([[reset], json(500, {}), cut, json(200, WHOLE, { 'x-request-id': 'r' })], {
     body: { stream: false },
   })
   assert.equal(got.status, 200)

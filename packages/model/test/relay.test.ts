@@ -3,24 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { GOOD } from './play.ts'
 import { relayed } from './relayed.ts'
-import {
-  answer,
-  bytes,
-  callStart,
-  done,
-  fin,
-  finish,
-  frame,
-  head,
-  json,
-  lastChunk,
-  type Play,
-  role,
-  rst,
-  silence,
-  text,
-  thought,
-} from './fake-model.ts'
+import { answer, callStart, done, finish, frame, role, text, thought } from '../../../test/kit/openai-frames.ts'
+import { bytes, fin, head, json, lastChunk, type Play, reset, silence } from '../../../test/kit/plays.ts'
 
 // ---- before content ----
 
@@ -39,16 +23,16 @@ test('a proper answer passes through frame by frame, with the headers of its ser
 })
 
 const EARLY: readonly (readonly [string, Play])[] = [
-  ['a reset before its headers', [rst]],
+  ['a reset before its headers', [reset]],
   ['a close after its headers', [head(), fin]],
-  ['a break after the role', [head(), role, rst]],
+  ['a break after the role', [head(), role, reset]],
   ['a clean end after the role', [head(), role, lastChunk]],
   ['status 500', json(500, { error: { message: 'x' } })],
   ['status 429', json(429, { error: { message: 'x' } })],
   ['an error as its first frame', [head(), role, frame({ error: { message: 'x', type: 'server_error' } }), lastChunk]],
   ['a malformed line', [head(), role, frame('{oops'), silence]],
   ['a cut call', [head(), role, callStart('c', 'bash', '{"com'), finish('tool_calls'), done, lastChunk]],
-  ['a call that broke off', [head(), role, callStart('c', 'bash', '{"com'), rst]],
+  ['a call that broke off', [head(), role, callStart('c', 'bash', '{"com'), reset]],
 ]
 
 for (const [what, broken] of EARLY) {
@@ -70,7 +54,7 @@ for (const [what, broken] of EARLY) {
 
 test('after content, an identical beginning lets the answer continue, however it is split into frames', async () => {
   const again = answer('Hel', 'lo wo', 'rld')
-  const got = await relayed([[head(), role, text('Hello'), text(' w'), rst], again])
+  const got = await relayed([[head(), role, text('Hello'), text(' w'), reset], again])
   assert.equal(got.text, 'Hello world')
   assert.equal(got.error, undefined)
   assert.equal(got.frames.at(-1)?.data, '[DONE]')
@@ -87,7 +71,7 @@ test('healing keeps the first id and model, and the role comes once', async () =
     done,
     lastChunk,
   ]
-  const got = await relayed([[head(), role, text('Hello'), rst], again])
+  const got = await relayed([[head(), role, text('Hello'), reset], again])
   assert.equal(got.text, 'Hello!')
   const chunks = got.frames.filter(({ data }) => data !== '[DONE]').map(({ data }) => JSON.parse(data) as Chunk)
   assert.deepEqual([...new Set(chunks.map(({ id, model }) => `${id} ${model}`))], ['chatcmpl-1 fake-1'])
@@ -95,7 +79,7 @@ test('healing keeps the first id and model, and the role comes once', async () =
 })
 
 test('after content, an answer that starts differently ends in an error and not in doubled text', async () => {
-  const got = await relayed([[head(), role, text('Hello'), rst], answer('Howdy')])
+  const got = await relayed([[head(), role, text('Hello'), reset], answer('Howdy')])
   assert.equal(got.text, 'Hello')
   assert.equal(got.error?.code, 'model_stream_interrupted')
   assert.equal(got.error?.type, 'server_error')
@@ -106,13 +90,13 @@ test('after content, an answer that starts differently ends in an error and not 
 })
 
 test('an answer that is shorter than what was sent ends in an error', async () => {
-  const got = await relayed([[head(), role, text('Hello world'), rst], answer('Hello')])
+  const got = await relayed([[head(), role, text('Hello world'), reset], answer('Hello')])
   assert.equal(got.text, 'Hello world')
   assert.equal(got.error?.code, 'model_stream_interrupted')
 })
 
 test('reasoning that was sent must come again, too', async () => {
-  const half: Play = [head(), role, thought('hm'), text('A'), rst]
+  const half: Play = [head(), role, thought('hm'), text('A'), reset]
   const same = await relayed([
     half,
     [head(), role, thought('h'), thought('m'), text('AB'), finish('stop'), done, lastChunk],
@@ -124,7 +108,7 @@ test('reasoning that was sent must come again, too', async () => {
 })
 
 test('text is continued by prefill if the profile supports it', async () => {
-  const got = await relayed([[head(), role, text('Hello wo'), rst], answer(' wor', 'ld')], { profile: 'llama-cpp' })
+  const got = await relayed([[head(), role, text('Hello wo'), reset], answer(' wor', 'ld')], { profile: 'llama-cpp' })
   assert.equal(got.text, 'Hello world')
   assert.equal(got.error, undefined)
   const messages = got.requests[1]?.body['messages'] as { content: string }[]
@@ -132,7 +116,7 @@ test('text is continued by prefill if the profile supports it', async () => {
 })
 
 test('a new answer in place of a continuation is never appended to what was sent', async () => {
-  const got = await relayed([[head(), role, text('Hello wo'), rst], answer('Sure: hello'), answer('Hello world')], {
+  const got = await relayed([[head(), role, text('Hello wo'), reset], answer('Sure: hello'), answer('Hello world')], {
     profile: 'llama-cpp',
   })
   assert.equal(got.text, 'Hello world')
@@ -142,14 +126,14 @@ test('a new answer in place of a continuation is never appended to what was sent
 
 test('a server that refuses to continue is asked from the start', async () => {
   const refused = json(400, { error: { message: 'no prefill' } })
-  const script = [[head(), role, text('Hello wo'), rst], refused, answer('Hello world')]
+  const script = [[head(), role, text('Hello wo'), reset], refused, answer('Hello world')]
   const got = await relayed(script, { profile: 'vllm' })
   assert.equal(got.text, 'Hello world')
   assert.equal(got.error, undefined)
 })
 
 test('the error that ends a stream says that it cannot be continued', async () => {
-  const got = await relayed([[head(), role, text('Hello wo'), rst], answer('Goodbye')])
+  const got = await relayed([[head(), role, text('Hello wo'), reset], answer('Goodbye')])
   assert.match(String(got.error?.message), /What was already sent cannot be continued, so the stream ends here\./)
 })
 
@@ -215,7 +199,7 @@ for (const stream of [true, false]) {
 }
 
 test('an answer too long to be remembered ends in an error when it breaks, and uses no more memory', async () => {
-  const half: Play = [head(), role, text('a'.repeat(300)), text('b'.repeat(300)), rst]
+  const half: Play = [head(), role, text('a'.repeat(300)), text('b'.repeat(300)), reset]
   const got = await relayed([half, answer('a'.repeat(300), 'b'.repeat(300), 'c')], { holdBytesMax: 500 })
   assert.equal(got.text.length, 600)
   assert.equal(got.error?.code, 'model_stream_interrupted')
@@ -223,7 +207,7 @@ test('an answer too long to be remembered ends in an error when it breaks, and u
 })
 
 test('the error says after how many attempts Breakfall stopped', async () => {
-  const got = await relayed([[rst]], { policy: { attemptsMax: 2 } })
+  const got = await relayed([[reset]], { policy: { attemptsMax: 2 } })
   assert.match(got.body, /Breakfall stopped after 2 attempts\./)
 })
 

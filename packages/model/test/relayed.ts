@@ -1,5 +1,5 @@
 /** A client of the relay: sends a request through it and holds what any client of that API would hold. */
-import { SseDecoder, type SseFrame } from '@breakfall/wire'
+import { type Frame, framesIn } from '../../../test/kit/sse.ts'
 import {
   type ApiName,
   relayAnswer,
@@ -9,13 +9,14 @@ import {
   type RelayTarget,
 } from '../src/index.ts'
 import { QUICK, TOOLS } from './collect.ts'
-import { type FakeRequest, type Script, startFakeModel } from './fake-model.ts'
+import { type Exchange } from '../../../test/kit/exchange.ts'
+import { type Script, startModelServer } from '../../../test/kit/model-server.ts'
 
 export type Relayed = {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
-  readonly frames: readonly SseFrame[]
+  readonly frames: readonly Frame[]
   readonly comments: readonly string[]
   /** Text as a client appends it. */
   readonly text: string
@@ -24,7 +25,7 @@ export type Relayed = {
   readonly error: { readonly message: string; readonly code?: string; readonly type?: string } | undefined
   readonly isEnded: boolean
   readonly outcome: RelayOutcome
-  readonly requests: readonly FakeRequest[]
+  readonly requests: readonly Exchange[]
   readonly events: readonly RelayEvent[]
 }
 
@@ -36,7 +37,7 @@ export type RelayedOptions = RelayOptions & {
 }
 
 export async function relayed(script: Script, options: RelayedOptions = {}): Promise<Relayed> {
-  const model = await startFakeModel(script)
+  const model = await startModelServer(script)
   const api = options.api ?? 'openai-chat'
   const tools =
     api === 'openai-chat'
@@ -78,10 +79,7 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
 }
 
 function held(api: ApiName, body: string): Pick<Relayed, 'frames' | 'comments' | 'text' | 'calls' | 'error'> {
-  const frames: SseFrame[] = []
-  const comments: string[] = []
-  const decoder = new SseDecoder({ onEvent: (frame) => frames.push(frame), onComment: (text) => comments.push(text) })
-  decoder.push(body)
+  const { frames, comments } = framesIn(body)
   let text = ''
   const calls: string[] = []
   let error: Relayed['error']
@@ -100,7 +98,7 @@ function held(api: ApiName, body: string): Pick<Relayed, 'frames' | 'comments' |
       if (json.delta?.partial_json !== undefined) calls.push((calls.pop() ?? '') + json.delta.partial_json)
     }
   }
-  return { frames, comments, text, calls, error }
+  return { frames, comments: comments.map((line) => line.replace(/^: ?/, '')), text, calls, error }
 }
 
 type OpenAiFrame = {

@@ -1,5 +1,5 @@
 /** The text of an answer as a client of either API reads it, from the body of a response. */
-import { SseDecoder } from '@breakfall/wire'
+import { framesIn } from '../../../test/kit/sse.ts'
 
 type Said = {
   readonly choices?: readonly {
@@ -12,15 +12,9 @@ type Said = {
 
 export function saidIn(body: string, isStream: boolean): string {
   if (!isStream) return saidBy(JSON.parse(body))
-  let said = ''
-  const decoder = new SseDecoder({
-    onEvent: ({ data }) => {
-      if (data !== '[DONE]') said += saidBy(JSON.parse(data))
-    },
-    onComment: () => undefined,
-  })
-  decoder.push(body)
-  return said
+  return framesIn(body)
+    .frames.map(({ data, json }) => (data === '[DONE]' ? '' : saidBy(json)))
+    .join('')
 }
 
 function saidBy({ choices = [], delta, content = [] }: Said): string {

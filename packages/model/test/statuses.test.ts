@@ -4,14 +4,16 @@ import { test } from 'node:test'
 import type { AnswerEvent, AnswerOptions } from '../src/index.ts'
 import { streamAnswer } from '../src/index.ts'
 import { play } from './play.ts'
-import { answer, fin, head, json, type Play, startFakeModel } from './fake-model.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
+import { answer } from '../../../test/kit/openai-frames.ts'
+import { fin, head, json, type Play } from '../../../test/kit/plays.ts'
 
 const GOOD = answer('Hello')
 const error = (more: object = {}): object => ({ error: { message: 'no', ...more } })
 
 /** The first failure, without waiting for what follows it. */
 async function firstFailure(refusal: Play, options: AnswerOptions = {}) {
-  const model = await startFakeModel([refusal])
+  const model = await startModelServer([refusal])
   try {
     const request = { baseUrl: model.url, model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
     for await (const event of streamAnswer(request, options)) {

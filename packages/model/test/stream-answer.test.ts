@@ -2,23 +2,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ask } from './collect.ts'
-import {
-  answer,
-  callStart,
-  done,
-  fin,
-  finish,
-  head,
-  lastChunk,
-  role,
-  rst,
-  startFakeModel,
-  text,
-  toolAnswer,
-} from './fake-model.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
+import { answer, callStart, done, finish, role, text, toolAnswer } from '../../../test/kit/openai-frames.ts'
+import { fin, head, lastChunk, reset } from '../../../test/kit/plays.ts'
 
 test('a proper answer comes as deltas, usage and one done', async (t) => {
-  const model = await startFakeModel([answer('Hello', ' world')])
+  const model = await startModelServer([answer('Hello', ' world')])
   t.after(() => model.close())
   const got = await ask(model.url)
   assert.equal(got.text, 'Hello world')
@@ -34,7 +23,7 @@ test('a proper answer comes as deltas, usage and one done', async (t) => {
 })
 
 test('a stream that is reset in the middle of its text is asked for again, and nothing is shown twice', async (t) => {
-  const model = await startFakeModel([[head(), role, text('Hello wor'), rst], answer('Hello', ' world')])
+  const model = await startModelServer([[head(), role, text('Hello wor'), reset], answer('Hello', ' world')])
   t.after(() => model.close())
   const got = await ask(model.url)
   assert.equal(got.text, 'Hello world')
@@ -44,7 +33,7 @@ test('a stream that is reset in the middle of its text is asked for again, and n
 })
 
 test('a stream that ends without its last chunk is asked for again', async (t) => {
-  const model = await startFakeModel([[head(), role, text('Hel'), fin], answer('Hello')])
+  const model = await startModelServer([[head(), role, text('Hel'), fin], answer('Hello')])
   t.after(() => model.close())
   const got = await ask(model.url)
   assert.equal(got.text, 'Hello')
@@ -52,7 +41,7 @@ test('a stream that ends without its last chunk is asked for again', async (t) =
 })
 
 test('a clean end without proof is not an answer', async (t) => {
-  const model = await startFakeModel([[head(), role, text('Hel'), lastChunk], answer('Hello')])
+  const model = await startModelServer([[head(), role, text('Hel'), lastChunk], answer('Hello')])
   t.after(() => model.close())
   const got = await ask(model.url)
   assert.equal(got.text, 'Hello')
@@ -60,7 +49,7 @@ test('a clean end without proof is not an answer', async (t) => {
 })
 
 test('a tool call is released complete, parsed, once, just before done', async (t) => {
-  const model = await startFakeModel([toolAnswer('bash', '{"command":"ls -la"}')])
+  const model = await startModelServer([toolAnswer('bash', '{"command":"ls -la"}')])
   t.after(() => model.close())
   const got = await ask(model.url)
   assert.deepEqual(
@@ -73,7 +62,7 @@ test('a tool call is released complete, parsed, once, just before done', async (
 
 test('a call without arguments of a tool that needs them is not run as an empty call', async (t) => {
   const nameOnly = [head(), role, callStart('call_1', 'bash'), finish('tool_calls'), done, lastChunk]
-  const model = await startFakeModel([nameOnly, toolAnswer('bash', '{"command":"ls"}')])
+  const model = await startModelServer([nameOnly, toolAnswer('bash', '{"command":"ls"}')])
   t.after(() => model.close())
   const got = await ask(model.url)
   assert.equal(got.failed[0]?.fault.category, 'tool_call_truncated')

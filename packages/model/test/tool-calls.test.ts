@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ask } from './collect.ts'
 import { GOOD_CALL, play } from './play.ts'
-import { type Play, callMore, callStart, done, finish, head, lastChunk, role, startFakeModel } from './fake-model.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
+import { callMore, callStart, done, finish, role } from '../../../test/kit/openai-frames.ts'
+import { head, lastChunk, type Play } from '../../../test/kit/plays.ts'
 
 const CUT_CALLS: readonly (readonly [string, readonly Play[], string])[] = [
   ['cut arguments', [callStart('c', 'bash', '{"command":"rm -r'), finish('tool_calls')], 'tool_calls'],
@@ -37,7 +39,7 @@ test('a complete call without a required parameter is reported with that paramet
 })
 
 test('a call that stays cut ends in tool_call_truncated, after all attempts', async (t) => {
-  const model = await startFakeModel([
+  const model = await startModelServer([
     [head(), role, callStart('c', 'bash', '{"com'), finish('tool_calls'), done, lastChunk],
   ])
   t.after(() => model.close())

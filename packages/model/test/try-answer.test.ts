@@ -12,12 +12,14 @@ import {
 } from '../src/index.ts'
 import { targetOf } from '../src/target.ts'
 import { TOOLS } from './collect.ts'
-import { answer, head, json, type Play, role, rst, silence, startFakeModel, text, toolAnswer } from './fake-model.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
+import { answer, role, text, toolAnswer } from '../../../test/kit/openai-frames.ts'
+import { head, json, type Play, reset, silence } from '../../../test/kit/plays.ts'
 
 type Ended = Extract<TryEvent, { type: 'done' | 'failed' }>
 
 async function tried(t: TestContext, plays: readonly Play[], more: Partial<AnswerRequest> = {}, options?: TryOptions) {
-  const model = await startFakeModel(plays)
+  const model = await startModelServer(plays)
   t.after(() => model.close())
   const events: TryEvent[] = []
   const request = {
@@ -48,7 +50,7 @@ test('a complete answer ends in done, with its calls just before it and its reco
 for (const [what, play, category] of [
   ['a refusal that streamAnswer would retry', json(503, {}, { 'retry-after': '1' }), 'model_overloaded'],
   ['a refusal that it would not retry', json(400, { error: { message: 'no' } }), 'model_bad_request'],
-  ['a break in mid-text', [head(), role, text('Hel'), rst], 'model_stream_interrupted'],
+  ['a break in mid-text', [head(), role, text('Hel'), reset], 'model_stream_interrupted'],
 ] as const) {
   test(`${what} is reported, and not retried`, async (t) => {
     const got = await tried(t, [play, answer('never asked for')])
@@ -64,9 +66,14 @@ for (const [what, play, category] of [
 
 test('another attempt can continue an interrupted text, and a third can continue that one', async (t) => {
   const profile = 'llama-cpp'
-  const first = await tried(t, [[head(), role, text('Hello, my \n'), rst]], { profile })
+  const first = await tried(t, [[head(), role, text('Hello, my \n'), reset]], { profile })
   assert.ok(first.end?.type === 'failed')
-  const second = await tried(t, [[head(), role, text(' my \nwor'), rst]], { profile }, { attempt: 2, kept: first.said })
+  const second = await tried(
+    t,
+    [[head(), role, text(' my \nwor'), reset]],
+    { profile },
+    { attempt: 2, kept: first.said },
+  )
   assert.ok(second.end?.type === 'failed' && !second.end.diverged)
   assert.equal(second.said, 'wor')
   const kept = first.said + second.said
@@ -116,7 +123,7 @@ test('a cancel ends the attempt at once, before it starts and in the middle', as
   const before = await tried(t, [answer('never')], {}, { signal: AbortSignal.abort() })
   assert.ok(before.end?.type === 'failed' && before.end.fault.category === 'cancelled')
   assert.equal(before.requests.length, 0)
-  const model = await startFakeModel([[head(), role, text('Hel'), silence]])
+  const model = await startModelServer([[head(), role, text('Hel'), silence]])
   t.after(() => model.close())
   const stop = new AbortController()
   const request = { baseUrl: model.url, model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
@@ -136,7 +143,7 @@ test('a deadline ends the attempt, too, and is not reported as a cancel', async 
 })
 
 test('leaving the loop closes the connection', async (t) => {
-  const model = await startFakeModel([[head(), role, text('Hel'), silence]])
+  const model = await startModelServer([[head(), role, text('Hel'), silence]])
   t.after(() => model.close())
   for await (const event of tryAnswer({ baseUrl: model.url, model: 'm', messages: [] })) {
     if (event.type === 'text-delta') break

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { GOOD, play } from './play.ts'
-import { json } from './fake-model.ts'
+import { json } from '../../../test/kit/plays.ts'
 
 test('an answer in one piece is accepted although a stream was asked for', async () => {
   const body = {

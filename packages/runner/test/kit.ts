@@ -1,14 +1,14 @@
 /** Shared by the runner's tests: a runner on a fresh folder, in this process or as a program, and raw HTTP to it. */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { type ChildProcess } from 'node:child_process'
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import type { Readable } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { Box, Exec, ExecEvent } from '@breakfall/wire'
-import { boxSchema, execSchema, SseDecoder } from '@breakfall/wire'
+import { boxSchema, execSchema } from '@breakfall/wire'
+import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
+import { nodeProgram } from '../../../test/kit/program.ts'
+import { framesOf } from '../../../test/kit/sse.ts'
 import { createRunnerClient, type RunnerClient } from '../src/client/index.ts'
 import { findProgram } from '../src/isolation/probe.ts'
 import type { RunnerOptions } from '../src/options.ts'
@@ -108,8 +108,7 @@ export class TestRunner {
 
 export async function readEvents(response: Response): Promise<ExecEvent[]> {
   const events: ExecEvent[] = []
-  const decoder = new SseDecoder({ onEvent: (frame) => events.push(JSON.parse(frame.data) as ExecEvent) })
-  if (response.body !== null) for await (const chunk of response.body) decoder.push(chunk)
+  for await (const { json } of framesOf(response.body ?? [])) events.push(json)
   return events
 }
 
@@ -122,34 +121,12 @@ export function bytesOf(events: readonly ExecEvent[], stream: 'stdout' | 'stderr
   )
 }
 
-export function temporaryFolder(t: Pick<TestContext, 'after'>, name = 'runner'): string {
-  const folder = mkdtempSync(join(tmpdir(), `breakfall-${name}-`))
-  atEnd(t, () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
-  return folder
-}
-
-const endings = new WeakMap<object, (() => Promise<void> | void)[]>()
-
-/** In reverse order: a folder is removed after the runner that uses it. */
-export function atEnd(t: Pick<TestContext, 'after'>, work: () => Promise<void> | void): void {
-  const known = endings.get(t)
-  if (known !== undefined) {
-    known.push(work)
-    return
-  }
-  const list = [work]
-  endings.set(t, list)
-  t.after(async () => {
-    for (const ending of list.toReversed()) await ending()
-  })
-}
-
 /** Starts a runner in this process. What it still runs is ended after the test. */
 export async function inProcess(
   t: Pick<TestContext, 'after'>,
   options: Partial<RunnerOptions> = {},
 ): Promise<TestRunner & { close(): Promise<void> }> {
-  const stateDir = options.stateDir ?? join(temporaryFolder(t), 'state')
+  const stateDir = options.stateDir ?? join(tempFolder(t), 'state')
   const tokenFile = options.tokenFile ?? join(stateDir, 'token')
   mkdirSync(stateDir, { recursive: true })
   const runner = await startRunner({ ...options, stateDir, tokenFile })
@@ -186,19 +163,11 @@ export async function asProgram(
   const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
   mkdirSync(stateDir, { recursive: true })
   if (as.uid !== undefined) chownSync(stateDir, as.uid, as.gid ?? as.uid)
-  const stdio: ('ignore' | 'pipe' | 'inherit' | number)[] = ['ignore', 'pipe', 'inherit']
-  for (const [at, fd] of Object.entries(inherits)) stdio[Number(at)] = fd
-  const child = spawn(
-    process.execPath,
-    [main, '--json', '--state-dir', stateDir, '--token-file', join(stateDir, 'token'), ...flags],
-    { stdio: Array.from(stdio, (entry) => entry ?? 'ignore'), cwd: '/', ...as },
-  )
+  const all = ['--json', '--state-dir', stateDir, '--token-file', join(stateDir, 'token'), ...flags]
+  const program = nodeProgram(main, all, { cwd: '/', stderr: 'inherit', inherits, ...as })
+  const { child } = program
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  const line = await new Promise<string>((resolve, reject) => {
-    createInterface({ input: child.stdout as Readable }).once('line', resolve)
-    child.once('exit', (code) => reject(new Error(`the runner exited with ${code}`)))
-  })
-  const { url, runnerId } = JSON.parse(line) as { url: string; runnerId: string }
+  const { url, runnerId } = await program.listening()
   const test = new TestRunner({ url, runnerId, stateDir, token: firstToken(join(stateDir, 'token')) })
   const kill = async (signal: NodeJS.Signals): Promise<void> => {
     await test.client.close()

@@ -1,14 +1,8 @@
 /** Talks to a daemon as any client would: JSON over HTTP, events over SSE. */
 import assert from 'node:assert/strict'
-import {
-  isTerminal,
-  type Session,
-  SseDecoder,
-  sessionEventSchema,
-  type SessionEvent,
-  type SseFrame,
-  type Turn,
-} from '@breakfall/wire'
+import { isTerminal, type Session, sessionEventSchema, type SessionEvent, type Turn } from '@breakfall/wire'
+
+import { type Frame, framesOf } from '../../../../test/kit/sse.ts'
 
 export type Answer<T = Record<string, unknown>> = {
   readonly status: number
@@ -71,18 +65,13 @@ export class Api {
   }
 
   /** SSE frames from a cursor, live, until the reader stops. */
-  async *frames(sessionId: string, after: string | number = 0, signal?: AbortSignal): AsyncGenerator<SseFrame> {
+  async *frames(sessionId: string, after: string | number = 0, signal?: AbortSignal): AsyncGenerator<Frame> {
     const response = await fetch(`${this.url}/v1/sessions/${sessionId}/events?after=${after}`, {
       headers: { authorization: `Bearer ${this.token}` },
       ...(signal === undefined ? {} : { signal }),
     })
     assert.equal(response.status, 200)
-    const frames: SseFrame[] = []
-    const decoder = new SseDecoder({ onEvent: (frame) => frames.push(frame) })
-    for await (const bytes of response.body ?? []) {
-      decoder.push(bytes)
-      yield* frames.splice(0)
-    }
+    yield* framesOf(response.body ?? [])
   }
 
   /** Events up to and including the first that `isLast` accepts; each checked against its schema. */

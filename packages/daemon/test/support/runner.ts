@@ -1,13 +1,11 @@
 /** Real runners for tests: in this process or in a child, on a port that a test may choose; the state folder is their identity. */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { nodeProgram } from '../../../../test/kit/program.ts'
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { startRunner } from '@breakfall/runner'
 import type { RunnerConfig } from '../../src/index.ts'
-import { afterwards, tempFolder } from './setup.ts'
 
 export type TestRunner = {
   readonly url: string
@@ -40,7 +38,7 @@ export async function testRunner(
     isStopped = true
     await runner.close()
   }
-  afterwards(t, stop)
+  atEnd(t, stop)
   return {
     url: runner.url,
     port: Number(new URL(runner.url).port),
@@ -62,16 +60,9 @@ export async function runnerProcess(
   { folder, port, tokenFile }: { folder: string; port: number; tokenFile: string },
 ): Promise<RunnerProcess> {
   const flags = ['--state-dir', folder, '--port', String(port), '--token-file', tokenFile, '--json']
-  const child = spawn(process.execPath, [PROGRAM, ...flags, '--allow-isolation', 'process'], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const ended = once(child, 'exit')
-  const kill = async (): Promise<void> => {
-    child.kill('SIGKILL')
-    await ended
-  }
-  afterwards(t, kill)
-  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
-  const { url, runnerId } = JSON.parse(line) as { url: string; runnerId: string }
+  const program = nodeProgram(PROGRAM, [...flags, '--allow-isolation', 'process'], { stderr: 'inherit' })
+  const kill = async (): Promise<void> => void (await program.kill())
+  atEnd(t, kill)
+  const { url, runnerId } = await program.listening()
   return { url, runnerId, kill }
 }

@@ -1,32 +1,12 @@
 /** Temporary folders and daemons that end with the test. */
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
+import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { type Daemon, type DaemonOptions, startDaemon } from '../../src/index.ts'
 import { readRunnerFile } from '../../src/runner/local-runner.ts'
 import { Api } from './api.ts'
 import { type Script, type ScriptedModel, startScriptedModel } from './scripted-model.ts'
-
-const cleanups = new WeakMap<TestContext, (() => unknown)[]>()
-
-/** Runs when the test is over, in reverse order. */
-export function afterwards(t: TestContext, clean: () => unknown): void {
-  const list = cleanups.get(t) ?? []
-  if (list.length === 0) {
-    cleanups.set(t, list)
-    t.after(async () => {
-      for (const next of list.reverse()) await next()
-    })
-  }
-  list.push(clean)
-}
-
-export function tempFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'breakfall-daemon-'))
-  afterwards(t, () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }))
-  return folder
-}
 
 /** Short limits, to keep tests fast. */
 export const QUICK = { probeMsFirst: 50, shutdownMs: 2_000, killMsMax: 5_000 } as const
@@ -42,10 +22,10 @@ export type Rig = {
 /** A daemon in this process, with a scripted model and its own runner, which ends with the test. */
 export async function rig(t: TestContext, script: Script, options: Partial<DaemonOptions> = {}): Promise<Rig> {
   const model = await startScriptedModel(script)
-  afterwards(t, () => model.close())
+  atEnd(t, () => model.close())
   const stateDir = options.stateDir ?? tempFolder(t)
   const started = await startRig(t, model, { ...options, stateDir })
-  afterwards(t, () => stopRunner(stateDir))
+  atEnd(t, () => stopRunner(stateDir))
   return started
 }
 
@@ -61,7 +41,7 @@ async function startRig(
     ...options,
     limits: { ...QUICK, ...options.limits },
   })
-  afterwards(t, () => daemon.close())
+  atEnd(t, () => daemon.close())
   const restart = async (changed: Partial<DaemonOptions> = {}): Promise<Rig> => {
     await daemon.close()
     return startRig(t, model, { ...options, ...changed })
@@ -76,11 +56,11 @@ export async function optionsFor(
 ): Promise<{ stateDir: string; options: Partial<DaemonOptions>; workspace: string; model: ScriptedModel }> {
   const folder = tempFolder(t)
   const model = await startScriptedModel(script)
-  afterwards(t, () => model.close())
+  atEnd(t, () => model.close())
   const stateDir = join(folder, 'state')
   const workspace = join(folder, 'work')
   mkdirSync(workspace)
-  afterwards(t, () => stopRunner(stateDir))
+  atEnd(t, () => stopRunner(stateDir))
   const options = {
     stateDir,
     model: { baseUrl: model.baseUrl, name: 'scripted' },

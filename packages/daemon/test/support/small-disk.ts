@@ -1,9 +1,9 @@
 /** A small separate disk, if the system allows one. Otherwise the test is skipped. */
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { afterwards, tempFolder } from './setup.ts'
 
 export type SmallDisk = {
   readonly folder: string
@@ -21,7 +21,7 @@ export function smallDisk(t: TestContext, size: string): SmallDisk | undefined {
     t.skip(`needs the right to mount a small file system: ${String(error).slice(0, 100)}`)
     return undefined
   }
-  afterwards(t, () => execFileSync('umount', ['--lazy', folder]))
+  atEnd(t, () => execFileSync('umount', ['--lazy', folder]))
   return {
     folder,
     grow: (to) => void execFileSync('mount', ['-o', `remount,size=${to}`, folder]),

@@ -2,19 +2,20 @@
  * Turns whose model server is away and comes back, in every dialect: they wait for it with patience and do not park. The times
  * are those of an outage of 5, 20 and 60 s, divided by 100.
  */
+import { atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { API_NAMES } from '@breakfall/model'
 import { ANSWER, MOMENTS, startAwayModel } from '../../../model/test/away-model.ts'
 import { assembled, assertNoGap, types } from '../support/api.ts'
-import { afterwards, rig } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 
 for (const api of API_NAMES) {
   for (const moment of MOMENTS) {
     for (const seconds of [5, 20, 60]) {
       test(`a turn whose model server is away for ${seconds} s, ${moment}, ${api}, is exact and never parks`, async (t) => {
         const away = await startAwayModel({ api, moment, awayMs: seconds * 10, isStream: true })
-        afterwards(t, () => away[Symbol.asyncDispose]())
+        atEnd(t, () => away[Symbol.asyncDispose]())
         const { api: daemon } = await rig(t, () => ({}), {
           model: { baseUrl: away.url, name: 'm', api },
           policy: { patienceMs: 10_000, backoffMs: 5 },
@@ -36,7 +37,7 @@ test('when patience is spent the turn parks, and it ends exactly once the server
     awayMs: 1_500,
     isStream: true,
   })
-  afterwards(t, () => away[Symbol.asyncDispose]())
+  atEnd(t, () => away[Symbol.asyncDispose]())
   const { api } = await rig(t, () => ({}), {
     model: { baseUrl: away.url, name: 'm' },
     policy: { patienceMs: 200, backoffMs: 5 },

@@ -1,3 +1,4 @@
+import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -6,7 +7,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { assertNoGap } from '../support/api.ts'
-import { rig, tempFolder } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 
 const DOCS = fileURLToPath(new URL('../../../../docs/concepts/turns-and-journal.md', import.meta.url))
 

@@ -1,3 +1,4 @@
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -12,7 +13,7 @@ import { loadTokens } from '@breakfall/wire/node'
 import type { Answer } from '../support/api.ts'
 import { type TestRunner, testRunner } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
-import { afterwards, rig, tempFolder } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 
 const oneTool = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }, { text: 'all done' })
 
@@ -39,7 +40,7 @@ test('a session whose box the runner would refuse is refused with the field, and
 test('a hanging runner delays no new session: the first tool call reports what it would have refused', async (t) => {
   const hanging = createServer(() => undefined).listen(0, '127.0.0.1') // accepts connections and never answers
   await once(hanging, 'listening')
-  afterwards(t, () => {
+  atEnd(t, () => {
     hanging.closeAllConnections()
     hanging.close()
   })

@@ -1,3 +1,4 @@
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +10,7 @@ import { types } from '../support/api.ts'
 import { crashDaemon, spawnDaemon } from '../support/daemon-process.ts'
 import { testRunner } from '../support/runner.ts'
 import { inOrder, type Script } from '../support/scripted-model.ts'
-import { afterwards, optionsFor, rig, tempFolder } from '../support/setup.ts'
+import { optionsFor, rig } from '../support/setup.ts'
 
 const slow = (command: string): Script =>
   inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] }, { text: 'I know.' })
@@ -109,7 +110,7 @@ test('a daemon that keeps dying on one turn gives it up with crash_loop, and the
   for (let crash = 1; crash < LIMITS.restartsMax; crash += 1)
     assert.equal(await crashDaemon(options, 'answer:attempt-start'), 'SIGKILL')
   const last = await spawnDaemon(options)
-  afterwards(t, () => last.kill('SIGKILL'))
+  atEnd(t, () => last.kill('SIGKILL'))
   const events = await last.api.events(id)
   const end = events.at(-1)
   assert.ok(end?.type === 'turn-error' && end.category === 'crash_loop', types(events).join(' '))
@@ -127,7 +128,7 @@ test('SIGTERM hands a running turn over, the daemon exits quickly, and the next 
   first.kill('SIGTERM')
   assert.equal(await first.ended, 0)
   const second = await spawnDaemon(options)
-  afterwards(t, () => second.kill('SIGKILL'))
+  atEnd(t, () => second.kill('SIGKILL'))
   const events = await second.api.ended(id, turnId)
   const parked = events.find((event) => event.type === 'parked')
   assert.equal(parked?.fault.category, 'shutting_down')

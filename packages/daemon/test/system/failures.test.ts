@@ -1,3 +1,4 @@
+import { atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -9,7 +10,7 @@ import { POLICY_DEFAULTS } from '@breakfall/faults'
 import { isTerminal, type Session } from '@breakfall/wire'
 import { assertNoGap, types } from '../support/api.ts'
 import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, rig } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 import { smallDisk } from '../support/small-disk.ts'
 
 test('a damaged session is quarantined with the evidence, and other sessions are not affected', async (t) => {
@@ -148,7 +149,7 @@ test('no secret gets into events, logs or responses, whatever its source', async
     )
   })
   await new Promise<void>((resolve) => echo.listen(0, '127.0.0.1', resolve))
-  afterwards(t, () => echo.close())
+  atEnd(t, () => echo.close())
   const baseUrl = `http://127.0.0.1:${(echo.address() as AddressInfo).port}/v1`
   const { api, daemon } = await rig(t, () => ({}), {
     model: { baseUrl, name: 'm', apiKey },
@@ -174,7 +175,7 @@ test('a key repeated by a prompt, a command or a file is in no event, view, metr
     { text: `it is ${apiKey}`, pieceChars: 200 },
   )
   const model = await startScriptedModel(script)
-  afterwards(t, () => model.close())
+  atEnd(t, () => model.close())
   const { api, stateDir } = await rig(t, script, { model: { baseUrl: model.baseUrl, name: 'm', apiKey } })
   const { id, title } = await api.session({ title: `about ${apiKey}` })
   assert.equal(title, 'about [redacted]')

@@ -1,4 +1,5 @@
 /** Turns at a model server that keeps crashing: they wait for it, and giving up is not forever. Real children. */
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +8,7 @@ import type { SessionEvent } from '@breakfall/wire'
 import type { DaemonOptions, ModelConfig } from '../../src/index.ts'
 import { startScriptedModel } from '../support/scripted-model.ts'
 import { commandFor, QUICK_SERVER } from '../support/served.ts'
-import { afterwards, rig, tempFolder } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 
 const FAILURES_MAX = 2
 
@@ -118,7 +119,7 @@ test('a later turn does not fail with the old reason: it parks, too, and both fi
 
 test('a crash loop tries the fallback models before it parks', async (t) => {
   const good = await startScriptedModel(() => ({ text: 'whole at last' }))
-  afterwards(t, () => good.close())
+  atEnd(t, () => good.close())
   const model = { fallback: [{ baseUrl: good.baseUrl, name: 'second' }] }
   const { finished } = await served(t, () => NEVER_LOADS, { model })
   const events = await finished()

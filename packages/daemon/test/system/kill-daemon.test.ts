@@ -1,3 +1,4 @@
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,12 +7,12 @@ import type { SessionEvent } from '@breakfall/wire'
 import { assembled, assertNoGap, types } from '../support/api.ts'
 import { type DaemonProcess, spawnDaemon } from '../support/daemon-process.ts'
 import { inOrder, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, QUICK, stopRunner, tempFolder } from '../support/setup.ts'
+import { QUICK, stopRunner } from '../support/setup.ts'
 import { ofType } from '../support/events.ts'
 
 const LAST_WORDS = 'All is written, edited and counted.'
 
-/** Effects that can be counted afterwards: appends must not be repeated, an edit must be made once. */
+/** Effects that can be counted atEnd: appends must not be repeated, an edit must be made once. */
 const script = inOrder(
   {
     text: 'I start with two things.',
@@ -40,8 +41,8 @@ async function place(t: TestContext): Promise<Place> {
   const folder = tempFolder(t)
   const stateDir = join(folder, 'state')
   const model = await startScriptedModel(script)
-  afterwards(t, () => model.close())
-  afterwards(t, () => stopRunner(stateDir))
+  atEnd(t, () => model.close())
+  atEnd(t, () => stopRunner(stateDir))
   const workspaces = join(folder, 'work')
   mkdirSync(workspaces)
   return {
@@ -96,7 +97,7 @@ function check(events: readonly SessionEvent[], workspace: string): void {
 async function killAtEach(t: TestContext, points: readonly string[]): Promise<void> {
   const { options, workspace } = await place(t)
   let daemon: DaemonProcess = await spawnDaemon(options)
-  afterwards(t, () => daemon.kill('SIGKILL'))
+  atEnd(t, () => daemon.kill('SIGKILL'))
   for (const [index, point] of points.entries()) {
     const folder = workspace(`w${index}`)
     const { id: sessionId } = await daemon.api.session({ box: { workspace: folder } })
@@ -124,7 +125,7 @@ async function killAtEach(t: TestContext, points: readonly string[]): Promise<vo
 async function pointsPassed(t: TestContext): Promise<readonly string[]> {
   const { options, workspace } = await place(t)
   const daemon = await spawnDaemon(options)
-  afterwards(t, () => daemon.kill('SIGKILL'))
+  atEnd(t, () => daemon.kill('SIGKILL'))
   await daemon.arm('')
   const folder = workspace('whole')
   const { id } = await daemon.api.session({ box: { workspace: folder } })

@@ -2,6 +2,7 @@
  * A daemon killed at random moments: while it starts and recovers, while a model streams, while a command runs.
  * `SEED=… node --test …` repeats the moments of a run (as far as a machine repeats itself).
  */
+import { atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -11,9 +12,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { assembled, assertNoGap, types } from '../support/api.ts'
 import { killStarting, spawnDaemon } from '../support/daemon-process.ts'
-import { diceOf } from '../support/dice.ts'
+import { diceOf } from '../../../../test/kit/dice.ts'
 import type { Script } from '../support/scripted-model.ts'
-import { afterwards, optionsFor } from '../support/setup.ts'
+import { optionsFor } from '../support/setup.ts'
 
 const ROUNDS = 5 // two kills each
 const STEPS = 16
@@ -38,7 +39,7 @@ test('killed at random moments, again and again, a turn of many steps ends once 
   const dice = diceOf(seed)
   const { options, workspace } = await optionsFor(t, script)
   let daemon = await spawnDaemon(options)
-  afterwards(t, () => daemon.kill('SIGKILL'))
+  atEnd(t, () => daemon.kill('SIGKILL'))
   const { id } = await daemon.api.session({ box: { workspace } })
   const turnId = await daemon.api.prompt(id, 'go')
   const heard: SessionEvent[] = []

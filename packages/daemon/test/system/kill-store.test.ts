@@ -1,3 +1,4 @@
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,7 +8,6 @@ import { createInterface } from 'node:readline'
 import { test, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { openSqliteStore, type Store } from '../../src/index.ts'
-import { afterwards, tempFolder } from '../support/setup.ts'
 
 const PROGRAM = fileURLToPath(new URL('../programs/appends-until-killed.ts', import.meta.url))
 
@@ -29,7 +29,7 @@ async function acknowledged(folder: string, isEnough: (lines: number) => boolean
 
 async function opened(t: TestContext, folder: string): Promise<Store> {
   const store = await openSqliteStore(folder)
-  afterwards(t, () => store.close())
+  atEnd(t, () => store.close())
   return store
 }
 

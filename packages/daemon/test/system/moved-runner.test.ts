@@ -1,3 +1,4 @@
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -14,7 +15,7 @@ import type { LiveConfig } from '../../src/index.ts'
 import { assertNoGap, types } from '../support/api.ts'
 import { runnerProcess, testRunner } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
-import { afterwards, rig, tempFolder } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 
 const HELLO = { id: 'c1', tool: 'bash', arguments: { command: 'echo HELLO' } }
 const script = inOrder({ calls: [HELLO] }, { text: 'done' })
@@ -73,11 +74,11 @@ test('a runner that reports its shutdown is looked up again inside the call, lik
     return res.writeHead(503, { 'content-type': 'application/problem+json' }).end(going)
   }).listen(0, '127.0.0.1')
   await once(old, 'listening')
-  afterwards(t, () => old.close())
+  atEnd(t, () => old.close())
   const oldUrl = `http://127.0.0.1:${(old.address() as AddressInfo).port}`
   const resolver = createServer((_, res) => res.end(refused === 0 ? oldUrl : runner.url)).listen(0, '127.0.0.1')
   await once(resolver, 'listening')
-  afterwards(t, () => resolver.close())
+  atEnd(t, () => resolver.close())
   const resolveUrl = `http://127.0.0.1:${(resolver.address() as AddressInfo).port}`
   const { api } = await rig(t, script, { runner: { resolveUrl, tokenFile: runner.config.tokenFile } })
   const { id } = await api.session()
@@ -95,7 +96,7 @@ test('a stale endpoint is resolved again inside the call: by command, by URL, or
   const { tokenFile } = runner.config
   const resolver = createServer((_, res) => res.end(JSON.stringify({ url: runner.url }))).listen(0, '127.0.0.1')
   await once(resolver, 'listening')
-  afterwards(t, () => resolver.close())
+  atEnd(t, () => resolver.close())
   const file = join(tempFolder(t), 'where')
   writeFileSync(file, `${runner.url}\n`)
   let reads = 0
@@ -132,7 +133,7 @@ test('a stale endpoint is resolved again inside the call: by command, by URL, or
 async function rigModel(t: Parameters<typeof rig>[0]): Promise<string> {
   const { startScriptedModel } = await import('../support/scripted-model.ts')
   const model = await startScriptedModel(script)
-  afterwards(t, () => model.close())
+  atEnd(t, () => model.close())
   return model.baseUrl
 }
 
@@ -182,7 +183,7 @@ test('a runner with another identity on the old port is never used, and the righ
   assert.equal(events.at(-1)?.type, 'turn-end')
   const token = readFileSync(mine.config.tokenFile ?? '', 'utf8').trim()
   const client = createRunnerClient({ url: stranger.url, token })
-  afterwards(t, () => client.close())
+  atEnd(t, () => client.close())
   assert.deepEqual(await client.listBoxes(), [], 'nothing was made at the stranger')
 })
 
@@ -213,7 +214,7 @@ test('if another runner takes over the port, the turn parks and continues only w
     for (const from = looked(); looked() < from + 3;) await new Promise((resolve) => setTimeout(resolve, 10))
     assert.equal((await api.turn(turnId)).state, 'parked')
     const client = createRunnerClient({ url: place, token })
-    afterwards(t, () => client.close())
+    atEnd(t, () => client.close())
     assert.equal((await client.health()).runnerId, stranger.runnerId)
     assert.deepEqual(await client.listBoxes(), [], 'nothing was made there')
   }

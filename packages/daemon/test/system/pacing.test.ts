@@ -1,4 +1,5 @@
 /** A hundred turns that wait for the same thing: no storm while they wait or when they wake up, and each resumes once. */
+import { atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { connect, createServer, type Socket } from 'node:net'
 import type { AddressInfo } from 'node:net'
@@ -8,7 +9,7 @@ import type { LiveConfig, ModelConfig } from '../../src/index.ts'
 import type { Api } from '../support/api.ts'
 import { testRunner } from '../support/runner.ts'
 import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, rig } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 import { smallDisk } from '../support/small-disk.ts'
 
 const CROWD = 100
@@ -28,7 +29,7 @@ describe('a hundred turns', { concurrency: true }, () => {
       const script: Script = (asked, n) =>
         isKey(asked) ? { text: 'thanks' } : n % 2 === 0 ? { status: 401 } : noCredit
       const model = await startScriptedModel(script)
-      afterwards(t, () => model.close())
+      atEnd(t, () => model.close())
       const config = counted({ baseUrl: model.baseUrl, name: 'm', apiKey: 'a-wrong-key-indeed' })
       const { api } = await rig(t, script, { model: config.now.model, reload: config.read, limits })
       const crowd = await parkedCrowd(api)
@@ -49,7 +50,7 @@ describe('a hundred turns', { concurrency: true }, () => {
     const crowd = await parkedCrowd(api)
     await assertFewLooks(config)
     const late = await startScriptedModel(() => ({ text: 'here I am' }), port)
-    afterwards(t, () => late.close())
+    atEnd(t, () => late.close())
     await assertEachOnceInTurn(api, crowd)
     assert.equal(late.asked.length, CROWD)
   })
@@ -192,7 +193,7 @@ async function doorTo(t: TestContext, port: number) {
     socket.pipe(beyond).pipe(socket)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  afterwards(t, () => {
+  atEnd(t, () => {
     for (const socket of inside) socket.destroy()
     server.close()
   })

@@ -1,3 +1,4 @@
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +9,7 @@ import type { ModelConfig } from '../../src/index.ts'
 import { types } from '../support/api.ts'
 import { testRunner } from '../support/runner.ts'
 import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, rig, tempFolder } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 
 /** Refuses the first requests, then answers. */
 const refusing =
@@ -76,7 +77,7 @@ test('refused credentials park the turn until the configuration changes', async 
   const script: Script = (asked) =>
     asked.authorization === 'Bearer the-right-key' ? { text: 'thank you' } : { status: 401 }
   const model = await startScriptedModel(script)
-  afterwards(t, () => model.close())
+  atEnd(t, () => model.close())
   let config: ModelConfig = { baseUrl: model.baseUrl, name: 'scripted', apiKey: 'a-wrong-key-indeed' }
   const { api } = await rig(t, script, { model: config, reload: () => ({ model: config, runner: {} }) })
   const { id } = await api.session()
@@ -142,7 +143,7 @@ test('a used-up quota parks the turn at once for an hour; a user can resume it s
 test('another key also ends the wait for a used-up quota', { timeout: 30_000 }, async (t) => {
   const script: Script = (asked) => (asked.authorization === 'Bearer a-paid-account' ? { text: 'thank you' } : noCredit)
   const model = await startScriptedModel(script)
-  afterwards(t, () => model.close())
+  atEnd(t, () => model.close())
   let config: ModelConfig = { baseUrl: model.baseUrl, name: 'scripted', apiKey: 'an-empty-account' }
   const { api } = await rig(t, script, { model: config, reload: () => ({ model: config, runner: {} }) })
   const { id } = await api.session()
@@ -158,7 +159,7 @@ test('another key also ends the wait for a used-up quota', { timeout: 30_000 }, 
 test('without a network the turn waits, and resumes when the model can be reached', { timeout: 30_000 }, async (t) => {
   // The kernel itself refuses TCP to a group address: no route, as on a machine without a network.
   const model = await startScriptedModel(() => ({ text: 'back again' }))
-  afterwards(t, () => model.close())
+  atEnd(t, () => model.close())
   let config: ModelConfig = { baseUrl: 'http://224.0.0.1:9/v1', name: 'far' }
   const { api } = await rig(t, () => ({}), { model: config, reload: () => ({ model: config, runner: {} }) })
   const { id } = await api.session()
@@ -204,7 +205,7 @@ test('an unreachable model parks the turn after its attempts, and the turn notic
   const parked = (await api.events(id, (event) => event.type === 'parked')).at(-1)
   assert.ok(parked?.type === 'parked' && parked.fault.category === 'model_unreachable', JSON.stringify(parked))
   const late = await startScriptedModel(() => ({ text: 'here I am' }), port)
-  afterwards(t, () => late.close())
+  atEnd(t, () => late.close())
   const events = await api.ended(id, turnId)
   assert.equal(events.at(-1)?.type, 'turn-end')
   assert.deepEqual(types(events).filter((type) => type === 'retry').length, 1)

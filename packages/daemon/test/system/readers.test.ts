@@ -1,10 +1,11 @@
+import { atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { WebSocket } from 'ws'
 import { assertNoGap, type Api } from '../support/api.ts'
-import { afterwards, rig } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 
 /** A reader that asks for the events and then takes nothing. */
 async function stuckReader(api: Api, sessionId: string): Promise<Socket> {
@@ -33,7 +34,7 @@ test(
       'breakfall.v1',
       `breakfall.token.${daemon.token}`,
     ])
-    afterwards(t, () => [slow.destroy(), slowSocket.terminate()])
+    atEnd(t, () => [slow.destroy(), slowSocket.terminate()])
     await once(slowSocket, 'open')
     slowSocket.send(JSON.stringify({ id: 1, method: 'subscribe', params: { sessionId: id } }))
     await once(slowSocket, 'message')
@@ -77,7 +78,7 @@ test('twenty readers that stop in the middle of a giant event hold one copy of i
   const before = process.memoryUsage().arrayBuffers
   for (let n = 0; n < READERS; n += 1) {
     const slow = await stuckReader(api, id)
-    afterwards(t, () => slow.destroy())
+    atEnd(t, () => slow.destroy())
   }
   // What another reader takes whole was read and sent after all of them were given theirs.
   assert.deepEqual(await api.ended(id, all.at(-1)?.turnId ?? ''), all)
@@ -105,7 +106,7 @@ test(
     const list = t.mock.method(daemon.sessions, 'list')
     const headers = { authorization: `Bearer ${daemon.token}` }
     const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/ws`, { headers })
-    afterwards(t, () => socket.terminate())
+    atEnd(t, () => socket.terminate())
     await once(socket, 'open')
     const answered = new Set<unknown>()
     const all = new Promise<void>((resolve) => {

@@ -2,6 +2,7 @@
  * The journal leads: a failed attempt is in it before anything follows. If the daemon is killed in between, the next daemon
  * continues exactly there.
  */
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
@@ -9,7 +10,7 @@ import type { SessionEvent } from '@breakfall/wire'
 import { type Api, assembled, assertNoGap, types } from '../support/api.ts'
 import { spawnDaemon } from '../support/daemon-process.ts'
 import { type Asked, inOrder, type ScriptedAnswer, startScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, QUICK, rig, tempFolder } from '../support/setup.ts'
+import { QUICK, rig } from '../support/setup.ts'
 
 const WHOLE = 'The quick brown fox jumps over the lazy dog, and then it does so again, and once more.'
 
@@ -81,7 +82,7 @@ for (const { says, places, profile, actions: expected } of SETTINGS) {
         }),
       ),
     )
-    afterwards(t, () => Promise.all(servers.map((server) => server.close())))
+    atEnd(t, () => Promise.all(servers.map((server) => server.close())))
     const [first, ...fallback] = servers.map(({ baseUrl }, index) => ({ baseUrl, name: places[index]?.name ?? '' }))
     assert.ok(first !== undefined)
     const { api } = await rig(t, () => ({}), {
@@ -115,7 +116,7 @@ test('the turn stays with its fallback model: a dead first model does not use up
       { text: 'done' },
     ),
   )
-  afterwards(t, () => Promise.all([dead.close(), good.close()]))
+  atEnd(t, () => Promise.all([dead.close(), good.close()]))
   const { api } = await rig(t, () => ({}), {
     model: { baseUrl: dead.baseUrl, name: 'dead', fallback: [{ baseUrl: good.baseUrl, name: 'good' }] },
     policy: { attemptsMax: 3, failuresMax: 10, backoffMs: 1 },
@@ -131,7 +132,7 @@ test('the turn stays with its fallback model: a dead first model does not use up
 
 test('a local model server that was given up does not end the turn while there is another model', async (t) => {
   const good = await startScriptedModel(() => ({ text: 'from the second' }))
-  afterwards(t, () => good.close())
+  atEnd(t, () => good.close())
   const { api } = await rig(t, () => ({}), {
     model: {
       baseUrl: '',
@@ -156,7 +157,7 @@ test('kept text is discarded and requested again if the configuration no longer 
   const model = await startScriptedModel((asked, n) => {
     return { text: WHOLE.slice(keptOf(asked).length), ...(n === 1 ? BROKEN : {}) }
   })
-  afterwards(t, () => model.close())
+  atEnd(t, () => model.close())
   const { api } = await rig(t, () => ({}), {
     model: { baseUrl: model.baseUrl, name: 'm', profile },
     reload: () => ({ model: { baseUrl: model.baseUrl, name: 'm', profile }, runner: {} }),
@@ -188,7 +189,7 @@ async function killAtEach(
   const stateDir = join(tempFolder(t), 'state')
   const all = { stateDir, limits: QUICK, ...options }
   let daemon = await spawnDaemon(all)
-  afterwards(t, () => daemon.kill('SIGKILL'))
+  atEnd(t, () => daemon.kill('SIGKILL'))
   for (const point of points) {
     const { id } = await daemon.api.session()
     const prompt = `killed at ${point}`
@@ -218,7 +219,7 @@ test('killed in the middle of a fallback list, a turn continues at the same mode
     counts.set(promptOf(asked), n)
     return n <= 2 ? { status: 503 } : { text: WHOLE }
   })
-  afterwards(t, () => Promise.all([bad.close(), good.close()]))
+  atEnd(t, () => Promise.all([bad.close(), good.close()]))
   const options = {
     model: { baseUrl: bad.baseUrl, name: 'first', fallback: [{ baseUrl: good.baseUrl, name: 'second' }] },
     policy: { attemptsMax: 3, backoffMs: 1, park: 'never' },
@@ -260,7 +261,7 @@ test('killed in the middle of a continuation, a turn continues from the text in 
     const text = WHOLE.slice(keptOf(asked).length)
     return { text, ...(n <= 2 ? BROKEN : {}) }
   })
-  afterwards(t, () => model.close())
+  atEnd(t, () => model.close())
   const options = {
     model: { baseUrl: model.baseUrl, name: 'only', profile: 'llama-cpp' },
     policy: { attemptsMax: 3, backoffMs: 1, park: 'never' },

@@ -1,3 +1,4 @@
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +11,7 @@ import { runnerTokenFile } from '../../src/runner/local-runner.ts'
 import { assembled, assertNoGap } from '../support/api.ts'
 import { type DaemonProcess, spawnDaemon } from '../support/daemon-process.ts'
 import { inOrder, type ScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, optionsFor, rig, tempFolder } from '../support/setup.ts'
+import { optionsFor, rig } from '../support/setup.ts'
 
 const KEY = 'an-unusual-key-without-a-known-shape'
 const [HALF, REST] = [KEY.slice(0, 18), KEY.slice(18)]
@@ -68,7 +69,7 @@ test('killed while half a key is held back, the next daemon continues: nothing i
   )
   const again = (): Promise<DaemonProcess> => spawnDaemon({ ...options, model: keyed(model) })
   let daemon = await again()
-  afterwards(t, () => daemon.kill('SIGKILL'))
+  atEnd(t, () => daemon.kill('SIGKILL'))
   const { id } = await daemon.api.session({ box: { workspace } })
   const turnId = await daemon.api.prompt(id, 'go')
   // Twice: what the first has told is in the journal when the second reads it again, or does not get to it.
@@ -93,7 +94,7 @@ test('killed between the end of a long output and its result, the next daemon fi
     inOrder({ calls: [{ tool: 'bash', arguments: { command } }] }, { text: 'done' }),
   )
   let daemon = await spawnDaemon(options)
-  afterwards(t, () => daemon.kill('SIGKILL'))
+  atEnd(t, () => daemon.kill('SIGKILL'))
   const { id } = await daemon.api.session({ box: { workspace } })
   await daemon.arm('before:tool-result')
   const turnId = await daemon.api.prompt(id, 'go')

@@ -1,10 +1,11 @@
 /** Turns at a model server that the daemon runs itself: real children that crash, restart and mislead. */
+import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
-import { rig, tempFolder } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 import { commandFor, QUICK_SERVER } from '../support/served.ts'
 
 async function served(t: TestContext, ...behaviours: readonly string[]) {

@@ -1,11 +1,12 @@
 /** What a daemon does with the turns that it finds when it starts. */
+import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { types } from '../support/api.ts'
 import { journalsOf, leaveTurns, type Left } from '../support/unfinished-turns.ts'
 import type { Script } from '../support/scripted-model.ts'
-import { rig, tempFolder } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 
 const CROWD = 60
 const AT_ONCE = 10

@@ -1,11 +1,11 @@
 /** The journal on a disk that has room for what is committed, and none, or some, for what is noted beside it. */
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { openSqliteStore } from '../../src/store/sqlite-store.ts'
 import { appendOf, claimed, refused } from '../conformance/store-suite.ts'
-import { afterwards, tempFolder } from '../support/setup.ts'
 import { smallDisk } from '../support/small-disk.ts'
 
 const SESSIONS = 60 // with some hundred bytes each in the anchor, which has one page
@@ -18,7 +18,7 @@ test('the anchor on a full disk has no half lines, and is complete when there is
   const anchors = join(journal, 'anchors')
   symlinkSync(join(disk.folder, 'anchors'), anchors)
   const store = await openSqliteStore(journal, {})
-  afterwards(t, () => store.close()) // a worker that is left keeps the process
+  atEnd(t, () => store.close()) // a worker that is left keeps the process
   const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => claimed(store)))
   for (const session of sessions) await store.append(appendOf(session, 0, ['1']))
   const gone = await claimed(store)
@@ -29,7 +29,7 @@ test('the anchor on a full disk has no half lines, and is complete when there is
   await store.close()
   assert.match(readFileSync(anchors, 'utf8'), new RegExp(`^(?:\\S+ (?:-|\\d+ [0-9a-f]{64})\n){${SESSIONS},}$`))
   const again = await openSqliteStore(journal, {})
-  afterwards(t, () => again.close())
+  atEnd(t, () => again.close())
   assert.deepEqual(again.problems, [])
 })
 
@@ -37,7 +37,7 @@ test('other writes do not use the space freed from the reserve: they wait until 
   const disk = smallDisk(t, '4m')
   if (disk === undefined) return
   const store = await openSqliteStore(disk.folder, { reserveBytes: 512 * 1024 })
-  afterwards(t, () => store.close())
+  atEnd(t, () => store.close())
   const [one, other] = [await claimed(store), await claimed(store)]
   const body = JSON.stringify('x'.repeat(20_000))
   let seq = 0

@@ -2,6 +2,7 @@
  * Everything at once: many turns, a model that fails one request in ten, cancels at any moment, and the daemon and the runner
  * killed again and again. `SEED=… TURNS=50 KILLS=12 node --test …` makes it as hard as wanted.
  */
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import { mkdirSync, readFileSync } from 'node:fs'
@@ -13,9 +14,9 @@ import { isTerminal, type Session, type SessionEvent } from '@breakfall/wire'
 import { readRunnerFile } from '../../src/runner/local-runner.ts'
 import { assertNoGap, types } from '../support/api.ts'
 import { type DaemonProcess, spawnDaemon } from '../support/daemon-process.ts'
-import { diceOf } from '../support/dice.ts'
+import { diceOf } from '../../../../test/kit/dice.ts'
 import { type Script, type ScriptedAnswer, startScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, QUICK, stopRunner, tempFolder } from '../support/setup.ts'
+import { QUICK, stopRunner } from '../support/setup.ts'
 
 const TURNS = Number(process.env['TURNS'] ?? 12)
 const KILLS = Number(process.env['KILLS'] ?? LIMITS.restartsMax - 1) // more can end a turn as a crash loop, on a slow machine
@@ -34,10 +35,10 @@ test('turns, faults, cancels and kills all at once: each effect once, one end fo
   const dice = diceOf(seed)
   const folder = tempFolder(t)
   const model = await startScriptedModel(scriptOf(dice))
-  afterwards(t, () => model.close())
+  atEnd(t, () => model.close())
   const [stateDir, work] = [join(folder, 'state'), join(folder, 'work')]
   mkdirSync(work)
-  afterwards(t, () => stopRunner(stateDir))
+  atEnd(t, () => stopRunner(stateDir))
   const options = {
     stateDir,
     model: { baseUrl: model.baseUrl, name: 'scripted' },
@@ -46,7 +47,7 @@ test('turns, faults, cancels and kills all at once: each effect once, one end fo
     limits: QUICK,
   }
   let daemon = await spawnDaemon(options)
-  afterwards(t, () => daemon.kill('SIGKILL'))
+  atEnd(t, () => daemon.kill('SIGKILL'))
   const turns = await Promise.all(
     Array.from({ length: TURNS }, async (_, n) => {
       const workspace = join(work, String(n))

@@ -1,3 +1,4 @@
+import { atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -5,7 +6,7 @@ import { createRunnerClient } from '@breakfall/runner/client'
 import { assembled, assertNoGap, types } from '../support/api.ts'
 import { testRunner } from '../support/runner.ts'
 import { inOrder, startScriptedModel } from '../support/scripted-model.ts'
-import { afterwards, rig } from '../support/setup.ts'
+import { rig } from '../support/setup.ts'
 
 test('a prompt runs through the model, a tool in the real runner, and back', async (t) => {
   const script = inOrder(
@@ -102,7 +103,7 @@ test('a removed box is created again: the loss of a private box is reported, and
   await api.ended(id, await api.prompt(id, 'first'))
   const token = readFileSync(runner.config.tokenFile ?? '', 'utf8').trim()
   const client = createRunnerClient({ url: runner.url, token })
-  afterwards(t, () => client.close())
+  atEnd(t, () => client.close())
   await client.removeBox(id)
   const turnId = await api.prompt(id, 'second')
   const result = (await api.ended(id, turnId)).findLast((event) => event.type === 'tool-result')
@@ -115,7 +116,7 @@ test('a removed box is created again: the loss of a private box is reported, and
 test("the next model of the list is called after the first one's attempts, and the journal says so", async (t) => {
   const good = await startScriptedModel(() => ({ text: 'from the second' }))
   const bad = await startScriptedModel(() => ({ status: 500 }))
-  afterwards(t, () => Promise.all([good.close(), bad.close()]))
+  atEnd(t, () => Promise.all([good.close(), bad.close()]))
   const { api } = await rig(t, () => ({}), {
     model: { baseUrl: bad.baseUrl, name: 'first', fallback: [{ baseUrl: good.baseUrl, name: 'second' }] },
     policy: { attemptsMax: 2, backoffMs: 1 },

@@ -6,7 +6,8 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { API_NAMES, type ApiName } from '@breakfall/model'
 import { ANSWER, MOMENTS, startAwayModel } from '../../../model/test/away-model.ts'
-import { json, startFakeModel } from '../../../model/test/fake-model.ts'
+import { startModelServer } from '../../../../test/kit/model-server.ts'
+import { json } from '../../../../test/kit/plays.ts'
 import { saidIn } from '../../../model/test/said.ts'
 import { startGateway } from '../../src/index.ts'
 import { CHAT, post } from '../client.ts'
@@ -38,7 +39,7 @@ describe('an upstream that is away and comes back', { concurrency: 8 }, () => {
 
 test('when patience is spent, the client gets the upstream’s own refusal and may go on waiting itself', async (t) => {
   const body = { error: { code: 503, message: 'Loading model', type: 'unavailable_error' } }
-  const model = await startFakeModel(() => json(503, body))
+  const model = await startModelServer(() => json(503, body))
   const policy = { patienceMs: 350, backoffMs: 5 }
   const gateway = await startGateway({ upstream: model.url, logger: false, policy })
   t.after(async () => {

@@ -8,34 +8,30 @@ import { Agent, OpenAIChatCompletionsModel, Runner, setTracingDisabled, tool as 
 import { jsonSchema, stepCountIs, streamText, tool as aiTool } from 'ai'
 import OpenAI from 'openai'
 import {
-  answer,
   blockJson,
   blockStart,
   blockText,
-  callMore,
-  callStart,
-  done,
   errorEvent,
-  type FakeRequest,
-  fin,
-  finish,
-  frame,
-  head,
-  json,
-  lastChunk,
   message,
   messageDelta,
   messageStart,
   messageStop,
-  type Play,
-  role,
-  rst,
-  silence,
-  text,
   textBlock,
-  toolAnswer,
   toolMessage,
-} from '../../../model/test/fake-model.ts'
+} from '../../../../test/kit/anthropic-frames.ts'
+import { type Exchange } from '../../../../test/kit/exchange.ts'
+import {
+  answer,
+  callMore,
+  callStart,
+  done,
+  finish,
+  frame,
+  role,
+  text,
+  toolAnswer,
+} from '../../../../test/kit/openai-frames.ts'
+import { fin, head, json, lastChunk, type Play, reset, silence } from '../../../../test/kit/plays.ts'
 import { stand } from '../client.ts'
 
 setTracingDisabled(true)
@@ -49,16 +45,16 @@ const PARAMETERS = {
 } as const
 
 /** The first step asks for a tool; the step with its result answers. */
-const agentStep = (request: FakeRequest): Play =>
+const agentStep = (request: Exchange): Play =>
   JSON.stringify(request.body['messages']).includes('README')
     ? answer('The only file ', 'is README')
     : toolAnswer('bash', '{"command":"ls"}', [text('Let me look. ')])
 
 /** Breaks the first attempt at each step, then answers correctly. */
-const breakingOnce = (broken: Play, proper: (request: FakeRequest) => Play) =>
+const breakingOnce = (broken: Play, proper: (request: Exchange) => Play) =>
   (() => {
     const seen = new Set<string>()
-    return (request: FakeRequest): Play => {
+    return (request: Exchange): Play => {
       if (seen.has(request.text)) return proper(request)
       seen.add(request.text)
       return broken
@@ -67,10 +63,10 @@ const breakingOnce = (broken: Play, proper: (request: FakeRequest) => Play) =>
 
 const openingCall: readonly Play[] = [head(), role, callStart('call_1', 'bash'), callMore('{"comm')]
 const FAULTS: readonly (readonly [string, Play])[] = [
-  ['a reset before the headers', [rst]],
+  ['a reset before the headers', [reset]],
   ['a close before the headers', [fin]],
   ['a server that never answers', [silence]],
-  ['a break after the role', [head(), role, rst]],
+  ['a break after the role', [head(), role, reset]],
   ['a clean early end', [head(), role, lastChunk]],
   ['a stall', [head(), role, silence]],
   ['status 500', json(500, {})],
@@ -80,7 +76,7 @@ const FAULTS: readonly (readonly [string, Play])[] = [
   ['cut arguments with a finish reason', [...openingCall, finish('tool_calls'), done, lastChunk]],
   ['arguments cut by the length limit', [...openingCall, finish('length'), done, lastChunk]],
   ['a call by name only', [head(), role, callStart('call_1', 'bash'), finish('tool_calls'), done, lastChunk]],
-  ['a break inside a call', [...openingCall, rst]],
+  ['a break inside a call', [...openingCall, reset]],
 ]
 
 const prompt = [{ role: 'user' as const, content: 'which files?' }]
@@ -176,7 +172,7 @@ for (const [client, run] of [
 // ---- after content ----
 
 const AFTER: readonly (readonly [string, readonly Play[]])[] = [
-  ['a reset', [rst]],
+  ['a reset', [reset]],
   ['a close', [fin]],
   ['a clean early end', [lastChunk]],
   ['a stall', [silence]],
@@ -209,7 +205,7 @@ for (const [what, acts] of AFTER) {
 
 // ---- Anthropic ----
 
-const anthropicStep = (request: FakeRequest): Play =>
+const anthropicStep = (request: Exchange): Play =>
   JSON.stringify(request.body['messages']).includes('README')
     ? message('The only file ', 'is README')
     : toolMessage('bash', '{"command":"ls"}')
@@ -221,13 +217,13 @@ const openingUse: readonly Play[] = [
 ]
 
 const ANTHROPIC_FAULTS: readonly (readonly [string, Play])[] = [
-  ['a reset before the headers', [rst]],
-  ['a break after message_start', [head(), messageStart, rst]],
+  ['a reset before the headers', [reset]],
+  ['a break after message_start', [head(), messageStart, reset]],
   ['a clean early end', [head(), messageStart, textBlock(0), lastChunk]],
   ['a stall', [head(), messageStart, silence]],
   ['status 529', json(529, { type: 'error', error: { type: 'overloaded_error', message: 'x' } })],
   ['an overloaded error inside the stream', [head(), messageStart, errorEvent('overloaded_error', 'x'), lastChunk]],
-  ['a break inside a tool_use', [...openingUse, rst]],
+  ['a break inside a tool_use', [...openingUse, reset]],
   ['a tool_use cut by max_tokens', [...openingUse, messageDelta('max_tokens'), messageStop, lastChunk]],
 ]
 
@@ -258,7 +254,7 @@ for (const [what, broken] of ANTHROPIC_FAULTS) {
 }
 
 test('@anthropic-ai/sdk: a break after content is healed in the same block, or is an error', async (t) => {
-  const half: Play = [head(), messageStart, textBlock(0), blockText(0, 'Hel'), rst]
+  const half: Play = [head(), messageStart, textBlock(0), blockText(0, 'Hel'), reset]
   const healed = await stand(t, [half, message('Hello')], { policy: POLICY })
   const ask = (url: string) =>
     new Anthropic({ baseURL: url.replace(/\/v1$/, ''), apiKey: 'k', maxRetries: 0 }).messages

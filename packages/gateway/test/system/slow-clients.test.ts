@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { test } from 'node:test'
-import { answer, finish, head, lastChunk, perform, type Play, role, text } from '../../../model/test/fake-model.ts'
+import { answer, finish, role, text } from '../../../../test/kit/openai-frames.ts'
+import { head, lastChunk, perform, type Play } from '../../../../test/kit/plays.ts'
 import { CHAT, post, stand } from '../client.ts'
 
 test('a body that does not arrive is cut off after its time limit, and its place is free again', async (t) => {

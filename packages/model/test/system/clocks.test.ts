@@ -5,23 +5,13 @@ import { once } from 'node:events'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { streamAnswer } from '../../src/index.ts'
-import {
-  finish,
-  forever,
-  head,
-  lastChunk,
-  pause,
-  raw,
-  role,
-  silence,
-  startFakeModel,
-  text,
-  thought,
-} from '../fake-model.ts'
+import { startModelServer } from '../../../../test/kit/model-server.ts'
+import { finish, role, text, thought } from '../../../../test/kit/openai-frames.ts'
+import { forever, head, lastChunk, pause, silence } from '../../../../test/kit/plays.ts'
 import { isKept, play } from '../play.ts'
 
 test('pings keep a thinking model alive for longer than the liveness clock allows silence', async () => {
-  const pings = Array.from({ length: 30 }, () => [raw(': ping\n\n'), pause(25)]).flat()
+  const pings = Array.from({ length: 30 }, () => [': ping\n\n', pause(25)]).flat()
   const got = await play(
     [[head(), role, ...pings, text('Hello'), finish('stop'), lastChunk]],
     {},
@@ -45,7 +35,7 @@ test('reasoning is progress', async () => {
 test('a slow consumer holds the model back without making it look stalled', async (t) => {
   const long = 'x'.repeat(5_000)
   const many = Array.from({ length: 3_000 }, () => text(long))
-  const model = await startFakeModel([[head(), role, ...many, finish('stop'), lastChunk]])
+  const model = await startModelServer([[head(), role, ...many, finish('stop'), lastChunk]])
   t.after(() => model.close())
   const request = { baseUrl: model.url, model: 'm', messages: [{ role: 'user', content: 'hi' }] } as const
   let events = 0
@@ -85,7 +75,7 @@ test('a process that was suspended for longer than its clocks does not mistake w
 describe('after its finish reason', { concurrency: true }, () => {
   for (const [how, end] of [
     ['falls silent', silence],
-    ['sends nothing but pings', forever(raw(': ping\n\n'), 100)],
+    ['sends nothing but pings', forever(': ping\n\n', 100)],
   ] as const)
     test(`a stream that ${how} is a complete answer`, async () => {
       isKept(await play([[head(), role, text('Hello'), finish('stop'), end]]))

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ask } from '../collect.ts'
-import { fin, head, lastChunk, raw, rst, startFakeModel } from '../fake-model.ts'
+import { startModelServer } from '../../../../test/kit/model-server.ts'
+import { fin, head, lastChunk, reset } from '../../../../test/kit/plays.ts'
 
 const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
 const delta = (value: object, finish: string | null = null): string =>
@@ -44,14 +45,14 @@ for (const [api, body] of [
 ] as const) {
   test(`${api}: wherever the stream is cut, the answer is held once and its call is run once`, async (t) => {
     const whole = Buffer.from(body)
-    const ends = [rst, fin, lastChunk]
+    const ends = [reset, fin, lastChunk]
     const seen = new Set<string>()
-    const model = await startFakeModel((request) => {
+    const model = await startModelServer((request) => {
       const name = String(request.body['model'])
-      if (seen.has(name)) return [head(), raw(body), lastChunk]
+      if (seen.has(name)) return [head(), body, lastChunk]
       seen.add(name)
       const cut = Number(name)
-      return [head(), ...(cut === 0 ? [] : [whole.subarray(0, cut)]), ends[cut % ends.length] ?? rst]
+      return [head(), ...(cut === 0 ? [] : [whole.subarray(0, cut)]), ends[cut % ends.length] ?? reset]
     })
     t.after(() => model.close())
     const check = async (cut: number): Promise<void> => {

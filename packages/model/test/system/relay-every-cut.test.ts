@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Hold } from '../../src/index.ts'
-import { fin, head, lastChunk, type Play, raw, rst } from '../fake-model.ts'
+import { fin, head, lastChunk, type Play, reset } from '../../../../test/kit/plays.ts'
 import { relayed } from '../relayed.ts'
 
 const data = (value: { type?: string; [key: string]: unknown }): string =>
@@ -54,7 +54,7 @@ const TEXT = 'Grüß dich 🥋'
 const CALLS = ['{"command":"ls"}']
 
 function cutAt(body: string, cut: number): readonly Play[] {
-  return [head(), ...(cut === 0 ? [] : [Buffer.from(body).subarray(0, cut)]), [rst, fin, lastChunk][cut % 3] ?? rst]
+  return [head(), ...(cut === 0 ? [] : [Buffer.from(body).subarray(0, cut)]), [reset, fin, lastChunk][cut % 3] ?? reset]
 }
 
 /** Anthropic's events must open and close each block once, in order, however many attempts they came from. */
@@ -87,7 +87,7 @@ for (const [api, body] of [
   const firstCall = Buffer.from(body).indexOf(api === 'openai-chat' ? 'tool_calls' : 'tool_use')
   const check = async (hold: Hold, cut: number, second: string): Promise<void> => {
     const where = `${hold}, cut at ${cut}`
-    const got = await relayed([cutAt(body, cut), [head(), raw(second), lastChunk]], { api, hold })
+    const got = await relayed([cutAt(body, cut), [head(), second, lastChunk]], { api, hold })
     assert.equal(got.isEnded, true, where)
     if (got.error === undefined) {
       assert.deepEqual([got.text, got.calls], [TEXT, CALLS], where)
@@ -111,7 +111,7 @@ for (const [api, body] of [
     const other = body.replace('dich', 'Gott')
     const cuts = Array.from({ length: Math.ceil(length / 5) }, (_, index) => index * 5)
     const glued = async (cut: number): Promise<void> => {
-      const got = await relayed([cutAt(body, cut), [head(), raw(other), lastChunk]], { api })
+      const got = await relayed([cutAt(body, cut), [head(), other, lastChunk]], { api })
       const isTrue = got.error === undefined ? [TEXT, 'Grüß Gott 🥋'].includes(got.text) : TEXT.startsWith(got.text)
       assert.ok(isTrue, `cut at ${cut}: ${got.text} ${got.error?.message}`)
     }

@@ -7,35 +7,22 @@ import { generateText, jsonSchema, streamText, type Tool, tool } from 'ai'
 import OpenAI from 'openai'
 import { resilientFetch, type ResilientFetchOptions } from '../../src/index.ts'
 import {
-  answer,
   blockText,
-  callStart,
-  done,
   errorEvent,
-  fin,
-  finish,
-  frame,
-  head,
-  json,
-  lastChunk,
   message,
   messageStart,
-  type Play,
-  role,
-  rst,
-  silence,
-  startFakeModel,
-  text,
   textBlock,
-  toolAnswer,
   toolMessage,
-} from '../fake-model.ts'
+} from '../../../../test/kit/anthropic-frames.ts'
+import { startModelServer } from '../../../../test/kit/model-server.ts'
+import { answer, callStart, done, finish, frame, role, text, toolAnswer } from '../../../../test/kit/openai-frames.ts'
+import { fin, head, json, lastChunk, type Play, reset, silence } from '../../../../test/kit/plays.ts'
 import { TOOLS } from '../collect.ts'
 
 const OPTIONS: ResilientFetchOptions = { policy: { backoffMs: 1, livenessMs: 400, headersMs: 400, attemptsMax: 3 } }
 
 async function started(t: TestContext, plays: readonly Play[]) {
-  const model = await startFakeModel(plays)
+  const model = await startModelServer(plays)
   t.after(() => model.close())
   return model
 }
@@ -62,10 +49,10 @@ async function streamed(client: OpenAI): Promise<string> {
 }
 
 const BEFORE_CONTENT: readonly (readonly [string, Play])[] = [
-  ['a reset', [rst]],
+  ['a reset', [reset]],
   ['a close', [fin]],
   ['a close after the headers', [head(), fin]],
-  ['a break after the role', [head(), role, rst]],
+  ['a break after the role', [head(), role, reset]],
   ['a clean early end', [head(), role, lastChunk]],
   ['a server that never answers', [silence]],
   ['a stall', [head(), role, silence]],
@@ -99,7 +86,7 @@ test('the openai package alone mistakes the same cut for an answer', async (t) =
 
 test('the openai package gets an answer in one piece after faults', async (t) => {
   const whole = { choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }] }
-  const model = await started(t, [[rst], json(503, {}), json(200, whole)])
+  const model = await started(t, [[reset], json(503, {}), json(200, whole)])
   const got = await openai(model.url).chat.completions.create({ model: 'm', messages: [...MESSAGES] })
   assert.equal(got.choices[0]?.message.content, 'Hello')
 })
@@ -108,7 +95,7 @@ test('the openai package does not multiply the attempts already made', async (t)
   const model = await started(t, [json(500, { error: { message: 'boom' } })])
   await assert.rejects(streamed(openai(model.url)), { status: 500 })
   assert.equal(model.requests.length, 3)
-  const dead = await started(t, [[rst]])
+  const dead = await started(t, [[reset]])
   await assert.rejects(streamed(openai(dead.url)), { status: 502, code: 'model_stream_interrupted' })
   assert.equal(dead.requests.length, 3)
 })
@@ -158,7 +145,7 @@ for (const [what, broken] of BEFORE_CONTENT) {
 
 test('the ai package gets an answer in one piece after a reset', async (t) => {
   const whole = { choices: [{ index: 0, message: { role: 'assistant', content: 'ok' }, finish_reason: 'stop' }] }
-  const model = await started(t, [[rst], json(200, whole)])
+  const model = await started(t, [[reset], json(200, whole)])
   assert.equal((await generateText({ model: compatible(model.url), prompt: 'hi', maxRetries: 0 })).text, 'ok')
 })
 
@@ -203,7 +190,7 @@ test('an abort of the ai package reaches the server', async (t) => {
 
 test('a tool call reaches the ai package complete', async (t) => {
   const model = await started(t, [
-    [head(), role, callStart('c', 'bash', '{"comm'), rst],
+    [head(), role, callStart('c', 'bash', '{"comm'), reset],
     toolAnswer('bash', '{"command":"ls"}'),
   ])
   const { parameters } = TOOLS[0].function
@@ -217,7 +204,7 @@ test('a tool call reaches the ai package complete', async (t) => {
 })
 
 for (const [what, broken] of [
-  ['a reset', [rst]],
+  ['a reset', [reset]],
   ['a close', [fin]],
   ['a close after the headers', [head(), fin]],
   ['a clean early end', [head(), messageStart, lastChunk]],
@@ -225,8 +212,8 @@ for (const [what, broken] of [
   ['status 500', json(500, {})],
   ['status 429', json(429, {}, { 'retry-after-ms': '1' })],
   ['a malformed line', [head(), messageStart, frame('{oops'), silence]],
-  ['a cut tool_use', [...toolMessage('bash', '{"command":"ls"}').slice(0, 5), rst]],
-  ['a break after message_start', [head(), messageStart, rst]],
+  ['a cut tool_use', [...toolMessage('bash', '{"command":"ls"}').slice(0, 5), reset]],
+  ['a break after message_start', [head(), messageStart, reset]],
   ['an overloaded error', [head(), messageStart, errorEvent('overloaded_error', 'x'), lastChunk]],
   ['status 529', json(529, { type: 'error', error: { type: 'overloaded_error', message: 'x' } })],
   ['a stall', [head(), messageStart, textBlock(0), silence]],
@@ -260,7 +247,7 @@ test('the anthropic package sees a silent cut as an error', async (t) => {
 
 test('a tool call reaches the openai package complete', async (t) => {
   const model = await started(t, [
-    [head(), role, callStart('c', 'bash', '{"comm'), rst],
+    [head(), role, callStart('c', 'bash', '{"comm'), reset],
     toolAnswer('bash', '{"command":"ls"}'),
   ])
   const stream = openai(model.url).chat.completions.stream({ model: 'm', messages: [...MESSAGES], tools: [...TOOLS] })
@@ -274,7 +261,7 @@ const MESSAGE = { model: 'm', max_tokens: 9, messages: [...MESSAGES] }
 test('the anthropic package gets an answer in one piece after faults', async (t) => {
   const content = [{ type: 'text', text: 'Hello' }]
   const whole = { id: 'm', type: 'message', role: 'assistant', model: 'm', content, stop_reason: 'end_turn', usage: {} }
-  const model = await started(t, [[rst], json(503, {}), json(200, whole)])
+  const model = await started(t, [[reset], json(503, {}), json(200, whole)])
   const got = await anthropic(model.url).messages.create(MESSAGE)
   assert.deepEqual(
     got.content.map((block) => (block.type === 'text' ? block.text : block.type)),
@@ -311,7 +298,7 @@ test('an abort of the anthropic package reaches the server', async (t) => {
 
 test('a tool call reaches the anthropic package complete', async (t) => {
   const model = await started(t, [
-    [...toolMessage('bash', '{"command":"ls"}').slice(0, 5), rst],
+    [...toolMessage('bash', '{"command":"ls"}').slice(0, 5), reset],
     toolMessage('bash', '{"command":"ls"}'),
   ])
   const final = await anthropic(model.url).messages.stream(MESSAGE).finalMessage()

@@ -1,4 +1,5 @@
 /** Every refusal over raw HTTP with its exact status and category; identity and epoch; input; files; load. */
+import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,7 +7,7 @@ import { describe, test } from 'node:test'
 import type { Fault } from '@breakfall/faults'
 import { createRunnerClient } from '../../src/client/index.ts'
 import { RUNNER_ROUTES } from '../../src/routes.ts'
-import { asProgram, inProcess, temporaryFolder, type TestRunner, until, withoutBwrap } from '../kit.ts'
+import { asProgram, inProcess, type TestRunner, until, withoutBwrap } from '../kit.ts'
 
 const workspaceOf = (runner: TestRunner, id: string): string => join(runner.stateDir, `boxes/default/${id}/workspace`)
 
@@ -83,7 +84,7 @@ describe('refusals', { skip: withoutBwrap }, async () => {
   })
 
   test("invalid bodies and callers get 400, 413, 415, 401, 403, and another tenant's box 404", async (t) => {
-    const folder = temporaryFolder(t)
+    const folder = tempFolder(t)
     const tokenFile = join(folder, 'tokens')
     writeFileSync(tokenFile, 'first-token\nsecond-token default\nthird-token elsewhere\n', { mode: 0o600 })
     const runner = await inProcess(t, { tokenFile })
@@ -249,7 +250,7 @@ describe('files', { skip: withoutBwrap }, async () => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     const workspace = workspaceOf(runner, 'b1')
-    const outside = temporaryFolder(t, 'outside')
+    const outside = tempFolder(t, 'outside')
     writeFileSync(join(outside, 'secret'), 'outside')
     symlinkSync(outside, join(workspace, 'out'))
     symlinkSync(join(outside, 'secret'), join(workspace, 'leak'))
@@ -289,7 +290,7 @@ describe('files', { skip: withoutBwrap }, async () => {
 
 describe('the service', { skip: withoutBwrap }, async () => {
   test('answers health while 500 execs are started at once, and all of them end', async (t) => {
-    const runner = await asProgram(t, join(temporaryFolder(t), 'state'), [
+    const runner = await asProgram(t, join(tempFolder(t), 'state'), [
       '--allow-isolation',
       'process',
       '--isolation',

@@ -1,10 +1,11 @@
 /** How an exec is refused on a box that is gone, stopped or in between, in any order of events. */
+import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { inProcess, temporaryFolder, type TestRunner, until, withoutBwrap } from '../kit.ts'
+import { inProcess, type TestRunner, until, withoutBwrap } from '../kit.ts'
 
 describe('an exec on a box that cannot take it (seed: 404/409, not 500)', { skip: withoutBwrap }, async () => {
   test('a box that never existed is 404 box_not_found', async (t) => {
@@ -66,7 +67,7 @@ describe('an exec on a box that cannot take it (seed: 404/409, not 500)', { skip
   })
 
   test('a box that is stopped or removed while an exec waits for its pipes refuses it, and nothing runs', async (t) => {
-    const folder = temporaryFolder(t)
+    const folder = tempFolder(t)
     const [began, go] = [join(folder, 'began'), join(folder, 'go')]
     const slow = `#!/bin/sh\n: >${began}\nwhile ! [ -e ${go} ]; do sleep 0.02; done\nexec /usr/bin/mkfifo "$@"\n`
     writeFileSync(join(folder, 'mkfifo'), slow, { mode: 0o755 })

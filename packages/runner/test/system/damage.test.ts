@@ -1,9 +1,10 @@
 /** State files damaged by a power cut or the disk: a broken exec affects neither its box nor other execs, and nothing runs twice. */
+import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { inProcess, temporaryFolder, withoutBwrap } from '../kit.ts'
+import { inProcess, withoutBwrap } from '../kit.ts'
 
 type Damage = (file: string) => void
 const to =
@@ -42,7 +43,7 @@ const WAYS: Readonly<Record<string, Damage>> = {
 
 describe('damaged files', { skip: withoutBwrap }, async () => {
   test('of a finished exec: what can be read stays, the damage is reported, and the id is never used again', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const body = { shell: 'echo run >>runs; echo one; echo two >&2; exit 3' }
     const cases = ['request.json', 'exit', 'index'].flatMap((file) =>
       Object.keys(WAYS).map((way) => ({ execId: `${file}.${way}`, file, damage: WAYS[way] as Damage })),
@@ -81,7 +82,7 @@ describe('damaged files', { skip: withoutBwrap }, async () => {
   })
 
   test('of output: lost bytes are a gap with its range, never a silent end, and no reader spins', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     await first.box({ id: 'b1' })
     const ids = ['spool', 'both'] as const
@@ -103,7 +104,7 @@ describe('damaged files', { skip: withoutBwrap }, async () => {
   })
 
   test('of an exec that still runs: it is adopted, and its end is known', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     await first.box({ id: 'b1' })
     const request = { execId: 'live', shell: 'echo before; while ! [ -e go ]; do sleep 0.02; done; echo after; exit 5' }
@@ -121,7 +122,7 @@ describe('damaged files', { skip: withoutBwrap }, async () => {
   })
 
   test('of a box: it is failed, not gone, and keeps its files; stray files around it do no harm', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     const ids = Object.keys(WAYS)
     for (const id of [...ids, 'good']) {
@@ -168,7 +169,7 @@ describe('damaged files', { skip: withoutBwrap }, async () => {
   })
 
   test("of the runner's identity: it does not start under another id, and names the file", async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     await (await inProcess(t, { stateDir })).close()
     for (const way of ['empty', 'garbage', 'object', 'null', 'folder']) {
       WAYS[way]?.(join(stateDir, 'identity.json'))

@@ -1,10 +1,11 @@
 /** A full or damaged disk: typed faults, a runner that keeps running, and boxes that report their true state. */
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
-import { atEnd, inProcess, temporaryFolder, until, withoutBwrap, withoutRoot } from '../kit.ts'
+import { inProcess, until, withoutBwrap, withoutRoot } from '../kit.ts'
 
 describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
   test('full in the middle of output: the exec ends with the reason and keeps what was written; then 507; with free space everything works again', async (t) => {
@@ -76,7 +77,7 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
   })
 
   test('a box with a damaged record is failed and can be removed; other boxes are unaffected', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     await first.box({ id: 'good' })
     await first.box({ id: 'bad' })
@@ -96,7 +97,7 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
 
 /** A state folder on a 4 MiB disk. */
 function smallDisk(t: TestContext): { folder: string; stateDir: string } {
-  const folder = temporaryFolder(t)
+  const folder = tempFolder(t)
   const stateDir = join(folder, 'state')
   mkdirSync(stateDir)
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', stateDir])

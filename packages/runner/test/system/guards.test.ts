@@ -1,4 +1,5 @@
 /** What a box cannot do to its host workspace, or through it. */
+import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import {
@@ -17,10 +18,10 @@ import {
 import { dirname, join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { bwrapCommand } from '../../src/isolation/bwrap-args.ts'
-import { asProgram, inProcess, temporaryFolder, type TestRunner, until, withoutBwrap } from '../kit.ts'
+import { asProgram, inProcess, type TestRunner, until, withoutBwrap } from '../kit.ts'
 
 async function onProject(t: TestContext, files: Record<string, string | null>): Promise<[TestRunner, string]> {
-  const parent = temporaryFolder(t, 'workspace')
+  const parent = tempFolder(t, 'workspace')
   const project = join(parent, 'project')
   mkdirSync(project)
   for (const [name, text] of Object.entries(files)) {
@@ -126,8 +127,8 @@ describe('a host folder', { skip: withoutBwrap }, async () => {
   }
 
   test("that is swapped for a link again and again is seen or refused, and the link's target is never seen", async (t) => {
-    const parent = temporaryFolder(t, 'workspace')
-    const secret = temporaryFolder(t, 'secret')
+    const parent = tempFolder(t, 'workspace')
+    const secret = tempFolder(t, 'secret')
     writeFileSync(join(secret, 'marker'), 'secret')
     mkdirSync(join(parent, 'wide/narrow'), { recursive: true })
     writeFileSync(join(parent, 'wide/narrow/own'), '')
@@ -208,7 +209,7 @@ describe('the entry script of a sandbox', async () => {
 })
 
 test('a descriptor that the runner inherited does not reach a box', { skip: withoutBwrap }, async (t) => {
-  const stateDir = join(temporaryFolder(t), 'state')
+  const stateDir = join(tempFolder(t), 'state')
   const secret = join(stateDir, '..', 'secret')
   writeFileSync(secret, 'secret')
   const runner = await asProgram(t, stateDir, ['--allow-isolation', 'process'], {}, { 40: openSync(secret, 'r') })

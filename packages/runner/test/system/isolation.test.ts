@@ -1,11 +1,12 @@
 /** What a box can and cannot reach, and that its record reports that truthfully. */
+import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { asProgram, inProcess, temporaryFolder, withoutBwrap, withoutRoot } from '../kit.ts'
+import { asProgram, inProcess, withoutBwrap, withoutRoot } from '../kit.ts'
 
 describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
   test("cannot read /etc/shadow, the runner's state, other boxes, or the host's processes", async (t) => {
@@ -130,7 +131,7 @@ describe('a host folder as workspace', { skip: withoutBwrap }, async () => {
     'is mounted at its own path, is written as its owner, and has read-only git hooks and config',
     { skip: withoutRoot },
     async (t) => {
-      const parent = temporaryFolder(t, 'workspace')
+      const parent = tempFolder(t, 'workspace')
       chmodSync(parent, 0o755)
       const folder = join(parent, 'project')
       mkdirSync(join(folder, '.git/hooks'), { recursive: true })
@@ -166,7 +167,7 @@ describe('a host folder as workspace', { skip: withoutBwrap }, async () => {
   )
 
   test('is refused, with the field named, if it is not allowed, contains private folders, or does not exist', async (t) => {
-    const parent = temporaryFolder(t, 'workspace')
+    const parent = tempFolder(t, 'workspace')
     const runner = await inProcess(t, { allowWorkspace: [parent, '/'] })
     for (const workspace of [
       '/',
@@ -196,7 +197,7 @@ describe('the level of isolation', async () => {
   })
 
   test('with the opt-in and without bwrap it is "process", the record says so, and what it cannot provide is 501', async (t) => {
-    const runner = await asProgram(t, join(temporaryFolder(t), 'state'), [
+    const runner = await asProgram(t, join(tempFolder(t), 'state'), [
       '--allow-isolation',
       'process',
       '--isolation',
@@ -219,7 +220,7 @@ describe('the level of isolation', async () => {
     'a runner without root has the same sandbox, and reports which limits it cannot enforce',
     { skip: withoutRoot || withoutBwrap },
     async (t) => {
-      const folder = temporaryFolder(t)
+      const folder = tempFolder(t)
       chmodSync(folder, 0o777)
       const runner = await asProgram(t, join(folder, 'state'), [], { uid: 65_534, gid: 65_534 })
       const box = await runner.box({ id: 'b1' })

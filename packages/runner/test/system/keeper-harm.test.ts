@@ -1,4 +1,5 @@
 /** Keepers that are stopped, killed, late or tampered with: an exec is reported truthfully, runs once, and leaves nothing to the next. */
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,12 +15,10 @@ import { startTimeOf } from '../../src/exec/process-table.ts'
 import { findCgroups } from '../../src/isolation/cgroup-find.ts'
 import {
   asProgram,
-  atEnd,
   groupsOf,
   inProcess,
   keepersOf,
   LEVEL_FLAGS,
-  temporaryFolder,
   type TestRunner,
   until,
   withoutBwrap,
@@ -32,7 +31,7 @@ const PLAIN = 12_345 // a user without control groups
 
 /** Two kinds of hosts: root, with control groups if available, and an ordinary user without. */
 async function onHost(t: TestContext, level: (typeof LEVELS)[number], uid: number): Promise<TestRunner> {
-  const folder = temporaryFolder(t)
+  const folder = tempFolder(t)
   chmodSync(folder, 0o755)
   return asProgram(t, join(folder, 'state'), LEVEL_FLAGS[level], uid === 0 ? {} : { uid, gid: uid })
 }
@@ -108,8 +107,8 @@ for (const level of LEVELS) {
 
 describe('in a sandbox', { skip: withoutBwrap }, async () => {
   test('a command can reach neither its status file nor anything else of its keeper', async (t) => {
-    const workspace = temporaryFolder(t, 'workspace')
-    const other = temporaryFolder(t, 'workspace')
+    const workspace = tempFolder(t, 'workspace')
+    const other = tempFolder(t, 'workspace')
     if (withoutRoot === false) chownSync(other, 1234, 1234)
     const runner = await inProcess(t, { allowWorkspace: [workspace, other] })
     for (const [i, place] of [undefined, workspace, other].entries()) {
@@ -182,7 +181,7 @@ describe('keepers', async () => {
   })
 
   test('a late keeper whose job is already over runs nothing, claims nothing and exits', async (t) => {
-    const folder = temporaryFolder(t)
+    const folder = tempFolder(t)
     const job = makeJob(folder, 'e1', 'touch ../ran')
     removeWorkingFiles(join(folder, 'e1'))
     const keeper = scriptFor(t, folder)
@@ -192,7 +191,7 @@ describe('keepers', async () => {
   })
 
   test('a keeper that exits on its own also ends the holder of its input', async (t) => {
-    const folder = temporaryFolder(t)
+    const folder = tempFolder(t)
     const job = { ...makeJob(folder, 'e1', 'true'), stdin: 'in.fifo' }
     execFileSync('mkfifo', [join(folder, 'e1/in.fifo')])
     const sleep = join(folder, 'sleep') // ten seconds would be too long
@@ -214,7 +213,7 @@ describe('keepers', async () => {
   })
 
   test('the launch file is removed before the claim when an exec is cleaned up', (t) => {
-    const folder = join(temporaryFolder(t), 'e1')
+    const folder = join(tempFolder(t), 'e1')
     mkdirSync(join(folder, EXEC_FILES.launch), { recursive: true }) // a folder cannot be unlinked
     writeFileSync(join(folder, EXEC_FILES.claim), '')
     assert.throws(() => removeWorkingFiles(folder))
@@ -251,7 +250,7 @@ const HARM =
 
 /** The keepers of a box on a host without control groups. */
 function keepersOfBox(t: TestContext): { folder: string; keepers: Keepers; count: { made: number; idle: number } } {
-  const folder = temporaryFolder(t)
+  const folder = tempFolder(t)
   const count = { made: 0, idle: 0 }
   const host = {
     cgroups: findCgroups('none', '', ''),

@@ -1,4 +1,5 @@
 /** Keepers serve one exec after another: nothing leaks from one to the next, and no keeper outlives its purpose. */
+import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +11,6 @@ import {
   inProcess,
   keepersOf,
   LEVEL_FLAGS,
-  temporaryFolder,
   type TestRunner,
   until,
   withoutBwrap,
@@ -85,7 +85,7 @@ for (const level of ['bwrap', 'process'] as const) {
     })
 
     test('after kill -9 of the runner idle keepers exit, and the next start removes their control groups', async (t) => {
-      const stateDir = join(temporaryFolder(t), 'state')
+      const stateDir = join(tempFolder(t), 'state')
       const flags = level === 'process' ? LEVEL_FLAGS.process : []
       const first = await asProgram(t, stateDir, flags)
       await first.box({ id: 'b1' })
@@ -112,7 +112,7 @@ for (const level of ['bwrap', 'process'] as const) {
 
 describe('keepers', async () => {
   test('a runner leaves no control group behind after a shutdown, even if it was killed in between', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await asProgram(t, stateDir, LEVEL_FLAGS.process)
     await first.box({ id: 'b1' })
     await Promise.all([first.run('b1', 'true'), first.run('b1', 'true')])

@@ -1,4 +1,5 @@
 /** Output is exact and in order (all output before exit, exit before wait), by stream, range and replay. */
+import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -7,7 +8,7 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { type ExecEvent, execSchema } from '@breakfall/wire'
-import { asProgram, bytesOf, inProcess, pumpOf, temporaryFolder, until, withoutBwrap } from '../kit.ts'
+import { asProgram, bytesOf, inProcess, pumpOf, until, withoutBwrap } from '../kit.ts'
 
 const sha = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
@@ -238,7 +239,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
   })
 
   test('a runner that has run out of descriptors keeps reading the output of running execs', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const runner = await asProgram(t, stateDir)
     await runner.box({ id: 'b1' })
     await runner.call('POST', 'boxes/b1/exec', {

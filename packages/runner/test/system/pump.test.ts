@@ -1,4 +1,5 @@
 /** The pump, which copies output: it loses nothing if its runner is killed, and its own death is reported. */
+import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, statSync } from 'node:fs'
@@ -6,7 +7,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startTimeOf } from '../../src/exec/process-table.ts'
-import { LEVEL_FLAGS, asProgram, pumpOf, type RunnerProgram, temporaryFolder, until } from '../kit.ts'
+import { LEVEL_FLAGS, asProgram, pumpOf, type RunnerProgram, until } from '../kit.ts'
 
 const flags = LEVEL_FLAGS.process // isolation does not affect pipes
 const FLOOD = { shell: 'exec seq 1 3000000', bytes: 22_888_896 }
@@ -47,7 +48,7 @@ async function untilKept(stateDir: string, execId: string, bytes: number): Promi
 describe('the pump', async () => {
   test('kill -9 of the runner in a flood of output loses nothing', async (t) => {
     const seed = 20_261_116
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const [next, wanted] = [moments(seed), floodSum()]
     let runner = await asProgram(t, stateDir, flags)
     await runner.box({ id: 'b1' })
@@ -72,7 +73,7 @@ describe('the pump', async () => {
   })
 
   test('exits with its runner, and the next runner waits for that', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await asProgram(t, stateDir, flags)
     await first.box({ id: 'b1' })
     await startFlood(first, 'e1')
@@ -94,7 +95,7 @@ describe('the pump', async () => {
   })
 
   test('is replaced if it is killed alone: all execs continue, and each reports a possible loss', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const runner = await asProgram(t, stateDir, flags)
     await runner.box({ id: 'b1' })
     await runner.call('POST', 'boxes/b1/exec', {
@@ -119,7 +120,7 @@ describe('the pump', async () => {
   })
 
   test('killed together with its runner: the next runner reports a possible loss for running execs only', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await asProgram(t, stateDir, flags)
     await first.box({ id: 'b1' })
     await first.run('b1', { execId: 'over', shell: 'echo x' })
@@ -143,7 +144,7 @@ describe('the pump', async () => {
   })
 
   test('an exec whose output cannot be stored ends with the reason, and no other exec is affected', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const runner = await asProgram(t, stateDir, flags)
     await runner.box({ id: 'b1' })
     const shell = 'while [ ! -e go ]; do sleep 0.02; done; echo x'

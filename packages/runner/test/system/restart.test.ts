@@ -1,4 +1,5 @@
 /** The runner is killed with -9 at any moment and restarted on the same folder. */
+import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -14,13 +15,11 @@ import { startTimeOf } from '../../src/exec/process-table.ts'
 import { readJsonFile } from '../../src/state/disk.ts'
 import {
   asProgram,
-  atEnd,
   bytesOf,
   groupsOf,
   inProcess,
   keepersOf,
   LEVEL_FLAGS,
-  temporaryFolder,
   type TestRunner,
   until,
   withoutBwrap,
@@ -30,7 +29,7 @@ for (const level of ['bwrap', 'process'] as const) {
   const flags = LEVEL_FLAGS[level]
   describe(`kill -9 of the runner, level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
     test('output continues without loss, in the same events, and the exit code is known', async (t) => {
-      const stateDir = join(temporaryFolder(t), 'state')
+      const stateDir = join(tempFolder(t), 'state')
       const first = await asProgram(t, stateDir, flags)
       await first.box({ id: 'b1' })
       await first.call('POST', 'boxes/b1/exec', {
@@ -66,7 +65,7 @@ for (const level of ['bwrap', 'process'] as const) {
     })
 
     test('an exec that ended while no runner was alive keeps its output and its code', async (t) => {
-      const stateDir = join(temporaryFolder(t), 'state')
+      const stateDir = join(tempFolder(t), 'state')
       const first = await asProgram(t, stateDir, flags)
       const box = await first.box({ id: 'b1' })
       await first.call('POST', 'boxes/b1/exec', {
@@ -86,7 +85,7 @@ for (const level of ['bwrap', 'process'] as const) {
     })
 
     test('an exec whose keeper was killed is runner_lost without a code, and its processes are ended', async (t) => {
-      const stateDir = join(temporaryFolder(t), 'state')
+      const stateDir = join(tempFolder(t), 'state')
       const first = await asProgram(t, stateDir, flags)
       await first.box({ id: 'b1' })
       await first.call('POST', 'boxes/b1/exec', { execId: 'e1', shell: 'echo $$; exec sleep 1000' })
@@ -106,7 +105,7 @@ for (const level of ['bwrap', 'process'] as const) {
     })
 
     test('an id started before the kill is never started again; another body is a conflict', async (t) => {
-      const stateDir = join(temporaryFolder(t), 'state')
+      const stateDir = join(tempFolder(t), 'state')
       const first = await asProgram(t, stateDir, flags)
       await first.box({ id: 'b1' })
       const body = { execId: 'e1', shell: 'echo ran >> count; sleep 0.5; cat count' }
@@ -124,7 +123,7 @@ for (const level of ['bwrap', 'process'] as const) {
     })
 
     test('killed at any moment during 40 starts: each exec ends, none runs twice, no code is invented', async (t) => {
-      const stateDir = join(temporaryFolder(t), 'state')
+      const stateDir = join(tempFolder(t), 'state')
       const first = await asProgram(t, stateDir, flags)
       await first.box({ id: 'b1', limits: { execsMax: 100 } })
       const started: string[] = []
@@ -152,7 +151,7 @@ for (const level of ['bwrap', 'process'] as const) {
 
 describe('restarts', { skip: withoutBwrap }, async () => {
   test('boxes are recovered in the state they were in, and so are records', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await asProgram(t, stateDir)
     await first.box({ id: 'up' })
     await first.box({ id: 'down' })
@@ -173,7 +172,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
   })
 
   test('SIGTERM tells clients where to resume and leaves execs running, and a client follows an exec across the restart', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await asProgram(t, stateDir)
     await first.box({ id: 'b1' })
     await first.call('POST', 'boxes/b1/exec', {
@@ -206,7 +205,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
   })
 
   test('a deadline that passed while no runner was alive is enforced at the restart', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await asProgram(t, stateDir)
     await first.box({ id: 'b1' })
     await first.call('POST', 'boxes/b1/exec', { execId: 'e1', shell: 'echo up; exec sleep 1000', timeoutMs: 400 })
@@ -217,7 +216,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
   })
 
   test('after a power cut that lost the folder but not the reservation, the id is known, its outcome is unknown, and it is not started again', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     await first.box({ id: 'b1' })
     const body = { execId: 'e1', shell: 'echo ran >> count' }
@@ -235,7 +234,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
   })
 
   test('a runner that was killed during an upload removes its remains when it is restarted', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await asProgram(t, stateDir)
     await first.box({ id: 'b1' })
     await first.client.writeFile('b1', 'folder/file', Buffer.from('old'))
@@ -263,7 +262,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
   })
 
   test('a second runner on the same folder is refused and affects nothing', async (t) => {
-    const stateDir = join(temporaryFolder(t), 'state')
+    const stateDir = join(tempFolder(t), 'state')
     const first = await inProcess(t, { stateDir })
     await first.box({ id: 'b1' })
     await assert.rejects(inProcess(t, { stateDir }), /another runner is using/)
@@ -271,7 +270,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
   })
 
   test('a keeper whose folder is gone exits once its command is over', async (t) => {
-    const folder = temporaryFolder(t)
+    const folder = tempFolder(t)
     const first = await asProgram(t, join(folder, 'state'), LEVEL_FLAGS.process)
     await first.box({ id: 'b1' })
     await first.call('POST', 'boxes/b1/exec', {
@@ -307,7 +306,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
 })
 
 test('a runner whose parent dies before it can report its address still serves', async (t) => {
-  const stateDir = join(temporaryFolder(t), 'state')
+  const stateDir = join(tempFolder(t), 'state')
   const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
   const child = spawn(process.execPath, [main, '--json', '--state-dir', stateDir], {
     stdio: ['ignore', 'pipe', 'inherit'],
