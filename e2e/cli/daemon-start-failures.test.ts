@@ -10,17 +10,6 @@ import { LIMIT } from '../../test/kit/wait.ts'
 
 const SERVER = ['--model', 'any', '--base-url', 'http://127.0.0.1:9/v1']
 
-test('a second daemon reports the address of the first one', LIMIT, async () => {
-  await using place = new Place()
-  const first = await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
-  const second = await place.run(['up'])
-  assert.equal(second.code, 2)
-  assert.match(
-    second.stderr,
-    new RegExp(`A daemon is already running for the state folder .*, at ${String(first['url'])}; use it`),
-  )
-})
-
 test('a daemon that is stopped while it waits for its runner shuts down cleanly', LIMIT, async () => {
   await using place = new Place()
   const up = place.start(['up', '--json'], { BREAKFALL_LOG: 'info' })

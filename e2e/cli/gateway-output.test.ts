@@ -2,22 +2,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { hasTerminals, Place } from '../breakfall.ts'
-import { type HttpServer, httpServer } from '../../test/kit/http-server.ts'
+import { type ModelServer, startModelServer } from '../../test/kit/model-server.ts'
+import { json } from '../../test/kit/plays.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 test('without a terminal each request is a JSON line on stderr, and stdout keeps its contract', LIMIT, async () => {
   await using place = new Place()
   await using upstream = await upstreamThatFailsOnce()
-  const gateway = place.start([
-    'gateway',
-    '--upstream',
-    `${upstream.url}/v1`,
-    '--port',
-    '0',
-    '--json',
-    '--backoff-ms',
-    '1',
-  ])
+  const gateway = place.start(['gateway', '--upstream', upstream.url, '--port', '0', '--json', '--backoff-ms', '1'])
   const { url } = await gateway.seen((line) => line['event'] === 'listening')
   assert.match(await ask(String(url)), /"hello"/)
   gateway.child.kill('SIGINT')
@@ -40,15 +32,7 @@ test(
   async () => {
     await using place = new Place()
     await using upstream = await upstreamThatFailsOnce()
-    const gateway = place.startInTerminal([
-      'gateway',
-      '--upstream',
-      `${upstream.url}/v1`,
-      '--port',
-      '0',
-      '--backoff-ms',
-      '1',
-    ])
+    const gateway = place.startInTerminal(['gateway', '--upstream', upstream.url, '--port', '0', '--backoff-ms', '1'])
     const [, url] = await gateway.shown(/(http:\/\/127\.0\.0\.1:\d+\/v1) {2}→/)
     assert.match(await ask(url ?? ''), /"hello"/)
     await gateway.shown(/⚡ \w{6} {2}model_overloaded: .*; retry/)
@@ -74,25 +58,10 @@ async function ask(url: string): Promise<string> {
   return response.text()
 }
 
-async function upstreamThatFailsOnce(): Promise<HttpServer> {
-  let calls = 0
-  return httpServer((req, res) => {
-    req.resume().on('end', () => {
-      res.writeHead(++calls === 1 ? 503 : 200, { 'content-type': 'application/json' })
-      const message = { role: 'assistant', content: 'hello' }
-      res.end(
-        JSON.stringify(
-          calls === 1
-            ? { error: { message: 'overloaded', type: 'server_error', code: 'server_is_overloaded', param: null } }
-            : {
-                id: 'x',
-                object: 'chat.completion',
-                created: 1,
-                model: 'any',
-                choices: [{ index: 0, message, finish_reason: 'stop' }],
-              },
-        ),
-      )
-    })
-  })
+function upstreamThatFailsOnce(): Promise<ModelServer> {
+  const overloaded = { message: 'overloaded', type: 'server_error', code: 'server_is_overloaded', param: null }
+  const message = { role: 'assistant', content: 'hello' }
+  const choices = [{ index: 0, message, finish_reason: 'stop' }]
+  const answer = { id: 'x', object: 'chat.completion', created: 1, model: 'any', choices }
+  return startModelServer([json(503, { error: overloaded }), json(200, answer)])
 }

@@ -160,6 +160,7 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(run.events.at(-1)?.type, 'turn-error')
     assert.equal(run.events.at(-1)?.['actor'], 'user')
     assert.equal(sleeps('8123'), false)
+    assert.deepEqual(desk.place.leftovers(), [])
     assert.equal(desk.model.received('any').length, 1)
   })
 

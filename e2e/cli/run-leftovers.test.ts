@@ -7,7 +7,9 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { hasTerminals, isolation, Place } from '../breakfall.ts'
-import { type HttpServer, httpServer } from '../../test/kit/http-server.ts'
+import { type ModelServer, startModelServer } from '../../test/kit/model-server.ts'
+import { text, thought } from '../../test/kit/openai-frames.ts'
+import { forever, head } from '../../test/kit/plays.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 const TERMINAL = { ...LIMIT, skip: !hasTerminals && 'no "script" here' }
@@ -72,7 +74,7 @@ test("Ctrl-C reaches the turn even if the run's daemon was killed a moment earli
   await using place = new Place()
   await using model = await talkingModel()
   const running = place.start(['run', 'go', '--json', '--model', 'any', ...isolation], {
-    OPENAI_BASE_URL: `${model.url}/v1`,
+    OPENAI_BASE_URL: model.url,
   })
   await running.seen((line) => line['type'] === 'text-delta')
   const { pid } = JSON.parse(readFileSync(join(place.stateDir, 'daemon.json'), 'utf8')) as { pid: number }
@@ -87,7 +89,7 @@ test("Ctrl-C reaches the turn even if the run's daemon was killed a moment earli
 test('in a terminal the first Ctrl-C cancels and says so, the second exits immediately', TERMINAL, async () => {
   await using place = new Place()
   await using model = await talkingModel()
-  const env = { OPENAI_BASE_URL: `${model.url}/v1` }
+  const env = { OPENAI_BASE_URL: model.url }
   const once_ = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], env)
   await once_.shown(/word word/)
   once_.press('\x03')
@@ -104,7 +106,7 @@ test('in a terminal the first Ctrl-C cancels and says so, the second exits immed
 test('reasoning in a terminal is dim from start to end, with one escape sequence on each side', TERMINAL, async () => {
   await using place = new Place()
   await using model = await talkingModel(['I ', 'think ', 'so'])
-  const env = { OPENAI_BASE_URL: `${model.url}/v1` }
+  const env = { OPENAI_BASE_URL: model.url }
   const coloured = place.startInTerminal(['run', 'go', '--model', 'any', ...isolation], env)
   await coloured.shown(/word/)
   assert.ok(coloured.text().includes('\x1b[2mI think so\x1b[22m\r\nword'), JSON.stringify(coloured.text()))
@@ -125,17 +127,5 @@ async function said(child: { stderr: NodeJS.ReadableStream | null }, words: stri
 }
 
 /** Sends the given reasoning, then "word" again and again until the client hangs up. */
-async function talkingModel(thoughts: readonly string[] = []): Promise<HttpServer> {
-  return httpServer((req, res) => {
-    const chunk = (delta: object): boolean =>
-      res.write(
-        `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'any', choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`,
-      )
-    req.resume().on('end', () => {
-      res.writeHead(200, { 'content-type': 'text/event-stream' })
-      for (const thought of thoughts) chunk({ reasoning_content: thought })
-      const timer = setInterval(() => chunk({ content: 'word ' }), 20)
-      res.on('close', () => clearInterval(timer))
-    })
-  })
-}
+const talkingModel = (thoughts: readonly string[] = []): Promise<ModelServer> =>
+  startModelServer([[head(), ...thoughts.map(thought), forever(text('word '), 20)]])

@@ -9,7 +9,6 @@ import { type HttpServer, httpServer } from '../../test/kit/http-server.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 const result = (lines: readonly Record<string, unknown>[]): Record<string, unknown> => lines.at(-1) ?? {}
-const types = (lines: readonly Record<string, unknown>[]): unknown[] => lines.map((line) => line['type'])
 
 test(
   'a new user without a model sees a real task finish despite a cut stream, a stall and a moved runner',
@@ -197,22 +196,6 @@ test('a key rejected while listing models is reported as such, not as a server w
   )
 })
 
-test('Ctrl-C cancels the turn, reaches the process, and exits 130', LIMIT, async () => {
-  await using place = new Place()
-  await using model = await scriptedModel([{ tool: 'bash', arguments: { command: 'echo started; sleep 600' } }])
-  const running = place.start(['run', 'sleep', '--json', '--model', 'any', ...isolation], {
-    OPENAI_BASE_URL: `${model.url}/v1`,
-  })
-  await running.seen((line) => line['type'] === 'tool-output')
-  running.child.kill('SIGINT')
-  const { code, json } = await running.ended
-  assert.equal(code, 130)
-  assert.equal(result(json)['outcome'], 'cancelled')
-  assert.deepEqual(types(json).slice(-3), ['tool-result', 'turn-error', undefined])
-  assert.equal((result(json)['fault'] as { category: string }).category, 'cancelled')
-  assert.deepEqual(place.leftovers(), [])
-})
-
 test(
   'a rejected key parks the turn and exits with 4, and --continue with the right key finishes it',
   LIMIT,
@@ -242,85 +225,7 @@ test(
   },
 )
 
-test('a model that stays unreachable parks the turn and exits with 3', LIMIT, async () => {
-  await using place = new Place()
-  const { code, json, stderr } = await place.run(
-    [
-      'run',
-      'hello',
-      '--json',
-      '--model',
-      'any',
-      '--attempts-max',
-      '2',
-      '--backoff-ms',
-      '1',
-      '--park-wait-ms',
-      '0',
-      ...isolation,
-    ],
-    { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' },
-  )
-  assert.equal(code, 3, stderr)
-  assert.equal(result(json)['outcome'], 'parked')
-  assert.equal((result(json)['fault'] as { category: string }).category, 'model_unreachable')
-  assert.equal(result(json)['faultsSurvived'], 0) // there was one retry, and it did not help
-  assert.deepEqual(place.leftovers(), [])
-})
-
-test('a wrong flag, config or plan is a usage error that names the mistake', LIMIT, async () => {
-  await using place = new Place({ 'breakfall.toml': '[model]\nbaseUrl = "http://evil.example"\n' })
-  const folder = await place.run(['run', 'x'])
-  assert.equal(folder.code, 2)
-  assert.match(folder.stderr, /breakfall\.toml:2: model\.baseUrl cannot be set by a folder's file/)
-  await using clean = new Place()
-  assert.equal((await clean.run(['run', '--no-such-flag'])).code, 2)
-  assert.equal((await clean.run(['nonsense'])).code, 2)
-  const policy = await clean.run(['run', 'x', '--liveness-ms', 'soon'])
-  assert.equal(policy.code, 2)
-  assert.match(policy.stderr, /flag --liveness-ms: policy\.livenessMs must be an integer/)
-  const plan = await clean.run(['chaos', '--upstream', 'http://127.0.0.1:9', '--plan', 'faults=nonsense'])
-  assert.equal(plan.code, 2)
-  assert.match(plan.stderr, /nonsense/)
-})
-
-// ---- small servers that speak the real protocol ----
-
-type Step = { readonly tool: string; readonly arguments: Readonly<Record<string, unknown>> }
-
-/** Calls the given tools one after another, then says that it is done. */
-async function scriptedModel(steps: readonly Step[]): Promise<HttpServer> {
-  return httpServer((req, res) => {
-    let body = ''
-    req.on('data', (chunk: Buffer) => (body += chunk.toString()))
-    req.on('end', () => {
-      const { messages = [] } = (body === '' ? {} : JSON.parse(body)) as { messages?: { role: string }[] }
-      const step = steps[messages.filter(({ role }) => role === 'tool').length]
-      const delta =
-        step === undefined
-          ? { content: 'done' }
-          : {
-              tool_calls: [
-                {
-                  index: 0,
-                  id: 'call_1',
-                  type: 'function',
-                  function: { name: step.tool, arguments: JSON.stringify(step.arguments) },
-                },
-              ],
-            }
-      const chunk = (value: object, finish: string | null): string =>
-        `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'any', choices: [{ index: 0, delta: value, finish_reason: finish }] })}\n\n`
-      res.writeHead(200, { 'content-type': 'text/event-stream' })
-      res.end(
-        chunk({ role: 'assistant' }, null) +
-          chunk(delta, null) +
-          chunk({}, step === undefined ? 'stop' : 'tool_calls') +
-          'data: [DONE]\n\n',
-      )
-    })
-  })
-}
+// ---- details ----
 
 /** Forwards requests with the key to the upstream and rejects all others, as a provider does. */
 async function keyedDoor(upstream: string, key: string): Promise<HttpServer> {

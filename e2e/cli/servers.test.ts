@@ -68,17 +68,6 @@ describe('up --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.deepEqual(desk.lines('ledger'), ['one', 'two'])
   })
 
-  test('a second daemon on the same state folder is refused, and the first keeps running', async () => {
-    await using desk = await Desk.start()
-    const args = ['up', '--port', '0', '--json', ...serverIsolation]
-    const line = (await desk.start(args).seen(({ event }) => event === 'listening')) as Json
-    const second = await desk.command(args)
-    assert.equal(second.code, 2)
-    assert.ok(second.stderr.includes(desk.stateDir), second.stderr)
-    assert.doesNotMatch(second.stderr, /^\s+at /m, 'no stack trace')
-    assert.equal((await call(line.url, 'GET', '/v1/health')).status, 200)
-  })
-
   test('its policy flags become the policy of its sessions', async () => {
     await using desk = await Desk.start(Array.from({ length: 9 }, () => refuse(500, { message: 'broken' })))
     const flags = ['--attempts-max', '2', '--park', 'never', '--backoff-ms', '1']

@@ -1,12 +1,11 @@
 /** Runs that share a daemon, and what a failed run leaves behind. */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { checked, Desk, endedWith, whole } from './desk.ts'
 import { ask, bash, say, sayWhen } from '../answers.ts'
+import { httpServer } from '../../test/kit/http-server.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 const { version: VERSION } = JSON.parse(
@@ -34,13 +33,11 @@ test('a run ends with its own turn, even while its daemon serves another run', L
 
 test("a run that finds another run's daemon just as it stops continues with its own daemon", LIMIT, async () => {
   await using desk = await Desk.start([say('done')])
-  const ending = createServer((request, response) => {
-    if (request.url === '/v1/health') return response.end(JSON.stringify({ status: 'ok', version: VERSION }))
-    ending.close()
-    return ending.closeAllConnections()
+  await using ending = await httpServer((request, response) => {
+    if (request.url === '/v1/health') response.end(JSON.stringify({ status: 'ok', version: VERSION }))
+    else void ending.close()
   })
-  await new Promise<void>((resolve) => ending.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${(ending.address() as AddressInfo).port}`
+  const { url } = ending
   const tokenFile = desk.write(join(desk.stateDir, 'daemon.token'), 'a-token-of-another-run-0123456789\n', 0o600)
   desk.write(join(desk.stateDir, 'daemon.json'), JSON.stringify({ url, pid: 1, tokenFile, untilIdle: true }))
   const run = await desk.run()

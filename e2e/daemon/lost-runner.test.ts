@@ -1,10 +1,9 @@
 /** A runner that is dead, comes back, has moved, or was replaced by another one. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import { type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { type HttpServer, httpServer } from '../../test/kit/http-server.ts'
 import { closedPort } from '../../test/kit/tcp-server.ts'
 import { call, type Json, present } from './client.ts'
 import { isolation, Rig } from './rig.ts'
@@ -256,13 +255,4 @@ async function startRunner(
   return { url: listening.url, runnerId: listening.runnerId, stop: () => end('SIGTERM'), kill9: () => end('SIGKILL') }
 }
 
-async function answering(body: () => string): Promise<AsyncDisposable & { url: string }> {
-  const server = createServer((_req, res) => void res.end(body()))
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    [Symbol.asyncDispose]: async () => {
-      server.close().closeAllConnections()
-    },
-  }
-}
+const answering = (body: () => string): Promise<HttpServer> => httpServer((_req, res) => void res.end(body()))

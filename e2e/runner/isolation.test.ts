@@ -1,12 +1,11 @@
 /** What a box can and cannot reach, tested from inside it over raw HTTP. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { sharedRunner } from './shared-runner.ts'
 import { assertProblem, BOXES, WireRunner } from './runner-process.ts'
+import { httpServer } from '../../test/kit/http-server.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 const { runner, home, allowed, folder, needsSandbox } = await sharedRunner({
@@ -62,19 +61,14 @@ test('the runner’s environment stays outside, at every level', LIMIT, async ()
 
 test('without network a box reaches nothing, not even loopback, and with network host it does', LIMIT, async (t) => {
   if (!needsSandbox(t)) return
-  const server = createServer((_, response) => response.end('reached'))
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
+  await using server = await httpServer((_, response) => response.end('reached'))
+  const { port } = server
   const script = `bash -c 'exec 3<>/dev/tcp/127.0.0.1/${port} && printf "GET / HTTP/1.0\\r\\n\\r\\n" >&3 && cat <&3' 2>/dev/null || echo cut off`
-  try {
-    const none = await runner.box()
-    assert.equal(await runner.shell(none, script), 'cut off\n')
-    assert.equal((await runner.shell(none, 'tail -n +3 /proc/net/dev | cut -d: -f1')).trim(), 'lo')
-    const host = await runner.box({ network: 'host' })
-    assert.match(await runner.shell(host, script), /reached/)
-  } finally {
-    server.close()
-  }
+  const none = await runner.box()
+  assert.equal(await runner.shell(none, script), 'cut off\n')
+  assert.equal((await runner.shell(none, 'tail -n +3 /proc/net/dev | cut -d: -f1')).trim(), 'lo')
+  const host = await runner.box({ network: 'host' })
+  assert.match(await runner.shell(host, script), /reached/)
 })
 
 test('a box cannot gain privileges, mount, or write outside its workspace and temporary folder', LIMIT, async (t) => {

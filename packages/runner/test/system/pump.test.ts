@@ -52,8 +52,9 @@ describe('the pump', async () => {
     const [next, wanted] = [moments(seed), floodSum()]
     let runner = await asProgram(t, stateDir, flags)
     await runner.box({ id: 'b1' })
+    const KILLS = 12 // without the pump, one kill in five lost output
     let inFlood = 0
-    for (let kills = 1; kills <= 20; kills += 1) {
+    for (let kills = 1; kills <= KILLS; kills += 1) {
       const execId = `e${kills}`
       await startFlood(runner, execId)
       await untilKept(stateDir, execId, next() * FLOOD.bytes * 0.6)
@@ -68,8 +69,8 @@ describe('the pump', async () => {
         `kill ${kills} of seed ${seed}`,
       )
     }
-    t.diagnostic(`${inFlood} of 20 kills were in the middle of the flood`)
-    assert.ok(inFlood >= 5, `only ${inFlood} of 20 kills were in the middle of the flood`)
+    t.diagnostic(`${inFlood} of ${KILLS} kills were in the middle of the flood`)
+    assert.ok(inFlood >= 3, `only ${inFlood} of ${KILLS} kills were in the middle of the flood`)
   })
 
   test('exits with its runner, and the next runner waits for that', async (t) => {

@@ -6,7 +6,7 @@ import vm from 'node:vm'
 import { supervise } from '../../src/index.ts'
 import { eventually } from '../child-fixture.ts'
 
-const CYCLES = 500
+const CYCLES = 250
 const PARTS = 5
 const WARM_UP = 50
 const KEPT_BYTES_MAX = 512 // a cycle; one kept report is ten times that
