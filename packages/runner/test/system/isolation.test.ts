@@ -65,12 +65,12 @@ describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
     await runner.box({ id: 'b1' })
     const { stdout } = await runner.run('b1', {
       shell:
-        'grep -E "^(CapEff|CapBnd|NoNewPrivs)" /proc/self/status; touch /x /usr/x /etc/x; f=/proc/sys/kernel/core_pattern; v=$(cat $f); echo "$v" > $f; test -w /proc/sysrq-trigger && echo writable; unshare -U true; mount -t tmpfs t /tmp; echo end',
+        'grep -E "^(CapEff|CapBnd|NoNewPrivs)" /proc/self/status; touch /x /usr/x /etc/x; test -w /proc/sys/kernel/core_pattern && echo writable; test -w /proc/sysrq-trigger && echo writable; unshare -U true; mount -t tmpfs t /tmp; echo end',
       merge: true,
     })
     assert.match(stdout, /CapEff:\t0+\n/)
     assert.match(stdout, /NoNewPrivs:\t1/)
-    for (const path of ['/x', '/usr/x', '/etc/x', 'core_pattern'])
+    for (const path of ['/x', '/usr/x', '/etc/x'])
       assert.match(
         stdout,
         new RegExp(`${path.replaceAll('/', '\\/')}'?:? .*(Read-only|Permission|denied|read-only)`, 'i'),

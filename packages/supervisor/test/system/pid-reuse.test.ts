@@ -1,50 +1,25 @@
+/** A dead child's pid may belong to a stranger by now. The start time tells them apart; no test needs to choose pids. */
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
-import { accessSync, constants, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { it } from 'node:test'
-import { supervise } from '../../src/index.ts'
-import { eventually, isAlive, QUICK, untilState } from '../child-fixture.ts'
+import { familyOf, readProcess, signalEntry, signalGroup } from '../../src/process-table.ts'
+import { isAlive } from '../child-fixture.ts'
 
-const NEXT_PID = '/proc/sys/kernel/ns_last_pid'
-
-function canChoosePids(): boolean {
-  try {
-    accessSync(NEXT_PID, constants.W_OK)
-    return true
-  } catch {
-    return false // not Linux, or not root
-  }
-}
-
-/** An unrelated process that leads its own group under this very pid, unless another process is faster. */
-function strangerAt(pid: number): ChildProcess | undefined {
-  for (let attempt = 0; attempt < 500; attempt += 1) {
-    writeFileSync(NEXT_PID, `${pid - 1}`)
-    const stranger = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
-    if (stranger.pid === pid) return stranger
-    stranger.kill('SIGKILL')
-  }
-  return undefined
-}
-
-it('an unrelated process that reuses the pid of a dead child is not hit by the sweep', async (t) => {
-  if (!canChoosePids()) return t.skip(`needs to write ${NEXT_PID}`)
-  const child = supervise({
-    command: 'sh',
-    args: ['-c', 'setsid sleep 60 & echo up; read -r _; exit 1'], // the escapee holds the pipes: time to take the pid
-    ready: { kind: 'line', pattern: /^up$/ },
-    limits: { ...QUICK, drainMs: 2_000, failuresMax: 1 },
-  })
-  await child.start()
-  const pid = child.pid ?? 0
-  await child.write('\n')
-  await eventually(() => !child.serving, 'the exit')
-  const stranger = strangerAt(pid)
-  if (stranger === undefined) return t.skip('somebody else got the pid')
+it('an unrelated process that reuses the pid of a dead child is not in its family and gets no signal', async (t) => {
+  if (process.platform !== 'linux') return t.skip('needs /proc')
+  const stranger = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
+  await once(stranger, 'spawn')
+  const pid = stranger.pid ?? 0
   t.after(() => stranger.kill('SIGKILL'))
-  const { report } = await untilState(child, 'given_up')
-  assert.equal(report.pid, pid)
-  assert.equal(report.survivors.length, 1, 'the escapee was found')
-  await eventually(() => report.survivors.every((survivor) => !isAlive(survivor)), 'the end of the escapee')
+  const startTime = readProcess(pid)?.startTime ?? 0
+  const dead = { pid, startTime: startTime - 1, runId: 'a-run-that-is-over' } // the child had this pid before
+  assert.deepEqual(familyOf(dead), [])
+  assert.equal(signalGroup(dead, 'SIGKILL'), false)
+  assert.equal(signalEntry(dead, 'SIGKILL'), false)
   assert.ok(isAlive(pid), 'the stranger lives')
+  assert.deepEqual(
+    familyOf({ ...dead, startTime }).map((entry) => entry.pid),
+    [pid], // with its own start time it would have been found
+  )
 })
