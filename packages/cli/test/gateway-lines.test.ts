@@ -47,6 +47,6 @@ test("a failed attempt is printed at once with the next action; the rest follows
     '12:34:56 ⚡ abcdef  model_stream_stalled: no byte; retry in 420 ms',
   )
   assert.equal(noteLine({ ...note, kind: 'healed' }), undefined)
-  const totals = { requests: 1, attempts: 2, faults: 1, healed: 1, lost: 0 }
+  const totals = { requests: 1, attempts: 2, faults: 1, healed: 1, lost: 0, unhealed: 0 }
   assert.equal(totalsLine(totals), '1 request, 2 attempts, 1 fault, 1 healed, 0 lost')
 })

@@ -2,9 +2,10 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Fault, type FaultReport } from '@breakfall/faults'
-import { type ApiName, errorAnswer } from '@breakfall/model'
+import { type ApiName, type ErrorAnswer, errorAnswer } from '@breakfall/model'
 import type { Refusal } from '@breakfall/wire/node'
 import { REQUEST_ID } from './http-sink.ts'
+import { errorApi, normalised } from './paths.ts'
 
 export type Call = {
   readonly req: IncomingMessage
@@ -22,7 +23,8 @@ export type Call = {
 }
 
 export function openCall(req: IncomingMessage, res: ServerResponse): Call {
-  const [path = '/', query = ''] = (req.url ?? '/').split(/\?(.*)/s)
+  const [asked = '/', query = ''] = (req.url ?? '/').split(/\?(.*)/s)
+  const path = normalised(asked)
   const gone = new AbortController()
   res.once('close', () => {
     if (!res.writableFinished) gone.abort(new Error('the client closed the connection'))
@@ -35,7 +37,7 @@ export function openCall(req: IncomingMessage, res: ServerResponse): Call {
     method: req.method ?? 'GET',
     path,
     search: query === '' ? '' : `?${query}`,
-    api: /^\/v1\/messages(?:\/|$)/.test(path) ? 'anthropic-messages' : 'openai-chat',
+    api: errorApi(path),
     signal: gone.signal,
     stop: (fault) => gone.abort(fault),
   }
@@ -44,7 +46,25 @@ export function openCall(req: IncomingMessage, res: ServerResponse): Call {
 /** Sends an error of the gateway itself. */
 export function refuse(call: Call, fault: Fault | FaultReport, headers: Readonly<Record<string, string>> = {}): number {
   const report = fault instanceof Fault ? fault.report : fault
-  const answer = errorAnswer(call.api, report, undefined)
+  return send(call, errorAnswer(call.api, report, undefined), headers)
+}
+
+/**
+ * Agents that prefer a WebSocket fall back to HTTP at once on this status. Any other status is retried for seconds.
+ */
+export function refuseUpgrade(call: Call): number {
+  const fault = new Fault('invalid_request', {
+    error: 'The gateway does not serve WebSockets. Send the request over HTTP.',
+    errorRaw: `an upgrade to ${String(call.req.headers.upgrade).slice(0, 50)}`,
+  })
+  const headers = { upgrade: 'HTTP/1.1', connection: 'upgrade, close' }
+  return send(call, { ...errorAnswer(call.api, fault.report, undefined), status: 426 }, headers)
+}
+
+export const wantsWebSocket = ({ req }: Call): boolean =>
+  /(?:^|[\s,])websocket(?:$|[\s,/])/i.test(req.headers.upgrade ?? '')
+
+function send(call: Call, answer: ErrorAnswer, headers: Readonly<Record<string, string>>): number {
   const { res } = call
   if (res.headersSent || res.destroyed) {
     res.destroy()

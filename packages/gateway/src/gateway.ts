@@ -9,7 +9,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { classify, Fault, isFault } from '@breakfall/faults'
 import { type ApiName, relayAnswer, type RelayTarget } from '@breakfall/model'
 import { checkHost, checkOrigin, createHttpServer, type HttpServer, readBytes, sameToken } from '@breakfall/wire/node'
-import { type Call, headersOf, openCall, refuse, unreadable } from './call.ts'
+import { type Call, headersOf, openCall, refuse, refuseUpgrade, unreadable, wantsWebSocket } from './call.ts'
 import { monotonicMs } from './clock.ts'
 import { UpstreamPool } from './health.ts'
 import { HttpSink } from './http-sink.ts'
@@ -17,6 +17,7 @@ import { logAnswer } from './log.ts'
 import { GatewayMetrics } from './metrics.ts'
 import { type GatewayOptions, type GatewaySettings, resolveOptions, type Upstream } from './options.ts'
 import { PassThrough } from './pass-through.ts'
+import { healedApi } from './paths.ts'
 import { type GatewaySnapshot, type GatewayWatch, Watch } from './watch.ts'
 
 export type Gateway = {
@@ -41,11 +42,6 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 }
 
 // ---- details ----
-
-const HEALED: Readonly<Record<string, ApiName>> = {
-  '/v1/chat/completions': 'openai-chat',
-  '/v1/messages': 'anthropic-messages',
-}
 
 /** Faults that the client may retry, unlike those that the gateway has retried already. */
 const COME_BACK: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -113,6 +109,7 @@ class RunningGateway {
     const call = openCall(req, res)
     this.#calls.add(call)
     try {
+      if (wantsWebSocket(call)) return this.#refuseUpgrade(call)
       this.#admit(call)
       await this.#route(call)
     } catch (thrown) {
@@ -126,6 +123,13 @@ class RunningGateway {
     } finally {
       this.#calls.delete(call)
     }
+  }
+
+  #refuseUpgrade(call: Call): void {
+    const { requestId, method, path } = call
+    const status = refuseUpgrade(call)
+    this.#metrics.passedThrough(status)
+    this.#settings.logger?.info({ requestId, method, path, status }, 'refused a WebSocket')
   }
 
   #admit(call: Call): void {
@@ -156,28 +160,35 @@ class RunningGateway {
         errorRaw: `no route ${call.path.slice(0, 200)}`,
       })
     const body = await readBytes(call.req, this.#settings.limits.bodyBytesMax)
-    const api = call.method === 'POST' ? HEALED[call.path] : undefined
-    const json = api === undefined ? undefined : parsed(body)
+    const isPost = call.method === 'POST'
+    const api = isPost ? healedApi(call.path) : undefined
+    const json = isPost ? parsed(body) : undefined
     // A body that is not JSON is left for the upstream to refuse.
-    if (api === undefined || json === undefined) await this.#pass(call, body)
+    if (api === undefined || json === undefined) await this.#pass(call, body, api !== undefined, modelIn(json))
     else await this.#heal(call, api, body, json)
   }
 
-  async #pass(call: Call, body: Buffer): Promise<void> {
+  /** A request to a model that is not healed is visible as such in the log, the metrics and the live view. */
+  async #pass(call: Call, body: Buffer, isModelRoute: boolean, model: string | undefined): Promise<void> {
     const from = monotonicMs()
     const { status, attempts, fault } = await this.#passThrough.run(call, body)
     this.#metrics.passedThrough(status)
     const { requestId, method, path } = call
-    const line = { requestId, method, path, status, ms: elapsed(from) }
+    const isUnhealed = isModelRoute || model !== undefined
+    const line = { requestId, method, path, status, ms: elapsed(from), ...(isUnhealed ? { model, healed: false } : {}) }
     const { logger } = this.#settings
-    if (fault === null) logger?.info(line, 'passed through')
+    if (isUnhealed) {
+      this.#metrics.unhealed()
+      this.watch.unhealed(requestId, `${method} ${path} passed through and was not healed: status ${status}`)
+    }
+    if (fault === null) logger?.info(line, isUnhealed ? 'passed through, not healed' : 'passed through')
     else logger?.warn({ ...line, attempts, category: fault.category, errorRaw: fault.errorRaw }, 'failed')
   }
 
   async #heal(call: Call, api: ApiName, body: Buffer, json: Record<string, unknown>): Promise<void> {
     const { requestId, method, path, res, search } = call
     const { dice, hold, limits, logger, now, policy } = this.#settings
-    const model = typeof json['model'] === 'string' ? json['model'].slice(0, 200) : undefined
+    const model = modelIn(json)
     const stream = json['stream'] === true
     const from = monotonicMs()
     let firstByteMs: number | undefined
@@ -229,6 +240,9 @@ const targetOf = ({ url, profile, model, headers, passKey }: Upstream): RelayTar
 })
 
 const elapsed = (from: number): number => Math.round(monotonicMs() - from)
+
+const modelIn = (json: Record<string, unknown> | undefined): string | undefined =>
+  typeof json?.['model'] === 'string' ? json['model'].slice(0, 200) : undefined
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

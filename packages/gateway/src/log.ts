@@ -16,6 +16,8 @@ export type GatewayLogEntry = {
   readonly method?: string | undefined
   readonly model?: string | undefined
   readonly stream?: boolean | undefined
+  /** False if it is a request to a model that the gateway does not heal. */
+  readonly healed?: boolean | undefined
   readonly ms?: number | undefined
   readonly firstByteMs?: number | undefined
   readonly bytes?: number | undefined

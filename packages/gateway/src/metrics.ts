@@ -37,6 +37,11 @@ export class GatewayMetrics {
     labelNames: ['category'],
     registers: [this.registry],
   })
+  readonly #unhealed = new Counter({
+    name: 'breakfall_gateway_unhealed_total',
+    help: 'Model requests that passed through without being healed',
+    registers: [this.registry],
+  })
   readonly #seconds = new Histogram({
     name: 'breakfall_gateway_request_seconds',
     help: 'Time from request to the end of the answer',
@@ -92,6 +97,10 @@ export class GatewayMetrics {
     if (firstByteMs !== undefined) this.#firstByte.observe({ api }, firstByteMs / 1000)
     if (outcome.fault !== null && outcome.fault.class !== 'cancelled')
       this.#lost.inc({ category: outcome.fault.category })
+  }
+
+  unhealed(): void {
+    this.#unhealed.inc()
   }
 
   passedThrough(status: number): void {

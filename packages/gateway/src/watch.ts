@@ -23,7 +23,7 @@ export type LiveStream = {
 export type WatchNote = {
   readonly at: string
   readonly requestId: string
-  readonly kind: 'fault' | 'healed' | 'lost' | 'refused'
+  readonly kind: 'fault' | 'healed' | 'lost' | 'refused' | 'unhealed'
   readonly category: FaultCategory | null
   readonly text: string
 }
@@ -34,6 +34,8 @@ export type GatewayTotals = {
   readonly faults: number
   readonly healed: number
   readonly lost: number
+  /** Model requests that passed through without being healed. Not counted in `requests`. */
+  readonly unhealed: number
 }
 
 export type GatewaySnapshot = {
@@ -56,7 +58,7 @@ export class Watch implements GatewayWatch {
   readonly #live = new Map<string, MutableStream>()
   readonly #recent: WatchNote[] = []
   readonly #listeners = new Set<(note: WatchNote | undefined) => void>()
-  readonly #totals = { requests: 0, attempts: 0, faults: 0, healed: 0, lost: 0 }
+  readonly #totals = { requests: 0, attempts: 0, faults: 0, healed: 0, lost: 0, unhealed: 0 }
   readonly #now: () => number
   readonly #health: () => readonly UpstreamHealth[]
 
@@ -137,6 +139,11 @@ export class Watch implements GatewayWatch {
       if (!isRefusal) this.#totals.lost++
       this.#note(requestId, isRefusal ? 'refused' : 'lost', fault.category, `status ${status}: ${fault.error}`)
     }
+  }
+
+  unhealed(requestId: string, text: string): void {
+    this.#totals.unhealed++
+    this.#note(requestId, 'unhealed', null, text)
   }
 
   #failed(live: MutableStream, event: Extract<RelayEvent, { type: 'attempt-failed' }>): void {

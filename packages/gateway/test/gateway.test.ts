@@ -110,6 +110,38 @@ test('paths outside /v1 are 404 in the shape of the API', async (t) => {
   assert.equal(model.requests.length, 0)
 })
 
+test('a base URL with a trailing slash or a second /v1 is healed like the right one', async (t) => {
+  const { gateway, model } = await stand(t, (request, index) => {
+    if (index % 2 === 0) return [reset]
+    return request.path.includes('messages') ? message('Hi') : answer('Hi')
+  })
+  const { origin } = new URL(gateway.url)
+  const paths = ['/v1//messages', '/v1/messages/', '/v1/v1/messages', '//v1/messages', '/v1/v1//chat/completions/?a=b']
+  for (const path of paths) {
+    const res = await post(origin + path, CHAT)
+    assert.match(await res.text(), /message_stop|\[DONE\]/, path)
+  }
+  const asked = model.requests.filter((_, index) => index % 2 === 1).map(({ path }) => path)
+  assert.deepEqual(asked, [...Array.from({ length: 4 }, () => '/v1/messages'), '/v1/chat/completions?a=b'])
+})
+
+test('a WebSocket upgrade on any path is 426 at once, in JSON, and never reaches the upstream', async (t) => {
+  const { gateway, model } = await stand(t, [json(200, {})], { token: 'secret-token' })
+  for (const path of ['/v1/responses', '/v1/realtime?model=x', '/', '/v2/anything']) {
+    const socket = connect(gateway.port, '127.0.0.1')
+    socket.write(
+      `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n`,
+    )
+    const pieces = (await socket.toArray()) as Buffer[]
+    const said = Buffer.concat(pieces).toString()
+    assert.match(said, /^HTTP\/1\.1 426 /, path)
+    assert.match(said, /\r\nupgrade: HTTP\/1\.1\r\n/i)
+    const body = JSON.parse(said.slice(said.indexOf('\r\n\r\n') + 4)) as { error: { message: string } }
+    assert.match(body.error.message, /over HTTP/)
+  }
+  assert.equal(model.requests.length, 0)
+})
+
 test('a path that climbs out of the upstream’s base is 404', async (t) => {
   const { gateway, model } = await stand(t, [json(200, {})])
   for (const path of ['/v1/../admin', '/v1/%2e%2e/admin', '/v1/x/../../v1evil']) {
@@ -333,8 +365,28 @@ test('a watcher sees live streams, faults and recoveries', async (t) => {
     notes.map(({ kind }) => kind),
     ['fault', 'healed'],
   )
-  assert.deepEqual(gateway.stats().totals, { requests: 1, attempts: 2, faults: 1, healed: 1, lost: 0 })
+  assert.deepEqual(gateway.stats().totals, { requests: 1, attempts: 2, faults: 1, healed: 1, lost: 0, unhealed: 0 })
   assert.equal(gateway.stats().live.length, 0)
+})
+
+test('a model request that is not healed is visible in the log, the metrics and the live view', async (t) => {
+  const logged: [GatewayLogEntry, string][] = []
+  const note = (entry: GatewayLogEntry, text: string): void => void logged.push([entry, text])
+  const { gateway } = await stand(t, [json(200, { data: [] })], { logger: { info: note, warn: note } })
+  await post(`${gateway.url}/embeddings`, { model: 'embed-1', input: 'x' })
+  await post(`${gateway.url}/chat/completions`, 'not json')
+  await fetch(`${gateway.url}/models`)
+  const shown = logged.map(([{ path, model, healed }, text]) => [path, model, healed, text])
+  assert.deepEqual(shown, [
+    ['/v1/embeddings', 'embed-1', false, 'passed through, not healed'],
+    ['/v1/chat/completions', undefined, false, 'passed through, not healed'],
+    ['/v1/models', undefined, undefined, 'passed through'],
+  ])
+  const { recent, totals } = gateway.stats()
+  assert.deepEqual([recent.map(({ kind }) => kind), totals.unhealed], [['unhealed', 'unhealed'], 2])
+  assert.match(recent[0]?.text ?? '', /POST \/v1\/embeddings .* not healed: status 200/)
+  const metrics = await (await fetch(new URL('/metrics', gateway.url))).text()
+  assert.match(metrics, /^breakfall_gateway_unhealed_total 2$/m)
 })
 
 test('closing lets running answers finish, refuses new requests, and is bounded', async (t) => {

@@ -31,7 +31,7 @@ export {
   type RelayTarget,
 } from './relay/relay.ts'
 export { relayAnswer } from './relay/relay-answer.ts'
-export { errorAnswer } from './relay/relay-error.ts'
+export { type ErrorAnswer, errorAnswer } from './relay/relay-error.ts'
 export { clientHeaders, isSameHost, upstreamHeaders } from './relay/relay-request.ts'
 export { resilientFetch, type ResilientFetchOptions } from './relay/resilient-fetch.ts'
 export { resolvePolicy } from './resolve-policy.ts'

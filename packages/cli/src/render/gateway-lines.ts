@@ -8,13 +8,14 @@ export type GatewayLine = { readonly tone: 'good' | 'warn' | 'bad' | 'dim'; read
 
 /** One finished request. */
 export function requestLine(entry: GatewayLogEntry, text: string, isWarning: boolean, at: string): GatewayLine {
-  const { method = '', path, status, model, ms, attempts = 1, faults = [], category, errorRaw } = entry
+  const { method = '', path, status, model, ms, attempts = 1, faults = [], category, errorRaw, healed } = entry
   const isHealed = faults.length > 0 && category === undefined
   const parts = [
     `${method} ${path}`.trim(),
     ...(model === undefined ? [] : [model]),
     String(status),
     ...(ms === undefined ? [] : [duration(ms)]),
+    ...(healed === false ? ['not healed'] : []),
     ...(attempts > 1 ? [`${attempts} attempts`] : []),
     ...(isHealed ? [`survived ${categoriesIn(faults)}`] : []),
     ...(category === undefined ? [] : [`${text}: ${category}${errorRaw === undefined ? '' : ` (${errorRaw})`}`]),
@@ -31,8 +32,8 @@ export function noteLine({ kind, at, requestId, category, text }: WatchNote): Ga
   return kind === 'fault' ? { tone: 'warn', text: line(at, '⚡', requestId, `${category ?? ''}: ${text}`) } : undefined
 }
 
-export const totalsLine = ({ requests, attempts, faults, healed, lost }: GatewayTotals): string =>
-  `${counted(requests, 'request')}, ${counted(attempts, 'attempt')}, ${counted(faults, 'fault')}, ${healed} healed, ${lost} lost`
+export const totalsLine = ({ requests, attempts, faults, healed, lost, unhealed }: GatewayTotals): string =>
+  `${counted(requests, 'request')}, ${counted(attempts, 'attempt')}, ${counted(faults, 'fault')}, ${healed} healed, ${lost} lost${unhealed === 0 ? '' : `, ${unhealed} not healed`}`
 
 // ---- details ----
 
