@@ -34,30 +34,26 @@ createServer((req, res) => {
 }).listen(port, '127.0.0.1')
 `
 
-test(
-  'a model server that runs out of GPU memory is restarted, and the turn finishes without help',
-  { timeout: 90_000 },
-  async () => {
-    await using place = new Place()
-    const script = join(place.home, 'fake-llama-server.mjs')
-    writeFileSync(script, SERVER)
-    mkdirSync(join(place.home, 'config', 'breakfall'), { recursive: true })
-    writeFileSync(
-      join(place.home, 'config', 'breakfall', 'config.toml'),
-      `[model]\nname = "m"\n[model.serve]\ncommand = ${JSON.stringify([process.execPath, script, '--port', '{port}'])}\n[policy]\nbackoffMs = 50\n`,
-    )
-    const { code, json, stderr } = await place.run(['run', 'say hello', '--json'])
-    assert.equal(code, 0, stderr)
-    const last = json.at(-1)
-    assert.equal(last?.['outcome'], 'finished')
-    assert.equal(last?.['text'], 'Hello world')
-    const retries = json.filter((line) => line['type'] === 'retry')
-    assert.ok(retries.length > 0)
-    assert.match(JSON.stringify(retries[0]), /out of memory/i, 'the cause is reported')
-    assert.equal(readFileSync(join(place.home, 'starts'), 'utf8').length, 2)
-    assert.deepEqual(place.leftovers(), [])
-  },
-)
+test('a model server that runs out of GPU memory is restarted, and the turn finishes without help', LIMIT, async () => {
+  await using place = new Place()
+  const script = join(place.home, 'fake-llama-server.mjs')
+  writeFileSync(script, SERVER)
+  mkdirSync(join(place.home, 'config', 'breakfall'), { recursive: true })
+  writeFileSync(
+    join(place.home, 'config', 'breakfall', 'config.toml'),
+    `[model]\nname = "m"\n[model.serve]\ncommand = ${JSON.stringify([process.execPath, script, '--port', '{port}'])}\n[policy]\nbackoffMs = 50\n`,
+  )
+  const { code, json, stderr } = await place.run(['run', 'say hello', '--json'])
+  assert.equal(code, 0, stderr)
+  const last = json.at(-1)
+  assert.equal(last?.['outcome'], 'finished')
+  assert.equal(last?.['text'], 'Hello world')
+  const retries = json.filter((line) => line['type'] === 'retry')
+  assert.ok(retries.length > 0)
+  assert.match(JSON.stringify(retries[0]), /out of memory/i, 'the cause is reported')
+  assert.equal(readFileSync(join(place.home, 'starts'), 'utf8').length, 2)
+  assert.deepEqual(place.leftovers(), [])
+})
 
 test('a daemon logs its main events as JSON, with or without --json, and --quiet turns them off', LIMIT, async () => {
   for (const [flags, isLogged] of [

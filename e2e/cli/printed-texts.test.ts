@@ -1,9 +1,10 @@
 /** Commands that print a document: as plain text for humans, in the result line for programs. */
+import { LIMIT } from '../../test/kit/wait.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Place } from '../breakfall.ts'
 
-test('every printed document is also available in a result line', { timeout: 60_000 }, async () => {
+test('every printed document is also available in a result line', LIMIT, async () => {
   await using place = new Place()
   for (const args of [
     ['config', 'example'],

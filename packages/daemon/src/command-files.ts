@@ -2,7 +2,7 @@
 import { type BigIntStats, statSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
 
-/** Changes when the command changes, or when a file or folder that it names appears, disappears or is written. */
+/** Changes when the command changes, or when a file or folder that it names appears, disappears, is written or gets other permissions. */
 export function commandFingerprint(command: readonly string[], env: NodeJS.ProcessEnv = process.env): string {
   const [program = '', ...args] = command
   const files = [...programFiles(program, env['PATH'] ?? ''), ...args.flatMap(namedFiles)]
@@ -28,7 +28,7 @@ function namedFiles(argument: string): readonly string[] {
 
 function stateOf(file: string): string | null {
   const stats = statsOf(file)
-  return stats === undefined ? null : `${stats.ino} ${stats.size} ${stats.mtimeNs}`
+  return stats === undefined ? null : `${stats.ino} ${stats.size} ${stats.mtimeNs} ${stats.mode}`
 }
 
 function statsOf(file: string): BigIntStats | undefined {

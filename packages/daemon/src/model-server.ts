@@ -4,6 +4,8 @@
  *
  * I1  Giving up is not forever: a changed command or file, a turn that asks for it, or a slow probe starts the server again.
  * I2  A start that was not preceded by a change is on probation: one failure gives the server up again.
+ * I3  A changed command replaces the server at the next request that finds it without work. The new one starts when the old
+ *     one is gone: two large models rarely fit into memory.
  */
 import { type Fault, isFault } from '@breakfall/faults'
 import {
@@ -27,7 +29,7 @@ export type LocalModel = {
   readonly status: ServeStatus
   /** Waits until the server is ready, through restarts. Starts it if it was given up; rejects with a fault if that fails. */
   request(signal: AbortSignal): Promise<LocalModelRequest>
-  /** Whether it answers. A server that was given up is started again if something changed, and otherwise now and then. */
+  /** Whether it answers. A server that was given up restarts if something changed, and otherwise now and then. */
   probe(): Promise<boolean>
   stop(): Promise<void>
 }
@@ -61,6 +63,8 @@ class SupervisedModel implements LocalModel {
   #givenUpAt = 0
   /** Starts since it was last ready that nothing but patience led to. */
   #slowStarts = 0
+  /** Settles when the server before this one is gone. */
+  #replaced: Promise<unknown> = Promise.resolve()
   #isStopped = false
 
   constructor(options: LocalModelOptions) {
@@ -79,35 +83,54 @@ class SupervisedModel implements LocalModel {
   }
 
   async request(signal: AbortSignal): Promise<LocalModelRequest> {
-    await this.#revive(this.#options.probeMsFirst)
+    await this.#refresh(this.#options.probeMsFirst)
+    const server = this.#server
     try {
-      const { url, judge, ...request } = await this.#server.request(signal)
+      const { url, judge, ...request } = await server.request(signal)
       return { ...request, baseUrl: baseUrlOf(url), judge: async (seen) => forTurn(await judge(seen)) }
     } catch (thrown) {
+      if (server !== this.#server && !this.#isStopped) return this.request(signal) // I3: it was replaced meanwhile
       throw isFault(thrown) ? forTurn(thrown) : thrown
     }
   }
 
   async probe(): Promise<boolean> {
     const factor = Math.min(SLOW.max, SLOW.first * 2 ** Math.min(10, this.#slowStarts))
-    await this.#revive(factor * this.#options.probeMsFirst)
+    await this.#refresh(factor * this.#options.probeMsFirst)
     return this.#server.url !== null
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true
+    await this.#replaced
     await this.#server.stop()
   }
 
-  /** I1. `afterMs` is how long a server that was given up rests if nothing has changed. */
-  async #revive(afterMs: number): Promise<void> {
-    if (this.#server.status.state !== 'given_up') return
+  /** `afterMs` is how long a server that was given up rests if nothing has changed. */
+  async #refresh(afterMs: number): Promise<void> {
     const serve = await this.#options.reread()
-    if (this.#isStopped || this.#server.status.state !== 'given_up') return // another turn was faster
-    if (serve !== undefined && !isSame(serve.command, this.#command)) {
-      this.#command = serve.command
-      this.#server = this.#create()
+    const { status } = this.#server.supervised.state
+    const isChanged = serve !== undefined && !isSame(serve.command, this.#command)
+    if (!this.#isStopped && status !== 'busy') {
+      if (isChanged) this.#replace(serve.command) // I3
+      else if (status === 'given_up') this.#revive(afterMs)
     }
+    await this.#replaced
+  }
+
+  #replace(command: readonly string[]): void {
+    const ended = [this.#replaced, this.#server.stop()]
+    this.#command = command
+    this.#slowStarts = 0
+    const server = this.#create()
+    this.#server = server
+    this.#replaced = Promise.all(ended).then(() => {
+      if (!this.#isStopped && this.#server === server) this.#start({ onProbation: false })
+    })
+  }
+
+  /** I1 */
+  #revive(afterMs: number): void {
     const isChanged = commandFingerprint(this.#command) !== this.#startedUnder
     if (!isChanged && performance.now() - this.#givenUpAt < afterMs) return
     this.#slowStarts = isChanged ? 0 : this.#slowStarts + 1

@@ -1,4 +1,5 @@
 /** Shared by the runner's tests: a runner on a fresh folder, in this process or as a program, and raw HTTP to it. */
+import { WAIT_MS } from '../../../test/kit/wait.ts'
 import { type ChildProcess } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -212,7 +213,7 @@ export const withoutBwrap: string | false =
 export const withoutRoot: string | false = process.getuid?.() !== 0 && 'this needs root'
 
 /** Polls until the condition holds, or fails with the last value. For changes that no event reports. */
-export async function until<T>(look: () => Promise<T> | T, holds: (value: T) => boolean, ms = 10_000): Promise<T> {
+export async function until<T>(look: () => Promise<T> | T, holds: (value: T) => boolean, ms = WAIT_MS): Promise<T> {
   const deadline = performance.now() + ms
   for (;;) {
     const value = await look()

@@ -7,6 +7,12 @@
 import { stripLogPrefix } from './log-prefix.ts'
 import { matchSignature } from './signature-table.ts'
 
+export const UNREADABLE_FILE =
+  /no such file|does not exist|file not found|(?:cannot|can't|failed to|unable to|could not) open|permission denied|is a directory/i
+
+export const REJECTED_OPTION =
+  /(?:invalid|unknown|unrecogni[sz]ed|unexpected|unsupported|missing|ambiguous) (?:\w+ )?(?:argument|option|flag|parameter|value|choice)|while handling argument|requires? (?:an|a) (?:argument|value)/i
+
 export function explainingLine(lines: readonly string[]): string | undefined {
   const last = lines
     .filter((line) => line.trim() !== '')
@@ -33,8 +39,8 @@ const POINTS_ELSEWHERE =
 
 /** The most telling kind first. */
 const KINDS: readonly RegExp[] = [
-  /no such file|does not exist|file not found|(?:cannot|can't|failed to|unable to|could not) open|permission denied|is a directory/i,
-  /(?:invalid|unknown|unrecogni[sz]ed|unexpected|unsupported|missing|ambiguous) (?:\w+ )?(?:argument|option|flag|parameter|value|choice)|while handling argument|requires? (?:an|a) (?:argument|value)/i,
+  UNREADABLE_FILE,
+  REJECTED_OPTION,
   /exceed|out of memory|not enough|too (?:large|small|long|many|few)|\blimit\b|no space left|cannot allocate|larger than|must be (?:at least|at most|less|greater|between)/i,
   /^(?:\w+[.:])*\w*(?:Error|Exception)\b: \S/,
   /\b(?:error|fatal|panic(?:ked)?)\b/i,

@@ -18,6 +18,7 @@ import type { Launch } from './spec.ts'
 import { supervise } from './supervise.ts'
 import { ServeLog, type ServeStatus } from './serve-log.ts'
 import type { StartOptions, Supervised } from './supervised.ts'
+import { isUnhealableStart } from './unhealable-start.ts'
 
 export type ModelServer = AsyncDisposable & {
   readonly supervised: Supervised
@@ -45,6 +46,7 @@ class Server implements ModelServer {
   readonly supervised: Supervised
   readonly #log: ServeLog
   #url: string | null = null
+  #args: readonly string[] = []
 
   constructor(input: ModelServerSpec) {
     const { args, env, healthPath, host, watchHealth, health: timing, ...rest } = resolveModelSpec(input)
@@ -54,8 +56,9 @@ class Server implements ModelServer {
       this.#url = url
       const run = { port, host }
       const health = { kind: 'http' as const, url: `${url}${healthPath}` }
+      this.#args = args(run)
       return {
-        args: args(run),
+        args: this.#args,
         ready: health,
         ...(watchHealth ? { alive: { ...health, ...timing } } : {}),
         ...(typeof env === 'function' ? { env: env(run) } : {}),
@@ -66,7 +69,8 @@ class Server implements ModelServer {
       ...rest,
       ...(typeof env === 'object' ? { env } : {}),
       launch,
-      mayRestart: (report) => rest.mayRestart?.(report) ?? isPortTaken(report),
+      mayRestart: (report) =>
+        rest.mayRestart?.(report) ?? isPortTaken(report) ?? (this.#isUnhealable(report, rest.cwd) ? false : undefined),
     })
     this.#log = new ServeLog(this.supervised, (rest.clock ?? systemClock).epoch())
     this.supervised.on((event) => {
@@ -136,6 +140,10 @@ class Server implements ModelServer {
       throw isFault(thrown) && thrown.category !== 'cancelled' ? this.#log.explain(thrown) : thrown
     }
     return this.#open(signal)
+  }
+
+  #isUnhealable(report: JudgedReport, cwd = '.'): boolean {
+    return isUnhealableStart(report, this.#args, cwd)
   }
 
   #open(signal: AbortSignal | undefined): ServedRequest {

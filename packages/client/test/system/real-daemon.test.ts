@@ -1,4 +1,5 @@
 /** The client against a real daemon, which is stopped and started again in the middle of an answer. */
+import { LIMIT } from '../../../../test/kit/wait.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { startDaemon } from '@breakfall/daemon'
@@ -8,8 +9,6 @@ import { startModelServer } from '../../../../test/kit/model-server.ts'
 import { answer, role, text } from '../../../../test/kit/openai-frames.ts'
 import { head } from '../../../../test/kit/plays.ts'
 import { DaemonClient, type SessionEvent } from '../../src/index.ts'
-
-const LIMIT = { timeout: 60_000 }
 
 test(
   'a client follows a turn over a restart of its daemon: every event once, in order, and one end',

@@ -2,7 +2,7 @@
  * The embedded store: `node:sqlite` in its own thread, because its API blocks. Calls made in one turn of the event loop travel
  * in one message, or in a few if there are many.
  */
-import { MessageChannel, Worker } from 'node:worker_threads'
+import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { Fault, type FaultReport, faultFrom } from '@breakfall/faults'
 import {
   idsOf,
@@ -53,7 +53,10 @@ class SqliteStore implements Store {
     this.#port = port
     port.on('message', (replies: Replies) => this.#settle(replies))
     worker.on('error', (cause) => this.#break(cause))
-    worker.on('exit', () => this.#break(new Error('the journal thread ended')))
+    worker.on('exit', () => {
+      this.#settleLast()
+      this.#break(new Error('the journal thread ended'))
+    })
   }
 
   createSession = (session: NewSession) => this.#call<SessionRow>({ op: 'createSession', args: [session] })
@@ -72,7 +75,7 @@ class SqliteStore implements Store {
     this.#call<void>({ op: 'quarantine', args: [sessionId, report] })
 
   async close(): Promise<void> {
-    // The thread ends right after it has closed; we may notice its end before its last reply.
+    // A thread that breaks while it closes is as closed as it can be.
     if (this.#broken === undefined) await this.#call<void>({ op: 'close', args: [] }).catch(() => undefined)
     this.#broken ??= new Fault('shutting_down', { boundary: 'journal', errorRaw: 'the store is closed' })
     await this.#worker.terminate()
@@ -103,6 +106,15 @@ class SqliteStore implements Store {
     for (const reply of others) {
       if ('fault' in reply) this.#take(reply.id)?.reject(faultFrom(reply.fault))
       else this.#take(reply.id)?.resolve(reply.value)
+    }
+  }
+
+  /** We may notice the end of the thread before its last replies, and those say what was committed. */
+  #settleLast(): void {
+    for (;;) {
+      const last: { readonly message: Replies } | undefined = receiveMessageOnPort(this.#port)
+      if (last === undefined) return
+      this.#settle(last.message)
     }
   }
 

@@ -23,12 +23,13 @@ if (how === 'dies-while-loading' || (file !== undefined && !existsSync(file))) {
   process.stderr.write(`cannot open ${file ?? 'the weights'}\n`)
   process.exit(3)
 }
+if (how === 'answers-alone') dieUnlessAlone()
 if (how === 'loads') load(Number(number))
 
 const server = createServer((req, res) => {
   if (req.url === '/health') return void res.writeHead(isLoaded ? 200 : 503).end('{}')
   res.writeHead(200, { 'content-type': 'text/event-stream' })
-  if (how === 'answers' || how === 'loads' || (how === 'drops-one' && drops === 0)) {
+  if (how.startsWith('answers') || how === 'loads' || (how === 'drops-one' && drops === 0)) {
     chunk(res, { role: 'assistant', content: 'whole at last' }, null)
     chunk(res, {}, 'stop')
     return void res.end('data: [DONE]\n\n')
@@ -37,6 +38,18 @@ const server = createServer((req, res) => {
   waiting.push(res)
   if (waiting.length >= Number(number)) setTimeout(goWrong, 100)
 }).listen(Number(port), '127.0.0.1')
+
+/** The boot before this one must be gone. */
+function dieUnlessAlone(): void {
+  const before = Number(readFileSync(log, 'utf8').trim().split('\n').at(-2)?.split(' ')[1])
+  try {
+    process.kill(before, 0)
+  } catch {
+    return
+  }
+  process.stderr.write(`fatal: boot ${boot - 1} still runs\n`)
+  process.exit(4)
+}
 
 /** Says how far it is, in ten steps. */
 function load(forMs: number): void {

@@ -1,3 +1,4 @@
+import { LIMIT } from '../../../../test/kit/wait.ts'
 import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -38,37 +39,33 @@ test("a runner killed in the middle of a command is restarted, and the command's
   assert.deepEqual([retry?.action, retry?.attempt, retry?.delayMs], ['resolve', 1, 0])
 })
 
-test(
-  'a command that loses its runner again and again continues as long as it makes progress',
-  { timeout: 30_000 },
-  async (t) => {
-    const losses = LIMITS.resolvesMax + 2
-    const lines = Array.from({ length: losses }, (_, n) => `echo ${n}; while [ ! -e go${n} ]; do sleep 0.02; done`)
-    let runner = await testRunner(t)
-    const token = readFileSync(runner.config.tokenFile ?? '', 'utf8').trim()
-    const { api } = await rig(t, slow(lines.join('; ')), { runner: runner.config })
-    const { id } = await api.session({ policy: { backoffMs: 100, failuresMax: 1_000 } })
-    const turnId = await api.prompt(id, 'go')
-    let seen = 0
-    const seenNext = async (type: string): Promise<void> => {
-      seen = (await api.events(id, (event) => event.type === type, seen)).at(-1)?.seq ?? seen
-    }
-    for (let n = 0; n < losses; n += 1) {
-      await seenNext('tool-output')
-      await runner.stop()
-      await seenNext('retry')
-      runner = await runner.again(runner.port)
-      const client = createRunnerClient({ url: runner.url, token })
-      await client.writeFile(id, `go${n}`, Buffer.from(''))
-      await client.close()
-    }
-    const events = await api.ended(id, turnId)
-    assert.ok(!types(events).includes('parked'), types(events).join(' '))
-    const output = events.flatMap((event) => (event.type === 'tool-output' ? [event.text] : [])).join('')
-    assert.equal(output, Array.from({ length: losses }, (_, n) => `${n}\n`).join(''))
-    assert.equal(events.at(-1)?.type, 'turn-end')
-  },
-)
+test('a command that loses its runner again and again continues as long as it makes progress', LIMIT, async (t) => {
+  const losses = LIMITS.resolvesMax + 2
+  const lines = Array.from({ length: losses }, (_, n) => `echo ${n}; while [ ! -e go${n} ]; do sleep 0.02; done`)
+  let runner = await testRunner(t)
+  const token = readFileSync(runner.config.tokenFile ?? '', 'utf8').trim()
+  const { api } = await rig(t, slow(lines.join('; ')), { runner: runner.config })
+  const { id } = await api.session({ policy: { backoffMs: 100, failuresMax: 1_000 } })
+  const turnId = await api.prompt(id, 'go')
+  let seen = 0
+  const seenNext = async (type: string): Promise<void> => {
+    seen = (await api.events(id, (event) => event.type === type, seen)).at(-1)?.seq ?? seen
+  }
+  for (let n = 0; n < losses; n += 1) {
+    await seenNext('tool-output')
+    await runner.stop()
+    await seenNext('retry')
+    runner = await runner.again(runner.port)
+    const client = createRunnerClient({ url: runner.url, token })
+    await client.writeFile(id, `go${n}`, Buffer.from(''))
+    await client.close()
+  }
+  const events = await api.ended(id, turnId)
+  assert.ok(!types(events).includes('parked'), types(events).join(' '))
+  const output = events.flatMap((event) => (event.type === 'tool-output' ? [event.text] : [])).join('')
+  assert.equal(output, Array.from({ length: losses }, (_, n) => `${n}\n`).join(''))
+  assert.equal(events.at(-1)?.type, 'turn-end')
+})
 
 for (const policy of ['tell', 'stop'] as const) {
   test(`a command whose runner was replaced is unknown and never runs again (outcomeUnknown: ${policy})`, async (t) => {

@@ -1,3 +1,4 @@
+import { LIMIT } from '../../../../test/kit/wait.ts'
 import { atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -63,7 +64,7 @@ test('a bug in a turn ends in a terminal event and a usable session; other turns
 
 test(
   'a turn whose end could not be written because of a bug is recovered by the next request for it',
-  { timeout: 30_000 },
+  LIMIT,
   async (t) => {
     let bugs = 1
     const { api } = await rig(t, () => ({ status: 400 }), {

@@ -1,4 +1,5 @@
 /** The journal's disk fills up while a command runs: a turn can still end, with a reason. */
+import { LIMIT } from '../../../../test/kit/wait.ts'
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,8 +10,6 @@ import { inOrder } from '../support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 import { smallDisk } from '../support/small-disk.ts'
 import { lastOf } from '../support/events.ts'
-
-const LIMIT = { timeout: 30_000 }
 
 const bash = (command: string) => inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] })
 

@@ -64,19 +64,28 @@ const NEVER_LOADS = Array.from({ length: 99 }, () => 'dies-while-loading')
 /** No probe starts it again before the test is over: its first one comes twelve of these later. */
 const NO_SLOW_PROBE = { probeMsFirst: 3_000 }
 
-test('a model server that keeps crashing parks the turn with its reason, and a repaired file wakes it', async (t) => {
+test('a missing model file parks the turn after one start, and the file wakes it when it is there', async (t) => {
   const weights = (folder: string): string => join(folder, 'weights.gguf')
-  const { folder, parked, finished } = await served(t, (inside) => ['--model', weights(inside)])
+  const { folder, parked, finished, boots } = await served(t, (inside) => ['--model', weights(inside)])
   const { fault, resumeAt } = await parked()
-  assert.deepEqual([fault.category, fault.next, fault.phase], ['crash_loop', 'park', 'loading'])
+  assert.deepEqual([fault.category, fault.next, fault.phase], ['process_failed', 'park', 'loading'])
   assert.match(fault.error, /exited with code 3 .*cannot open .*weights\.gguf/)
   assert.match(fault.error, /a change of the command, the configuration or the model file/)
+  assert.equal(boots(), 1, 'a restart would not find the file either')
   assert.equal(fault.serve?.state, 'given_up')
   assert.deepEqual(fault.serve.exit, { code: 3, signal: null })
   assert.equal(resumeAt, null)
   writeFileSync(weights(folder), 'GGUF')
   const events = await finished()
   assert.equal(events.find((event) => event.type === 'resumed')?.because, 'signal')
+})
+
+test('a model server that keeps crashing parks the turn with its reason', async (t) => {
+  const { parked, boots } = await served(t, () => NEVER_LOADS, { limits: NO_SLOW_PROBE })
+  const { fault } = await parked()
+  assert.deepEqual([fault.category, fault.next, fault.phase], ['crash_loop', 'park', 'loading'])
+  assert.match(fault.error, /cannot open the weights/)
+  assert.equal(boots(), FAILURES_MAX)
 })
 
 test('a changed command in the configuration wakes the turn', async (t) => {

@@ -1,11 +1,10 @@
 /** Idle sessions: what stays in memory. */
+import { LIMIT } from '../../../../test/kit/wait.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { types } from '../support/api.ts'
 import { inOrder } from '../support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
-
-const LIMIT = { timeout: 60_000 }
 
 test(
   'idle sessions with long conversations are evicted from memory, and continue where they were',

@@ -1,3 +1,4 @@
+import { LIMIT } from '../../../../test/kit/wait.ts'
 import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync } from 'node:fs'
@@ -141,7 +142,7 @@ async function pointsPassed(t: TestContext): Promise<readonly string[]> {
 
 test(
   'killed at every event boundary and around every call, a turn continues and does nothing twice',
-  { timeout: 120_000 },
+  LIMIT,
   async (t) => {
     const points = await pointsPassed(t)
     assert.ok(points.length >= 25, points.join(' '))

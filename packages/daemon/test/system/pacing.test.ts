@@ -1,4 +1,5 @@
 /** A hundred turns that wait for the same thing: no storm while they wait or when they wake up, and each resumes once. */
+import { LIMIT } from '../../../../test/kit/wait.ts'
 import { atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { connect, createServer, type Socket } from 'node:net'
@@ -16,7 +17,6 @@ const CROWD = 100
 const PROBE_MS = 100 // a single turn probes first after about that time; a probe's result is shared for half of it
 const AT_ONCE = 10
 const GAP_MS = 25
-const LIMIT = { timeout: 120_000 }
 const limits = { probeMsFirst: PROBE_MS }
 
 describe('a hundred turns', { concurrency: true }, () => {

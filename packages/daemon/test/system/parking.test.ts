@@ -1,3 +1,4 @@
+import { LIMIT } from '../../../../test/kit/wait.ts'
 import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { chmodSync, writeFileSync } from 'node:fs'
@@ -57,7 +58,7 @@ test('a turn parked until a time resumes then, automatically, once, also across 
 
 test(
   'after a machine slept through the wait, the turn resumes at once: the time of day counts, not the timer',
-  { timeout: 30_000 },
+  LIMIT,
   async (t) => {
     let sleptMs = 0
     const { api } = await rig(t, refusing(1, { status: 429, headers: { 'retry-after': '18000' } }), {
@@ -91,7 +92,7 @@ test('refused credentials park the turn until the configuration changes', async 
   assert.equal(events.find((event) => event.type === 'resumed')?.because, 'signal')
 })
 
-test('the next daemon notices a key that was set while no daemon ran', { timeout: 30_000 }, async (t) => {
+test('the next daemon notices a key that was set while no daemon ran', LIMIT, async (t) => {
   const script: Script = (asked) =>
     asked.authorization === 'Bearer the-right-key' ? { text: 'thanks' } : { status: 401 }
   const first = await rig(t, script)
@@ -140,7 +141,7 @@ test('a used-up quota parks the turn at once for an hour; a user can resume it s
   assert.equal(model.asked.length, 2)
 })
 
-test('another key also ends the wait for a used-up quota', { timeout: 30_000 }, async (t) => {
+test('another key also ends the wait for a used-up quota', LIMIT, async (t) => {
   const script: Script = (asked) => (asked.authorization === 'Bearer a-paid-account' ? { text: 'thank you' } : noCredit)
   const model = await startScriptedModel(script)
   atEnd(t, () => model.close())
@@ -156,7 +157,7 @@ test('another key also ends the wait for a used-up quota', { timeout: 30_000 }, 
   assert.equal(events.find((event) => event.type === 'resumed')?.because, 'signal')
 })
 
-test('without a network the turn waits, and resumes when the model can be reached', { timeout: 30_000 }, async (t) => {
+test('without a network the turn waits, and resumes when the model can be reached', LIMIT, async (t) => {
   // The kernel itself refuses TCP to a group address: no route, as on a machine without a network.
   const model = await startScriptedModel(() => ({ text: 'back again' }))
   atEnd(t, () => model.close())

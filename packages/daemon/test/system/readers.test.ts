@@ -1,3 +1,4 @@
+import { LIMIT, WAIT_MS } from '../../../../test/kit/wait.ts'
 import { atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -22,11 +23,11 @@ async function stuckReader(api: Api, sessionId: string): Promise<Socket> {
 
 test(
   'readers that read nothing are closed with a reason, resume by cursor, and affect no other reader',
-  { timeout: 30_000 },
+  LIMIT,
   async (t) => {
     const text = 'a line of some length to fill the pipes with\n'.repeat(140_000)
     const { api, daemon } = await rig(t, () => ({ text, pieceChars: 250_000 }), {
-      limits: { readerLagBytesMax: 1_000_000, readerStallMsMax: 30_000, readerLingerMs: 30_000 },
+      limits: { readerLagBytesMax: 1_000_000, readerStallMsMax: WAIT_MS, readerLingerMs: WAIT_MS },
     })
     const { id } = await api.session()
     const slow = await stuckReader(api, id)
@@ -68,7 +69,7 @@ test(
   },
 )
 
-test('twenty readers that stop in the middle of a giant event hold one copy of it', { timeout: 60_000 }, async (t) => {
+test('twenty readers that stop in the middle of a giant event hold one copy of it', LIMIT, async (t) => {
   const READERS = 20
   const GIANT = 12_000_000 // more than the kernel takes on a reader's behalf
   const { api } = await rig(t, () => ({ text: 'g'.repeat(GIANT), pieceChars: GIANT }))
@@ -86,7 +87,7 @@ test('twenty readers that stop in the middle of a giant event hold one copy of i
   assert.ok(heldMb < (READERS * GIANT) / 2e6, `${Math.round(heldMb)} MB are held`)
 })
 
-test('a thousand subscribers all see the whole turn, in order', { timeout: 30_000 }, async (t) => {
+test('a thousand subscribers all see the whole turn, in order', LIMIT, async (t) => {
   const { api } = await rig(t, () => ({ text: 'one two three four five six', pauseMs: 30, pieceChars: 5 }))
   const { id } = await api.session()
   const readers = Array.from({ length: 1_000 }, () => api.events(id))
@@ -96,31 +97,27 @@ test('a thousand subscribers all see the whole turn, in order', { timeout: 30_00
   assert.ok(seen.every((events) => JSON.stringify(events) === whole))
 })
 
-test(
-  'a client that sends requests and never reads is paused: its pending responses are bounded',
-  { timeout: 30_000 },
-  async (t) => {
-    const ASKED = 1_200
-    const { api, daemon } = await rig(t, () => ({}))
-    for (let n = 0; n < 40; n += 1) await api.session({ title: 'x'.repeat(500), model: 'y'.repeat(200) })
-    const list = t.mock.method(daemon.sessions, 'list')
-    const headers = { authorization: `Bearer ${daemon.token}` }
-    const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/ws`, { headers })
-    atEnd(t, () => socket.terminate())
-    await once(socket, 'open')
-    const answered = new Set<unknown>()
-    const all = new Promise<void>((resolve) => {
-      socket.on('message', (data) => {
-        answered.add((JSON.parse((data as Buffer).toString()) as { id: unknown }).id)
-        if (answered.size === ASKED) resolve()
-      })
+test('a client that sends requests and never reads is paused: its pending responses are bounded', LIMIT, async (t) => {
+  const ASKED = 1_200
+  const { api, daemon } = await rig(t, () => ({}))
+  for (let n = 0; n < 40; n += 1) await api.session({ title: 'x'.repeat(500), model: 'y'.repeat(200) })
+  const list = t.mock.method(daemon.sessions, 'list')
+  const headers = { authorization: `Bearer ${daemon.token}` }
+  const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/ws`, { headers })
+  atEnd(t, () => socket.terminate())
+  await once(socket, 'open')
+  const answered = new Set<unknown>()
+  const all = new Promise<void>((resolve) => {
+    socket.on('message', (data) => {
+      answered.add((JSON.parse((data as Buffer).toString()) as { id: unknown }).id)
+      if (answered.size === ASKED) resolve()
     })
-    socket.pause()
-    for (let id = 0; id < ASKED; id += 1) socket.send(JSON.stringify({ id, method: 'sessions' }))
-    // The kernel takes some megabytes on its behalf. All of its questions would have been answered before these.
-    for (let n = 0; n < 100; n += 1) await api.call('GET', '/v1/sessions')
-    assert.ok(list.mock.callCount() < ASKED / 2, `${list.mock.callCount()} were answered`)
-    socket.resume()
-    await all // each of them, once it reads
-  },
-)
+  })
+  socket.pause()
+  for (let id = 0; id < ASKED; id += 1) socket.send(JSON.stringify({ id, method: 'sessions' }))
+  // The kernel takes some megabytes on its behalf. All of its questions would have been answered before these.
+  for (let n = 0; n < 100; n += 1) await api.call('GET', '/v1/sessions')
+  assert.ok(list.mock.callCount() < ASKED / 2, `${list.mock.callCount()} were answered`)
+  socket.resume()
+  await all // each of them, once it reads
+})

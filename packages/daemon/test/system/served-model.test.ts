@@ -1,17 +1,26 @@
 /** Turns at a model server that the daemon runs itself: real children that crash, restart and mislead. */
 import { tempFolder } from '../../../../test/kit/folder.ts'
+import { eventually } from '../../../../test/kit/wait.ts'
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
+import type { ModelConfig } from '../../src/index.ts'
 import { rig } from '../support/setup.ts'
 import { commandFor, QUICK_SERVER } from '../support/served.ts'
 
 async function served(t: TestContext, ...behaviours: readonly string[]) {
   const log = join(tempFolder(t), 'boots')
+  const model = (...list: readonly string[]): ModelConfig => ({
+    baseUrl: '',
+    name: 'local',
+    serve: { command: commandFor(log, ...list) },
+  })
+  let current = model(...behaviours)
   const { api } = await rig(t, () => ({}), {
-    model: { baseUrl: '', name: 'local', serve: { command: commandFor(log, ...behaviours) } },
+    model: current,
+    reload: () => ({ model: current, runner: {} }),
     policy: { backoffMs: 50 },
     modelServer: QUICK_SERVER,
   })
@@ -24,12 +33,15 @@ async function served(t: TestContext, ...behaviours: readonly string[]) {
     return events
   }
   const boots = (): readonly { readonly port: string; readonly pid: number }[] =>
-    readFileSync(log, 'utf8')
-      .trim()
+    (existsSync(log) ? readFileSync(log, 'utf8') : '')
       .split('\n')
+      .filter((line) => line !== '')
       .map((line) => line.split(' '))
       .map(([port = '', pid]) => ({ port, pid: Number(pid) }))
-  return { turn, boots, api }
+  const configure = (...list: readonly string[]): void => {
+    current = model(...list)
+  }
+  return { turn, boots, api, configure }
 }
 
 const retries = (events: readonly SessionEvent[]): readonly Extract<SessionEvent, { type: 'retry' }>[] =>
@@ -147,4 +159,35 @@ test('a SIGTERM from outside while the model loads is noticed at once, and the n
   assert.equal(events.at(-1)?.type, 'turn-end')
   assert.equal(boots().length, 2)
   await turn()
+})
+
+test('a changed command replaces a healthy server at the next turn, once the old one is gone', async (t) => {
+  const { turn, boots, configure } = await served(t, 'answers')
+  await turn()
+  configure('answers', 'answers-alone')
+  const turns = await Promise.all([turn(), turn()])
+  assert.deepEqual(turns.flatMap(retries), [])
+  assert.equal(boots().length, 2)
+})
+
+test('a changed command replaces a server that is still loading, also for the turn that waits for it', async (t) => {
+  const { turn, boots, configure } = await served(t, 'loads:600000')
+  const waiting = turn()
+  await eventually('the first boot', () => boots().length === 1)
+  configure('loads:600000', 'answers')
+  await Promise.all([turn(), waiting])
+  assert.equal(boots().length, 2)
+})
+
+test('a changed command interrupts no answer', async (t) => {
+  const { turn, boots, configure, api } = await served(t, 'drops-one:2')
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  await api.events(id, ({ type }) => type === 'text-delta')
+  configure('drops-one:2', 'answers')
+  const others = await turn() // its request is the second: now both answers break off
+  const faults = [...others, ...(await api.ended(id, turnId))].filter((event) => event.type === 'retry')
+  assert.deepEqual(new Set(faults.map(({ fault }) => fault.category)), new Set(['model_stream_interrupted']))
+  await turn()
+  assert.equal(boots().length, 2)
 })

@@ -1,4 +1,5 @@
 /** What a daemon does with the turns that it finds when it starts. */
+import { LIMIT } from '../../../../test/kit/wait.ts'
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -11,7 +12,6 @@ import { rig } from '../support/setup.ts'
 const CROWD = 60
 const AT_ONCE = 10
 const GAP_MS = 25
-const LIMIT = { timeout: 60_000 }
 
 const crowdOf = (count: number, more: Partial<Left> = {}): readonly Left[] =>
   Array.from({ length: count }, (_, n) => ({ prompt: `turn ${n}`, ...more }))

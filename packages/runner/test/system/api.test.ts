@@ -5,6 +5,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, w
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { Fault } from '@breakfall/faults'
+import { systemClock } from '../../src/clock.ts'
 import { createRunnerClient } from '../../src/client/index.ts'
 import { RUNNER_ROUTES } from '../../src/routes.ts'
 import { asProgram, inProcess, type TestRunner, until, withoutBwrap } from '../kit.ts'
@@ -373,14 +374,20 @@ describe('the service', { skip: withoutBwrap }, async () => {
   })
 
   test('an idle runner exits, but not while an exec runs', async (t) => {
-    let idle = false
-    const runner = await inProcess(t, { idleExitMs: 150, onIdle: () => (idle = true) })
+    let [idle, readings, nowMs] = [false, 0, 0]
+    const clock = { ...systemClock(), monotonicMs: () => ((readings += 1), nowMs) }
+    const runner = await inProcess(t, { idleExitMs: 80, clock, onIdle: () => (idle = true) })
     await runner.box({ id: 'b1' })
-    await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', command: ['sleep', '0.6'] })
+    await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', command: ['sleep', '600'] })
     const file = join(runner.stateDir, 'runner.json')
     assert.equal((JSON.parse(readFileSync(file, 'utf8')) as { url: string }).url, runner.url)
-    await runner.client.waitExec('b1', 'e1')
+    nowMs += 1_000
+    const before = readings
+    await until(() => readings > before + 3, Boolean) // it has looked, and found the exec
     assert.equal(idle, false)
+    await runner.client.killExec('b1', 'e1')
+    await runner.client.waitExec('b1', 'e1')
+    nowMs += 1_000
     await until(() => idle, Boolean)
     await runner.close()
   })
