@@ -40,12 +40,13 @@ export function setUp({ dev }) {
     .update(readFileSync(join(root, 'package-lock.json')))
     .digest('hex')
   const installed = stamp.lock === lock && (stamp.dev || !dev)
+  const all = dev || stamp.dev === true // a developer who pulled a new lock file keeps the tools
   if (!installed) {
-    say(`installing ${dev ? 'packages' : 'run-time packages'} (npm ci${dev ? '' : ' --omit=dev'})`)
-    npm(['ci', ...QUIET, ...(dev ? [] : ['--omit=dev'])], 'npm ci failed, so nothing can run')
+    say(`installing ${all ? 'packages' : 'run-time packages'} (npm ci${all ? '' : ' --omit=dev'})`)
+    npm(['ci', ...QUIET, ...(all ? [] : ['--omit=dev'])], 'npm ci failed, so nothing can run')
   }
   const node = nodeFor()
-  if (!installed) writeFileSync(stampFile, JSON.stringify({ lock, dev }))
+  if (!installed) writeFileSync(stampFile, JSON.stringify({ lock, dev: all }))
   return node
 }
 

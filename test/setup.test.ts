@@ -93,6 +93,15 @@ test('a changed lock file is installed again', () => {
   assert.equal(calls().length, 2)
 })
 
+test('npm start after a changed lock file keeps the packages that npm test installed', () => {
+  setUp(true)
+  writeFileSync(join(checkout, 'package-lock.json'), '{"changed":true}')
+  setUp(false)
+  assert.ok(!calls()[1]?.includes('--omit=dev'))
+  setUp(true)
+  assert.equal(calls().length, 2)
+})
+
 test('npm start installs run-time packages only, npm test the rest, and npm start after npm test has nothing to do', () => {
   setUp(false)
   assert.ok(calls()[0]?.includes('--omit=dev'))
