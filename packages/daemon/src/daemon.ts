@@ -22,8 +22,8 @@ import { Sessions } from './engine/sessions.ts'
 import { logEvent } from './event-log.ts'
 import { ConfigReader } from './live-config.ts'
 import { startLocalModel } from './model-server.ts'
-import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions, resolvePolicy, systemPromptOf } from './options.ts'
-import { RunnerEndpoint } from './runner/endpoint.ts'
+import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions, resolvePolicy } from './options.ts'
+import { isOnThisMachine, RunnerEndpoint } from './runner/endpoint.ts'
 import { Secrets } from './secrets.ts'
 import { openSqliteStore } from './store/sqlite-store.ts'
 import type { Store } from './store/store.ts'
@@ -204,7 +204,8 @@ async function assemble(
     fingerprint: () => config.fingerprint(),
     lastFingerprint: () => config.lastFingerprint,
     secrets,
-    systemPrompt: systemPromptOf(options),
+    agent: () => config.last.agent ?? {},
+    isRunnerHere: () => isOnThisMachine(config.last.runner),
     isClosing: () => isClosing,
   }
   const engine = new Engine(ports)

@@ -16,7 +16,7 @@ export class ConfigReader {
     this.#reload = options.reload
     this.#secrets = parts.secrets
     this.#log = parts.log
-    this.#last = { model: options.model, runner: options.runner ?? {} }
+    this.#last = { model: options.model, runner: options.runner ?? {}, agent: options.agent }
     this.#learn()
   }
 

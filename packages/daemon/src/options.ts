@@ -2,8 +2,7 @@
 import { fullPolicy, type Policy } from '@breakfall/faults'
 import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '@breakfall/model'
 import type { ModelServerSpec } from '@breakfall/supervisor'
-import type { IsolationLevel, PolicyInput } from '@breakfall/wire'
-import { DEFAULT_SYSTEM_PROMPT } from './system-prompt.ts'
+import type { AgentInput, IsolationLevel, PolicyInput } from '@breakfall/wire'
 
 export type ModelEndpoint = {
   readonly baseUrl: string
@@ -32,7 +31,11 @@ export type RunnerConfig = {
 }
 
 /** What may change while the daemon runs: read again for every answer and every look-up, and to wake turns that wait for a key. */
-export type LiveConfig = { readonly model: ModelConfig; readonly runner: RunnerConfig }
+export type LiveConfig = {
+  readonly model: ModelConfig
+  readonly runner: RunnerConfig
+  readonly agent?: AgentInput | undefined
+}
 
 export type RecoveryScope = 'all' | 'requested'
 
@@ -40,13 +43,14 @@ export type DaemonOptions = {
   readonly stateDir: string
   readonly model: ModelConfig
   readonly runner?: RunnerConfig | undefined
+  /** The system prompt, unless a session sets its own. */
+  readonly agent?: AgentInput | undefined
   /** Reads the configuration again. Default: it never changes. */
   readonly reload?: (() => LiveConfig | Promise<LiveConfig>) | undefined
   readonly host?: string | undefined
   readonly port?: number | undefined
   readonly tokenFile?: string | undefined
   readonly policy?: PolicyInput | undefined
-  readonly systemPrompt?: string | undefined
   readonly logLevel?: string | undefined
   /** Where log lines go. Default: the process's stderr. */
   readonly logTo?: { write(line: string): void } | undefined
@@ -97,5 +101,3 @@ export function resolvePolicy(...inputs: readonly PolicyInput[]): Policy {
   )
   return fullPolicy(Object.assign({}, ...defined))
 }
-
-export const systemPromptOf = (options: DaemonOptions): string => options.systemPrompt ?? DEFAULT_SYSTEM_PROMPT

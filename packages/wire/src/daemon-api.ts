@@ -6,6 +6,7 @@ import {
   CANCEL_ACTORS,
   PROMPT_CHARS_MAX,
   SESSION_STATES,
+  SYSTEM_CHARS_MAX,
   TOOL_NAMES,
   TURN_STATES,
   WS_METHODS,
@@ -13,6 +14,23 @@ import {
 } from './names.ts'
 import { policySchema } from './policy-schema.ts'
 import { boxCreateSchema } from './runner-api.ts'
+
+/** What the user says to the model in every session, besides the prompt. */
+export const agentSchema = body({
+  systemPrompt: text(SYSTEM_CHARS_MAX, 'a system prompt').optional(),
+  append: text(SYSTEM_CHARS_MAX, 'a text').optional(),
+})
+export type AgentInput = z.infer<typeof agentSchema>
+
+/** A file of the project that goes to the model, or the reason why it does not. */
+export const instructionsFileSchema = record({
+  path: z.string().describe('relative to the workspace'),
+  bytes: z.int(),
+  sha256: z.string().optional().describe('of the whole file'),
+  sentBytes: z.int().describe('less than `bytes` if it was cut'),
+  refused: z.string().optional().describe('why nothing of it was sent'),
+})
+export type InstructionsFile = z.infer<typeof instructionsFileSchema>
 
 export const sessionCreateSchema = body({
   title: z.union([text(500, 'a title'), z.null()]).optional(),
@@ -22,6 +40,7 @@ export const sessionCreateSchema = body({
   box: boxCreateSchema.optional(),
   tools: z.array(oneOf(TOOL_NAMES), { error: `a list of ${TOOL_NAMES.join(', ')}` }).optional(),
   policy: policySchema.optional(),
+  agent: agentSchema.optional(),
 })
 export type SessionCreate = z.infer<typeof sessionCreateSchema>
 
@@ -37,6 +56,7 @@ export const sessionSchema = record({
   workspace: z.string().nullable().optional().describe("the host folder of the session's box"),
   tools: z.array(z.string()).readonly().optional(),
   policy: record(policySchema.shape).optional(),
+  instructions: z.array(instructionsFileSchema).readonly().optional().describe('as of the last turn'),
   quarantined: faultReportSchema.nullable().optional().describe('what is wrong with a damaged journal'),
   live: z.boolean().optional().describe('false: the turn is unfinished and no daemon works on it'),
 })

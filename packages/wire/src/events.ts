@@ -6,7 +6,7 @@
  */
 import { Fault, SERVE_STATES } from '@breakfall/faults'
 import { z } from 'zod'
-import { usageSchema } from './daemon-api.ts'
+import { instructionsFileSchema, usageSchema } from './daemon-api.ts'
 import { faultReportSchema } from './fault-schema.ts'
 import { record, time } from './fields.ts'
 import { CANCEL_ACTORS, EVENT_TYPES, type EventType, RESUME_REASONS, RETRY_ACTIONS, TOOL_OUTCOMES } from './names.ts'
@@ -24,7 +24,15 @@ const offset = z.int().optional()
 
 const eventSchemas = {
   'turn-queued': event('turn-queued', { prompt: z.string() }),
-  'turn-start': event('turn-start', { prompt: z.string() }),
+  'turn-start': event('turn-start', {
+    prompt: z.string(),
+    instructions: z
+      .array(instructionsFileSchema)
+      .readonly()
+      .optional()
+      .describe("the project's instructions, nearest first"),
+    system: z.string().optional().describe('the system prompt from this turn on; left out if it did not change'),
+  }),
   'step-start': event('step-start', { step: z.int() }),
   'text-delta': event('text-delta', { ...partOf, text: z.string() }),
   'reasoning-delta': event('reasoning-delta', { ...partOf, text: z.string() }),

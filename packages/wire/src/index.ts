@@ -1,6 +1,8 @@
 /** Schemas and types of everything that crosses a boundary. `./browser` has what runs without zod, `./node` what needs Node. */
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
 export {
+  type AgentInput,
+  agentSchema,
   type DaemonHealth,
   daemonHealthSchema,
   type DaemonModel,
@@ -9,6 +11,7 @@ export {
   daemonReadySchema,
   type FaultList,
   faultListSchema,
+  type InstructionsFile,
   type Session,
   type SessionCreate,
   sessionCreateSchema,

@@ -6,6 +6,7 @@ import { ARGUMENT_CHARS_MAX, body, environment, flag, id, integer, oneOf, record
 export const BOX_STATES = ['creating', 'running', 'stopping', 'stopped', 'removing', 'failed'] as const
 export const ISOLATION_LEVELS = ['bwrap', 'process'] as const
 const NETWORKS = ['none', 'host'] as const
+const HOMES = ['real', 'private'] as const
 export const EXEC_STATES = ['starting', 'running', 'exited'] as const
 export const EXEC_CAUSES = [
   'exited',
@@ -52,13 +53,17 @@ export type SpawnFailure = (typeof SPAWN_FAILURES)[number]
 
 // ---- boxes ----
 
+const absolutePath = (what: string) =>
+  text(4096, what).refine((path) => path.startsWith('/'), { error: what.replace('the path', 'the absolute path') })
+
 export const boxCreateSchema = body({
   id: id('a box id').optional(),
-  workspace: text(4096, 'the path of a host folder')
-    .refine((path) => path.startsWith('/'), { error: 'the absolute path of a host folder' })
-    .optional(),
+  workspace: absolutePath('the path of a host folder').optional(),
   env: environment().optional(),
-  isolation: body({ min: oneOf(ISOLATION_LEVELS) }).optional(),
+  isolation: body({
+    min: oneOf(ISOLATION_LEVELS).optional(),
+    level: oneOf(ISOLATION_LEVELS).optional().describe('exactly this level; refused if the runner does not offer it'),
+  }).optional(),
   limits: body({
     memoryMb: integer(16, 65_536).optional(),
     pids: integer(4, 32_768).optional(),
@@ -66,6 +71,13 @@ export const boxCreateSchema = body({
     execsMax: integer(1, 1_000).optional(),
   }).optional(),
   network: oneOf(NETWORKS).optional(),
+  home: oneOf(HOMES).optional(),
+  mounts: z
+    .array(body({ path: absolutePath('the path of a host folder'), mode: oneOf(['ro', 'rw']).optional() }), {
+      error: 'a list of {"path", "mode"}',
+    })
+    .max(64, { error: 'a list of at most 64 mounts' })
+    .optional(),
   autoStart: flag().optional(),
 })
 export type BoxCreate = z.infer<typeof boxCreateSchema>
@@ -94,6 +106,19 @@ export const boxSchema = record({
   }),
   network: z.enum(NETWORKS),
   autoStart: z.boolean(),
+  home: record({
+    path: z.string(),
+    windows: z.array(z.string()).readonly().describe('read-only folders and files of toolchains'),
+    left: z
+      .array(record({ path: z.string(), because: z.string() }))
+      .readonly()
+      .describe('PATH entries that the box cannot see'),
+  }).optional(),
+  mounts: z
+    .array(record({ path: z.string(), mode: z.enum(['ro', 'rw']) }))
+    .readonly()
+    .optional(),
+  about: z.array(z.string()).readonly().optional().describe('the box in sentences, for a model'),
   lastTransition: record({ at: time, from: z.enum(BOX_STATES), to: z.enum(BOX_STATES) }),
 })
 export type Box = z.infer<typeof boxSchema>

@@ -56,6 +56,7 @@ export function configFlags(options: Readonly<Record<string, unknown>>): FlagVal
   put('model.baseUrl', options['baseUrl'], '--base-url')
   put('model.api', options['api'], '--api')
   put('model.profile', options['profile'], '--profile')
+  put('agent.systemPrompt', options['systemPrompt'], '--system-prompt')
   put('daemon.stateDir', options['stateDir'], '--state-dir')
   put('daemon.port', options['port'], '--port')
   put('runner.url', options['runner'], '--runner')

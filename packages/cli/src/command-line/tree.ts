@@ -70,6 +70,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
           ISOLATION,
         ),
       )
+      .option('--system-prompt <text>', "replace the agent's system prompt; your box and AGENTS.md are still described")
       .option('--rehearsal', 'use the scripted model on a sample task, with injected faults')
       .option('--faults <plan>', 'the faults that a rehearsal injects: none, or a plan as for "breakfall chaos"')
       .option(

@@ -140,6 +140,10 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # memoryMb = 1024
 # pids = 256
 
+[agent]
+# systemPrompt = "You are terse."   # replaces Breakfall's own words; your box and the project's AGENTS.md are still described
+# append = "Answer in German."      # added at the end
+
 [daemon]
 # port = 4711
 # stateDir = "/path/to/state"

@@ -31,6 +31,7 @@ export type ResolvedConfig = {
   readonly port: number | undefined
   readonly policy: PolicyInput | undefined
   readonly limits: Config['limits']
+  readonly agent: Config['agent']
   readonly gateway: { readonly upstream: string | undefined; readonly hold: Hold | undefined }
   readonly logLevel: string | undefined
   /** The checkout, if `npm start` started this. */
@@ -53,6 +54,7 @@ export function resolveConfig(loaded: LoadedConfig, env: Env): ResolvedConfig {
     port: config.daemon?.port,
     policy: config.policy,
     limits: config.limits,
+    agent: config.agent,
     gateway: { upstream: config.gateway?.upstream ?? config.model?.baseUrl, hold: config.gateway?.hold },
     logLevel: env['BREAKFALL_LOG'],
     checkout: env['npm_lifecycle_event'] === 'start' ? dirname(env['npm_package_json'] ?? '.') : undefined,

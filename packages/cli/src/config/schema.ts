@@ -1,6 +1,6 @@
 /** Every key of the configuration, once: which values it takes, and whether a folder's file may set it. */
 import { API_NAMES, HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
-import { body, integer, oneOf, policySchema, text } from '@breakfall/wire'
+import { agentSchema, body, integer, oneOf, policySchema, text } from '@breakfall/wire'
 import { z } from 'zod'
 
 const url = z
@@ -49,6 +49,7 @@ const sections = {
     cpus: integer(1, 256).optional(),
     execsMax: integer(1, 1_000).optional(),
   }),
+  agent: agentSchema,
   daemon: body({ port: integer(0, 65_535).optional(), stateDir: text(4096, 'a path').optional() }),
   gateway: body({ upstream: url.optional(), hold: oneOf(HOLDS).optional() }),
 }
@@ -59,6 +60,7 @@ export const configSchema = body({
   remote_runner: sections.remote_runner.optional(),
   policy: sections.policy.optional(),
   limits: sections.limits.optional(),
+  agent: sections.agent.optional(),
   daemon: sections.daemon.optional(),
   gateway: sections.gateway.optional(),
 })

@@ -17,7 +17,7 @@ export function daemonSettings(
   config: ResolvedConfig,
   choice: ModelChoice,
   flags: RunnerFlags = {},
-): Pick<DaemonOptions, 'model' | 'runner'> & LiveConfig {
+): Pick<DaemonOptions, 'model' | 'runner' | 'agent'> & LiveConfig {
   const { runner } = config
   const allowWorkspace = [
     ...allowedFolders(runner.allowWorkspace, 'runner.allowWorkspace'),
@@ -25,6 +25,7 @@ export function daemonSettings(
     ...grantedWorkspaces(config.stateDir),
   ]
   return {
+    agent: config.agent,
     model: { ...modelOf(config, choice), fallback: config.fallbacks },
     runner: { ...addressOf(runner), isolation: flags.allowIsolation ?? runner.isolation, allowWorkspace },
   }

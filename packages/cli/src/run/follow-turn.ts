@@ -11,6 +11,7 @@ import { Fault, faultFrom } from '@breakfall/faults'
 import type { Session, SessionCreate, SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
 import type { Interrupt } from '../process/interrupt.ts'
+import { instructionsLine } from '../render/instructions.ts'
 import type { Output } from '../render/output.ts'
 import { paint } from '../render/paint.ts'
 import { StatusLine } from '../render/status-line.ts'
@@ -95,6 +96,7 @@ async function follow(
     input.onEvent?.(event)
     if (out.json) out.data(event)
     if (event.turnId !== turnId) continue
+    if (event.type === 'turn-start' && !out.json) sayInstructions(event, out)
     const segments = view.show(event)
     if (!out.json) showEvent(event, segments, status, out)
     if (event.type === 'parked') wait.park(event)
@@ -107,6 +109,11 @@ async function follow(
   if (wait.parked !== undefined) return { outcome: 'parked', ...left, fault: faultFrom(wait.parked.fault).report } // I1
   const error = 'This run stopped following the turn, which is still running'
   return { outcome: 'cancelled', ...left, fault: new Fault('cancelled', { error, turnId }).report, left: true } // I2
+}
+
+function sayInstructions({ instructions }: SessionEventOf<'turn-start'>, out: Output): void {
+  const line = instructionsLine(instructions)
+  if (line !== undefined) out.say(line)
 }
 
 function showEvent(event: SessionEvent, segments: readonly Segment[], status: StatusLine, out: Output): void {

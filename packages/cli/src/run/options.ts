@@ -9,6 +9,7 @@ export type RunOptions = ModelFlags & {
   readonly session?: string
   readonly network?: 'none' | 'host'
   readonly isolation?: 'bwrap' | 'process'
+  readonly systemPrompt?: string
   readonly rehearsal?: boolean
   readonly faults?: string
   readonly parkWaitMs?: number | undefined

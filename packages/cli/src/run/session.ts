@@ -10,7 +10,7 @@ export function sessionToCreate(
   folder: string,
   prompt: string | undefined,
 ): SessionCreate {
-  const { limits, policy, modelName, runner } = config
+  const { limits, policy, modelName, runner, agent } = config
   const level = options.isolation ?? runner.isolation
   return {
     title: prompt === undefined ? null : (prompt.split('\n')[0]?.slice(0, 80) ?? null),
@@ -22,6 +22,7 @@ export function sessionToCreate(
     },
     ...(modelName === undefined ? {} : { model: modelName }),
     ...(policy === undefined ? {} : { policy }),
+    ...(agent === undefined ? {} : { agent }),
   }
 }
 

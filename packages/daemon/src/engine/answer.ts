@@ -29,6 +29,7 @@ import { CONTINUE, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { waitForServer } from './served-wait.ts'
 import { toolSpecs } from './tools.ts'
+import { turnOpening } from './turn-opening.ts'
 
 export async function performAnswer(ports: Ports, session: LiveSession, attempt: number): Promise<Performed> {
   const turn = session.currentTurn
@@ -61,7 +62,7 @@ function requestOf(ports: Ports, session: LiveSession, config: ModelConfig): Ans
   return {
     baseUrl,
     model: session.data.model ?? name,
-    messages: toMessages(session.fold, ports.systemPrompt),
+    messages: toMessages(session.fold, session.fold.system ?? turnOpening(ports, session).system),
     tools: toolSpecs(session.data.tools),
     api,
     apiKey,

@@ -12,10 +12,10 @@ import { type GiveUp, giveUp, isGiveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
 
 /**
- * Throws if the runner would refuse such a box: a session without a box could never run a tool. A runner that is
+ * The record that such a box would have. Throws if the runner would refuse it: a session without a box could never run a tool. A runner that is
  * unreachable or hangs does not delay the session: then the first tool call reports the problem.
  */
-export async function checkBox(ports: Ports, box: BoxCreate): Promise<void> {
+export async function checkBox(ports: Ports, box: BoxCreate): Promise<Box | undefined> {
   const { checkMs } = ports.limits
   const over = new AbortController()
   try {
@@ -23,10 +23,11 @@ export async function checkBox(ports: Ports, box: BoxCreate): Promise<void> {
     let found = await within(connecting, checkMs)
     if (found === undefined && ports.runner.isStarting) found = await within(connecting, START_MS)
     if (found === undefined) throw new Fault('runner_unreachable', { errorRaw: `no answer within ${checkMs} ms` })
-    await found.client.checkBox(box, { signal: AbortSignal.timeout(checkMs) })
+    return await found.client.checkBox(box, { signal: AbortSignal.timeout(checkMs) })
   } catch (thrown) {
     if (isFault(thrown) && REFUSALS.has(thrown.category)) throw inSession(thrown)
     ports.log.debug({ err: thrown }, 'cannot check the box of a new session with the runner')
+    return undefined
   } finally {
     over.abort()
   }
@@ -80,7 +81,7 @@ async function existing(session: LiveSession, client: RunnerClient): Promise<Box
 
 async function made(session: LiveSession, client: RunnerClient): Promise<Box | GiveUp> {
   const box = await created(session, client)
-  if (!isGiveUp(box)) await session.setData({ boxMade: true })
+  if (!isGiveUp(box)) await session.setData({ boxMade: true, about: box.about })
   return box
 }
 

@@ -11,7 +11,7 @@ import { classify, Fault, faultFrom, isFault, sleep, TIMER_MS_MAX, withDecision 
 import type { ShownPart } from '@breakfall/model'
 import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt, next } from '../turn/next.ts'
-import type { Command, TurnFold } from '../turn/state.ts'
+import type { Command, QueuedTurn, TurnFold } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'
 import { discardDrafts } from './answer-writer.ts'
 import { performCall } from './tool-call.ts'
@@ -22,6 +22,7 @@ import { CONTINUE, type GiveUp, giveUp, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { recoverTurn, waitToRecover } from './recover.ts'
 import { decideFor } from './turn-decision.ts'
+import { startingTurn, turnOpening } from './turn-opening.ts'
 import { probeIntervalMs } from './wake.ts'
 
 export class Engine {
@@ -126,7 +127,7 @@ export class Engine {
       case 'rest':
         return
       case 'start':
-        return void (await session.append({ type: 'turn-start', turnId: command.turn.id, prompt: command.turn.prompt }))
+        return startQueued(ports, session, command.turn)
       case 'cancel':
         return cancelTurn(ports, session, command.cancel, command.open)
       case 'fail':
@@ -233,6 +234,11 @@ export class Engine {
 
 /** `isInherited`: an earlier process left the turn, and this one has not recovered it yet. */
 type Drive = { isInherited: boolean; done: Promise<void> }
+
+async function startQueued(ports: Ports, session: LiveSession, { id: turnId, prompt }: QueuedTurn): Promise<void> {
+  const opening = turnOpening(ports, session)
+  await session.transact((fold) => startingTurn(fold, session, { turnId, prompt }, opening))
+}
 
 const hasWork = ({ fold }: LiveSession): boolean => fold.turn !== null || fold.queue.length > 0
 

@@ -1,7 +1,7 @@
 /** Everything the engine needs from outside. Injected, and replaceable in tests. */
 import type { Policy } from '@breakfall/faults'
 import type { AnswerRequest, TryEvent, TryOptions } from '@breakfall/model'
-import type { PolicyInput, SessionEvent } from '@breakfall/wire'
+import type { AgentInput, PolicyInput, SessionEvent } from '@breakfall/wire'
 import type { Logger } from 'pino'
 import type { LocalModel } from '../model-server.ts'
 import type { DaemonLimits, ModelConfig } from '../options.ts'
@@ -33,7 +33,10 @@ export type Ports = {
   readonly lastFingerprint: () => string
   readonly stateDir: string
   readonly limits: DaemonLimits
-  readonly systemPrompt: string
+  /** What the configuration says to the model in every session. */
+  readonly agent: () => AgentInput
+  /** The runner is on this machine, so the daemon sees the folders that boxes use. */
+  readonly isRunnerHere: () => boolean
   readonly log: Logger
   /** Called for every event, once it is committed. */
   readonly onEvent: (event: SessionEvent) => void

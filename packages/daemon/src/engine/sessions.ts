@@ -7,6 +7,8 @@
 import { createHash, randomUUIDv7 } from 'node:crypto'
 import { Fault, isFault } from '@breakfall/faults'
 import {
+  type Box,
+  type BoxCreate,
   invalidRequest,
   type Session,
   type SessionCreate,
@@ -29,6 +31,7 @@ import type { LiveSession, Writing } from './live-session.ts'
 import { SessionLoader } from './loader.ts'
 import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
+import { startingTurn, type TurnOpening, turnOpening } from './turn-opening.ts'
 
 const QUEUE_MAX = 100
 const PAGE_MAX = 100
@@ -57,13 +60,13 @@ export class Sessions {
 
   async create(request: SessionCreate): Promise<Session> {
     this.#refuseWhileClosing()
-    const { title = null, model = null, box = {}, tools = [...TOOL_NAMES], policy = {} } = request
-    if (Object.keys(box).length > 0 && tools.length > 0) await checkBox(this.#ports, box)
+    const { title = null, model = null, box = {}, tools = [...TOOL_NAMES], policy = {}, agent } = request
+    const about = tools.length === 0 ? undefined : (await this.#checkedBox(box))?.about
     const row = await this.#store.createSession({
       id: randomUUIDv7(),
       journal: randomUUIDv7(),
       createdAt: new Date(this.#ports.now()).toISOString(),
-      data: { title: this.#clean(title), model, box, tools, policy, runnerId: null, boxMade: false },
+      data: { title: this.#clean(title), model, box, tools, policy, runnerId: null, boxMade: false, agent, about },
     })
     return sessionView(row, this.#ports.modelName())
   }
@@ -104,9 +107,10 @@ export class Sessions {
       }
       const isUnowned = !this.#loader.owns(id) && session.fold.turn !== null
       const turnId = randomUUIDv7()
+      const opening = turnOpening(this.#ports, session)
       const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
       const [event] = await session.transact((fold) => ({
-        ...accepted(fold, turnId, request),
+        ...accepted(fold, session, { turnId, ...request }, opening),
         ...(key === undefined
           ? {}
           : {
@@ -171,6 +175,13 @@ export class Sessions {
     if (this.#ports.isClosing()) throw new Fault('shutting_down')
   }
 
+  /** A session that names no box is never refused: its box is only described, if the runner is known. */
+  async #checkedBox(box: BoxCreate): Promise<Box | undefined> {
+    if (Object.keys(box).length > 0) return checkBox(this.#ports, box)
+    if (this.#ports.runner.address === undefined) return undefined
+    return checkBox(this.#ports, box).catch(() => undefined) // the first tool call reports what is wrong
+  }
+
   #viewOf(row: SessionRow): Session {
     if (row.quarantined !== null) return sessionView({ ...row, state: 'idle', turnId: null }, this.#ports.modelName())
     const view = this.#loader.peek(row.id)?.view() ?? sessionView(row, this.#ports.modelName())
@@ -222,9 +233,14 @@ export class Sessions {
   }
 }
 
-function accepted(fold: SessionFold, turnId: string, { prompt, queue }: PromptRequest): Writing {
+function accepted(
+  fold: SessionFold,
+  session: LiveSession,
+  { turnId, prompt, queue }: PromptRequest & { readonly turnId: string },
+  opening: TurnOpening,
+): Writing {
   const busyWith = fold.turn?.id ?? fold.queue[0]?.id
-  if (busyWith === undefined) return { drafts: [{ type: 'turn-start', turnId, prompt }] }
+  if (busyWith === undefined) return startingTurn(fold, session, { turnId, prompt }, opening)
   if (queue !== true) throw new Fault('session_busy', { facts: { name: busyWith }, turnId: busyWith })
   if (fold.queue.length >= QUEUE_MAX) {
     throw new Fault('quota_exceeded', {

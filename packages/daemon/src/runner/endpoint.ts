@@ -194,6 +194,12 @@ export class RunnerEndpoint {
   }
 }
 
+/** A runner that we start, or that answers on loopback. */
+export function isOnThisMachine({ url, resolveCommand, resolveUrl }: RunnerConfig): boolean {
+  if (resolveCommand !== undefined || resolveUrl !== undefined) return false
+  return url === undefined || (URL.canParse(url) && LOOPBACK.has(new URL(url).hostname))
+}
+
 /** The configured remote runner, after checking its identity and the token. Undefined if the runner is ours to start. */
 export async function remoteRunner(config: RunnerConfig, limitMs: number): Promise<RunnerAddress | undefined> {
   const signal = AbortSignal.timeout(limitMs)
@@ -203,6 +209,8 @@ export async function remoteRunner(config: RunnerConfig, limitMs: number): Promi
 }
 
 // ---- details ----
+
+const LOOPBACK: ReadonlySet<string> = new Set(['127.0.0.1', '[::1]', 'localhost'])
 
 const ROUNDS_MAX = 3
 const LOOK_MS = 25_000

@@ -9,7 +9,15 @@
  * I4  A damaged session is reported (`journal_corrupt`) and never read as if it were intact; other sessions are not affected.
  */
 import type { FaultReport } from '@breakfall/faults'
-import type { BoxCreate, PolicyInput, SessionState, ToolName, Turn } from '@breakfall/wire'
+import type {
+  AgentInput,
+  BoxCreate,
+  InstructionsFile,
+  PolicyInput,
+  SessionState,
+  ToolName,
+  Turn,
+} from '@breakfall/wire'
 
 export type Store = {
   createSession(session: NewSession): Promise<SessionRow>
@@ -44,6 +52,12 @@ export type SessionData = {
   readonly runnerId: string | null
   /** True once the box is known to have existed. */
   readonly boxMade: boolean
+  /** What the user of this session says to the model, in place of the daemon's own configuration. */
+  readonly agent?: AgentInput | undefined
+  /** The project's files that the last turn sent. */
+  readonly instructions?: readonly InstructionsFile[] | undefined
+  /** The box in sentences, as its runner described it last. */
+  readonly about?: readonly string[] | undefined
   /** Fingerprint of the configuration under which a turn was parked that waits for a change. Never leaves the store. */
   readonly parkedUnder?: string | undefined
 }

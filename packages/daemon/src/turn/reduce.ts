@@ -77,6 +77,7 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
   return {
     ...state,
     turn,
+    system: event.system ?? state.system,
     queue: state.queue.filter((queued) => queued.id !== event.turnId),
     entries: [...state.entries, { role: 'user', text: event.prompt }],
   }

@@ -9,6 +9,8 @@ export type SessionFold = {
   readonly entries: readonly Entry[]
   /** Calls whose results were dropped to make room. */
   readonly dropped: ReadonlySet<string>
+  /** The system prompt of the last turn that started; null before the first, and in journals that do not have it. */
+  readonly system: string | null
   readonly turn: TurnFold | null
   readonly queue: readonly QueuedTurn[]
   /** The turn that ended last, for requests right after its end. */
@@ -92,7 +94,14 @@ export type Circumstances = {
   readonly now: number
 }
 
-export const EMPTY_FOLD: SessionFold = { entries: [], dropped: new Set(), turn: null, queue: [], ended: null }
+export const EMPTY_FOLD: SessionFold = {
+  entries: [],
+  dropped: new Set(),
+  system: null,
+  turn: null,
+  queue: [],
+  ended: null,
+}
 
 /** No model was called yet. */
 export const NO_USAGE: Usage = {

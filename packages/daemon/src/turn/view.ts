@@ -16,6 +16,7 @@ export function sessionView(row: SessionRow, model: string): Session {
     lastSeq: row.lastSeq,
     tools: row.data.tools,
     policy: row.data.policy,
+    instructions: row.data.instructions ?? [],
     quarantined: row.quarantined,
   }
 }

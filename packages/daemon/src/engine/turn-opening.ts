@@ -1,0 +1,55 @@
+/**
+ * What a turn starts with besides its prompt: the system prompt, and which of the project's files are in it.
+ *
+ * I1  Read once, when the turn starts, and journalled with the start: whoever recovers the turn sends the same text, whatever
+ *     has become of the files, the configuration or the daemon's version since.
+ */
+import type { EventDraftOf, InstructionsFile } from '@breakfall/wire'
+import { readProjectFiles } from '../project-files.ts'
+import type { SessionFold } from '../turn/state.ts'
+import { plannedBox, systemPrompt } from '../system-prompt.ts'
+import type { LiveSession, Writing } from './live-session.ts'
+import type { Ports } from './ports.ts'
+import { BASH_LIMITS } from './tools.ts'
+
+export type TurnOpening = { readonly system: string; readonly instructions: readonly InstructionsFile[] }
+
+export function turnOpening(ports: Ports, session: LiveSession): TurnOpening {
+  const { box, tools, agent = {}, about } = session.data
+  const { workspace } = box
+  const { files, texts } = workspace !== undefined && ports.isRunnerHere() ? readProjectFiles(workspace) : NO_FILES
+  const described = session.box?.about ?? about ?? plannedBox(box)
+  return {
+    system: systemPrompt({
+      agent: { ...ports.agent(), ...agent },
+      box: tools.length === 0 ? [] : [...described, ...(tools.includes('bash') ? [TIME_LIMITS] : [])],
+      project: texts,
+    }),
+    instructions: files,
+  }
+}
+
+/** The start of a turn, with the session's record of the project's files. */
+export function startingTurn(
+  fold: SessionFold,
+  session: LiveSession,
+  { turnId, prompt }: { readonly turnId: string; readonly prompt: string },
+  { system, instructions }: TurnOpening,
+): Writing {
+  const draft: EventDraftOf<'turn-start'> = {
+    type: 'turn-start',
+    turnId,
+    prompt,
+    ...(instructions.length === 0 ? {} : { instructions }),
+    ...(system === fold.system ? {} : { system }), // I1
+  }
+  const { data } = session
+  const isSame = JSON.stringify(data.instructions ?? []) === JSON.stringify(instructions)
+  return isSame ? { drafts: [draft] } : { drafts: [draft], data: { ...data, instructions } }
+}
+
+// ---- details ----
+
+const NO_FILES = { files: [], texts: [] }
+
+const TIME_LIMITS = `Time limits: a bash command is ended after ${BASH_LIMITS.timeoutMs / 1000} s unless you set timeoutMs, at most ${BASH_LIMITS.timeoutMsMax}. Each command is a fresh sh.`

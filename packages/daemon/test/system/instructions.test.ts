@@ -1,0 +1,52 @@
+/** Project instructions and the system prompt: what reaches the model, when it is read, and that a recovered turn sends the same. */
+import assert from 'node:assert/strict'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { atEnd } from '../../../../test/kit/folder.ts'
+import { spawnDaemon } from '../support/daemon-process.ts'
+import { ofType } from '../support/events.ts'
+import { inOrder } from '../support/scripted-model.ts'
+import { optionsFor } from '../support/setup.ts'
+
+test('a turn that a killed daemon left sends the same system prompt; the next turn reads AGENTS.md again', async (t) => {
+  const script = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'true' } }] }, { text: 'done' })
+  const { options, workspace, model } = await optionsFor(t, script)
+  mkdirSync(join(workspace, '.git'))
+  const file = join(workspace, 'AGENTS.md')
+  writeFileSync(file, 'Always say please.\n')
+  let daemon = await spawnDaemon(options)
+  atEnd(t, () => daemon.kill('SIGKILL'))
+  const { id } = await daemon.api.session({ box: { workspace }, agent: { append: 'Be brief.' } })
+  await daemon.arm('after:tool-call')
+  const turnId = await daemon.api.prompt(id, 'work')
+  assert.equal(await daemon.ended, 'SIGKILL')
+  writeFileSync(file, 'Never say please.\n')
+  daemon = await spawnDaemon(options)
+  const events = await daemon.api.ended(id, turnId)
+  const systems = model.asked.map(({ messages }) => messages[0]?.content)
+  assert.ok(systems.length >= 2)
+  assert.equal(new Set(systems).size, 1, 'the same text before and after the crash')
+  const [system = ''] = systems
+  assert.ok(typeof system === 'string' && system.includes('Always say please.') && system.endsWith('Be brief.'))
+  assert.match(system, new RegExp(`Commands start in ${workspace}`))
+  assert.match(system, /ended after 120 s/)
+  const [start] = ofType(events, 'turn-start')
+  assert.deepEqual(
+    start?.instructions?.map(({ path, bytes }) => [path, bytes]),
+    [['AGENTS.md', 19]],
+  )
+  assert.equal(start?.system, system)
+
+  const before = model.asked.length
+  await daemon.api.ended(id, await daemon.api.prompt(id, 'more'))
+  const later = model.asked[before]?.messages[0]?.content
+  assert.ok(typeof later === 'string' && later.includes('Never say please.') && !later.includes('Always'))
+
+  rmSync(file)
+  const last = await daemon.api.prompt(id, 'and more')
+  const [again] = ofType(await daemon.api.ended(id, last), 'turn-start').slice(-1)
+  assert.equal(again?.instructions, undefined)
+  const { json } = await daemon.api.call<{ instructions: unknown }>('GET', `/v1/sessions/${id}`)
+  assert.deepEqual(json.instructions, [])
+})
