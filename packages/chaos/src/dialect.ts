@@ -1,9 +1,12 @@
 /** What the fault proxy must know about the model APIs: what ends an answer, where tool arguments are, how errors look. */
 import { isObject } from './json.ts'
 
-export type Dialect = 'openai' | 'anthropic'
+export type Dialect = 'openai' | 'anthropic' | 'gemini'
 
-export const dialectOf = (path: string): Dialect => (/\/messages(?:[/?]|$)/.test(path) ? 'anthropic' : 'openai')
+export function dialectOf(path: string): Dialect {
+  if (/\/messages(?:[/?]|$)/.test(path)) return 'anthropic'
+  return /:(?:streamGenerateContent|generateContent)(?:\?|$)/.test(path) ? 'gemini' : 'openai'
+}
 
 export function parseJson(text: string | undefined): Record<string, unknown> | undefined {
   if (text === undefined || !text.startsWith('{')) return undefined
@@ -22,6 +25,7 @@ export function provesCompletion(data: string | undefined): boolean {
   if (json === undefined) return false
   if (json['type'] === 'message_stop' || json['type'] === 'response.completed') return true
   if (json['type'] === 'message_delta') return read(json, 'delta', 'stop_reason') != null
+  if (list(json['candidates']).some((candidate) => read(candidate, 'finishReason') != null)) return true
   return list(json['choices']).some((choice) => read(choice, 'finish_reason') != null)
 }
 
@@ -67,6 +71,10 @@ export const inBandErrorOf = (name: unknown): InBandError =>
 export function errorJson(dialect: Dialect, error: InBandError | number, message: string): string {
   const [openaiType, anthropicType] = typeof error === 'number' ? typesOf(error) : ERROR_TYPES[error]
   if (dialect === 'anthropic') return JSON.stringify({ type: 'error', error: { type: anthropicType, message } })
+  if (dialect === 'gemini') {
+    const [code, status] = typeof error === 'number' ? geminiStatus(error) : GEMINI_ERRORS[error]
+    return JSON.stringify({ error: { code, message, status } })
+  }
   const code = error === 'rate_limit' || error === 429 ? 'rate_limit_exceeded' : null
   return JSON.stringify({ error: { message, type: openaiType, param: null, code } })
 }
@@ -88,6 +96,18 @@ const ERROR_TYPES = {
   server_error: ['server_error', 'api_error'],
   rate_limit: ['rate_limit_error', 'rate_limit_error'],
 } as const
+
+const GEMINI_ERRORS = {
+  overloaded: [503, 'UNAVAILABLE'],
+  server_error: [500, 'INTERNAL'],
+  rate_limit: [429, 'RESOURCE_EXHAUSTED'],
+} as const
+
+const geminiStatus = (status: number): readonly [number, string] =>
+  Object.values(GEMINI_ERRORS).find(([code]) => code === status) ?? [
+    status,
+    status < 500 ? 'INVALID_ARGUMENT' : 'INTERNAL',
+  ]
 
 const IN_BAND_MESSAGES = {
   overloaded: 'Overloaded',

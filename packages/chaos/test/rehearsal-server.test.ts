@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
+import { type Content, GoogleGenAI } from '@google/genai'
 import OpenAI from 'openai'
 import { createStepsTool, type RehearsalModel, startRehearsalModel } from '../src/index.ts'
 
@@ -74,6 +75,36 @@ test('the Anthropic package plays steps to the end, streaming and not', async (t
       messages.push({ role: 'user', content: results })
     }
   }
+})
+
+test('the Google GenAI package plays steps to the end, streaming and not', async (t) => {
+  const model = await start(t)
+  const client = new GoogleGenAI({ apiKey: 'none', httpOptions: { baseUrl: model.url.replace(/\/v1$/, '') } })
+  for (const isStream of [true, false]) {
+    const tool = createStepsTool()
+    const contents: Content[] = [{ role: 'user', parts: [{ text: 'go' }] }]
+    for (;;) {
+      const body = { model: 'rehearsal/steps-4', contents }
+      const chunks = isStream
+        ? await Array.fromAsync(await client.models.generateContentStream(body))
+        : [await client.models.generateContent(body)]
+      assert.equal(chunks.at(-1)?.candidates?.[0]?.finishReason, 'STOP')
+      const parts = chunks.flatMap((chunk) => chunk.candidates?.[0]?.content?.parts ?? [])
+      contents.push({ role: 'model', parts })
+      const calls = parts.flatMap((part) => part.functionCall ?? [])
+      if (calls.length === 0) {
+        assert.match(parts.map((part) => (part.thought === true ? '' : part.text)).join(''), FINAL)
+        break
+      }
+      contents.push({
+        role: 'user',
+        parts: calls.map(({ name = '', args }) => ({
+          functionResponse: { name, response: { output: tool.bash(String(args?.['command'])) } },
+        })),
+      })
+    }
+  }
+  assert.equal(model.requests.length, 10)
 })
 
 test('the same request gets the same bytes', async (t) => {

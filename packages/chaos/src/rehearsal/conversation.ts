@@ -1,4 +1,4 @@
-/** A conversation from either API, the turn in progress, and what a script says next. Pure. */
+/** A conversation from any of the APIs, the turn in progress, and what a script says next. Pure. */
 import { isObject } from '../json.ts'
 
 export type ToolCall = {
@@ -62,6 +62,38 @@ export function fromAnthropic(messages: unknown, system: unknown): Message[] {
       .filter((block) => block['type'] === 'tool_use')
       .map((b) => ({ id: String(b['id']), name: String(b['name']), arguments: argumentsFrom(b['input']) }))
     out.push({ role, text: textOf(message['content']), calls, callId: null })
+  }
+  return out
+}
+
+/** Contents of Gemini's API. Calls have no ids there: a result belongs to the next call of the same name without one. */
+export function fromGemini(contents: unknown, system: unknown): Message[] {
+  const out: Message[] = []
+  const open: { id: string; name: string }[] = []
+  if (isObject(system)) out.push({ role: 'system', text: textOf(system['parts']), calls: [], callId: null })
+  for (const content of asList(contents, 'contents')) {
+    const parts = asList(content['parts'] ?? [], 'parts').filter((part) => part['thought'] !== true)
+    const results = parts.flatMap((part) => (isObject(part['functionResponse']) ? [part['functionResponse']] : []))
+    for (const { name, response } of results) {
+      const [call] = open.splice(
+        Math.max(
+          0,
+          open.findIndex((one) => one.name === name),
+        ),
+        1,
+      )
+      out.push({ role: 'tool', text: JSON.stringify(response ?? null), calls: [], callId: call?.id ?? null })
+    }
+    if (results.length > 0) continue
+    const calls = parts
+      .flatMap((part) => (isObject(part['functionCall']) ? [part['functionCall']] : []))
+      .map((call, i) => ({
+        id: `call_${out.length}_${i}`,
+        name: String(call['name']),
+        arguments: argumentsFrom(call['args']),
+      }))
+    open.push(...calls)
+    out.push({ role: content['role'] === 'model' ? 'assistant' : 'user', text: textOf(parts), calls, callId: null })
   }
   return out
 }

@@ -1,23 +1,32 @@
 /**
- * The rehearsal model: an OpenAI- and Anthropic-compatible server that performs scripted agent tasks as a pure function of
+ * The rehearsal model: a server that speaks OpenAI's, Anthropic's and Gemini's API, and performs scripted agent tasks as a pure function of
  * the conversation. It stores nothing between requests, so any client that continues gets the next step.
+ * With `play` a program answers instead of the scripts.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dialect, errorJson } from '../dialect.ts'
 import { isObject, messageOf } from '../json.ts'
 import { portOf } from '../port.ts'
-import { anthropicBody, anthropicEvents } from './anthropic.ts'
-import { fromAnthropic, fromOpenAi, turnOf } from './conversation.ts'
-import { openAiBody, openAiEvents, openAiModels } from './openai.ts'
-import { answerTo, REHEARSAL_MODELS, scriptFor } from './script.ts'
+import { type Api, apiFor, type OfferedTool } from './apis.ts'
+import { type Message, turnOf } from './conversation.ts'
+import { openAiModels } from './openai.ts'
+import { type Answer, answerTo, REHEARSAL_MODELS, scriptFor } from './script.ts'
 
 export type RehearsalOptions = {
   readonly host?: string | undefined
   readonly port?: number | undefined
   /** Delay before each streamed event, so people can watch. */
   readonly chunkDelayMs?: number | undefined
+  /** Answers every request, whatever model it names. */
+  readonly play?: Play | undefined
 }
+
+export type Play = (asked: {
+  readonly api: Api['name']
+  readonly conversation: readonly Message[]
+  readonly tools: readonly OfferedTool[]
+}) => Answer
 
 /** One answer, complete or not. */
 export type RehearsalRequest = {
@@ -40,7 +49,7 @@ export type RehearsalModel = {
 }
 
 export async function startRehearsalModel(options: RehearsalOptions = {}): Promise<RehearsalModel> {
-  const { host = '127.0.0.1', port = 0, chunkDelayMs = 0 } = options
+  const { host = '127.0.0.1', port = 0, chunkDelayMs = 0, play } = options
   const requests: RehearsalRequest[] = []
   const note = (request: RehearsalRequest): RehearsalRequest => {
     requests.push(request)
@@ -49,7 +58,7 @@ export async function startRehearsalModel(options: RehearsalOptions = {}): Promi
   }
   // No idle timeout: a closed idle connection would be a fault that no plan asked for.
   const server = createServer({ keepAliveTimeout: 0 }, (req, res) => {
-    handle(req, res, chunkDelayMs, note).catch((error: unknown) => {
+    handle(req, res, { chunkDelayMs, play, note }).catch((error: unknown) => {
       if (!res.headersSent) refuse(res, 'openai', 500, String(error))
       else res.destroy()
     })
@@ -75,22 +84,23 @@ export async function startRehearsalModel(options: RehearsalOptions = {}): Promi
 const REQUESTS_MAX = 100_000
 const BODY_BYTES_MAX = 64 * 1024 * 1024
 
-async function handle(
-  req: IncomingMessage,
-  res: ServerResponse,
-  chunkDelayMs: number,
-  note: (request: RehearsalRequest) => RehearsalRequest,
-): Promise<void> {
+type Serving = {
+  readonly chunkDelayMs: number
+  readonly play: Play | undefined
+  readonly note: (request: RehearsalRequest) => RehearsalRequest
+}
+
+async function handle(req: IncomingMessage, res: ServerResponse, { chunkDelayMs, play, note }: Serving): Promise<void> {
   const path = (req.url ?? '/').split('?')[0] ?? '/'
-  const dialect: Dialect = path === '/v1/messages' ? 'anthropic' : 'openai'
   if (path === '/v1/models') return sendJson(res, 200, openAiModels(REHEARSAL_MODELS))
   if (path === '/health') return sendJson(res, 200, '{"status":"ok"}')
-  if (path !== '/v1/chat/completions' && path !== '/v1/messages')
-    return refuse(res, dialect, 404, `no such path: ${path}`)
+  const api = apiFor(path)
+  const dialect: Dialect = api?.dialect ?? 'openai'
+  if (api === undefined) return refuse(res, dialect, 404, `no such path: ${path}`)
   if (req.method !== 'POST') return refuse(res, dialect, 405, `use POST for ${path}`)
   const body = await readJson(req)
   if (typeof body === 'string') return refuse(res, dialect, 400, body)
-  const plan = answerFor(body, dialect)
+  const plan = answerFor(body, path, api, play)
   if ('status' in plan) return refuse(res, dialect, plan.status, plan.message)
 
   const request = note({ path, isComplete: false, ...plan.request })
@@ -107,35 +117,29 @@ type Planned = {
 
 function answerFor(
   body: Record<string, unknown>,
-  dialect: Dialect,
+  path: string,
+  api: Api,
+  play: Play | undefined,
 ): Planned | { readonly status: number; readonly message: string } {
-  const model = typeof body['model'] === 'string' ? body['model'] : 'rehearsal'
+  const model = api.model(body, path)
   let conversation
   try {
-    const { messages, system } = body
-    conversation = dialect === 'anthropic' ? fromAnthropic(messages, system) : fromOpenAi(messages)
+    conversation = api.conversation(body)
   } catch (error) {
     return { status: 400, message: messageOf(error) }
   }
   const turn = turnOf(conversation)
-  const script = scriptFor(model, turn.prompt)
-  if (script === undefined) return { status: 404, message: `The model ${model} does not exist` }
-  const answer = answerTo(script, conversation, toolNames(body['tools']))
-  const { stream_options: streamOptions } = body
-  const withUsage = isObject(streamOptions) && streamOptions['include_usage'] === true
+  const tools = api.tools(body)
+  const played = play?.({ api: api.name, conversation, tools: tools ?? [] })
+  const script = played === undefined ? scriptFor(model, turn.prompt) : undefined
+  const answer = played ?? (script && answerTo(script, conversation, tools?.map((tool) => tool.name) ?? null))
+  if (answer === undefined) return { status: 404, message: `The model ${model} does not exist` }
   const results = turn.calls.filter((call) => call.result !== null).length
   return {
-    request: { model, script: script.name, isStream: body['stream'] === true, results },
-    events: () => (dialect === 'anthropic' ? anthropicEvents(answer, model) : openAiEvents(answer, model, withUsage)),
-    body: () => (dialect === 'anthropic' ? anthropicBody(answer, model) : openAiBody(answer, model)),
+    request: { model, script: script?.name ?? 'play', isStream: api.isStream(body, path), results },
+    events: () => api.events(answer, model, body),
+    body: () => api.body(answer, model),
   }
-}
-
-function toolNames(tools: unknown): string[] | null {
-  if (!Array.isArray(tools)) return null
-  return tools.map((tool: { name?: unknown; function?: { name?: unknown } }) =>
-    String(tool.function?.name ?? tool.name),
-  )
 }
 
 async function sendEvents(res: ServerResponse, events: Iterable<string>, chunkDelayMs: number): Promise<void> {
