@@ -10,7 +10,7 @@
  *     for await (const event of client.events(session.id, { after: seq - 1 })) { … }
  */
 import { type Fault, POLICY_DEFAULTS, type RetryOptions, type RetryPolicy, retrying } from '@breakfall/faults'
-import type { Session, SessionCreate, SessionEvent, Turn } from '@breakfall/wire'
+import type { Session, SessionCreate, SessionEvent, SessionPatch, Turn } from '@breakfall/wire'
 import { type Surroundings, SURROUNDINGS } from './clock.ts'
 import { streamItems, type StreamItem } from './connection.ts'
 import { type EventsOptions, readEvents } from './events.ts'
@@ -77,6 +77,11 @@ export class DaemonClient {
 
   session(id: string): Promise<Session> {
     return this.#json({ method: 'GET', path: `/v1/sessions/${segment(id)}` }, isSession, 'a session')
+  }
+
+  /** Changes the title, and the model and its provider for the next turn. */
+  changeSession(id: string, change: SessionPatch): Promise<Session> {
+    return this.#json({ method: 'PATCH', path: `/v1/sessions/${segment(id)}`, body: change }, isSession, 'a session')
   }
 
   /** All of them, newest first. */

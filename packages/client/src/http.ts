@@ -11,7 +11,7 @@ export type DaemonAddress = {
 }
 
 export type ApiRequest = {
-  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly path: string
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>

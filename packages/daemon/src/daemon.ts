@@ -21,7 +21,10 @@ import type { Ports } from './engine/ports.ts'
 import { Sessions } from './engine/sessions.ts'
 import { logEvent } from './event-log.ts'
 import { ConfigReader } from './live-config.ts'
-import { startLocalModel } from './model-server.ts'
+import { providersOf } from './providers/bind.ts'
+import { Providers } from './providers/providers.ts'
+import { ServedModels } from './providers/served-models.ts'
+import { SessionKeys } from './providers/session-keys.ts'
 import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions, resolvePolicy } from './options.ts'
 import { isOnThisMachine, RunnerEndpoint } from './runner/endpoint.ts'
 import { Secrets } from './secrets.ts'
@@ -104,7 +107,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       for (const session of sessions.loader.all) session.feed.end('shutting_down')
       sockets.close()
       await service.close({ graceMs: Math.min(ANSWER_GRACE_MS, limits.shutdownMs) })
-      await parts.localModel?.stop()
+      await parts.providers.stop()
       endpoint.close()
       if (stopRunner) await endpoint.stopLocal()
       await store.close()
@@ -141,7 +144,7 @@ type Parts = {
   readonly engine: Engine
   readonly metrics: DaemonMetrics
   readonly endpoint: RunnerEndpoint
-  readonly localModel: Ports['localModel']
+  readonly providers: Providers
   readonly model: () => Promise<{ readonly name: string; readonly baseUrl: string }>
   readonly isClosing: () => boolean
   readonly beginClosing: () => void
@@ -168,17 +171,13 @@ async function assemble(
     },
   })
   const config = new ConfigReader(options, { secrets, log })
-  const { serve } = options.model
-  const localModel =
-    serve === undefined
-      ? undefined
-      : startLocalModel({
-          serve,
-          reread: async () => (await config.read()).model.serve,
-          stateDir,
-          probeMsFirst: limits.probeMsFirst,
-          spec: options.modelServer,
-        })
+  const served = new ServedModels({
+    reread: async (provider) => providersOf(await config.read())[provider]?.serve,
+    stateDir,
+    probeMsFirst: limits.probeMsFirst,
+    spec: options.modelServer,
+  })
+  const providers = new Providers(config, new SessionKeys(secrets), served)
   const ports: Ports = {
     store,
     now,
@@ -194,13 +193,8 @@ async function assemble(
       logEvent(log, event)
     },
     policyOf: (input) => resolvePolicy(options.policy ?? {}, input),
-    modelName: () => config.last.model.name,
-    model: async () => {
-      const { model } = await config.read()
-      return localModel === undefined ? model : { ...model, baseUrl: localModel.baseUrl ?? '' }
-    },
+    providers,
     tryAnswer: options.tryAnswer ?? tryAnswer,
-    localModel,
     fingerprint: () => config.fingerprint(),
     lastFingerprint: () => config.lastFingerprint,
     secrets,
@@ -221,10 +215,10 @@ async function assemble(
     engine,
     metrics,
     endpoint,
-    localModel,
+    providers,
     model: async () => {
-      const { name, baseUrl } = await ports.model()
-      return { name, baseUrl: redact(baseUrl) }
+      const { name, baseUrl } = (await config.read()).model
+      return { name, baseUrl: providers.viewOf(null)?.baseUrl ?? redact(baseUrl) }
     },
     isClosing: () => isClosing,
     beginClosing: () => {

@@ -16,7 +16,8 @@ export class ConfigReader {
     this.#reload = options.reload
     this.#secrets = parts.secrets
     this.#log = parts.log
-    this.#last = { model: options.model, runner: options.runner ?? {}, agent: options.agent }
+    const { model, providers, runner = {}, agent } = options
+    this.#last = { model, providers, runner, agent }
     this.#learn()
   }
 
@@ -57,8 +58,8 @@ export class ConfigReader {
 // ---- details ----
 
 /** API keys, the tokens of a remote runner, and user information in URLs. */
-function secretsIn({ model, runner }: LiveConfig): readonly (string | undefined)[] {
-  const models = [model, ...(model.fallback ?? [])]
+function secretsIn({ model, providers = {}, runner }: LiveConfig): readonly (string | undefined)[] {
+  const models = [model, ...(model.fallback ?? []), ...Object.values(providers)]
   const addresses = [...models.map(({ baseUrl }) => baseUrl), runner.url, runner.resolveUrl]
   const tokens = runner.tokenFile === undefined ? [] : parseTokens(contentOf(runner.tokenFile))
   return [

@@ -56,7 +56,7 @@ const SLOW = { first: 12, max: 120 } as const // times the first probe of a park
 
 class SupervisedModel implements LocalModel {
   readonly #options: LocalModelOptions
-  #command: readonly string[]
+  #serve: ServeConfig
   #server: ModelServer
   /** Of the command and its files, when the server was last started. */
   #startedUnder = ''
@@ -69,7 +69,7 @@ class SupervisedModel implements LocalModel {
 
   constructor(options: LocalModelOptions) {
     this.#options = options
-    this.#command = options.serve.command
+    this.#serve = options.serve
     this.#server = this.#create()
     this.#start({ onProbation: false })
   }
@@ -110,17 +110,17 @@ class SupervisedModel implements LocalModel {
   async #refresh(afterMs: number): Promise<void> {
     const serve = await this.#options.reread()
     const { status } = this.#server.supervised.state
-    const isChanged = serve !== undefined && !isSame(serve.command, this.#command)
+    const isChanged = serve !== undefined && !isSame(serve, this.#serve)
     if (!this.#isStopped && status !== 'busy') {
-      if (isChanged) this.#replace(serve.command) // I3
+      if (isChanged) this.#replace(serve) // I3
       else if (status === 'given_up') this.#revive(afterMs)
     }
     await this.#replaced
   }
 
-  #replace(command: readonly string[]): void {
+  #replace(serve: ServeConfig): void {
     const ended = [this.#replaced, this.#server.stop()]
-    this.#command = command
+    this.#serve = serve
     this.#slowStarts = 0
     const server = this.#create()
     this.#server = server
@@ -131,7 +131,7 @@ class SupervisedModel implements LocalModel {
 
   /** I1 */
   #revive(afterMs: number): void {
-    const isChanged = commandFingerprint(this.#command) !== this.#startedUnder
+    const isChanged = commandFingerprint(this.#serve.command) !== this.#startedUnder
     if (!isChanged && performance.now() - this.#givenUpAt < afterMs) return
     this.#slowStarts = isChanged ? 0 : this.#slowStarts + 1
     this.#start({ onProbation: !isChanged }) // I2
@@ -142,15 +142,20 @@ class SupervisedModel implements LocalModel {
   }
 
   #create(): ModelServer {
-    const { args, ...named } = modelCommand(this.#command)
+    const { command, healthPath, readyMs, env } = this.#serve
+    const { args, ...named } = modelCommand(command)
+    const { limits, ...spec } = this.#options.spec ?? {}
     const server = serveModel({
       ...named,
       args: (run) => {
-        this.#startedUnder = commandFingerprint(this.#command)
+        this.#startedUnder = commandFingerprint(command)
         return args(run)
       },
       stateDir: this.#options.stateDir,
-      ...this.#options.spec,
+      ...spec,
+      limits: { ...limits, ...(readyMs === undefined ? {} : { startMsMax: readyMs, startTotalMsMax: readyMs }) },
+      ...(healthPath === undefined ? {} : { healthPath }),
+      ...(env === undefined ? {} : { env }),
     })
     server.supervised.on((event) => {
       if (event.type !== 'state') return
@@ -161,7 +166,7 @@ class SupervisedModel implements LocalModel {
   }
 }
 
-const isSame = (a: readonly string[], b: readonly string[]): boolean => JSON.stringify(a) === JSON.stringify(b)
+const isSame = (a: ServeConfig, b: ServeConfig): boolean => JSON.stringify(a) === JSON.stringify(b)
 
 const baseUrlOf = (url: string): string => `${url}/v1`
 

@@ -4,21 +4,41 @@ import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '
 import type { ModelServerSpec } from '@breakfall/supervisor'
 import type { AgentInput, IsolationLevel, PolicyInput } from '@breakfall/wire'
 
-export type ModelEndpoint = {
+/** A model server, and what is known about its models. */
+export type ProviderConfig = {
   readonly baseUrl: string
-  readonly name: string
   readonly api?: ApiName | undefined
   readonly apiKey?: string | undefined
+  /** The variable that holds the key, for messages to name. */
+  readonly apiKeyVariable?: string | undefined
   readonly profile?: ProfileName | undefined
-}
-
-export type ModelConfig = ModelEndpoint & {
-  readonly fallback?: readonly Partial<ModelEndpoint>[] | undefined
-  /** A local model server to run instead of calling `baseUrl`. Each start replaces `{port}` in the command with a free port. */
+  /** The size of its models' context window, if it is known. */
+  readonly contextTokens?: number | undefined
+  /** Prices for a million tokens, if they are known. */
+  readonly priceIn?: number | undefined
+  readonly priceOut?: number | undefined
+  /** A model server to run instead of calling `baseUrl`. Each start replaces `{port}` in the command with a free port. */
   readonly serve?: ServeConfig | undefined
+  /** True: it is known by its address, because a variable or a flag set it. Otherwise it is known by its name. */
+  readonly isFixed?: boolean | undefined
 }
 
-export type ServeConfig = { readonly command: readonly string[] }
+export type ModelEndpoint = ProviderConfig & { readonly name: string }
+
+/** The default model, with its provider. */
+export type ModelConfig = ModelEndpoint & {
+  /** The provider's name. Default: `default`. */
+  readonly provider?: string | undefined
+  readonly fallback?: readonly Partial<ModelEndpoint>[] | undefined
+}
+
+export type ServeConfig = {
+  readonly command: readonly string[]
+  readonly healthPath?: string | undefined
+  /** How long it may take to become ready. */
+  readonly readyMs?: number | undefined
+  readonly env?: Readonly<Record<string, string>> | undefined
+}
 
 export type RunnerConfig = {
   /** The runner's address. Without it and without a resolver, a runner on this machine is adopted or started. */
@@ -33,6 +53,8 @@ export type RunnerConfig = {
 /** What may change while the daemon runs: read again for every answer and every look-up, and to wake turns that wait for a key. */
 export type LiveConfig = {
   readonly model: ModelConfig
+  /** The other providers, by name. */
+  readonly providers?: Readonly<Record<string, ProviderConfig>> | undefined
   readonly runner: RunnerConfig
   readonly agent?: AgentInput | undefined
 }
@@ -42,6 +64,7 @@ export type RecoveryScope = 'all' | 'requested'
 export type DaemonOptions = {
   readonly stateDir: string
   readonly model: ModelConfig
+  readonly providers?: LiveConfig['providers']
   readonly runner?: RunnerConfig | undefined
   /** The system prompt, unless a session sets its own. */
   readonly agent?: AgentInput | undefined

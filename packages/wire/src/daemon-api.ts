@@ -1,6 +1,6 @@
 /** The daemon's API besides its events: sessions, turns, the daemon itself, WebSocket requests. */
 import { z } from 'zod'
-import { body, flag, oneOf, record, text, time } from './fields.ts'
+import { body, flag, httpUrl, integer, oneOf, providerName, record, text, time } from './fields.ts'
 import { faultReportSchema } from './fault-schema.ts'
 import {
   CANCEL_ACTORS,
@@ -32,11 +32,40 @@ export const instructionsFileSchema = record({
 })
 export type InstructionsFile = z.infer<typeof instructionsFileSchema>
 
-export const sessionCreateSchema = body({
+/** A model server, as a session's creator gives it. The key stays in memory and is never returned. */
+export const providerGivenSchema = body({
+  name: providerName().optional(),
+  baseUrl: httpUrl,
+  api: text(40, 'the name of an API').optional(),
+  apiKey: text(8_192, 'a key').optional(),
+  apiKeyEnv: text(256, 'the name of an environment variable')
+    .optional()
+    .describe('the variable that holds the key, for messages to name'),
+  profile: text(40, 'the name of a profile').optional(),
+  contextTokens: integer(1_000, 100_000_000).optional(),
+  priceIn: z.number().min(0).optional(),
+  priceOut: z.number().min(0).optional(),
+})
+export type ProviderGiven = z.infer<typeof providerGivenSchema>
+
+/** The model server of a session or a turn, without its key. */
+export const providerViewSchema = record({ name: z.string(), baseUrl: z.string(), api: z.string() })
+export type ProviderView = z.infer<typeof providerViewSchema>
+
+const changeable = {
   title: z.union([text(500, 'a title'), z.null()]).optional(),
   model: text(200, "a model's name")
     .refine((name) => name.trim() !== '', { error: "a model's name that is not empty" })
-    .optional(),
+    .optional()
+    .describe('provider/name, or the name of a model at `provider` or at the default provider'),
+  provider: providerGivenSchema.optional(),
+}
+
+export const sessionPatchSchema = body(changeable)
+export type SessionPatch = z.infer<typeof sessionPatchSchema>
+
+export const sessionCreateSchema = body({
+  ...changeable,
   box: boxCreateSchema.optional(),
   tools: z.array(oneOf(TOOL_NAMES), { error: `a list of ${TOOL_NAMES.join(', ')}` }).optional(),
   policy: policySchema.optional(),
@@ -50,6 +79,7 @@ export const sessionSchema = record({
   state: z.enum(SESSION_STATES),
   turnId: z.string().nullable(),
   model: z.string(),
+  provider: providerViewSchema.nullable().optional().describe('null: the daemon has no model'),
   boxId: z.string(),
   createdAt: time,
   lastSeq: z.int(),
@@ -95,6 +125,8 @@ export const turnSchema = record({
   endedAt: time.nullable(),
   faultsSurvived: z.int().optional(),
   live: z.boolean().optional().describe('false: unfinished, and no daemon works on it'),
+  model: z.string().optional(),
+  provider: providerViewSchema.nullable().optional(),
 })
 export type Turn = z.infer<typeof turnSchema>
 

@@ -6,7 +6,7 @@
  */
 import { Fault, SERVE_STATES } from '@breakfall/faults'
 import { z } from 'zod'
-import { instructionsFileSchema, usageSchema } from './daemon-api.ts'
+import { instructionsFileSchema, providerViewSchema, usageSchema } from './daemon-api.ts'
 import { faultReportSchema } from './fault-schema.ts'
 import { record, time } from './fields.ts'
 import { CANCEL_ACTORS, EVENT_TYPES, type EventType, RESUME_REASONS, RETRY_ACTIONS, TOOL_OUTCOMES } from './names.ts'
@@ -22,6 +22,22 @@ const partOf = { step: z.int(), attempt: z.int(), part: z.string() }
 const stream = z.enum(['stdout', 'stderr'])
 const offset = z.int().optional()
 
+/** Without its key, and without the secrets of its address. */
+const turnProviderSchema = record({
+  ...providerViewSchema.shape,
+  profile: z.string().optional(),
+  contextTokens: z.int().optional(),
+  priceIn: z.number().optional(),
+  priceOut: z.number().optional(),
+  apiKeyEnv: z.string().optional().describe('the variable that held the key'),
+  isNamed: z.boolean().optional().describe('the configuration defines it by this name'),
+  keyFrom: z
+    .enum(['session', 'daemon'])
+    .optional()
+    .describe('whose key it uses: one that came with the session and is only in memory, or one that the daemon has'),
+})
+export type TurnProvider = z.infer<typeof turnProviderSchema>
+
 const eventSchemas = {
   'turn-queued': event('turn-queued', { prompt: z.string() }),
   'turn-start': event('turn-start', {
@@ -32,6 +48,8 @@ const eventSchemas = {
       .optional()
       .describe("the project's instructions, nearest first"),
     system: z.string().optional().describe('the system prompt from this turn on; left out if it did not change'),
+    model: z.string().optional(),
+    provider: turnProviderSchema.optional().describe('the model server that this turn uses to its end'),
   }),
   'step-start': event('step-start', { step: z.int() }),
   'text-delta': event('text-delta', { ...partOf, text: z.string() }),

@@ -31,6 +31,17 @@ export function id(what = 'an id'): z.ZodType<string> {
   return z.string({ error }).regex(ID_PATTERN, { error })
 }
 
+export const httpUrl = z
+  .string({ error: 'an http or https URL' })
+  .max(4_096, { error: 'an http or https URL' })
+  .refine((value) => /^https?:\/\/[^\s/]+/.test(value) && URL.canParse(value), { error: 'an http or https URL' })
+
+/** The name of a model provider: it stands before the slash in `provider/model`, and is a key in TOML files. */
+export function providerName(): z.ZodString {
+  const error = 'the name of a provider: 1 to 64 letters, digits, dashes or underscores'
+  return z.string({ error }).regex(/^[A-Za-z0-9_-]{1,64}$/, { error })
+}
+
 /** What fits into a request body. The runner reports an argument that is too long for the kernel: 422, `argument_too_long`. */
 export const ARGUMENT_CHARS_MAX = 1024 * 1024
 

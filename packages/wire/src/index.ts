@@ -12,11 +12,15 @@ export {
   type FaultList,
   faultListSchema,
   type InstructionsFile,
+  type ProviderGiven,
+  type ProviderView,
   type Session,
   type SessionCreate,
   sessionCreateSchema,
   type SessionList,
   sessionListSchema,
+  type SessionPatch,
+  sessionPatchSchema,
   sessionSchema,
   type StreamNotice,
   type Turn,
@@ -32,7 +36,20 @@ export {
 } from './daemon-api.ts'
 export * from './events.ts'
 export { problemSchema } from './fault-schema.ts'
-export { body, environment, flag, id, ID_PATTERN, integer, oneOf, record, text, time } from './fields.ts'
+export {
+  body,
+  environment,
+  flag,
+  httpUrl,
+  id,
+  ID_PATTERN,
+  integer,
+  oneOf,
+  providerName,
+  record,
+  text,
+  time,
+} from './fields.ts'
 export {
   EPOCH_HEADER,
   type EventType,

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { problemSchema } from './fault-schema.ts'
 
 export type OpenApiRoute = {
-  readonly method: 'get' | 'post' | 'put' | 'delete'
+  readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete'
   /** Parameters are in braces: `/v1/sessions/{id}`. A final `{path+}` matches the rest of the path. */
   readonly path: string
   readonly operationId: string

@@ -49,10 +49,12 @@ function fieldErrors(issue: z.core.$ZodIssue, root: unknown): readonly FieldErro
     {
       field,
       expected: value === undefined && issue.path.length > 0 ? `given: ${issue.message}` : issue.message,
-      got: shown(value),
+      got: issue.path.some(isSecretName) ? 'a value that is not shown' : shown(value),
     },
   ]
 }
+
+const isSecretName = (key: PropertyKey): boolean => key === 'apiKey'
 
 function at(root: unknown, path: readonly PropertyKey[]): unknown {
   let value: unknown = root
@@ -65,5 +67,9 @@ function at(root: unknown, path: readonly PropertyKey[]): unknown {
 
 function shown(value: unknown): string {
   if (value === undefined) return 'nothing'
-  return redactBounded(JSON.stringify(value) ?? typeof value, GOT_CHARS_MAX)
+  return redactBounded(JSON.stringify(value, withoutSecrets) ?? typeof value, GOT_CHARS_MAX)
+}
+
+function withoutSecrets(key: string, value: unknown): unknown {
+  return isSecretName(key) ? '…' : value
 }

@@ -63,7 +63,7 @@ function readLayer(file: string, isFolderFile: boolean): { text: string; values:
   if (text === undefined) return undefined
   let values: Table
   try {
-    values = parseToml(text)
+    values = withModelTable(parseToml(text))
   } catch (cause) {
     const line = cause instanceof TomlError ? cause.line : 1
     const why =
@@ -79,6 +79,10 @@ function readLayer(file: string, isFolderFile: boolean): { text: string; values:
   }
   return { text, values }
 }
+
+/** `model = "provider/name"` is short for `[model] name = …`. */
+const withModelTable = (values: Table): Table =>
+  typeof values['model'] === 'string' ? { ...values, model: { name: values['model'] } } : values
 
 function refuseUnsafe(file: string, text: string, values: Table): void {
   for (const [path] of leaves(values)) {
@@ -115,12 +119,13 @@ const OTHER_VARIABLES = new Set([
 ])
 
 const LIST_KEYS = new Set(['resolveCommand', 'allowWorkspace'])
+const NUMBER_KEYS = new Set(['port', 'contextTokens', 'priceIn', 'priceOut'])
 
 function valueOf(text: string, path: readonly string[]): unknown {
   const key = path.at(-1) ?? ''
   if (LIST_KEYS.has(key))
     return text.trimStart().startsWith('[') ? jsonOr(text) : text.split(/\s+/).filter((word) => word !== '')
-  if (path[0] === 'policy' || path[0] === 'limits' || key === 'port') {
+  if (path[0] === 'policy' || path[0] === 'limits' || NUMBER_KEYS.has(key)) {
     if (text === 'null') return null
     if (/^-?\d+(?:\.\d+)?$/.test(text)) return Number(text)
   }

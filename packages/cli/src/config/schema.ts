@@ -1,11 +1,18 @@
 /** Every key of the configuration, once: which values it takes, and whether a folder's file may set it. */
 import { API_NAMES, HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
-import { agentSchema, body, integer, oneOf, policySchema, text } from '@breakfall/wire'
+import {
+  agentSchema,
+  body,
+  environment,
+  httpUrl,
+  integer,
+  oneOf,
+  policySchema,
+  providerName,
+  text,
+} from '@breakfall/wire'
 import { z } from 'zod'
 
-const url = z
-  .string({ error: 'an http or https URL' })
-  .refine((value) => /^https?:\/\/[^\s/]+/.test(value) && URL.canParse(value), { error: 'an http or https URL' })
 const commandLine = z
   .array(text(4096), { error: 'a list of strings' })
   .min(1, { error: 'a list that starts with the program' })
@@ -14,8 +21,11 @@ const serveCommand = commandLine.refine(([, ...args]) => args.some((arg) => arg.
   error: 'a command with {port} in an argument, such as "--port", "{port}": each start fills in a free port',
 })
 
+/** For a million tokens, in the currency of your bill. */
+const price = z.number({ error: 'a price for a million tokens' }).min(0, { error: 'a price for a million tokens' })
+
 const modelShape = {
-  baseUrl: url.optional(),
+  baseUrl: httpUrl.optional(),
   name: text(200, "a model's name")
     .refine((name) => name !== '', { error: "a model's name" })
     .optional(),
@@ -25,23 +35,40 @@ const modelShape = {
     .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'the name of an environment variable' })
     .optional(),
   profile: oneOf(PROFILE_NAMES).optional(),
+  contextTokens: integer(1_000, 100_000_000).optional(),
+  priceIn: price.optional(),
+  priceOut: price.optional(),
 }
+
+const serve = body({
+  command: serveCommand,
+  healthPath: text(200, 'a path that starts with a slash')
+    .refine((path) => path.startsWith('/'), { error: 'a path that starts with a slash' })
+    .optional(),
+  readyMs: integer(1_000, 86_400_000).optional(),
+  env: environment().optional(),
+})
+
+const { name: _modelName, ...providerShape } = modelShape
 
 const sections = {
   model: body({
     ...modelShape,
     fallback: z.array(body(modelShape), { error: 'a list of tables: [[model.fallback]]' }).optional(),
-    serve: body({ command: serveCommand }).optional(),
+    serve: serve.optional(),
+  }),
+  providers: z.record(providerName(), body({ ...providerShape, serve: serve.optional() }), {
+    error: 'a table for each provider: [providers.NAME]',
   }),
   runner: body({
-    url: url.optional(),
+    url: httpUrl.optional(),
     tokenFile: text(4096, 'a path').optional(),
     resolveCommand: commandLine.optional(),
-    resolveUrl: url.optional(),
+    resolveUrl: httpUrl.optional(),
     isolation: oneOf(['bwrap', 'process']).optional(),
     allowWorkspace: z.array(text(4096, 'a path'), { error: 'a list of folders' }).optional(),
   }),
-  remote_runner: body({ endpoint: url }),
+  remote_runner: body({ endpoint: httpUrl }),
   policy: policySchema,
   limits: body({
     memoryMb: integer(16, 65_536).optional(),
@@ -51,11 +78,12 @@ const sections = {
   }),
   agent: agentSchema,
   daemon: body({ port: integer(0, 65_535).optional(), stateDir: text(4096, 'a path').optional() }),
-  gateway: body({ upstream: url.optional(), hold: oneOf(HOLDS).optional() }),
+  gateway: body({ upstream: httpUrl.optional(), hold: oneOf(HOLDS).optional() }),
 }
 
 export const configSchema = body({
   model: sections.model.optional(),
+  providers: sections.providers.optional(),
   runner: sections.runner.optional(),
   remote_runner: sections.remote_runner.optional(),
   policy: sections.policy.optional(),
@@ -73,20 +101,23 @@ export function isSafeForFolder(path: readonly string[]): boolean {
   return section === 'policy' || section === 'limits' || (section === 'model' && key === 'name' && path.length === 2)
 }
 
-export function isKnownKey([section = '', key = '']: readonly string[]): boolean {
-  const found = Object.entries(sections).find(([name]) => name === section)
-  return found !== undefined && Object.hasOwn(found[1].shape, key)
+export function isKnownKey([section = '', key = '', inner = '']: readonly string[]): boolean {
+  const found = Object.entries(sections).find(([name]) => name === section)?.[1]
+  if (found === undefined) return false
+  return 'shape' in found ? Object.hasOwn(found.shape, key) : Object.hasOwn(found.valueType.shape, inner)
 }
 
 /** Which environment variable sets which key: `BREAKFALL_MODEL_BASE_URL` sets `model.baseUrl`. Lists of tables have no variable. */
 export function variables(): ReadonlyMap<string, readonly [section: string, key: string]> {
   const out = new Map<string, readonly [string, string]>()
-  for (const [section, { shape }] of Object.entries(sections)) {
-    for (const key of Object.keys(shape)) {
+  for (const [section, table] of Object.entries(sections)) {
+    if (!('shape' in table)) continue // a provider's name is not part of a variable's
+    for (const key of Object.keys(table.shape)) {
       if (section === 'model' && (key === 'fallback' || key === 'serve')) continue
       out.set(`BREAKFALL_${section}_${key.replace(/[A-Z]/g, (c) => `_${c}`)}`.toUpperCase(), [section, key])
     }
   }
+  out.set('BREAKFALL_MODEL', ['model', 'name'])
   return out
 }
 
@@ -96,6 +127,7 @@ export function siblingKeys(path: readonly string[]): readonly string[] {
   for (const key of path.slice(0, -1)) {
     schema = withoutOptional(schema)
     if (schema instanceof z.ZodArray) schema = schema.element
+    else if (schema instanceof z.ZodRecord) schema = schema.valueType
     else schema = schema instanceof z.ZodObject ? schema.shape[key] : undefined
   }
   const table = withoutOptional(schema)

@@ -12,6 +12,7 @@ import {
   openApiDocument,
   sessionCreateSchema,
   sessionListSchema,
+  sessionPatchSchema,
   sessionSchema,
   turnCancelSchema,
   turnCreateSchema,
@@ -69,6 +70,19 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       answers: { 200: sessionSchema },
       faults: ['not_found'],
       handle: async (context) => ({ status: 200, json: await sessions.get(param(context, 'id')) }),
+    },
+    {
+      method: 'patch',
+      path: '/v1/sessions/{id}',
+      operationId: 'changeSession',
+      summary: 'Changes the title, and the model and its provider for the next turn',
+      body: sessionPatchSchema,
+      answers: { 200: sessionSchema },
+      faults: ['invalid_request', 'not_found', 'journal_full', 'shutting_down'],
+      handle: async (context) => {
+        const request = await readJson(context.req, sessionPatchSchema)
+        return { status: 200, json: await sessions.change(param(context, 'id'), request) }
+      },
     },
     {
       method: 'delete',

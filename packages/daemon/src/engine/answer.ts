@@ -20,7 +20,8 @@ import {
   type Usage,
 } from '@breakfall/model'
 import type { LocalModelRequest } from '../model-server.ts'
-import type { ModelConfig } from '../options.ts'
+import type { ModelEndpoint } from '../options.ts'
+import type { TurnModel } from '../providers/providers.ts'
 import { resultsToDrop, toMessages } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
 import { AnswerWriter, discardDrafts, retryDraft } from './answer-writer.ts'
@@ -33,23 +34,23 @@ import { turnOpening } from './turn-opening.ts'
 
 export async function performAnswer(ports: Ports, session: LiveSession, attempt: number): Promise<Performed> {
   const turn = session.currentTurn
-  const model = await ports.model()
-  const targets = targetsOf(requestOf(ports, session, model), fallbacksOf(model))
+  const model = await ports.providers.forTurn(session.id, session.data, turn)
+  const targets = targetsOf(requestOf(ports, session, model.endpoint), fallbacksOf(model))
   const index = Math.min(turn.answer.target, targets.length - 1) // the list may have become shorter since
   const target = targets[index]
   if (target === undefined) throw new Error('a list of models is never empty')
   const kept = shownText(turn.answer)
   if (kept !== '' && !canContinue(target, kept)) return takeBack(session)
   const asked = { attempt, target, fallbacks: targets.length - 1 - index }
-  const local = isServed(ports, model, index) ? ports.localModel : undefined
+  if (index === 0 && model.missingKey !== undefined) return failedBefore(ports, session, asked, model.missingKey)
+  const local = isServed(model, index) ? model.served : undefined
   if (local === undefined) return ask(ports, session, asked, undefined)
   let served: LocalModelRequest
   try {
     served = await waitForServer(session, local)
   } catch (thrown) {
     if (session.signal.aborted || !isFault(thrown)) throw thrown
-    const writer = new AnswerWriter(ports, session, attempt)
-    return failed(ports, session, asked, writer, { fault: thrown, diverged: false, contentStarted: false }) // the server was given up
+    return failedBefore(ports, session, asked, thrown) // the server was given up
   }
   using request = served
   return await ask(ports, session, asked, request)
@@ -57,11 +58,11 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
 
 // ---- details, in the order they are used above ----
 
-function requestOf(ports: Ports, session: LiveSession, config: ModelConfig): AnswerRequest {
-  const { baseUrl, name, api, apiKey, profile } = config
+function requestOf(ports: Ports, session: LiveSession, endpoint: ModelEndpoint): AnswerRequest {
+  const { baseUrl, name, api, apiKey, profile } = endpoint
   return {
     baseUrl,
-    model: session.data.model ?? name,
+    model: name,
     messages: toMessages(session.fold, session.fold.system ?? turnOpening(ports, session).system),
     tools: toolSpecs(session.data.tools),
     api,
@@ -70,8 +71,14 @@ function requestOf(ports: Ports, session: LiveSession, config: ModelConfig): Ans
   }
 }
 
-const fallbacksOf = ({ fallback = [] }: ModelConfig): readonly Fallback[] =>
+const fallbacksOf = ({ fallback }: TurnModel): readonly Fallback[] =>
   fallback.map(({ name, ...rest }) => (name === undefined ? rest : { ...rest, model: name }))
+
+/** The attempt cannot even be sent. */
+function failedBefore(ports: Ports, session: LiveSession, asked: Asked, fault: Fault): Promise<Performed> {
+  const writer = new AnswerWriter(ports, session, asked.attempt)
+  return failed(ports, session, asked, writer, { fault, diverged: false, contentStarted: false })
+}
 
 /** The configured model cannot continue the kept text: the text is discarded, and the model is asked for the whole answer. */
 async function takeBack(session: LiveSession): Promise<Performed> {
@@ -89,9 +96,8 @@ async function takeBack(session: LiveSession): Promise<Performed> {
 }
 
 /** A fallback without a base URL is another model at the first model's server. */
-function isServed({ localModel }: Ports, { fallback = [] }: ModelConfig, index: number): boolean {
-  return localModel !== undefined && (index === 0 || fallback[index - 1]?.baseUrl === undefined)
-}
+const isServed = ({ fallback }: TurnModel, index: number): boolean =>
+  index === 0 || fallback[index - 1]?.baseUrl === undefined
 
 type Asked = { readonly attempt: number; readonly target: Target; readonly fallbacks: number }
 

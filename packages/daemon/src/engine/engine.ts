@@ -237,7 +237,8 @@ type Drive = { isInherited: boolean; done: Promise<void> }
 
 async function startQueued(ports: Ports, session: LiveSession, { id: turnId, prompt }: QueuedTurn): Promise<void> {
   const opening = turnOpening(ports, session)
-  await session.transact((fold) => startingTurn(fold, session, { turnId, prompt }, opening))
+  const chosen = await ports.providers.forNextTurn(session.data)
+  await session.transact((fold) => startingTurn(fold, session, { turnId, prompt }, { ...opening, ...chosen }))
 }
 
 const hasWork = ({ fold }: LiveSession): boolean => fold.turn !== null || fold.queue.length > 0

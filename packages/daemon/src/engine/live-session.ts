@@ -95,7 +95,9 @@ export class LiveSession {
   view(): Session {
     const state = sessionState(this.#fold, this.memoryPark)
     const turnId = this.#fold.turn?.id ?? this.#fold.queue[0]?.id ?? null
-    return sessionView({ ...this.#row, state, turnId }, this.#ports.modelName())
+    const { providers } = this.#ports
+    const row = { ...this.#row, state, turnId }
+    return sessionView(row, providers.modelOf(this.data), providers.viewOf(this.data.provider))
   }
 
   turn(turnId: string): Turn | undefined {

@@ -92,7 +92,7 @@ async function probeFor(ports: Ports, session: LiveSession, source: WakeSource, 
       return pacing.probe(`runner ${runnerId ?? 'any'}`, () => ports.runner.probe(runnerId))
     }
     case 'model':
-      return pacing.probe('model', () => modelAnswers(ports))
+      return modelAnswers(ports, session)
     case 'journal':
       return pacing.probe('journal', () => hasDiskSpace(ports.stateDir))
     case 'config':
@@ -103,8 +103,11 @@ async function probeFor(ports: Ports, session: LiveSession, source: WakeSource, 
   }
 }
 
-async function modelAnswers({ localModel, model }: Ports): Promise<boolean> {
-  return localModel === undefined ? acceptsConnections((await model()).baseUrl) : localModel.probe()
+async function modelAnswers({ providers, pacing }: Ports, session: LiveSession): Promise<boolean> {
+  const { endpoint, served } = await providers.forTurn(session.id, session.data, session.currentTurn)
+  const { baseUrl } = endpoint
+  const name = served === undefined ? baseUrl : (session.currentTurn.provider?.name ?? '')
+  return pacing.probe(`model ${name}`, () => (served === undefined ? acceptsConnections(baseUrl) : served.probe()))
 }
 
 async function resumePaced(ports: Ports, session: LiveSession, because: Because): Promise<void> {

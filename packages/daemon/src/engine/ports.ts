@@ -3,8 +3,8 @@ import type { Policy } from '@breakfall/faults'
 import type { AnswerRequest, TryEvent, TryOptions } from '@breakfall/model'
 import type { AgentInput, PolicyInput, SessionEvent } from '@breakfall/wire'
 import type { Logger } from 'pino'
-import type { LocalModel } from '../model-server.ts'
-import type { DaemonLimits, ModelConfig } from '../options.ts'
+import type { DaemonLimits } from '../options.ts'
+import type { Providers } from '../providers/providers.ts'
 import type { RunnerEndpoint } from '../runner/endpoint.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store/store.ts'
@@ -15,13 +15,10 @@ export type Ports = {
   readonly now: () => number
   readonly dice: () => number
   readonly policyOf: (input: PolicyInput) => Policy
-  readonly modelName: () => string
-  /** The model's current configuration: read again for every answer. */
-  readonly model: () => Promise<ModelConfig>
+  /** The model servers of the sessions. Their configuration is read again for every answer. */
+  readonly providers: Providers
   /** One attempt at an answer. The engine decides what follows. */
   readonly tryAnswer: (request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>
-  /** The model server that this daemon runs, if it runs one. */
-  readonly localModel: LocalModel | undefined
   readonly runner: RunnerEndpoint
   /** Shared by parked turns. */
   readonly pacing: Pacing

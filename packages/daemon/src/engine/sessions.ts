@@ -13,6 +13,7 @@ import {
   type Session,
   type SessionCreate,
   type SessionList,
+  type SessionPatch,
   TOOL_NAMES,
   type Turn,
   type TurnReceipt,
@@ -31,7 +32,7 @@ import type { LiveSession, Writing } from './live-session.ts'
 import { SessionLoader } from './loader.ts'
 import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
-import { startingTurn, type TurnOpening, turnOpening } from './turn-opening.ts'
+import { type ChosenModel, startingTurn, type TurnOpening, turnOpening } from './turn-opening.ts'
 
 const QUEUE_MAX = 100
 const PAGE_MAX = 100
@@ -60,15 +61,28 @@ export class Sessions {
 
   async create(request: SessionCreate): Promise<Session> {
     this.#refuseWhileClosing()
-    const { title = null, model = null, box = {}, tools = [...TOOL_NAMES], policy = {}, agent } = request
+    const { title = null, box = {}, tools = [...TOOL_NAMES], policy = {}, agent } = request
     const about = tools.length === 0 ? undefined : (await this.#checkedBox(box))?.about
+    const id = randomUUIDv7()
+    const bound = await this.#ports.providers.bind(id, request, { model: null })
     const row = await this.#store.createSession({
-      id: randomUUIDv7(),
+      id,
       journal: randomUUIDv7(),
       createdAt: new Date(this.#ports.now()).toISOString(),
-      data: { title: this.#clean(title), model, box, tools, policy, runnerId: null, boxMade: false, agent, about },
+      data: { title: this.#clean(title), ...bound, box, tools, policy, runnerId: null, boxMade: false, agent, about },
     })
-    return sessionView(row, this.#ports.modelName())
+    return this.#rowView(row)
+  }
+
+  /** Changes the title at once, and the model and its provider for the next turn. */
+  async change(id: string, { title, ...request }: SessionPatch): Promise<Session> {
+    this.#refuseWhileClosing()
+    const session = await this.open(id)
+    return session.admission.run(async () => {
+      const bound = await this.#ports.providers.bind(id, request, session.data)
+      await session.setData({ ...bound, ...(title === undefined ? {} : { title: this.#clean(title) }) })
+      return this.get(id)
+    })
   }
 
   async list(cursor: string | undefined): Promise<SessionList> {
@@ -109,8 +123,9 @@ export class Sessions {
       const turnId = randomUUIDv7()
       const opening = turnOpening(this.#ports, session)
       const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
+      const chosen = await this.#ports.providers.forNextTurn(session.data)
       const [event] = await session.transact((fold) => ({
-        ...accepted(fold, session, { turnId, ...request }, opening),
+        ...accepted(fold, session, { turnId, ...request }, { ...opening, ...chosen }),
         ...(key === undefined
           ? {}
           : {
@@ -167,6 +182,7 @@ export class Sessions {
     await this.#removeBox(row)
     await this.#store.deleteSession(id)
     this.#loader.forget(id, 'session_deleted')
+    this.#ports.providers.forget(id)
   }
 
   // ---- details, in the order they are used above ----
@@ -183,9 +199,14 @@ export class Sessions {
   }
 
   #viewOf(row: SessionRow): Session {
-    if (row.quarantined !== null) return sessionView({ ...row, state: 'idle', turnId: null }, this.#ports.modelName())
-    const view = this.#loader.peek(row.id)?.view() ?? sessionView(row, this.#ports.modelName())
+    if (row.quarantined !== null) return this.#rowView({ ...row, state: 'idle', turnId: null })
+    const view = this.#loader.peek(row.id)?.view() ?? this.#rowView(row)
     return view.state === 'idle' || this.#loader.owns(row.id) ? view : { ...view, live: false }
+  }
+
+  #rowView(row: SessionRow): Session {
+    const { providers } = this.#ports
+    return sessionView(row, providers.modelOf(row.data), providers.viewOf(row.data.provider))
   }
 
   /** A turn of a session that is not in memory: ended, or failed together with a damaged journal. */
@@ -237,7 +258,7 @@ function accepted(
   fold: SessionFold,
   session: LiveSession,
   { turnId, prompt, queue }: PromptRequest & { readonly turnId: string },
-  opening: TurnOpening,
+  opening: TurnOpening & ChosenModel,
 ): Writing {
   const busyWith = fold.turn?.id ?? fold.queue[0]?.id
   if (busyWith === undefined) return startingTurn(fold, session, { turnId, prompt }, opening)

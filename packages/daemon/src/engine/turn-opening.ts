@@ -4,7 +4,7 @@
  * I1  Read once, when the turn starts, and journalled with the start: whoever recovers the turn sends the same text, whatever
  *     has become of the files, the configuration or the daemon's version since.
  */
-import type { EventDraftOf, InstructionsFile } from '@breakfall/wire'
+import type { EventDraftOf, InstructionsFile, TurnProvider } from '@breakfall/wire'
 import { readProjectFiles } from '../project-files.ts'
 import type { SessionFold } from '../turn/state.ts'
 import { plannedBox, systemPrompt } from '../system-prompt.ts'
@@ -29,23 +29,31 @@ export function turnOpening(ports: Ports, session: LiveSession): TurnOpening {
   }
 }
 
-/** The start of a turn, with the session's record of the project's files. */
+/** The model and the provider that a turn uses to its end. */
+export type ChosenModel = { readonly model: string; readonly provider: TurnProvider | null }
+
+/** The start of a turn, with the session's record of the project's files and of its provider. */
 export function startingTurn(
   fold: SessionFold,
   session: LiveSession,
   { turnId, prompt }: { readonly turnId: string; readonly prompt: string },
-  { system, instructions }: TurnOpening,
+  { system, instructions, model, provider }: TurnOpening & ChosenModel,
 ): Writing {
   const draft: EventDraftOf<'turn-start'> = {
     type: 'turn-start',
     turnId,
     prompt,
+    model,
+    ...(provider === null ? {} : { provider }),
     ...(instructions.length === 0 ? {} : { instructions }),
     ...(system === fold.system ? {} : { system }), // I1
   }
   const { data } = session
   const isSame = JSON.stringify(data.instructions ?? []) === JSON.stringify(instructions)
-  return isSame ? { drafts: [draft] } : { drafts: [draft], data: { ...data, instructions } }
+  const isRemembered = data.provider != null || provider === null
+  return isSame && isRemembered
+    ? { drafts: [draft] }
+    : { drafts: [draft], data: { ...data, instructions, provider: data.provider ?? provider } }
 }
 
 // ---- details ----

@@ -17,6 +17,7 @@ import type {
   SessionState,
   ToolName,
   Turn,
+  TurnProvider,
 } from '@breakfall/wire'
 
 export type Store = {
@@ -44,7 +45,10 @@ export type Store = {
 /** What a session was created with, and what is known about its box. */
 export type SessionData = {
   readonly title: string | null
+  /** Null: the default model of its provider. */
   readonly model: string | null
+  /** The provider of the next turn, without its key. Null or undefined: the daemon's default. */
+  readonly provider?: TurnProvider | null | undefined
   readonly box: BoxCreate
   readonly tools: readonly ToolName[]
   readonly policy: PolicyInput

@@ -63,6 +63,8 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
   const turn: TurnFold = {
     id: event.turnId,
     prompt: event.prompt,
+    model: event.model ?? null,
+    provider: event.provider ?? null,
     startedAt: event.at,
     step: 0,
     answer: initialAnswer(),

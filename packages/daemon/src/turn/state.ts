@@ -1,7 +1,7 @@
 /** The state that a session's journal folds into. Immutable; only `reduce` makes a new one. */
 import type { FaultReport, Policy } from '@breakfall/faults'
 import type { AnswerState, ShownPart } from '@breakfall/model'
-import type { SessionEventOf, Usage } from '@breakfall/wire'
+import type { SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
 
 export type SessionFold = {
@@ -33,6 +33,9 @@ export type QueuedTurn = { readonly id: string; readonly prompt: string; readonl
 export type TurnFold = {
   readonly id: string
   readonly prompt: string
+  /** The model and the provider that the turn started with. Null in journals of earlier versions. */
+  readonly model: string | null
+  readonly provider: TurnProvider | null
   readonly startedAt: string
   readonly step: number
   /** The answer machine's state: which model, which attempt, what is shown, and the turn's budget. */

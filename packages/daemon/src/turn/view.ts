@@ -1,15 +1,17 @@
 /** What the API shows of a session and its turns. Derived from the fold, so it cannot disagree with the journal. */
-import type { Session, SessionState, Turn, TurnState } from '@breakfall/wire'
+import type { ProviderView, Session, SessionState, Turn, TurnProvider, TurnState } from '@breakfall/wire'
 import type { SessionRow } from '../store/store.ts'
 import { type EndedTurn, NO_USAGE, type Parked, type QueuedTurn, type SessionFold, type TurnFold } from './state.ts'
 
-export function sessionView(row: SessionRow, model: string): Session {
+/** `provider`: as it is now; by default, as the session remembers it. */
+export function sessionView(row: SessionRow, model: string, provider = providerView(row.data.provider)): Session {
   return {
     id: row.id,
     title: row.data.title,
     state: row.state,
     turnId: row.turnId,
     model: row.data.model ?? model,
+    provider,
     boxId: row.data.box.id ?? row.id,
     workspace: row.data.box.workspace ?? null,
     createdAt: row.createdAt,
@@ -19,6 +21,12 @@ export function sessionView(row: SessionRow, model: string): Session {
     instructions: row.data.instructions ?? [],
     quarantined: row.quarantined,
   }
+}
+
+export function providerView(provider: TurnProvider | null | undefined): ProviderView | null {
+  if (provider == null) return null
+  const { name, baseUrl, api } = provider
+  return { name, baseUrl, api }
 }
 
 export function sessionState(fold: SessionFold, memoryPark: Parked | null = null): SessionState {
@@ -74,6 +82,8 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
     faultsSurvived: turn.faultsSurvived - turn.faultsOpen,
     usage: turn.usage,
     startedAt: turn.startedAt,
+    ...(turn.model === null ? {} : { model: turn.model }),
+    ...(turn.provider === null ? {} : { provider: providerView(turn.provider) }),
     endedAt: null,
   }
 }

@@ -1,0 +1,161 @@
+/**
+ * The model servers of this daemon's sessions: which one a session is bound to, where it is now, and which key it gets.
+ *
+ * I1  A turn stays at the provider and the model it started with, whatever changes meanwhile.
+ * I2  A session that brought a key uses that key or none: if a restart has forgotten it, the turn parks and says how to bring it.
+ */
+import { Fault } from '@breakfall/faults'
+import { isProfileName } from '@breakfall/model/names'
+import type { ProviderView, TurnProvider } from '@breakfall/wire'
+import type { ConfigReader } from '../live-config.ts'
+import type { LocalModel } from '../model-server.ts'
+import type { LiveConfig, ModelEndpoint, ProviderConfig } from '../options.ts'
+import type { SessionData } from '../store/store.ts'
+import {
+  bindModel,
+  type BoundModel,
+  DEFAULT_PROVIDER,
+  defaultProvider,
+  isApiName,
+  type ModelRequest,
+  sameProvider,
+  shownUrl,
+} from './bind.ts'
+import type { ServedModels } from './served-models.ts'
+import type { SessionKeys } from './session-keys.ts'
+
+type ModelData = Pick<SessionData, 'model' | 'provider'>
+
+/** Where an attempt goes. */
+export type TurnModel = {
+  readonly endpoint: ModelEndpoint
+  readonly fallback: readonly Partial<ModelEndpoint>[]
+  /** The server that this daemon runs for it, if it runs one. */
+  readonly served: LocalModel | undefined
+  /** The key is gone. */
+  readonly missingKey: Fault | undefined
+}
+
+export class Providers {
+  readonly #config: ConfigReader
+  readonly #keys: SessionKeys
+  readonly #served: ServedModels
+
+  constructor(config: ConfigReader, keys: SessionKeys, served: ServedModels) {
+    this.#config = config
+    this.#keys = keys
+    this.#served = served
+    const { model } = config.last
+    if (model.serve !== undefined) served.start(model.provider ?? DEFAULT_PROVIDER, model.serve)
+  }
+
+  /** What a new or changed session is bound to. */
+  async bind(sessionId: string, request: ModelRequest, current: ModelData): Promise<BoundModel> {
+    const before = { model: current.model, provider: current.provider ?? null }
+    const live = await this.#config.read()
+    const { model, provider, secret } = bindModel(request, live, before)
+    if (provider !== null && secret !== undefined) this.#keys.set(sessionId, provider, secret)
+    return { model, provider: provider ?? defaultProvider(live) }
+  }
+
+  /** What the session's next turn uses to its end (I1). */
+  async forNextTurn(data: ModelData): Promise<{ readonly model: string; readonly provider: TurnProvider | null }> {
+    const live = await this.#config.read()
+    const provider = data.provider ?? defaultProvider(live)
+    return { model: nameOf(data.model, provider, live), provider }
+  }
+
+  /** For an attempt of a turn. */
+  async forTurn(
+    sessionId: string,
+    data: ModelData,
+    turn: { readonly model: string | null; readonly provider: TurnProvider | null },
+  ): Promise<TurnModel> {
+    const live = await this.#config.read()
+    const bound = turn.provider ?? defaultProvider(live)
+    const config = bound === null ? live.model : sameProvider(bound, live)
+    const model = data.model === null ? undefined : turn.model
+    const name = model ?? nameOf(data.model, bound, live)
+    const secret = bound === null ? undefined : this.#keys.get(sessionId, bound)
+    const provider = bound?.name ?? DEFAULT_PROVIDER
+    const served = config?.serve === undefined ? undefined : this.#served.start(provider, config.serve)
+    const missingKey = bound !== null && isKeyGone(bound, secret !== undefined, config) ? keyGone(bound) : undefined
+    const endpoint = { ...(bound === null ? live.model : endpointOf(bound, config)), name }
+    const isDefault = bound === null || bound.name === (live.model.provider ?? DEFAULT_PROVIDER)
+    return {
+      endpoint: {
+        ...endpoint,
+        baseUrl: secret?.baseUrl ?? (served === undefined ? endpoint.baseUrl : (served.baseUrl ?? '')),
+        apiKey: bound?.keyFrom === 'session' ? secret?.apiKey : config?.apiKey,
+      },
+      // Without an address, a fallback is another model of the default provider.
+      fallback: (live.model.fallback ?? []).filter(({ baseUrl }) => baseUrl !== undefined || isDefault),
+      served,
+      missingKey,
+    }
+  }
+
+  viewOf(provider: TurnProvider | null | undefined): ProviderView | null {
+    const shown = provider ?? defaultProvider(this.#config.last)
+    if (shown === null) return null
+    const { name, api } = shown
+    const config = sameProvider(shown, this.#config.last)
+    const baseUrl = config === undefined ? shown.baseUrl : configuredUrl(config, this.#served.peek(name))
+    return { name, baseUrl, api }
+  }
+
+  /** The model of a session that may not name one. */
+  modelOf({ model, provider = null }: ModelData): string {
+    return nameOf(model, provider, this.#config.last)
+  }
+
+  /** The session is gone. */
+  forget(sessionId: string): void {
+    this.#keys.forget(sessionId)
+  }
+
+  stop(): Promise<void> {
+    return this.#served.stop()
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+function nameOf(model: string | null, provider: TurnProvider | null, live: LiveConfig): string {
+  if (model !== null) return model
+  const isDefault = provider === null || provider.name === (live.model.provider ?? DEFAULT_PROVIDER)
+  return isDefault ? live.model.name : 'default'
+}
+
+function endpointOf(bound: TurnProvider, config: ProviderConfig | undefined): ProviderConfig {
+  if (config !== undefined && bound.isNamed === true) return config
+  const { baseUrl, api, profile, contextTokens, priceIn, priceOut } = bound
+  return {
+    baseUrl,
+    api: isApiName(api) ? api : undefined,
+    profile: isProfileName(profile) ? profile : undefined,
+    contextTokens,
+    priceIn,
+    priceOut,
+  }
+}
+
+/** I2 */
+function isKeyGone(bound: TurnProvider, isInMemory: boolean, config: ProviderConfig | undefined): boolean {
+  if (bound.keyFrom === 'session') return !isInMemory
+  return bound.keyFrom === 'daemon' && config === undefined
+}
+
+function keyGone({ baseUrl, apiKeyEnv }: TurnProvider): Fault {
+  const variable = apiKeyEnv === undefined ? 'the key' : apiKeyEnv
+  return new Fault('model_auth_failed', {
+    message: {
+      happened: `The key for the model server at ${baseUrl} is gone: it was only in the memory of a daemon that has stopped.`,
+      advice: `Set ${variable} in your terminal and run "breakfall run --continue" in the session's folder, or "breakfall resume".`,
+    },
+    errorRaw: `no key for ${baseUrl}`,
+  })
+}
+
+const configuredUrl = ({ serve, baseUrl }: ProviderConfig, server: LocalModel | undefined): string =>
+  serve === undefined ? shownUrl(baseUrl) : (server?.baseUrl ?? '')
