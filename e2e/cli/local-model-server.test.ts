@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { LIMIT } from '../../test/kit/wait.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Place } from '../breakfall.ts'
+import { isolation, Place } from '../breakfall.ts'
+import { fileURLToPath } from 'node:url'
 
 /** Speaks OpenAI's protocol. Its second answer breaks off with the error of a GPU that is out of memory. */
 const SERVER = `
@@ -53,6 +54,22 @@ test('a model server that runs out of GPU memory is restarted, and the turn fini
   assert.match(JSON.stringify(retries[0]), /out of memory/i, 'the cause is reported')
   assert.equal(readFileSync(join(place.home, 'starts'), 'utf8').length, 2)
   assert.deepEqual(place.leftovers(), [])
+})
+
+test('while a model loads, run says so, with the last line that the server printed', LIMIT, async () => {
+  await using place = new Place()
+  const program = fileURLToPath(new URL('../../packages/daemon/test/programs/model-with-bad-boots.ts', import.meta.url))
+  const command = [process.execPath, program, '{port}', join(place.home, 'boots'), 'loads:3000']
+  mkdirSync(join(place.home, 'config', 'breakfall'), { recursive: true })
+  writeFileSync(
+    join(place.home, 'config', 'breakfall', 'config.toml'),
+    `[model]\nname = "m"\n[model.serve]\ncommand = ${JSON.stringify(command)}\n`,
+  )
+  const { code, lines, stderr } = await place.run(['run', 'say hello', ...isolation])
+  assert.equal(code, 0, stderr)
+  const text = lines.join('\n')
+  assert.match(text, /^… the model server: loading for \d+ m?s: load_tensors: \d+ of 10$/m)
+  assert.match(text, /^whole at last$/m)
 })
 
 test('a daemon logs its main events as JSON, with or without --json, and --quiet turns them off', LIMIT, async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
+import { Fault } from '@breakfall/faults'
 import type { SessionEventOf } from '@breakfall/wire'
 import { Output } from '../src/render/output.ts'
 import { serverLine, StatusLine } from '../src/render/status-line.ts'
@@ -47,4 +48,46 @@ test('is one line that changes at a terminal, and stays when something else foll
   })
   assert.equal(text.split('\u001b[1A\u001b[J').length - 1, 1, JSON.stringify(text))
   assert.match(text, /two.*\n.*an answer\n.*three/s)
+})
+
+const START = Date.parse('2026-11-16T12:00:00.000Z')
+
+/** A retry that cost nothing, some seconds after the first one. */
+const freeRetry = (seconds: number, errorRaw = 'connect ECONNREFUSED'): SessionEventOf<'retry'> => ({
+  type: 'retry',
+  seq: 4,
+  sessionId: 's',
+  turnId: 't',
+  at: new Date(START + seconds * 1_000).toISOString(),
+  step: 1,
+  attempt: 1,
+  fault: new Fault('model_unreachable', { errorRaw }).report,
+  action: 'retry',
+  delayMs: 2_000,
+  nextAt: new Date(START).toISOString(),
+  max: 6,
+  free: true,
+})
+
+test('retries that cost nothing print a line for each reason and each half minute without a terminal', () => {
+  const text = shown(false, (status) => {
+    for (let seconds = 0; seconds <= 65; seconds += 2.5) status.showFreeRetry(freeRetry(seconds))
+    status.showFreeRetry(freeRetry(67, 'Loading model'))
+  })
+  assert.deepEqual(text.trim().split('\n'), [
+    '⚡ retrying: model_unreachable: connect ECONNREFUSED',
+    '⚡ retrying for 30 s (attempt 13): model_unreachable: connect ECONNREFUSED',
+    '⚡ retrying for 60 s (attempt 25): model_unreachable: connect ECONNREFUSED',
+    '⚡ retrying: model_unreachable: Loading model',
+  ])
+})
+
+test('retries that cost nothing are one line that changes at a terminal', () => {
+  const text = shown(true, (status, out) => {
+    for (const seconds of [0, 2, 5]) status.showFreeRetry(freeRetry(seconds))
+    status[Symbol.dispose]()
+    out.line('an answer')
+  })
+  assert.equal(text.split('\u001b[1A\u001b[J').length - 1, 2, JSON.stringify(text))
+  assert.match(text, /for 5 s \(attempt 3\).*an answer\n$/s)
 })

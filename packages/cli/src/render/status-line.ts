@@ -1,4 +1,7 @@
-/** What the turn's model server is doing, while the turn waits for it: one line that counts at a terminal, plain lines otherwise. */
+/**
+ * What the turn waits for: its model server, or a model that cannot be reached yet. One line that changes at a terminal; otherwise
+ * plain lines, and few of them.
+ */
 import { duration } from '@breakfall/faults'
 import type { SessionEventOf } from '@breakfall/wire'
 import type { Output } from './output.ts'
@@ -11,9 +14,21 @@ export function serverLine({ state, since, at, line }: ServerEvent, moreMs = 0):
   return `the model server: ${STATES[state]} for ${duration(ms - (ms % 1_000))}${line === undefined ? '' : `: ${line}`}`
 }
 
+type RetryEvent = SessionEventOf<'retry'>
+
+/** A series of retries that cost nothing, for one reason. */
+type Series = { readonly reason: string; readonly since: number; readonly attempts: number; readonly shownAt: number }
+
+/** `retrying for 12 s (attempt 9): model_unreachable: connect ECONNREFUSED` */
+function retryLine({ reason, since, attempts }: Series, at: number): string {
+  const more = attempts === 1 ? '' : ` for ${duration(Math.max(0, at - since))} (attempt ${attempts})`
+  return `⚡ retrying${more}: ${reason}`
+}
+
 export class StatusLine implements Disposable {
   readonly #out: Output
   #timer: NodeJS.Timeout | undefined
+  #series: Series | undefined
 
   constructor(out: Output) {
     this.#out = out
@@ -28,8 +43,25 @@ export class StatusLine implements Disposable {
     this.#timer.unref()
   }
 
+  /** A retry that cost nothing. There may be one every few seconds for minutes. */
+  showFreeRetry({ fault, at }: RetryEvent): void {
+    this.#stop()
+    const now = Date.parse(at)
+    const reason = `${fault.category}: ${(fault.errorRaw.trim().split('\n')[0] ?? '').slice(0, 160)}`
+    const before = this.#series?.reason === reason ? this.#series : undefined
+    const isDue = before === undefined || this.#out.isTerminal || now - before.shownAt >= REPEAT_MS
+    this.#series = {
+      reason,
+      since: before?.since ?? now,
+      attempts: (before?.attempts ?? 0) + 1,
+      shownAt: isDue ? now : before.shownAt,
+    }
+    if (isDue) this.#out.status(retryLine(this.#series, now))
+  }
+
   /** Something else follows. */
   [Symbol.dispose](): void {
+    this.#series = undefined
     this.#stop()
   }
 
@@ -39,6 +71,8 @@ export class StatusLine implements Disposable {
 }
 
 // ---- details ----
+
+const REPEAT_MS = 30_000 // without a terminal: often enough to show that it is alive
 
 const STATES: Readonly<Record<ServerEvent['state'], string>> = {
   loading: 'loading',

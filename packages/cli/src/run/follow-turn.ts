@@ -118,6 +118,10 @@ function sayInstructions({ instructions }: SessionEventOf<'turn-start'>, out: Ou
 
 function showEvent(event: SessionEvent, segments: readonly Segment[], status: StatusLine, out: Output): void {
   if (event.type === 'model-server') return status.show(event)
+  if (event.type === 'retry' && event.free === true) {
+    if (segments[0]?.text.startsWith('\n') === true) out.line() // ends the line of the answer before
+    return status.showFreeRetry(event)
+  }
   status[Symbol.dispose]()
   paint(out, segments)
 }

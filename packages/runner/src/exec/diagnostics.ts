@@ -31,6 +31,16 @@ export const outputNotKept = (raw: string): Diagnostic => ({
   count: 1,
 })
 
+export const outputNotCopied = (raw: string): Diagnostic => ({
+  id: 'output_not_kept',
+  rank: 'cause',
+  message: `cannot start the process that copies output: ${raw}`,
+  advice: 'check the limits of the machine: processes, open files, memory',
+  retry: 'later',
+  evidence: [raw],
+  count: 1,
+})
+
 export const outputLost = (where: string): Diagnostic => ({
   id: 'output_lost',
   rank: 'consequence',

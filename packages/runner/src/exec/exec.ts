@@ -50,6 +50,14 @@ export class Exec {
         if (diagnostic !== undefined) this.#diagnostics.push(diagnostic)
         void this.stop('output_limit')
       },
+      onUnavailable: (diagnostic) => {
+        if (this.#state.phase === 'spawning') {
+          this.#take({ type: 'refused', refusal: { reason: 'no_process', diagnostic } })
+          return
+        }
+        this.#diagnostics.push(diagnostic)
+        void this.stop('output_limit')
+      },
     })
     this.#status = new StatusFile(join(setup.folder, EXEC_FILES.status))
     this.stdin = new StdinPipe(join(setup.folder, EXEC_FILES.stdin), setup.reservation.request.stdin === 'pipe')
@@ -175,12 +183,22 @@ export class Exec {
     }
   }
 
+  /** No command starts before its output can be copied. */
   #spawn(newKeeper: boolean): void {
+    try {
+      this.#output.open()
+    } catch (error) {
+      this.#take({ type: 'refused', refusal: refusalOf(error) })
+      return
+    }
+    this.setup.pump.whenReady(() => this.#giveToKeeper(newKeeper))
+  }
+
+  #giveToKeeper(newKeeper: boolean): void {
+    if (this.#state.phase !== 'spawning') return // it was stopped, or its output cannot be kept
     const spawnedAtMs = this.setup.clock.monotonicMs()
     let keeper: Keeper
     try {
-      this.#output.open()
-      if (this.#state.phase !== 'spawning') return // its output cannot be kept, so it was stopped
       keeper = this.setup.spawn(spawnedAtMs, (why) => this.#keeperLost(why), newKeeper)
     } catch (error) {
       this.#take({ type: 'refused', refusal: refusalOf(error) })

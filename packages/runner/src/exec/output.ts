@@ -12,7 +12,7 @@
 import { appendFileSync, closeSync, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, type Diagnostic } from '@breakfall/faults'
-import { outputLost, outputNotKept } from './diagnostics.ts'
+import { outputLost, outputNotCopied, outputNotKept } from './diagnostics.ts'
 import { EventLog, type Stream } from './event-log.ts'
 import { openFifo } from './fifo.ts'
 import { EXEC_FILES } from './folder.ts'
@@ -26,6 +26,8 @@ export type OutputListener = {
   readonly onChange: () => void
   /** Nothing more is kept; with a reason, unless the exec's limit was reached. */
   readonly onFull: (reason?: Diagnostic) => void
+  /** Nothing can be kept, because no process copies it. */
+  readonly onUnavailable: (reason: Diagnostic) => void
 }
 
 export class ExecOutput {
@@ -77,6 +79,10 @@ export class ExecOutput {
         onBytes: (copy, bytes) => this.#onBytes(streams[copy] ?? 'stdout', bytes),
         onFull: (raw) => this.#full(raw),
         onLoss: () => this.#noteLoss(),
+        onUnavailable: (raw) => {
+          this.#truncated = true
+          this.#listener.onUnavailable(outputNotCopied(raw))
+        },
       },
     )
   }

@@ -24,6 +24,8 @@ export type PumpListener = {
   onFull(raw: string | undefined): void
   /** Bytes may have been lost. */
   onLoss(): void
+  /** No pump can be started, so nothing more is kept. */
+  onUnavailable(raw: string): void
 }
 
 /** Waits until an earlier runner's pump is gone. */
@@ -41,6 +43,7 @@ export class Pump {
   #serial = 0
   #partialLine = ''
   #isReady = false
+  #onReady: (() => void)[] = []
   #isClosing = false
 
   constructor(setup: PumpSetup, isAfterKill: boolean) {
@@ -60,6 +63,12 @@ export class Pump {
     if (this.#child !== undefined) this.#sendOpen(id, job)
     else if (this.#restart === undefined) this.#start()
     return id
+  }
+
+  /** Calls back once a pump runs: now if one does, and never if none can be started. Listeners hear about that. */
+  whenReady(then: () => void): void {
+    if (this.#child !== undefined && this.#isReady) then()
+    else this.#onReady.push(then)
   }
 
   /** Resolves when everything in the pipes is copied and reported. No process may be left that could write. */
@@ -136,7 +145,10 @@ export class Pump {
 
   #handle(message: unknown): void {
     const [id, what, first, second]: readonly unknown[] = Array.isArray(message) ? message : []
-    if (id === 'ready') this.#isReady = true
+    if (id === 'ready') {
+      this.#isReady = true
+      for (const then of this.#onReady.splice(0)) then()
+    }
     if (typeof id !== 'number') return
     const listener = this.#open.get(id)?.listener
     if (what === 'has') listener?.onBytes(Number(first), Number(second))
@@ -162,8 +174,9 @@ export class Pump {
   /** I2. The next exec tries again. */
   #giveUp(error: unknown): void {
     this.#setup.onProblem('cannot start the process that copies output', error)
+    this.#onReady = []
     for (const [id, { listener }] of this.#open) {
-      listener.onFull(String(error))
+      listener.onUnavailable(String(error))
       this.forget(id)
     }
   }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startTimeOf } from '../../src/exec/process-table.ts'
-import { LEVEL_FLAGS, asProgram, pumpOf, type RunnerProgram, until } from '../kit.ts'
+import { LEVEL_FLAGS, asProgram, inProcess, pumpOf, type RunnerProgram, until } from '../kit.ts'
 
 const flags = LEVEL_FLAGS.process // isolation does not affect pipes
 const FLOOD = { shell: 'exec seq 1 3000000', bytes: 22_888_896 }
@@ -142,6 +142,24 @@ describe('the pump', async () => {
       ['output_lost'],
     )
     assert.deepEqual((await second.client.getExec('b1', 'over')).exit?.diagnostics, [])
+  })
+
+  test('an exec fails to start if no pump can be started, and the next one starts when one can', async (t) => {
+    const stateDir = join(tempFolder(t), 'state')
+    const problems: string[] = []
+    const level = { isolation: 'process', allowIsolation: ['process'] } as const
+    const runner = await inProcess(t, { stateDir, ...level, onProblem: (line) => problems.push(line) })
+    await runner.box({ id: 'b1' })
+    const node = process.execPath
+    t.after(() => (process.execPath = node))
+    process.execPath = join(stateDir, 'no-such-program')
+    process.kill(pumpOf(stateDir), 'SIGKILL')
+    await until(() => problems.some((line) => line.includes('cannot start')), Boolean)
+    const { exit } = (await runner.run('b1', 'touch ran; sleep 600')).exec
+    assert.deepEqual([exit?.cause, exit?.reason, exit?.started], ['spawn_failed', 'no_process', false])
+    assert.match(exit?.diagnostics[0]?.message ?? '', /cannot start the process that copies output: .*ENOENT/)
+    process.execPath = node
+    assert.equal((await runner.run('b1', 'ls; echo again')).stdout, 'again\n')
   })
 
   test('an exec whose output cannot be stored ends with the reason, and no other exec is affected', async (t) => {
