@@ -52,6 +52,7 @@ test('every command ends with a result line, and this list contains every comman
     assert.equal(ended.code, code, `${name}: ${ended.stderr}`)
     assert.partialDeepStrictEqual(result, says, name)
     if (code === 0) assert.equal(result['outcome'], 'finished', name)
+    if (name === 'doctor') assertChecks(ended)
   }
 })
 
@@ -92,6 +93,15 @@ test('a prompt that contains the text of a flag does not switch to JSON', LIMIT,
   const { lines } = await place.run(['show', '--', '--json'])
   assert.deepEqual(lines, [])
 })
+
+/** The checks of `doctor`, by name. Each is fine, or says what was found or how to fix it. */
+function assertChecks({ json }: Ended): void {
+  const checks = json.slice(0, -1)
+  const names = new Set(checks.map((line) => line['check']))
+  for (const name of ['Node', 'sandbox', 'state', 'disk', 'port', 'daemon', 'model']) assert.ok(names.has(name), name)
+  for (const line of checks)
+    assert.ok(line['verdict'] === 'ok' || typeof (line['fix'] ?? line['found']) === 'string', JSON.stringify(line))
+}
 
 /** The last line, after checking that every line is JSON and that stderr is not. */
 function resultOf({ lines, json, stderr }: Ended, name: string): Record<string, unknown> {

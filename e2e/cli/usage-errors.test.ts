@@ -41,11 +41,20 @@ test('every command has examples in its help', LIMIT, async () => {
 
 test('a usage error is a result line, too', LIMIT, async () => {
   await using place = new Place()
-  for (const args of [['nonsense'], ['run', '--no-such-flag'], ['show'], ['run', 'x', '--liveness-ms', 'soon']]) {
+  for (const [args, says] of [
+    [['nonsense'], /unknown command 'nonsense'/],
+    [['run', '--no-such-flag'], /unknown option '--no-such-flag'/],
+    [['show'], /missing required argument/],
+    [['run', 'x', '--liveness-ms', 'soon'], /flag --liveness-ms: policy\.livenessMs must be an integer/],
+    [['chaos', '--upstream', 'http://127.0.0.1:9', '--plan', 'faults=nonsense'], /nonsense/],
+  ] as const) {
     const { code, json } = await place.run([...args, '--json'])
     assert.equal(code, 2)
-    const { event, outcome, fault, ...rest } = json.at(-1) as Record<string, unknown> & { fault: { category: string } }
+    const { event, outcome, fault, ...rest } = json.at(-1) as Record<string, unknown> & {
+      fault: { category: string; error: string }
+    }
     assert.deepEqual([event, outcome, fault.category], ['result', 'failed', 'invalid_request'])
+    assert.match(fault.error, says)
     assert.deepEqual(rest, args[0] === 'run' ? { turnId: null, text: '', faultsSurvived: 0 } : {})
   }
 })
@@ -131,11 +140,15 @@ test('an unreachable model server and a server without models get different mess
   const silent = await place.run(['run', 'x', '--json', '--base-url', `${server.url}/v1`])
   assert.equal(silent.code, 2, silent.stderr)
   assert.match(silent.stderr, /does not list its models, so name one: --model NAME/)
-  const waits = ['--attempts-max', '1', '--park-wait-ms', '0', ...isolation]
+  const waits = ['--attempts-max', '2', '--patience-ms', '0', '--backoff-ms', '1', '--park-wait-ms', '0', ...isolation]
   const away = await place.run(['run', 'x', '--json', '--base-url', 'http://127.0.0.77:9009/v1', ...waits])
   assert.equal(away.code, 3, away.stderr)
-  const { fault } = away.json.at(-1) as { fault: { category: string; error: string } }
-  assert.equal(fault.category, 'model_unreachable')
+  const { fault, faultsSurvived } = away.json.at(-1) as {
+    fault: { category: string; error: string }
+    faultsSurvived: number
+  }
+  assert.deepEqual([fault.category, faultsSurvived], ['model_unreachable', 0], 'there was a retry, and it did not help')
+  assert.deepEqual(place.leftovers(), [])
   assert.match(fault.error, /at 127\.0\.0\.77:9009 is not reachable \(the connection was refused\)/)
 })
 
