@@ -1,6 +1,7 @@
 /** What to run as a model server. A bad spec is refused up front, and every wrong field is named. */
 import type { FieldError } from '@breakfall/faults'
-import { type Alive, refuse, type SuperviseSpec } from './spec.ts'
+import { refuse } from './resolve-spec.ts'
+import type { Alive, SuperviseSpec } from './spec.ts'
 import { shown } from './spec-errors.ts'
 
 export type ModelServerSpec = Omit<SuperviseSpec, 'args' | 'env' | 'ready' | 'alive' | 'launch' | 'oneshot'> & {

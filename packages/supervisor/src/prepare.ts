@@ -1,7 +1,8 @@
 /** Everything a run needs before its process starts: the result of the `launch` hook, the environment, and a preflight check. */
 import { unlessAborted } from './clock.ts'
 import { hookFailure, preflight, type StartFailure } from './preflight.ts'
-import { type Alive, assertLaunch, type Launch, type Ready, type ResolvedSpec } from './spec.ts'
+import { assertLaunch } from './resolve-spec.ts'
+import type { Alive, Launch, Ready, ResolvedSpec } from './spec.ts'
 
 export type Prepared = {
   readonly args: readonly string[]

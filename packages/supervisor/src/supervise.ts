@@ -21,7 +21,8 @@ import { prepareRun, type Unprepared } from './prepare.ts'
 import { type ExitReport, faultOf, type JudgedReport, judge, NO_FACTS, messageOf, type RestartPlan } from './report.ts'
 import { RestartPolicy } from './restart-policy.ts'
 import type { ChildEvent, ChildState, StartOptions, Supervised } from './supervised.ts'
-import { type ResolvedSpec, resolveSpec, type SuperviseSpec } from './spec.ts'
+import { resolveSpec } from './resolve-spec.ts'
+import type { ResolvedSpec, SuperviseSpec } from './spec.ts'
 
 /** Throws a fault that names every wrong field of a bad spec. Starts nothing yet. */
 export function supervise(spec: SuperviseSpec): Supervised {
