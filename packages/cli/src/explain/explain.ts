@@ -5,7 +5,6 @@
 import {
   type Boundary,
   classify,
-  EXIT_CODES,
   Fault,
   type FaultCategory,
   faultFrom,
@@ -14,15 +13,8 @@ import {
   isFaultReport,
   type ResponseEvidence,
 } from '@breakfall/faults'
-import {
-  describeExit,
-  diagnose,
-  diagnoseExit,
-  headline,
-  readExit,
-  SIGNATURES,
-  toDiagnostic,
-} from '@breakfall/supervisor'
+import { diagnose, headline, SIGNATURES } from '@breakfall/supervisor'
+import { explainExitCode, fromExit } from './exit-status.ts'
 import { isTerm, TERMS } from './terms.ts'
 
 export type Explanation = {
@@ -93,9 +85,7 @@ function fromBareNumber(text: string): Explanation | undefined {
   if (/^\d{3,5}$/.test(text) && (code < 400 || code > 599) && code > 255)
     return { report: notACode(text), by: 'nothing known' }
   if (!/^\d{1,3}$/.test(text) || code > 255) return undefined
-  const explained = explainExit(text, code, null)
-  const isOnlyOurs = OUR_EXITS.has(code) && explained.report.diagnostics.length === 0
-  return isOnlyOurs ? { ...explained, by: 'one of our exit codes' } : explained
+  return explainExitCode(text, code)
 }
 
 const notACode = (text: string): FaultReport =>
@@ -275,78 +265,6 @@ const PYTHON_LITERALS: ReadonlyMap<string, string> = new Map([
   ['None', 'null'],
   ['True', 'true'],
   ['False', 'false'],
-])
-
-/** What a shell prints when a signal kills a child. */
-const SHELL_MESSAGES: Readonly<Record<string, string>> = {
-  Killed: 'SIGKILL',
-  'Segmentation fault': 'SIGSEGV',
-  Aborted: 'SIGABRT',
-  'Bus error': 'SIGBUS',
-  'Illegal instruction': 'SIGILL',
-  'Floating point exception': 'SIGFPE',
-}
-const SHELL_LINE = new RegExp(
-  `^(?:\\S+: line \\d+: +\\d+ )?(${Object.keys(SHELL_MESSAGES).join('|')})(?: \\(core dumped\\))?(?:$| {2,})`,
-  'm',
-)
-
-function fromExit(text: string): Explanation | undefined {
-  const found = /\b(?:exit(?:ed)?(?: with)?(?: code| status)?|code)[:= ]+(\d{1,3})\b/i.exec(text)
-  const signal =
-    /\b(?:signal|killed by)[:= ]+(SIG[A-Z]+)\b/i.exec(text)?.[1] ?? SHELL_MESSAGES[SHELL_LINE.exec(text)?.[1] ?? '']
-  const code = found === null || Number(found[1]) > 255 ? null : Number(found[1])
-  if (code === null && signal === undefined) return undefined
-  return explainExit(text, code, signal?.toUpperCase() ?? null)
-}
-
-/** Reads the code as a shell reports it: above 128 it names the signal that killed the program. */
-function explainExit(text: string, code: number | null, signal: string | null): Explanation {
-  const status = readExit(signal === null ? code : null, signal, 'sh')
-  const diagnosis = diagnoseExit(status, 'sh') ?? diagnoseExit(status)
-  const ours = signal === null ? OUR_EXITS.get(code) : undefined
-  const sentences = [
-    status.signal === null ? '' : `the program ${describeExit(status)}.`,
-    diagnosis?.advice.replace(/^Exit code \d+: /, '') ?? '',
-    ours === undefined ? '' : `From a breakfall command it means: ${ours.means}.`,
-  ].filter((sentence) => sentence !== '')
-  if (sentences.length === 0) sentences.push('the code alone does not say why; look at the end of the output.')
-  const report = new Fault(ours?.category ?? 'process_failed', {
-    error: (signal === null ? `exit code ${code}: ` : '') + sentences.join(' '),
-    errorRaw: text,
-    next: ours !== undefined || diagnosis?.retry === 'never' ? 'never' : undefined,
-    diagnostics: diagnosis === undefined ? [] : [toDiagnostic(diagnosis)],
-  }).report
-  return { report, by: 'an exit status' }
-}
-
-const OUR_EXITS: ReadonlyMap<number | null, { readonly means: string; readonly category: FaultCategory }> = new Map([
-  [EXIT_CODES.finished, { means: 'finished', category: 'other' }],
-  [EXIT_CODES.failed, { means: 'the turn failed, and a retry would not help', category: 'process_failed' }],
-  [EXIT_CODES.usage, { means: 'wrong usage or configuration; see --help', category: 'invalid_request' }],
-  [
-    EXIT_CODES.transient,
-    {
-      means: 'the turn is parked, or the problem is temporary; continue later with: breakfall run --continue',
-      category: 'process_failed',
-    },
-  ],
-  [
-    EXIT_CODES.credentials,
-    {
-      means: 'credentials are missing or were rejected; set the key or the token, then continue',
-      category: 'process_failed',
-    },
-  ],
-  [
-    EXIT_CODES.budget,
-    { means: 'a budget is used up: attempts, waiting, steps, a quota or a deadline', category: 'process_failed' },
-  ],
-  [
-    EXIT_CODES.unreachable,
-    { means: 'the daemon or the runner is unreachable; breakfall doctor says why', category: 'daemon_unreachable' },
-  ],
-  [EXIT_CODES.cancelled, { means: 'it was cancelled', category: 'cancelled' }],
 ])
 
 const lineWith = (text: string, part: string): string =>
