@@ -7,6 +7,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { startFaultProxy } from '@breakfall/chaos'
 import { startGateway } from '@breakfall/gateway'
+import type { Hold } from '@breakfall/model'
 import OpenAI from 'openai'
 import { quantile, report, round, table } from './kit.ts'
 
@@ -17,6 +18,13 @@ const CHUNKS = 40
 const CHUNK_MS = 5
 const FAULTS = ['reset', 'fin', 'early_end', 'malformed_line', 'in_band_error', 'reset_before_headers'] as const
 const ARGUMENTS = '{"command":"ls -la"}'
+
+const TOOLS = [
+  {
+    type: 'function' as const,
+    function: { name: 'bash', parameters: { type: 'object', properties: { command: {} } } },
+  },
+]
 
 /** A slow model: some words, then a tool call. A `free` model words each answer differently. */
 async function startModel(free: boolean): Promise<{ url: string; close(): void }> {
@@ -45,7 +53,7 @@ async function startModel(free: boolean): Promise<{ url: string; close(): void }
 type Verdict = 'whole' | 'error' | 'wrong'
 
 /** Wrong: it ended as if all were well, and it was not. */
-async function ask(url: string, firsts: number[]): Promise<Verdict> {
+async function ask(url: string, firsts: number[], offersTools: boolean): Promise<Verdict> {
   const client = new OpenAI({ baseURL: url, apiKey: 'k', maxRetries: 0, logLevel: 'off' })
   const from = performance.now()
   let text = ''
@@ -55,6 +63,7 @@ async function ask(url: string, firsts: number[]): Promise<Verdict> {
       model: 'm',
       stream: true,
       messages: [{ role: 'user', content: 'go' }],
+      ...(offersTools ? { tools: TOOLS } : {}),
     })
     for await (const chunk of stream) {
       const delta = chunk.choices[0]?.delta
@@ -75,7 +84,8 @@ for (const [who, free] of [
   ['says the same again', false],
   ['words it otherwise', true],
 ] as const) {
-  for (const hold of ['direct', 'none', 'tools', 'answer'] as const) {
+  for (const way of ['direct', 'none', 'tools', 'auto', 'auto, no tools offered', 'answer'] as const) {
+    const [hold] = way.split(', ') as ['direct' | Hold]
     const model = await startModel(free)
     const proxy = await startFaultProxy({
       upstream: model.url,
@@ -99,12 +109,14 @@ for (const [who, free] of [
     const counts: Record<Verdict, number> = { whole: 0, error: 0, wrong: 0 }
     const firsts: number[] = []
     for (let done = 0; done < REQUESTS; done += AT_ONCE) {
-      const verdicts = await Promise.all(Array.from({ length: AT_ONCE }, () => ask(gateway?.url ?? proxy.url, firsts)))
+      const verdicts = await Promise.all(
+        Array.from({ length: AT_ONCE }, () => ask(gateway?.url ?? proxy.url, firsts, way !== 'auto, no tools offered')),
+      )
       for (const verdict of verdicts) counts[verdict]++
     }
     const share = (count: number): string => `${round((count / REQUESTS) * 100)} %`
     rows.push([
-      hold === 'direct' ? `${who}: without a gateway` : `${who}: hold ${hold}`,
+      hold === 'direct' ? `${who}: without a gateway` : `${who}: hold ${way}`,
       share(counts.whole),
       share(counts.error),
       share(counts.wrong),
@@ -121,6 +133,6 @@ report('hold', {
   text: `${table(['model', 'whole', 'error', 'taken for whole, and wrong', 'first text, p50'], rows)}
 
 ${REQUESTS} answers each of ${CHUNKS} chunks of text, ${CHUNK_MS} ms apart, and one tool call, read with the \`openai\` package while
-${RATE * 100} % of requests break (${FAULTS.join(', ')}), most of them in the middle of the text.`,
+${RATE * 100} % of requests break (${FAULTS.join(', ')}), most of them in the middle of the text. \`auto\` holds an answer for at most 30 s, \`answer\` for as long as it takes.`,
 })
 process.exit(0)

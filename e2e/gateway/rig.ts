@@ -169,6 +169,11 @@ export function chatBody(name: string, more: object = {}): object {
   return { model: name, stream: true, messages: [{ role: 'user', content: 'go' }], ...more }
 }
 
+/** The end of an answer that cannot be repaired: a closed connection, with the reason in a comment before it. */
+export function isCutOff({ whole, comments }: Reply): boolean {
+  return !whole && /^: ?breakfall ended (?:model|tool)_[a-z_]+: ./.test(comments.at(-1) ?? '')
+}
+
 export async function read(response: IncomingMessage): Promise<Reply> {
   const pieces: Buffer[] = []
   let whole = true

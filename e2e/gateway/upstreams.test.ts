@@ -15,7 +15,7 @@ import { startModelServer } from '../../test/kit/model-server.ts'
 import { choice, done, finish, role, text, answerFrames } from '../../test/kit/openai-frames.ts'
 import { bytes, chunk, cut, half, head, json, type Play, reset, send, stream } from '../../test/kit/plays.ts'
 import { assembledChat, assembledMessage } from './assembled.ts'
-import { Gateway, KEY, Rig } from './rig.ts'
+import { isCutOff, Gateway, KEY, Rig } from './rig.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 describe('several upstreams', { ...LIMIT, concurrency: true }, () => {
@@ -146,8 +146,7 @@ test('--hold answer: a break beyond the held 16 MiB is reported, not hidden', LI
   const pieces = Array.from({ length: 18 }, () => text('y'.repeat(1024 * 1024)))
   const reply = await rig.chat([half(role, ...pieces), stream(...answerFrames('short'))])
   assert.equal(reply.text.includes('short'), false)
-  assert.match(reply.frames.at(-2)?.json.error.code, /^model_stream_/)
-  assert.equal(reply.frames.at(-1)?.data, '[DONE]')
+  assert.ok(isCutOff(reply))
 })
 
 describe('content that cannot be compared is never sent twice', { ...LIMIT, concurrency: true }, () => {
@@ -185,7 +184,7 @@ describe('content that cannot be compared is never sent twice', { ...LIMIT, conc
       [['Hm', 'of Hm']],
       reply.text,
     )
-    assert.equal(reply.frames.at(-1)?.event, 'error', reply.text)
+    assert.ok(isCutOff(reply), reply.text)
     const longer = stream(...messageFrames(textFrames(0, 'One', ' two')))
     const text = await rig.messages([cut(messageStart, ...textFrames(0, 'One')), longer])
     assert.deepEqual(
@@ -193,7 +192,7 @@ describe('content that cannot be compared is never sent twice', { ...LIMIT, conc
       ['One'],
       text.text,
     )
-    assert.equal(text.frames.at(-1)?.event, 'error', text.text)
+    assert.ok(isCutOff(text), text.text)
   })
   test('a citation', async () => {
     const cited = [

@@ -217,6 +217,7 @@ class RunningGateway {
         dice,
         pingMs: limits.pingMs,
         holdBytesMax: limits.holdBytesMax,
+        holdMs: limits.holdMs,
         onEvent: (event) => {
           this.#metrics.event(api, event)
           this.watch.event(requestId, event)

@@ -15,9 +15,13 @@ export class HttpSink implements RelaySink {
   readonly #res: ServerResponse
   readonly #options: HttpSinkOptions
 
+  readonly cut: (() => void) | undefined
+
   constructor(res: ServerResponse, options: HttpSinkOptions) {
     this.#res = res
     this.#options = options
+    // Without chunks, as in HTTP/1.0, the end of the connection is the proper end of the body.
+    this.cut = res.req.httpVersion === '1.0' ? undefined : () => breakOff(res, options.clientStuckMs)
   }
 
   head(status: number, headers: Readonly<Record<string, string>>): void {
@@ -59,6 +63,18 @@ export function drained(res: ServerResponse, clientStuckMs: number): Promise<voi
     res.on('drain', done)
     res.on('close', done)
   })
+}
+
+/** Closes the connection once what was written has gone out, without the chunk that ends a body. */
+function breakOff(res: ServerResponse, clientStuckMs: number): void {
+  const { socket } = res
+  if (socket === null) {
+    res.destroy()
+    return
+  }
+  const timer = setTimeout(() => socket.destroy(), clientStuckMs)
+  socket.once('close', () => clearTimeout(timer))
+  socket.destroySoon()
 }
 
 /** Node refuses to send some headers that upstreams send: those are dropped. */

@@ -42,6 +42,7 @@ export const GATEWAY_LIMITS = {
   requestMs: 300_000, // to receive a whole request: 64 MiB at 2 Mbit/s
   requestsMax: 1_024, // at once; each holds a connection on either side
   holdBytesMax: 16 * 1024 * 1024, // per answer
+  holdMs: 30_000, // `auto`: most steps of an agent are shorter, and no agent's idle limit is
   pingMs: 15_000, // before the headers are sent without content, and between pings
   clientStuckMs: 300_000, // a client that reads nothing for that long is gone
   closeMs: 10_000, // for running answers when the gateway stops
@@ -65,7 +66,7 @@ export type GatewaySettings = {
 
 /** Throws `invalid_request`, which names the wrong option. */
 export function resolveOptions(options: GatewayOptions): GatewaySettings {
-  const { upstream, profile, host = '127.0.0.1', token, hold = 'tools' } = options
+  const { upstream, profile, host = '127.0.0.1', token, hold = 'auto' } = options
   const list = isList(upstream) ? upstream : [upstream]
   const upstreams = list.map((entry) =>
     checked(typeof entry === 'string' ? { url: entry, profile } : { profile, ...entry }),

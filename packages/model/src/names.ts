@@ -21,6 +21,9 @@ export function isProfileName(name: unknown): name is ProfileName {
   return PROFILE_NAMES.some((known) => known === name)
 }
 
-/** What a relay holds back: tool calls until they are complete and proven, the whole answer, or nothing. */
-export const HOLDS = ['tools', 'answer', 'none'] as const
+/**
+ * What a relay holds back: tool calls until they are complete and proven, the whole answer, or nothing. `auto` holds the whole
+ * answer if the request offers tools, but for a limited time, and is otherwise `tools`.
+ */
+export const HOLDS = ['auto', 'tools', 'answer', 'none'] as const
 export type Hold = (typeof HOLDS)[number]

@@ -3,8 +3,18 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { GOOD } from './play.ts'
 import { relayed } from './relayed.ts'
-import { answer, callMore, callStart, done, finish, role, text, toolAnswer } from '../../../test/kit/openai-frames.ts'
-import { head, lastChunk, type Play, reset } from '../../../test/kit/plays.ts'
+import {
+  answer,
+  callMore,
+  callStart,
+  done,
+  finish,
+  frame,
+  role,
+  text,
+  toolAnswer,
+} from '../../../test/kit/openai-frames.ts'
+import { head, lastChunk, pause, type Play, reset } from '../../../test/kit/plays.ts'
 
 const CALL = toolAnswer('bash', '{"command":"ls"}', [text('Let me')])
 const CALL_CUT: Play = [head(), role, text('Let me'), callStart('c1', 'bash'), callMore('{"comma'), reset]
@@ -48,4 +58,42 @@ test('with hold none, an interrupted call ends in an error', async () => {
   const got = await relayed([CALL_CUT, CALL], { hold: 'none' })
   assert.equal(got.error?.code, 'model_stream_interrupted')
   assert.equal(got.requests.length, 1)
+})
+
+const OTHERWISE: Play = [head(), role, text('Howdy'), reset]
+
+test('with hold auto, every break heals if the request offers tools', async () => {
+  const got = await relayed([OTHERWISE, CALL_CUT, GOOD], { hold: 'auto' })
+  assert.equal(got.text, 'Hello world')
+})
+
+test('with hold auto, text goes out as it comes if the request offers no tools', async () => {
+  const got = await relayed([OTHERWISE, GOOD], { hold: 'auto', body: { tools: [] }, canCut: true })
+  assert.equal(got.text, 'Howdy')
+  assert.deepEqual([got.isCut, got.isEnded, got.error], [true, false, undefined])
+  assert.match(got.comments.at(-1) ?? '', /^breakfall ended model_stream_interrupted: ./)
+})
+
+test('with hold auto, text of a long answer goes out after a while, and its tool calls still wait', async () => {
+  const seen: string[] = []
+  const call = callStart('c1', 'bash', '{"command":"ls"}')
+  const long: Play = [head(), role, text('Let me'), call, pause(100), reset]
+  const got = await relayed([long, CALL], { hold: 'auto', holdMs: 20, onWrite: (chunk) => seen.push(chunk) })
+  assert.match(seen[0] ?? '', /Let me/)
+  assert.equal((seen[0] ?? '').includes('bash'), false)
+  assert.equal(got.text, 'Let me')
+  assert.deepEqual(got.calls, ['{"command":"ls"}'])
+})
+
+test('an error that the upstream reported goes out unchanged if the answer cannot be healed', async () => {
+  const error = { message: 'busy', type: 'server_error', param: null, code: null }
+  const told: Play = [head(), role, text('Howdy'), frame({ error }), lastChunk]
+  const got = await relayed([told, GOOD], { canCut: true })
+  assert.deepEqual([got.text, got.error, got.isCut, got.isEnded], ['Howdy', error, false, true])
+})
+
+test('a client that could take a cut for a proper end gets the error in the API’s own terms', async () => {
+  const got = await relayed([OTHERWISE, GOOD])
+  assert.equal(got.error?.code, 'model_stream_interrupted')
+  assert.equal(got.isEnded, true)
 })

@@ -24,6 +24,8 @@ export type Relayed = {
   readonly calls: readonly string[]
   readonly error: { readonly message: string; readonly code?: string; readonly type?: string } | undefined
   readonly isEnded: boolean
+  /** The connection was cut. */
+  readonly isCut: boolean
   readonly outcome: RelayOutcome
   readonly requests: readonly Exchange[]
   readonly events: readonly RelayEvent[]
@@ -34,6 +36,9 @@ export type RelayedOptions = RelayOptions & {
   readonly body?: Record<string, unknown>
   readonly profile?: RelayTarget['profile']
   readonly fallback?: readonly RelayTarget[]
+  /** The client can tell a cut connection from a proper end. */
+  readonly canCut?: boolean
+  readonly onWrite?: (chunk: string) => void
 }
 
 export async function relayed(script: Script, options: RelayedOptions = {}): Promise<Relayed> {
@@ -48,6 +53,7 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
   let headers: Readonly<Record<string, string>> = {}
   let body = ''
   let isEnded = false
+  let isCut = false
   const events: RelayEvent[] = []
   const outcome = await relayAnswer(
     {
@@ -65,17 +71,25 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
       },
       write: (chunk) => {
         body += chunk.toString()
+        options.onWrite?.(chunk.toString())
         return true
       },
       drained: () => Promise.resolve(),
       end: () => {
         isEnded = true
       },
+      ...(options.canCut === true
+        ? {
+            cut: () => {
+              isCut = true
+            },
+          }
+        : {}),
     },
     { ...options, policy: { ...QUICK, ...options.policy }, onEvent: (event) => events.push(event) },
   )
   await model.close()
-  return { status, headers, body, ...held(api, body), isEnded, outcome, requests: model.requests, events }
+  return { status, headers, body, ...held(api, body), isEnded, isCut, outcome, requests: model.requests, events }
 }
 
 function held(api: ApiName, body: string): Pick<Relayed, 'frames' | 'comments' | 'text' | 'calls' | 'error'> {

@@ -126,7 +126,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       .option('--upstream <url>', 'the model server (repeatable: the next ones are fallbacks)', collect)
       .option('--port <port>', 'the port; 0 for a free one', portNumber)
       .option('--host <address>', 'the address to bind', '127.0.0.1')
-      .addOption(new Option('--hold <what>', 'what to hold back until it is complete (default: tools)').choices(HOLDS))
+      .addOption(new Option('--hold <what>', 'what to hold back until it is complete (default: auto)').choices(HOLDS))
       .addOption(new Option('--profile <profile>', 'what the upstream supports').choices(PROFILE_NAMES))
       .option(
         '--token-file <file>',

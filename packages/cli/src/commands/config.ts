@@ -150,5 +150,5 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 
 [gateway]
 # upstream = "http://127.0.0.1:8080/v1"
-# hold = "tools"           # or "answer", "none"
+# hold = "auto"            # or "tools", "answer", "none"
 `

@@ -196,7 +196,7 @@ for (const [what, acts] of AFTER) {
     assert.equal(await created(t, [half, answer('Hell', 'o world')]), 'Hello world')
   })
   test(`openai create: ${what} after content, followed by a different answer, is an error and never doubled text`, async (t) => {
-    await assert.rejects(created(t, [half, answer('Howdy')]), OpenAI.APIError)
+    await assert.rejects(created(t, [half, answer('Howdy')]))
   })
   test(`openai create: ${what} after content is healed by any answer, with hold answer`, async (t) => {
     assert.equal(await created(t, [half, answer('Howdy')], 'answer'), 'Howdy')

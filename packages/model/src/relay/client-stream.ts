@@ -3,19 +3,20 @@
  *
  * I1  Nothing goes out before the first content does: until then another attempt can start as if there had been none.
  * I2  With `tools`, frames of tool calls and everything after them wait until the answer is complete; with `answer`,
- *     everything waits.
+ *     everything waits. `auto` is `answer` if the request offers tools, for `holdMs` from an attempt's first content; then, and
+ *     without tools, it is `tools`.
  * I3  What is held, and what is remembered for healing, is bounded.
  */
 import type { IncomingHttpHeaders } from 'node:http'
+import type { FaultReport } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { ClientShape, Fresh } from '../dialects/dialect.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
 import type { JsonObject } from '../json.ts'
 import type { Segment } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
-import type { ApiName } from '../names.ts'
-import type { RelaySink, ResolvedRelayOptions } from './relay.ts'
-import { clientHeaders } from './relay-request.ts'
+import type { RelayRequest, RelaySink, ResolvedRelayOptions } from './relay.ts'
+import { clientHeaders, offersTools } from './relay-request.ts'
 
 /**
  * `content` is text or reasoning; `opening` begins a block that stays empty if the stream breaks there; `tail` must not go
@@ -24,6 +25,7 @@ import { clientHeaders } from './relay-request.ts'
 export type FrameKind = 'lifecycle' | 'opening' | 'content' | 'tool' | 'tail'
 
 type Held = {
+  readonly kind: FrameKind
   readonly frame: SseFrame
   readonly json: JsonObject | undefined
   readonly fresh: Fresh
@@ -45,13 +47,19 @@ export class ClientStream {
   #held: Held[] = []
   #heldChars = 0
   #sentChars = 0
+  /** A tool call is among the held frames. */
   #holdsTools = false
+  /** Everything is held back, whatever it is. */
+  #holdsAnswer = false
+  #holdTimer: NodeJS.Timeout | undefined
+  readonly #isAdaptive: boolean
   #isThrough = false
   #out = ''
   #wroteSinceTick = false
 
-  constructor(api: ApiName, sink: RelaySink, options: ResolvedRelayOptions) {
-    this.shape = DIALECTS[api].shape()
+  constructor(request: RelayRequest, sink: RelaySink, options: ResolvedRelayOptions) {
+    this.shape = DIALECTS[request.api].shape()
+    this.#isAdaptive = options.hold === 'auto' && offersTools(request.json)
     this.#sink = sink
     this.#options = options
     this.#timer = setInterval(() => this.#tick(), options.pingMs)
@@ -82,6 +90,8 @@ export class ClientStream {
     this.#held = []
     this.#heldChars = 0
     this.#holdsTools = false
+    this.#holdsAnswer = this.#options.hold === 'answer' || (this.#isAdaptive && !this.contentSent)
+    this.#stopHolding()
     this.shape.begin(this.contentSent)
   }
 
@@ -90,8 +100,9 @@ export class ClientStream {
   }
 
   take(kind: FrameKind, frame: SseFrame, json: JsonObject | undefined, fresh: Fresh, texts: readonly Segment[]): void {
-    const entry: Held = { frame, json, fresh, texts }
+    const entry: Held = { kind, frame, json, fresh, texts }
     if (kind === 'tool') this.#holdsTools = true
+    if (kind === 'content' && this.#isAdaptive && this.#holdsAnswer) this.#holdForAWhile()
     if (this.#mustHold(kind)) {
       this.#held.push(entry)
       this.#heldChars += frame.data.length
@@ -108,6 +119,7 @@ export class ClientStream {
 
   /** The answer is complete and proven: what is held goes out, and what follows passes through. */
   release(): void {
+    this.#stopHolding()
     this.#sendHeld()
     this.#isThrough = true
   }
@@ -142,19 +154,49 @@ export class ClientStream {
     this.#end()
   }
 
+  /** The end of an answer that broke: a closed connection where that is safe, else an error in the API's own terms. */
+  breakOff({ category, error }: FaultReport, frames: string): void {
+    const { cut } = this.#sink
+    if (cut === undefined) return this.finishWith(frames)
+    this.comment(`breakfall ended ${category}: ${error.replaceAll(/\s+/g, ' ')}`)
+    this.flush()
+    this.stop()
+    cut()
+  }
+
   /** Nothing more goes out this way. */
   stop(): void {
     clearInterval(this.#timer)
+    this.#stopHolding()
   }
 
   // ---- details ----
 
   #mustHold(kind: FrameKind): boolean {
     if (this.#isThrough) return false
-    if (this.#options.hold === 'answer') return true // I2
+    if (this.#holdsAnswer) return true // I2
     if (kind === 'tail' || kind === 'opening') return true
     if (kind === 'lifecycle') return !this.contentSent || this.#held.length > 0 // I1
-    return this.#holdsTools && this.#options.hold === 'tools' // I2
+    return this.#holdsTools && this.#options.hold !== 'none' // I2
+  }
+
+  #holdForAWhile(): void {
+    this.#holdTimer ??= setTimeout(() => this.#stopHoldingText(), this.#options.holdMs)
+  }
+
+  #stopHolding(): void {
+    clearTimeout(this.#holdTimer)
+    this.#holdTimer = undefined
+  }
+
+  /** The answer takes long: its text goes out from now on, its tool calls still wait. */
+  #stopHoldingText(): void {
+    const held = this.#held
+    this.#held = []
+    this.#heldChars = 0
+    this.#holdsAnswer = this.#holdsTools = false
+    for (const { kind, frame, json, fresh, texts } of held) this.take(kind, frame, json, fresh, texts)
+    this.flush() // a client that is behind is noticed at the next read
   }
 
   #sendHeld(): void {

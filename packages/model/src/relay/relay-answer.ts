@@ -1,10 +1,10 @@
 /**
  * Relays one request to a model server and its answer back, healed: failures before the first content are retried unseen;
- * later breaks are continued if that can be done honestly, else the answer ends with that API's own error. The healer behind
+ * later breaks are continued if that can be done honestly, else the answer ends as a broken one does. The healer behind
  * `resilientFetch` and the gateway.
  *
  * I1  Never a silent cut, never doubled text, never a cut tool call.
- * I2  Exactly one head, then a body that ends properly or with an error that the API's clients understand.
+ * I2  Exactly one head, then a body that ends properly, with an error that the API's clients understand, or visibly broken.
  */
 import { classify, type Policy } from '@breakfall/faults'
 import { systemDice, systemNow } from '../clock.ts'
@@ -93,6 +93,10 @@ class GuardedSink implements RelaySink {
   end(): void {
     this.#sink.end()
   }
+
+  get cut(): RelaySink['cut'] {
+    return this.#sink.cut
+  }
 }
 
 function resolve(
@@ -110,6 +114,7 @@ function resolve(
     dice: options.dice ?? systemDice,
     pingMs: options.pingMs ?? RELAY_DEFAULTS.pingMs,
     holdBytesMax: options.holdBytesMax ?? RELAY_DEFAULTS.holdBytesMax,
+    holdMs: options.holdMs ?? RELAY_DEFAULTS.holdMs,
     onEvent: options.onEvent ?? ignore,
   }
 }

@@ -102,6 +102,10 @@ export function requiredIn(json: Readonly<Record<string, unknown>>): RequiredPar
   return required
 }
 
+/** The client is an agent that may be told to run something. */
+export const offersTools = (json: Readonly<Record<string, unknown>>): boolean =>
+  objectsIn(json['tools']).length > 0 || objectsIn(json['functions']).length > 0
+
 // ---- details ----
 
 function bodyFor(request: RelayRequest, target: RelayTarget, prefill: string): Buffer | string {

@@ -3,9 +3,11 @@
  *
  * I1  Before content: any transient failure is retried, and the client sees nothing of it.
  * I2  After content: continued by prefill, or asked for again and forwarded only if it starts with exactly what went out; else
- *     the stream ends with the API's own error. Never with a silent cut.
+ *     the stream ends as the upstream's did: with its own error if it sent one, else with a closed connection and the reason in
+ *     a comment before it. Never with an end that looks proper.
  */
 import { classify, type Fault, type FaultReport, sleep } from '@breakfall/faults'
+import type { SseFrame } from '@breakfall/wire'
 import { plainFrame } from '../dialects/dialect.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
 import { ClientStream } from './client-stream.ts'
@@ -41,12 +43,14 @@ class StreamRelay {
   readonly #options: ResolvedRelayOptions
   readonly #client: ClientStream
   readonly #run: RelayRun
+  /** The frame in which the server reported the error that broke the answer. */
+  #errorFrame: SseFrame | undefined
 
   constructor(request: RelayRequest, targets: readonly RelayTarget[], sink: RelaySink, options: ResolvedRelayOptions) {
     this.#request = request
     this.#sink = sink
     this.#options = options
-    this.#client = new ClientStream(request.api, sink, options)
+    this.#client = new ClientStream(request, sink, options)
     this.#run = new RelayRun(request.api, targets, options)
   }
 
@@ -85,6 +89,8 @@ class StreamRelay {
   }
 
   #failed(attempt: RelayAttempt, fault: Fault): Rung {
+    // An attempt that only diverged did not break the answer: the one before it did.
+    if (!attempt.diverged) this.#errorFrame = attempt.errorFrame
     const { contentSent, canHeal } = this.#client
     return this.#run.failed({
       fault,
@@ -112,7 +118,10 @@ class StreamRelay {
     const { ledger } = this.#run
     const client = this.#client
     if (client.headSent) {
-      client.finishWith(this.#forwarded(attempt, fault) ?? errorFrames(this.#request.api, fault))
+      const { api } = this.#request
+      if (this.#errorFrame !== undefined) client.finishWith(plainFrame(this.#errorFrame) + DIALECTS[api].afterError)
+      else if (client.contentSent) client.breakOff(fault, errorFrames(api, fault))
+      else client.finishWith(errorFrames(api, fault))
       return { status: 200, fault, ledger, contentSent: client.contentSent }
     }
     client.stop()
@@ -124,17 +133,11 @@ class StreamRelay {
     return { status: answer.status, fault, ledger, contentSent: false }
   }
 
-  /** Forwards an error that the server reported inside the stream unchanged, if no retry can help. */
-  #forwarded(attempt: RelayAttempt | undefined, fault: FaultReport): string | undefined {
-    const isFinal = fault.class !== 'transient' && fault.class !== 'throttled'
-    if (attempt?.errorFrame === undefined || !isFinal) return undefined
-    return plainFrame(attempt.errorFrame) + DIALECTS[this.#request.api].afterError
-  }
-
   /** The client is gone, or our own deadline passed. */
   #aborted(fault: Fault, attempt?: RelayAttempt): RelayOutcome {
     const { ledger } = this.#run
     if (attempt !== undefined) ledger.push(attempt.record(fault.report, 'stop', 0))
+    this.#errorFrame = undefined // what broke an earlier attempt is not why it ends
     if (fault.class !== 'cancelled') return this.#end(attempt, fault.report)
     return { status: 499, fault: fault.report, ledger, contentSent: this.#client.contentSent }
   }

@@ -36,6 +36,11 @@ export type RelaySink = {
   write(chunk: string | Buffer): boolean
   drained(): Promise<void>
   end(): void
+  /**
+   * Closes the connection so that the client sees a broken response, as it would without a relay. Absent if the client could
+   * take that for a complete one.
+   */
+  readonly cut?: (() => void) | undefined
 }
 
 /** What happens, for logs and metrics. */
@@ -60,6 +65,8 @@ export type RelayOptions = {
   /** How long to wait for content before the head goes out without it, and how often to ping after that. */
   readonly pingMs?: number | undefined
   readonly holdBytesMax?: number | undefined
+  /** How long `auto` holds back an attempt's answer, from its first content on. */
+  readonly holdMs?: number | undefined
   readonly onEvent?: ((event: RelayEvent) => void) | undefined
 }
 
@@ -82,4 +89,5 @@ export const RELAY_DEFAULTS = {
   hold: 'tools',
   pingMs: 15_000, // half of the shortest idle limit that proxies are known to have
   holdBytesMax: 16 * 1024 * 1024, // longer than any answer a model has given
+  holdMs: 30_000, // longer than most steps of an agent, shorter than the idle limits of their clients
 } as const
