@@ -80,6 +80,7 @@ export const FAULT_KINDS = {
     parameters: {
       finish: { type: 'flag', default: true },
       keep: { type: 'choice', values: ['half', 'none'], default: 'half' },
+      ending: { type: 'choice', values: ['end', 'reset'], default: 'end' },
     },
   },
   malformed_line: {

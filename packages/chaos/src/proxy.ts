@@ -26,6 +26,8 @@ export type FaultProxyOptions = {
   readonly upstream: string
   /** A plan, its JSON, or its one-line text. Without one everything passes. */
   readonly plan?: Plan | PlanInput | string | undefined
+  /** Chooses the fault for a request in place of the plan. */
+  readonly choose?: ((request: { method: string; path: string; body: Buffer }) => ChaosFault | undefined) | undefined
   readonly host?: string | undefined
   readonly port?: number | undefined
   readonly onEvent?: ((event: ProxyEvent) => void) | undefined
@@ -58,6 +60,7 @@ const BODY_BYTES_MAX = 64 * 1024 * 1024
 class ProxyServer {
   readonly #upstream: URL
   readonly #host: string
+  readonly #choose: FaultProxyOptions['choose']
   readonly #now: () => number
   readonly #bodyBytesMax: number
   readonly #counter = new RequestCounter()
@@ -78,6 +81,7 @@ class ProxyServer {
   constructor(options: FaultProxyOptions) {
     this.#upstream = upstreamOf(options.upstream)
     this.#host = options.host ?? '127.0.0.1'
+    this.#choose = options.choose
     this.#now = options.now ?? Date.now
     this.#bodyBytesMax = options.bodyBytesMax ?? BODY_BYTES_MAX
     this.#log = new InjectionLog(options.onEvent ?? (() => {}))
@@ -138,7 +142,7 @@ class ProxyServer {
       if (body === undefined) return
       if (this.#isCounted(method, path)) {
         counted = this.#counter.count(method, path, body)
-        fault = faultFor(this.#plan, counted)
+        fault = this.#choose === undefined ? faultFor(this.#plan, counted) : this.#choose({ method, path, body })
         this.#log.emit({ type: 'request', method, path, fault: fault ?? null, ...counted })
       }
       await runExchange({

@@ -38,7 +38,10 @@ export type StreamCut = {
 
 export function cutFor(fault: BodyFault, dialect: Dialect): StreamCut {
   const { kind } = fault
-  if (kind === 'cut_tool_arguments') return cutArguments(fault['finish'] === true, fault['keep'] === 'none')
+  if (kind === 'cut_tool_arguments') {
+    const ending: Ending = { do: fault['ending'] === 'reset' ? 'reset' : 'end' }
+    return cutArguments(fault['finish'] === true, fault['keep'] === 'none', ending)
+  }
   if (kind === 'missing_last_chunk') {
     return { block: pass, end: (rest) => ({ forward: rest, isHit: true, ending: { do: 'fin' } }) }
   }
@@ -114,8 +117,8 @@ const halved = (block: SseBlock): Buffer => {
   return withData(block, data.slice(0, Math.max(1, Math.floor(data.length / 2))))
 }
 
-/** Halves (or empties) the first chunk of arguments and drops all later ones. */
-function cutArguments(withFinish: boolean, isEmptied: boolean): StreamCut {
+/** Halves (or empties) the first chunk of arguments and drops all later ones. `ending` comes in place of the finish reason. */
+function cutArguments(withFinish: boolean, isEmptied: boolean, ending: Ending): StreamCut {
   let isCut = false
   const cut = (text: string): string => {
     if (isCut || isEmptied || text === '') return ''
@@ -134,7 +137,7 @@ function cutArguments(withFinish: boolean, isEmptied: boolean): StreamCut {
         return { forward: withData(block, JSON.stringify(json)), isHit: true }
       }
       if (isHit && !withFinish && provesCompletion(block.data)) {
-        return { forward: null, isHit: true, ending: { do: 'end' } }
+        return { forward: null, isHit: true, ending }
       }
       return pass(block)
     },

@@ -56,6 +56,11 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall chaos --rehearsal --port 8080 --plan "at=2.1:reset"',
     'breakfall chaos --list',
   ],
+  trial: [
+    'breakfall trial -- claude -p "do the task"',
+    'breakfall trial --through-gateway -- my-agent --base-url {url} "do the task"',
+    'breakfall trial --require exact=100 --json -- ./agent.sh',
+  ],
   doctor: [
     'breakfall doctor',
     'breakfall doctor --json',
@@ -79,13 +84,27 @@ const BOX_HELP = `
 Default limits of a box, which [limits] in the config changes: memoryMb 1024, pids 256.
 `
 
+const TRIAL_HELP = `
+{url} in an argument becomes the base URL with /v1, {origin} the one without. OPENAI_BASE_URL, ANTHROPIC_BASE_URL and
+GOOGLE_GEMINI_BASE_URL are set, with keys that mean nothing. The command runs in an empty folder and has to exit on its own.
+
+Exit codes:
+  0 finished, and --require holds   1 --require does not hold   2 usage, or the command fails without faults   130 cancelled
+`
+
 const DOCTOR_HELP = `
 Exit codes:
   0 ready   1 problems to fix   2 usage, or a wrong configuration   130 cancelled
 `
 
+const MORE: Readonly<Record<string, string>> = {
+  run: BOX_HELP + EXIT_CODES_HELP,
+  trial: TRIAL_HELP,
+  doctor: DOCTOR_HELP,
+}
+
 export function helpOf(command: string): string {
   const examples = EXAMPLES[command] ?? []
-  const more = command === 'run' ? BOX_HELP + EXIT_CODES_HELP : command === 'doctor' ? DOCTOR_HELP : ''
+  const more = MORE[command] ?? ''
   return `\nExamples:\n${examples.map((line) => `  ${line}\n`).join('')}${more}`
 }

@@ -11,6 +11,7 @@ import type { ExplainOptions } from '../commands/explain.ts'
 import type { GatewayOptions } from '../commands/gateway.ts'
 import type { RunnerOptions } from '../commands/runner.ts'
 import type { TailOptions } from '../commands/sessions.ts'
+import type { TrialOptions } from '../commands/trial.ts'
 import type { UpOptions } from '../commands/up.ts'
 import type { Context } from '../context.ts'
 import { version } from '../process/version.ts'
@@ -19,7 +20,7 @@ import type { RunOptions } from '../run/options.ts'
 import { addConfigCommands } from './config-commands.ts'
 import { completionScript, type Shell, SHELLS } from './completion.ts'
 import { type CommonOptions, contextFor, printText, resultFieldsOf } from './context.ts'
-import { addModelFlags, addPolicyFlags, collect, milliseconds, portNumber } from './flags.ts'
+import { addModelFlags, addPolicyFlags, collect, milliseconds, portNumber, wholeNumber } from './flags.ts'
 import { helpOf, PROGRAM_HELP } from './help.ts'
 
 /** `done` gets the exit code. */
@@ -153,6 +154,21 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .option('--port <port>', 'the port; 0 for a free one', portNumber, 0)
     .option('--list', 'list the faults that a plan can name')
 
+  command<TrialOptions>(
+    'trial <command...>',
+    'run your agent once per fault against a scripted model, and score it',
+    async (...given) => {
+      const { trialCommand } = await import('../commands/trial.ts')
+      return trialCommand(...given)
+    },
+  )
+    .option('--faults <list>', 'which faults, separated by commas (default: eight common ones)')
+    .option('--seed <number>', 'repeat a trial', wholeNumber)
+    .option('--through-gateway', 'add a second column: the same agent behind the gateway')
+    .addOption(new Option('--hold <what>', 'what that gateway holds back').choices(HOLDS))
+    .option('--require <exact=percent>', 'exit 1 unless this share of the runs is exact')
+    .option('--timeout-ms <ms>', 'how long a run may take before it counts as a hang', milliseconds, 120_000)
+
   command<DoctorOptions>(
     'doctor',
     'check this machine, and say how to fix each problem',
@@ -178,7 +194,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
 const ISOLATION = ['bwrap', 'process'] as const
 
 /** These commands keep no state. */
-const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos'])
+const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos', 'trial'])
 
 type AddCommand = <O extends object>(
   spec: string,

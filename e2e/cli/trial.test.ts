@@ -1,0 +1,84 @@
+/** `breakfall trial`: an agent is scored under faults, alone and behind the gateway. */
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { Place } from '../breakfall.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
+
+const AGENT = [process.execPath, join(import.meta.dirname, 'tiny-agent.mjs')]
+
+type Result = {
+  readonly outcome: string
+  readonly seed: number
+  readonly cells: readonly {
+    fault: string
+    dialect: string
+    verdict: string
+    why: string
+    through: string
+    requests: number
+    ms: number
+  }[]
+  readonly score: { readonly exact: number; readonly of: number }
+}
+
+test('a trial scores an agent under each fault, alone and behind the gateway', LIMIT, async () => {
+  await using place = new Place()
+  const faults = 'fin,cut_tool_arguments:finish=false:ending=reset,status:503'
+  const flags = ['--faults', faults, '--seed', '7', '--through-gateway', '--hold', 'answer', '--require', 'exact=100']
+  const { code, lines, stderr } = await place.run(['trial', ...flags, '--json', '--', ...AGENT])
+  assert.equal(code, 0, stderr)
+  const result = JSON.parse(lines.at(-1) ?? '') as Result
+  assert.deepEqual([result.outcome, result.seed, result.score], ['finished', 7, { exact: 3, of: 3 }])
+  assert.deepEqual(
+    result.cells.map(({ fault, through, dialect, verdict }) => [fault.split(':')[0], through, dialect, verdict]),
+    [
+      ['fin', 'direct', 'openai-chat', 'error'],
+      ['fin', 'gateway', 'openai-chat', 'exact'],
+      ['cut_tool_arguments', 'direct', 'openai-chat', 'error'],
+      ['cut_tool_arguments', 'gateway', 'openai-chat', 'exact'],
+      ['status', 'direct', 'openai-chat', 'exact'],
+      ['status', 'gateway', 'openai-chat', 'exact'],
+    ],
+  )
+  assert.ok(result.cells.every(({ why, requests, ms }) => why !== '' && requests > 1 && ms > 0))
+})
+
+test(
+  'a trial exits 1 if the requirement does not hold, and prints a card with a sentence for each failure',
+  LIMIT,
+  async () => {
+    await using place = new Place()
+    const { code, lines, stderr } = await place.run([
+      'trial',
+      '--faults',
+      'fin',
+      '--require',
+      'exact=100',
+      '--',
+      ...AGENT,
+    ])
+    assert.equal(code, 1)
+    assert.match(
+      lines.join('\n'),
+      /the socket is closed after some text +error\n +It gave up with exit code 1: .*error/i,
+    )
+    assert.match(lines.join('\n'), /direct: 0 of 1 exact/)
+    assert.match(stderr, /seed \d+/)
+  },
+)
+
+test('a trial of a command that fails without faults is a usage error that says what to do', LIMIT, async () => {
+  await using place = new Place()
+  for (const [command, why] of [
+    [['true'], /sent no request to the trial model.*\{url\}/],
+    [['no-such-agent-here'], /Cannot start no-such-agent-here: there is no program/],
+  ] as const) {
+    const { code, stderr } = await place.run(['trial', '--', ...command])
+    assert.equal(code, 2, stderr)
+    assert.match(stderr, why)
+  }
+  const { code, stderr } = await place.run(['trial', '--require', 'exact=200', '--', 'true'])
+  assert.equal(code, 2)
+  assert.match(stderr, /--require must be exact=N with N from 0 to 100/)
+})
