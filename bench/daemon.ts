@@ -124,7 +124,7 @@ type Streamed = {
   readonly rssMb: number
 }
 
-/** Model and readers are a process of their own; in this one there is the daemon alone. */
+/** The model and the readers run in a separate process; only the daemon runs in this one. */
 async function sessionsAtOnce(count: number): Promise<Streamed> {
   const other = fork(new URL('./programs/daemon-load.ts', import.meta.url))
   const [{ modelUrl }] = (await once(other, 'message')) as [{ modelUrl: string }]
@@ -230,7 +230,7 @@ report('daemon', {
     ),
     `Goal: p50 at most ${GOAL.latencyMs} ms with one session: ${verdict((streamed[0]?.p50 ?? Number.NaN) <= GOAL.latencyMs)} (${round(streamed[0]?.p50 ?? Number.NaN)} ms). A thousand sessions at this pace offer ${Math.round(1e6 / PIECE_MS)} pieces a second, which is more than one thread can parse, journal and send: the daemon then gathers more pieces into each event, and runs late instead of losing any.`,
     '## Recovery',
-    `A daemon that starts with 1,000 unfinished turns has read their journals, checked every hash, and taken them over after ${round(recoveryMs)} ms. Goal: ${GOAL.recoveryMs} ms: ${verdict(recoveryMs <= GOAL.recoveryMs)}. They go on in turn: ten at once, then forty a second.`,
+    `A daemon that starts with 1,000 unfinished turns has read their journals, checked every hash, and taken them over after ${round(recoveryMs)} ms. Goal: ${GOAL.recoveryMs} ms: ${verdict(recoveryMs <= GOAL.recoveryMs)}. They continue in turn: ten at once, then forty a second.`,
   ].join('\n\n'),
   svg: barPlot(
     'Durable events per second, as multiples of one fdatasync each',

@@ -75,7 +75,7 @@ function askThrough(url: string): Ask {
   return (count, pauseMs) => post(`${url}/chat/completions`, portkeyHeaders(`${origin}/c${count}-p${pauseMs}/v1`))
 }
 
-/** Counts frames; where they are stamped, takes the time that each was under way. */
+/** Counts frames, and measures how long each stamped frame was on its way. */
 async function read(ask: Ask, count: number, pauseMs: number): Promise<{ chunks: number; latenciesMs: number[] }> {
   const res = await ask(count, pauseMs)
   const decoder = new TextDecoder()

@@ -1,5 +1,5 @@
 /**
- * A small runner for ratio benchmarks: candidates take turns (interleaved, so that a busy minute hits all of them), each is
+ * A small runner for ratio benchmarks: candidates take turns (interleaved, so a busy minute affects all of them), each is
  * warmed up, the median counts, and CPU time is measured beside wall time. The report is Markdown with an SVG plot.
  * Absolute numbers belong to the machine; the ratio to the floor, measured in the same run, is the result.
  */
@@ -31,7 +31,7 @@ export async function compare(
   const samples = candidates.map(() => ({ wall: [] as number[], cpu: [] as number[] }))
   for (let round = 0; round < rounds; round++) {
     for (let turn = 0; turn < candidates.length; turn++) {
-      const index = (turn + round) % candidates.length // nobody is always first
+      const index = (turn + round) % candidates.length // no candidate is always first
       const wallFrom = performance.now()
       const cpuFrom = process.cpuUsage()
       await candidates[index]?.run()

@@ -1,4 +1,4 @@
-/** Does a daemon that has done many turns hold more memory than one that has done few? Sessions of ten turns, one after another. */
+/** Does a daemon use more memory after many turns than after few? Sessions of ten turns, one after another. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -96,15 +96,15 @@ const verdict = kibATurn <= GOAL_KIB ? 'met' : '**missed**'
 report('memory', {
   title: 'What many turns leave behind in memory',
   text: [
-    `A daemon in a process of its own does ${TURNS} turns of one short answer each, ${TURNS_A_SESSION} to a session, ${AT_ONCE} at once, with a reader for each turn. Its own heap is counted after a collection; the journal’s thread collects when it wants to. malloc is held to one arena, so that what it holds can be told apart.`,
+    `A daemon in a separate process runs ${TURNS} turns of one short answer each, ${TURNS_A_SESSION} to a session, ${AT_ONCE} at once, with a reader for each turn. Its own heap is counted after a collection; the journal’s thread collects when V8 decides to. malloc is limited to one arena, which makes its share measurable.`,
     table(
       [
         'turns',
         'resident MiB',
-        'of it malloc',
+        'malloc',
         'heap',
         'heap of the journal’s thread',
-        'taken for both heaps',
+        'reserved for both heaps',
         'sessions in memory',
         'open resources',
       ],
@@ -119,10 +119,10 @@ report('memory', {
         resources,
       ]),
     ),
-    `Memory grows until the caches are full, and then stays: SQLite keeps up to 32 MiB of the journal’s pages (malloc), the daemon 2,000 idle sessions (heap). In the second half of the turns malloc and the heap together changed by ${round(kibATurn)} KiB a turn. Goal: ${GOAL_KIB} KiB at most: ${verdict}. All that is resident changed by ${round(residentKib)} KiB a turn: besides those two it is the program, and the room that V8 takes for its two heaps before it collects, and seldom gives back.`,
+    `Memory grows until the caches are full and then stays level: SQLite keeps up to 32 MiB of the journal’s pages (malloc), the daemon 2,000 idle sessions (heap). In the second half of the turns malloc and the heap together changed by ${round(kibATurn)} KiB a turn. Goal: ${GOAL_KIB} KiB at most: ${verdict}. Resident memory changed by ${round(residentKib)} KiB a turn: it also includes the program itself and the space that V8 reserves for its two heaps before it collects, and seldom returns.`,
   ].join('\n\n'),
   svg: linePlot(
-    'Memory after so many turns, MiB',
+    'Memory by number of turns, MiB',
     [
       { name: 'resident', points: marks.map(({ turns, memory: { rss } }) => [turns, rss / 2 ** 20] as const) },
       {

@@ -1,4 +1,4 @@
-/** Reading a model's event stream, against the floor that nobody can go below: JSON.parse of the same payloads. */
+/** Reading a model's event stream, compared with a lower bound: JSON.parse of the same payloads. */
 import { SseDecoder } from '@breakfall/wire'
 import { barPlot, compare, report, round, table } from './kit.ts'
 

@@ -1,5 +1,5 @@
 /**
- * Prose in plain English: documents, messages and comments use the words of the field, not a translation of them.
+ * Prose in plain English: documents, messages and comments use the terms of the field, not a translation of them.
  * A list of phrases cannot judge style, but it notices when old habits return. One slip per thousand words is allowed.
  */
 import assert from 'node:assert/strict'

@@ -70,7 +70,7 @@ function bodyAfter(code: string, end: number): string | undefined {
   return statementAt(code, from)
 }
 
-/** Up to the line that is not indented deeper than the one where it starts. */
+/** Up to the line that is not indented deeper than its first line. */
 function statementAt(code: string, from: number): string {
   const lineStart = code.lastIndexOf('\n', from) + 1
   const indent = /^ */.exec(code.slice(lineStart))?.[0].length ?? 0
@@ -92,7 +92,7 @@ function sleepingNames(functions: readonly Named[], timers: readonly string[]): 
     const wakes = calling([...names], 'await|return|=>|new Promise[\\s\\S]*?')
     for (const { name, body } of functions) if (wakes.test(`=> ${body}`)) names.add(name)
   }
-  names.delete('setTimeout') // a timer that nobody awaits is a limit, not a wait
+  names.delete('setTimeout') // a timer that no one awaits is a limit, not a wait
   return [...names]
 }
 

@@ -1,4 +1,4 @@
-/** The names of tests as written in test files. A name with `${…}` stays as it is in the source. */
+/** The names of tests as written in test files. A name with `${…}` keeps that text. */
 
 /** Where tests are. */
 export const TESTS: readonly string[] = [

@@ -1,6 +1,6 @@
 /**
- * The other side of a daemon under load, in a process of its own: the model that talks, and the readers that listen. Both are
- * on one machine's clock, so what the model stamps on a piece tells a reader how long it was on its way.
+ * The other side of a daemon under load, in a separate process: the model that answers, and the readers. Both use the
+ * same clock, so a reader knows from the model's timestamp how long a delta was on its way.
  */
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'

@@ -1,4 +1,4 @@
-/** A daemon in a process of its own that says, when asked, what its memory consists of. Run with `--expose-gc`. */
+/** A daemon in a separate process that reports its memory by kind on request. Run with `--expose-gc`. */
 import { readFileSync } from 'node:fs'
 import type { Worker } from 'node:worker_threads'
 import { startDaemon } from '@breakfall/daemon'
@@ -44,7 +44,7 @@ async function end(): Promise<void> {
   process.exit(0)
 }
 
-/** With one arena (`MALLOC_ARENA_MAX=1`) all that malloc holds is the mapping that the kernel calls the heap. */
+/** With one arena (`MALLOC_ARENA_MAX=1`), everything malloc holds is in the mapping that the kernel calls the heap. */
 function mallocBytes(): number | null {
   try {
     const [, kib] = /\[heap\]\n(?:.*\n)*?Rss: +(\d+) kB/.exec(readFileSync('/proc/self/smaps', 'utf8')) ?? []

@@ -1,4 +1,4 @@
-/** A gateway in a process of its own, which tells the CPU time it has used whenever it is asked. */
+/** A gateway in a separate process that reports the CPU time it has used on request. */
 import { startGateway } from '@breakfall/gateway'
 
 const gateway = await startGateway({ upstream: process.argv[2] ?? '', logger: false })

@@ -1,4 +1,4 @@
-/** Pours one recorded answer to whoever asks, as fast as it is taken: a process of its own, so that its time is not counted. */
+/** Sends one recorded answer to every client, as fast as the client reads. A separate process, so its CPU time is not counted. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

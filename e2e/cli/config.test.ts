@@ -31,7 +31,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(await tries(env, ['--attempts-max', '5']), 5)
   })
 
-  test('show --origin prints each setting and where it comes from', async () => {
+  test('show --origin prints each setting and its origin', async () => {
     await using desk = await Desk.start()
     desk.config('[model]\nbaseUrl = "http://127.0.0.1:9/v1"\nname = "from-user"\n\n[policy]\nstepsMax = 7\n')
     desk.write('breakfall.toml', '[model]\nname = "from-folder"\n')

@@ -51,7 +51,7 @@ async function finishes(desk: Desk, running: Program): Promise<void> {
 }
 
 describe('kill -9 during a run', { ...LIMIT, concurrency: 2 }, () => {
-  test('of its own daemon, at several points: the run restarts it and finishes', async () => {
+  test("of the run's daemon, at several points: the run restarts it and finishes", async () => {
     await using desk = await Desk.start(script)
     const running = desk.begin()
     for (const point of POINTS) {

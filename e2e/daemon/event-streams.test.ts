@@ -127,7 +127,7 @@ describe('server-sent events', LIMIT, () => {
     assert.ok(!slow.events.some(({ type }) => type === 'turn-end'), 'the slow reader was not closed')
     const control = slow.frames.filter((frame) => frame.id === undefined)
     // A reader that stalls longer than the server's grace period finds the connection cut instead.
-    if (slow.endedInOrder) assert.match(JSON.stringify(control), /"reason":"[^"]*slow/, 'and was told why')
+    if (slow.endedInOrder) assert.match(JSON.stringify(control), /"reason":"[^"]*slow/, 'with the reason')
     const cursor = slow.cursor()
     const rest = await rig.events(id, '', { 'last-event-id': cursor })
     await rest.ended(turnId)

@@ -141,7 +141,7 @@ describe('event streams in unusual bytes', { ...LIMIT, concurrency: true }, () =
     const reply = await rig.chat([endless, stream(frames)])
     assert.equal(assembledChat(reply.frames).content, content, reply.text.slice(0, 300))
   })
-  test('each text arrives as soon as it is sent', async () => {
+  test('each text arrives at once', async () => {
     const steps = Array.from({ length: 4 }, () => Promise.withResolvers<void>())
     const name = rig.upstream.plays([
       head(),

@@ -117,7 +117,7 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
     assert.equal((await healing(`${chat()}?${name}`, { method: 'POST', body: 'not json' })).status, 400)
     assert.equal((await healing(`${chat()}?${name}`, { method: 'POST' })).status, 400)
   })
-  test('with no attempts left, the status is one that no SDK retries', async () => {
+  test('with no attempts left, no SDK retries the status', async () => {
     const name = upstream.plays(reset, reset, reset)
     const response = await healing(chat(), { method: 'POST', body: body(name) })
     assert.equal(response.status, 502)

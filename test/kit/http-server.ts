@@ -1,4 +1,4 @@
-/** A plain HTTP server on loopback, for tests that need one that behaves. */
+/** A plain, well-behaved HTTP server on loopback. */
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import { portOf } from './tcp-server.ts'

@@ -19,7 +19,7 @@ export type ProgramOptions = {
   /** Standard input: none, the given text, or (null) a pipe that stays open. */
   readonly input?: string | Buffer | null
   readonly stderr?: 'pipe' | 'inherit'
-  /** Makes the child the leader of its own process group. */
+  /** Makes the child the leader of a new process group. */
   readonly ownGroup?: boolean
   readonly uid?: number
   readonly gid?: number
@@ -69,7 +69,7 @@ export class Program implements AsyncDisposable {
     return this.#isOver
   }
 
-  /** The first line that matches, as soon as it is there; rejects if the program ends without it. */
+  /** The first line that matches, once it is there; rejects if the program ends without it. */
   async line(matches: (line: string) => boolean): Promise<string> {
     for (;;) {
       const found = this.lines.find(matches)

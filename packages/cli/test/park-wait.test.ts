@@ -40,7 +40,7 @@ test('a run waits until the park it announced is over, and a little longer', (t)
   assert.match(waited(t, 72_000).said, /up to 82 s, because the turn resumes in 72 s;/)
 })
 
-test('a run waits a minute for a park without a time, with an early one, or with one that is far away', (t) => {
+test('a run waits a minute for a park without a time, with an early time or with a distant one', (t) => {
   assert.deepEqual(waited(t, null), { said: 'waiting for up to 60 s; Ctrl-C leaves the turn parked', seconds: 60 })
   assert.equal(waited(t, 5_000).seconds, 60)
   assert.deepEqual(waited(t, 3_600_000), {

@@ -123,7 +123,7 @@ function readOne(file: string, root: string): Read {
 const unreadable = (error: unknown): string =>
   `cannot be read (${error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'})`
 
-/** The path of the file that is open, which nobody can exchange any more. */
+/** The path of the open file, which no one can replace any more. */
 function realPathOf(fd: number, file: string): string {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`)

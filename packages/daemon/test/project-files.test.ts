@@ -37,7 +37,7 @@ test('AGENTS.md of the workspace comes first, then those above it, up to the roo
   )
 })
 
-test('CLAUDE.md is read only where there is no AGENTS.md', (t) => {
+test('CLAUDE.md is read only in a folder without AGENTS.md', (t) => {
   const { root, inner } = repository(t)
   writeFileSync(join(root, 'CLAUDE.md'), 'for another agent')
   assert.deepEqual(readProjectFiles(inner).texts, [{ path: '../../CLAUDE.md', text: 'for another agent' }])

@@ -7,7 +7,7 @@ export function backoffMs(attempt: number, policy: Pick<RetryPolicy, 'backoffMs'
   return Math.round(clamp01(dice) * ceiling)
 }
 
-/** Before a retry that cost nothing: soon, so that a server that comes back is found, but never at once. */
+/** Before a retry that cost nothing: soon, to notice a server that comes back, but never at once. */
 export function freeBackoffMs(failure: number, policy: Pick<RetryPolicy, 'backoffMs'>, dice: number): number {
   const doubled = 2 ** Math.min(30, Math.max(0, failure - 1))
   const least = Math.min(LIMITS.freeBackoffMsLeast, LIMITS.freeBackoffMsFirst * doubled)

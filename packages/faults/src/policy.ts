@@ -22,7 +22,7 @@ export type Policy = RetryPolicy & {
 
 export const POLICY_DEFAULTS = {
   attemptsMax: 6, // one attempt and five retries: at 20 % faults, one step in 15,000 fails for good
-  patienceMs: 120_000, // a server that restarts and loads its model is back by then; retries that cost nothing go on that long
+  patienceMs: 120_000, // a server that restarts and loads its model is back by then; retries that cost nothing continue for that long
   failuresMax: 60, // per turn: a 50-step turn at 20 % faults sees about 12
   waitMsMax: 30 * 60_000, // between attempts, per turn; longer waits park the turn
   park: 'auto',

@@ -26,7 +26,7 @@ export type AnswerSituation = TurnFacts &
     readonly at: 'answer'
     /** Attempts made at this step with the current model, the failed one included. */
     readonly attempt: number
-    /** The model had begun to answer when the attempt failed. */
+    /** The model had started to answer when the attempt failed. */
     readonly contentStarted: boolean
     /** Earlier failures that cost nothing: how many of `attempt` and of `failures`. */
     readonly free: { readonly attempts: number; readonly failures: number }

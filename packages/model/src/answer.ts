@@ -165,7 +165,7 @@ export type TryEvent =
       readonly fault: FaultReport
       /** The server was asked to continue kept text and started over, or said something else. */
       readonly diverged: boolean
-      /** The model had begun to answer. */
+      /** The model had started to answer. */
       readonly contentStarted: boolean
       readonly record: AttemptRecord
     }

@@ -241,7 +241,7 @@ for (const [what, acts, category] of [
   })
 }
 
-test('the liveness clock ends silence, and the progress clock ends pings without output', async () => {
+test('the liveness timeout ends silence, and the progress timeout ends pings without output', async () => {
   const begun: Play = [head(), messageStart, textBlock(0), blockText(0, 'Hel')]
   const silent = await play([[...begun, silence], GOOD], {}, { policy: { livenessMs: 80 } })
   assert.deepEqual([silent.text, silent.failed[0]?.fault.reason], ['Hello world', 'liveness'])

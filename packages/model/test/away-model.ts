@@ -50,7 +50,7 @@ export async function startAwayModel({ api, awayMs, moment, isStream }: AwayOpti
 // ---- details ----
 
 /**
- * A port that nobody takes while the server is away: the system gives out ports from 32768 on, so those below are only taken by
+ * A port that no one takes while the server is away: the system gives out ports from 32768 on, so those below are only taken by
  * programs that ask for one.
  */
 async function startOnQuietPort(script: Script): Promise<ModelServer> {

@@ -1,4 +1,4 @@
-/** Stalls: a byte clock that pings reset, a progress clock that they do not, and a clock for the headers. */
+/** Stalls: a liveness timeout that pings reset, a progress timeout that they do not, and a timeout for the headers. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { streamAnswer } from '../src/index.ts'
@@ -17,14 +17,14 @@ test('a server that accepts and never answers times out by the header clock', as
   assert.equal(got.failed[0]?.fault.reason, 'headers')
 })
 
-test('the liveness clock ends a silent stream, and the answer is retried', async () => {
+test('the liveness timeout ends a silent stream, and the answer is retried', async () => {
   const got = await play([[head(), role, text('Hel'), silence], GOOD], {}, { policy: { livenessMs: 80 } })
   assert.equal(got.text, 'Hello')
   assert.equal(got.failed[0]?.fault.category, 'model_stream_stalled')
   assert.equal(got.failed[0]?.fault.reason, 'liveness')
 })
 
-test('the progress clock ends pings without output', async () => {
+test('the progress timeout ends pings without output', async () => {
   const pings = forever(': OPENROUTER PROCESSING\n\n', 20)
   const got = await play(
     [[head(), role, text('Hel'), pings], GOOD],
@@ -38,7 +38,7 @@ test('the progress clock ends pings without output', async () => {
 test('a server that stalls every time ends in model_stream_stalled, with the clock named', async () => {
   const got = await play([[head(), silence]], {}, { policy: { livenessMs: 40, attemptsMax: 2 } })
   assert.equal(got.fault?.fault.category, 'model_stream_stalled')
-  assert.match(got.fault?.fault.errorRaw ?? '', /liveness clock/)
+  assert.match(got.fault?.fault.errorRaw ?? '', /liveness timeout/)
   assert.equal(got.requests.length, 2)
 })
 

@@ -133,7 +133,7 @@ describe('a child that answers its health check', () => {
     )
   })
 
-  it('is alive while it works, and while nobody waits', () => {
+  it('is alive while it works, and while no one waits', () => {
     assert.equal(
       watch(99, (n) => ({ vitals: { ...STILL, cpuMs: n * 200 } })),
       'alive',

@@ -196,7 +196,7 @@ describe('readiness', () => {
 })
 
 describe('a health check', () => {
-  it('that fails several times in a row ends the child as unhealthy, and one that recovers does not', async () => {
+  it('that fails several times in a row ends the child as unhealthy, but not if it recovers', async () => {
     let ok = true
     let asked = 0
     const probe = (): boolean => {

@@ -34,7 +34,7 @@ const turnProviderSchema = record({
   keyFrom: z
     .enum(['session', 'daemon'])
     .optional()
-    .describe('whose key it uses: one that came with the session and is only in memory, or one that the daemon has'),
+    .describe("whose key it uses: the session's, which is only in memory, or the daemon's"),
 })
 export type TurnProvider = z.infer<typeof turnProviderSchema>
 

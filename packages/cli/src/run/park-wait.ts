@@ -79,7 +79,7 @@ export class ParkWait implements Disposable {
 
 // ---- details ----
 
-/** At least until the turn resumes by itself, if that is soon. */
+/** At least until the turn resumes automatically, if that is soon. */
 function waitMsFor(resumesInMs: number | null): number {
   const isSoon = resumesInMs !== null && resumesInMs <= TIMED_WAIT_MS_MAX
   return isSoon ? Math.max(WAIT_MS, resumesInMs + RESUME_MS) : WAIT_MS

@@ -1,5 +1,5 @@
 /**
- * The model servers of this daemon's sessions: which one a session is bound to, where it is now, and which key it gets.
+ * The model servers of this daemon's sessions: which one a session is bound to, its current address, and which key it gets.
  *
  * I1  A turn stays at the provider and the model it started with, whatever changes meanwhile.
  * I2  A session that brought a key uses that key or none: if a restart has forgotten it, the turn parks and says how to bring it.

@@ -3,7 +3,7 @@ import type { ProviderView, Session, SessionState, Turn, TurnProvider, TurnState
 import type { SessionRow } from '../store/store.ts'
 import { type EndedTurn, NO_USAGE, type Parked, type QueuedTurn, type SessionFold, type TurnFold } from './state.ts'
 
-/** `provider`: as it is now; by default, as the session remembers it. */
+/** `provider`: its current state; by default, the state that the session remembers. */
 export function sessionView(row: SessionRow, model: string, provider = providerView(row.data.provider)): Session {
   return {
     id: row.id,

@@ -12,7 +12,7 @@ export const commandFor = (log: string, ...behaviours: readonly string[]): reado
   ...behaviours,
 ]
 
-/** A server without any sign of life is found out within two seconds, and restarts follow at once. */
+/** A server without any sign of life is detected within two seconds, and restarts follow at once. */
 export const QUICK_SERVER = {
   limits: { quietMs: 200, termMs: 400, backoffMs: 1 },
   health: { everyMs: 100, timeoutMs: 250, failuresMax: 4 },

@@ -6,33 +6,29 @@ import { types } from '../support/api.ts'
 import { inOrder } from '../support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
-test(
-  'idle sessions with long conversations are evicted from memory, and continue where they were',
-  LIMIT,
-  async (t) => {
-    const LONG = 100_000
-    const script = inOrder({ text: 'w'.repeat(LONG), pieceChars: LONG })
-    const { api, daemon, model } = await rig(t, script, { limits: { idleCharsMax: 10 * LONG } })
-    const ids: string[] = []
-    for (let n = 0; n < 100; n += 1) {
-      const { id } = await api.session({ tools: [] })
-      await api.ended(id, await api.prompt(id, 'talk'))
-      ids.push(id)
-    }
-    const { count } = daemon.sessions.loader
-    assert.ok(count < 80, `${count} sessions are in memory`)
-    const first = ids[0] ?? ''
-    const events = await api.ended(first, await api.prompt(first, 'go on'))
-    assert.ok(!types(events).includes('taken-over'), 'it was not taken over')
-    assert.deepEqual(
-      model.asked
-        .at(-1)
-        ?.messages.map(({ content }) => content?.length)
-        .slice(-3),
-      ['talk'.length, LONG, 'go on'.length],
-    )
-  },
-)
+test('idle sessions with long conversations are evicted from memory, and continue later', LIMIT, async (t) => {
+  const LONG = 100_000
+  const script = inOrder({ text: 'w'.repeat(LONG), pieceChars: LONG })
+  const { api, daemon, model } = await rig(t, script, { limits: { idleCharsMax: 10 * LONG } })
+  const ids: string[] = []
+  for (let n = 0; n < 100; n += 1) {
+    const { id } = await api.session({ tools: [] })
+    await api.ended(id, await api.prompt(id, 'talk'))
+    ids.push(id)
+  }
+  const { count } = daemon.sessions.loader
+  assert.ok(count < 80, `${count} sessions are in memory`)
+  const first = ids[0] ?? ''
+  const events = await api.ended(first, await api.prompt(first, 'go on'))
+  assert.ok(!types(events).includes('taken-over'), 'it was not taken over')
+  assert.deepEqual(
+    model.asked
+      .at(-1)
+      ?.messages.map(({ content }) => content?.length)
+      .slice(-3),
+    ['talk'.length, LONG, 'go on'.length],
+  )
+})
 
 test('a session opened while memory is full of idle sessions stays in memory for its caller', LIMIT, async (t) => {
   const asked = Promise.withResolvers<void>()

@@ -37,7 +37,7 @@ describe('an upstream that is away and comes back', { concurrency: 8 }, () => {
   }
 })
 
-test('when patience is spent, the client gets the upstream’s own refusal and may go on waiting itself', async (t) => {
+test('when patience is spent, the client gets the upstream’s own refusal and may keep waiting itself', async (t) => {
   const body = { error: { code: 503, message: 'Loading model', type: 'unavailable_error' } }
   const model = await startModelServer(() => json(503, body))
   const policy = { patienceMs: 350, backoffMs: 5 }

@@ -247,7 +247,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
         phase: this.#phase,
         reason: clock,
         facts: { afterMs },
-        errorRaw: `${STALLED[clock]} for ${Math.round(afterMs)} ms (${clock} clock)`,
+        errorRaw: `${STALLED[clock]} for ${Math.round(afterMs)} ms (${clock} timeout)`,
       }),
     )
   }

@@ -48,7 +48,7 @@ export type AttemptFailure = {
   readonly fault: Fault
   /** The answer had to start with what is shown already, and did not. */
   readonly diverged: boolean
-  /** The model had begun to answer. */
+  /** The model had started to answer. */
   readonly contentStarted: boolean
 }
 

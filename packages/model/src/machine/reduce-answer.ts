@@ -6,7 +6,7 @@
  * I2  Every failure and every wait is counted once, in the one budget.
  * I3  Text is continued whole or not at all: discarding any kept part ends the continuation.
  * I4  A complete answer earns back half of what the turn has used, and parks start over: a turn that advances is never stranded.
- * I5  An outage begins with the first failure that cost nothing, by the time of its event, so a crash does not refill patience.
+ * I5  An outage starts at the first failure that cost nothing, by the time of its event, so a crash does not refill patience.
  */
 import type { FaultReport } from '@breakfall/faults'
 import { type AnswerState, NO_STEP, type ShownPart } from './state.ts'

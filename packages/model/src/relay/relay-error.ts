@@ -18,7 +18,7 @@ export function errorAnswer(api: ApiName, fault: FaultReport, refusal: Refusal |
     refusal === undefined ? { 'content-type': 'application/json' } : clientHeaders(refusal.headers)
   headers['x-breakfall-category'] = fault.category
   // The official clients would retry these themselves and multiply the attempts already made. If the server was only away, a
-  // client may go on waiting for it: that costs nothing.
+  // client may keep waiting for it: that costs nothing.
   if (isRetriedByClients(status) && fault.stopped !== 'patience_spent') headers['x-should-retry'] = 'false'
   if (refusal === undefined && fault.retryAfterMs !== undefined)
     headers['retry-after'] = String(Math.ceil(fault.retryAfterMs / 1000))

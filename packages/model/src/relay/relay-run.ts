@@ -17,7 +17,7 @@ import { takesPrefill } from '../target.ts'
 export type RelayFailure = {
   readonly fault: Fault
   readonly diverged: boolean
-  /** The model had begun to answer, whether or not the client has seen any of it. */
+  /** The model had started to answer, whether or not the client has seen any of it. */
   readonly contentStarted: boolean
   /** What the attempt sent to the client. */
   readonly sent: readonly MachineEvent[]

@@ -10,7 +10,7 @@ import { finish, role, text, thought } from '../../../../test/kit/openai-frames.
 import { forever, head, lastChunk, pause, silence } from '../../../../test/kit/plays.ts'
 import { isKept, play } from '../play.ts'
 
-test('pings keep a thinking model alive for longer than the liveness clock allows silence', async () => {
+test('pings keep a thinking model alive for longer than the liveness timeout allows silence', async () => {
   const pings = Array.from({ length: 30 }, () => [': ping\n\n', pause(25)]).flat()
   const got = await play(
     [[head(), role, ...pings, text('Hello'), finish('stop'), lastChunk]],

@@ -172,7 +172,7 @@ export function claim(folder: string): boolean {
   }
 }
 
-/** From now on no keeper can run it, not even one that has claimed it. */
+/** From now on no keeper can run it, even if it has claimed it. */
 export function withdraw(folder: string): void {
   rmSync(join(folder, EXEC_FILES.launch), { force: true })
 }

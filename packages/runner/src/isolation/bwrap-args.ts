@@ -9,7 +9,7 @@
  * I4  The host can change the paths of a host workspace, and so can a box whose workspace contains it. bwrap mounts by path,
  *     so before the command starts, a shell in the sandbox compares device and inode of each mount with the expected ones.
  *     What remains: if someone swaps a folder for a link in the same millisecond, a guard may be mounted at the wrong place
- *     of its own sandbox and be missing at the right one. No other host folder can get in that way.
+ *     in its sandbox and be missing at the right one. No other host folder can get in that way.
  */
 import { posix } from 'node:path'
 import type { Network } from '@breakfall/wire'

@@ -23,7 +23,7 @@ export type ExecGroup = {
   kill(spare: readonly number[]): void
   /** How many of its processes the kernel's OOM killer has killed. */
   oomKills(): number
-  /** Removes it as soon as it is empty. */
+  /** Removes it once it is empty. */
   remove(): void
 }
 

@@ -5,7 +5,7 @@ import { HAS_PROC } from '../../src/process-table.ts'
 import { type ModelServer, type ModelServerSpec, serveModel } from '../../src/index.ts'
 import { eventually, faultBy, isAlive, program, QUICK, untilState } from '../child-fixture.ts'
 
-/** A server without any sign of life is found out within two seconds. */
+/** A server without any sign of life is detected within two seconds. */
 const HEALTH = { everyMs: 100, timeoutMs: 250, failuresMax: 4 } as const
 const LIMITS = { ...QUICK, quietMs: 200, stillMs: 60_000 } as const
 const OPTIONS = { concurrency: 3, skip: HAS_PROC ? false : 'this system shows no vital signs' } as const

@@ -26,7 +26,7 @@ const server = (...more: readonly string[]): ModelServer =>
 
 /** A long answer, as a stream. */
 async function ask(running: ModelServer): Promise<Response> {
-  const messages = [{ role: 'user', content: 'Count from one to five hundred, in words.' }]
+  const messages = [{ role: 'user', content: 'Count from one to five hundred. Spell each number.' }]
   const body = JSON.stringify({ messages, stream: true, max_tokens: 400 })
   return running.fetch('/v1/chat/completions', {
     method: 'POST',
