@@ -61,6 +61,7 @@ export class Place implements AsyncDisposable {
       HOME: this.home,
       XDG_CONFIG_HOME: join(this.home, 'config'),
       XDG_STATE_HOME: join(this.home, 'state'),
+      ...(process.env['NODE_COMPILE_CACHE'] !== undefined && { NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] }),
       ...NO_LOCAL_MODEL,
       ...env,
     }

@@ -3,7 +3,7 @@
  * `live: false`, because nothing is working on what it calls busy or running.
  */
 import type { SessionViewer } from '@breakfall/client'
-import type { JournalReader } from '@breakfall/daemon'
+import type { JournalReader } from '@breakfall/daemon/journal'
 import { Fault } from '@breakfall/faults'
 import { isKnownEvent, parseCursor, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
 
