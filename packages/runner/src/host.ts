@@ -4,6 +4,7 @@ import type { FifoPool } from './exec/fifo-pool.ts'
 import type { Pump } from './exec/pump.ts'
 import type { SpawnQueue } from './exec/spawn-queue.ts'
 import type { Cgroups } from './isolation/cgroup.ts'
+import type { ToolchainFinder } from './home/finder.ts'
 import type { HostLayout } from './isolation/host.ts'
 import type { Isolation } from './isolation/probe.ts'
 import type { WorkspaceRules } from './box/workspace.ts'
@@ -15,6 +16,11 @@ export type RunnerHost = {
   readonly clock: Clock
   readonly isolation: Isolation
   readonly layout: HostLayout
+  readonly toolchains: ToolchainFinder
+  /** What covers credentials in a window. */
+  readonly nothing: { readonly file: string; readonly folder: string }
+  readonly git: string | null
+  readonly home: 'real' | 'private'
   readonly cgroups: Cgroups
   readonly fifos: FifoPool
   readonly queue: SpawnQueue

@@ -18,6 +18,8 @@ async function main(): Promise<void> {
       'token-file': { type: 'string' },
       'state-dir': { type: 'string' },
       'allow-workspace': { type: 'string', multiple: true, default: [] },
+      'allow-mount': { type: 'string', multiple: true, default: [] },
+      home: { type: 'string' },
       'allow-isolation': { type: 'string', multiple: true, default: [] },
       isolation: { type: 'string' },
       'allow-host': { type: 'string', multiple: true, default: [] },
@@ -38,6 +40,8 @@ async function main(): Promise<void> {
     host: values.host,
     hosts: values['allow-host'],
     allowWorkspace: values['allow-workspace'],
+    allowMount: values['allow-mount'],
+    home: values.home === undefined ? undefined : homeModeOf(values.home),
     allowIsolation,
     isolation: values.isolation === undefined ? undefined : levelOf(values.isolation),
     idleExitMs:
@@ -67,6 +71,11 @@ function levelOf(text: string): IsolationLevel {
   if (level === undefined)
     throw new TypeError(`--isolation must be one of ${ISOLATION_LEVELS.join(', ')}, got "${text}"`)
   return level
+}
+
+function homeModeOf(text: string): 'real' | 'private' {
+  if (text !== 'real' && text !== 'private') throw new TypeError(`--home must be real or private, got "${text}"`)
+  return text
 }
 
 function wholeNumber(flag: string, text: string, max: number): number {

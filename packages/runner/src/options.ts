@@ -10,6 +10,10 @@ export type RunnerOptions = {
   readonly host?: string | undefined
   /** Host folders that may be workspaces, with everything below them. */
   readonly allowWorkspace?: readonly string[] | undefined
+  /** Host folders that boxes may have mounted, with everything below them: `DIR`, or `DIR:rw`. */
+  readonly allowMount?: readonly string[] | undefined
+  /** The home folder of boxes that do not say. */
+  readonly home?: 'real' | 'private' | undefined
   readonly allowIsolation?: readonly 'process'[] | undefined
   /** Exits after this long without a call and without an exec; null: never. */
   readonly idleExitMs?: number | null | undefined

@@ -1,13 +1,15 @@
 /** Reads at the start what this machine offers, and puts together what all boxes share. */
-import { realpathSync } from 'node:fs'
-import { availableParallelism, totalmem } from 'node:os'
+import { existsSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs'
+import { availableParallelism, homedir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { parseMount } from './box/mounts.ts'
 import { systemClock } from './clock.ts'
 import { RUNNER_DEFAULTS } from './defaults.ts'
 import { FifoPool } from './exec/fifo-pool.ts'
 import type { Pump } from './exec/pump.ts'
 import { SpawnQueue } from './exec/spawn-queue.ts'
+import { ToolchainFinder } from './home/finder.ts'
 import type { RunnerHost } from './host.ts'
 import { findCgroups } from './isolation/cgroup-find.ts'
 import { readHostLayout } from './isolation/host.ts'
@@ -26,7 +28,12 @@ export async function readHost(
 ): Promise<RunnerHost> {
   const environment = options.environment ?? process.env
   const path = environment['PATH'] ?? ''
-  const layout = readHostLayout(environment)
+  const home = homeOf(environment)
+  const layout = readHostLayout(environment, home)
+  const clock = options.clock ?? systemClock()
+  const toolchains = new ToolchainFinder({ path, home, system: [...layout.folders, ...layout.links.keys()] }, () =>
+    clock.monotonicMs(),
+  )
   const allowProcess = options.allowIsolation?.includes('process') ?? false
   if (options.isolation === 'process' && !allowProcess)
     throw new Fault('invalid_request', {
@@ -44,14 +51,25 @@ export async function readHost(
     bootId: identity.bootId,
     keepers: { made: 0, idle: 0 },
     stateDir,
-    clock: options.clock ?? systemClock(),
+    clock,
+    toolchains,
+    nothing: makeNothing(stateDir),
+    git: findProgram('git', path, USUAL_FOLDERS),
+    home: options.home ?? 'real',
     isolation,
     layout,
     cgroups: findCgroups(`breakfall-${identity.runnerId}`),
     fifos: new FifoPool(join(stateDir, 'fifos'), program('mkfifo'), identity.bootId),
     queue: new SpawnQueue(RUNNER_DEFAULTS.spawnsMax),
     pump,
-    rules: { allowed: (options.allowWorkspace ?? []).map((folder) => realpathSync(folder)), stateDir },
+    rules: {
+      allowed: (options.allowWorkspace ?? []).map((folder) => realpathSync(folder)),
+      mounts: (options.allowMount ?? [])
+        .map(parseMount)
+        .map(({ path: folder, mode }) => ({ path: realpathSync(folder), mode })),
+      stateDir,
+      home,
+    },
     environment,
     setsid: program('setsid'),
     sleep: program('sleep'),
@@ -68,4 +86,20 @@ export async function readHost(
     machine: { cpus: availableParallelism(), memoryMb: Math.floor(totalmem() / 1024 / 1024) },
     onExecEnd: (cause, durationMs, bytes) => metrics.execEnded(cause, durationMs, bytes),
   }
+}
+
+// ---- details ----
+
+/** The runner user's home folder; `/` if there is none, which no box can have. */
+function homeOf({ HOME = '' }: Readonly<Record<string, string | undefined>>): string {
+  const home = HOME.startsWith('/') ? HOME : homedir()
+  return existsSync(home) ? realpathSync(home) : home
+}
+
+/** An empty file and an empty folder. */
+function makeNothing(stateDir: string): { readonly file: string; readonly folder: string } {
+  const [file, folder] = [join(stateDir, 'empty-file'), join(stateDir, 'empty-folder')]
+  mkdirSync(folder, { recursive: true, mode: 0o755 })
+  writeFileSync(file, '', { mode: 0o644 })
+  return { file, folder }
 }

@@ -1,6 +1,7 @@
 /** Boxes over HTTP. */
 import { boxCreateSchema } from '@breakfall/wire'
 import { readJson } from '@breakfall/wire/node'
+import { readHomeFiles } from '../home/home-files.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { epochOf, page } from './access.ts'
 import {
@@ -22,8 +23,12 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
       refuseWhileClosing(context)
       const epoch = epochOf(call.req)
       const create = await readJson(call.req, boxCreateSchema)
+      const prefix = call.params['prefix'] ?? ''
+      const { workspace } = boxes.design(prefix, create) // refuses before anything is read in that folder
+      const { git, rules } = context.host
+      const files = await readHomeFiles({ git, home: rules.home, workspace: create.workspace && workspace.path })
       refuseWhileClosing(context)
-      const box = boxes.create(call.params['prefix'] ?? '', create, epoch)
+      const box = boxes.create(prefix, create, epoch, files)
       return { status: 201, json: box.record }
     },
     checkBox: async (call) => ({

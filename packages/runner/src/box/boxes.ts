@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { type Box as BoxRecord, type BoxCreate, ID_PATTERN } from '@breakfall/wire'
 import { isoTime } from '../clock.ts'
+import type { HomeFiles } from '../home/home-files.ts'
 import type { RunnerHost } from '../host.ts'
 import { makeFolder, removeTree } from '../state/disk.ts'
 import { Box } from './box.ts'
@@ -56,7 +57,7 @@ export class Boxes {
     return designBox(this.#host, id, create, boxPaths(join(this.#root, prefix, id)), 0).record
   }
 
-  create(prefix: string, create: BoxCreate, epoch: number | undefined): Box {
+  create(prefix: string, create: BoxCreate, epoch: number | undefined, files: HomeFiles = new Map()): Box {
     const id = create.id ?? randomUUIDv7()
     if (this.#boxes.has(`${prefix}/${id}`)) throw new Fault('box_already_exists', { facts: { name: id }, boxId: id })
     if (this.ofPrefix(prefix).length >= this.#host.boxesMax)
@@ -66,7 +67,7 @@ export class Boxes {
     makeFolder(join(this.#root, prefix))
     if (existsSync(paths.folder)) this.#discard(paths.folder) // left by a creation that did not get as far as a record
     try {
-      makeBoxFolders(paths, stored, stored.record.workspace.kind === 'private')
+      makeBoxFolders(paths, stored, files)
       const box = new Box(this.#host, prefix, paths, stored)
       box.openGroups()
       box.moveTo('running')

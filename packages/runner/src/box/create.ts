@@ -6,6 +6,9 @@ import { isoTime } from '../clock.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { RunnerHost } from '../host.ts'
 import type { Controller } from '../isolation/cgroup.ts'
+import { aboutBox } from './about.ts'
+import { canMountHome, planHome } from './home-plan.ts'
+import { type BoxMount, checkMounts } from './mounts.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
 import { checkWorkspace } from './workspace.ts'
 import { identify } from './workspace-identity.ts'
@@ -17,6 +20,9 @@ export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths
   const owner = ownerOf(host, level, kind === 'host' ? hostWorkspace : undefined)
   const limits = limitsFor(host, create)
   const network = networkFor(level, create)
+  const mounts = mountsFor(host, level, create, kind === 'host' ? hostWorkspace : undefined)
+  const isReal = hasRealHome(host, level, create)
+  const home = planHome(host, { level, isReal, workspace: hostWorkspace, folder: paths.home })
   const at = isoTime(host.clock.now())
   const record: BoxRecord = {
     id,
@@ -35,9 +41,12 @@ export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths
     limits,
     network,
     autoStart: create.autoStart ?? false,
+    home: { path: home.at, windows: home.windows, left: home.left },
+    ...(mounts.length === 0 ? {} : { mounts }),
     lastTransition: { at, from: 'creating', to: 'creating' },
   }
   const hostIdentity = kind === 'host' ? identify(hostWorkspace, host.clock.machineBootId) : undefined
+  record.about = aboutBox(record, owner.uid, isReal || level === 'process' ? host.toolchains.current.runtimes : [])
   return { record, env: create.env ?? {}, hostWorkspace, hostIdentity, ...owner, epoch }
 }
 
@@ -71,9 +80,16 @@ function levelFor(host: RunnerHost, create: BoxCreate): IsolationLevel {
   const { level, because } = host.isolation
   if (level === null)
     throw unavailable(because ?? 'bwrap does not work on this machine', 'this runner does not allow level "process"')
-  if (create.isolation?.min === 'bwrap' && level !== 'bwrap')
+  const { min, level: exact } = create.isolation ?? {}
+  if ((min === 'bwrap' || exact === 'bwrap') && level !== 'bwrap')
     throw unavailable(because ?? 'bwrap does not work on this machine', 'the box requires level "bwrap"')
-  return level
+  if (exact !== 'process') return level
+  if (!host.isolation.allowsProcess)
+    throw unavailable(
+      'level "process" was requested',
+      'this runner does not allow level "process"; start it, or its daemon, with --allow-isolation process',
+    )
+  return 'process'
 }
 
 function ownerOf(host: RunnerHost, level: IsolationLevel, workspace: string | undefined): { uid: number; gid: number } {
@@ -132,6 +148,27 @@ function enforced(
   if (host.cgroups.has(controller)) return requested ?? byDefault
   if (requested === undefined) return null
   throw unavailable(`no usable control group for ${controller}`, `limits.${field} cannot be enforced`)
+}
+
+/** Without a sandbox a box sees every folder and can write to all that its user can. */
+function mountsFor(
+  host: RunnerHost,
+  level: IsolationLevel,
+  { mounts = [] }: BoxCreate,
+  workspace: string | undefined,
+): readonly BoxMount[] {
+  const checked = checkMounts(mounts, host.rules, workspace)
+  if (level === 'process' && checked.some(({ mode }) => mode === 'ro'))
+    throw unavailable('level "process" mounts nothing', 'a read-only mount cannot be enforced')
+  return checked
+}
+
+function hasRealHome(host: RunnerHost, level: IsolationLevel, create: BoxCreate): boolean {
+  if (level === 'process' || (create.home ?? host.home) === 'private') return false
+  if (canMountHome(host)) return true
+  if (create.home === 'real')
+    throw unavailable(`the home folder is ${host.rules.home}`, 'home "real" is not possible here')
+  return false
 }
 
 function networkFor(level: IsolationLevel, create: BoxCreate): BoxRecord['network'] {

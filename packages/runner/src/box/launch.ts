@@ -20,6 +20,7 @@ import { commandEnvironment } from '../isolation/environment.ts'
 import { BOX_HOME, boxView, type BoxView, withGuards } from '../isolation/view.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
 import { guardWorkspace } from './guards.ts'
+import { planHome } from './home-plan.ts'
 import { openSame } from './workspace-identity.ts'
 
 export type LaunchPlan = {
@@ -43,22 +44,25 @@ export function planLaunch(
   const { workspace } = box.record
   const isHost = level === 'process'
   if (workspace.kind === 'host') requireSame(host, box, command)
+  const isReal = box.record.home !== undefined && box.record.home.path !== BOX_HOME
+  const home = planHome(host, { level, isReal, workspace: box.hostWorkspace, folder: paths.home })
   const view = boxView(level, host.layout, {
     workspace: { at: workspace.path, host: box.hostWorkspace, kind: workspace.kind },
     tmp: paths.tmp,
-    home: paths.home,
+    home: { at: home.at, host: paths.home },
+    more: [...home.mounts, ...(box.record.mounts ?? []).map(({ path, mode }) => ({ at: path, host: path, mode }))],
     passwd: paths.passwd,
     group: paths.group,
   })
   const cwd = posix.resolve(workspace.path, request.cwd)
   const environment = commandEnvironment({
-    layout: host.layout,
+    path: home.path,
     host: host.environment,
-    isHost,
-    home: isHost ? paths.home : BOX_HOME,
+    home: home.at,
     tmp: isHost ? paths.tmp : '/tmp',
     cwd,
     user: box.uid === 0 ? 'root' : 'box',
+    locations: home.locations,
     box: box.env,
     exec: request.env,
   })

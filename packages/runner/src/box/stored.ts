@@ -2,6 +2,8 @@
 import { chmodSync, chownSync, existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { type Box as BoxRecord, boxSchema } from '@breakfall/wire'
+import type { HomeFiles } from '../home/home-files.ts'
+import { BOX_HOME } from '../isolation/view.ts'
 import { makeFolder, readJsonFile, writeJsonDurably } from '../state/disk.ts'
 import { isObject } from '../state/json.ts'
 import { type FolderIdentity, readFolderIdentity } from './workspace-identity.ts'
@@ -48,20 +50,22 @@ export function boxPaths(folder: string): BoxPaths {
 
 export function makeBoxFolders(
   paths: BoxPaths,
-  owner: { readonly uid: number; readonly gid: number },
-  isPrivate: boolean,
+  { record, uid, gid }: Pick<StoredBox, 'record' | 'uid' | 'gid'>,
+  files: HomeFiles,
 ): void {
+  const isPrivate = record.workspace.kind === 'private'
   for (const folder of [paths.execs, paths.tmp, paths.home, ...(isPrivate ? [paths.workspace] : [])]) makeFolder(folder)
-  const { uid, gid } = owner
   const name = uid === 0 ? 'root' : 'box'
-  const home = '/home/box'
+  const home = record.home?.path ?? BOX_HOME
   writeFileSync(
     paths.passwd,
     `${uid === 0 ? '' : 'root:x:0:0:root:/root:/usr/sbin/nologin\n'}${name}:x:${uid}:${gid}:${name}:${home}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n`,
   )
   writeFileSync(paths.group, `${gid === 0 ? '' : 'root:x:0:\n'}${name}:x:${gid}:\nnogroup:x:65534:\n`)
   for (const file of [paths.passwd, paths.group]) chmodSync(file, 0o644)
-  if (process.getuid?.() === 0) for (const folder of [paths.tmp, paths.home]) chownSync(folder, uid, gid)
+  for (const [file, text] of files) writeFileSync(join(paths.home, file), text, { mode: 0o644 })
+  const owned = [paths.tmp, paths.home, ...[...files.keys()].map((file) => join(paths.home, file))]
+  if (process.getuid?.() === 0) for (const path of owned) chownSync(path, uid, gid)
 }
 
 export function saveBox(paths: BoxPaths, box: StoredBox): void {

@@ -1,6 +1,5 @@
 /** Checks which host folders may be workspaces. */
 import { realpathSync, statSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { sep } from 'node:path'
 import { invalidRequest } from '@breakfall/wire'
 
@@ -8,7 +7,9 @@ export type WorkspaceRules = {
   /** Real paths of `--allow-workspace`. */
   readonly allowed: readonly string[]
   readonly stateDir: string
-  readonly home?: string | undefined
+  readonly home: string
+  /** Of `--allow-mount`. */
+  readonly mounts: readonly { readonly path: string; readonly mode: 'ro' | 'rw' }[]
 }
 
 /** Returns the real path, or throws a 400 that says why not. */
@@ -24,7 +25,7 @@ export function checkWorkspace(path: string, rules: WorkspaceRules): string {
     return refuse('a folder that exists')
   }
   if (!statSync(real).isDirectory()) refuse('a folder')
-  const home = realOf(rules.home ?? homedir())
+  const home = realOf(rules.home)
   const state = realOf(rules.stateDir)
   if (isInside(home, real)) refuse('a folder other than your home folder or a parent of it')
   if (isInside(state, real) || isInside(real, state)) refuse("a folder outside the runner's state folder")

@@ -163,7 +163,8 @@ function mountOptions(view: BoxView): readonly string[] {
       if (!isIn(view, path, 'ro')) options.push('--perms', '0755', '--dir', path)
     }
     made.add(mount.at)
-    options.push(mount.mode === 'ro' ? '--ro-bind' : '--bind', mount.host, mount.at)
+    const kind = mount.mode === 'ro' ? '--ro-bind' : '--bind'
+    options.push(mount.isOptional === true ? `${kind}-try` : kind, mount.host, mount.at)
   }
   return options
 }

@@ -1,6 +1,5 @@
 /** Which folders and files of this machine a box may see; read once at the start. */
 import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { delimiter, join, sep } from 'node:path'
 
 export type HostLayout = {
@@ -14,10 +13,7 @@ export type HostLayout = {
   readonly homePath: readonly string[]
 }
 
-export function readHostLayout(
-  environment: Readonly<Record<string, string | undefined>>,
-  home = homedir(),
-): HostLayout {
+export function readHostLayout(environment: Readonly<Record<string, string | undefined>>, home: string): HostLayout {
   const folders = ['/usr', '/opt'].filter((path) => existsSync(path))
   const links = new Map<string, string>()
   for (const path of ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']) {

@@ -7,6 +7,8 @@ import { bwrapCommand, bwrapOptions, type BoxUser } from './bwrap-args.ts'
 import type { HostLayout } from './host.ts'
 
 export type Isolation = {
+  /** A box may ask for level "process". */
+  readonly allowsProcess: boolean
   /** Null: no box can be made on this machine. */
   readonly level: IsolationLevel | null
   readonly bwrap: string | null
@@ -26,7 +28,8 @@ export async function probeIsolation(options: {
   const fallback = options.allowProcess && options.level !== 'bwrap' ? 'process' : null
   const setpriv = process.getuid?.() === 0 ? findProgram('setpriv', options.path, USUAL_FOLDERS) : null
   const bwrap = options.level === 'process' ? null : findProgram('bwrap', options.path)
-  const none = { bwrap: null, disableUserns: false, setpriv }
+  const allowsProcess = options.allowProcess && options.level !== 'bwrap'
+  const none = { allowsProcess, bwrap: null, disableUserns: false, setpriv }
   if (bwrap === null)
     return {
       ...none,
@@ -42,6 +45,7 @@ export async function probeIsolation(options: {
   const other: BoxUser | null = setpriv === null ? null : { kind: 'setpriv', uid: 65_534, gid: 65_534, setpriv }
   const canServeOthers = other !== null && (await tryBwrap(bwrap, other, options.layout)) === null
   return {
+    allowsProcess,
     level: 'bwrap',
     bwrap,
     disableUserns: strict === null,

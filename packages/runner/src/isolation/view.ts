@@ -6,7 +6,13 @@ import { posix } from 'node:path'
 import type { IsolationLevel } from '@breakfall/wire'
 import type { HostLayout } from './host.ts'
 
-export type Mount = { readonly at: string; readonly host: string; readonly mode: 'ro' | 'rw' }
+export type Mount = {
+  readonly at: string
+  readonly host: string
+  readonly mode: 'ro' | 'rw'
+  /** It may be gone by now: then the box is without it. */
+  readonly isOptional?: boolean | undefined
+}
 
 export type BoxView = {
   /** In mount order: later ones cover earlier ones. */
@@ -19,11 +25,14 @@ export type BoxView = {
 export type BoxFolders = {
   readonly workspace: { readonly at: string; readonly host: string; readonly kind: 'private' | 'host' }
   readonly tmp: string
-  readonly home: string
+  readonly home: { readonly at: string; readonly host: string }
+  /** Over the home folder and the system: toolchains, and what the user adds. */
+  readonly more: readonly Mount[]
   readonly passwd: string
   readonly group: string
 }
 
+/** HOME of a box whose home is private. */
 export const BOX_HOME = '/home/box'
 
 export function boxView(level: IsolationLevel, layout: HostLayout, folders: BoxFolders): BoxView {
@@ -35,8 +44,8 @@ export function boxView(level: IsolationLevel, layout: HostLayout, folders: BoxF
     { at: '/etc/passwd', host: folders.passwd, mode: 'ro' },
     { at: '/etc/group', host: folders.group, mode: 'ro' },
     { at: '/tmp', host: folders.tmp, mode: 'rw' },
-    { at: BOX_HOME, host: folders.home, mode: 'rw' },
-    ...layout.homePath.map((path) => same(path, 'ro')),
+    { ...folders.home, mode: 'rw' },
+    ...folders.more,
     { at: folders.workspace.at, host: folders.workspace.host, mode: 'rw' },
   ]
   return { mounts, links: layout.links, isHost: false }

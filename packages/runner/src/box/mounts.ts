@@ -1,0 +1,74 @@
+/** Checks which host folders a box may have mounted besides its workspace. */
+import { lstatSync, readdirSync, realpathSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { type BoxCreate, invalidRequest } from '@breakfall/wire'
+import { isInside, type WorkspaceRules } from './workspace.ts'
+
+export type BoxMount = { readonly path: string; readonly mode: 'ro' | 'rw' }
+
+/** `DIR`, `DIR:ro` or `DIR:rw`. Pure. */
+export function parseMount(text: string): BoxMount {
+  const [, path = text, mode] = /^(.*):(ro|rw)$/s.exec(text) ?? []
+  return { path, mode: mode === 'rw' ? 'rw' : 'ro' }
+}
+
+/** Real paths, or a 400 that says why not. */
+export function checkMounts(
+  mounts: NonNullable<BoxCreate['mounts']>,
+  rules: WorkspaceRules,
+  workspace: string | undefined,
+): readonly BoxMount[] {
+  return mounts.map(({ path, mode = 'ro' }, index) => {
+    const refuse = (expected: string): never => {
+      throw invalidRequest([{ field: `mounts.${index}.path`, expected, got: path }])
+    }
+    let real: string
+    try {
+      real = realpathSync(path)
+    } catch {
+      return refuse('a folder that exists')
+    }
+    if (!statSync(real).isDirectory()) refuse('a folder')
+    if (SYSTEM.has(real) || LIVE.some((folder) => isInside(real, folder)))
+      refuse('a folder that is not part of the system')
+    if (isInside(rules.home, real)) refuse('a folder other than your home folder or a parent of it')
+    if (isInside(rules.stateDir, real) || isInside(real, rules.stateDir))
+      refuse("a folder outside Breakfall's state folder")
+    if (workspace !== undefined && isInside(real, workspace))
+      refuse('a folder outside the workspace, which the box has anyway')
+    if (hasSocket(real)) refuse('a folder without sockets, which lead to services of the machine')
+    const isAllowed = rules.mounts.some(
+      (allowed) => isInside(real, allowed.path) && (mode === 'ro' || allowed.mode === 'rw'),
+    )
+    if (!isAllowed) refuse(`a folder below one of --allow-mount${mode === 'rw' ? ' DIR:rw' : ''}`)
+    return { path: real, mode }
+  })
+}
+
+// ---- details ----
+
+const SYSTEM: ReadonlySet<string> = new Set([
+  '/',
+  '/etc',
+  '/usr',
+  '/opt',
+  '/bin',
+  '/sbin',
+  '/lib',
+  '/lib64',
+  '/tmp',
+  '/var',
+  '/var/tmp',
+  '/boot',
+])
+const LIVE = ['/proc', '/sys', '/dev', '/run', '/var/run']
+
+function hasSocket(folder: string): boolean {
+  try {
+    return readdirSync(folder)
+      .slice(0, 10_000)
+      .some((name) => lstatSync(join(folder, name), { throwIfNoEntry: false })?.isSocket() === true)
+  } catch {
+    return true // what cannot be read is not shown
+  }
+}

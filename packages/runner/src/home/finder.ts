@@ -1,0 +1,43 @@
+/** The toolchains of this machine: found at the start, and again when a folder that they were found in changes. */
+import { findToolchains, signatureOf, type ToolchainInput, type Toolchains } from './toolchains.ts'
+import { runtimesIn } from './runtimes.ts'
+
+export type FoundToolchains = Toolchains & { readonly runtimes: readonly string[] }
+
+const CHECK_MS = 1_000 // a check costs a few dozen stat calls; nobody installs a toolchain and uses it within a second
+
+export class ToolchainFinder {
+  readonly home: string
+  readonly #input: ToolchainInput
+  readonly #now: () => number
+  #found: FoundToolchains
+  #signature: string
+  #checkedAt: number
+
+  constructor(input: ToolchainInput, now: () => number) {
+    this.home = input.home
+    this.#input = input
+    this.#now = now
+    this.#found = find(input)
+    this.#signature = signatureOf(input, this.#found)
+    this.#checkedAt = now()
+  }
+
+  get current(): FoundToolchains {
+    const now = this.#now()
+    if (now - this.#checkedAt < CHECK_MS) return this.#found
+    this.#checkedAt = now
+    const signature = signatureOf(this.#input, this.#found)
+    if (signature === this.#signature) return this.#found
+    this.#found = find(this.#input)
+    this.#signature = signatureOf(this.#input, this.#found)
+    return this.#found
+  }
+}
+
+// ---- details ----
+
+function find(input: ToolchainInput): FoundToolchains {
+  const found = findToolchains(input)
+  return { ...found, runtimes: runtimesIn(found, input.home) }
+}
