@@ -330,11 +330,16 @@ test('the real tools of this machine work in a box as they do outside', { skip: 
   const tools = ['node', 'npm', 'python3', 'rustc', 'cargo', 'go', 'git'].filter(
     (name) => findProgram(name, process.env['PATH'] ?? '') !== null,
   )
-  const runner = await inProcess(t)
+  const PATH = (process.env['PATH'] ?? '')
+    .split(':')
+    .filter((entry) => !entry.includes('node_modules'))
+    .join(':')
+  const environment = { ...process.env, PATH }
+  const runner = await inProcess(t, { environment })
   await runner.box({ id: 'b1' })
   for (const tool of tools) {
     const command = [tool, tool === 'go' ? 'version' : '--version']
-    const outside = execFileSync(tool, command.slice(1), { encoding: 'utf8', cwd: '/' })
+    const outside = execFileSync(tool, command.slice(1), { encoding: 'utf8', cwd: '/', env: environment })
     assert.equal((await runner.run('b1', { command })).stdout, outside)
   }
 })
