@@ -1,7 +1,7 @@
 /** Flags that several commands share, and the configuration keys that they set. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
-import { API_NAMES, type ApiName, PROFILE_NAMES, type ProfileName } from '@breakfall/model/names'
+import { API_NAMES, type ApiName, type Hold, HOLDS, PROFILE_NAMES, type ProfileName } from '@breakfall/model/names'
 import { POLICY_KEYS } from '@breakfall/wire'
 
 export type FlagValues = Readonly<Record<string, { value: unknown; flag: string }>>
@@ -83,6 +83,12 @@ export function milliseconds(text: string): number {
 export function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
   return Number(text)
+}
+
+export function collectHold(text: string, earlier: readonly Hold[] = []): readonly Hold[] {
+  const hold = HOLDS.find((one) => one === text)
+  if (hold === undefined) throw new InvalidArgumentError(`choose from ${HOLDS.join(', ')}`)
+  return [...earlier, hold]
 }
 
 export const collect = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]

@@ -20,7 +20,7 @@ import type { RunOptions } from '../run/options.ts'
 import { addConfigCommands } from './config-commands.ts'
 import { completionScript, type Shell, SHELLS } from './completion.ts'
 import { type CommonOptions, contextFor, printText, resultFieldsOf } from './context.ts'
-import { addModelFlags, addPolicyFlags, collect, milliseconds, portNumber, wholeNumber } from './flags.ts'
+import { addModelFlags, addPolicyFlags, collect, collectHold, milliseconds, portNumber, wholeNumber } from './flags.ts'
 import { helpOf, PROGRAM_HELP } from './help.ts'
 
 /** `done` gets the exit code. */
@@ -165,7 +165,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .option('--faults <list>', 'which faults, separated by commas (default: eight common ones)')
     .option('--seed <number>', 'repeat a trial', wholeNumber)
     .option('--through-gateway', 'add a second column: the same agent behind the gateway')
-    .addOption(new Option('--hold <what>', 'what that gateway holds back').choices(HOLDS))
+    .option('--hold <what>', 'what that gateway holds back (repeatable: one column each)', collectHold)
     .option('--require <exact=percent>', 'exit 1 unless this share of the runs is exact')
     .option('--timeout-ms <ms>', 'how long a run may take before it counts as a hang', milliseconds, 120_000)
 

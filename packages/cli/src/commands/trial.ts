@@ -14,7 +14,7 @@ export type TrialOptions = {
   readonly faults?: string
   readonly seed?: number
   readonly throughGateway?: boolean
-  readonly hold?: Hold
+  readonly hold?: readonly Hold[]
   readonly require?: string
   readonly timeoutMs: number
 }
@@ -29,7 +29,7 @@ export async function trialCommand(
   const seed = options.seed ?? randomInt(1, 1_000_000)
   const plans = chaos.trialPlans(options.faults?.split(',').filter((name) => name !== '') ?? chaos.TRIAL_FAULTS, seed)
   const columns: Column[] = [{ name: 'direct', gateway: false }]
-  if (options.throughGateway === true) columns.push({ name: 'gateway', gateway: true, hold: options.hold })
+  if (options.throughGateway === true) columns.push(...gatewayColumns(options.hold ?? [undefined]))
   const cancelled = new AbortController()
   using _handler = onSignal(() => cancelled.abort())
   const settings = { command, msMax: options.timeoutMs, signal: cancelled.signal }
@@ -87,6 +87,10 @@ export async function trialCommand(
 }
 
 // ---- details ----
+
+/** The first one is "gateway"; the others name what they hold back. */
+const gatewayColumns = (holds: readonly (Hold | undefined)[]): readonly Column[] =>
+  holds.map((hold, i) => ({ name: i === 0 ? 'gateway' : `gateway, hold ${hold}`, gateway: true, hold }))
 
 const cannotStart = ([name = '']: readonly string[], cause: Fault): Fault =>
   new Fault('invalid_request', {

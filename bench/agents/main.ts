@@ -1,0 +1,107 @@
+/**
+ * `npm run agents`: real coding agents under faults, alone and behind the gateway. Each agent goes through `breakfall trial`; the
+ * table of all of them is bench/reports/agents.md. Agents that cannot be installed or do not run here are skipped with a sentence.
+ *
+ *   npm run agents -- [--agents "codex;pi, chat"] [--faults fin,early_end] [--timeout-ms 120000]
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { parseArgs } from 'node:util'
+import { report, table } from '../kit.ts'
+import { type AgentRow, AGENTS } from './agents.ts'
+import { cacheFolder, install } from './install.ts'
+
+type Cell = { readonly fault: string; readonly through: string; readonly verdict: string; readonly why: string }
+type Result = {
+  readonly outcome: string
+  readonly cells?: readonly Cell[]
+  readonly scores?: Readonly<Record<string, { readonly exact: number; readonly of: number }>>
+  readonly fault?: { readonly error: string } | null
+  readonly error?: string
+}
+
+const { values } = parseArgs({
+  options: {
+    agents: { type: 'string', default: '' },
+    faults: { type: 'string', default: '' },
+    'timeout-ms': { type: 'string', default: '120000' },
+  },
+})
+
+const MAIN = join(import.meta.dirname, '../../packages/cli/src/main.ts')
+const COLUMNS = ['direct', 'gateway', 'gateway, hold answer'] as const
+
+const wanted = values.agents.split(';').filter((name) => name !== '')
+const rows = AGENTS.filter((agent) => wanted.length === 0 || wanted.some((name) => agent.name.startsWith(name)))
+const skipped: string[] = []
+const results: { readonly agent: AgentRow; readonly cells: readonly Cell[] }[] = []
+process.stderr.write(`agents are kept in ${cacheFolder()}\n`)
+for (const agent of rows) {
+  process.stderr.write(`\n── ${agent.name} ${agent.version} (${agent.api})\n`)
+  const problem = install(agent)
+  const result = problem === undefined ? await trial(agent) : { outcome: 'failed', error: problem }
+  if (result.cells === undefined) skipped.push(`${agent.name} ${agent.version}: ${result.error ?? 'it did not run'}`)
+  else results.push({ agent, cells: result.cells })
+}
+if (results.length === 0) {
+  process.stderr.write(`\nNo agent ran.\n${skipped.join('\n')}\n`)
+  process.exitCode = 1
+} else {
+  const written = { title: 'Real agents under faults, with and without the gateway', text: reportText() }
+  if (wanted.length > 0 || values.faults !== '') process.stdout.write(`${written.text}\n`)
+  else report('agents', written)
+}
+
+// ---- details ----
+
+async function trial(agent: AgentRow): Promise<Result> {
+  const flags = ['--json', '--seed', '7', '--timeout-ms', values['timeout-ms'], '--through-gateway']
+  flags.push('--hold', 'auto', '--hold', 'answer')
+  if (values.faults !== '') flags.push('--faults', values.faults)
+  const play = [process.execPath, join(import.meta.dirname, 'play.ts'), agent.name, '{url}']
+  const child = spawn(process.execPath, [MAIN, 'trial', ...flags, '--', ...play], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [output] = await Promise.all([text(child.stdout), once(child, 'exit')])
+  const last = output.trim().split('\n').at(-1) ?? ''
+  try {
+    return JSON.parse(last) as Result
+  } catch {
+    return { outcome: 'failed', error: last.slice(0, 200) }
+  }
+}
+
+function reportText(): string {
+  const faults = [...new Set(results.flatMap(({ cells }) => cells.map((cell) => cell.fault)))]
+  const sections = results.map(({ agent, cells }) => {
+    const lines = COLUMNS.map((through) => [
+      through,
+      ...faults.map((fault) => verdictIn(cells, fault, through)),
+      scoreText(cells, through),
+    ])
+    const whys = cells
+      .filter((cell) => cell.verdict !== 'exact')
+      .map((cell) => `- ${cell.through}, \`${cell.fault}\`: ${cell.why}`)
+    const heading = `## ${agent.name} ${agent.version} (${agent.api})`
+    return [heading, '', table(['', ...faults, 'exact'], lines), '', ...whys].join('\n')
+  })
+  return `Each agent runs headless against the scripted model of \`breakfall trial\`, which words every answer differently. One run per
+cell; the fault breaks the second step and the last answer, once each. \`exact\`: every text once, every command once and in order.
+\`echo\`: text of a broken answer is shown as well. \`wrong\`: it reported success, but a command or text is missing or ran twice.
+\`error\`: it gave up. \`hang\`: it was still running after ${Number(values['timeout-ms']) / 1000} s. \`–\`: the fault does not exist in that API.
+The gateway gives up on a silent stream after 5 s here.
+
+${sections.join('\n\n')}
+${skipped.length === 0 ? '' : `\n## Skipped\n${skipped.map((line) => `- ${line}`).join('\n')}\n`}`
+}
+
+function verdictIn(cells: readonly Cell[], fault: string, through: string): string {
+  return cells.find((cell) => cell.fault === fault && cell.through === through)?.verdict ?? '–'
+}
+
+function scoreText(cells: readonly Cell[], through: string): string {
+  const counted = cells.filter((cell) => cell.through === through)
+  return `${counted.filter((cell) => cell.verdict === 'exact').length} of ${counted.length}`
+}
