@@ -13,7 +13,7 @@ import { fromProblem } from './problem.ts'
 import { redactStart } from './redact.ts'
 import type { FaultIds, FaultInit, SideEffects } from './report.ts'
 import { headerOf, type HeaderSource, retryAfterMs } from './retry-after.ts'
-import { statusCategory } from './status.ts'
+import { bodyRetryMs, statusCategory } from './status.ts'
 import { type Boundary, type FaultCategory } from './table.ts'
 import { failedToConnect, type TransportKind, transportKind } from './transport.ts'
 
@@ -104,7 +104,7 @@ function refused(thrown: unknown, response: ResponseEvidence, context: ClassifyC
     message: isLoading ? { happened: 'The model server is still loading its model.' } : undefined,
     errorRaw: `HTTP ${status} ${redactStart(bodyText(response.body, thrown), BODY_CHARS_MAX)}`.trim(),
     status,
-    retryAfterMs: retryAfterMs(headers, context.now ?? Date.now()),
+    retryAfterMs: retryAfterMs(headers, context.now ?? Date.now()) ?? bodyRetryMs(response.body),
     requestId,
     facts: { ...factsOf(context), status, detail },
   })

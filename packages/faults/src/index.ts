@@ -25,7 +25,7 @@ export {
 export { SERVE_STATES, type ServeFacts, type ServeState } from './serve.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, exitCodeOf } from './exit-codes.ts'
 export { PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
-export { bodyMessage, statusCategory } from './status.ts'
+export { bodyRetryMs, bodyMessage, statusCategory } from './status.ts'
 
 // What to do about it
 export { decide, type Decision, type Reason, REASONS } from './decide.ts'

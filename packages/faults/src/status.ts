@@ -97,6 +97,20 @@ export function bodyMessage(body: unknown): string | undefined {
   return undefined
 }
 
+/** How long Google's APIs ask to wait: `RetryInfo` in the error's details, `{"retryDelay":"2.5s"}`. */
+export function bodyRetryMs(body: unknown): number | undefined {
+  for (const error of errorObjects(body)) {
+    const details = read(error, 'details')
+    if (!Array.isArray(details)) continue
+    for (const detail of details) {
+      const delay = isObject(detail) ? read(detail, 'retryDelay') : undefined
+      const seconds = typeof delay === 'string' ? /^(\d{1,9}(?:\.\d+)?)s$/.exec(delay)?.[1] : undefined
+      if (seconds !== undefined) return Math.ceil(Number(seconds) * 1000)
+    }
+  }
+  return undefined
+}
+
 // ---- details ----
 
 function modelVerdict(status: number, body: unknown): StatusVerdict {

@@ -2,7 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Fault, type FaultReport } from '@breakfall/faults'
-import { type ApiName, type ErrorAnswer, errorAnswer } from '@breakfall/model'
+import { type ErrorAnswer, errorAnswer, type RelayApiName } from '@breakfall/model'
 import type { Refusal } from '@breakfall/wire/node'
 import { REQUEST_ID } from './http-sink.ts'
 import { errorApi, normalised } from './paths.ts'
@@ -15,7 +15,7 @@ export type Call = {
   readonly path: string
   readonly search: string
   /** The API whose error shape the client understands. */
-  readonly api: ApiName
+  readonly api: RelayApiName
   /** Aborted when the client is gone, or by `stop`. */
   readonly signal: AbortSignal
   /** Ends the request with a fault that the client receives. */

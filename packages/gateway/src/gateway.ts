@@ -7,17 +7,18 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { classify, Fault, isFault } from '@breakfall/faults'
-import { type ApiName, relayAnswer, type RelayTarget } from '@breakfall/model'
+import { relayAnswer, type RelayTarget } from '@breakfall/model'
 import { checkHost, checkOrigin, createHttpServer, type HttpServer, readBytes, sameToken } from '@breakfall/wire/node'
 import { type Call, headersOf, openCall, refuse, refuseUpgrade, unreadable, wantsWebSocket } from './call.ts'
 import { monotonicMs } from './clock.ts'
 import { UpstreamPool } from './health.ts'
+import { JsonArraySink, searchFor, wantsArray } from './gemini-array.ts'
 import { HttpSink } from './http-sink.ts'
 import { logAnswer } from './log.ts'
 import { GatewayMetrics } from './metrics.ts'
 import { type GatewayOptions, type GatewaySettings, resolveOptions, type Upstream } from './options.ts'
 import { PassThrough } from './pass-through.ts'
-import { healedApi } from './paths.ts'
+import { isServed, type ModelRoute, modelRoute } from './paths.ts'
 import { type GatewaySnapshot, type GatewayWatch, Watch } from './watch.ts'
 
 export type Gateway = {
@@ -154,18 +155,18 @@ class RunningGateway {
       call.res.writeHead(200, { 'content-type': registry.contentType }).end(await registry.metrics())
       return
     }
-    if (!call.path.startsWith('/v1/') && call.path !== '/v1')
+    if (!isServed(call.path))
       throw new Fault('not_found', {
         facts: { name: 'route outside /v1' },
         errorRaw: `no route ${call.path.slice(0, 200)}`,
       })
     const body = await readBytes(call.req, this.#settings.limits.bodyBytesMax)
     const isPost = call.method === 'POST'
-    const api = isPost ? healedApi(call.path) : undefined
+    const route = isPost ? modelRoute(call.path) : undefined
     const json = isPost ? parsed(body) : undefined
     // A body that is not JSON is left for the upstream to refuse.
-    if (api === undefined || json === undefined) await this.#pass(call, body, api !== undefined, modelIn(json))
-    else await this.#heal(call, api, body, json)
+    if (route === undefined || json === undefined) await this.#pass(call, body, route !== undefined, modelIn(json))
+    else await this.#heal(call, route, body, json)
   }
 
   /** A request to a model that is not healed is visible as such in the log, the metrics and the live view. */
@@ -185,11 +186,12 @@ class RunningGateway {
     else logger?.warn({ ...line, attempts, category: fault.category, errorRaw: fault.errorRaw }, 'failed')
   }
 
-  async #heal(call: Call, api: ApiName, body: Buffer, json: Record<string, unknown>): Promise<void> {
-    const { requestId, method, path, res, search } = call
+  async #heal(call: Call, route: ModelRoute, body: Buffer, json: Record<string, unknown>): Promise<void> {
+    const { api } = route
+    const { requestId, method, path, res } = call
     const { dice, hold, limits, logger, now, policy } = this.#settings
-    const model = modelIn(json)
-    const stream = json['stream'] === true
+    const model = modelIn(json) ?? /models\/([^/:]+)/.exec(path)?.[1]
+    const stream = route.stream ?? json['stream'] === true
     const from = monotonicMs()
     let firstByteMs: number | undefined
     let bytes = 0
@@ -206,9 +208,9 @@ class RunningGateway {
     })
     this.watch.started(requestId, path, model, stream)
     const outcome = await relayAnswer(
-      { api, search, headers: headersOf(call.req), body, json },
+      { ...route, search: searchFor(route, call.search), headers: headersOf(call.req), body, json },
       this.#pool.inOrder().map(targetOf),
-      sink,
+      wantsArray(route, call.search) ? new JsonArraySink(sink) : sink,
       {
         policy,
         hold,

@@ -1,5 +1,5 @@
 /** The gateway's numbers, in Prometheus' text format. Labels are closed lists: no client can add to them. */
-import type { ApiName, RelayEvent, RelayOutcome } from '@breakfall/model'
+import type { RelayApiName, RelayEvent, RelayOutcome } from '@breakfall/model'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { UpstreamPool } from './health.ts'
 
@@ -77,7 +77,7 @@ export class GatewayMetrics {
     })
   }
 
-  event(api: ApiName, event: RelayEvent): void {
+  event(api: RelayApiName, event: RelayEvent): void {
     switch (event.type) {
       case 'attempt-start':
         this.#attempts.inc({ api })
@@ -91,7 +91,7 @@ export class GatewayMetrics {
     }
   }
 
-  answered(api: ApiName, outcome: RelayOutcome, ms: number, firstByteMs: number | undefined): void {
+  answered(api: RelayApiName, outcome: RelayOutcome, ms: number, firstByteMs: number | undefined): void {
     this.#requests.inc({ api, status: String(outcome.status) })
     this.#seconds.observe({ api }, ms / 1000)
     if (firstByteMs !== undefined) this.#firstByte.observe({ api }, firstByteMs / 1000)

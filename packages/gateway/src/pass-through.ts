@@ -7,7 +7,7 @@
 import assert from 'node:assert/strict'
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, Fault, type FaultReport, type Policy, retryOutcome, withDecision } from '@breakfall/faults'
-import { clientHeaders, upstreamHeaders } from '@breakfall/model'
+import { clientHeaders, upstreamHeaders, withoutVersion } from '@breakfall/model'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
 import type { UpstreamPool } from './health.ts'
@@ -99,9 +99,10 @@ export class PassThrough {
 /** The same path under the upstream's base URL, never outside it. */
 function urlFor(call: Call, upstream: Upstream): URL {
   if (leavesBase(call.path)) throw new Fault('not_found', { facts: { name: 'route outside /v1' } })
-  const url = new URL(upstream.url)
+  const isOther = !/^\/v1(?:\/|$)/.test(call.path) // Gemini's paths bring their own version
+  const url = new URL(isOther ? withoutVersion(upstream.url) : upstream.url)
   const base = url.pathname.replace(/\/+$/, '')
-  url.pathname = base + call.path.slice('/v1'.length)
+  url.pathname = base + (isOther ? call.path : call.path.slice('/v1'.length))
   if (url.pathname !== base && !url.pathname.startsWith(`${base}/`))
     throw new Fault('not_found', { facts: { name: 'route outside /v1' } })
   if (call.search !== '') url.search = url.search === '' ? call.search : `${url.search}&${call.search.slice(1)}`

@@ -22,7 +22,16 @@ export {
   type ShownPart,
   shownText,
 } from './machine/state.ts'
-export { API_NAMES, type ApiName, type Hold, HOLDS, isProfileName, PROFILE_NAMES, type ProfileName } from './names.ts'
+export {
+  API_NAMES,
+  type ApiName,
+  type Hold,
+  HOLDS,
+  isProfileName,
+  PROFILE_NAMES,
+  type ProfileName,
+  type RelayApiName,
+} from './names.ts'
 export {
   type RelayEvent,
   type RelayOptions,
@@ -32,7 +41,7 @@ export {
 } from './relay/relay.ts'
 export { relayAnswer } from './relay/relay-answer.ts'
 export { type ErrorAnswer, errorAnswer } from './relay/relay-error.ts'
-export { clientHeaders, isSameHost, upstreamHeaders } from './relay/relay-request.ts'
+export { clientHeaders, isSameHost, upstreamHeaders, withoutVersion } from './relay/relay-request.ts'
 export { resilientFetch, type ResilientFetchOptions } from './relay/resilient-fetch.ts'
 export { resolvePolicy } from './resolve-policy.ts'
 export { streamAnswer } from './stream-answer.ts'

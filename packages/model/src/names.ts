@@ -2,6 +2,8 @@
 
 export const API_NAMES = ['openai-chat', 'anthropic-messages'] as const
 export type ApiName = (typeof API_NAMES)[number]
+/** The relay also knows an API that the model client does not speak. */
+export type RelayApiName = ApiName | 'gemini'
 
 export const PROFILE_NAMES = [
   'generic',

@@ -34,7 +34,7 @@ export function judge(
   broken?: Fault,
 ): Verdict {
   const { finish } = answer
-  const endsByReason = proof === 'finish_reason'
+  const endsByReason = proof !== 'end_event'
   if (finish !== null && (endsByReason || answer.ended)) return finished(answer, finish, required)
   if (broken !== undefined) return { complete: false, fault: broken }
   if (endsByReason && answer.ended && profile.doneMarker === 'accept') return unnamedEnd(answer, required)

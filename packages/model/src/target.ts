@@ -5,7 +5,7 @@ import type { AttemptRequest } from './attempt/attempt.ts'
 import { DIALECTS } from './dialects/dialects.ts'
 import { isObject, objectsIn } from './json.ts'
 import { isContinuable } from './machine/kept-text.ts'
-import type { ApiName } from './names.ts'
+import type { ApiName, RelayApiName } from './names.ts'
 import { type ChosenProfile, chooseProfile } from './profiles.ts'
 import type { RequiredParameters } from './proof.ts'
 
@@ -33,7 +33,7 @@ export function targetOf(request: AnswerRequest): Target {
 }
 
 /** Whether the server can continue an unfinished text: the API has a way, and the user named a profile that knows it. */
-export const takesPrefill = ({ api, profile }: Pick<Target, 'api' | 'profile'>): boolean =>
+export const takesPrefill = ({ api, profile }: { readonly api: RelayApiName } & Pick<Target, 'profile'>): boolean =>
   profile.named && profile.prefill !== 'none' && DIALECTS[api].withPrefill !== undefined
 
 /** Whether the server can continue this unfinished text. */

@@ -15,8 +15,8 @@ export type Dialect = {
   readonly body: (request: AnswerRequest, profile: Profile) => JsonObject
   /** The same body, asking to continue an unfinished message. Undefined if the API has no way to. */
   readonly withPrefill: ((body: JsonObject, profile: Profile, text: string) => JsonObject) | undefined
-  /** What says that an answer is complete: its finish reason, or only the event that ends the stream. */
-  readonly proof: 'finish_reason' | 'end_event'
+  /** What says that an answer is complete: its finish reason, only the event that ends the stream, or a reason and a proper end of the body. */
+  readonly proof: 'finish_reason' | 'end_event' | 'body_end'
   readonly decoder: (handler: PartHandler, nextPartId: () => string, options: DecoderOptions) => AnswerDecoder
   /** An answer that came as one document, as the frames it should have been. */
   readonly framesOf: (whole: JsonObject) => readonly SseFrame[]

@@ -1,12 +1,14 @@
 /** The model APIs, one row each. */
-import { Fault, type FaultClass } from '@breakfall/faults'
+import { Fault, type FaultClass, FAULTS } from '@breakfall/faults'
 import { encodeSse } from '@breakfall/wire'
 import { objectOr, objectsIn } from '../json.ts'
-import { API_NAMES, type ApiName } from '../names.ts'
+import { API_NAMES, type ApiName, type RelayApiName } from '../names.ts'
 import { anthropicBody } from './anthropic-body.ts'
 import { AnthropicMessagesDecoder } from './anthropic-decoder.ts'
 import { AnthropicShape } from './anthropic-shape.ts'
 import type { Dialect } from './dialect.ts'
+import { GeminiDecoder } from './gemini-decoder.ts'
+import { GeminiShape } from './gemini-shape.ts'
 import { openAiBody, withPrefill } from './openai-body.ts'
 import { OpenAiChatDecoder } from './openai-decoder.ts'
 import { OpenAiShape } from './openai-shape.ts'
@@ -51,9 +53,31 @@ const anthropicMessages: Dialect = {
   afterError: '',
 }
 
-export const DIALECTS: Readonly<Record<ApiName, Dialect>> = {
+/** Only relayed. The model is in the path, so each request has its own. */
+const gemini: Dialect = {
+  path: '',
+  auth: (apiKey) => (apiKey === undefined ? {} : { 'x-goog-api-key': apiKey }),
+  body: openAiBody,
+  withPrefill: undefined,
+  proof: 'body_end',
+  decoder: (handler, nextPartId) => new GeminiDecoder(handler, nextPartId),
+  framesOf: (whole) => [{ data: JSON.stringify(whole) }],
+  isOpening: () => false,
+  isBlockStart: () => false,
+  shape: () => new GeminiShape(),
+  errorBody: ({ class: of, category, error: message }) => {
+    const code = FAULTS[category].http
+    const details = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: category, domain: 'breakfall' }]
+    return { error: { code, message, status: GEMINI_STATUS[of], details } }
+  },
+  errorFrames: (body) => encodeSse({ data: JSON.stringify(body) }),
+  afterError: '',
+}
+
+export const DIALECTS: Readonly<Record<RelayApiName, Dialect>> = {
   'openai-chat': openAiChat,
   'anthropic-messages': anthropicMessages,
+  gemini,
 }
 
 /** The dialect of a name that may come from a caller without types. Throws `invalid_request` if there is none. */
@@ -67,6 +91,16 @@ export function dialectOf(api: ApiName): Dialect {
 }
 
 // ---- details ----
+
+const GEMINI_STATUS: Readonly<Record<FaultClass, string>> = {
+  transient: 'UNAVAILABLE',
+  throttled: 'RESOURCE_EXHAUSTED',
+  needs_action: 'FAILED_PRECONDITION',
+  invalid: 'INVALID_ARGUMENT',
+  cancelled: 'CANCELLED',
+  internal: 'INTERNAL',
+  unknown_outcome: 'UNKNOWN',
+}
 
 const OPENAI_ERROR_TYPE: Readonly<Record<FaultClass, string>> = {
   transient: 'server_error',

@@ -1,5 +1,5 @@
 /** Errors that arrive inside a stream that began with status 200, in the shapes that servers use for them. */
-import { Fault, type FaultCategory, bodyMessage, redactStart, statusCategory } from '@breakfall/faults'
+import { Fault, type FaultCategory, bodyMessage, bodyRetryMs, redactStart, statusCategory } from '@breakfall/faults'
 import { type JsonObject, objectOr } from '../json.ts'
 
 export function isInBandError(json: JsonObject): boolean {
@@ -17,6 +17,7 @@ export function inBandFault(json: JsonObject): Fault {
     phase: 'stream',
     facts: { detail: bodyMessage(json) ?? text },
     errorRaw: JSON.stringify(json),
+    retryAfterMs: bodyRetryMs(json),
   })
 }
 

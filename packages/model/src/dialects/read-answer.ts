@@ -15,6 +15,10 @@ export type AnswerDecoder = {
   frame(frame: SseFrame): void
   /** Takes an answer that came in one piece, from a server that did not stream. */
   whole(json: JsonObject): void
+  /** For an API without a terminal event: what was read so far may be the end. */
+  readonly isTail?: boolean
+  /** For an API without a terminal event: the body ended properly. */
+  close?(): void
 }
 
 /** Its text is handed on as it comes and not kept: an answer may be larger than memory. */

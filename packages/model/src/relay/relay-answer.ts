@@ -60,7 +60,7 @@ async function relay(
   const lifetime = new Lifetime(options.signal, deadlineAt, now)
   const resolved = resolve(options, policy, lifetime.signal, deadlineAt)
   try {
-    return request.json['stream'] === true
+    return (request.stream ?? request.json['stream'] === true)
       ? await relayStream(request, targets, sink, resolved)
       : await relayWhole(request, targets, sink, resolved)
   } finally {

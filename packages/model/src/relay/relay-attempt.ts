@@ -177,7 +177,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     const { client, gate } = this.#with
     const { json } = this.#decoder
     const { ended, finish } = this.#answer
-    const isTail = finish !== null || ended
+    const isTail = finish !== null || ended || this.#decoder.isTail === true
     if (isTail && !gate.isOpen) this.#closeGate()
     const saysNothingNew = this.#isPartial && this.#texts.length === 0 && !isTail
     // Each attempt starts with a frame that has only the role.
@@ -186,7 +186,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
       client.shape.skip(json)
       return
     }
-    const isProvable = this.#dialect.proof === 'finish_reason' ? isTail : ended
+    const isProvable = this.#dialect.proof === 'finish_reason' ? isTail : ended // never for `body_end`: see `#judgeEnd`
     if (isProvable && !this.#isWhole) this.#prove()
     if (this.#kind === 'lifecycle' && this.#dialect.isBlockStart(json)) this.#kind = 'opening'
     const fresh = this.#isPartial ? freshOf(this.#texts) : undefined
@@ -210,11 +210,24 @@ export class RelayAttempt implements AttemptReader, PartHandler {
       return refusalFault(end.refusal, options.signal, options.now(), target.baseUrl)
     }
     if (end.fault !== undefined && options.signal.aborted) return end.fault
+    if (end.fault === undefined) this.#decoder.close?.()
+    if (this.#dialect.proof === 'body_end' && this.#answer.ended) return this.#faultOf(() => this.#prove())
     if (this.#isWhole) return undefined
     const verdict = judge(this.#answer, this.#dialect, profileOf(target), required, end.fault)
     if (!verdict.complete) return verdict.fault
     if (this.#with.gate.close() === undefined) return this.#divergence()
     return undefined // with a lenient profile, the end of the stream is enough
+  }
+
+  #faultOf(work: () => void): Fault | undefined {
+    try {
+      if (!this.#with.gate.isOpen) this.#closeGate()
+      work()
+      return undefined
+    } catch (thrown) {
+      if (isFault(thrown)) return thrown
+      throw thrown
+    }
   }
 
   get #answer(): ReadAnswer {

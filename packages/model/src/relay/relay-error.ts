@@ -2,7 +2,7 @@
 import { FAULTS, type FaultReport } from '@breakfall/faults'
 import type { Refusal } from '../attempt/attempt.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
-import type { ApiName } from '../names.ts'
+import type { RelayApiName } from '../names.ts'
 import { clientHeaders } from './relay-request.ts'
 
 export type ErrorAnswer = {
@@ -12,7 +12,7 @@ export type ErrorAnswer = {
 }
 
 /** The server's own answer if it gave one, because the client's error handling knows it. */
-export function errorAnswer(api: ApiName, fault: FaultReport, refusal: Refusal | undefined): ErrorAnswer {
+export function errorAnswer(api: RelayApiName, fault: FaultReport, refusal: Refusal | undefined): ErrorAnswer {
   const status = refusal?.status ?? FAULTS[fault.category].http
   const headers: Record<string, string> =
     refusal === undefined ? { 'content-type': 'application/json' } : clientHeaders(refusal.headers)
@@ -32,7 +32,7 @@ export function inBandRefusal(fault: FaultReport, body: string | Buffer): Refusa
 }
 
 /** The end of a stream that cannot be healed. */
-export function errorFrames(api: ApiName, fault: FaultReport): string {
+export function errorFrames(api: RelayApiName, fault: FaultReport): string {
   const dialect = DIALECTS[api]
   return dialect.errorFrames(dialect.errorBody(fault))
 }

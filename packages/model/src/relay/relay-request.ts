@@ -10,9 +10,10 @@ import { joinUrl, requiredOf } from '../target.ts'
 
 /** The body is the client's own bytes unless another model or a continuation is asked for. */
 export function upstreamRequest(request: RelayRequest, target: RelayTarget, prefill: string): AttemptRequest {
-  const url = joinUrl(target.baseUrl, DIALECTS[request.api].path)
+  const url = urlOf(request, target)
+  const search = target.withoutKeys === true ? withoutKey(request.search) : request.search
   return {
-    url: request.search === '' ? url : url + (url.includes('?') ? `&${request.search.slice(1)}` : request.search),
+    url: search === '' ? url : url + (url.includes('?') ? `&${search.slice(1)}` : search),
     headers: upstreamHeaders(request.headers, target),
     body: bodyFor(request, target, prefill),
   }
@@ -79,7 +80,8 @@ export function clientHeaders(headers: IncomingHttpHeaders): Record<string, stri
 /** The model that the ledger names. */
 export function modelOf(request: RelayRequest, target: RelayTarget): string {
   const { model } = request.json
-  return target.model ?? (typeof model === 'string' ? model : '')
+  const inPath = request.path === undefined ? undefined : MODEL_IN_PATH.exec(request.path)?.[1]
+  return target.model ?? inPath ?? (typeof model === 'string' ? model : '')
 }
 
 /** A key for one host is not sent to another. */
@@ -98,6 +100,9 @@ export function requiredIn(json: Readonly<Record<string, unknown>>): RequiredPar
     const called = objectOr(tool['function'])
     const name = called['name'] ?? tool['name']
     if (typeof name === 'string') required.set(name, requiredOf(called['parameters'] ?? tool['input_schema']))
+    for (const declared of objectsIn(tool['functionDeclarations']))
+      if (typeof declared['name'] === 'string')
+        required.set(declared['name'], requiredOf(declared['parameters'] ?? declared['parametersJsonSchema']))
   }
   return required
 }
@@ -106,10 +111,29 @@ export function requiredIn(json: Readonly<Record<string, unknown>>): RequiredPar
 export const offersTools = (json: Readonly<Record<string, unknown>>): boolean =>
   objectsIn(json['tools']).length > 0 || objectsIn(json['functions']).length > 0
 
+/** The base URL without its version, for paths that bring their own. */
+export const withoutVersion = (baseUrl: string): string => baseUrl.replace(/\/v1[a-z]*\/?$/, '')
+
 // ---- details ----
 
+const MODEL_IN_PATH = /models\/([^/:]+)/
+
+function urlOf({ api, path }: RelayRequest, { baseUrl, model }: RelayTarget): string {
+  if (path === undefined) return joinUrl(baseUrl, DIALECTS[api].path)
+  const asked = model === undefined ? path : path.replace(MODEL_IN_PATH, `models/${model}`)
+  return joinUrl(withoutVersion(baseUrl), asked)
+}
+
+/** Gemini's clients may send their key in the query. */
+function withoutKey(search: string): string {
+  const query = new URLSearchParams(search)
+  if (!query.has('key')) return search
+  query.delete('key')
+  return query.size === 0 ? '' : `?${query.toString()}`
+}
+
 function bodyFor(request: RelayRequest, target: RelayTarget, prefill: string): Buffer | string {
-  if (prefill === '' && target.model === undefined) return request.body
+  if (request.path !== undefined || (prefill === '' && target.model === undefined)) return request.body
   const json = target.model === undefined ? request.json : { ...request.json, model: target.model }
   const { withPrefill } = DIALECTS[request.api]
   const isPlain = prefill === '' || withPrefill === undefined

@@ -10,7 +10,7 @@ import { type MachineEvent, reduceAnswer } from '../machine/reduce-answer.ts'
 import { type AnswerState, initialAnswer, nextAttempt, nextQuestion, type Question } from '../machine/state.ts'
 import type { RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { profileOf } from './relay-request.ts'
-import type { ApiName } from '../names.ts'
+import type { RelayApiName } from '../names.ts'
 import { takesPrefill } from '../target.ts'
 
 /** What a failed attempt leaves behind. */
@@ -36,7 +36,7 @@ export class RelayRun {
   #state: AnswerState = reduceAnswer(initialAnswer(), { type: 'step-start' })
   #lastAction: 'retry' | 'resume' | 'fallback' | undefined
 
-  constructor(api: ApiName, targets: readonly RelayTarget[], options: ResolvedRelayOptions) {
+  constructor(api: RelayApiName, targets: readonly RelayTarget[], options: ResolvedRelayOptions) {
     this.#targets = targets
     this.#options = options
     this.#takesPrefill = (target) => takesPrefill({ api, profile: profileOf(target) })

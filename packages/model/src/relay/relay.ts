@@ -4,11 +4,15 @@ import type { PolicyInput } from '@breakfall/wire'
 import type { AttemptRecord } from '../answer.ts'
 import type { JsonObject } from '../json.ts'
 import type { RungAction } from '../machine/next-rung.ts'
-import type { ApiName, Hold, ProfileName } from '../names.ts'
+import type { Hold, ProfileName, RelayApiName } from '../names.ts'
 
 /** A POST to one of the dialects' paths. */
 export type RelayRequest = {
-  readonly api: ApiName
+  readonly api: RelayApiName
+  /** With the version, for an API that has the model in its path; else the dialect's own path is used. */
+  readonly path?: string | undefined
+  /** Whether the answer is streamed. Default: what the body says. */
+  readonly stream?: boolean | undefined
   /** Query string with its question mark, or nothing. */
   readonly search: string
   readonly headers: Readonly<Record<string, string>>

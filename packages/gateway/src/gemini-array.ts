@@ -1,0 +1,66 @@
+/**
+ * Gemini streams events with `?alt=sse`, and without it the elements of one JSON array. The gateway always asks the upstream
+ * for events, which can be healed, and writes the array itself for clients that want one.
+ */
+import type { RelaySink } from '@breakfall/model'
+import { SseDecoder } from '@breakfall/wire'
+import type { ModelRoute } from './paths.ts'
+
+export const wantsArray = ({ stream, api }: ModelRoute, search: string): boolean =>
+  api === 'gemini' && stream === true && new URLSearchParams(search).get('alt') !== 'sse'
+
+/** The query for the upstream. */
+export function searchFor(route: ModelRoute, search: string): string {
+  if (!wantsArray(route, search)) return search
+  const query = new URLSearchParams(search)
+  query.set('alt', 'sse')
+  return `?${query.toString()}`
+}
+
+export class JsonArraySink implements RelaySink {
+  readonly #sink: RelaySink
+  readonly #events: SseDecoder
+  #isStream = false
+  #isOpen = false
+  #out = ''
+
+  constructor(sink: RelaySink) {
+    this.#sink = sink
+    this.#events = new SseDecoder({
+      onEvent: ({ data }) => {
+        this.#out += `${this.#isOpen ? ',\n' : '['}${data}`
+        this.#isOpen = true
+      },
+      onComment: () => {
+        this.#out += '\n' // a ping: white space means nothing in JSON
+      },
+    })
+  }
+
+  head(status: number, headers: Readonly<Record<string, string>>): void {
+    this.#isStream = (headers['content-type'] ?? '').startsWith('text/event-stream')
+    const type = { 'content-type': 'application/json; charset=UTF-8' }
+    this.#sink.head(status, this.#isStream ? { ...headers, ...type } : headers)
+  }
+
+  write(chunk: string | Buffer): boolean {
+    if (!this.#isStream) return this.#sink.write(chunk)
+    this.#events.push(Buffer.from(chunk))
+    const out = this.#out
+    this.#out = ''
+    return out === '' || this.#sink.write(out)
+  }
+
+  drained(): Promise<void> {
+    return this.#sink.drained()
+  }
+
+  end(): void {
+    if (this.#isStream) this.#sink.write(this.#isOpen ? ']' : '[]')
+    this.#sink.end()
+  }
+
+  get cut(): RelaySink['cut'] {
+    return this.#sink.cut
+  }
+}
