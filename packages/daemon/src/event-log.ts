@@ -17,6 +17,11 @@ export function logEvent(log: Logger, event: SessionEvent): void {
       const { action, attempt, max, delayMs } = event
       return log.info({ ...ids, category: event.fault.category, action, attempt, max, delayMs }, 'retrying')
     }
+    case 'compacted': {
+      const { step, droppedResults, summaryBytes, requestBytesBefore, requestBytesAfter } = event
+      const sizes = { step, droppedResults, summaryBytes, requestBytesBefore, requestBytesAfter }
+      return log.info({ ...ids, ...sizes }, 'conversation shortened')
+    }
     case 'parked':
       return log.warn({ ...ids, category: event.fault.category, resumeAt: event.resumeAt }, 'turn parked')
     case 'resumed':

@@ -156,7 +156,7 @@ class JournalDriver implements Driver {
   }
 }
 
-const compactedBy = (rung: Rung): readonly string[] | undefined => (rung.action === 'compact' ? [] : undefined)
+const compactedBy = (rung: Rung) => (rung.action === 'compact' ? { model: 'm', requestBytes: 1 } : undefined)
 
 /** `lastFault` and tool drafts aside: the journal names a fault by its report, and a draft needs no discard there. */
 const comparable = ({ lastFault: _fault, parts, ...state }: AnswerState) => ({

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { Fault, LIMITS, POLICY_DEFAULTS } from '@breakfall/faults'
-import { resultsToDrop, toMessages } from '../src/turn/messages.ts'
+import { toMessages } from '../src/turn/messages.ts'
 import { next } from '../src/turn/next.ts'
 import { reduce } from '../src/turn/reduce.ts'
 import { type Command, EMPTY_FOLD, NO_USAGE, type SessionFold } from '../src/turn/state.ts'
@@ -15,7 +15,9 @@ const fault = (category: 'model_stream_interrupted' | 'runner_unreachable' | 'sh
 
 const fold = (...drafts: readonly TestDraft[]): SessionFold => eventsOf(drafts).reduce(reduce, EMPTY_FOLD)
 const asked = (state: SessionFold, more: Partial<Parameters<typeof next>[1]> = {}): Command =>
-  next(state, { policy: POLICY_DEFAULTS, cancel: null, now: NOW + 1_000, ...more })
+  next(state, { policy: POLICY_DEFAULTS, cancel: null, request: REQUEST, now: NOW + 1_000, ...more })
+
+const REQUEST = { model: 'm', contextTokens: null, fixedBytes: 100 }
 
 const start: TestDraft = { type: 'turn-start', prompt: 'do it' }
 const step: TestDraft = { type: 'step-start', step: 1 }
@@ -190,10 +192,18 @@ test('a cancel comes before everything else and names the open calls', () => {
   )
 })
 
-test('too many steps and a passed deadline each end the turn', () => {
+test('a turn without steps left asks for more, and a passed deadline ends it', () => {
   const done = fold(start, step, call('a'), result('a'))
   const spent = asked(done, { policy: { ...POLICY_DEFAULTS, stepsMax: 1 } })
-  assert.ok(spent.do === 'fail' && spent.why === 'steps_spent')
+  assert.equal(spent.do, 'ask-for-steps')
+  const parked: TestDraft = {
+    type: 'parked',
+    fault: fault('runner_unreachable'),
+    resumeAt: null,
+    because: 'steps_spent',
+  }
+  const granted = fold(start, step, call('a'), result('a'), parked, { type: 'resumed', because: 'person' })
+  assert.equal(asked(granted, { policy: { ...POLICY_DEFAULTS, stepsMax: 1 } }).do, 'begin-step')
   const late = asked(done, { policy: { ...POLICY_DEFAULTS, deadlineMs: 500 } })
   assert.ok(late.do === 'fail' && late.why === 'deadline')
 })
@@ -210,32 +220,12 @@ test('the queue starts one after another, and a queued turn that is cancelled ne
 test('however a turn is interrupted, the model sees a result for every call', () => {
   const cutOff = turnError('other')
   const state = fold(start, step, delta(1, 'I look.'), call('a'), call('b', 2), result('a'), cutOff)
-  const messages = toMessages(state, 'sys')
+  const messages = toMessages(state.entries, 'sys')
   const wanted = messages.flatMap((message) =>
     'tool_calls' in message ? (message.tool_calls ?? []).map(({ id }) => id) : [],
   )
   const given = messages.flatMap((message) => (message.role === 'tool' ? [message.tool_call_id] : []))
   assert.deepEqual(given, wanted)
-})
-
-test('dropping results takes the oldest half by size and never the last one', () => {
-  const state = fold(
-    start,
-    step,
-    call('a'),
-    call('b', 2),
-    call('c', 3),
-    result('a', 'x'.repeat(100)),
-    result('b', 'y'.repeat(90)),
-    result('c', 'z'),
-  )
-  assert.deepEqual(resultsToDrop(state), ['a'])
-  const compacted = eventsOf([retry('retry', 0, { compacted: ['a'] })]).reduce(reduce, state)
-  const shown = toMessages(compacted, '').flatMap((message) => (message.role === 'tool' ? [message.content] : []))
-  assert.match(shown[0] ?? '', /dropped/)
-  assert.equal(shown[1], 'y'.repeat(90))
-  assert.equal(compacted.turn?.answer.budget.compacted, true)
-  assert.deepEqual(resultsToDrop(fold(start, step, call('a'), result('a'))), [])
 })
 
 test('usage adds up over steps and an unknown makes it an estimate, never a zero', () => {

@@ -15,7 +15,7 @@ const NEXT: Readonly<Record<Exclude<Decision['action'], 'stop'>, string | undefi
   retry: 'Breakfall will retry.',
   resolve: 'Breakfall will look up the runner again.',
   restart: 'Breakfall will retry once the process has restarted.',
-  compact: 'Breakfall will drop the oldest tool results and ask again.',
+  compact: 'Breakfall will shorten the conversation and ask again.',
   fallback: 'Breakfall will ask the next model.',
   park: undefined,
 }
@@ -36,6 +36,8 @@ const STOPPED: Partial<Readonly<Record<Reason, string>>> = {
   wait_spent: 'the time for waiting is used up',
   retry_after_too_long: 'the server asks for a longer wait than Breakfall sits through',
   deadline_passed: 'the next attempt would come after the deadline',
+  compactions_spent: 'this turn was shortened as often as its compactionsMax allows',
+  cannot_compact: 'nothing is left to shorten: the prompts and the newest step stay whole',
   parking_off: 'parking is off',
   parks_spent: 'the turn was parked as often as allowed',
   park_time_spent: 'the turn was parked for as long as allowed',

@@ -17,6 +17,7 @@ import type {
   AnswerSituation,
   CallSituation,
   EngineSituation,
+  LimitSituation,
   ProcessSituation,
   RunnerSituation,
   Situation,
@@ -46,7 +47,9 @@ export const REASONS = [
   'wait_spent',
   'resolves_spent',
   'restarts_spent',
-  'already_compacted',
+  'compactions_spent',
+  'cannot_compact',
+  'steps_spent',
   'parking_off',
   'parks_spent',
   'park_time_spent',
@@ -71,6 +74,8 @@ export function decide(fault: FaultReport, situation: Situation, policy: RetryPo
       return decideRunner(fault, situation, policy, now)
     case 'engine':
       return decideEngine(fault, situation, policy, now)
+    case 'limit':
+      return decideLimit(situation, policy, now)
     case 'call':
       return decideCall(fault, situation, policy)
     case 'process':
@@ -93,7 +98,7 @@ function decideSameModel(fault: FaultReport, situation: AnswerSituation, policy:
     case 'never':
       return stop('not_retryable')
     case 'compact':
-      return compact(fault, situation)
+      return compact(fault, situation, policy)
     case 'restart':
       return askRestarted(situation, policy, now)
     case 'resolve':
@@ -116,9 +121,10 @@ function mayAskElsewhere(fault: FaultReport, situation: AnswerSituation, policy:
 const isElsewhereKnown = (category: FaultCategory): category is keyof typeof ELSEWHERE => category in ELSEWHERE
 const NEXT_MODEL: Decision = { action: 'fallback', delayMs: 0, because: 'next_model' }
 
-function compact(fault: FaultReport, situation: AnswerSituation): Decision {
+function compact(fault: FaultReport, situation: AnswerSituation, policy: RetryPolicy): Decision {
   if (fault.sideEffects === 'unknown') return stop('side_effects_unknown') // I1
-  if (situation.compacted) return stop('already_compacted')
+  if (!situation.canCompact) return stop('cannot_compact')
+  if (situation.compactions >= policy.compactionsMax) return stop('compactions_spent')
   return { action: 'compact', delayMs: 0, because: 'context_too_long' }
 }
 
@@ -212,6 +218,13 @@ function decideEngine(
   return parkOrStop(refused ?? 'attempts_spent', fault, situation, policy, now)
 }
 
+/** A limit of the policy is reached and nothing failed: a person says whether the turn goes on. */
+function decideLimit(situation: LimitSituation, policy: RetryPolicy, now: number): Decision {
+  if (isPast(situation, now)) return stop('deadline_passed')
+  const { because } = situation
+  return policy.park === 'auto' ? { action: 'park', resumeAt: null, because } : stop(because)
+}
+
 /** The address is fixed, so only another call can help. */
 function decideCall(fault: FaultReport, situation: CallSituation, policy: RetryPolicy): Decision {
   const isAnotherServer = fault.category === 'runner_identity_mismatch' // it will not become the right one
@@ -288,5 +301,6 @@ function within({ deadlineAt }: TurnSituation, now: number, decision: Decision &
 const isPassing = (fault: FaultReport): boolean => fault.class === 'transient' || fault.class === 'throttled'
 const parkingOn = ({ parking }: TurnSituation, policy: RetryPolicy): boolean =>
   parking !== 'impossible' && policy.park === 'auto'
-const isPast = ({ deadlineAt }: TurnSituation, now: number): boolean => deadlineAt !== null && now >= deadlineAt
+const isPast = ({ deadlineAt }: Pick<TurnSituation, 'deadlineAt'>, now: number): boolean =>
+  deadlineAt !== null && now >= deadlineAt
 const stop = (because: Reason): Decision => ({ action: 'stop', because })

@@ -8,6 +8,8 @@ export type RetryPolicy = {
   readonly park: 'auto' | 'never'
   readonly parkMsMax: number
   readonly backoffMs: number
+  /** How often a turn's conversation may be shortened. */
+  readonly compactionsMax: number
 }
 
 export type Policy = RetryPolicy & {
@@ -28,7 +30,8 @@ export const POLICY_DEFAULTS = {
   park: 'auto',
   parkMsMax: 24 * 3_600_000, // long enough for a quota that resets daily
   outcomeUnknown: 'tell', // the model can check the workspace
-  stepsMax: 200, // ends a runaway loop on the same day
+  stepsMax: 200, // then the turn parks and asks: a runaway loop ends on the same day
+  compactionsMax: 50, // each frees about half of the window, so a healthy turn of 200 steps needs fewer
   deadlineMs: null,
   backoffMs: 500, // one slot turnover of a local model server
   connectMs: 10_000, // enough for a running server to accept after a lost SYN or two

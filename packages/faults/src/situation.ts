@@ -36,8 +36,10 @@ export type AnswerSituation = TurnFacts &
     readonly fallbacks: number
     /** The attempts at this step failed in different ways, which shows that it is not a habit of the model. */
     readonly isMixed: boolean
-    /** The conversation was compacted already. */
-    readonly compacted: boolean
+    /** How often the conversation was shortened in this turn. */
+    readonly compactions: number
+    /** There is something left to shorten. */
+    readonly canCompact: boolean
   }
 
 /** A call to a runner failed, and its caller can look up the runner's address again. */
@@ -52,6 +54,9 @@ export type RunnerSituation = TurnFacts &
 
 /** The daemon's own work on a turn failed (its journal, its set-up). It can park the turn or stop it. */
 export type EngineSituation = TurnFacts & { readonly at: 'engine' }
+
+/** The turn reached a limit of its policy. */
+export type LimitSituation = Pick<TurnFacts, 'deadlineAt'> & { readonly at: 'limit'; readonly because: 'steps_spent' }
 
 /** A client failed to call a server at a fixed address: all it can do is call again. */
 export type CallSituation = Dice & {
@@ -75,4 +80,10 @@ export type ProcessSituation = Dice & {
   readonly verdict: 'never' | 'after_change' | 'worth_it'
 }
 
-export type Situation = AnswerSituation | RunnerSituation | EngineSituation | CallSituation | ProcessSituation
+export type Situation =
+  | AnswerSituation
+  | RunnerSituation
+  | EngineSituation
+  | LimitSituation
+  | CallSituation
+  | ProcessSituation

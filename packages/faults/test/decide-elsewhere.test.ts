@@ -66,9 +66,9 @@ for (const one of FAILS_OVER) {
 const ENDS: readonly Case[] = [
   { says: 'an invalid request is invalid there too', category: 'model_bad_request' },
   {
-    says: 'a conversation that is too long is compacted once',
+    says: 'a conversation that cannot be shortened is too long there too',
     category: 'model_context_overflow',
-    situation: { compacted: true },
+    situation: { canCompact: false },
   },
   { says: 'a content filter has the final say', category: 'model_content_filtered' },
   { says: 'the failures of the whole turn are spent', category: 'model_overloaded', situation: { failures: 60 } },

@@ -28,6 +28,7 @@ const policies: fc.Arbitrary<RetryPolicy> = fc.record({
   park: fc.constantFrom('auto' as const, 'never' as const),
   parkMsMax: counts(100_000_000),
   backoffMs: counts(60_000),
+  compactionsMax: counts(60),
 })
 const faults = fc
   .record({
@@ -51,7 +52,8 @@ const situations: fc.Arbitrary<Situation> = fc.oneof(
     contentStarted: fc.boolean(),
     free: fc.record({ attempts: fc.constant(0), failures: fc.constant(0) }),
     outage: fc.record({ failures: counts(50), ms: counts(200_000) }),
-    compacted: fc.boolean(),
+    compactions: counts(60),
+    canCompact: fc.boolean(),
     isMixed: fc.boolean(),
     fallbacks: counts(2),
     dice,
@@ -179,7 +181,7 @@ test('any sequence of faults leads to a stop or a park, and twenty parks lead to
   fc.assert(
     fc.property(fc.array(faults, { minLength: 1, maxLength: 6 }), policies, fc.boolean(), (script, policy, canPark) => {
       // A turn without progress: the same faults over and over, each decision carried out as the engine does.
-      const used = { attempt: 0, failures: 0, waitedMs: 0, parks: 0, resolves: 0, fallbacks: 2, compacted: false }
+      const used = { attempt: 0, failures: 0, waitedMs: 0, parks: 0, resolves: 0, fallbacks: 2, compactions: 0 }
       const free = { attempts: 0, failures: 0 }
       let outage = { failures: 0, since: NOW }
       let now = NOW
@@ -190,7 +192,7 @@ test('any sequence of faults leads to a stop or a park, and twenty parks lead to
         assert.ok(fault)
         used.attempt += 1
         used.failures += 1
-        const { attempt, failures, waitedMs, resolves, fallbacks, compacted } = used
+        const { attempt, failures, waitedMs, resolves, fallbacks, compactions } = used
         const parking = canPark ? { used: used.parks, usedMs: 0 } : ('impossible' as const)
         const turn = { failures, waitedMs, parking, deadlineAt: null, dice: 0.5 }
         const contentStarted = fault.category !== 'model_overloaded' && fault.category !== 'model_unreachable'
@@ -206,7 +208,8 @@ test('any sequence of faults leads to a stop or a park, and twenty parks lead to
                 free: { ...free },
                 outage: away,
                 fallbacks,
-                compacted,
+                compactions,
+                canCompact: true,
                 isMixed: false,
               }
         const decision = decide(fault, situation, policy, now)
@@ -226,7 +229,7 @@ test('any sequence of faults leads to a stop or a park, and twenty parks lead to
         }
         if (decision.action === 'fallback') Object.assign(used, { fallbacks: fallbacks - 1, attempt: 0 })
         if (decision.action === 'resolve') used.resolves += 1
-        if (decision.action === 'compact') used.compacted = true
+        if (decision.action === 'compact') used.compactions += 1
       }
       assert.fail(`still running after ${rounds} faults: ${JSON.stringify(used)}`)
     }),

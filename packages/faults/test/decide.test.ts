@@ -349,10 +349,28 @@ const CASES: readonly Case[] = [
     decision: { action: 'compact', delayMs: 0, because: 'context_too_long' },
   },
   {
-    says: 'an overflow is compacted only once',
+    says: 'an overflow stops the turn if nothing is left to shorten',
     category: 'model_context_overflow',
-    situation: answer({ compacted: true }),
-    decision: stop('already_compacted'),
+    situation: answer({ canCompact: false }),
+    decision: stop('cannot_compact'),
+  },
+  {
+    says: 'an overflow is compacted as often as the policy allows',
+    category: 'model_context_overflow',
+    situation: answer({ compactions: 49 }),
+    decision: { action: 'compact', delayMs: 0, because: 'context_too_long' },
+  },
+  {
+    says: 'an overflow stops the turn after that',
+    category: 'model_context_overflow',
+    situation: answer({ compactions: 50 }),
+    decision: stop('compactions_spent'),
+  },
+  {
+    says: 'a turn without steps left asks a person',
+    category: 'quota_exceeded',
+    situation: { at: 'limit', because: 'steps_spent', deadlineAt: null },
+    decision: park('steps_spent'),
   },
   // never, cancelled, deadline
   { says: 'a refused request is not retried', category: 'model_bad_request', decision: stop('not_retryable') },

@@ -22,7 +22,8 @@ export const answer = (more: Partial<AnswerSituation> = {}): AnswerSituation => 
   outage: { failures: 0, ms: 0 },
   fallbacks: 0,
   isMixed: false,
-  compacted: false,
+  compactions: 0,
+  canCompact: true,
   dice: 0.5,
   ...more,
 })

@@ -264,7 +264,8 @@ test('failures, waits and parks are drawn from one budget, and a handover costs 
     { type: 'resumed', at: at(500) },
     { type: 'parked', at: at(600), fault: new Fault('shutting_down').report },
     { type: 'resumed', at: at(700) },
-    { ...retry, attempt: 2, action: 'retry', compacted: ['c1'] },
+    { ...retry, attempt: 2, action: 'retry' },
+    { type: 'compacted' },
   )
   assert.deepEqual(state.budget, {
     failures: 4,
@@ -272,9 +273,9 @@ test('failures, waits and parks are drawn from one budget, and a handover costs 
     waitedMs: 210,
     parks: 1,
     parkedMs: 600,
-    compacted: true,
+    compactions: 1,
   })
-  assert.deepEqual([state.attemptsSpent, state.attemptsTotal], [1, 3])
+  assert.deepEqual([state.attemptsSpent, state.attemptsTotal], [0, 3], 'the shorter question gets all its attempts')
 })
 
 test('a budget that was handed in counts from the first failure', () => {

@@ -117,7 +117,12 @@ export const turnSchema = record({
   prompt: z.string(),
   steps: z.int(),
   attempts: z.int(),
-  parked: record({ category: z.string(), since: time, resumeAt: time.nullable() }).nullable(),
+  parked: record({
+    category: z.string(),
+    since: time,
+    resumeAt: time.nullable(),
+    because: z.string().optional(),
+  }).nullable(),
   fault: record({ ...faultReportSchema.shape, actor: z.enum(CANCEL_ACTORS).optional() }).nullable(),
   result: record({ text: z.string() }).nullable(),
   usage: usageSchema,

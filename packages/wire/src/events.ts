@@ -63,6 +63,7 @@ const eventSchemas = {
     arguments: z.record(z.string(), z.unknown()),
     execId: z.string(),
     usage: usageSchema.optional().describe('on the first call of an answer: what that answer used'),
+    requestBytes: z.int().optional().describe('beside `usage`: size of the request that it counts'),
   }),
   'tool-output': event('tool-output', {
     callId: z.string(),
@@ -86,11 +87,32 @@ const eventSchemas = {
     nextAt: time,
     max: z.int(),
     usage: usageSchema.optional().describe('what the failed attempt used'),
-    compacted: z.array(z.string()).readonly().optional().describe('calls whose results were dropped to make room'),
+    overflow: record({ model: z.string(), requestBytes: z.int() })
+      .optional()
+      .describe('the request was too long for this model; a `compacted` event follows'),
     prefillRefused: z.boolean().optional().describe('the model refused to continue the kept text'),
     free: z.boolean().optional().describe('the failed attempt cost nothing, so patience bounds it and not attemptsMax'),
   }),
-  parked: event('parked', { fault: faultReportSchema, resumeAt: time.nullable() }),
+  compacted: event('compacted', {
+    step: z.int(),
+    fromStep: z.int().describe('first step that is shorter now; 0 stands for all steps of earlier turns'),
+    toStep: z.int().describe('last step that is shorter now'),
+    droppedResults: z.int().describe('how many tool results became a short note'),
+    summaryBytes: z.int().describe('size of the summary that replaced the oldest steps; 0: none did'),
+    requestBytesBefore: z.int(),
+    requestBytesAfter: z.int(),
+    results: z.array(z.string()).readonly().optional().describe('the calls whose results became a short note'),
+    summary: record({ text: z.string(), upToSeq: z.int() })
+      .optional()
+      .describe('the summary; it replaces all steps up to that seq'),
+    attempt: z.int().optional().describe('the attempt that wrote the summary'),
+    usage: usageSchema.optional().describe('what the summary used'),
+  }),
+  parked: event('parked', {
+    fault: faultReportSchema,
+    resumeAt: time.nullable(),
+    because: z.string().optional().describe('why it is not retried at once'),
+  }),
   resumed: event('resumed', { because: z.enum(RESUME_REASONS) }),
   'taken-over': event('taken-over', { epoch: z.int() }),
   'model-server': event('model-server', {
@@ -125,6 +147,7 @@ export const sessionEventSchema = z.discriminatedUnion('type', [
   eventSchemas['tool-output'],
   eventSchemas['tool-result'],
   eventSchemas.retry,
+  eventSchemas.compacted,
   eventSchemas.parked,
   eventSchemas.resumed,
   eventSchemas['taken-over'],

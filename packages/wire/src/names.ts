@@ -12,6 +12,7 @@ export const EVENT_TYPES = [
   'tool-output',
   'tool-result',
   'retry',
+  'compacted',
   'parked',
   'resumed',
   'taken-over',

@@ -36,6 +36,15 @@ const EVENTS: Record<wire.EventType, object> = {
   'tool-output': { callId: 'c1', stream: 'stdout', text: 'README.md\n' },
   'tool-result': { callId: 'c1', outcome: 'ok', text: '…', exit },
   retry: { step: 1, attempt: 1, fault, action: 'retry', delayMs: 420, nextAt: at, max: 6 },
+  compacted: {
+    step: 9,
+    fromStep: 1,
+    toStep: 6,
+    droppedResults: 6,
+    summaryBytes: 0,
+    requestBytesBefore: 400_000,
+    requestBytesAfter: 160_000,
+  },
   parked: { fault, resumeAt: null },
   resumed: { because: 'time' },
   'taken-over': { epoch: 3 },
@@ -57,6 +66,7 @@ test('the names of the events', () => {
     'tool-output',
     'tool-result',
     'retry',
+    'compacted',
     'parked',
     'resumed',
     'taken-over',
@@ -141,6 +151,7 @@ test('the lists of words', () => {
     'parkMsMax',
     'outcomeUnknown',
     'stepsMax',
+    'compactionsMax',
     'deadlineMs',
     'backoffMs',
     'connectMs',
@@ -261,14 +272,14 @@ test('an event of a newer version is read: unknown fields and unknown types are 
   const withField = { ...base, type: 'step-start', step: 1, model: 'm' }
   assert.deepEqual(wire.parseEvent(withField), withField)
   assert.equal(wire.isKnownEvent(wire.parseEvent(withField)), true)
-  const newType = { ...base, type: 'compacted', droppedResults: 3 }
+  const newType = { ...base, type: 'box-moved', from: 'r1' }
   assert.deepEqual(wire.parseEvent(newType), newType)
   assert.equal(wire.isKnownEvent(wire.parseEvent(newType)), false)
 })
 
 test('an event with a missing field is a fault that names the field, and so is anything that is not an event', () => {
   assert.throws(() => wire.parseEvent({ type: 'step-start', seq: 1, sessionId: 's', turnId: 't', at }), /step/)
-  assert.throws(() => wire.parseEvent({ type: 'compacted' }), isFault)
+  assert.throws(() => wire.parseEvent({ type: 'box-moved' }), isFault)
   assert.throws(() => wire.parseEvent('hello'), isFault)
 })
 

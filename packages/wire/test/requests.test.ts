@@ -103,6 +103,7 @@ test('a policy takes each of its names and refuses nonsense', () => {
     parkMsMax: 86_400_000,
     outcomeUnknown: 'tell',
     stepsMax: 200,
+    compactionsMax: 50,
     deadlineMs: null,
     backoffMs: 500,
     connectMs: 10_000,

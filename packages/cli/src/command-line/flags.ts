@@ -103,7 +103,8 @@ const POLICY_ABOUT: Readonly<Record<keyof Policy, string>> = {
   park: 'auto, or never: fail a turn instead of parking it',
   parkMsMax: 'longest time a turn may stay parked',
   outcomeUnknown: 'tell the model, or stop, if it is unknown whether a command ran',
-  stepsMax: 'steps per turn',
+  stepsMax: 'steps per turn; then it parks and asks',
+  compactionsMax: 'how often a turn may shorten its conversation',
   deadlineMs: 'time limit of a turn',
   backoffMs: 'first wait between attempts; doubles each time',
   connectMs: 'time limit to connect to the model server',
@@ -120,7 +121,13 @@ const REQUEST_ABOUT: Readonly<Partial<Record<keyof Policy, string>>> = {
 }
 
 /** A single request does not park, has no steps and runs no commands. */
-const TURN_KEYS: ReadonlySet<string> = new Set<keyof Policy>(['park', 'parkMsMax', 'outcomeUnknown', 'stepsMax'])
+const TURN_KEYS: ReadonlySet<string> = new Set<keyof Policy>([
+  'park',
+  'parkMsMax',
+  'outcomeUnknown',
+  'stepsMax',
+  'compactionsMax',
+])
 
 const policyFlag = (key: string): string => `--${key.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
 

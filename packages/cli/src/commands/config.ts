@@ -130,6 +130,7 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # parkMsMax = 86400000
 # outcomeUnknown = "tell"  # or "stop": what to do if it is unknown whether a command ran
 # stepsMax = 200
+# compactionsMax = 50
 # backoffMs = 500
 # connectMs = 10000
 # headersMs = 300000       # local servers load the model before they answer

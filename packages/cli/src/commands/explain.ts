@@ -96,7 +96,7 @@ const NEXT_STEP_TEXT: Readonly<Record<FaultReport['next'], string>> = {
   retry: 'Breakfall retries, with growing waits',
   resolve: 'Breakfall looks up the address again, then retries',
   restart: 'Breakfall restarts the process, with growing waits',
-  compact: 'Breakfall shortens the conversation once, then retries',
+  compact: 'Breakfall shortens the conversation, then retries',
   park: 'Breakfall parks the turn until it can continue',
 }
 

@@ -89,7 +89,10 @@ export const TERMS: Readonly<Record<Term, string>> = {
   wait_spent: 'the turn has reached its limit of waiting between attempts; see --wait-ms-max',
   resolves_spent: 'the runner was looked up as often as makes sense',
   restarts_spent: 'it was restarted as often as makes sense',
-  already_compacted: 'the conversation was shortened once, and is still too long',
+  compactions_spent: 'the conversation was shortened as often as it may be; see --compactions-max',
+  cannot_compact:
+    'the conversation is too long, and nothing is left to shorten: the prompts and the newest step stay whole',
+  steps_spent: 'the turn has used its steps; resume it or send another prompt to continue; see --steps-max',
   parking_off: 'the turn would have been parked, but parking is off; see --park',
   parks_spent: 'the turn has been parked as often as it may',
   park_time_spent: 'the turn has been parked as long as it may; see --park-ms-max',

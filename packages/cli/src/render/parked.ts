@@ -19,10 +19,15 @@ export function parkedLines(parked: Parked, sessionId: string, isLive: boolean):
 
 /** A running daemon continues it automatically; otherwise the user has to. A daemon keeps the keys that it was started with. */
 export function howItContinues(sessionId: string, isLive: boolean, category: string): string {
+  if (category === 'quota_exceeded') return howToGrant(sessionId)
   if (!isLive) return howToContinue(sessionId)
   const condition = category === 'model_auth_failed' ? ` ${WITH_A_KEY}` : ''
   return `continues automatically${condition}; to retry now: breakfall resume ${sessionId}`
 }
+
+/** Only its steps park a turn with this category, and only a person knows whether it should go on. */
+const howToGrant = (sessionId: string): string =>
+  `to give it as many steps again: breakfall run --session ${sessionId} (or breakfall resume ${sessionId}, if a daemon runs); another prompt to that session continues it as well`
 
 const WITH_A_KEY =
   'when its daemon has a new key: restart the daemon with one, or name its variable as [model] apiKeyEnv in config.toml'
@@ -36,6 +41,7 @@ export const utcTime = (at: string): string => `${at.slice(0, 19).replace('T', '
 // ---- details ----
 
 const NAMED: Readonly<Partial<Record<FaultCategory, string>>> = {
+  quota_exceeded: 'you to say whether it goes on',
   network_down: 'the network',
   model_auth_failed: 'a valid key for the model provider',
   model_quota_exhausted: 'credit, or a quota reset',

@@ -59,6 +59,8 @@ export class TurnView {
         return this.#toolResult(event)
       case 'retry':
         return this.#retry(event)
+      case 'compacted':
+        return [this.#line('dim', `⇣ ${compactedText(event)}`)]
       case 'parked':
         this.#parkedWith = event.fault
         return [this.#line('warn', `⏸ parked: ${event.fault.error}`)]
@@ -217,6 +219,19 @@ const RESUMED_BY: Readonly<Record<SessionEventOf<'resumed'>['because'], string>>
   person: 'resumed by you',
   restart: 'resumed after a restart',
 }
+
+/** `shortened the conversation: 12 results became notes, 402 kB → 160 kB`. */
+export function compactedText(event: SessionEventOf<'compacted'>): string {
+  const { droppedResults, summaryBytes, requestBytesBefore, requestBytesAfter } = event
+  const notes =
+    droppedResults === 0
+      ? []
+      : [`${counted(droppedResults, 'old tool result')} became ${droppedResults === 1 ? 'a note' : 'notes'}`]
+  const summary = summaryBytes === 0 ? [] : ['the oldest steps became a summary']
+  return `shortened the conversation: ${[...notes, ...summary].join(', ')} (${kb(requestBytesBefore)} → ${kb(requestBytesAfter)})`
+}
+
+const kb = (bytes: number): string => `${Math.max(1, Math.round(bytes / 1000))} kB`
 
 const resumedBy = ({ because }: SessionEventOf<'resumed'>): string => RESUMED_BY[because]
 

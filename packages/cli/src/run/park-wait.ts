@@ -48,7 +48,8 @@ export class ParkWait implements Disposable {
   park(event: SessionEventOf<'parked'>): void {
     const { out, isLasting } = this.#options
     this.#parked = event
-    const isHopeless = event.fault.category === 'model_auth_failed' && !isLasting() // this process keeps the key it started with
+    const needsKey = event.fault.category === 'model_auth_failed' && !isLasting() // this process keeps the key it started with
+    const isHopeless = needsKey || event.because === 'steps_spent' // it waits for the person who would wait for it
     const resumesInMs = event.resumeAt === null ? null : Math.max(0, Date.parse(event.resumeAt) - Date.now())
     const waitMs = this.#options.parkWaitMs ?? waitMsFor(resumesInMs)
     if (isHopeless || waitMs === 0) return this.#leaving.abort() // I1

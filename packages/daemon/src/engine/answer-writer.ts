@@ -17,10 +17,19 @@ import type { Ports } from './ports.ts'
 
 const DRAFT_EVERY_MS = 1_000
 
+/** Takes what one attempt says. */
+export type AttemptWriter = {
+  write(event: Exclude<TryEvent, { type: 'failed' }>): Promise<void>
+  /** Writes everything held, and after it these events, in one append. */
+  flush(...events: readonly EventDraft[]): Promise<void>
+  /** Forgets what is held. */
+  drop(): void
+}
+
 type EventOf<T extends TryEvent['type']> = Extract<TryEvent, { type: T }>
 type Delta = EventOf<'text-delta'> | EventOf<'reasoning-delta'>
 
-export class AnswerWriter {
+export class AnswerWriter implements AttemptWriter {
   readonly #ports: Ports
   readonly #session: LiveSession
   readonly #attempt: number
@@ -28,9 +37,11 @@ export class AnswerWriter {
   /** People read the text of all parts together, so a secret may span parts. The marks say which part a piece belongs to. */
   readonly #text: Readonly<Record<Delta['type'], SecretStream<string>>>
   readonly #calls: EventOf<'tool-call'>[] = []
+  readonly #requestBytes: number
   #draftedAt = Number.NEGATIVE_INFINITY
 
-  constructor(ports: Ports, session: LiveSession, attempt: number) {
+  constructor(ports: Ports, session: LiveSession, attempt: number, requestBytes: number) {
+    this.#requestBytes = requestBytes
     this.#ports = ports
     this.#session = session
     this.#attempt = attempt
@@ -118,7 +129,7 @@ export class AnswerWriter {
       taken.add(id)
       const execId = `${turnId}-${step}-${index + 1}`
       const call = { type: 'tool-call', turnId, step, callId: id, tool, arguments: given, execId } as const
-      return index === 0 ? { ...call, usage } : call
+      return index === 0 ? { ...call, usage, requestBytes: this.#requestBytes } : call
     })
     for (const { callId } of drafts) this.#session.unstartedCalls.add(callId)
     await this.#session.append(...drafts) // I1
@@ -147,11 +158,11 @@ export function retryDraft(
   { id: turnId, step }: TurnFold,
   rung: Extract<Rung, { delayMs: number }>,
   usage: Usage | undefined,
-  compacted: readonly string[] | undefined,
+  overflow: EventDraftOf<'retry'>['overflow'],
 ): EventDraftOf<'retry'> {
   const { attempt, fault, delayMs, nextAt, max, prefillRefused, free } = rung
   const action = rung.action === 'compact' ? 'retry' : rung.action // as the wire names it
-  const retry = { type: 'retry', turnId, step, attempt, fault, action, delayMs, nextAt, max, usage, compacted } as const
+  const retry = { type: 'retry', turnId, step, attempt, fault, action, delayMs, nextAt, max, usage, overflow } as const
   return { ...retry, ...(prefillRefused ? { prefillRefused } : {}), ...(free ? { free } : {}) }
 }
 

@@ -43,7 +43,7 @@ export function cancelQueued(turnId: string, cancel: CancelRequest): EventDraftO
 export async function failTurn(
   ports: Ports,
   session: LiveSession,
-  why: 'crash_loop' | 'steps_spent' | 'deadline',
+  why: 'crash_loop' | 'deadline',
   open: readonly ToolCall[],
 ): Promise<void> {
   if (why === 'deadline') {
@@ -51,8 +51,13 @@ export async function failTurn(
     const fault = new Fault('deadline_exceeded', { facts: { limit }, stopped: 'deadline_passed' })
     return stopTurn(ports, session, open, fault, { actor: 'deadline' })
   }
-  const fault = why === 'crash_loop' ? crashLoop() : stepsSpent(session.policy.stepsMax)
-  await stopTurn(ports, session, open, fault)
+  await stopTurn(ports, session, open, crashLoop())
+}
+
+/** Ends a parked turn that another prompt continues. It has no open calls. */
+export function supersededDraft(turnId: string): EventDraftOf<'turn-error'> {
+  const cancel = { actor: 'superseded', reason: 'another prompt continues the conversation' } as const
+  return { ...terminal(turnId, cancelledFault(cancel).report), ...actorOf(cancel) }
 }
 
 /** Stops the turn's open calls, then ends the turn. */
@@ -77,7 +82,7 @@ export async function stopTurn(
 
 // ---- details, in the order they are used above ----
 
-function cancelledFault({ actor, reason }: CancelRequest): Fault {
+function cancelledFault({ actor, reason }: Pick<CancelRequest, 'actor' | 'reason'>): Fault {
   return new Fault('cancelled', {
     facts: { name: actor === 'user' ? 'request' : actor, detail: reason ?? undefined },
     errorRaw: `cancelled by ${actor}${reason === null ? '' : `: ${reason}`}`,
@@ -87,7 +92,10 @@ function cancelledFault({ actor, reason }: CancelRequest): Fault {
 
 type Actor = Pick<EventDraftOf<'turn-error'>, 'actor' | 'reason'>
 
-const actorOf = ({ actor, reason }: CancelRequest): Actor => ({ actor, reason: reason ?? undefined })
+const actorOf = ({ actor, reason }: Pick<CancelRequest, 'actor' | 'reason'>): Actor => ({
+  actor,
+  reason: reason ?? undefined,
+})
 
 export const openCalls = (turn: TurnFold): readonly ToolCall[] => turn.calls.filter((call) => call.result === null)
 
@@ -110,14 +118,4 @@ const crashLoop = (): Fault =>
     boundary: 'daemon',
     next: 'never', // it would crash again
     message: { action: 'Breakfall ended the turn.' },
-  })
-
-const stepsSpent = (stepsMax: number): Fault =>
-  new Fault('quota_exceeded', {
-    boundary: 'daemon',
-    message: {
-      happened: `The turn did not finish within ${stepsMax} step${stepsMax === 1 ? '' : 's'}.`,
-      advice: 'Send another prompt to continue, or allow more with --steps-max (stepsMax in a config or a request).',
-    },
-    stopped: 'steps_spent',
   })

@@ -13,6 +13,8 @@ import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt, next } from '../turn/next.ts'
 import type { Command, QueuedTurn, TurnFold } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'
+import { requestFacts } from './ask-model.ts'
+import { performCompaction } from './compact.ts'
 import { discardDrafts } from './answer-writer.ts'
 import { performCall } from './tool-call.ts'
 import { cancelTurn, endTurn, failTurn, openCalls, stopTurn } from './ending.ts'
@@ -21,6 +23,7 @@ import { parkTurn, stayParked } from './park.ts'
 import { CONTINUE, type GiveUp, giveUp, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { recoverTurn, waitToRecover } from './recover.ts'
+import { askForSteps } from './steps-spent.ts'
 import { decideFor } from './turn-decision.ts'
 import { startingTurn, turnOpening } from './turn-opening.ts'
 import { probeIntervalMs } from './wake.ts'
@@ -110,17 +113,19 @@ export class Engine {
 
   #next(session: LiveSession): Command {
     const { fold, policy } = session
-    return next(fold, { policy, cancel: session.cancelOf(fold.turn?.id), now: this.#ports.now() })
+    const request = requestFacts(this.#ports, session)
+    return next(fold, { policy, request, cancel: session.cancelOf(fold.turn?.id), now: this.#ports.now() })
   }
 
   async #perform(session: LiveSession, command: Command): Promise<Performed> {
     if (command.do === 'answer') return performAnswer(this.#ports, session, command.attempt)
+    if (command.do === 'compact') return performCompaction(this.#ports, session, command)
     if (command.do === 'call') return performCall(this.#ports, session, command.call)
     await this.#write(session, command)
     return CONTINUE
   }
 
-  async #write(session: LiveSession, command: Exclude<Command, { do: 'answer' | 'call' }>): Promise<void> {
+  async #write(session: LiveSession, command: Exclude<Command, { do: 'answer' | 'compact' | 'call' }>): Promise<void> {
     const ports = this.#ports
     const turnId = session.fold.turn?.id ?? ''
     switch (command.do) {
@@ -132,6 +137,8 @@ export class Engine {
         return cancelTurn(ports, session, command.cancel, command.open)
       case 'fail':
         return failTurn(ports, session, command.why, command.open)
+      case 'ask-for-steps':
+        return askForSteps(ports, session)
       case 'stay-parked':
         return stayParked(ports, session, command.parked)
       case 'pause':

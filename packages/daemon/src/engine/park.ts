@@ -5,6 +5,7 @@
  * I2  Waiting costs only a timer. Probes become less frequent, and turns that wait for the same thing share them. Turns that are
  *     ready resume one after another: five hundred parked turns cause no storm, neither while they wait nor when they wake up.
  * I3  A turn waits no longer than its policy allows: then it ends, with the category that parked it.
+ *     A turn that waits for a person costs nothing and has not failed: only its deadline ends it.
  * I4  A turn that waits for a new configuration also wakes up if the configuration changed while no daemon was running: the
  *     fingerprint under which it was parked is stored with it.
  */
@@ -27,13 +28,14 @@ export async function parkTurn(
   session: LiveSession,
   fault: FaultReport,
   requestedAt: number | null,
+  because?: string,
 ): Promise<void> {
   const turn = session.currentTurn
   const at = resumeTime(fault, requestedAt, turn.answer.budget.parks, ports.dice(), ports.now())
   const resumeAt = at === null ? null : new Date(at).toISOString()
   const message = { action: waitText(fault, resumeAt) }
   const { report } = faultFrom(fault).with({ turnId: turn.id, message })
-  const drafts = [{ type: 'parked', turnId: turn.id, fault: report, resumeAt }] as const
+  const drafts = [{ type: 'parked', turnId: turn.id, fault: report, resumeAt, because }] as const
   const data = wakeSource(fault) === 'config' ? { ...session.data, parkedUnder: ports.lastFingerprint() } : undefined // I4
   await session.transact(() => ({ drafts, data }))
 }
@@ -51,7 +53,8 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
   const turn = session.currentTurn
   const source = wakeSource(parked.fault)
   const resumeAt = parked.resumeAt === null ? null : Date.parse(parked.resumeAt)
-  const spentAt = Date.parse(parked.since) + session.policy.parkMsMax - turn.answer.budget.parkedMs
+  const parkMs = session.policy.parkMsMax - turn.answer.budget.parkedMs
+  const spentAt = source === 'person' ? Number.POSITIVE_INFINITY : Date.parse(parked.since) + parkMs
   const deadline = deadlineAt(turn, session.policy) ?? Number.POSITIVE_INFINITY
   const before = session.data.parkedUnder ?? ports.lastFingerprint()
   for (let probe = 0; ; probe += 1) {
@@ -99,6 +102,7 @@ async function probeFor(ports: Ports, session: LiveSession, source: WakeSource, 
       return pacing.probe(`config ${before}`, async () => (await ports.fingerprint()) !== before)
     case 'time':
     case 'restart':
+    case 'person':
       return false
   }
 }

@@ -12,6 +12,7 @@ import {
   invalidRequest,
   type Session,
   type SessionCreate,
+  type SessionEvent,
   type SessionList,
   type SessionPatch,
   TOOL_NAMES,
@@ -25,7 +26,7 @@ import type { CancelRequest, KeyRow, SessionRow, Store } from '../store/store.ts
 import type { SessionFold } from '../turn/state.ts'
 import { sessionView } from '../turn/view.ts'
 import { checkBox } from './box.ts'
-import { cancelQueued } from './ending.ts'
+import { cancelQueued, supersededDraft } from './ending.ts'
 import type { Engine } from './engine.ts'
 import type { BoxRemovals } from './box-removals.ts'
 import type { LiveSession, Writing } from './live-session.ts'
@@ -124,18 +125,24 @@ export class Sessions {
       const opening = turnOpening(this.#ports, session)
       const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
       const chosen = await this.#ports.providers.forNextTurn(session.data)
-      const [event] = await session.transact((fold) => ({
+      const events = await session.transact((fold) => ({
         ...accepted(fold, session, { turnId, ...request }, { ...opening, ...chosen }),
         ...(key === undefined
           ? {}
           : {
-              key: (events) => ({ scope: id, key, requestHash, receipt: JSON.stringify(receipt(events[0]?.seq ?? 0)) }),
+              key: (written) => ({
+                scope: id,
+                key,
+                requestHash,
+                receipt: JSON.stringify(receipt(seqOf(written, turnId))),
+              }),
             }),
       })) // I1, I2
       this.#loader.own(id)
       if (isUnowned) await this.#loader.recover(id)
       else this.#engine.drive(session)
-      return receipt(event?.seq ?? 0)
+      session.wake() // it may be parked with a turn that this prompt has ended
+      return receipt(seqOf(events, turnId))
     })
   }
 
@@ -260,6 +267,11 @@ function accepted(
   { turnId, prompt, queue }: PromptRequest & { readonly turnId: string },
   opening: TurnOpening & ChosenModel,
 ): Writing {
+  const { turn } = fold
+  if (turn?.parked?.because === 'steps_spent' && fold.queue.length === 0) {
+    const start = startingTurn(fold, session, { turnId, prompt }, opening)
+    return { ...start, drafts: [supersededDraft(turn.id), ...start.drafts] }
+  }
   const busyWith = fold.turn?.id ?? fold.queue[0]?.id
   if (busyWith === undefined) return startingTurn(fold, session, { turnId, prompt }, opening)
   if (queue !== true) throw new Fault('session_busy', { facts: { name: busyWith }, turnId: busyWith })
@@ -272,6 +284,9 @@ function accepted(
   }
   return { drafts: [{ type: 'turn-queued', turnId, prompt }] }
 }
+
+const seqOf = (events: readonly SessionEvent[], turnId: string): number =>
+  events.find((event) => event.turnId === turnId)?.seq ?? 0
 
 function receiptOf(known: KeyRow, requestHash: string): TurnReceipt {
   if (known.requestHash !== requestHash) throw new Fault('idempotency_conflict')

@@ -39,11 +39,24 @@ const DESCRIPTIONS: Readonly<Record<ToolName, string>> = {
   edit: 'Replaces one exact piece of text in a file.',
 }
 
-export function toolSpecs(names: readonly ToolName[]): readonly ToolSpec[] {
-  return names.map((name) => {
-    const { $schema: _, ...parameters } = z.toJSONSchema(toolSchemas[name], { io: 'input' })
-    return { type: 'function', function: { name, description: DESCRIPTIONS[name], parameters } }
-  })
+export const toolSpecs = (names: readonly ToolName[]): readonly ToolSpec[] => names.map((name) => SPECS[name]())
+
+const specOf = (name: ToolName) => (): ToolSpec => {
+  const { $schema: _, ...parameters } = z.toJSONSchema(toolSchemas[name], { io: 'input' })
+  return { type: 'function', function: { name, description: DESCRIPTIONS[name], parameters } }
+}
+
+/** Made once, at the first use. */
+const SPECS: Readonly<Record<ToolName, () => ToolSpec>> = {
+  bash: once(specOf('bash')),
+  read: once(specOf('read')),
+  write: once(specOf('write')),
+  edit: once(specOf('edit')),
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined
+  return () => (made ??= { value: make() }).value
 }
 
 type ParsedCall = { [Name in ToolName]: { readonly tool: Name; readonly given: ToolArguments[Name] } }[ToolName]

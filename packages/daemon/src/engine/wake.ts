@@ -12,9 +12,11 @@ export type WakeSource =
   | 'config' // a key, a token or a setting changed
   | 'time' // nothing to probe: try again later
   | 'restart' // the daemon is back
+  | 'person' // somebody says to go on
 
 export function wakeSource(fault: FaultReport): WakeSource {
   if (fault.category === 'shutting_down') return 'restart'
+  if (fault.reason === 'steps_spent') return 'person'
   // Only the journal's own disk can be probed: a runner's disk may be on another machine.
   if (fault.category === 'journal_full') return fault.boundary === 'journal' ? 'journal' : 'time'
   if (fault.next === 'resolve' || fault.phase === 'resolve') return 'runner'
@@ -82,6 +84,8 @@ export function waitText(fault: FaultReport, resumeAt: string | null): string {
     }
     case 'restart':
       return 'The turn waits for the next start of the daemon, which resumes it.'
+    case 'person':
+      return 'The turn waits; "resume" gives it as many steps again, and another prompt continues the conversation.'
     case 'journal':
       return 'The turn waits until there is space again; a running daemon then resumes it.'
   }

@@ -26,6 +26,9 @@ import type { SessionKeys } from './session-keys.ts'
 
 type ModelData = Pick<SessionData, 'model' | 'provider'>
 
+/** How much a model can read, if that is known. */
+type Window = { readonly model: string; readonly contextTokens: number | undefined }
+
 /** Where an attempt goes. */
 export type TurnModel = {
   readonly endpoint: ModelEndpoint
@@ -81,18 +84,33 @@ export class Providers {
     const served = config?.serve === undefined ? undefined : this.#served.start(provider, config.serve)
     const missingKey = bound !== null && isKeyGone(bound, secret !== undefined, config) ? keyGone(bound) : undefined
     const endpoint = { ...(bound === null ? live.model : endpointOf(bound, config)), name }
-    const isDefault = bound === null || bound.name === (live.model.provider ?? DEFAULT_PROVIDER)
     return {
       endpoint: {
         ...endpoint,
         baseUrl: secret?.baseUrl ?? (served === undefined ? endpoint.baseUrl : (served.baseUrl ?? '')),
         apiKey: bound?.keyFrom === 'session' ? secret?.apiKey : config?.apiKey,
       },
-      // Without an address, a fallback is another model of the default provider.
-      fallback: (live.model.fallback ?? []).filter(({ baseUrl }) => baseUrl !== undefined || isDefault),
+      fallback: this.#fallbacks(live, bound),
       served,
       missingKey,
     }
+  }
+
+  /** The models that a turn asks, in order, and how much each can read, by the configuration that was read last. */
+  windowsOf(
+    data: ModelData,
+    turn: { readonly model: string | null; readonly provider: TurnProvider | null },
+  ): readonly Window[] {
+    const live = this.#config.last
+    const bound = turn.provider ?? defaultProvider(live)
+    const config = bound === null ? live.model : sameProvider(bound, live)
+    const { contextTokens } = bound === null ? live.model : endpointOf(bound, config)
+    const model = (data.model === null ? null : turn.model) ?? nameOf(data.model, bound, live)
+    const rest = this.#fallbacks(live, bound).map((other) => {
+      const isSame = other.name === undefined && other.baseUrl === undefined
+      return { model: other.name ?? model, contextTokens: other.contextTokens ?? (isSame ? contextTokens : undefined) }
+    })
+    return [{ model, contextTokens }, ...rest]
   }
 
   viewOf(provider: TurnProvider | null | undefined): ProviderView | null {
@@ -112,6 +130,12 @@ export class Providers {
   /** The session is gone. */
   forget(sessionId: string): void {
     this.#keys.forget(sessionId)
+  }
+
+  /** Without an address, a fallback is another model of the default provider. */
+  #fallbacks(live: LiveConfig, bound: TurnProvider | null): readonly Partial<ModelEndpoint>[] {
+    const isDefault = bound === null || bound.name === (live.model.provider ?? DEFAULT_PROVIDER)
+    return (live.model.fallback ?? []).filter(({ baseUrl }) => baseUrl !== undefined || isDefault)
   }
 
   stop(): Promise<void> {

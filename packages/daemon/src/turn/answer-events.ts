@@ -12,6 +12,7 @@ export function advanced(answer: AnswerState, event: SessionEvent): AnswerState 
     case 'tool-draft':
     case 'tool-call':
     case 'resumed':
+    case 'compacted':
     case 'taken-over':
       return reduceAnswer(answer, event)
     case 'parked':

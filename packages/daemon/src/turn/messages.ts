@@ -1,44 +1,58 @@
-/** The conversation as a model reads it (OpenAI's chat format), and what is dropped when it has grown too long. */
-import type { Entry, SessionFold } from './state.ts'
+/** The conversation as a model reads it (OpenAI's chat format), and how long it is. */
+import type { ChatMessage, ToolSpec } from '@breakfall/model'
+import type { Entry } from './state.ts'
 
-export type ChatMessage =
-  | { role: 'system'; content: string }
-  | { role: 'user'; content: string }
-  | { role: 'assistant'; content: string | null; tool_calls?: ChatToolCall[] }
-  | { role: 'tool'; tool_call_id: string; content: string }
-
-type ChatToolCall = { id: string; type: 'function'; function: { name: string; arguments: string } }
-
-export function toMessages(state: SessionFold, system: string): ChatMessage[] {
-  return [{ role: 'system', content: system }, ...state.entries.map((entry) => messageOf(entry, state.dropped))]
+export function toMessages(entries: readonly Entry[], system: string): readonly ChatMessage[] {
+  const at = entries.findIndex((entry) => entry.role === 'summary')
+  if (at === -1) return [{ role: 'system', content: system }, ...entries.map(messageOf)]
+  // One message of the user before the next answer: some servers refuse two in a row.
+  const next = entries.findIndex((entry, index) => index > at && entry.role !== 'user')
+  const end = next === -1 ? entries.length : next
+  const opening = entries.slice(0, end).map(openingText).join('\n\n')
+  return [{ role: 'system', content: system }, { role: 'user', content: opening }, ...entries.slice(end).map(messageOf)]
 }
 
-/** Which results to drop to make the rest fit: the oldest half by size, never the last one. Empty if there is nothing to drop. */
-export function resultsToDrop(state: SessionFold): readonly string[] {
-  const results = state.entries
-    .filter((entry) => entry.role === 'tool')
-    .filter(({ callId }) => !state.dropped.has(callId))
-  const total = results.reduce((sum, entry) => sum + entry.text.length, 0)
-  const chosen: string[] = []
-  let chars = 0
-  for (const entry of results.slice(0, -1)) {
-    if (chars * 2 >= total) break
-    chosen.push(entry.callId)
-    chars += entry.text.length
-  }
-  return chosen
+/** Size of the conversation in a request. */
+export function conversationBytes(entries: readonly Entry[]): number {
+  let bytes = 0
+  for (const entry of entries) bytes += entryBytes(entry)
+  return bytes
 }
 
-// ---- details ----
+/** Size of everything in a request that is the same in every step. */
+export const fixedBytes = (system: string, tools: readonly ToolSpec[]): number =>
+  jsonBytes({ messages: [{ role: 'system', content: system }], tools })
 
-const DROPPED = '[This result was dropped to make room. Run the tool again if you still need it.]'
+/** Size of one entry in a request. */
+export function entryBytes(entry: Entry): number {
+  const known = SIZES.get(entry)
+  if (known !== undefined) return known
+  const bytes = jsonBytes(messageOf(entry)) + 1 // the comma
+  SIZES.set(entry, bytes)
+  return bytes
+}
 
-function messageOf(entry: Entry, dropped: ReadonlySet<string>): ChatMessage {
+// ---- details, in the order they are used above ----
+
+/** Entries never change: each is turned into a message and measured once, however many steps read it. */
+const MESSAGES = new WeakMap<Entry, ChatMessage>()
+const SIZES = new WeakMap<Entry, number>()
+
+function messageOf(entry: Entry): ChatMessage {
+  const known = MESSAGES.get(entry)
+  if (known !== undefined) return known
+  const message = newMessage(entry)
+  MESSAGES.set(entry, message)
+  return message
+}
+
+function newMessage(entry: Entry): ChatMessage {
   switch (entry.role) {
     case 'user':
-      return { role: 'user', content: entry.text }
+    case 'summary':
+      return { role: 'user', content: openingText(entry) }
     case 'tool':
-      return { role: 'tool', tool_call_id: entry.callId, content: dropped.has(entry.callId) ? DROPPED : entry.text }
+      return { role: 'tool', tool_call_id: entry.callId, content: entry.text }
     case 'assistant': {
       if (entry.calls.length === 0) return { role: 'assistant', content: entry.text }
       const calls = entry.calls.map(({ callId, tool, arguments: given }) => ({
@@ -50,3 +64,8 @@ function messageOf(entry: Entry, dropped: ReadonlySet<string>): ChatMessage {
     }
   }
 }
+
+const openingText = (entry: Entry): string =>
+  entry.role === 'summary' ? `[Summary of the steps up to here]\n${entry.text}\n[End of the summary]` : entry.text
+
+const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))

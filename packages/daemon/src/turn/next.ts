@@ -6,6 +6,7 @@
  */
 import { LIMITS } from '@breakfall/faults'
 import { interruptedParts, nextAttempt } from '@breakfall/model'
+import { compactionDue } from './compaction.ts'
 import type { Circumstances, Command, SessionFold, TurnFold } from './state.ts'
 
 export function next(state: SessionFold, circumstances: Circumstances): Command {
@@ -23,11 +24,13 @@ export function next(state: SessionFold, circumstances: Circumstances): Command 
   if (turn.answer.isAnswering) {
     const parts = interruptedParts(turn.answer)
     if (parts.length > 0) return { do: 'discard', parts }
-    return { do: 'answer', step: turn.step, attempt: nextAttempt(turn.answer) }
+    const attempt = nextAttempt(turn.answer)
+    const plan = compactionDue(state, circumstances.request, circumstances.policy.compactionsMax)
+    return plan === null ? { do: 'answer', step: turn.step, attempt } : { do: 'compact', plan, attempt }
   }
   const [call] = open
   if (call !== undefined) return { do: 'call', call } // I2
-  if (turn.step >= circumstances.policy.stepsMax) return { do: 'fail', why: 'steps_spent', open }
+  if (turn.step - turn.stepsFrom >= circumstances.policy.stepsMax) return { do: 'ask-for-steps' }
   return { do: 'begin-step', step: turn.step + 1 }
 }
 

@@ -10,9 +10,11 @@ import { faultFrom } from '@breakfall/faults'
 import { initialAnswer, isHandover, shownText } from '@breakfall/model'
 import { type AnyEvent, isKnownEvent, type SessionEventOf } from '@breakfall/wire'
 import { advanced } from './answer-events.ts'
-import type { ToolCall, ToolCallRequest, Entry, SessionFold, TurnFold } from './state.ts'
+import type { ToolCall, ToolCallRequest, Entry, EntryPlace, SessionFold, TurnFold } from './state.ts'
 import { NO_USAGE, UNCOUNTED } from './state.ts'
+import { compacted } from './compaction.ts'
 import { addUsage } from './usage.ts'
+import { withCount, withRefusal } from './window.ts'
 
 export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
   if (!isKnownEvent(event)) return state
@@ -44,10 +46,12 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
       return resulted(state, turn, event)
     case 'retry':
       return retried(state, turn, event)
+    case 'compacted':
+      return shortened(state, turn, event)
     case 'parked':
       return withTurn(state, parked(turn, event))
     case 'resumed':
-      return withTurn(state, { ...turn, parked: null })
+      return withTurn(state, resumed(turn))
     case 'taken-over':
       return withTurn(state, takenOver(turn))
     case 'model-server':
@@ -67,6 +71,9 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
     provider: event.provider ?? null,
     startedAt: event.at,
     step: 0,
+    stepsFrom: 0,
+    isTooLong: false,
+    isCompacted: false,
     answer: initialAnswer(),
     calls: [],
     parked: null,
@@ -81,13 +88,15 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
     turn,
     system: event.system ?? state.system,
     queue: state.queue.filter((queued) => queued.id !== event.turnId),
-    entries: [...state.entries, { role: 'user', text: event.prompt }],
+    entries: [...state.entries, { role: 'user', text: event.prompt, ...placeOf(event, 0) }],
   }
 }
 
 const stepStarted = (turn: TurnFold, step: number): TurnFold => ({
   ...turn,
   step,
+  isTooLong: false,
+  isCompacted: false,
   calls: [],
   retryAt: null,
   faultsOpen: 0,
@@ -100,16 +109,20 @@ function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-
   const request: ToolCallRequest = { callId, tool, arguments: given }
   const call: ToolCall = { ...request, step, execId, output: '', execSeq: 0, execOffsets: {}, result: null }
   const entries = isFirst
-    ? [...state.entries, { role: 'assistant', text: shownText(turn.answer), calls: [request] } as const]
-    : state.entries.with(-1, withCall(state.entries.at(-1), request))
+    ? [
+        ...state.entries,
+        { role: 'assistant', text: shownText(turn.answer), calls: [request], ...placeOf(event, step) } as const,
+      ]
+    : state.entries.with(-1, withCall(state.entries.at(-1), request, placeOf(event, step)))
   const usage = isFirst ? addUsage(turn.usage, event.usage) : turn.usage
   const advancedBy = { calls: [...turn.calls, call], retryAt: null, takeovers: 0, faultsOpen: 0, usage }
-  return { ...state, entries, turn: { ...turn, ...advancedBy } }
+  const window = withCount(state.window, event.usage, event.requestBytes)
+  return { ...state, entries, window, turn: { ...turn, ...advancedBy } }
 }
 
-function withCall(entry: Entry | undefined, request: ToolCallRequest): Entry {
-  if (entry?.role !== 'assistant') return { role: 'assistant', text: '', calls: [request] }
-  return { ...entry, calls: [...entry.calls, request] }
+function withCall(entry: Entry | undefined, request: ToolCallRequest, place: EntryPlace): Entry {
+  if (entry?.role !== 'assistant') return { role: 'assistant', text: '', calls: [request], ...place }
+  return { ...entry, ...place, calls: [...entry.calls, request] }
 }
 
 function updatedCall(turn: TurnFold, callId: string, change: (call: ToolCall) => ToolCall): TurnFold {
@@ -133,7 +146,7 @@ function resulted(state: SessionFold, turn: TurnFold, event: SessionEventOf<'too
   const next = updatedCall(turn, event.callId, (call) => ({ ...call, output: '', result: event }))
   return {
     ...state,
-    entries: [...state.entries, { role: 'tool', callId: event.callId, text: event.text }],
+    entries: [...state.entries, { role: 'tool', callId: event.callId, text: event.text, ...placeOf(event, turn.step) }],
     turn: { ...next, takeovers: 0 },
   }
 }
@@ -146,21 +159,36 @@ function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retr
     faultsOpen: turn.faultsOpen + 1,
     usage: addUsage(turn.usage, event.usage),
   }
-  const { compacted = [] } = event
-  if (compacted.length === 0) return { ...state, turn: next }
-  return { ...state, turn: next, dropped: new Set([...state.dropped, ...compacted]) }
+  const { overflow, fault } = event
+  if (overflow === undefined) return { ...state, turn: next }
+  return { ...state, turn: { ...next, isTooLong: true }, window: withRefusal(state.window, overflow, fault) }
+}
+
+function shortened(state: SessionFold, turn: TurnFold, event: SessionEventOf<'compacted'>): SessionFold {
+  const progress = { isTooLong: false, isCompacted: true, retryAt: null, takeovers: 0, faultsOpen: 0 }
+  return {
+    ...state,
+    entries: compacted(state.entries, event),
+    turn: { ...turn, ...progress, usage: addUsage(turn.usage, event.usage) },
+  }
 }
 
 function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
-  const { fault, at: since, resumeAt } = event
-  const counts = isHandover(fault.category) ? 0 : 1
+  const { fault, at: since, resumeAt, because } = event
+  const counts = isHandover(fault.category) || because === 'steps_spent' ? 0 : 1
   return {
     ...turn,
-    parked: { fault: faultFrom(fault).report, since, resumeAt },
+    parked: { fault: faultFrom(fault).report, since, resumeAt, ...(because === undefined ? {} : { because }) },
     retryAt: null,
     faultsSurvived: turn.faultsSurvived + counts,
     faultsOpen: turn.faultsOpen + counts,
   }
+}
+
+/** A turn that had used up its steps gets as many again. */
+function resumed(turn: TurnFold): TurnFold {
+  const isGranted = turn.parked?.because === 'steps_spent'
+  return { ...turn, parked: null, stepsFrom: isGranted ? turn.step : turn.stepsFrom }
 }
 
 /** The answer that the model was writing when the last daemon died used tokens that were never counted. */
@@ -179,16 +207,19 @@ function ended(state: SessionFold, event: SessionEventOf<'turn-end'> | SessionEv
     return { ...state, queue: state.queue.filter((entry) => entry !== queued), ended: { turn: queued, end: event } }
   }
   const entries: Entry[] = [...state.entries]
+  const place = placeOf(event, turn.step)
   if (event.type === 'turn-end') {
-    if (event.text !== '') entries.push({ role: 'assistant', text: event.text, calls: [] })
+    if (event.text !== '') entries.push({ role: 'assistant', text: event.text, calls: [], ...place })
   } else {
     const text = shownText(turn.answer)
-    if (turn.answer.isAnswering && text !== '') entries.push({ role: 'assistant', text, calls: [] })
+    if (turn.answer.isAnswering && text !== '') entries.push({ role: 'assistant', text, calls: [], ...place })
     for (const call of turn.calls) {
-      if (call.result === null) entries.push({ role: 'tool', callId: call.callId, text: NOT_DONE }) // I2
+      if (call.result === null) entries.push({ role: 'tool', callId: call.callId, text: NOT_DONE, ...place }) // I2
     }
   }
   return { ...state, entries, turn: null, ended: { turn, end: event } }
 }
+
+const placeOf = ({ seq, turnId }: AnyEvent, step: number): EntryPlace => ({ seq, turnId, step })
 
 const NOT_DONE = 'The turn ended before this call had a result.'

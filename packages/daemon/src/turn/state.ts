@@ -3,12 +3,14 @@ import type { FaultReport, Policy } from '@breakfall/faults'
 import type { AnswerState, ShownPart } from '@breakfall/model'
 import type { SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
+import type { CompactionPlan } from './compaction.ts'
+import { NOTHING_LEARNED, type RequestFacts, type WindowFacts } from './window.ts'
 
 export type SessionFold = {
   /** The conversation as the model reads it, oldest first. */
   readonly entries: readonly Entry[]
-  /** Calls whose results were dropped to make room. */
-  readonly dropped: ReadonlySet<string>
+  /** What is known about how much the model can read. */
+  readonly window: WindowFacts
   /** The system prompt of the last turn that started; null before the first, and in journals that do not have it. */
   readonly system: string | null
   readonly turn: TurnFold | null
@@ -17,10 +19,18 @@ export type SessionFold = {
   readonly ended: EndedTurn | null
 }
 
-export type Entry =
-  | { readonly role: 'user'; readonly text: string }
-  | { readonly role: 'assistant'; readonly text: string; readonly calls: readonly ToolCallRequest[] }
-  | { readonly role: 'tool'; readonly callId: string; readonly text: string }
+export type Entry = EntryPlace &
+  (
+    | { readonly role: 'user'; readonly text: string }
+    | { readonly role: 'assistant'; readonly text: string; readonly calls: readonly ToolCallRequest[] }
+    /** `isNote`: the result was dropped to make room, and the text says so. */
+    | { readonly role: 'tool'; readonly callId: string; readonly text: string; readonly isNote?: true }
+    /** Stands for all steps before it. */
+    | { readonly role: 'summary'; readonly text: string }
+  )
+
+/** Where an entry came from: the event that made it, its turn, and its step. */
+export type EntryPlace = { readonly seq: number; readonly turnId: string; readonly step: number }
 
 export type ToolCallRequest = {
   readonly callId: string
@@ -38,6 +48,12 @@ export type TurnFold = {
   readonly provider: TurnProvider | null
   readonly startedAt: string
   readonly step: number
+  /** The step at which the turn last got all its steps: 0, or the one at which a person resumed it. */
+  readonly stepsFrom: number
+  /** The model refused the last request for its length. */
+  readonly isTooLong: boolean
+  /** The conversation was shortened in this step. */
+  readonly isCompacted: boolean
   /** The answer machine's state: which model, which attempt, what is shown, and the turn's budget. */
   readonly answer: AnswerState
   /** The current step's tool calls, in order. */
@@ -69,7 +85,12 @@ export type ToolCall = ToolCallRequest &
     readonly result: SessionEventOf<'tool-result'> | null
   }
 
-export type Parked = { readonly fault: FaultReport; readonly since: string; readonly resumeAt: string | null }
+export type Parked = {
+  readonly fault: FaultReport
+  readonly since: string
+  readonly resumeAt: string | null
+  readonly because?: string | undefined
+}
 
 export type EndedTurn = {
   readonly turn: TurnFold | QueuedTurn
@@ -81,7 +102,9 @@ export type Command =
   | { readonly do: 'rest' }
   | { readonly do: 'start'; readonly turn: QueuedTurn }
   | { readonly do: 'cancel'; readonly cancel: CancelRequest; readonly open: readonly ToolCall[] }
-  | { readonly do: 'fail'; readonly why: 'crash_loop' | 'steps_spent' | 'deadline'; readonly open: readonly ToolCall[] }
+  | { readonly do: 'fail'; readonly why: 'crash_loop' | 'deadline'; readonly open: readonly ToolCall[] }
+  | { readonly do: 'ask-for-steps' }
+  | { readonly do: 'compact'; readonly plan: CompactionPlan; readonly attempt: number }
   | { readonly do: 'stay-parked'; readonly parked: Parked }
   | { readonly do: 'pause'; readonly until: number }
   | { readonly do: 'discard'; readonly parts: readonly ShownPart[] }
@@ -94,12 +117,14 @@ export type Circumstances = {
   readonly policy: Policy
   /** A request to end the current turn that was not carried out yet. */
   readonly cancel: CancelRequest | null
+  /** The request that would be sent now, without the conversation. */
+  readonly request: RequestFacts
   readonly now: number
 }
 
 export const EMPTY_FOLD: SessionFold = {
   entries: [],
-  dropped: new Set(),
+  window: NOTHING_LEARNED,
   system: null,
   turn: null,
   queue: [],

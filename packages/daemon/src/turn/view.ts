@@ -75,8 +75,7 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
     prompt: turn.prompt,
     steps: turn.step,
     attempts: turn.answer.attemptsTotal,
-    parked:
-      parked === null ? null : { category: parked.fault.category, since: parked.since, resumeAt: parked.resumeAt },
+    parked: parked === null ? null : parkedView(parked),
     fault: parked === null ? null : parked.fault,
     result: null,
     faultsSurvived: turn.faultsSurvived - turn.faultsOpen,
@@ -86,6 +85,10 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
     ...(turn.provider === null ? {} : { provider: providerView(turn.provider) }),
     endedAt: null,
   }
+}
+
+function parkedView({ fault: { category }, since, resumeAt, because }: Parked): NonNullable<Turn['parked']> {
+  return { category, since, resumeAt, ...(because === undefined ? {} : { because }) }
 }
 
 function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {

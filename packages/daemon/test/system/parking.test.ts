@@ -268,31 +268,3 @@ test('with parking off, a model that keeps failing ends the turn with its catego
     ],
   )
 })
-
-test('a context that is too long is compacted once, visibly; a second overflow ends the turn', async (t) => {
-  const overflow = {
-    status: 400,
-    body: { error: { code: 'context_length_exceeded', message: 'maximum context length is 10 tokens' } },
-  }
-  const calls = (id: string) => [{ id, tool: 'bash', arguments: { command: `printf '${id}%.0s' $(seq 200)` } }]
-  let isEndless = false
-  const script: Script = (asked) => {
-    const results = asked.messages.filter((message) => message.role === 'tool')
-    if (results.length === 0) return { calls: calls('a') }
-    if (results.length === 1) return { calls: calls('b') }
-    return isEndless || !results.some((message) => message.content?.includes('dropped'))
-      ? overflow
-      : { text: 'fits now' }
-  }
-  const { api } = await rig(t, script)
-  const { id } = await api.session()
-  const events = await api.ended(id, await api.prompt(id, 'go'))
-  assert.equal(events.at(-1)?.type, 'turn-end', JSON.stringify(events.at(-1)))
-  const retry = events.find((event) => event.type === 'retry')
-  assert.deepEqual([retry?.fault.category, retry?.['compacted']], ['model_context_overflow', ['a']])
-  isEndless = true
-  const other = await api.session()
-  const end = (await api.ended(other.id, await api.prompt(other.id, 'go'))).at(-1)
-  assert.ok(end?.type === 'turn-error')
-  assert.deepEqual([end.category, end.stopped], ['model_context_overflow', 'already_compacted'])
-})

@@ -116,7 +116,7 @@ export function rungEvent(rung: Rung, now: number): MachineEvent {
   if (rung.action === 'park') return { type: 'parked', at: timeOf(now), fault }
   const { delayMs, prefillRefused, free } = rung
   const retry = { type: 'retry', at: timeOf(now), attempt, fault, delayMs, prefillRefused, free } as const
-  return rung.action === 'compact' ? { ...retry, action: 'retry', compacted: [] } : { ...retry, action: rung.action }
+  return { ...retry, action: rung.action === 'compact' ? 'retry' : rung.action }
 }
 
 // ---- details, in the order they are used above ----
@@ -153,7 +153,7 @@ function situationOf(
   ladder: Ladder,
   now: number,
 ): AnswerSituation {
-  const { failures, freeFailures, waitedMs, parks, parkedMs, compacted } = state.budget
+  const { failures, freeFailures, waitedMs, parks, parkedMs, compactions } = state.budget
   const { deadlineAt, dice, fallbacks } = ladder
   return {
     at: 'answer',
@@ -164,7 +164,8 @@ function situationOf(
     failures: failures + 1,
     waitedMs,
     parking: ladder.canPark ? { used: parks, usedMs: parkedMs } : 'impossible',
-    compacted: compacted || !ladder.canCompact,
+    compactions,
+    canCompact: ladder.canCompact,
     isMixed: state.failedAs.some((category) => category !== fault.category),
     deadlineAt,
     dice,

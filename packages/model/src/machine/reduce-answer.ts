@@ -24,7 +24,14 @@ export type MachineEvent =
   /** The answer is complete. In a journal, the first `tool-call` says so; an answer without one ends the turn. */
   | { readonly type: 'answered' }
   | RetryEvent
-  | { readonly type: 'parked'; readonly at: string; readonly fault: FaultReport }
+  /** The conversation is shorter now. `attempt` wrote a summary for it. */
+  | { readonly type: 'compacted'; readonly attempt?: number | undefined }
+  | {
+      readonly type: 'parked'
+      readonly at: string
+      readonly fault: FaultReport
+      readonly because?: string | undefined
+    }
   | { readonly type: 'resumed'; readonly at: string }
   | { readonly type: 'taken-over' }
   /** The answer failed for good. In a journal the turn ends here. */
@@ -41,8 +48,6 @@ export type RetryEvent = {
   readonly prefillRefused?: boolean | undefined
   /** The failed attempt cost nothing. */
   readonly free?: boolean | undefined
-  /** Present if the conversation was compacted. */
-  readonly compacted?: readonly string[] | undefined
 }
 
 export function reduceAnswer(state: AnswerState, event: MachineEvent): AnswerState {
@@ -61,8 +66,10 @@ export function reduceAnswer(state: AnswerState, event: MachineEvent): AnswerSta
       return answered(state)
     case 'retry':
       return event.action === 'resolve' ? drawn(state, event) : retried(drawn(state, event), event)
+    case 'compacted':
+      return compacted(state, event.attempt)
     case 'parked':
-      return parked(state, event.fault, event.at)
+      return parked(state, event.fault, event.at, event.because)
     case 'resumed':
       return resumed(state, event.at)
     case 'taken-over':
@@ -124,7 +131,7 @@ function answered(state: AnswerState): AnswerState {
 }
 
 /** I2 */
-function drawn(state: AnswerState, { delayMs, compacted, free }: RetryEvent): AnswerState {
+function drawn(state: AnswerState, { delayMs, free }: RetryEvent): AnswerState {
   const { budget } = state
   return {
     ...state,
@@ -133,7 +140,6 @@ function drawn(state: AnswerState, { delayMs, compacted, free }: RetryEvent): An
       failures: budget.failures + 1,
       freeFailures: budget.freeFailures + (free === true ? 1 : 0),
       waitedMs: budget.waitedMs + delayMs,
-      compacted: budget.compacted || compacted !== undefined,
     },
   }
 }
@@ -160,26 +166,42 @@ function outageAfter({ outage }: AnswerState, { free, at }: RetryEvent): AnswerS
   return { since: outage?.since ?? at, failures: (outage?.failures ?? 0) + 1 }
 }
 
-function parked(state: AnswerState, fault: FaultReport, since: string): AnswerState {
-  const isFree = isHandover(fault.category)
+/** The question is another one now: it gets all its attempts. */
+function compacted(state: AnswerState, attempt: number | undefined): AnswerState {
+  const { budget } = state
+  return {
+    ...(attempt === undefined ? state : askingAgain(seen(state, attempt))),
+    attemptsSpent: 0,
+    freeSpent: 0,
+    failedAs: [],
+    outage: null,
+    budget: { ...budget, compactions: budget.compactions + 1 },
+  }
+}
+
+/** A hand-over and a question to a person are not failures. */
+function parked(state: AnswerState, fault: FaultReport, since: string, because: string | undefined): AnswerState {
+  const isQuestion = because === 'steps_spent'
+  const isFree = isHandover(fault.category) || isQuestion
   const { budget } = state
   const counted = isFree ? budget : { ...budget, failures: budget.failures + 1, parks: budget.parks + 1 } // I2
   const { retry } = fault // of the attempt that failed, if the park is about one
   const next = state.isAnswering && retry !== undefined ? seen(state, retry.attempt) : state
-  return { ...next, parked: { since, isHandover: isFree }, budget: counted }
+  return { ...next, parked: { since, isHandover: isFree, isQuestion }, budget: counted }
 }
 
 /** What the turn waited for is there: the step gets all its attempts again, starting with the first model. */
 function resumed(state: AnswerState, at: string): AnswerState {
   if (state.parked === null) return askingAgain(state)
-  const { since, isHandover: isFree } = state.parked
-  const parkedMs = state.budget.parkedMs + Math.max(0, Date.parse(at) - Date.parse(since))
+  const { since, isHandover: isFree, isQuestion } = state.parked
+  const { budget } = state
+  const parkedMs = budget.parkedMs + (isQuestion ? 0 : Math.max(0, Date.parse(at) - Date.parse(since)))
   return {
     ...askingAgain(state),
     ...(isFree ? {} : { target: 0, attemptsSpent: 0, freeSpent: 0, failedAs: [] }),
     outage: null,
     parked: null,
-    budget: { ...state.budget, parkedMs },
+    budget: { ...budget, parkedMs, compactions: isQuestion ? 0 : budget.compactions }, // a person gave it as much again
   }
 }
 

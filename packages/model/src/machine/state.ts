@@ -35,7 +35,12 @@ export type AnswerState = {
   /** What the step's attempts have shown and not discarded, in order. */
   readonly parts: readonly ShownPart[]
   /** Set while the turn is parked. */
-  readonly parked: { readonly since: string; readonly isHandover: boolean } | null
+  readonly parked: {
+    readonly since: string
+    readonly isHandover: boolean
+    /** A person was asked whether to go on. */
+    readonly isQuestion: boolean
+  } | null
   readonly budget: AnswerBudget
 }
 
@@ -58,8 +63,8 @@ export type AnswerBudget = {
   readonly waitedMs: number
   readonly parks: number
   readonly parkedMs: number
-  /** The conversation was compacted. */
-  readonly compacted: boolean
+  /** How often the conversation was shortened. */
+  readonly compactions: number
 }
 
 export const NO_BUDGET_USED: AnswerBudget = {
@@ -68,7 +73,7 @@ export const NO_BUDGET_USED: AnswerBudget = {
   waitedMs: 0,
   parks: 0,
   parkedMs: 0,
-  compacted: false,
+  compactions: 0,
 }
 
 export function initialAnswer(used: Partial<AnswerBudget> = {}): AnswerState {

@@ -1,0 +1,230 @@
+/**
+ * Makes one attempt at asking a model: for a step's answer, or for a summary. Drives the answer machine through the journal: the
+ * turn's fold is its state, and what follows a failure is journalled before it happens, so a daemon that recovers the turn
+ * continues exactly there.
+ *
+ * I1  A failed attempt is in the journal together with what follows it: the same question again, a continuation of kept text,
+ *     a shorter conversation, the next model of the list.
+ * I2  Only `nextRung` says what follows, from the state that the journal folds into.
+ */
+import { type Fault, faultFrom, isFault } from '@breakfall/faults'
+import {
+  type AnswerRequest,
+  type Fallback,
+  nextRung,
+  type Target,
+  targetsOf,
+  type TryOptions,
+  type Usage,
+} from '@breakfall/model'
+import type { LocalModel, LocalModelRequest } from '../model-server.ts'
+import type { TurnModel } from '../providers/providers.ts'
+import { fixedBytes } from '../turn/messages.ts'
+import { deadlineAt } from '../turn/next.ts'
+import type { RequestFacts } from '../turn/window.ts'
+import { type AttemptWriter, discardDrafts, retryDraft } from './answer-writer.ts'
+import type { LiveSession } from './live-session.ts'
+import { CONTINUE, type Performed } from './performed.ts'
+import type { Ports } from './ports.ts'
+import { waitForServer } from './served-wait.ts'
+import { toolSpecs } from './tools.ts'
+import { turnOpening } from './turn-opening.ts'
+
+/** The model that is asked now, and the request to it. */
+export type Chosen = {
+  readonly target: Target
+  /** Models left in the list after it. */
+  readonly fallbacks: number
+  /** The server that this daemon runs, if it is asked. */
+  readonly local: LocalModel | undefined
+  /** The key for it is gone. */
+  readonly missingKey: Fault | undefined
+}
+
+export type Question = {
+  readonly attempt: number
+  /** Text that the attempt continues. */
+  readonly kept: string
+  readonly requestBytes: number
+  readonly writer: AttemptWriter
+  /** The model can continue an unfinished text, and the text is shown. */
+  readonly canContinue: boolean
+  /** A shorter request is possible. */
+  readonly canCompact: () => boolean
+}
+
+export async function targetFor(
+  ports: Ports,
+  session: LiveSession,
+  request: Pick<AnswerRequest, 'messages' | 'tools'>,
+): Promise<Chosen> {
+  const model = await ports.providers.forTurn(session.id, session.data, session.currentTurn)
+  const { baseUrl, name, api, apiKey, profile } = model.endpoint
+  const first = { ...request, baseUrl, model: name, api, apiKey, profile }
+  const targets = targetsOf(first, fallbacksOf(model))
+  const index = targetIndex(session, targets.length)
+  const target = targets[index]
+  if (target === undefined) throw new Error('a list of models is never empty')
+  return {
+    target,
+    fallbacks: targets.length - 1 - index,
+    local: isServed(model, index) ? model.served : undefined,
+    missingKey: index === 0 ? model.missingKey : undefined,
+  }
+}
+
+/** What `next` has to know about the request, from the configuration that was read last. */
+export function requestFacts(ports: Ports, session: LiveSession): RequestFacts {
+  const { turn } = session.fold
+  if (turn === null || !turn.answer.isAnswering) return NO_REQUEST
+  const windows = ports.providers.windowsOf(session.data, turn)
+  const window = windows[targetIndex(session, windows.length)]
+  return {
+    model: window?.model ?? '',
+    contextTokens: window?.contextTokens ?? null,
+    fixedBytes: fixedBytesOf(ports, session),
+  }
+}
+
+export async function askModel(
+  ports: Ports,
+  session: LiveSession,
+  chosen: Chosen,
+  question: Question,
+): Promise<Performed> {
+  if (chosen.missingKey !== undefined) return failedBefore(ports, session, chosen, question, chosen.missingKey)
+  if (chosen.local === undefined) return ask(ports, session, chosen, question, undefined)
+  let served: LocalModelRequest
+  try {
+    served = await waitForServer(session, chosen.local)
+  } catch (thrown) {
+    if (session.signal.aborted || !isFault(thrown)) throw thrown
+    return failedBefore(ports, session, chosen, question, thrown) // the server was given up
+  }
+  using request = served
+  return await ask(ports, session, chosen, question, request)
+}
+
+// ---- details, in the order they are used above ----
+
+/** The system prompt of the turn. Journals of earlier versions do not have it. */
+export const systemOf = (ports: Ports, session: LiveSession): string =>
+  session.fold.system ?? turnOpening(ports, session).system
+
+const NO_REQUEST: RequestFacts = { model: '', contextTokens: null, fixedBytes: 0 }
+
+/** The list may have become shorter since. */
+const targetIndex = ({ fold }: LiveSession, targets: number): number =>
+  Math.min(fold.turn?.answer.target ?? 0, targets - 1)
+
+const fallbacksOf = ({ fallback }: TurnModel): readonly Fallback[] =>
+  fallback.map(({ name, contextTokens: _, ...rest }) => (name === undefined ? rest : { ...rest, model: name }))
+
+/** A fallback without a base URL is another model at the first model's server. */
+const isServed = ({ fallback }: TurnModel, index: number): boolean =>
+  index === 0 || fallback[index - 1]?.baseUrl === undefined
+
+/** The same in every step of a turn. */
+const FIXED_BYTES = new WeakMap<LiveSession, { readonly system: string; readonly bytes: number }>()
+
+function fixedBytesOf(ports: Ports, session: LiveSession): number {
+  const system = systemOf(ports, session)
+  const known = FIXED_BYTES.get(session)
+  if (known?.system === system) return known.bytes
+  const bytes = fixedBytes(system, toolSpecs(session.data.tools))
+  FIXED_BYTES.set(session, { system, bytes })
+  return bytes
+}
+
+/** The attempt cannot even be sent. */
+function failedBefore(
+  ports: Ports,
+  session: LiveSession,
+  chosen: Chosen,
+  question: Question,
+  fault: Fault,
+): Promise<Performed> {
+  return failed(ports, session, chosen, question, { fault, diverged: false, contentStarted: false })
+}
+
+async function ask(
+  ports: Ports,
+  session: LiveSession,
+  chosen: Chosen,
+  question: Question,
+  served: LocalModelRequest | undefined,
+): Promise<Performed> {
+  const { request: plain } = chosen.target
+  const { writer } = question
+  const request = served === undefined ? plain : { ...plain, baseUrl: served.baseUrl }
+  try {
+    for await (const event of ports.tryAnswer(request, optionsOf(ports, session, question, served))) {
+      served?.hold() // while the journal takes the event, the server is not to blame for silence
+      ports.failpoint(`answer:${event.type}`)
+      if (event.type === 'failed') {
+        const { diverged, contentStarted, record } = event
+        const failure = { fault: faultFrom(event.fault), diverged, contentStarted, usage: record.usage, served }
+        return await failed(ports, session, chosen, question, failure)
+      }
+      await writer.write(event)
+      served?.progress()
+    }
+    return CONTINUE
+  } finally {
+    writer.drop()
+  }
+}
+
+function optionsOf(
+  ports: Ports,
+  session: LiveSession,
+  { attempt, kept }: Question,
+  served: LocalModelRequest | undefined,
+): TryOptions {
+  const { policy, signal } = session
+  const options = { attempt, kept, policy, now: ports.now, deadlineAt: deadlineAt(session.currentTurn, policy) }
+  if (served === undefined) return { ...options, signal }
+  return { ...options, signal: AbortSignal.any([signal, served.signal]), onBytes: () => served.progress() }
+}
+
+export type Failure = {
+  readonly fault: Fault
+  readonly diverged: boolean
+  readonly contentStarted: boolean
+  readonly usage?: Usage
+  readonly served?: LocalModelRequest | undefined
+}
+
+export async function failed(
+  ports: Ports,
+  session: LiveSession,
+  { target, fallbacks }: Chosen,
+  { attempt, writer, canContinue, canCompact, requestBytes }: Question,
+  { fault: seen, diverged, contentStarted, usage, served }: Failure,
+): Promise<Performed> {
+  await writer.flush()
+  if (session.signal.aborted) return CONTINUE // the cancel or shutdown that stopped the turn also ends it, and shown text stays
+  const fault = (await served?.judge(seen)) ?? seen
+  const turn = session.currentTurn
+  const ladder = {
+    policy: session.policy,
+    canContinue,
+    canTakeBack: true,
+    canReplay: true,
+    fallbacks,
+    canCompact: canCompact(),
+    canPark: true,
+    deadlineAt: deadlineAt(turn, session.policy),
+    dice: ports.dice(),
+  }
+  const failure = { attempt, fault: fault.with({ turnId: turn.id }), diverged, contentStarted }
+  const rung = nextRung(turn.answer, failure, ladder, ports.now()) // I2
+  const discards = discardDrafts(turn, rung.discards, rung.fault)
+  if (rung.action === 'park' || rung.action === 'stop') {
+    await writer.flush(...discards)
+    return { kind: 'give-up', fault: rung.fault, decision: rung.decision }
+  }
+  const overflow = rung.action === 'compact' ? { model: target.request.model, requestBytes } : undefined
+  await writer.flush(...discards, retryDraft(turn, rung, usage, overflow)) // I1
+  return CONTINUE
+}

@@ -1,0 +1,119 @@
+/**
+ * Shortens the conversation as planned. A summary is an answer like any other: the same attempts, budget and rungs.
+ *
+ * I1  A shortening is one event. A daemon that dies before it has changed nothing, and the next one asks again.
+ * I2  The request is shorter afterwards, or the turn stops and says why.
+ */
+import { Fault, withDecision } from '@breakfall/faults'
+import type { TryEvent } from '@breakfall/model'
+import type { EventDraft, EventDraftOf } from '@breakfall/wire'
+import { compacted, type Compaction, type CompactionPlan } from '../turn/compaction.ts'
+import { conversationBytes } from '../turn/messages.ts'
+import { cutSummary, summaryMessages } from '../turn/summary-request.ts'
+import type { AttemptWriter } from './answer-writer.ts'
+import { askModel, failed, type Question, requestFacts, targetFor } from './ask-model.ts'
+import type { LiveSession } from './live-session.ts'
+import { CONTINUE, giveUp, type Performed } from './performed.ts'
+import type { Ports } from './ports.ts'
+
+type Due = { readonly plan: CompactionPlan; readonly attempt: number }
+
+export async function performCompaction(
+  ports: Ports,
+  session: LiveSession,
+  { plan, attempt }: Due,
+): Promise<Performed> {
+  const { results, summary } = plan
+  if (summary === null) return append(ports, session, plan, { results })
+  const messages = summaryMessages(summary)
+  const chosen = await targetFor(ports, session, { messages })
+  const writer = new SummaryWriter(session)
+  const requestBytes = Buffer.byteLength(JSON.stringify({ messages }))
+  const question: Question = {
+    attempt,
+    kept: '',
+    requestBytes,
+    writer,
+    canContinue: false,
+    canCompact: () => requestBytes > SUMMARY_REQUEST_BYTES_MIN,
+  }
+  const performed = await askModel(ports, session, chosen, question)
+  const { answer } = writer
+  if (performed.kind === 'give-up' || answer === undefined) return performed
+  const text = cutSummary(ports.secrets.scrub(answer.text), summary)
+  if (text === '') {
+    const fault = new Fault('model_stream_incomplete', { errorRaw: 'the summary is empty' })
+    return failed(ports, session, chosen, question, {
+      fault,
+      diverged: false,
+      contentStarted: true,
+      usage: answer.usage,
+    })
+  }
+  const written = { results, summary: { text, upToSeq: summary.upToSeq } }
+  return append(ports, session, plan, written, { attempt, usage: answer.usage })
+}
+
+// ---- details, in the order they are used above ----
+
+const SUMMARY_REQUEST_BYTES_MIN = 8 * 1024 // a server that refuses even this much does not refuse it for its length
+
+async function append(
+  ports: Ports,
+  session: LiveSession,
+  { fromStep, toStep, results, requestBytes: requestBytesBefore }: CompactionPlan,
+  change: Compaction,
+  asked: Pick<EventDraftOf<'compacted'>, 'attempt' | 'usage'> = {},
+): Promise<Performed> {
+  const { id: turnId, step } = session.currentTurn
+  const { fixedBytes } = requestFacts(ports, session)
+  const requestBytesAfter = fixedBytes + conversationBytes(compacted(session.fold.entries, change))
+  if (requestBytesAfter >= requestBytesBefore) return cannotShorten(turnId) // I2
+  await session.append({
+    type: 'compacted',
+    turnId,
+    step,
+    fromStep,
+    toStep,
+    droppedResults: results.length,
+    summaryBytes: Buffer.byteLength(change.summary?.text ?? ''),
+    requestBytesBefore,
+    requestBytesAfter,
+    ...change,
+    ...asked,
+  }) // I1
+  return CONTINUE
+}
+
+function cannotShorten(turnId: string): Performed {
+  const decision = { action: 'stop', because: 'cannot_compact' } as const
+  return giveUp(withDecision(new Fault('model_context_overflow', { turnId }), decision).report, decision)
+}
+
+type SummaryAnswer = Pick<Extract<TryEvent, { type: 'done' }>['record'], 'usage'> & { readonly text: string }
+
+/** Keeps the text of a summary until it is complete: nobody reads half of it, and an attempt that breaks off leaves nothing. */
+class SummaryWriter implements AttemptWriter {
+  readonly #session: LiveSession
+  #text = ''
+  /** The whole summary, once it is proven complete. */
+  answer: SummaryAnswer | undefined
+
+  constructor(session: LiveSession) {
+    this.#session = session
+  }
+
+  write(event: Exclude<TryEvent, { type: 'failed' }>): Promise<void> {
+    if (event.type === 'text-delta') this.#text += event.text
+    if (event.type === 'done') this.answer = { text: this.#text, usage: event.record.usage }
+    return Promise.resolve()
+  }
+
+  async flush(...events: readonly EventDraft[]): Promise<void> {
+    if (events.length > 0) await this.#session.append(...events)
+  }
+
+  drop(): void {
+    this.#text = ''
+  }
+}
