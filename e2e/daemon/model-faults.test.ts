@@ -108,9 +108,9 @@ describe('parking', { ...LIMIT, concurrency: true }, () => {
 })
 
 describe('limits', { ...LIMIT, concurrency: true }, () => {
-  test('stepsMax ends a runaway loop', async () => {
+  test('stepsMax ends a runaway loop that may not park', async () => {
     const step = ask([bash('true')])
-    const { id, model } = await rig.session(Array(9).fill(step), { policy: { stepsMax: 3 } })
+    const { id, model } = await rig.session(Array(9).fill(step), { policy: { stepsMax: 3, park: 'never' } })
     const { events, last } = await rig.wholeTurn(id)
     isHistory(events)
     assert.equal(last.type, 'turn-error')
@@ -174,7 +174,7 @@ describe('limits', { ...LIMIT, concurrency: true }, () => {
 describe('context overflow', LIMIT, () => {
   const big = ask([bash('head -c 12000 /dev/zero | tr "\\0" x')])
 
-  test('compacts the conversation once and sends the shorter one', async () => {
+  test('compacts the conversation and sends the shorter one', async () => {
     const { id, model } = await rig.session([big, big, OVERFLOW, say('fits now')])
     const { events, last } = await rig.wholeTurn(id)
     isHistory(events)
@@ -188,7 +188,7 @@ describe('context overflow', LIMIT, () => {
     )
   })
 
-  test('ends the turn as model_context_overflow the second time', async () => {
+  test('ends the turn as model_context_overflow if nothing is left to shorten', async () => {
     const { id, model } = await rig.session([big, big, OVERFLOW, OVERFLOW, say('never')])
     const { events, last } = await rig.wholeTurn(id)
     isHistory(events)
