@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { Fault, POLICY_DEFAULTS } from '@breakfall/faults'
-import { compacted, compactionDue, type CompactionPlan, planCompaction } from '../src/turn/compaction.ts'
+import { compacted, compactionDue, planCompaction } from '../src/turn/compaction.ts'
 import { conversationBytes, toMessages } from '../src/turn/messages.ts'
 import { next } from '../src/turn/next.ts'
 import { reduce } from '../src/turn/reduce.ts'
-import { EMPTY_FOLD, type SessionFold } from '../src/turn/state.ts'
+import { type CompactionPlan, EMPTY_FOLD, type SessionFold } from '../src/turn/state.ts'
 import { cutSummary, summaryMessages } from '../src/turn/summary-request.ts'
 import { windowBytes } from '../src/turn/window.ts'
 import { eventsOf, type TestDraft } from './support/events.ts'
@@ -71,7 +71,7 @@ test('the oldest results become notes first, and only as many as needed; the new
   assert.deepEqual(messages.slice(0, 2), toMessages(state.entries, 'sys').slice(0, 2), 'system prompt and prompt')
 })
 
-test('when notes are not enough, the oldest steps become a summary, and prompts stay where they were', () => {
+test('when notes are not enough, the oldest steps become a summary, and prompts stay whole', () => {
   const many = fold(...run(Array(200).fill(900)), overflow(250_000))
   const planned = plan(many)
   assert.ok(planned.summary !== null)

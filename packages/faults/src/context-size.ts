@@ -1,4 +1,4 @@
-/** The sizes that an overflow error names. Each row: a pattern with the limit and the size of the request, and where it was seen. */
+/** The sizes that an overflow error names. Each row: a pattern with the limit and the size of the request, and a message it was seen in. */
 import type { FaultReport } from './report.ts'
 
 export type ContextSize = {

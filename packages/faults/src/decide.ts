@@ -218,7 +218,7 @@ function decideEngine(
   return parkOrStop(refused ?? 'attempts_spent', fault, situation, policy, now)
 }
 
-/** A limit of the policy is reached and nothing failed: a person says whether the turn goes on. */
+/** A limit of the policy is reached and nothing failed: a person says whether the turn continues. */
 function decideLimit(situation: LimitSituation, policy: RetryPolicy, now: number): Decision {
   if (isPast(situation, now)) return stop('deadline_passed')
   const { because } = situation

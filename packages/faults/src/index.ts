@@ -33,13 +33,12 @@ export type {
   AnswerSituation,
   CallSituation,
   EngineSituation,
-  LimitSituation,
   ProcessSituation,
   RunnerSituation,
   Situation,
 } from './situation.ts'
 export { probeDelayMs } from './backoff.ts'
-export { CONTEXT_SIZES, contextSizeIn } from './context-size.ts'
+export { contextSizeIn } from './context-size.ts'
 export { costsNothing } from './free.ts'
 export { fullPolicy, LIMITS, type Policy, POLICY_DEFAULTS, type RetryPolicy } from './policy.ts'
 export { type Retry, type RetryOptions, retryOutcome, retrying } from './retrying.ts'

@@ -25,7 +25,7 @@ export function howItContinues(sessionId: string, isLive: boolean, category: str
   return `continues automatically${condition}; to retry now: breakfall resume ${sessionId}`
 }
 
-/** Only its steps park a turn with this category, and only a person knows whether it should go on. */
+/** Only its steps park a turn with this category, and only a person knows whether it should continue. */
 const howToGrant = (sessionId: string): string =>
   `to give it as many steps again: breakfall run --session ${sessionId} (or breakfall resume ${sessionId}, if a daemon runs); another prompt to that session continues it as well`
 
@@ -41,7 +41,7 @@ export const utcTime = (at: string): string => `${at.slice(0, 19).replace('T', '
 // ---- details ----
 
 const NAMED: Readonly<Partial<Record<FaultCategory, string>>> = {
-  quota_exceeded: 'you to say whether it goes on',
+  quota_exceeded: 'you to say whether it continues',
   network_down: 'the network',
   model_auth_failed: 'a valid key for the model provider',
   model_quota_exhausted: 'credit, or a quota reset',

@@ -21,7 +21,7 @@ import type { LocalModel, LocalModelRequest } from '../model-server.ts'
 import type { TurnModel } from '../providers/providers.ts'
 import { fixedBytes } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
-import type { RequestFacts } from '../turn/window.ts'
+import type { RequestFacts } from '../turn/state.ts'
 import { type AttemptWriter, discardDrafts, retryDraft } from './answer-writer.ts'
 import type { LiveSession } from './live-session.ts'
 import { CONTINUE, type Performed } from './performed.ts'
@@ -118,7 +118,7 @@ const targetIndex = ({ fold }: LiveSession, targets: number): number =>
   Math.min(fold.turn?.answer.target ?? 0, targets - 1)
 
 const fallbacksOf = ({ fallback }: TurnModel): readonly Fallback[] =>
-  fallback.map(({ name, contextTokens: _, ...rest }) => (name === undefined ? rest : { ...rest, model: name }))
+  fallback.map(({ name, ...rest }) => (name === undefined ? rest : { ...rest, model: name }))
 
 /** A fallback without a base URL is another model at the first model's server. */
 const isServed = ({ fallback }: TurnModel, index: number): boolean =>

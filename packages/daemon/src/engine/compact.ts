@@ -7,8 +7,9 @@
 import { Fault, withDecision } from '@breakfall/faults'
 import type { TryEvent } from '@breakfall/model'
 import type { EventDraft, EventDraftOf } from '@breakfall/wire'
-import { compacted, type Compaction, type CompactionPlan } from '../turn/compaction.ts'
+import { compacted, type Compaction } from '../turn/compaction.ts'
 import { conversationBytes } from '../turn/messages.ts'
+import type { CompactionPlan } from '../turn/state.ts'
 import { cutSummary, summaryMessages } from '../turn/summary-request.ts'
 import type { AttemptWriter } from './answer-writer.ts'
 import { askModel, failed, type Question, requestFacts, targetFor } from './ask-model.ts'
@@ -92,7 +93,7 @@ function cannotShorten(turnId: string): Performed {
 
 type SummaryAnswer = Pick<Extract<TryEvent, { type: 'done' }>['record'], 'usage'> & { readonly text: string }
 
-/** Keeps the text of a summary until it is complete: nobody reads half of it, and an attempt that breaks off leaves nothing. */
+/** Keeps the text of a summary until it is complete: no one reads half of it, and an attempt that breaks off leaves nothing. */
 class SummaryWriter implements AttemptWriter {
   readonly #session: LiveSession
   #text = ''

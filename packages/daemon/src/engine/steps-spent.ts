@@ -1,4 +1,4 @@
-/** A turn has used up its steps and nothing has failed: it asks a person whether to go on, or ends if it may not park. */
+/** A turn has used up its steps and nothing has failed: it asks a person whether to continue, or ends if it may not park. */
 import { decide, Fault, withDecision } from '@breakfall/faults'
 import { deadlineAt } from '../turn/next.ts'
 import { stopTurn } from './ending.ts'

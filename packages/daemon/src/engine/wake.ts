@@ -12,7 +12,7 @@ export type WakeSource =
   | 'config' // a key, a token or a setting changed
   | 'time' // nothing to probe: try again later
   | 'restart' // the daemon is back
-  | 'person' // somebody says to go on
+  | 'person' // a person says so
 
 export function wakeSource(fault: FaultReport): WakeSource {
   if (fault.category === 'shutting_down') return 'restart'

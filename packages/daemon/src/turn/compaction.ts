@@ -8,26 +8,8 @@
 import { cutStart } from '@breakfall/faults'
 import type { SessionEventOf } from '@breakfall/wire'
 import { conversationBytes, entryBytes } from './messages.ts'
-import type { Entry, SessionFold, ToolCallRequest } from './state.ts'
-import { type RequestFacts, windowBytes } from './window.ts'
-
-export type CompactionPlan = {
-  /** Calls whose results become short notes. */
-  readonly results: readonly string[]
-  readonly summary: SummaryPlan | null
-  readonly fromStep: number
-  readonly toStep: number
-  readonly requestBytes: number
-}
-
-export type SummaryPlan = {
-  /** What it summarises: oldest first, notes in place of dropped results. */
-  readonly entries: readonly Entry[]
-  readonly upToSeq: number
-  readonly bytesMax: number
-  /** The longest request that may ask for it. */
-  readonly requestBytesMax: number
-}
+import type { CompactionPlan, Entry, RequestFacts, SessionFold, SummaryPlan, ToolCallRequest } from './state.ts'
+import { windowBytes } from './window.ts'
 
 /** A shortening that happened, as its event says. */
 export type Compaction = Pick<SessionEventOf<'compacted'>, 'results' | 'summary'>

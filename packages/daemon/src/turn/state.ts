@@ -3,8 +3,6 @@ import type { FaultReport, Policy } from '@breakfall/faults'
 import type { AnswerState, ShownPart } from '@breakfall/model'
 import type { SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
-import type { CompactionPlan } from './compaction.ts'
-import { NOTHING_LEARNED, type RequestFacts, type WindowFacts } from './window.ts'
 
 export type SessionFold = {
   /** The conversation as the model reads it, oldest first. */
@@ -36,6 +34,50 @@ export type ToolCallRequest = {
   readonly callId: string
   readonly tool: string
   readonly arguments: Readonly<Record<string, unknown>>
+}
+
+/** What was learned about the window from the journal. */
+export type WindowFacts = {
+  /** Tokens per byte of a request, as a server counted last. */
+  readonly tokensPerByte: number | null
+  /** The last model that refused a request for its length. */
+  readonly refused: {
+    readonly model: string
+    /** The smallest request that it refused. */
+    readonly bytes: number
+    /** What it said that it can read. */
+    readonly tokens: number | null
+  } | null
+}
+
+export const NOTHING_LEARNED: WindowFacts = { tokensPerByte: null, refused: null }
+
+/** What the engine knows about the request besides the conversation. */
+export type RequestFacts = {
+  readonly model: string
+  /** Tokens that the model can read, as configured. */
+  readonly contextTokens: number | null
+  /** Size of the system prompt and the tools. */
+  readonly fixedBytes: number
+}
+
+/** How the conversation becomes shorter. */
+export type CompactionPlan = {
+  /** Calls whose results become short notes. */
+  readonly results: readonly string[]
+  readonly summary: SummaryPlan | null
+  readonly fromStep: number
+  readonly toStep: number
+  readonly requestBytes: number
+}
+
+export type SummaryPlan = {
+  /** What it summarises: oldest first, notes in place of dropped results. */
+  readonly entries: readonly Entry[]
+  readonly upToSeq: number
+  readonly bytesMax: number
+  /** The longest request that may ask for it. */
+  readonly requestBytesMax: number
 }
 
 export type QueuedTurn = { readonly id: string; readonly prompt: string; readonly at: string }

@@ -1,36 +1,11 @@
 /**
  * How much the model can read, in bytes of a request: from the configuration, and from what servers said and refused. Pure.
  *
- * I1  An estimate is never trusted over a refusal: a request as long as one that was refused does not fit.
+ * I1  An estimate is never trusted over a refusal: a request as long as a refused request does not fit.
  */
 import { contextSizeIn, type FaultReport } from '@breakfall/faults'
 import type { Usage } from '@breakfall/wire'
-import type { SessionFold } from './state.ts'
-
-/** What was learned about the window from the journal. */
-export type WindowFacts = {
-  /** Tokens per byte of a request, as a server counted last. */
-  readonly tokensPerByte: number | null
-  /** The last model that refused a request for its length. */
-  readonly refused: {
-    readonly model: string
-    /** The smallest request that it refused. */
-    readonly bytes: number
-    /** What it said that it can read. */
-    readonly tokens: number | null
-  } | null
-}
-
-export const NOTHING_LEARNED: WindowFacts = { tokensPerByte: null, refused: null }
-
-/** What the engine knows about the request besides the conversation. */
-export type RequestFacts = {
-  readonly model: string
-  /** Tokens that the model can read, as configured. */
-  readonly contextTokens: number | null
-  /** Size of the system prompt and the tools. */
-  readonly fixedBytes: number
-}
+import type { RequestFacts, SessionFold, WindowFacts } from './state.ts'
 
 /** A server counted the tokens of a request of that size. */
 export function withCount(facts: WindowFacts, usage: Usage | undefined, requestBytes: number | undefined): WindowFacts {
