@@ -5,11 +5,10 @@
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { closedPort } from '../../test/kit/tcp-server.ts'
 
 export const PORTKEY = { version: '1.15.2', nodeServer: '1.13.7' } as const
 
@@ -27,7 +26,7 @@ export async function startPortkey(): Promise<Portkey | string> {
     const failure = install()
     if (failure !== undefined) return failure
   }
-  const port = await freePort()
+  const port = await closedPort()
   const child = spawn(process.execPath, [program, `--port=${port}`, '--headless'], { stdio: 'ignore' })
   const url = `http://127.0.0.1:${port}/v1`
   for (let looks = 0; looks < START_LOOKS_MAX; looks++) {
@@ -77,12 +76,4 @@ function cpuMsOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return ((Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND) * 1000
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }

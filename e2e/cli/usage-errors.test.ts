@@ -24,21 +24,6 @@ test('help for an unknown command names the mistake', LIMIT, async () => {
     assert.equal((await place.run(args)).code, 0, args.join(' '))
 })
 
-test('every command has examples in its help', LIMIT, async () => {
-  await using place = new Place()
-  const { lines } = await place.run(['--help'])
-  const listed = lines
-    .slice(lines.indexOf('Commands:') + 1, lines.indexOf('Examples:'))
-    .flatMap((line) => /^ {2}([a-z]+) /.exec(line)?.[1] ?? [])
-    .filter((name) => !['config', 'service', 'help'].includes(name))
-  const commands = [...listed.map((name) => [name]), ['config', 'show'], ['config', 'example'], ['service', 'print']]
-  assert.ok(commands.length >= 16, commands.join(' '))
-  for (const command of commands) {
-    const help = (await place.run([...command, '--help'])).lines.join('\n')
-    assert.match(help, new RegExp(`Examples:\n.*breakfall ${command.join(' ')}`), command.join(' '))
-  }
-})
-
 test('a usage error is a result line, too', LIMIT, async () => {
   await using place = new Place()
   for (const [args, says] of [

@@ -232,9 +232,19 @@ function decideCall(fault: FaultReport, situation: CallSituation, policy: RetryP
   if (!mayHelp || isAnotherServer) return stop(fault.next === 'park' ? 'needs_action' : 'not_retryable')
   const refused = refusedRetry(fault)
   if (refused !== undefined) return stop(refused)
+  if (situation.isPatient === true && policy.patienceMs > 0 && costsNothing(fault, { contentStarted: false }))
+    return waitForServer(fault, situation, policy) // I5
   if (situation.attempt >= policy.attemptsMax) return stop('attempts_spent')
   const delayMs = retryDelayMs(fault, situation.attempt, situation.dice, policy)
   if (situation.awayMs + delayMs > policy.waitMsMax) return stop('wait_spent')
+  return { action: 'retry', delayMs, because: retryReason(fault) }
+}
+
+/** The last attempt comes when patience ends, not after it. */
+function waitForServer(fault: FaultReport, { attempt, awayMs, dice }: CallSituation, policy: RetryPolicy): Decision {
+  const leftMs = policy.patienceMs - awayMs
+  if (leftMs <= 0) return stop('patience_spent')
+  const delayMs = Math.max(fault.retryAfterMs ?? 0, Math.min(leftMs, freeBackoffMs(attempt, policy, dice)))
   return { action: 'retry', delayMs, because: retryReason(fault) }
 }
 

@@ -65,6 +65,8 @@ export type CallSituation = Dice & {
   readonly attempt: number
   /** Milliseconds since the first of them began. */
   readonly awayMs: number
+  /** A request to a model server: while that server is away, patience bounds the attempts. */
+  readonly isPatient?: boolean
 }
 
 /** A supervised child failed. */

@@ -289,6 +289,24 @@ const CASES: readonly Case[] = [
     decision: stop('not_retryable'),
   },
   {
+    says: 'a patient call to a server that is away is bounded by time, not by count',
+    category: 'model_unreachable',
+    situation: call({ attempt: 40, awayMs: 119_000, isPatient: true }),
+    decision: { action: 'retry', delayMs: 1_000, because: 'transient' },
+  },
+  {
+    says: 'a patient call stops when patience is spent',
+    category: 'model_unreachable',
+    situation: call({ attempt: 2, awayMs: 120_000, isPatient: true }),
+    decision: { action: 'stop', because: 'patience_spent' },
+  },
+  {
+    says: 'a patient call counts attempts that the server may be working on',
+    category: 'model_stream_stalled',
+    situation: call({ attempt: 6, isPatient: true }),
+    decision: { action: 'stop', because: 'attempts_spent' },
+  },
+  {
     says: 'a client stops after its last attempt',
     category: 'daemon_unreachable',
     situation: call({ attempt: 6 }),

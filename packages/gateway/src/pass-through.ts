@@ -2,6 +2,7 @@
  * Passes through the routes that are not healed (`/v1/models`, `/v1/responses`, …), streaming both ways.
  *
  * I1  A call is repeated only if the upstream cannot have acted on it: no connection was made, or the method only reads.
+ *     While no connection can be made, a call that does more than read is as patient as an answer (`patienceMs`).
  * I2  When an answer breaks off, so does the client's connection. The client never gets a shortened answer as a whole one.
  */
 import assert from 'node:assert/strict'
@@ -46,7 +47,13 @@ export class PassThrough {
       attempts = attempt
       return this.#once(call, body, attempt)
     }
-    const outcome = await retryOutcome(ask, { policy, dice, signal: call.signal })
+    const isPatient = !isReading(call)
+    const outcome = await retryOutcome(ask, {
+      policy,
+      dice,
+      signal: call.signal,
+      situation: (failures) => ({ at: 'call', ...failures, isPatient }), // I1
+    })
     if (outcome.ok) return { status: outcome.value, attempts, fault: null }
     if (call.signal.aborted) return { status: 499, attempts, fault: null }
     const fault = withDecision(outcome.fault, outcome.decision, attempts)
@@ -148,5 +155,6 @@ function passedBack(headers: IncomingHttpHeaders): Record<string, string> {
 }
 
 /** A repeated call does no harm: it only reads, or the upstream never received it. */
-const isHarmless = ({ method }: Call, { category }: Fault): boolean =>
-  method === 'GET' || method === 'HEAD' || category === 'model_unreachable'
+const isHarmless = (call: Call, { category }: Fault): boolean => isReading(call) || category === 'model_unreachable'
+
+const isReading = ({ method }: Call): boolean => method === 'GET' || method === 'HEAD'

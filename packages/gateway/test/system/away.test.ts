@@ -37,6 +37,16 @@ describe('an upstream that is away and comes back', { concurrency: 8 }, () => {
   }
 })
 
+test('a call that passes through waits for the upstream, too', async (t) => {
+  const away = { api: 'openai-chat', moment: 'before content', awayMs: 400, isStream: false } as const
+  await using model = await startAwayModel(away)
+  const gateway = await startGateway({ upstream: model.url, logger: false, policy: { ...POLICY, attemptsMax: 1 } })
+  t.after(() => gateway.close())
+  const response = await post(`${gateway.url}/embeddings`, { model: 'any', input: 'words' })
+  assert.equal(response.status, 200)
+  await response.text()
+})
+
 test('when patience is spent, the client gets the upstream’s own refusal and may keep waiting itself', async (t) => {
   const body = { error: { code: 503, message: 'Loading model', type: 'unavailable_error' } }
   const model = await startModelServer(() => json(503, body))
