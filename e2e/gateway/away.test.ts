@@ -7,6 +7,11 @@ import { ANSWER, MOMENTS, startAwayModel } from '../../packages/model/test/away-
 import { saidIn } from '../../packages/model/test/said.ts'
 
 const AWAY_MS = 5_000
+const PATHS = {
+  'openai-chat': '/chat/completions',
+  'openai-responses': '/responses',
+  'anthropic-messages': '/messages',
+} as const
 
 describe('with the default policy, an upstream that is away for 5 s is survived', { concurrency: true }, () => {
   for (const api of API_NAMES) {
@@ -14,7 +19,7 @@ describe('with the default policy, an upstream that is away for 5 s is survived'
       test(`${moment}, ${api}`, async () => {
         await using model = await startAwayModel({ api, moment, awayMs: AWAY_MS, isStream: true })
         const gateway = await startGateway({ upstream: model.url, logger: false })
-        const path = api === 'openai-chat' ? '/chat/completions' : '/messages'
+        const path = PATHS[api]
         const response = await fetch(gateway.url + path, {
           method: 'POST',
           headers: { 'content-type': 'application/json' },

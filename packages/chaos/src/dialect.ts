@@ -1,10 +1,11 @@
 /** What the fault proxy must know about the model APIs: what ends an answer, where tool arguments are, how errors look. */
 import { isObject } from './json.ts'
 
-export type Dialect = 'openai' | 'anthropic' | 'gemini'
+export type Dialect = 'openai' | 'responses' | 'anthropic' | 'gemini'
 
 export function dialectOf(path: string): Dialect {
   if (/\/messages(?:[/?]|$)/.test(path)) return 'anthropic'
+  if (/\/responses(?:[/?]|$)/.test(path)) return 'responses'
   return /:(?:streamGenerateContent|generateContent)(?:\?|$)/.test(path) ? 'gemini' : 'openai'
 }
 
@@ -23,7 +24,8 @@ export function provesCompletion(data: string | undefined): boolean {
   if (data === '[DONE]') return true
   const json = parseJson(data)
   if (json === undefined) return false
-  if (json['type'] === 'message_stop' || json['type'] === 'response.completed') return true
+  if (json['type'] === 'message_stop') return true
+  if (typeof json['type'] === 'string' && RESPONSE_ENDS.has(json['type'])) return true
   if (json['type'] === 'message_delta') return read(json, 'delta', 'stop_reason') != null
   if (list(json['candidates']).some((candidate) => read(candidate, 'finishReason') != null)) return true
   return list(json['choices']).some((choice) => read(choice, 'finish_reason') != null)
@@ -51,6 +53,14 @@ export function argumentFields(json: Record<string, unknown>): ArgumentField[] {
     }
   }
   if (read(json, 'delta', 'type') === 'input_json_delta') add(json['delta'], 'partial_json')
+  if (typeof json['type'] === 'string' && CALL_EVENTS.has(json['type'])) {
+    for (const key of ['delta', 'arguments', 'input']) add(json, key)
+  }
+  // The Responses API repeats the arguments in the finished item and in the final object.
+  for (const item of [json['item'], ...list(read(json, 'response', 'output')), ...list(json['output'])]) {
+    if (read(item, 'type') === 'function_call') add(item, 'arguments')
+    if (read(item, 'type') === 'custom_tool_call') add(item, 'input')
+  }
   return fields
 }
 
@@ -59,6 +69,20 @@ export function dropFinishReason(json: Record<string, unknown>): void {
     if (isObject(choice) && choice['finish_reason'] != null) choice['finish_reason'] = null
   }
 }
+
+const RESPONSE_ENDS: ReadonlySet<string> = new Set([
+  'response.completed',
+  'response.incomplete',
+  'response.failed',
+  'response.done',
+])
+
+const CALL_EVENTS: ReadonlySet<string> = new Set([
+  'response.function_call_arguments.delta',
+  'response.function_call_arguments.done',
+  'response.custom_tool_call_input.delta',
+  'response.custom_tool_call_input.done',
+])
 
 export const IN_BAND_ERRORS = ['overloaded', 'server_error', 'rate_limit'] as const
 export type InBandError = (typeof IN_BAND_ERRORS)[number]
@@ -81,6 +105,7 @@ export function errorJson(dialect: Dialect, error: InBandError | number, message
 
 export function errorEvent(dialect: Dialect, error: InBandError): Buffer {
   const data = errorJson(dialect, error, IN_BAND_MESSAGES[error])
+  if (dialect === 'responses') return Buffer.from(responsesError(error, IN_BAND_MESSAGES[error]))
   return Buffer.from(dialect === 'anthropic' ? `event: error\ndata: ${data}\n\n` : `data: ${data}\n\n`)
 }
 
@@ -90,6 +115,17 @@ export function pingEvent(dialect: Dialect): Buffer {
 }
 
 // ---- details ----
+
+/** Twice, as OpenAI does: an error event, then the failed response. */
+function responsesError(error: InBandError, message: string): string {
+  const code = error === 'rate_limit' ? 'rate_limit_exceeded' : error === 'overloaded' ? 'server_is_overloaded' : error
+  const event = (json: { readonly type: string } & Record<string, unknown>): string =>
+    `event: ${json.type}\ndata: ${JSON.stringify(json)}\n\n`
+  return (
+    event({ type: 'error', error: { type: code, code, message, param: null } }) +
+    event({ type: 'response.failed', response: { object: 'response', status: 'failed', error: { code, message } } })
+  )
+}
 
 const ERROR_TYPES = {
   overloaded: ['overloaded_error', 'overloaded_error'],

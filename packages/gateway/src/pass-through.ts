@@ -1,5 +1,5 @@
 /**
- * Passes through the routes that are not healed (`/v1/models`, `/v1/responses`, …), streaming both ways.
+ * Passes through the routes that are not healed (`/v1/models`, `/v1/embeddings`, …), streaming both ways.
  *
  * I1  A call is repeated only if the upstream cannot have acted on it: no connection was made, or the method only reads.
  *     While no connection can be made, a call that does more than read is as patient as an answer (`patienceMs`).

@@ -37,6 +37,7 @@ export function errorApi(path: string): RelayApiName {
 
 const HEALED: Readonly<Record<string, ModelRoute>> = {
   '/v1/chat/completions': { api: 'openai-chat' },
+  '/v1/responses': { api: 'openai-responses' },
   '/v1/messages': { api: 'anthropic-messages' },
 }
 

@@ -1,6 +1,6 @@
 /** The names that configuration, flags and API share, without the client behind them: cheap to import. */
 
-export const API_NAMES = ['openai-chat', 'anthropic-messages'] as const
+export const API_NAMES = ['openai-chat', 'openai-responses', 'anthropic-messages'] as const
 export type ApiName = (typeof API_NAMES)[number]
 /** The relay also knows an API that the model client does not speak. */
 export type RelayApiName = ApiName | 'gemini'
@@ -8,11 +8,13 @@ export type RelayApiName = ApiName | 'gemini'
 export const PROFILE_NAMES = [
   'generic',
   'openai',
+  'azure',
   'anthropic',
   'vllm',
   'sglang',
   'llama-cpp',
   'ollama',
+  'lm-studio',
   'deepseek',
   'mistral',
   'openrouter',

@@ -22,21 +22,76 @@ export type Profile = {
   readonly prefillEcho: boolean
   /** Whether the server accepts `stream_options: {include_usage: true}`. */
   readonly usageOption: boolean
+  /** Responses: the events that end an answer. */
+  readonly terminalEvents: readonly string[]
+  /** Responses: the status inside the terminal event says how the answer ended. If not, the event's name does. */
+  readonly statusInsideTerminal: boolean
+  /** Responses: the server says when an answer was cut by its token limit. */
+  readonly lengthIsVisible: boolean
+  /** Responses: events are numbered without holes, so a reader knows the last one it read. */
+  readonly numbered: boolean
+  /** How to read on after the connection broke, without asking again. */
+  readonly reattach: Reattach
 }
 
-const STRICT = { doneMarker: 'refuse', lenient: false, prefill: 'none', prefillEcho: false, usageOption: true } as const
+/** `responses`: `GET /responses/{id}?starting_after=N`, for a request with `background: true`. `llama-replay`: `GET /stream`. */
+export type Reattach = 'none' | 'responses' | 'llama-replay'
+
+const TERMINAL = ['response.completed', 'response.incomplete', 'response.failed', 'response.cancelled'] as const
+
+const STRICT = {
+  doneMarker: 'refuse',
+  lenient: false,
+  prefill: 'none',
+  prefillEcho: false,
+  usageOption: true,
+  terminalEvents: TERMINAL,
+  statusInsideTerminal: true,
+  lengthIsVisible: true,
+  numbered: true,
+  reattach: 'none',
+} as const
+/** `response.done` is what proxies of OpenAI's own apps say. */
+const WITH_SYNONYM = [...TERMINAL, 'response.done'] as const
 
 export const PROFILES: Readonly<Record<ProfileName, Profile>> = {
   // An unknown server: a finish reason or the protocol's own end marker, never a bare end.
-  generic: { ...STRICT, name: 'generic', doneMarker: 'accept' },
-  openai: { ...STRICT, name: 'openai' },
+  generic: {
+    ...STRICT,
+    name: 'generic',
+    doneMarker: 'accept',
+    terminalEvents: WITH_SYNONYM,
+    numbered: false,
+    reattach: 'responses',
+  },
+  openai: { ...STRICT, name: 'openai', terminalEvents: WITH_SYNONYM, reattach: 'responses' },
+  azure: { ...STRICT, name: 'azure', doneMarker: 'accept', reattach: 'responses' },
   anthropic: { ...STRICT, name: 'anthropic', usageOption: false },
-  vllm: { ...STRICT, name: 'vllm', prefill: 'continue_final_message' },
+  // Always sends `response.completed`; the status inside says `incomplete`.
+  vllm: { ...STRICT, name: 'vllm', prefill: 'continue_final_message', reattach: 'responses' },
   sglang: { ...STRICT, name: 'sglang', prefill: 'continue_final_message' },
   // Some builds never send `[DONE]` and keep the socket open; all of them send a finish reason.
-  'llama-cpp': { ...STRICT, name: 'llama-cpp', prefill: 'trailing_assistant' },
-  // Has been seen with a null finish reason throughout.
-  ollama: { ...STRICT, name: 'ollama', doneMarker: 'accept', lenient: true, prefill: 'trailing_assistant' },
+  // Its Responses are neither numbered nor indexed, and say `completed` at the token limit, too.
+  'llama-cpp': {
+    ...STRICT,
+    name: 'llama-cpp',
+    prefill: 'trailing_assistant',
+    statusInsideTerminal: false,
+    lengthIsVisible: false,
+    numbered: false,
+    reattach: 'llama-replay',
+  },
+  // Has been seen with a null finish reason throughout. Its Responses always say `completed`.
+  ollama: {
+    ...STRICT,
+    name: 'ollama',
+    doneMarker: 'accept',
+    lenient: true,
+    prefill: 'trailing_assistant',
+    statusInsideTerminal: false,
+    lengthIsVisible: false,
+  },
+  'lm-studio': { ...STRICT, name: 'lm-studio', doneMarker: 'accept', numbered: false },
   deepseek: { ...STRICT, name: 'deepseek', prefill: 'prefix_flag' },
   // Rejects unknown fields; repeats the prefix at the start of its answer.
   mistral: { ...STRICT, name: 'mistral', prefill: 'prefix_flag', prefillEcho: true, usageOption: false },
@@ -58,6 +113,8 @@ export function chooseProfile(name: ProfileName | undefined, baseUrl: string): C
 
 const HOSTS: readonly (readonly [suffix: string, profile: ProfileName])[] = [
   ['api.openai.com', 'openai'],
+  ['openai.azure.com', 'azure'],
+  ['services.ai.azure.com', 'azure'],
   ['api.anthropic.com', 'anthropic'],
   ['api.deepseek.com', 'deepseek'],
   ['api.mistral.ai', 'mistral'],

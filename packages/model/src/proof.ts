@@ -3,9 +3,11 @@
  *
  * I1  Only the protocol's own sign proves it: a finish reason, or an end marker if the profile accepts one. A connection that
  *     ended properly proves nothing.
- * I2  A tool call is complete when its JSON is an object with every required parameter.
+ * I2  A tool call is complete when its JSON is an object with every required parameter. One without JSON is complete when the
+ *     protocol says so: a prefix of free text looks complete, too.
+ * I3  An answer that holds nothing is suspect. It is asked for again once, and then it is the answer.
  */
-import { Fault, type FaultCategory } from '@breakfall/faults'
+import { Fault, type FaultCategory, type FaultReport } from '@breakfall/faults'
 import type { Dialect } from './dialects/dialect.ts'
 import type { ReadAnswer, ToolPart } from './dialects/read-answer.ts'
 import { isObject, type JsonObject } from './json.ts'
@@ -31,11 +33,14 @@ export function judge(
   { proof }: Pick<Dialect, 'proof'>,
   profile: Profile,
   required: RequiredParameters,
-  broken?: Fault,
+  { broken, emptyBefore = false }: { readonly broken?: Fault | undefined; readonly emptyBefore?: boolean } = {},
 ): Verdict {
   const { finish } = answer
   const endsByReason = proof !== 'end_event'
-  if (finish !== null && (endsByReason || answer.ended)) return finished(answer, finish, required)
+  if (finish !== null && (endsByReason || answer.ended)) {
+    if (answer.isEmpty && !emptyBefore) return { complete: false, fault: saysNothing() } // I3
+    return finished(answer, finish, required)
+  }
   if (broken !== undefined) return { complete: false, fault: broken }
   if (endsByReason && answer.ended && profile.doneMarker === 'accept') return unnamedEnd(answer, required)
   if (profile.lenient && answer.tools.length === 0 && answer.parts.length > 0)
@@ -43,13 +48,39 @@ export function judge(
   return { complete: false, fault: incomplete(answer) }
 }
 
+/** An answer that held nothing was the last failure: another one like it is accepted. */
+export const wasEmpty = (lastFault: FaultReport | null): boolean => lastFault?.reason === EMPTY
+
+/** A tool of the provider may have run, and another request could run it again: a person decides. */
+export function afterServerTool(fault: Fault, { serverTool }: ReadAnswer): Fault {
+  if (serverTool === undefined || fault.class === 'cancelled') return fault
+  return fault.with({
+    next: 'never',
+    sideEffects: 'unknown',
+    message: {
+      action: `Breakfall did not ask again: the provider may have run ${serverTool} already`,
+      advice: 'Check what it did before you send the request again.',
+    },
+  })
+}
+
 /** The arguments of a complete call, or undefined if they are cut, not an object, or lack what the tool requires. */
 export function parseArguments(part: ToolPart, required: RequiredParameters): JsonObject | undefined {
+  if (part.form !== 'json') return part.isDone ? { input: part.arguments } : undefined // I2
   const value = objectOf(part)
   return value === undefined || lacking(part, value, required).length > 0 ? undefined : value // I2
 }
 
 // ---- details, in the order they are used above ----
+
+const EMPTY = 'empty_answer'
+
+const saysNothing = (): Fault =>
+  new Fault('model_stream_incomplete', {
+    phase: 'stream',
+    reason: EMPTY,
+    errorRaw: 'the answer says that it is complete, but it has no output',
+  })
 
 /** The arguments as an object; a call without any text has none, which is an empty object. */
 function objectOf(part: ToolPart): JsonObject | undefined {
@@ -102,7 +133,7 @@ function releasable(answer: ReadAnswer, required: RequiredParameters): Releasabl
   for (const part of answer.tools) {
     const parsed = parseArguments(part, required)
     if (parsed === undefined) return { calls, cut: part }
-    calls.push({ part, arguments: parsed })
+    if (part.form !== 'item') calls.push({ part, arguments: parsed })
   }
   return { calls, cut: undefined }
 }

@@ -25,6 +25,7 @@ import { type AttemptFailure, type Ladder, nextRung, type Rung, rungEvent } from
 import { reduceAnswer } from './machine/reduce-answer.ts'
 import { type AnswerState, initialAnswer, nextAttempt, shownText } from './machine/state.ts'
 import { partCounter } from './dialects/read-answer.ts'
+import { wasEmpty } from './proof.ts'
 import { resolvePolicy } from './resolve-policy.ts'
 import { takesPrefill, type Target, targetsOf } from './target.ts'
 import { totalUsage } from './usage.ts'
@@ -109,6 +110,7 @@ class AnswerRun {
       now: this.#now,
       nextPartId: this.#nextPartId,
       events: this.events,
+      emptyBefore: wasEmpty(this.#state.lastFault),
     })
     this.#current = current
     const result = await current.result

@@ -43,6 +43,7 @@ function begin(request: AnswerRequest, options: TryOptions & { readonly policy: 
     nextPartId: partCounter(),
     events,
     onBytes: options.onBytes,
+    emptyBefore: options.emptyBefore,
   })
   void finish(attempt, events).finally(() => lifetime.dispose())
   return events

@@ -4,6 +4,7 @@ import { blockText, message, messageStart, textBlock } from '../../../test/kit/a
 import { type ModelServer, type Script, startModelServer } from '../../../test/kit/model-server.ts'
 import { answer, role, text } from '../../../test/kit/openai-frames.ts'
 import { type Act, head, json, type Play, reset } from '../../../test/kit/plays.ts'
+import { messageItem, responded, responseFrames, upToDelta, wholeResponse } from '../../../test/kit/responses-frames.ts'
 
 export const WORDS = ['The quick ', 'brown fox ', 'jumps over ', 'the lazy dog.'] as const
 export const ANSWER = WORDS.join('')
@@ -65,11 +66,13 @@ async function startOnQuietPort(script: Script): Promise<ModelServer> {
 
 const STREAMED: Readonly<Record<ApiName, readonly Play[]>> = {
   'openai-chat': answer(...WORDS),
+  'openai-responses': responded(...WORDS),
   'anthropic-messages': message(...WORDS),
 }
 
 const HALF: Readonly<Record<ApiName, readonly Play[]>> = {
   'openai-chat': [head(), role, text(WORDS[0]), text(WORDS[1])],
+  'openai-responses': [head(), ...upToDelta(responseFrames([messageItem(WORDS)]), 2)],
   'anthropic-messages': [head(), messageStart, textBlock(0), blockText(0, WORDS[0]), blockText(0, WORDS[1])],
 }
 
@@ -81,6 +84,7 @@ const WHOLE: Readonly<Record<ApiName, object>> = {
     model: 'fake-1',
     choices: [{ index: 0, message: { role: 'assistant', content: ANSWER }, finish_reason: 'stop' }],
   },
+  'openai-responses': wholeResponse([messageItem(WORDS)]),
   'anthropic-messages': {
     id: 'msg_1',
     type: 'message',

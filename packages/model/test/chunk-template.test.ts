@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { ChunkTemplate } from '../src/dialects/chunk-template.ts'
 import { DIALECTS } from '../src/dialects/dialects.ts'
+import { PROFILES } from '../src/profiles.ts'
 import { partCounter } from '../src/dialects/read-answer.ts'
 
 /** Any character except half of a surrogate pair. (`unit: 'binary'` means the same, and takes a second to set up.) */
@@ -92,7 +93,11 @@ for (const [api, frames] of [
             text: (part: { id: string }, text: string) => said.push(`${part.id} ${text}`),
             tool: (part: { id: string; arguments: string }) => said.push(`${part.id} ${part.arguments}`),
           }
-          const decoder = DIALECTS[api].decoder(handler, partCounter(), { everyJson, choices: 1 })
+          const decoder = DIALECTS[api].decoder(handler, partCounter(), {
+            everyJson,
+            choices: 1,
+            profile: PROFILES.generic,
+          })
           for (const data of list) decoder.frame({ data })
           const { finish, parts, usage } = decoder.answer
           return { said, finish, parts, usage }

@@ -91,6 +91,7 @@ const decoderFor = (api: ApiName): AnswerDecoder =>
   DIALECTS[api].decoder({ text: () => undefined, tool: () => undefined }, partCounter(), {
     everyJson: false,
     choices: 1,
+    profile: PROFILES.generic,
   })
 
 for (const api of API_NAMES) {

@@ -24,11 +24,13 @@ const playAs = (plays: readonly Play[], profile: ProfileName | undefined) => pla
 const CONTINUES: Readonly<Record<ProfileName, object | null>> = {
   generic: null,
   openai: null,
+  azure: null,
   anthropic: null,
   vllm: { continue_final_message: true, add_generation_prompt: false },
   sglang: { continue_final_message: true, add_generation_prompt: false },
   'llama-cpp': {},
   ollama: {},
+  'lm-studio': null,
   deepseek: { prefix: true },
   mistral: { prefix: true },
   openrouter: null,

@@ -36,13 +36,43 @@ test('what each profile can do is pinned', () => {
   assert.deepEqual(rows, [
     'generic accept false none false true',
     'openai refuse false none false true',
+    'azure accept false none false true',
     'anthropic refuse false none false false',
     'vllm refuse false continue_final_message false true',
     'sglang refuse false continue_final_message false true',
     'llama-cpp refuse false trailing_assistant false true',
     'ollama accept true trailing_assistant false true',
+    'lm-studio accept false none false true',
     'deepseek refuse false prefix_flag false true',
     'mistral refuse false prefix_flag true false',
     'openrouter accept false none false true',
+  ])
+})
+
+test('what each profile does on the Responses API is pinned', () => {
+  const rows = PROFILE_NAMES.map((name) => {
+    const { terminalEvents, statusInsideTerminal, lengthIsVisible, numbered, reattach } = PROFILES[name]
+    return [
+      name,
+      terminalEvents.includes('response.done'),
+      statusInsideTerminal,
+      lengthIsVisible,
+      numbered,
+      reattach,
+    ].join(' ')
+  })
+  assert.deepEqual(rows, [
+    'generic true true true false responses',
+    'openai true true true true responses',
+    'azure false true true true responses',
+    'anthropic false true true true none',
+    'vllm false true true true responses',
+    'sglang false true true true none',
+    'llama-cpp false false false false llama-replay',
+    'ollama false false false true none',
+    'lm-studio false true true false none',
+    'deepseek false true true true none',
+    'mistral false true true true none',
+    'openrouter false true true true none',
   ])
 })

@@ -44,10 +44,7 @@ export type RelayedOptions = RelayOptions & {
 export async function relayed(script: Script, options: RelayedOptions = {}): Promise<Relayed> {
   const model = await startModelServer(script)
   const api = options.api ?? 'openai-chat'
-  const tools =
-    api === 'openai-chat'
-      ? TOOLS
-      : TOOLS.map(({ function: { name, parameters } }) => ({ name, input_schema: parameters }))
+  const tools = toolsFor(api)
   const json = { model: 'fake-1', messages: [{ role: 'user', content: 'hi' }], tools, stream: true, ...options.body }
   let status = 0
   let headers: Readonly<Record<string, string>> = {}
@@ -92,6 +89,17 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
   return { status, headers, body, ...held(api, body), isEnded, isCut, outcome, requests: model.requests, events }
 }
 
+function toolsFor(api: ApiName): readonly object[] {
+  switch (api) {
+    case 'openai-chat':
+      return TOOLS
+    case 'openai-responses':
+      return TOOLS.map(({ type, function: { name, parameters } }) => ({ type, name, parameters }))
+    case 'anthropic-messages':
+      return TOOLS.map(({ function: { name, parameters } }) => ({ name, input_schema: parameters }))
+  }
+}
+
 function held(api: ApiName, body: string): Pick<Relayed, 'frames' | 'comments' | 'text' | 'calls' | 'error'> {
   const { frames, comments } = framesIn(body)
   let text = ''
@@ -106,6 +114,12 @@ function held(api: ApiName, body: string): Pick<Relayed, 'frames' | 'comments' |
       text += delta?.content ?? ''
       for (const call of delta?.tool_calls ?? [])
         calls[call.index] = (calls[call.index] ?? '') + call.function.arguments
+    } else if (api === 'openai-responses') {
+      const event = JSON.parse(data) as ResponsesFrame
+      if (event.type === 'error') error ??= event
+      if (event.type === 'response.output_text.delta') text += event.delta
+      if (event.item?.call_id !== undefined && event.type === 'response.output_item.added') calls.push('')
+      if (/arguments\.delta|input\.delta/.test(event.type)) calls.push((calls.pop() ?? '') + event.delta)
     } else {
       text += json.delta?.text ?? ''
       if (json.content_block?.type === 'tool_use') calls.push('')
@@ -118,5 +132,12 @@ function held(api: ApiName, body: string): Pick<Relayed, 'frames' | 'comments' |
 type OpenAiFrame = {
   error?: { message: string; code?: string; type?: string }
   choices?: { delta?: { content?: string | null; tool_calls?: { index: number; function: { arguments: string } }[] } }[]
+}
+type ResponsesFrame = {
+  type: string
+  message: string
+  code?: string
+  delta?: string
+  item?: { call_id?: string }
 }
 type AnthropicFrame = { content_block?: { type?: string }; delta?: { text?: string; partial_json?: string } }

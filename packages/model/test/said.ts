@@ -1,4 +1,4 @@
-/** The text of an answer as a client of either API reads it, from the body of a response. */
+/** The text of an answer as a client of any API reads it, from the body of a response. */
 import { framesIn } from '../../../test/kit/sse.ts'
 
 type Said = {
@@ -6,8 +6,9 @@ type Said = {
     readonly delta?: { readonly content?: string }
     readonly message?: { readonly content?: string }
   }[]
-  readonly delta?: { readonly text?: string }
+  readonly delta?: { readonly text?: string } | string
   readonly content?: readonly { readonly text?: string }[]
+  readonly output?: readonly { readonly content?: readonly { readonly text?: string }[] }[]
 }
 
 export function saidIn(body: string, isStream: boolean): string {
@@ -17,7 +18,9 @@ export function saidIn(body: string, isStream: boolean): string {
     .join('')
 }
 
-function saidBy({ choices = [], delta, content = [] }: Said): string {
+function saidBy({ choices = [], delta, content = [], output = [] }: Said): string {
   const texts = choices.map((choice) => choice.delta?.content ?? choice.message?.content ?? '')
-  return [...texts, delta?.text ?? '', ...content.map(({ text = '' }) => text)].join('')
+  const grown = typeof delta === 'string' ? delta : (delta?.text ?? '')
+  const blocks = [...content, ...output.flatMap((item) => item.content ?? [])]
+  return [...texts, grown, ...blocks.map(({ text = '' }) => text)].join('')
 }

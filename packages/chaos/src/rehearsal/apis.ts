@@ -2,9 +2,10 @@
 import { type Dialect } from '../dialect.ts'
 import { isObject } from '../json.ts'
 import { anthropicBody, anthropicEvents } from './anthropic.ts'
-import { fromAnthropic, fromGemini, fromOpenAi, type Message } from './conversation.ts'
+import { fromAnthropic, fromGemini, fromOpenAi, fromResponses, type Message } from './conversation.ts'
 import { geminiBody, geminiEvents } from './gemini.ts'
 import { openAiBody, openAiEvents } from './openai.ts'
+import { responsesBody, responsesEvents } from './responses.ts'
 import type { Answer } from './script.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -15,7 +16,7 @@ export type OfferedTool = { readonly name: string; readonly schema: Json }
 export type Api = {
   readonly dialect: Dialect
   /** As Breakfall's configuration calls it. */
-  readonly name: 'openai-chat' | 'anthropic-messages' | 'gemini'
+  readonly name: 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'gemini'
   readonly path: RegExp
   model(body: Json, path: string): string
   isStream(body: Json, path: string): boolean
@@ -42,6 +43,17 @@ const APIS: readonly Api[] = [
     events: (answer, model, { stream_options: options }) =>
       openAiEvents(answer, model, isObject(options) && options['include_usage'] === true),
     body: openAiBody,
+  },
+  {
+    dialect: 'responses',
+    name: 'openai-responses',
+    path: /^\/v1\/responses$/,
+    model: modelField,
+    isStream: streamField,
+    conversation: (body) => fromResponses(body['input'], body['instructions']),
+    tools: (body) => toolsFrom(body['tools'], (tool) => tool),
+    events: responsesEvents,
+    body: responsesBody,
   },
   {
     dialect: 'anthropic',

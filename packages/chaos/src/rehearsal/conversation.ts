@@ -98,6 +98,31 @@ export function fromGemini(contents: unknown, system: unknown): Message[] {
   return out
 }
 
+/** Input items of the Responses API: text alone, messages, calls and their outputs. Thoughts are not part of it. */
+export function fromResponses(input: unknown, instructions: unknown): Message[] {
+  const out: Message[] = []
+  const add = (role: Message['role'], text: string, callId: string | null = null): void => {
+    out.push({ role, text, calls: [], callId })
+  }
+  if (typeof instructions === 'string') add('system', instructions)
+  if (typeof input === 'string') add('user', input)
+  for (const item of typeof input === 'string' ? [] : asList(input, 'input')) {
+    const { type = 'message', role } = item
+    if (type === 'message')
+      add(role === 'assistant' ? 'assistant' : role === 'user' ? 'user' : 'system', textOf(item['content']))
+    if (type === 'function_call_output' || type === 'custom_tool_call_output')
+      add('tool', textOf(item['output']), idOf(item['call_id']))
+    if (type !== 'function_call' && type !== 'custom_tool_call') continue
+    const args = type === 'function_call' ? argumentsFrom(item['arguments']) : { input: item['input'] }
+    const call = { id: String(item['call_id']), name: String(item['name']), arguments: args }
+    const last = out.at(-1)
+    // A message and the calls after it are one answer.
+    if (last?.role === 'assistant') out[out.length - 1] = { ...last, calls: [...last.calls, call] }
+    else out.push({ role: 'assistant', text: '', calls: [call], callId: null })
+  }
+  return out
+}
+
 /** A turn starts with the first prompt after the last answer without tool calls; a user message in between does not end it. */
 export function turnOf(conversation: readonly Message[]): Turn {
   const last = conversation.at(-1)

@@ -16,6 +16,7 @@ import {
   targetsOf,
   type TryOptions,
   type Usage,
+  wasEmpty,
 } from '@breakfall/model'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
 import type { TurnModel } from '../providers/providers.ts'
@@ -182,7 +183,9 @@ function optionsOf(
   served: LocalModelRequest | undefined,
 ): TryOptions {
   const { policy, signal } = session
-  const options = { attempt, kept, policy, now: ports.now, deadlineAt: deadlineAt(session.currentTurn, policy) }
+  const turn = session.currentTurn
+  const emptyBefore = wasEmpty(turn.answer.lastFault)
+  const options = { attempt, kept, emptyBefore, policy, now: ports.now, deadlineAt: deadlineAt(turn, policy) }
   if (served === undefined) return { ...options, signal }
   return { ...options, signal: AbortSignal.any([signal, served.signal]), onBytes: () => served.progress() }
 }

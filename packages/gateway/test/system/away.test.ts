@@ -15,6 +15,7 @@ import { CHAT, post } from '../client.ts'
 const POLICY = { patienceMs: 3_000, backoffMs: 5 } as const
 const PATHS: Readonly<Record<ApiName, string>> = {
   'openai-chat': '/chat/completions',
+  'openai-responses': '/responses',
   'anthropic-messages': '/messages',
 }
 

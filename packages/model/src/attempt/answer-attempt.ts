@@ -12,7 +12,7 @@ import { continuationGate, prefillOf } from '../machine/kept-text.ts'
 import { PrefixGate } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
 import type { AnswerDecoder, PartHandler, ReadAnswer, TextPart, ToolPart } from '../dialects/read-answer.ts'
-import { judge, type Verdict } from '../proof.ts'
+import { afterServerTool, judge, type Verdict } from '../proof.ts'
 import { refusalFault } from './refusal.ts'
 import { attemptRequest, requiredParameters, takesPrefill, type Target } from '../target.ts'
 import { attemptUsage, phaseOf, recordOf } from './ledger.ts'
@@ -30,6 +30,8 @@ export type AnswerAttemptOptions = {
   readonly nextPartId: () => string
   readonly events: ProgressQueue
   readonly onBytes?: (() => void) | undefined
+  /** The attempt before this one was complete and held nothing: so may this one. */
+  readonly emptyBefore?: boolean | undefined
 }
 
 export type ProgressQueue = {
@@ -76,7 +78,11 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     this.#keepsText = takesPrefill(target)
     this.#gate = this.resumed ? continuationGate(kept, target.profile.prefillEcho) : new PrefixGate([])
     this.#startedAt = new Date(options.now()).toISOString()
-    this.#decoder = dialectOf(target.api).decoder(this, options.nextPartId, { everyJson: false, choices: 1 })
+    this.#decoder = dialectOf(target.api).decoder(this, options.nextPartId, {
+      everyJson: false,
+      choices: 1,
+      profile: target.profile,
+    })
     const { model, baseUrl } = target.request
     options.events.push({ type: 'attempt-start', attempt: options.attempt, model, baseUrl })
     this.result = this.#run()
@@ -217,7 +223,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   }
 
   #judge(end: AttemptEnd): Verdict {
-    const { signal, now } = this.#options
+    const { signal, now, emptyBefore = false } = this.#options
     const { api, profile, request } = this.target
     if (end.refusal !== undefined) {
       const fault = refusalFault(end.refusal, signal, now(), request.baseUrl)
@@ -225,12 +231,21 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     }
     // A caller that aborted gets no answer, however far it had come.
     if (end.fault !== undefined && signal.aborted) return { complete: false, fault: end.fault }
-    const verdict = judge(this.#answer, DIALECTS[api], profile, requiredParameters(request), end.fault)
+    const required = requiredParameters(request)
+    const verdict = judge(this.#answer, DIALECTS[api], profile, required, { broken: end.fault, emptyBefore })
+    if (!verdict.complete) return { complete: false, fault: afterServerTool(verdict.fault, this.#answer) }
     if (verdict.complete && !this.#gate.isOpen) {
       const fault = this.#closeGate()
       if (fault !== undefined) return { complete: false, fault }
     }
-    return verdict
+    return this.#isAtLimit() ? { ...verdict, finish: 'length' } : verdict
+  }
+
+  /** The server does not say that it stopped at the token limit, but it counted as many tokens. */
+  #isAtLimit(): boolean {
+    const { profile, request } = this.target
+    const { output } = this.#answer.usage
+    return !profile.lengthIsVisible && request.maxTokens !== undefined && (output ?? 0) >= request.maxTokens
   }
 
   /** The answer ends, or a tool call follows, while its beginning is still being compared. */

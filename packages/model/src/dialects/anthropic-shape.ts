@@ -5,7 +5,6 @@ import { type JsonObject, objectOr, stringOr } from '../json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
 
 export class AnthropicShape implements ClientShape {
-  readonly ping = 'event: ping\ndata: {"type":"ping"}\n\n'
   canHeal = true
   #healing = false
   #isStarted = false
@@ -45,6 +44,10 @@ export class AnthropicShape implements ClientShape {
       default:
         return plainFrame(frame)
     }
+  }
+
+  ping(): string {
+    return 'event: ping\ndata: {"type":"ping"}\n\n'
   }
 
   ending(): string {

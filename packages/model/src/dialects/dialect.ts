@@ -17,6 +17,8 @@ export type Dialect = {
   readonly withPrefill: ((body: JsonObject, profile: Profile, text: string) => JsonObject) | undefined
   /** What says that an answer is complete: its finish reason, only the event that ends the stream, or a reason and a proper end of the body. */
   readonly proof: 'finish_reason' | 'end_event' | 'body_end'
+  /** Thoughts are compared with another attempt's like text, or are separate items that any attempt may add. */
+  readonly reasoning: 'text' | 'item'
   readonly decoder: (handler: PartHandler, nextPartId: () => string, options: DecoderOptions) => AnswerDecoder
   /** An answer that came as one document, as the frames it should have been. */
   readonly framesOf: (whole: JsonObject) => readonly SseFrame[]
@@ -26,6 +28,8 @@ export type Dialect = {
   readonly isBlockStart: (json: JsonObject | undefined) => boolean
   readonly shape: () => ClientShape
   readonly errorBody: (fault: FaultReport) => JsonObject
+  /** The body of an error response, from the frame in which the server reported the error. */
+  readonly reportedError: (frame: JsonObject) => JsonObject
   /** The end of a stream that cannot be healed. */
   readonly errorFrames: (body: JsonObject) => string
   /** What follows an error frame, where clients wait for it. */
@@ -37,6 +41,7 @@ export type DecoderOptions = {
   readonly everyJson: boolean
   /** How many choices were asked for: each of them has to finish. */
   readonly choices: number
+  readonly profile: Profile
 }
 
 /** The new part of a frame's text, by kind; undefined if all of it is new. */
@@ -55,7 +60,12 @@ export type ClientShape = {
   frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): string
   /** What a complete answer ends with, if the server left it out. */
   ending(): string
-  readonly ping: string
+  /** What keeps a silent connection alive. */
+  ping(): string
+  /** A frame that may go out before any content. A ping makes sense to the client only after it. */
+  opensStream?(json: JsonObject | undefined): boolean
+  /** The last frame of a stream that cannot be healed, if only an error in the stream will do. `reported`: the server's own. */
+  errorEnd?(fault: FaultReport, reported: JsonObject | undefined): string
   /** False once something went out that cannot be compared with another attempt. */
   readonly canHeal: boolean
 }

@@ -1,7 +1,7 @@
 /** The model APIs, one row each. */
 import { Fault, type FaultClass, FAULTS } from '@breakfall/faults'
 import { encodeSse } from '@breakfall/wire'
-import { objectOr, objectsIn } from '../json.ts'
+import { isObject, type JsonObject, objectOr, objectsIn } from '../json.ts'
 import { API_NAMES, type ApiName, type RelayApiName } from '../names.ts'
 import { anthropicBody } from './anthropic-body.ts'
 import { AnthropicMessagesDecoder } from './anthropic-decoder.ts'
@@ -12,6 +12,10 @@ import { GeminiShape } from './gemini-shape.ts'
 import { openAiBody, withPrefill } from './openai-body.ts'
 import { OpenAiChatDecoder } from './openai-decoder.ts'
 import { OpenAiShape } from './openai-shape.ts'
+import { responsesBody } from './responses-body.ts'
+import { ResponsesDecoder } from './responses-decoder.ts'
+import { responseFrames } from './responses-frames.ts'
+import { ResponsesShape } from './responses-shape.ts'
 import { chatFrames, messageFrames } from './whole-answer.ts'
 
 const DONE_FRAME = 'data: [DONE]\n\n'
@@ -22,6 +26,7 @@ const openAiChat: Dialect = {
   body: openAiBody,
   withPrefill,
   proof: 'finish_reason',
+  reasoning: 'text',
   decoder: (...given) => new OpenAiChatDecoder(...given),
   framesOf: chatFrames,
   isOpening: (json) => objectOr(objectsIn(json?.['choices'])[0]?.['delta'])['role'] !== undefined,
@@ -30,8 +35,26 @@ const openAiChat: Dialect = {
   errorBody: ({ class: of, category: code, error: message }) => ({
     error: { message, type: OPENAI_ERROR_TYPE[of], param: null, code },
   }),
+  reportedError: (frame) => frame,
   errorFrames: (body) => encodeSse({ data: JSON.stringify(body) }) + DONE_FRAME,
   afterError: DONE_FRAME,
+}
+
+const openAiResponses: Dialect = {
+  ...openAiChat,
+  path: 'responses',
+  body: responsesBody,
+  withPrefill: undefined, // an unfinished assistant message is not continued
+  proof: 'end_event',
+  reasoning: 'item',
+  decoder: (handler, nextPartId, { profile }) => new ResponsesDecoder(handler, nextPartId, profile),
+  framesOf: responseFrames,
+  isOpening: () => false, // the shape leaves a second `response.created` out
+  shape: () => new ResponsesShape(),
+  reportedError: (frame) => ({ error: reportedIn(frame) }),
+  // Without a shape nothing was sent, so the numbers start here.
+  errorFrames: (body) => encodeSse({ event: 'error', data: JSON.stringify(flatError(objectOr(body['error']))) }),
+  afterError: '',
 }
 
 const anthropicMessages: Dialect = {
@@ -43,12 +66,14 @@ const anthropicMessages: Dialect = {
   body: anthropicBody,
   withPrefill: undefined, // removed with the 4.6 models, which reject it
   proof: 'end_event',
+  reasoning: 'text',
   decoder: (...given) => new AnthropicMessagesDecoder(...given),
   framesOf: messageFrames,
   isOpening: () => false, // the shape leaves a second `message_start` out
   isBlockStart: (json) => json?.['type'] === 'content_block_start',
   shape: () => new AnthropicShape(),
   errorBody: ({ category: type, error: message }) => ({ type: 'error', error: { type, message } }),
+  reportedError: (frame) => frame,
   errorFrames: (body) => encodeSse({ event: 'error', data: JSON.stringify(body) }),
   afterError: '',
 }
@@ -60,6 +85,7 @@ const gemini: Dialect = {
   body: openAiBody,
   withPrefill: undefined,
   proof: 'body_end',
+  reasoning: 'text',
   decoder: (handler, nextPartId) => new GeminiDecoder(handler, nextPartId),
   framesOf: (whole) => [{ data: JSON.stringify(whole) }],
   isOpening: () => false,
@@ -70,12 +96,14 @@ const gemini: Dialect = {
     const details = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: category, domain: 'breakfall' }]
     return { error: { code, message, status: GEMINI_STATUS[of], details } }
   },
+  reportedError: (frame) => frame,
   errorFrames: (body) => encodeSse({ data: JSON.stringify(body) }),
   afterError: '',
 }
 
 export const DIALECTS: Readonly<Record<RelayApiName, Dialect>> = {
   'openai-chat': openAiChat,
+  'openai-responses': openAiResponses,
   'anthropic-messages': anthropicMessages,
   gemini,
 }
@@ -83,7 +111,7 @@ export const DIALECTS: Readonly<Record<RelayApiName, Dialect>> = {
 /** The dialect of a name that may come from a caller without types. Throws `invalid_request` if there is none. */
 export function dialectOf(api: ApiName): Dialect {
   if (Object.hasOwn(DIALECTS, api)) return DIALECTS[api]
-  const expected = API_NAMES.join(' or ')
+  const expected = API_NAMES.join(', ')
   throw new Fault('invalid_request', {
     facts: { name: 'api', detail: `expected ${expected}, got ${api}` },
     errors: [{ field: 'api', expected, got: api }],
@@ -100,6 +128,22 @@ const GEMINI_STATUS: Readonly<Record<FaultClass, string>> = {
   cancelled: 'CANCELLED',
   internal: 'INTERNAL',
   unknown_outcome: 'UNKNOWN',
+}
+
+const flatError = ({ code, message, param = null }: JsonObject): JsonObject => ({
+  type: 'error',
+  sequence_number: 0,
+  code,
+  message,
+  param,
+})
+
+/** The error object of an `error` or `response.failed` event. */
+function reportedIn(frame: JsonObject): JsonObject {
+  const holder = isObject(frame['response']) ? frame['response'] : frame
+  if (isObject(holder['error'])) return { type: 'server_error', param: null, ...holder['error'] }
+  const { message, code = null, param = null } = holder
+  return { message, type: 'server_error', param, code }
 }
 
 const OPENAI_ERROR_TYPE: Readonly<Record<FaultClass, string>> = {

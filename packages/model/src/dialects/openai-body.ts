@@ -9,7 +9,8 @@ export function openAiBody(request: AnswerRequest, profile: Profile): JsonObject
   if (profile.usageOption) body['stream_options'] = { include_usage: true }
   if (tools !== undefined && tools.length > 0) body['tools'] = tools
   // OpenAI's reasoning models take only the new name; every other server knows the old one.
-  if (maxTokens !== undefined) body[profile.name === 'openai' ? 'max_completion_tokens' : 'max_tokens'] = maxTokens
+  if (maxTokens !== undefined)
+    body[profile.name === 'openai' || profile.name === 'azure' ? 'max_completion_tokens' : 'max_tokens'] = maxTokens
   if (temperature !== undefined) body['temperature'] = temperature
   return { ...body, ...extra }
 }

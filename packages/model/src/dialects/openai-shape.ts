@@ -4,7 +4,6 @@ import { isObject, type JsonObject, objectOr, objectsIn } from '../json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
 
 export class OpenAiShape implements ClientShape {
-  readonly ping = ': ping\n\n'
   canHeal = true
   #identity: JsonObject | undefined
   #healing = false
@@ -32,6 +31,10 @@ export class OpenAiShape implements ClientShape {
     if (!this.#healing) return plainFrame(frame)
     const same = { ...json, ...this.#identity }
     return plainFrame({ data: JSON.stringify(fresh === undefined ? same : withFresh(same, fresh)) })
+  }
+
+  ping(): string {
+    return ': ping\n\n'
   }
 
   ending(): string {

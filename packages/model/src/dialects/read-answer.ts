@@ -6,11 +6,20 @@ import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { JsonObject } from '../json.ts'
 
+/**
+ * What a frame is to a client. `content` is text or reasoning; `opening` begins a block that stays empty if the stream breaks
+ * there; `item` belongs to an item that goes out only when it is complete, and `item-end` completes it; `tail` must not go out
+ * before the answer is proven; `noise` says nothing.
+ */
+export type FrameKind = 'lifecycle' | 'opening' | 'content' | 'item' | 'item-end' | 'tool' | 'tail' | 'noise'
+
 /** Reads one answer in one dialect. */
 export type AnswerDecoder = {
   readonly answer: ReadAnswer
   /** The frame read last, parsed; undefined if it did not have to be parsed. */
   readonly json: JsonObject | undefined
+  /** What the frame read last is to a client, if the API says so itself; undefined if its content does. */
+  readonly frameKind?: FrameKind | undefined
   /** Takes one frame. Throws a Fault for an error inside the stream, and for a frame that makes no sense. */
   frame(frame: SseFrame): void
   /** Takes an answer that came in one piece, from a server that did not stream. */
@@ -31,6 +40,13 @@ export type ToolPart = {
   tool: string
   /** The JSON received so far, perhaps cut. */
   arguments: string
+  /**
+   * How it proves itself: `json` by parsing. `text` (free text) and `item` (a call whose shape only its API knows) have no such
+   * sign, so they need the protocol's: `isDone`.
+   */
+  readonly form: 'json' | 'text' | 'item'
+  /** The protocol said that this call is complete. */
+  isDone: boolean
 }
 
 export type Part = TextPart | ToolPart
@@ -50,11 +66,15 @@ export class ReadAnswer {
   readonly parts: Part[] = []
   /** Why the model stopped, under the name that OpenAI's chat API uses; null until every choice has a reason. */
   finish: string | null = null
-  /** The protocol's end marker was read: `[DONE]`, `message_stop`. */
+  /** The protocol's end marker was read: `[DONE]`, `message_stop`, `response.completed`. */
   ended = false
   usage: TokenCounts = { input: undefined, output: undefined }
   /** Grows with everything the model says. */
   progress = 0
+  /** A tool that the provider ran while it answered, and whose effects another attempt would repeat. */
+  serverTool: string | undefined
+  /** It says that it is complete and holds nothing at all: neither text nor a call nor any other item. */
+  isEmpty = false
 
   readonly #nextPartId: () => string
   readonly #handler: PartHandler
@@ -76,8 +96,8 @@ export class ReadAnswer {
     this.#handler.text(part, text)
   }
 
-  openTool(callId: string, tool: string): ToolPart {
-    const part: ToolPart = { kind: 'tool', id: this.#nextPartId(), callId, tool, arguments: '' }
+  openTool(callId: string, tool: string, form: ToolPart['form'] = 'json'): ToolPart {
+    const part: ToolPart = { kind: 'tool', id: this.#nextPartId(), callId, tool, arguments: '', form, isDone: false }
     this.parts.push(part)
     return part
   }

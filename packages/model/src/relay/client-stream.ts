@@ -12,17 +12,12 @@ import type { FaultReport } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { ClientShape, Fresh } from '../dialects/dialect.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
+import type { FrameKind } from '../dialects/read-answer.ts'
 import type { JsonObject } from '../json.ts'
 import type { Segment } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
 import type { RelayRequest, RelaySink, ResolvedRelayOptions } from './relay.ts'
 import { clientHeaders, offersTools } from './relay-request.ts'
-
-/**
- * `content` is text or reasoning; `opening` begins a block that stays empty if the stream breaks there; `tail` must not go
- * out before the answer is proven.
- */
-export type FrameKind = 'lifecycle' | 'opening' | 'content' | 'tool' | 'tail'
 
 type Held = {
   readonly kind: FrameKind
@@ -53,6 +48,8 @@ export class ClientStream {
   #holdsAnswer = false
   #holdTimer: NodeJS.Timeout | undefined
   readonly #isAdaptive: boolean
+  /** An item that goes out whole has started. */
+  #holdsItem = false
   #isThrough = false
   #out = ''
   #wroteSinceTick = false
@@ -89,9 +86,10 @@ export class ClientStream {
   begin(): void {
     this.#held = []
     this.#heldChars = 0
-    this.#holdsTools = false
+    this.#holdsTools = this.#holdsItem = false
     this.#holdsAnswer = this.#options.hold === 'answer' || (this.#isAdaptive && !this.contentSent)
     this.#stopHolding()
+    this.#upstream = {}
     this.shape.begin(this.contentSent)
   }
 
@@ -103,6 +101,8 @@ export class ClientStream {
     const entry: Held = { kind, frame, json, fresh, texts }
     if (kind === 'tool') this.#holdsTools = true
     if (kind === 'content' && this.#isAdaptive && this.#holdsAnswer) this.#holdForAWhile()
+    // Some servers end an item only by beginning another.
+    if (kind !== 'lifecycle' && kind !== 'content') this.#holdsItem = kind === 'item'
     if (this.#mustHold(kind)) {
       this.#held.push(entry)
       this.#heldChars += frame.data.length
@@ -113,7 +113,7 @@ export class ClientStream {
     }
     this.#sendHeld()
     this.#send(entry)
-    if (kind === 'content' || kind === 'tool') this.contentSent = true
+    if (kind === 'content' || kind === 'tool' || kind === 'item-end') this.contentSent = true
     if (kind === 'tool') this.#toolsSent = true
   }
 
@@ -175,8 +175,9 @@ export class ClientStream {
   #mustHold(kind: FrameKind): boolean {
     if (this.#isThrough) return false
     if (this.#holdsAnswer) return true // I2
-    if (kind === 'tail' || kind === 'opening') return true
+    if (kind === 'tail' || kind === 'opening' || kind === 'item') return true
     if (kind === 'lifecycle') return !this.contentSent || this.#held.length > 0 // I1
+    if (kind === 'content' && this.#holdsItem) return true
     return this.#holdsTools && this.#options.hold !== 'none' // I2
   }
 
@@ -194,7 +195,7 @@ export class ClientStream {
     const held = this.#held
     this.#held = []
     this.#heldChars = 0
-    this.#holdsAnswer = this.#holdsTools = false
+    this.#holdsAnswer = this.#holdsTools = this.#holdsItem = false
     for (const { kind, frame, json, fresh, texts } of held) this.take(kind, frame, json, fresh, texts)
     this.flush() // a client that is behind is noticed at the next read
   }
@@ -212,6 +213,7 @@ export class ClientStream {
   #send({ frame, json, fresh, texts }: Held): void {
     const out = this.shape.frame(frame, json, fresh)
     if (out === '') return
+    if (!this.#headSent) this.#head(clientHeaders(this.#upstream))
     for (const segment of texts) this.#remember(segment)
     this.#write(out)
   }
@@ -228,14 +230,15 @@ export class ClientStream {
   }
 
   #write(text: string): void {
-    if (!this.#headSent) this.#head()
+    if (!this.#headSent) this.#head({}) // no content yet, so it is open whose answer this will be
     this.#out += text
   }
 
-  #head(): void {
+  /** With the headers of the attempt whose content goes out. */
+  #head(headers: Readonly<Record<string, string>>): void {
     this.#headSent = true
     this.#sink.head(200, {
-      ...clientHeaders(this.#upstream),
+      ...headers,
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-transform',
       'x-accel-buffering': 'no',
@@ -244,9 +247,18 @@ export class ClientStream {
 
   #tick(): void {
     if (this.#wroteSinceTick) this.#wroteSinceTick = false
-    else this.#write(this.shape.ping)
+    else this.#ping()
     this.flush()
     this.#wroteSinceTick = false
+  }
+
+  #ping(): void {
+    while (this.#held[0] !== undefined && this.shape.opensStream?.(this.#held[0].json) === true) {
+      const { frame, json } = this.#held[0]
+      this.#held = this.#held.slice(1)
+      this.#write(this.shape.frame(frame, json, undefined))
+    }
+    this.#write(this.shape.ping())
   }
 
   #end(): void {

@@ -6,20 +6,21 @@ import type { AttemptRecord } from '../answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { Attempt, AttemptEnd, AttemptReader, ReadState, Refusal } from '../attempt/attempt.ts'
 import { startAttempt } from '../attempt/start-attempt.ts'
-import type { ClientStream, FrameKind } from './client-stream.ts'
+import type { ClientStream } from './client-stream.ts'
 import type { Dialect } from '../dialects/dialect.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
 import { inBandFault, isInBandError } from '../dialects/in-band.ts'
 import { attemptUsage, recordOf } from '../attempt/ledger.ts'
 import {
   type AnswerDecoder,
+  type FrameKind,
   partCounter,
   type PartHandler,
   type ReadAnswer,
   type TextPart,
 } from '../dialects/read-answer.ts'
 import { type PrefixGate, type Segment, type SegmentKind } from '../machine/prefix-gate.ts'
-import { judge, type RequiredParameters } from '../proof.ts'
+import { afterServerTool, judge, type RequiredParameters } from '../proof.ts'
 import { refusalFault } from '../attempt/refusal.ts'
 import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { modelOf, profileOf, upstreamRequest } from './relay-request.ts'
@@ -34,6 +35,8 @@ export type RelayAttemptOptions = {
   /** The text to continue; empty to ask for the whole answer. */
   readonly prefill: string
   readonly gate: PrefixGate
+  /** The attempt before this one was complete and held nothing: so may this one. */
+  readonly emptyBefore: boolean
   readonly options: ResolvedRelayOptions
 }
 
@@ -66,7 +69,11 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     const { n } = options.request.json
     const choices = typeof n === 'number' ? n : 1
     // Frames are changed on their way through when healing, so all of them have to be parsed.
-    this.#decoder = this.#dialect.decoder(this, partCounter(), { everyJson: this.#isHealing, choices })
+    this.#decoder = this.#dialect.decoder(this, partCounter(), {
+      everyJson: this.#isHealing,
+      choices,
+      profile: profileOf(options.target),
+    })
   }
 
   get progress(): number {
@@ -150,6 +157,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
 
   text(part: TextPart, text: string): void {
     const { gate } = this.#with
+    if (part.kind === 'reasoning' && this.#dialect.reasoning === 'item') return // no text that another attempt has to repeat
     if (gate.isOpen) {
       this.#add(part.kind, text)
       return
@@ -178,7 +186,11 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     const { json } = this.#decoder
     const { ended, finish } = this.#answer
     const isTail = finish !== null || ended || this.#decoder.isTail === true
-    if (isTail && !gate.isOpen) this.#closeGate()
+    const told = this.#decoder.frameKind
+    if (told === 'noise') return
+    if ((isTail || told === 'tool') && !gate.isOpen) this.#closeGate()
+    if (told !== undefined) this.#kind = told
+    if (told === 'item' || told === 'item-end') return this.#passItem(told, frame)
     const saysNothingNew = this.#isPartial && this.#texts.length === 0 && !isTail
     // Each attempt starts with a frame that has only the role.
     const comesAgain = this.#isHealing && this.#kind === 'lifecycle' && !isTail && this.#dialect.isOpening(json)
@@ -193,10 +205,16 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     client.take(isTail && !this.#isWhole ? 'tail' : this.#kind, frame, json, fresh, this.#texts)
   }
 
+  /** A separate item. It waits until the beginning of the text is certain. */
+  #passItem(kind: 'item' | 'item-end', frame: SseFrame): void {
+    const { client, gate } = this.#with
+    client.take(gate.isOpen ? kind : 'opening', frame, this.#decoder.json, undefined, NO_TEXTS)
+  }
+
   /** The answer says that it is over. It goes out if it is complete, else it fails before any of its end goes out. */
   #prove(): void {
-    const { client, required, target } = this.#with
-    const verdict = judge(this.#answer, this.#dialect, profileOf(target), required)
+    const { client, required, target, emptyBefore } = this.#with
+    const verdict = judge(this.#answer, this.#dialect, profileOf(target), required, { emptyBefore })
     // A filtered answer is final, and the client gets it as its API reports it.
     if (!verdict.complete && verdict.fault.category !== 'model_content_filtered') throw verdict.fault
     this.#isWhole = true
@@ -204,7 +222,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
   }
 
   #judgeEnd(end: AttemptEnd): Fault | undefined {
-    const { options, required, target } = this.#with
+    const { options, required, target, emptyBefore } = this.#with
     if (end.refusal !== undefined) {
       this.refusal = end.refusal
       return refusalFault(end.refusal, options.signal, options.now(), target.baseUrl)
@@ -213,8 +231,8 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     if (end.fault === undefined) this.#decoder.close?.()
     if (this.#dialect.proof === 'body_end' && this.#answer.ended) return this.#faultOf(() => this.#prove())
     if (this.#isWhole) return undefined
-    const verdict = judge(this.#answer, this.#dialect, profileOf(target), required, end.fault)
-    if (!verdict.complete) return verdict.fault
+    const verdict = judge(this.#answer, this.#dialect, profileOf(target), required, { broken: end.fault, emptyBefore })
+    if (!verdict.complete) return afterServerTool(verdict.fault, this.#answer)
     if (this.#with.gate.close() === undefined) return this.#divergence()
     return undefined // with a lenient profile, the end of the stream is enough
   }

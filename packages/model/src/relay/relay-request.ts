@@ -93,13 +93,14 @@ export function profileOf(target: RelayTarget): ChosenProfile {
   return chooseProfile(target.profile, target.baseUrl)
 }
 
-/** Required parameters of the tools in a client's body, in either API's shape. */
+/** Required parameters of the tools in a client's body, in any API's shape. */
 export function requiredIn(json: Readonly<Record<string, unknown>>): RequiredParameters {
   const required = new Map<string, readonly string[]>()
   for (const tool of objectsIn(json['tools'])) {
     const called = objectOr(tool['function'])
     const name = called['name'] ?? tool['name']
-    if (typeof name === 'string') required.set(name, requiredOf(called['parameters'] ?? tool['input_schema']))
+    if (typeof name === 'string')
+      required.set(name, requiredOf(called['parameters'] ?? tool['parameters'] ?? tool['input_schema']))
     for (const declared of objectsIn(tool['functionDeclarations']))
       if (typeof declared['name'] === 'string')
         required.set(declared['name'], requiredOf(declared['parameters'] ?? declared['parametersJsonSchema']))

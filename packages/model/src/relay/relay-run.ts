@@ -8,6 +8,7 @@ import type { RungAction } from '../machine/next-rung.ts'
 import { nextRung, type Rung, rungEvent } from '../machine/next-rung.ts'
 import { type MachineEvent, reduceAnswer } from '../machine/reduce-answer.ts'
 import { type AnswerState, initialAnswer, nextAttempt, nextQuestion, type Question } from '../machine/state.ts'
+import { wasEmpty } from '../proof.ts'
 import type { RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { profileOf } from './relay-request.ts'
 import type { RelayApiName } from '../names.ts'
@@ -57,6 +58,11 @@ export class RelayRun {
 
   get question(): Question {
     return nextQuestion(this.#state)
+  }
+
+  /** The last attempt was complete and held nothing. */
+  get emptyBefore(): boolean {
+    return wasEmpty(this.#state.lastFault)
   }
 
   begin(): void {

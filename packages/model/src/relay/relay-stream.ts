@@ -10,6 +10,7 @@ import { classify, type Fault, type FaultReport, sleep } from '@breakfall/faults
 import type { SseFrame } from '@breakfall/wire'
 import { plainFrame } from '../dialects/dialect.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
+import { objectOr, parsedOr } from '../json.ts'
 import { ClientStream } from './client-stream.ts'
 import { continuationGate, prefillOf } from '../machine/kept-text.ts'
 import type { Rung } from '../machine/next-rung.ts'
@@ -84,6 +85,7 @@ class StreamRelay {
       required: requiredIn(this.#request.json),
       prefill: question.how === 'continue' ? prefillOf(question.text) : '',
       gate: gateFor(question, target),
+      emptyBefore: this.#run.emptyBefore,
       options: this.#options,
     })
   }
@@ -118,19 +120,36 @@ class StreamRelay {
     const { ledger } = this.#run
     const client = this.#client
     if (client.headSent) {
-      const { api } = this.#request
-      if (this.#errorFrame !== undefined) client.finishWith(plainFrame(this.#errorFrame) + DIALECTS[api].afterError)
-      else if (client.contentSent) client.breakOff(fault, errorFrames(api, fault))
-      else client.finishWith(errorFrames(api, fault))
+      this.#endStream(fault)
       return { status: 200, fault, ledger, contentSent: client.contentSent }
     }
     client.stop()
-    const inBand = attempt?.errorFrame && inBandRefusal(fault, attempt.errorFrame.data)
+    const inBand = attempt?.errorFrame && inBandRefusal(fault, this.#reported(attempt.errorFrame))
     const answer = errorAnswer(this.#request.api, fault, attempt?.refusal ?? inBand)
     this.#sink.head(answer.status, answer.headers)
     this.#sink.write(answer.body)
     this.#sink.end()
     return { status: answer.status, fault, ledger, contentSent: false }
+  }
+
+  /** An error in the stream where the API's clients need one; else the upstream's own error, or a closed connection. */
+  #endStream(fault: FaultReport): void {
+    const client = this.#client
+    const { api } = this.#request
+    const { shape } = client
+    const frame = this.#errorFrame
+    if (shape.errorEnd !== undefined) {
+      const reported = frame !== undefined && isFinal(fault) ? objectOr(parsedOr(frame.data)) : undefined
+      client.finishWith(shape.errorEnd(fault, reported))
+    } else if (frame !== undefined) client.finishWith(plainFrame(frame) + DIALECTS[api].afterError)
+    else if (client.contentSent) client.breakOff(fault, errorFrames(api, fault))
+    else client.finishWith(errorFrames(api, fault))
+  }
+
+  /** The body of the response that the server should have refused with. */
+  #reported({ data }: SseFrame): string {
+    const { reportedError } = DIALECTS[this.#request.api]
+    return JSON.stringify(reportedError(objectOr(parsedOr(data))))
   }
 
   /** The client is gone, or our own deadline passed. */
@@ -142,6 +161,8 @@ class StreamRelay {
     return { status: 499, fault: fault.report, ledger, contentSent: this.#client.contentSent }
   }
 }
+
+const isFinal = (fault: FaultReport): boolean => fault.class !== 'transient' && fault.class !== 'throttled'
 
 function gateFor(question: Question, target: RelayTarget): PrefixGate {
   switch (question.how) {

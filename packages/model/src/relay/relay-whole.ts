@@ -30,7 +30,7 @@ export async function relayWhole(
     if (signal.aborted) return aborted(request, classify(undefined, { boundary: 'client', signal }), sink, ledger)
     const { target } = run
     run.begin()
-    const attempt = new WholeAttempt(run.attempt, request, target, options)
+    const attempt = new WholeAttempt(run.attempt, request, target, options, run.emptyBefore)
     const fault = await attempt.run()
     if (fault === undefined) {
       run.complete(attempt.record(null, null, 0))
@@ -61,10 +61,18 @@ class WholeAttempt {
   readonly #target: RelayTarget
   readonly #options: ResolvedRelayOptions
   readonly #startedAt: string
+  readonly #emptyBefore: boolean
   #end: AttemptEnd | undefined
 
-  constructor(attempt: number, request: RelayRequest, target: RelayTarget, options: ResolvedRelayOptions) {
-    this.reader = new WholeReader(request)
+  constructor(
+    attempt: number,
+    request: RelayRequest,
+    target: RelayTarget,
+    options: ResolvedRelayOptions,
+    emptyBefore: boolean,
+  ) {
+    this.reader = new WholeReader(request, target)
+    this.#emptyBefore = emptyBefore
     this.#attempt = attempt
     this.#request = request
     this.#target = target
@@ -80,7 +88,9 @@ class WholeAttempt {
     if (end.refusal !== undefined) return refusalFault(end.refusal, signal, now(), this.#target.baseUrl)
     if (end.fault !== undefined) return end.fault
     const { answer } = this.reader.decoder
-    const verdict = judge(answer, DIALECTS[this.#request.api], profileOf(this.#target), requiredIn(this.#request.json))
+    const { api, json } = this.#request
+    const emptyBefore = this.#emptyBefore
+    const verdict = judge(answer, DIALECTS[api], profileOf(this.#target), requiredIn(json), { emptyBefore })
     return verdict.complete || verdict.fault.category === 'model_content_filtered' ? undefined : verdict.fault
   }
 
@@ -118,9 +128,10 @@ class WholeReader implements AttemptReader {
   #isError = false
   readonly prefersWhole = true
 
-  constructor(request: RelayRequest) {
+  constructor(request: RelayRequest, target: RelayTarget) {
     const handler = { text: () => undefined, tool: () => undefined }
-    this.decoder = DIALECTS[request.api].decoder(handler, partCounter(), { everyJson: false, choices: 1 })
+    const options = { everyJson: false, choices: 1, profile: profileOf(target) }
+    this.decoder = DIALECTS[request.api].decoder(handler, partCounter(), options)
   }
 
   head(status: number, headers: IncomingHttpHeaders): void {

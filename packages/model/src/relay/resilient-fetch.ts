@@ -1,6 +1,6 @@
 /**
  * A `fetch` for clients of the model APIs (`openai`, `ai`, `@anthropic-ai/sdk`) whose answers survive. POSTs to
- * `…/chat/completions` and `…/messages` are healed; everything else goes to the plain `fetch`.
+ * `…/chat/completions`, `…/responses` and `…/messages` are healed; everything else goes to the plain `fetch`.
  *
  * I1  The caller's signal ends everything at once, and the promise or the body fails with its reason, as with `fetch`.
  * I2  A failure becomes a response with a status and `x-should-retry: false`: retries have one owner.

@@ -12,6 +12,7 @@ import { saidIn } from '../said.ts'
 const POLICY = { patienceMs: 3_000, backoffMs: 5 } as const
 const PATHS: Readonly<Record<ApiName, string>> = {
   'openai-chat': '/chat/completions',
+  'openai-responses': '/responses',
   'anthropic-messages': '/messages',
 }
 

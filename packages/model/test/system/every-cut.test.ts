@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ask } from '../collect.ts'
 import { startModelServer } from '../../../../test/kit/model-server.ts'
+import { callItem, messageItem, responseFrames } from '../../../../test/kit/responses-frames.ts'
 import { fin, head, lastChunk, reset } from '../../../../test/kit/plays.ts'
 
 const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
@@ -39,8 +40,13 @@ const ANTHROPIC = [
   data({ type: 'message_stop' }),
 ].join('')
 
+const RESPONSES = responseFrames([messageItem(['Grüß ', 'dich 🥋']), callItem('bash', '{"command":"ls"}', 'c')]).join(
+  '',
+)
+
 for (const [api, body] of [
   ['openai-chat', OPENAI],
+  ['openai-responses', RESPONSES],
   ['anthropic-messages', ANTHROPIC],
 ] as const) {
   test(`${api}: wherever the stream is cut, the answer is held once and its call is run once`, async (t) => {

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Hold } from '../../src/index.ts'
 import { fin, head, lastChunk, type Play, reset } from '../../../../test/kit/plays.ts'
+import { callItem, messageItem, reasoningItem, responseFrames } from '../../../../test/kit/responses-frames.ts'
 import { relayed } from '../relayed.ts'
 
 const data = (value: { type?: string; [key: string]: unknown }): string =>
@@ -50,8 +51,18 @@ const ANTHROPIC = [
   data({ type: 'message_stop' }),
 ].join('')
 
+const RESPONSES = responseFrames([
+  reasoningItem(['hm']),
+  messageItem(['Grüß ', 'dich 🥋']),
+  callItem('bash', '{"command":"ls"}', 'c'),
+]).join('')
+
 const TEXT = 'Grüß dich 🥋'
 const CALLS = ['{"command":"ls"}']
+
+/** Its frames are long, and most of their bytes are alike. */
+const everyNth = (length: number, step: number): number[] =>
+  Array.from({ length: Math.ceil(length / step) }, (_, index) => index * step)
 
 function cutAt(body: string, cut: number): readonly Play[] {
   return [head(), ...(cut === 0 ? [] : [Buffer.from(body).subarray(0, cut)]), [reset, fin, lastChunk][cut % 3] ?? reset]
@@ -79,12 +90,50 @@ function checkBlocks(frames: readonly { data: string }[]): void {
   assert.equal(starts, 1)
 }
 
+/** Responses: one beginning and one end, dense numbers, each item opened and closed once, and one response id. */
+function checkItems(frames: readonly { data: string }[]): void {
+  const ids = new Set<string>()
+  const open = new Map<string, number>()
+  const counts = new Map<string, number>()
+  for (const [number, { data: text }] of frames.entries()) {
+    const event = JSON.parse(text) as ItemEvent
+    assert.equal(event.sequence_number, number)
+    counts.set(event.type, (counts.get(event.type) ?? 0) + 1)
+    if (event.response !== undefined) ids.add(event.response.id)
+    const { item = { id: '' }, output_index = -1 } = event
+    if (event.type === 'response.output_item.added') {
+      assert.equal(output_index, open.size)
+      assert.ok(!open.has(item.id))
+      open.set(item.id, output_index)
+    }
+    if (event.item_id !== undefined) assert.equal(open.get(event.item_id), output_index)
+    if (event.type === 'response.output_item.done') {
+      assert.equal(open.get(item.id), output_index)
+      open.set(item.id, -1)
+    }
+  }
+  assert.deepEqual([ids.size, counts.get('response.created'), counts.get('response.completed')], [1, 1, 1])
+  assert.ok([...open.values()].every((index) => index === -1))
+}
+
+type ItemEvent = {
+  type: string
+  sequence_number: number
+  output_index?: number
+  item_id?: string
+  item?: { id: string }
+  response?: { id: string }
+}
+
 for (const [api, body] of [
   ['openai-chat', OPENAI],
+  ['openai-responses', RESPONSES],
   ['anthropic-messages', ANTHROPIC],
 ] as const) {
   const length = Buffer.byteLength(body)
-  const firstCall = Buffer.from(body).indexOf(api === 'openai-chat' ? 'tool_calls' : 'tool_use')
+  const firstCall = Buffer.from(body).indexOf(
+    { 'openai-chat': 'tool_calls', 'openai-responses': 'function_call', 'anthropic-messages': 'tool_use' }[api],
+  )
   const check = async (hold: Hold, cut: number, second: string): Promise<void> => {
     const where = `${hold}, cut at ${cut}`
     const got = await relayed([cutAt(body, cut), [head(), second, lastChunk]], { api, hold })
@@ -92,6 +141,7 @@ for (const [api, body] of [
     if (got.error === undefined) {
       assert.deepEqual([got.text, got.calls], [TEXT, CALLS], where)
       if (api === 'anthropic-messages') checkBlocks(got.frames)
+      if (api === 'openai-responses') checkItems(got.frames)
     } else {
       assert.ok(TEXT.startsWith(got.text), where)
       if (hold !== 'none') assert.deepEqual(got.calls, [], where)
@@ -103,13 +153,13 @@ for (const [api, body] of [
   }
   for (const hold of ['tools', 'answer', 'none'] as const) {
     test(`${api}, hold ${hold}: wherever the stream is cut, the same answer again heals it`, async () => {
-      const cuts = Array.from({ length: Math.ceil(length / 2) }, (_, index) => index * 2)
+      const cuts = everyNth(length, api === 'openai-responses' ? 7 : 2)
       while (cuts.length > 0) await Promise.all(cuts.splice(0, 40).map((cut) => check(hold, cut, body)))
     })
   }
   test(`${api}: wherever the stream is cut, another answer is never joined to the first`, async () => {
-    const other = body.replace('dich', 'Gott')
-    const cuts = Array.from({ length: Math.ceil(length / 5) }, (_, index) => index * 5)
+    const other = body.replaceAll('dich', 'Gott')
+    const cuts = everyNth(length, api === 'openai-responses' ? 17 : 5)
     const glued = async (cut: number): Promise<void> => {
       const got = await relayed([cutAt(body, cut), [head(), other, lastChunk]], { api })
       const isTrue = got.error === undefined ? [TEXT, 'Grüß Gott 🥋'].includes(got.text) : TEXT.startsWith(got.text)

@@ -1,0 +1,326 @@
+/**
+ * Reads the events of OpenAI's Responses API, as OpenAI and its imitators send them: numbered or not, with or without indexes,
+ * with all `done` events or only some.
+ *
+ * I1  The end is a terminal event and the status inside it. `incomplete` is a finished answer, `failed` throws its Fault.
+ * I2  What the client would run is a part of the answer even if this file does not know its type.
+ */
+import { Fault } from '@breakfall/faults'
+import type { SseFrame } from '@breakfall/wire'
+import { isObject, type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
+import type { Profile } from '../profiles.ts'
+import { inBandFault, isInBandError, notJson } from './in-band.ts'
+import {
+  type AnswerDecoder,
+  type FrameKind,
+  type PartHandler,
+  ReadAnswer,
+  type TextPart,
+  type ToolPart,
+} from './read-answer.ts'
+import { callForm, itemKind, type ItemKind } from './responses-items.ts'
+import type { SeenItem } from './responses-frames.ts'
+
+export class ResponsesDecoder implements AnswerDecoder {
+  readonly answer: ReadAnswer
+  json: JsonObject | undefined
+  frameKind: FrameKind | undefined
+  /** The server's own name for this answer. */
+  responseId: string | undefined
+  /** The number of the last event, or -1. */
+  lastNumber = -1
+  readonly #profile: Profile
+  readonly #items: Item[] = []
+  #isOpened = false
+
+  constructor(handler: PartHandler, nextPartId: () => string, profile: Profile) {
+    this.answer = new ReadAnswer(handler, nextPartId)
+    this.#profile = profile
+  }
+
+  /** What was read of each item, for a reader that makes the rest from the final object. */
+  get seen(): readonly SeenItem[] {
+    return this.#items.map(({ id, json, isDone, texts, tool }) => ({
+      id,
+      index: json['output_index'],
+      isDone,
+      texts,
+      arguments: tool?.arguments ?? '',
+    }))
+  }
+
+  frame(frame: SseFrame): void {
+    this.json = undefined
+    this.frameKind = 'lifecycle'
+    if (frame.data === '[DONE]') {
+      this.frameKind = 'noise' // this API has no such marker; some translating proxies add it
+      return
+    }
+    const json = parseFrame(frame)
+    this.json = json
+    const { sequence_number: number, type } = json
+    if (typeof number === 'number') this.lastNumber = number
+    if (type === 'error' || (typeof type !== 'string' && isInBandError(json))) throw inBandFault(flatError(json))
+    this.#event(stringOr(type), json)
+  }
+
+  whole(json: JsonObject): void {
+    if (isInBandError(json) && json['status'] !== 'completed') throw inBandFault(json)
+    if (!Array.isArray(json['output']))
+      throw new Fault('model_server_error', { phase: 'stream', facts: { detail: 'the answer has no output' } })
+    for (const item of objectsIn(json['output'])) this.#wholeItem(item)
+    const { status } = json
+    // `background: true` without a stream: the client will ask for the rest itself.
+    if (status === 'queued' || status === 'in_progress') this.#end(json, 'stop')
+    else this.#terminal('response.completed', json)
+  }
+
+  // ---- events ----
+
+  #event(type: string, json: JsonObject): void {
+    if (this.#profile.terminalEvents.includes(type)) return this.#terminal(type, objectOr(json['response']))
+    switch (type) {
+      case 'response.created':
+      case 'response.queued':
+      case 'response.in_progress':
+        this.responseId ??= stringOr(objectOr(json['response'])['id']) || undefined
+        // The event is repeated as a keep-alive, each time with the whole request in it.
+        if (type === 'response.in_progress' && this.#isOpened) this.frameKind = 'noise'
+        this.#isOpened ||= type === 'response.in_progress'
+        return undefined
+      case 'keepalive':
+      case 'ping':
+        this.frameKind = 'noise'
+        return undefined
+      case 'response.output_item.added':
+        return this.#added(json)
+      case 'response.output_item.done':
+        return this.#itemDone(json)
+      default:
+        return this.#inItem(type, json)
+    }
+  }
+
+  #added(json: JsonObject): void {
+    this.answer.progress++
+    this.#place(this.#open(objectOr(json['item']), json), 'opening')
+  }
+
+  #open(item: JsonObject, json: JsonObject): Item {
+    const { answer } = this
+    const kind = itemKind(item)
+    const opened: Item = {
+      id: stringOr(item['id']),
+      json,
+      kind,
+      isDone: false,
+      texts: [],
+      part: undefined,
+      tool: undefined,
+    }
+    this.#items.push(opened)
+    if (kind === 'effect') answer.serverTool ??= stringOr(item['type'])
+    if (kind !== 'call') return opened
+    opened.tool = answer.openTool(
+      stringOr(item['call_id']),
+      stringOr(item['name']) || stringOr(item['type']),
+      callForm(item),
+    ) // I2
+    answer.growTool(opened.tool, stringOr(item['arguments'] ?? item['input']))
+    return opened
+  }
+
+  #itemDone(json: JsonObject): void {
+    this.answer.progress++
+    const item = objectOr(json['item'])
+    const known = this.#find(json, stringOr(item['id']), stringOr(item['call_id']))
+    // A server that announces nothing: the item comes whole.
+    if (known === undefined) return this.#wholeItem(item, json)
+    known.isDone = true
+    if (known.tool !== undefined) this.#completeTool(known.tool, item)
+    this.#place(known, 'end')
+  }
+
+  #wholeItem(item: JsonObject, json: JsonObject = {}): void {
+    const opened = this.#open(item, json)
+    opened.isDone = true
+    for (const { text, refusal } of objectsIn(item['content'])) this.#grow(opened, 0, stringOr(text ?? refusal))
+    if (opened.tool !== undefined) this.#completeTool(opened.tool, item)
+    this.#place(opened, 'end')
+    if (opened.kind === 'text' && opened.texts.length > 0) this.frameKind = 'content'
+  }
+
+  #completeTool(tool: ToolPart, item: JsonObject): void {
+    const all = stringOr(item['arguments'] ?? item['input'])
+    if (tool.arguments === '' && all !== '') this.answer.growTool(tool, all)
+    if (tool.callId === '') tool.callId = stringOr(item['call_id'])
+    tool.isDone = item['status'] !== 'incomplete'
+  }
+
+  #inItem(type: string, json: JsonObject): void {
+    const item = this.#find(json, stringOr(json['item_id']), '')
+    if (item === undefined) return undefined // `response.metadata` and events that are not known yet
+    this.answer.progress++
+    const { delta } = json
+    const isText = typeof delta === 'string' && delta !== ''
+    this.#place(item, 'inside')
+    switch (type) {
+      case 'response.output_text.delta':
+      case 'response.refusal.delta':
+      case 'response.reasoning_text.delta':
+      case 'response.reasoning_summary_text.delta':
+        if (isText) this.#grow(item, partIndex(json), delta)
+        return undefined
+      case 'response.content_part.added':
+      case 'response.reasoning_summary_part.added':
+        if (item.kind === 'text') this.frameKind = 'opening'
+        return undefined
+      case 'response.function_call_arguments.delta':
+      case 'response.custom_tool_call_input.delta':
+        if (isText && item.tool !== undefined) this.answer.growTool(item.tool, delta)
+        return undefined
+      case 'response.function_call_arguments.done':
+      case 'response.custom_tool_call_input.done': {
+        const all = stringOr(json['arguments'] ?? json['input'])
+        if (item.tool?.arguments === '' && all !== '') this.answer.growTool(item.tool, all)
+        return undefined
+      }
+      default:
+        return undefined
+    }
+  }
+
+  #grow(item: Item, index: number, text: string): void {
+    if (text === '' || (item.kind !== 'text' && item.kind !== 'whole')) return
+    item.part ??= this.answer.openText(item.kind === 'text' ? 'text' : 'reasoning')
+    item.texts[index] = (item.texts[index] ?? '') + text
+    this.answer.growText(item.part, text)
+    if (item.kind === 'text') this.frameKind = 'content'
+  }
+
+  /** What a frame of this item is to the client. */
+  #place({ kind }: Item, where: 'opening' | 'inside' | 'end'): void {
+    if (kind === 'call') this.frameKind = 'tool'
+    else if (kind === 'whole') this.frameKind = where === 'end' ? 'item-end' : 'item'
+    else if (kind === 'effect') this.frameKind = 'content'
+    else this.frameKind = where === 'opening' ? 'opening' : 'lifecycle'
+  }
+
+  /** By its id, its index, its call, or, of a server that gives none of them, the last one. */
+  #find(json: JsonObject, id: string, callId: string): Item | undefined {
+    const { output_index: index } = json
+    const byId = id === '' ? undefined : this.#items.findLast((item) => item.id === id)
+    if (byId !== undefined) return byId
+    if (typeof index === 'number') return this.#items.findLast((item) => item.json['output_index'] === index)
+    const byCall = callId === '' ? undefined : this.#items.findLast(({ tool }) => tool?.callId === callId)
+    if (byCall !== undefined) return byCall
+    const last = this.#items.at(-1)
+    return id !== '' && last?.id === '' && !last.isDone ? last : undefined
+  }
+
+  // ---- the end ----
+
+  /** I1 */
+  #terminal(type: string, response: JsonObject): void {
+    const named = type === 'response.done' ? 'completed' : type.slice('response.'.length)
+    const { status: inside } = response
+    const status = this.#profile.statusInsideTerminal && typeof inside === 'string' ? inside : named
+    switch (status) {
+      case 'completed':
+        return this.#end(response, this.#hasCalls ? 'tool_calls' : 'stop')
+      case 'incomplete':
+        return this.#end(response, incompleteBecause(objectOr(response['incomplete_details'])['reason']))
+      case 'failed':
+        throw inBandFault(flatError({ error: response['error'] ?? {} }))
+      case 'cancelled':
+        throw new Fault('model_server_error', {
+          phase: 'stream',
+          next: 'never',
+          facts: { detail: 'the answer was cancelled at the provider' },
+        })
+      default:
+        throw new Fault('model_stream_incomplete', {
+          phase: 'stream',
+          errorRaw: `the answer ended with the status ${String(status).slice(0, 50)}`,
+        })
+    }
+  }
+
+  get #hasCalls(): boolean {
+    return this.answer.tools.some(({ form }) => form !== 'item')
+  }
+
+  #end(response: JsonObject, finish: string): void {
+    const { answer } = this
+    const output = objectsIn(response['output'])
+    // Some servers leave out the last `done` events; the final object has those items.
+    for (const item of output) this.#completeFrom(item)
+    const { usage, status } = response
+    if (isObject(usage)) this.#usage(usage)
+    answer.isEmpty = status === 'completed' && this.#items.length === 0 && output.length === 0
+    answer.finish = finish === 'stop' && this.#hasCalls ? 'tool_calls' : finish
+    answer.ended = true
+    this.frameKind = 'lifecycle'
+  }
+
+  #completeFrom(item: JsonObject): void {
+    const callId = stringOr(item['call_id'])
+    const open = this.#items.find(({ id, tool, isDone }) => {
+      if (isDone || tool === undefined) return false
+      return id === item['id'] || (callId !== '' && tool.callId === callId)
+    })
+    if (open?.tool !== undefined) this.#completeTool(open.tool, item)
+  }
+
+  #usage({ input_tokens: input, output_tokens: output }: JsonObject): void {
+    const known = this.answer.usage
+    this.answer.usage = {
+      input: typeof input === 'number' ? input : known.input,
+      output: typeof output === 'number' ? output : known.output,
+    }
+  }
+}
+
+// ---- details ----
+
+type Item = {
+  readonly id: string
+  /** The event that announced it. */
+  readonly json: JsonObject
+  readonly kind: ItemKind
+  isDone: boolean
+  /** Text by content part. */
+  readonly texts: string[]
+  part: TextPart | undefined
+  tool: ToolPart | undefined
+}
+
+function partIndex(json: JsonObject): number {
+  const index = json['content_index'] ?? json['summary_index']
+  return typeof index === 'number' ? index : 0
+}
+
+const incompleteBecause = (reason: unknown): string =>
+  reason === 'max_output_tokens' || typeof reason !== 'string' ? 'length' : reason
+
+/** OpenAI documents a flat error and sends a nested one. A proxy's own timeout calls itself an invalid request. */
+function flatError(json: JsonObject): JsonObject {
+  const inner = isObject(json['error']) ? json['error'] : json
+  const { code } = inner
+  const { type } = inner
+  const isTimeout = code === 'request_timeout'
+  return { error: { ...inner, type: isTimeout || type === 'error' ? 'server_error' : type } }
+}
+
+function parseFrame({ data, event }: SseFrame): JsonObject {
+  let json: unknown
+  try {
+    json = JSON.parse(data)
+  } catch (cause) {
+    throw notJson(data, cause)
+  }
+  if (!isObject(json)) throw notJson(data, undefined)
+  return typeof json['type'] === 'string' || event === undefined || isInBandError(json)
+    ? json
+    : { ...json, type: event }
+}
