@@ -16,6 +16,7 @@ const input = (endedAt: number): FollowInput => ({
     session: unused,
     prompt: unused,
     resume: unused,
+    releaseBox: () => Promise.resolve(true),
     cancel: unused,
     turn: (): Promise<Turn> => Promise.resolve(aTurn({ endedAt: new Date(endedAt).toISOString() })),
     events: async function* (_id, options): AsyncGenerator<SessionEvent> {

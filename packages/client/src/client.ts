@@ -10,7 +10,7 @@
  *     for await (const event of client.events(session.id, { after: seq - 1 })) { … }
  */
 import { type Fault, POLICY_DEFAULTS, type RetryOptions, type RetryPolicy, retrying } from '@breakfall/faults'
-import type { Session, SessionCreate, SessionEvent, SessionPatch, Turn } from '@breakfall/wire'
+import type { Pruned, PruneInput, Session, SessionCreate, SessionEvent, SessionPatch, Turn } from '@breakfall/wire'
 import { type Surroundings, SURROUNDINGS } from './clock.ts'
 import { streamItems, type StreamItem } from './connection.ts'
 import { type EventsOptions, readEvents } from './events.ts'
@@ -22,8 +22,10 @@ import {
   type Guard,
   isHealth,
   isModel,
+  isPruned,
   isReadinessBody,
   isReceipt,
+  isReleased,
   isSession,
   isSessionPage,
   isTurn,
@@ -96,9 +98,22 @@ export class DaemonClient {
     return all
   }
 
-  /** Ends what runs in the session, and removes it with its box. */
-  async deleteSession(id: string): Promise<void> {
-    await this.#call({ method: 'DELETE', path: `/v1/sessions/${segment(id)}` }, () => Promise.resolve())
+  /** Ends what runs in the session, and deletes it with its box. `ifEnded`: refused if a turn is unfinished. */
+  async deleteSession(id: string, options: { ifEnded?: boolean } = {}): Promise<void> {
+    const path = `/v1/sessions/${segment(id)}${options.ifEnded === true ? '?ifEnded=1' : ''}`
+    await this.#call({ method: 'DELETE', path }, () => Promise.resolve())
+  }
+
+  /** Deletes sessions that have ended: those that match every given criterion, or all of them. */
+  prune(request: PruneInput = {}): Promise<Pruned> {
+    return this.#json({ method: 'POST', path: '/v1/prune', body: request }, isPruned, 'what it deleted')
+  }
+
+  /** Releases the box of an idle session before its time. False if the session is in use or its runner cannot be reached. */
+  async releaseBox(sessionId: string): Promise<boolean> {
+    const path = `/v1/sessions/${segment(sessionId)}/release`
+    const { released } = await this.#json({ method: 'POST', path, body: {} }, isReleased, 'whether it released the box')
+    return released
   }
 
   /** Starts a turn, or queues it. A repeated call with the same key returns the first call's receipt; by default each call has a new key. */

@@ -3,4 +3,4 @@ export { type ClientOptions, DaemonClient, type SessionViewer } from './client.t
 export type { EventsOptions } from './events.ts'
 export type { DaemonAddress } from './http.ts'
 export type { DaemonHealth, DaemonModel, DaemonReadiness, TurnReceipt } from './shapes.ts'
-export type { Session, SessionCreate, SessionEvent, Turn } from '@breakfall/wire'
+export type { Pruned, PruneInput, Session, SessionCreate, SessionEvent, Turn } from '@breakfall/wire'

@@ -16,8 +16,12 @@ import { WebSocketApi } from './api/websocket.ts'
 import manifest from '../package.json' with { type: 'json' }
 import { Pacing } from './engine/pacing.ts'
 import { Engine } from './engine/engine.ts'
+import { BoxReleases } from './engine/box-releases.ts'
 import { BoxRemovals } from './engine/box-removals.ts'
+import { SessionLoader } from './engine/loader.ts'
 import type { Ports } from './engine/ports.ts'
+import { Pruning } from './engine/pruning.ts'
+import { Retention } from './engine/retention.ts'
 import { Sessions } from './engine/sessions.ts'
 import { logEvent } from './event-log.ts'
 import { ConfigReader } from './live-config.ts'
@@ -46,8 +50,15 @@ export type Daemon = {
   readonly recovered: number
   /** Finds, adopts or starts the runner now. Undefined if it cannot be reached yet. */
   findRunner(): Promise<{ readonly url: string; readonly runnerId: string } | undefined>
-  /** Hands over running turns and closes everything. `stopRunner` also ends the runner on this machine. */
-  close(options?: { readonly stopRunner?: boolean }): Promise<void>
+  /** Hands over running turns and closes everything. */
+  close(options?: CloseOptions): Promise<void>
+}
+
+type CloseOptions = {
+  /** Also ends the runner on this machine. */
+  readonly stopRunner?: boolean
+  /** Releases the boxes of idle sessions first. */
+  readonly releaseBoxes?: boolean
 }
 
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
@@ -63,7 +74,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const store = await openSqliteStore(join(stateDir, 'journal'), { pagesMax: options.journalPagesMax })
   try {
     const parts = await assemble(options, { limits, secrets, log, store })
-    const { sessions, engine, metrics, endpoint } = parts
+    const { sessions, engine, boxReleases, retention, metrics, endpoint } = parts
     const recovered = await sessions.loader.recoverAll()
     if (recovered > 0) log.info({ recovered }, 'recovered unfinished turns')
     const sockets = new WebSocketApi({
@@ -98,12 +109,17 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       throw error
     }
     log.info({ url }, 'listening')
+    boxReleases.start()
+    retention.start()
     let closing: Promise<void> | undefined
-    const close = async (stopRunner: boolean): Promise<void> => {
+    const close = async ({ stopRunner = false, releaseBoxes = false }: CloseOptions): Promise<void> => {
       parts.beginClosing()
+      boxReleases.close()
       for (const session of sessions.loader.all)
         session.interrupt(new Fault('cancelled', { facts: { name: 'shutdown' } }))
       await within(engine.allSettled(), limits.shutdownMs)
+      if (releaseBoxes) await within(boxReleases.releaseAll(), limits.shutdownMs)
+      await within(retention.close(), limits.shutdownMs)
       for (const session of sessions.loader.all) session.feed.end('shutting_down')
       sockets.close()
       await service.close({ graceMs: Math.min(ANSWER_GRACE_MS, limits.shutdownMs) })
@@ -121,7 +137,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       sessions,
       recovered,
       findRunner: () => findRunner(endpoint, log),
-      close: ({ stopRunner = false } = {}) => (closing ??= close(stopRunner)),
+      close: (how = {}) => (closing ??= close(how)),
     }
   } catch (error) {
     await store.close()
@@ -142,6 +158,8 @@ function logger(options: DaemonOptions, secrets: Secrets): Logger {
 type Parts = {
   readonly sessions: Sessions
   readonly engine: Engine
+  readonly boxReleases: BoxReleases
+  readonly retention: Retention
   readonly metrics: DaemonMetrics
   readonly endpoint: RunnerEndpoint
   readonly providers: Providers
@@ -168,6 +186,7 @@ async function assemble(
       secrets.set([token])
       log.info({ runner: url, runnerId }, 'runner found')
       void boxRemovals.sweep(runnerId)
+      void boxReleases.sweep()
     },
   })
   const config = new ConfigReader(options, { secrets, log })
@@ -187,6 +206,7 @@ async function assemble(
     log,
     failpoint,
     runner: endpoint,
+    reclaimBoxes: () => boxReleases.reclaim(),
     pacing: new Pacing({ probeMs: limits.probeMsFirst / 2 }), // shorter than between two probes of the same turn
     onEvent: (event) => {
       metrics.event(event)
@@ -202,9 +222,21 @@ async function assemble(
     isRunnerHere: () => isOnThisMachine(config.last.runner),
     isClosing: () => isClosing,
   }
-  const engine = new Engine(ports)
+  const engine = new Engine(ports, (session) => boxReleases.later(session))
+  const loader = new SessionLoader(ports, engine, options.recover)
   const boxRemovals = new BoxRemovals(ports)
-  const sessions = new Sessions(ports, engine, boxRemovals, options.recover)
+  const boxReleases = new BoxReleases(ports, engine, loader)
+  const pruning = new Pruning({ ports, engine, loader, boxRemovals })
+  const retention = new Retention(ports, pruning, options.retention)
+  const sessions = new Sessions({
+    ports,
+    engine,
+    loader,
+    boxRemovals,
+    boxReleases,
+    pruning,
+    onCreate: () => retention.onCreate(),
+  })
   const metrics = createMetrics({
     turnsDriven: () => engine.driven,
     sessionsLive: () => sessions.loader.count,
@@ -213,6 +245,8 @@ async function assemble(
   return {
     sessions,
     engine,
+    boxReleases,
+    retention,
     metrics,
     endpoint,
     providers,

@@ -48,6 +48,18 @@ export type RunnerConfig = {
   readonly resolveUrl?: string | undefined
   readonly isolation?: IsolationLevel | undefined
   readonly allowWorkspace?: readonly string[] | undefined
+  /** Boxes that a runner on this machine may run at once. */
+  readonly boxesMax?: number | undefined
+}
+
+/** When ended sessions are deleted. Nothing is deleted unless a limit is set. */
+export type RetentionConfig = {
+  /** After this many days without a turn. */
+  readonly sessionDays?: number | undefined
+  /** The longest idle ones go first. */
+  readonly sessionsMax?: number | undefined
+  /** Of all sessions in the journal together. */
+  readonly bytesMax?: number | undefined
 }
 
 /** What may change while the daemon runs: read again for every answer and every look-up, and to wake turns that wait for a key. */
@@ -74,6 +86,7 @@ export type DaemonOptions = {
   readonly port?: number | undefined
   readonly tokenFile?: string | undefined
   readonly policy?: PolicyInput | undefined
+  readonly retention?: RetentionConfig | undefined
   readonly logLevel?: string | undefined
   /** Where log lines go. Default: the process's stderr. */
   readonly logTo?: { write(line: string): void } | undefined
@@ -114,6 +127,8 @@ export const DAEMON_LIMITS = {
   checkMs: 1_000, // how long a new session waits for the runner to check its box, which normally takes milliseconds
   sessionsIdleMax: 2_000, // sessions in memory without a turn and without a reader
   idleCharsMax: 64 * 1024 * 1024, // total size of their journals; a long conversation is loaded again quickly
+  boxSweepMs: 60_000, // between two looks for boxes that an earlier process left running
+  retentionMs: 60_000, // between two passes of retention, each of which is one short query if there is nothing to delete
 } as const
 
 export type DaemonLimits = { readonly [Name in keyof typeof DAEMON_LIMITS]: number }

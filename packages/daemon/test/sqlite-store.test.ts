@@ -250,16 +250,56 @@ test('an append that does not fit on the disk does not fail the others of its ba
     assert.deepEqual((await open()).problems, [])
   }))
 
+/** Undoes what version 4 added. */
+const VERSION_3 = `
+  DROP INDEX sessions_ended; DROP INDEX sessions_by_box;
+  ALTER TABLE heads DROP COLUMN bytes; ALTER TABLE sessions DROP COLUMN updated_at;
+  PRAGMA user_version=3; PRAGMA auto_vacuum=NONE; VACUUM;`
+
 test('a journal of version 2 is migrated at open', () =>
   inFolder(async (folder, open) => {
     const store = await open()
     const session = await claimed(store)
     await store.append(appendOf(session, 0, ['1', '2']))
     await store.close()
-    edit(folder, 'DROP TABLE removed; PRAGMA user_version=2')
+    edit(folder, `${VERSION_3} DROP TABLE removed; PRAGMA user_version=2`)
     const again = await open()
     assert.equal((await again.read(session.id, 0, 10)).length, 2)
     assert.equal(await again.deleteSession(session.id), true)
+  }))
+
+test('the migration from version 3 knows when each session ended and how large it is, and lets the file shrink', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const [used, unused] = [await claimed(store), await claimed(store)]
+    const at = '2026-01-02T03:04:05.000Z'
+    await store.append(appendOf(used, 0, ['1', JSON.stringify({ at, text: 'x'.repeat(1000) })]))
+    await store.close()
+    edit(folder, VERSION_3)
+    const again = await open()
+    assert.equal((await again.getSession(used.id))?.updatedAt, at)
+    assert.equal((await again.getSession(unused.id))?.updatedAt, unused.createdAt)
+    const { bytes } = await again.usage()
+    assert.ok(bytes > 1000 && bytes < 2000, `${bytes} bytes`)
+    await again.close()
+    assert.equal(pragma(folder, 'auto_vacuum'), 2)
+  }))
+
+test('deleted sessions give their space back to the disk', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const body = JSON.stringify('x'.repeat(100_000))
+    const sessions = await Promise.all(Array.from({ length: 100 }, () => claimed(store)))
+    await Promise.all(sessions.map((session) => store.append(appendOf(session, 0, [body, body]))))
+    const [kept, ...gone] = sessions
+    assert.ok(kept !== undefined)
+    await store.close()
+    const full = sizeOf(folder)
+    assert.ok(full > 20_000_000, `${full} bytes`)
+    const again = await open()
+    await Promise.all(gone.map(({ id }) => again.deleteSession(id)))
+    while (sizeOf(folder) > 3_000_000) await again.getSession(kept.id)
+    assert.equal((await again.read(kept.id, 0, 10)).length, 2)
   }))
 
 test('a journal of a newer version is refused with a clear message', () =>
@@ -282,6 +322,18 @@ function edit(folder: string, sql: string): void {
   const db = new DatabaseSync(join(folder, 'journal.db'))
   db.exec(sql)
   db.close()
+}
+
+const sizeOf = (folder: string): number =>
+  readdirSync(folder)
+    .filter((name) => name.startsWith('journal.db'))
+    .reduce((sum, name) => sum + statSync(join(folder, name)).size, 0)
+
+function pragma(folder: string, name: string): unknown {
+  const db = new DatabaseSync(join(folder, 'journal.db'))
+  const row = db.prepare(`PRAGMA ${name}`).get()
+  db.close()
+  return row?.[name]
 }
 
 function rowsIn(folder: string, table: string): unknown {

@@ -20,6 +20,7 @@ export type Policy = RetryPolicy & {
   readonly headersMs: number
   readonly livenessMs: number
   readonly progressMs: number
+  readonly boxIdleMs: number
 }
 
 export const POLICY_DEFAULTS = {
@@ -38,6 +39,7 @@ export const POLICY_DEFAULTS = {
   headersMs: 300_000, // local servers load a model before they send headers
   livenessMs: 120_000, // silence without any byte, pings included: eight missed 15 s pings
   progressMs: 600_000, // pings but no output: models have been seen to think for over eight minutes
+  boxIdleMs: 10 * 60_000, // a person who reads an answer is back by then; a box is made again within a second
 } as const satisfies Policy
 
 /**

@@ -175,6 +175,7 @@ test('the defaults of a policy', () => {
     headersMs: 300_000,
     livenessMs: 120_000,
     progressMs: 600_000,
+    boxIdleMs: 600_000,
   })
   assert.deepEqual(LIMITS, {
     backoffMsMax: 30_000,

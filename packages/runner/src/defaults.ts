@@ -1,7 +1,8 @@
 /** The runner's numbers, each with its reason. */
 
 export const RUNNER_DEFAULTS = {
-  boxesMax: 1_000, // per prefix; an idle box costs a folder and a record
+  boxesMax: 1_000, // running at once, per prefix; the owner of an idle box stops or removes it
+  boxesKeptMax: 20_000, // stopped, per prefix; each is a folder, and a few kilobytes of memory
   execsMax: 32, // running at once in one box, unless the box sets another limit
   memoryMb: 1_024,
   pids: 256,

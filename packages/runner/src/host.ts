@@ -34,7 +34,10 @@ export type RunnerHost = {
   /** Descriptors that children must not inherit. */
   readonly inherited: readonly number[]
   readonly retention: Retention
+  /** Running boxes per prefix. */
   readonly boxesMax: number
+  /** Stopped boxes per prefix. */
+  readonly boxesKeptMax: number
   /** How long an upload may be silent. */
   readonly bodySilenceMs: number
   readonly machine: { readonly cpus: number; readonly memoryMb: number }

@@ -24,6 +24,8 @@ async function main(): Promise<void> {
       isolation: { type: 'string' },
       'allow-host': { type: 'string', multiple: true, default: [] },
       'idle-exit-ms': { type: 'string' },
+      'boxes-max': { type: 'string' },
+      'boxes-kept-max': { type: 'string' },
     },
   })
   const stateDir =
@@ -46,6 +48,8 @@ async function main(): Promise<void> {
     isolation: values.isolation === undefined ? undefined : levelOf(values.isolation),
     idleExitMs:
       values['idle-exit-ms'] === undefined ? null : wholeNumber('--idle-exit-ms', values['idle-exit-ms'], 2 ** 31 - 1),
+    boxesMax: countOf('--boxes-max', values['boxes-max']),
+    boxesKeptMax: countOf('--boxes-kept-max', values['boxes-kept-max']),
     onProblem: (line) => process.stderr.write(`${line}\n`),
     onIdle: () => process.exit(0),
   })
@@ -77,6 +81,9 @@ function homeModeOf(text: string): 'real' | 'private' {
   if (text !== 'real' && text !== 'private') throw new TypeError(`--home must be real or private, got "${text}"`)
   return text
 }
+
+const countOf = (flag: string, text: string | undefined): number | undefined =>
+  text === undefined ? undefined : wholeNumber(flag, text, 1_000_000)
 
 function wholeNumber(flag: string, text: string, max: number): number {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN

@@ -20,7 +20,10 @@ export type RunnerOptions = {
   /** Host names that clients may use, besides loopback and the bound address. */
   readonly hosts?: readonly string[] | undefined
   readonly retention?: Partial<Retention> | undefined
+  /** Running boxes per prefix. */
   readonly boxesMax?: number | undefined
+  /** Stopped boxes per prefix. */
+  readonly boxesKeptMax?: number | undefined
   readonly bodySilenceMs?: number | undefined
   /** `process` runs without a sandbox even if bwrap works; needs `allowIsolation`. */
   readonly isolation?: IsolationLevel | undefined

@@ -82,6 +82,7 @@ export async function readHost(
       ...options.retention,
     },
     boxesMax: options.boxesMax ?? RUNNER_DEFAULTS.boxesMax,
+    boxesKeptMax: options.boxesKeptMax ?? RUNNER_DEFAULTS.boxesKeptMax,
     bodySilenceMs: options.bodySilenceMs ?? RUNNER_DEFAULTS.bodySilenceMs,
     machine: { cpus: availableParallelism(), memoryMb: Math.floor(totalmem() / 1024 / 1024) },
     onExecEnd: (cause, durationMs, bytes) => metrics.execEnded(cause, durationMs, bytes),

@@ -27,6 +27,8 @@ const headers = {
   [EPOCH_HEADER]: "the caller's epoch; a lower one than the box has seen is refused with 409",
 }
 
+const IF_IDLE = { ifIdle: '1: refuse with 409 if an exec is running' }
+
 const everywhere = ['unauthorized', 'forbidden', 'runner_identity_mismatch', 'not_found'] as const
 const onBox = [...everywhere, 'box_not_found', 'invalid_request'] as const
 const mutating = [...onBox, 'lease_lost', 'shutting_down', 'journal_full'] as const
@@ -90,7 +92,11 @@ export const RUNNER_ROUTES = {
     path: '/v1/{prefix}/boxes',
     operationId: 'listBoxes',
     summary: 'The boxes of a prefix, by id',
-    query: { cursor: '`next` of the previous page', limit: 'at most this many, from 1 to 1000' },
+    query: {
+      cursor: '`next` of the previous page',
+      limit: 'at most this many, from 1 to 1000',
+      state: 'only boxes in this state',
+    },
     answers: { 200: boxListSchema },
     faults: [...everywhere, 'invalid_request'],
   },
@@ -109,7 +115,7 @@ export const RUNNER_ROUTES = {
     summary: 'Start a stopped box; no effect if it is running',
     headers,
     answers: { 200: boxSchema },
-    faults: [...mutating, 'box_invalid_state'],
+    faults: [...mutating, 'box_invalid_state', 'quota_exceeded'],
   },
   stopBox: {
     method: 'post',
@@ -117,6 +123,7 @@ export const RUNNER_ROUTES = {
     operationId: 'stopBox',
     summary: 'End all execs of a box and stop it; no effect if it is stopped',
     headers,
+    query: IF_IDLE,
     answers: { 200: boxSchema },
     faults: [...mutating, 'box_invalid_state'],
   },
@@ -126,8 +133,9 @@ export const RUNNER_ROUTES = {
     operationId: 'removeBox',
     summary: 'Stop a box and remove it with its private files',
     headers,
+    query: IF_IDLE,
     answers: { 204: null },
-    faults: mutating,
+    faults: [...mutating, 'box_invalid_state'],
   },
   startExec: {
     method: 'post',

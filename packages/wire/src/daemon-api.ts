@@ -105,6 +105,18 @@ export type TurnReceipt = z.infer<typeof turnReceiptSchema>
 export const turnCancelSchema = body({ reason: text(500, 'a reason').optional() })
 export const turnResumeSchema = body({})
 
+/** Which ended sessions to delete. Without a field, all of them. */
+export const pruneSchema = body({
+  olderThanMs: integer(0, 3_650 * 86_400_000).optional(),
+  keep: integer(0, 1_000_000_000).optional(),
+  dryRun: flag().optional(),
+})
+export type PruneInput = z.infer<typeof pruneSchema>
+export const prunedSchema = record({ sessions: z.int(), bytes: z.int() })
+export type Pruned = z.infer<typeof prunedSchema>
+export const boxReleaseSchema = body({})
+export const boxReleasedSchema = record({ released: z.boolean() })
+
 /** A count of tokens. Unknown is never 0: its value is null. */
 const tokensSchema = record({ value: z.number().nullable(), quality: z.enum(['known', 'estimated', 'unknown']) })
 export const usageSchema = record({ inputTokens: tokensSchema, outputTokens: tokensSchema })

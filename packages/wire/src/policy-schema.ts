@@ -23,6 +23,7 @@ export const policySchema = body({
   headersMs: integer(1, DAY_MS).optional(),
   livenessMs: integer(1, DAY_MS).optional(),
   progressMs: integer(1, DAY_MS).optional(),
+  boxIdleMs: integer(0, 365 * DAY_MS).optional(),
 })
 
 export type PolicyInput = z.infer<typeof policySchema>

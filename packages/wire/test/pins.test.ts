@@ -158,6 +158,7 @@ test('the lists of words', () => {
     'headersMs',
     'livenessMs',
     'progressMs',
+    'boxIdleMs',
   ])
   assert.deepEqual(
     [wire.RUNNER_HEADER, wire.EPOCH_HEADER, wire.REQUEST_ID_HEADER, wire.WS_PROTOCOL, wire.WS_TOKEN_PREFIX],

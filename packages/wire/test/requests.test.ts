@@ -110,6 +110,7 @@ test('a policy takes each of its names and refuses nonsense', () => {
     headersMs: 300_000,
     livenessMs: 120_000,
     progressMs: 600_000,
+    boxIdleMs: 600_000,
   })
   assert.deepEqual(fields(wire.policySchema, { park: 'maybe' }), ['park'])
   assert.deepEqual(fields(wire.policySchema, { attemptsMax: 0 }), ['attemptsMax'])

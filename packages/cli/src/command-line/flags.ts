@@ -91,6 +91,30 @@ export function collectHold(text: string, earlier: readonly Hold[] = []): readon
   return [...earlier, hold]
 }
 
+export function boxCount(text: string): number {
+  const count = Number(text)
+  if (!/^\d+$/.test(text) || count < 1 || count > 1_000_000)
+    throw new InvalidArgumentError('expected a number from 1 to 1000000')
+  return count
+}
+
+/** `30d` in milliseconds. */
+export function timeSpan(text: string): number {
+  const [, count = '', unit = ''] = /^(\d{1,6})([smhdw])$/.exec(text) ?? []
+  const ms = Number(count) * (UNIT_MS[unit] ?? Number.NaN)
+  if (count === '' || Number.isNaN(ms) || ms > 3_650 * 86_400_000)
+    throw new InvalidArgumentError('expected a time such as 30d, 12h or 45m, up to ten years')
+  return ms
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 7 * 86_400_000,
+}
+
 export const collect = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]
 
 // ---- details ----
@@ -111,6 +135,7 @@ const POLICY_ABOUT: Readonly<Record<keyof Policy, string>> = {
   headersMs: "time limit until the model's answer starts",
   livenessMs: 'time limit without a single byte',
   progressMs: 'time limit with heartbeats but no output',
+  boxIdleMs: 'how long an idle session keeps its box',
 }
 
 const REQUEST_ABOUT: Readonly<Partial<Record<keyof Policy, string>>> = {
@@ -127,6 +152,7 @@ const TURN_KEYS: ReadonlySet<string> = new Set<keyof Policy>([
   'outcomeUnknown',
   'stepsMax',
   'compactionsMax',
+  'boxIdleMs',
 ])
 
 const policyFlag = (key: string): string => `--${key.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`

@@ -42,6 +42,12 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   show: ['breakfall show 0198c2a4-91e0              a session or a turn, by its id or the first characters of it'],
   cancel: ['breakfall cancel 0198c2a4-91e0 --reason "wrong branch"'],
   resume: ['breakfall resume 0198c2a4-91e0'],
+  rm: ['breakfall rm 0198c2a4-91e0 0198c2a5-03b1'],
+  prune: [
+    'breakfall prune --dry-run                 what is 30 days old',
+    'breakfall prune --older-than 7d',
+    'breakfall prune --keep 100                all but the 100 that were used last',
+  ],
   tail: ['breakfall tail 0198c2a4-91e0', 'breakfall tail 0198c2a4-91e0 --no-follow --json'],
   explain: [
     'some-command 2>&1 | breakfall explain -',

@@ -9,6 +9,7 @@ import type { ChaosOptions } from '../commands/chaos.ts'
 import type { DoctorOptions } from '../commands/doctor.ts'
 import type { ExplainOptions } from '../commands/explain.ts'
 import type { GatewayOptions } from '../commands/gateway.ts'
+import type { PruneOptions, RmOptions } from '../commands/prune.ts'
 import type { RunnerOptions } from '../commands/runner.ts'
 import type { TailOptions } from '../commands/sessions.ts'
 import type { TrialOptions } from '../commands/trial.ts'
@@ -20,7 +21,17 @@ import type { RunOptions } from '../run/options.ts'
 import { addConfigCommands } from './config-commands.ts'
 import { completionScript, type Shell, SHELLS } from './completion.ts'
 import { type CommonOptions, contextFor, printText, resultFieldsOf } from './context.ts'
-import { addModelFlags, addPolicyFlags, collect, collectHold, milliseconds, portNumber, wholeNumber } from './flags.ts'
+import {
+  addModelFlags,
+  addPolicyFlags,
+  boxCount,
+  collect,
+  collectHold,
+  milliseconds,
+  portNumber,
+  timeSpan,
+  wholeNumber,
+} from './flags.ts'
 import { helpOf, PROGRAM_HELP } from './help.ts'
 
 /** `done` gets the exit code. */
@@ -114,6 +125,8 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .option('--allow-host <name>', 'a host name that requests may use (repeatable)', collect)
     .addOption(new Option('--isolation <level>', 'process: no sandbox, even if bubblewrap works').choices(ISOLATION))
     .option('--idle-exit-ms <ms>', 'exit after this long without calls and execs', milliseconds)
+    .option('--boxes-max <count>', 'boxes that may run at once (default: 1000)', boxCount)
+    .option('--boxes-kept-max <count>', 'stopped boxes that are kept (default: 20000)', boxCount)
 
   addPolicyFlags(
     command<GatewayOptions>(
@@ -223,6 +236,25 @@ function addSessionCommands(command: AddCommand): void {
     const { resumeCommand } = await import('../commands/steer.ts')
     await resumeCommand(context, id)
   })
+  command<RmOptions>(
+    'rm <session...>',
+    'delete sessions that have ended; needs no daemon',
+    async (context, options, ids) => {
+      const { rmCommand } = await import('../commands/prune.ts')
+      await rmCommand(context, ids, options)
+    },
+  ).option('--force', 'also sessions with an unfinished turn: cancel it first')
+  command<PruneOptions>('prune', 'delete sessions that ended long ago; needs no daemon', async (context, options) => {
+    const { pruneCommand } = await import('../commands/prune.ts')
+    await pruneCommand(context, options)
+  })
+    .option(
+      '--older-than <time>',
+      'not used for this long: 30d, 12h, 45m (default: 30d, unless --keep is given)',
+      timeSpan,
+    )
+    .option('--keep <count>', 'keep this many, those used last', wholeNumber)
+    .option('--dry-run', 'only say what would be deleted')
   command<TailOptions>(
     'tail <session>',
     "show a session's events and follow it",

@@ -120,6 +120,7 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # resolveUrl = "http://127.0.0.1:9000/runner"   # or responds with it
 # isolation = "bwrap"                      # "process" runs commands without a sandbox
 # allowWorkspace = ["/home/me/projects"]
+# boxesMax = 1000                          # boxes that may run at once
 
 [policy]
 # attemptsMax = 6          # attempts per step
@@ -136,6 +137,7 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # headersMs = 300000       # local servers load the model before they answer
 # livenessMs = 120000      # time limit without a single byte
 # progressMs = 600000      # time limit with heartbeats but no output
+# boxIdleMs = 600000       # how long an idle session keeps its box
 
 [limits]                   # of the boxes that runs create
 # memoryMb = 1024
@@ -148,6 +150,12 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 [daemon]
 # port = 4711
 # stateDir = "/path/to/state"
+
+# Ended sessions are deleted when one of these limits is passed, the longest unused first. By default nothing is deleted.
+[retention]
+# sessionDays = 30
+# sessionsMax = 1000
+# bytesMax = 1073741824    # of all sessions in the journal
 
 [gateway]
 # upstream = "http://127.0.0.1:8080/v1"

@@ -18,6 +18,8 @@ export type RunnerOptions = {
   readonly allowHost?: readonly string[]
   readonly isolation?: 'bwrap' | 'process'
   readonly idleExitMs?: number
+  readonly boxesMax?: number
+  readonly boxesKeptMax?: number
 }
 
 export async function runnerCommand({ out, config }: Context, options: RunnerOptions): Promise<number> {
@@ -35,6 +37,8 @@ export async function runnerCommand({ out, config }: Context, options: RunnerOpt
     hosts: allowHost,
     isolation,
     idleExitMs,
+    boxesMax: options.boxesMax ?? config.runner.boxesMax,
+    boxesKeptMax: options.boxesKeptMax,
     onIdle: () => {
       out.end()
       process.exit(EXIT_CODES.finished)

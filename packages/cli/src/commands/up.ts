@@ -44,6 +44,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     port,
     host,
     policy: config.policy,
+    retention: config.retention,
     tryAnswer: reportingMissingModel,
     logLevel: config.logLevel ?? (isOwned || options.quiet === true ? 'warn' : 'info'),
     ...(out.isStderrTerminal && !out.json ? { logTo: { write: (line: string) => out.say(logLine(line)) } } : {}),
@@ -74,7 +75,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     else await stopped
   } finally {
     if (isOwned) await finding // a runner that is still starting has to be stopped, too
-    await daemon.close({ stopRunner: isOwned })
+    await daemon.close({ stopRunner: isOwned, releaseBoxes: isOwned })
   }
   if (!out.json) out.say(stoppedMessage(runner !== null && config.runner.kind === 'local'))
   return EXIT_CODES.finished

@@ -32,6 +32,7 @@ export type ResolvedConfig = {
   readonly policy: PolicyInput | undefined
   readonly limits: Config['limits']
   readonly agent: Config['agent']
+  readonly retention: Config['retention']
   readonly gateway: { readonly upstream: string | undefined; readonly hold: Hold | undefined }
   readonly logLevel: string | undefined
   /** The checkout, if `npm start` started this. */
@@ -55,6 +56,7 @@ export function resolveConfig(loaded: LoadedConfig, env: Env): ResolvedConfig {
     policy: config.policy,
     limits: config.limits,
     agent: config.agent,
+    retention: config.retention,
     gateway: { upstream: config.gateway?.upstream ?? config.model?.baseUrl, hold: config.gateway?.hold },
     logLevel: env['BREAKFALL_LOG'],
     checkout: env['npm_lifecycle_event'] === 'start' ? dirname(env['npm_package_json'] ?? '.') : undefined,

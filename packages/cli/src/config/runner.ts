@@ -10,6 +10,8 @@ export type RunnerSetting =
       readonly isolation: Isolation | undefined
       /** Folders that boxes may use, besides those that runs were started in. */
       readonly allowWorkspace: readonly string[]
+      /** Boxes that may run at once. */
+      readonly boxesMax: number | undefined
     }
   | {
       readonly kind: 'remote'
@@ -19,6 +21,8 @@ export type RunnerSetting =
       readonly resolver: RunnerResolver | undefined
       readonly isolation: Isolation | undefined
       readonly allowWorkspace: readonly string[]
+      /** Boxes that may run at once. */
+      readonly boxesMax: number | undefined
     }
 
 /** Looks up the runner's address again when it cannot be reached. */
@@ -29,9 +33,9 @@ export type RunnerResolver =
 export function resolveRunner({ runner = {}, remote_runner }: Config): RunnerSetting {
   const url = runner.url ?? remote_runner?.endpoint
   const resolver = resolverOf(runner)
-  const { isolation, tokenFile, allowWorkspace = [] } = runner
-  if (url === undefined && resolver === undefined) return { kind: 'local', isolation, allowWorkspace }
-  return { kind: 'remote', url, tokenFile, resolver, isolation, allowWorkspace }
+  const { isolation, tokenFile, allowWorkspace = [], boxesMax } = runner
+  if (url === undefined && resolver === undefined) return { kind: 'local', isolation, allowWorkspace, boxesMax }
+  return { kind: 'remote', url, tokenFile, resolver, isolation, allowWorkspace, boxesMax }
 }
 
 /** A missing token file is most likely a typo, which otherwise only the first tool call would show. */

@@ -67,6 +67,7 @@ const sections = {
     resolveUrl: httpUrl.optional(),
     isolation: oneOf(['bwrap', 'process']).optional(),
     allowWorkspace: z.array(text(4096, 'a path'), { error: 'a list of folders' }).optional(),
+    boxesMax: integer(1, 1_000_000).optional(),
   }),
   remote_runner: body({ endpoint: httpUrl }),
   policy: policySchema,
@@ -78,6 +79,11 @@ const sections = {
   }),
   agent: agentSchema,
   daemon: body({ port: integer(0, 65_535).optional(), stateDir: text(4096, 'a path').optional() }),
+  retention: body({
+    sessionDays: integer(1, 3_650).optional(),
+    sessionsMax: integer(1, 1_000_000_000).optional(),
+    bytesMax: integer(1_048_576, Number.MAX_SAFE_INTEGER).optional(),
+  }),
   gateway: body({ upstream: httpUrl.optional(), hold: oneOf(HOLDS).optional() }),
 }
 
@@ -90,6 +96,7 @@ export const configSchema = body({
   limits: sections.limits.optional(),
   agent: sections.agent.optional(),
   daemon: sections.daemon.optional(),
+  retention: sections.retention.optional(),
   gateway: sections.gateway.optional(),
 })
 

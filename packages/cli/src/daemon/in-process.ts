@@ -28,7 +28,7 @@ export async function withTemporaryDaemon<T>(
   try {
     return await act(new DaemonClient({ url: daemon.url, token: daemon.token }, { retryCalls: false }))
   } finally {
-    await daemon.close({ stopRunner: true })
+    await daemon.close({ stopRunner: true, releaseBoxes: true })
   }
 }
 

@@ -27,7 +27,12 @@ export function daemonSettings(
   return {
     agent: config.agent,
     model: { ...modelOf(config, choice), fallback: config.fallbacks },
-    runner: { ...addressOf(runner), isolation: flags.allowIsolation ?? runner.isolation, allowWorkspace },
+    runner: {
+      ...addressOf(runner),
+      isolation: flags.allowIsolation ?? runner.isolation,
+      allowWorkspace,
+      boxesMax: runner.boxesMax,
+    },
   }
 }
 

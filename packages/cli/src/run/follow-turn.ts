@@ -7,7 +7,7 @@
  * I3  If the daemon is lost the run finds it again, or restarts its own; the turn continues there.
  */
 import type { DaemonClient } from '@breakfall/client'
-import { Fault, faultFrom } from '@breakfall/faults'
+import { Fault, faultFrom, sleep } from '@breakfall/faults'
 import type { Session, SessionCreate, SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
 import type { Interrupt } from '../process/interrupt.ts'
@@ -22,7 +22,10 @@ import { exitCodeFor, type RunResult } from './result.ts'
 import { type StartedTurn, startTurn } from './start-turn.ts'
 
 export type FollowInput = {
-  readonly client: Pick<DaemonClient, 'createSession' | 'session' | 'turn' | 'prompt' | 'resume' | 'cancel' | 'events'>
+  readonly client: Pick<
+    DaemonClient,
+    'createSession' | 'session' | 'turn' | 'prompt' | 'resume' | 'cancel' | 'events' | 'releaseBox'
+  >
   readonly prompt: string | undefined
   readonly create: SessionCreate
   /** Continue in this session instead of a new one. */
@@ -55,12 +58,23 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   const result = await follow(input, session, started, view, out).catch((thrown: unknown) => {
     throw withHowToContinue(thrown, session.id)
   })
+  if (input.isLasting() && result.outcome !== 'parked') await releaseBox(input.client, session.id)
   if (out.json) out.result({ ...result, ...input.resultFields })
   else for (const line of summary(result, view, session, input.isLasting())) paint(out, [line])
   return exitCodeFor(result)
 }
 
 // ---- details, in the order they are used above ----
+
+const RELEASE_MS = 2_000
+
+/** A daemon that outlives the run keeps the box no longer than the run. If this fails, the box is released when it has been idle. */
+async function releaseBox(client: FollowInput['client'], sessionId: string): Promise<void> {
+  const waiting = new AbortController()
+  const released = client.releaseBox(sessionId).catch(() => false)
+  await Promise.race([released, sleep(RELEASE_MS, waiting.signal)])
+  waiting.abort()
+}
 
 const followingNotice = (sessionId: string): string =>
   `another run started this turn and it is still running, so this run only follows it. Ctrl-C stops following and leaves it running; to cancel it: breakfall cancel ${sessionId}`

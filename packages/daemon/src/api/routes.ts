@@ -1,6 +1,8 @@
 /** The daemon's routes, as data: names, parameters, responses and handlers. */
 import { FAULTS } from '@breakfall/faults'
 import {
+  boxReleasedSchema,
+  boxReleaseSchema,
   daemonHealthSchema,
   type DaemonModel,
   daemonModelSchema,
@@ -10,6 +12,8 @@ import {
   faultListSchema,
   invalidRequest,
   openApiDocument,
+  prunedSchema,
+  pruneSchema,
   sessionCreateSchema,
   sessionListSchema,
   sessionPatchSchema,
@@ -89,12 +93,39 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       path: '/v1/sessions/{id}',
       operationId: 'deleteSession',
       summary: "Ends a session's turns and deletes it with its box",
+      query: { ifEnded: '1: refuse with 409 if a turn is unfinished' },
       answers: { 204: null },
-      faults: ['not_found'],
+      faults: ['not_found', 'session_busy'],
       handle: async (context) => {
-        await sessions.delete(param(context, 'id'))
+        await sessions.delete(param(context, 'id'), { ifEnded: context.query.get('ifEnded') === '1' })
         return { status: 204 }
       },
+    },
+    {
+      method: 'post',
+      path: '/v1/sessions/{id}/release',
+      operationId: 'releaseBox',
+      summary: 'Releases the box of an idle session now; the next tool gets it back',
+      body: boxReleaseSchema,
+      answers: { 200: boxReleasedSchema },
+      faults: ['not_found'],
+      handle: async (context) => {
+        await readJson(context.req, boxReleaseSchema)
+        return { status: 200, json: { released: await sessions.release(param(context, 'id')) } }
+      },
+    },
+    {
+      method: 'post',
+      path: '/v1/prune',
+      operationId: 'prune',
+      summary: 'Deletes sessions that have ended, or says how many it would delete',
+      body: pruneSchema,
+      answers: { 200: prunedSchema },
+      faults: ['invalid_request', 'shutting_down'],
+      handle: async (context) => ({
+        status: 200,
+        json: await sessions.prune(await readJson(context.req, pruneSchema)),
+      }),
     },
     {
       method: 'post',
@@ -111,6 +142,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
         'idempotency_conflict',
         'journal_full',
         'quota_exceeded',
+        'isolation_unavailable',
       ],
       handle: async (context) => {
         const request = await readJson(context.req, turnCreateSchema)

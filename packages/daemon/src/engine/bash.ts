@@ -28,14 +28,15 @@ export async function runBash(
   given: ToolArguments['bash'],
 ): Promise<ToolOutcome | GiveUp> {
   const timeoutMs = Math.min(given.timeoutMs ?? BASH_LIMITS.timeoutMs, BASH_LIMITS.timeoutMsMax)
-  let mayHaveStarted = !session.unstartedCalls.has(call.callId) && session.data.runnerId !== null
+  const { runnerId: known, boxReleased = false } = session.data
+  let mayHaveStarted = !session.unstartedCalls.has(call.callId) && known !== null && !boxReleased
   let run = 1
   const called = await callRunner<ToolOutcome>(ports, session, async (client, runnerId) => {
     for (;;) {
       const execId = execIdOf(call, run)
       const request: ExecRequest = { execId, shell: given.command, timeoutMs }
       try {
-        const box = await ensureBox(session, client, runnerId)
+        const box = await ensureBox(ports, session, client, runnerId)
         if (isGiveUp(box)) return box
         ports.failpoint('before:exec')
         session.unstartedCalls.delete(call.callId)
@@ -47,7 +48,7 @@ export async function runBash(
       } catch (thrown) {
         if (!isBoxGone(thrown)) throw thrown
         if (mayHaveStarted) return unknownOutcome('the box that ran it is gone') // I2
-        const replaced = await replaceBox(session, client)
+        const replaced = await replaceBox(ports, session, client)
         if (isGiveUp(replaced)) return replaced
         if (!replaced.filesKept) return BOX_LOST
         continue

@@ -1,7 +1,9 @@
 /**
- * The session's box: created for its first tool call, named after the session.
+ * The session's box: created for its first tool call, named after the session. An idle session's box is released, and made or
+ * started again for the next tool call.
  *
  * I1  The runner of the box is stored before the box can exist. After a crash, the next process knows which runner to ask.
+ * I2  A released box is stored as in use before anything can start in it.
  */
 import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
@@ -16,6 +18,27 @@ import type { Ports } from './ports.ts'
  * unreachable or hangs does not delay the session: then the first tool call reports the problem.
  */
 export async function checkBox(ports: Ports, box: BoxCreate): Promise<Box | undefined> {
+  try {
+    return await checkOnce(ports, box)
+  } catch (thrown) {
+    if (!isQuota(thrown) || !(await ports.reclaimBoxes())) throw thrown
+    return checkOnce(ports, box)
+  }
+}
+
+/**
+ * The same for a session that is about to begin a turn: a turn without a box should not pay for a model's answer. Asks only a runner
+ * that is connected and only if the box is not in use already, so it costs one short call.
+ */
+export async function checkSessionBox(ports: Ports, session: LiveSession): Promise<void> {
+  const { address } = ports.runner
+  const { tools, runnerId, box } = session.data
+  if (session.box !== null || tools.length === 0 || address === undefined) return
+  if (runnerId !== null && runnerId !== address.runnerId) return
+  await checkBox(ports, { ...box, id: session.boxId })
+}
+
+async function checkOnce(ports: Ports, box: BoxCreate): Promise<Box | undefined> {
   const { checkMs } = ports.limits
   const over = new AbortController()
   try {
@@ -33,18 +56,29 @@ export async function checkBox(ports: Ports, box: BoxCreate): Promise<Box | unde
   }
 }
 
-export async function ensureBox(session: LiveSession, client: RunnerClient, runnerId: string): Promise<Box | GiveUp> {
+export async function ensureBox(
+  ports: Ports,
+  session: LiveSession,
+  client: RunnerClient,
+  runnerId: string,
+): Promise<Box | GiveUp> {
   if (session.box !== null) return session.box
   if (session.data.runnerId === null) await session.setData({ runnerId }) // I1
-  const box = session.data.boxMade ? await existing(session, client) : await made(session, client)
+  const { boxMade, boxReleased = false } = session.data
+  const box =
+    boxMade && !boxReleased ? await existing(session, client) : await refusing(() => made(ports, session, client))
   if (!isGiveUp(box)) session.box = box
   return box
 }
 
 /** The runner has lost the box. Creates a new one; `filesKept` is true if its workspace is a host folder. */
-export async function replaceBox(session: LiveSession, client: RunnerClient): Promise<{ filesKept: boolean } | GiveUp> {
+export async function replaceBox(
+  ports: Ports,
+  session: LiveSession,
+  client: RunnerClient,
+): Promise<{ filesKept: boolean } | GiveUp> {
   session.box = null
-  const box = await created(session, client)
+  const box = await refusing(() => created(ports, session, client))
   if (isGiveUp(box)) return box
   session.box = box
   return { filesKept: box.workspace.kind === 'host' }
@@ -79,24 +113,55 @@ async function existing(session: LiveSession, client: RunnerClient): Promise<Box
   return box
 }
 
-async function made(session: LiveSession, client: RunnerClient): Promise<Box | GiveUp> {
-  const box = await created(session, client)
-  if (!isGiveUp(box)) await session.setData({ boxMade: true, about: box.about })
-  return box
+/** Creates the box, or brings it back after a release. */
+async function made(ports: Ports, session: LiveSession, client: RunnerClient): Promise<Box> {
+  const isPrivate = session.data.box.workspace === undefined
+  const box =
+    session.data.boxReleased === true && isPrivate
+      ? await client.getBox(session.boxId, { signal: session.signal }) // its files are there, or lost with it
+      : await created(ports, session, client)
+  const running = await started(ports, session, client, box)
+  await session.setData({ boxMade: true, boxReleased: false, about: running.about }) // I2
+  return running
 }
 
-async function created(session: LiveSession, client: RunnerClient): Promise<Box | GiveUp> {
+async function created(ports: Ports, session: LiveSession, client: RunnerClient): Promise<Box> {
   const { signal } = session
   try {
-    return await client.createBox({ ...session.data.box, id: session.boxId }, { signal })
+    return await withRoom(ports, () => client.createBox({ ...session.data.box, id: session.boxId }, { signal }))
   } catch (thrown) {
-    // Created before a crash, or by a call whose answer was lost: it has this session's id, so it belongs to this session.
+    // Created before a crash, by a call whose answer was lost, or kept for its output: it has this session's id, so it belongs to it.
     if (isFault(thrown) && thrown.category === 'box_already_exists') return client.getBox(session.boxId, { signal })
-    if (isFault(thrown) && REFUSALS.has(thrown.category)) {
-      // The model cannot fix this, and without a box no tool can run.
-      const message = { action: 'The box of this session cannot be created, so no tool can run.' }
-      return giveUp(thrown.with({ message }).report, { action: 'stop', because: 'not_retryable' })
-    }
     throw thrown
+  }
+}
+
+async function started(ports: Ports, session: LiveSession, client: RunnerClient, box: Box): Promise<Box> {
+  const { signal } = session
+  if (box.state === 'running' || session.data.boxReleased !== true) return box
+  if (box.state === 'stopping') await client.stopBox(box.id, { signal }) // waits for the end of the release
+  return withRoom(ports, () => client.startBox(box.id, { signal }))
+}
+
+/** Idle sessions give up their boxes for one that is needed now. */
+async function withRoom(ports: Ports, call: () => Promise<Box>): Promise<Box> {
+  try {
+    return await call()
+  } catch (thrown) {
+    if (!isQuota(thrown) || !(await ports.reclaimBoxes())) throw thrown
+    return call()
+  }
+}
+
+const isQuota = (thrown: unknown): boolean => isFault(thrown) && thrown.category === 'quota_exceeded'
+
+/** The model cannot fix a refused box, and without a box no tool can run. */
+async function refusing(make: () => Promise<Box>): Promise<Box | GiveUp> {
+  try {
+    return await make()
+  } catch (thrown) {
+    if (!isFault(thrown) || !REFUSALS.has(thrown.category)) throw thrown
+    const message = { action: 'The box of this session cannot be created, so no tool can run.' }
+    return giveUp(thrown.with({ message }).report, { action: 'stop', because: 'not_retryable' })
   }
 }

@@ -30,10 +30,13 @@ import { probeIntervalMs } from './wake.ts'
 
 export class Engine {
   readonly #ports: Ports
+  readonly #onRest: (session: LiveSession) => void
   readonly #drives = new Map<LiveSession, Drive>()
 
-  constructor(ports: Ports) {
+  /** `onRest` is called when a session has nothing left to do. */
+  constructor(ports: Ports, onRest: (session: LiveSession) => void = () => undefined) {
     this.#ports = ports
+    this.#onRest = onRest
   }
 
   isDriving(session: LiveSession): boolean {
@@ -58,6 +61,7 @@ export class Engine {
       this.#drives.delete(session)
       // Work that arrived while the loop was ending would otherwise wait forever.
       if (!this.#ports.isClosing() && !session.isLost && hasWork(session)) this.drive(session, drive.isInherited)
+      else this.#onRest(session)
     })
   }
 

@@ -122,14 +122,14 @@ function onFiles(
 ): Promise<ToolOutcome | GiveUp> {
   return callRunner(ports, session, async (client, runnerId) => {
     const inBox = async (): Promise<ToolOutcome | GiveUp> => {
-      const box = await ensureBox(session, client, runnerId)
+      const box = await ensureBox(ports, session, client, runnerId)
       return isGiveUp(box) ? box : work(client, box)
     }
     try {
       return await inBox()
     } catch (thrown) {
       if (!isBoxGone(thrown)) throw thrown
-      const replaced = await replaceBox(session, client)
+      const replaced = await replaceBox(ports, session, client)
       if (isGiveUp(replaced)) return replaced
       return replaced.filesKept ? inBox() : BOX_LOST
     }

@@ -42,6 +42,8 @@ export class LiveSession {
   journalChars: number
   /** The box as this process last saw it. */
   box: Box | null = null
+  /** Set while the box is being released. A prompt aborts it. */
+  releasing: AbortController | null = null
   /** True if this process must not write to the journal any more. */
   isLost = false
   /** Set while a full disk keeps the `parked` event itself from being written. */
@@ -227,7 +229,7 @@ export class LiveSession {
       epoch: this.#row.epoch,
       after: this.#row.lastSeq,
       events: drafted.map(({ stored }) => stored),
-      ...(isMoved ? { set: { state, turnId } } : {}),
+      ...(isMoved ? { set: { state, turnId, at: new Date(this.#ports.now()).toISOString() } } : {}),
       ...(data === undefined ? {} : { data }),
       ...(turns.length === 0 ? {} : { turns }),
       ...(key === undefined ? {} : { key: key(events) }),
@@ -237,7 +239,8 @@ export class LiveSession {
 
   #commit(append: Append, writing: Writing, fold: SessionFold): void {
     const lastSeq = append.events.at(-1)?.seq ?? this.#row.lastSeq
-    this.#row = { ...this.#row, ...append.set, lastSeq, data: writing.data ?? this.#row.data }
+    const { at: updatedAt = this.#row.updatedAt, ...moved } = append.set ?? {}
+    this.#row = { ...this.#row, ...moved, updatedAt, lastSeq, data: writing.data ?? this.#row.data }
     this.#fold = fold // I1
     if (writing.cancel !== undefined) this.#cancels.set(writing.cancel.turnId, writing.cancel.request) // I3
     for (const { body } of append.events) this.journalChars += body.length

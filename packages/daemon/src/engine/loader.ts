@@ -9,7 +9,7 @@
  * I5  At a start, turns that were taken over before without progress come last: if one of them crashes the daemon every time,
  *     the others are under way by then.
  */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
 import { parseEvent } from '@breakfall/wire'
@@ -197,7 +197,7 @@ export class SessionLoader {
     this.#ports.log.error({ err: fault, sessionId }, 'session quarantined: its journal is damaged')
     const { report } = quarantinedFault(fault)
     await this.#store.quarantine(sessionId, report)
-    const folder = join(this.#ports.stateDir, 'quarantine')
+    const folder = quarantineFolder(this.#ports.stateDir)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeFileSync(join(folder, `${sessionId}.json`), JSON.stringify(report, null, 2), { mode: 0o600 })
   }
@@ -219,6 +219,12 @@ export class SessionLoader {
     return session.fold.turn !== null || session.feed.readers > 0 || this.#engine.isDriving(session)
   }
 }
+
+const quarantineFolder = (stateDir: string): string => join(stateDir, 'quarantine')
+
+/** The session is deleted, and what was wrong with it with it. */
+export const forgetQuarantined = (stateDir: string, id: string): void =>
+  rmSync(join(quarantineFolder(stateDir), `${id}.json`), { force: true })
 
 const byTakeovers = (a: LiveSession, b: LiveSession): number => takeovers(a) - takeovers(b)
 const takeovers = ({ fold }: LiveSession): number => fold.turn?.takeovers ?? 0

@@ -20,6 +20,8 @@ export type Ports = {
   /** One attempt at an answer. The engine decides what follows. */
   readonly tryAnswer: (request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>
   readonly runner: RunnerEndpoint
+  /** Releases boxes of idle sessions because the runner has no room. True if there is room now. */
+  readonly reclaimBoxes: () => Promise<boolean>
   /** Shared by parked turns. */
   readonly pacing: Pacing
   /** Values that must never be shown. */

@@ -10,6 +10,8 @@ import {
   type Box,
   type BoxCreate,
   invalidRequest,
+  type Pruned,
+  type PruneInput,
   type Session,
   type SessionCreate,
   type SessionEvent,
@@ -21,18 +23,19 @@ import {
   turnReceiptSchema,
 } from '@breakfall/wire'
 import { within } from '@breakfall/supervisor'
-import type { RecoveryScope } from '../options.ts'
 import type { CancelRequest, KeyRow, SessionRow, Store } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
 import { sessionView } from '../turn/view.ts'
-import { checkBox } from './box.ts'
+import { checkBox, checkSessionBox } from './box.ts'
 import { cancelQueued, supersededDraft } from './ending.ts'
 import type { Engine } from './engine.ts'
-import type { BoxRemovals } from './box-removals.ts'
+import type { BoxReleases } from './box-releases.ts'
+import type { BoxRemoval, BoxRemovals } from './box-removals.ts'
 import type { LiveSession, Writing } from './live-session.ts'
-import { SessionLoader } from './loader.ts'
+import { forgetQuarantined, type SessionLoader } from './loader.ts'
 import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
+import type { Pruning } from './pruning.ts'
 import { type ChosenModel, startingTurn, type TurnOpening, turnOpening } from './turn-opening.ts'
 
 const QUEUE_MAX = 100
@@ -41,19 +44,35 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export type PromptRequest = { readonly prompt: string; readonly queue?: boolean | undefined }
 
+type SessionsParts = {
+  readonly ports: Ports
+  readonly engine: Engine
+  readonly loader: SessionLoader
+  readonly boxRemovals: BoxRemovals
+  readonly boxReleases: BoxReleases
+  readonly pruning: Pruning
+  readonly onCreate: () => void
+}
+
 export class Sessions {
   readonly #ports: Ports
   readonly #store: Store
   readonly #engine: Engine
   readonly #loader: SessionLoader
   readonly #boxRemovals: BoxRemovals
+  readonly #boxReleases: BoxReleases
+  readonly #pruning: Pruning
+  readonly #onCreate: () => void
 
-  constructor(ports: Ports, engine: Engine, boxRemovals: BoxRemovals, scope?: RecoveryScope) {
-    this.#boxRemovals = boxRemovals
-    this.#ports = ports
-    this.#store = ports.store
-    this.#engine = engine
-    this.#loader = new SessionLoader(ports, engine, scope)
+  constructor(parts: SessionsParts) {
+    this.#ports = parts.ports
+    this.#store = parts.ports.store
+    this.#engine = parts.engine
+    this.#loader = parts.loader
+    this.#boxRemovals = parts.boxRemovals
+    this.#boxReleases = parts.boxReleases
+    this.#pruning = parts.pruning
+    this.#onCreate = parts.onCreate
   }
 
   get loader(): SessionLoader {
@@ -72,6 +91,7 @@ export class Sessions {
       createdAt: new Date(this.#ports.now()).toISOString(),
       data: { title: this.#clean(title), ...bound, box, tools, policy, runnerId: null, boxMade: false, agent, about },
     })
+    this.#onCreate()
     return this.#rowView(row)
   }
 
@@ -112,6 +132,7 @@ export class Sessions {
   async prompt(id: string, request: PromptRequest, key: string | undefined): Promise<TurnReceipt> {
     this.#refuseWhileClosing()
     const session = await this.open(id)
+    session.releasing?.abort() // the box is needed again
     return session.admission.run(async () => {
       const requestHash = hashOf({ prompt: request.prompt, queue: request.queue ?? false })
       const known = key === undefined ? undefined : await this.#store.getKey(id, key)
@@ -120,6 +141,7 @@ export class Sessions {
         await this.#loader.recover(id) // the process that accepted it may be gone
         return receipt
       }
+      if (session.fold.turn === null && session.fold.queue.length === 0) await checkSessionBox(this.#ports, session)
       const isUnowned = !this.#loader.owns(id) && session.fold.turn !== null
       const turnId = randomUUIDv7()
       const opening = turnOpening(this.#ports, session)
@@ -182,14 +204,34 @@ export class Sessions {
     return session.turn(turnId) ?? view
   }
 
-  /** Ends the session's turns, removes its box and deletes it. Also works for a stuck or damaged session. */
-  async delete(id: string): Promise<void> {
+  /**
+   * Ends the session's turns and deletes it with its box. Also works for a stuck or damaged session. `ifEnded`: refuses a session
+   * that has not ended.
+   */
+  async delete(id: string, { ifEnded = false }: { readonly ifEnded?: boolean } = {}): Promise<void> {
     const row = (await this.#store.getSession(id)) ?? notFound('session')
+    const { state, turnId } = this.#viewOf(row)
+    if (ifEnded && state !== 'idle') throw unfinished(id, turnId)
     if (row.quarantined === null) await this.#stopAll(row)
-    await this.#removeBox(row)
+    const boxes = boxesOf((await this.#store.getSession(id)) ?? row) // its last turn may have made one
+    this.#boxRemovals.list(boxes)
     await this.#store.deleteSession(id)
     this.#loader.forget(id, 'session_deleted')
     this.#ports.providers.forget(id)
+    forgetQuarantined(this.#ports.stateDir, id)
+    await this.#boxRemovals.remove(boxes)
+  }
+
+  /** Deletes sessions that have ended. */
+  prune(request: PruneInput): Promise<Pruned> {
+    this.#refuseWhileClosing()
+    return this.#pruning.prune(request)
+  }
+
+  /** Releases the box of an idle session now. False if it is in use, has none, or its runner cannot be reached. */
+  async release(id: string): Promise<boolean> {
+    if ((await this.#store.getSession(id)) === undefined) notFound('session')
+    return this.#boxReleases.release(id)
   }
 
   // ---- details, in the order they are used above ----
@@ -252,14 +294,11 @@ export class Sessions {
   #clean(text: string | null): string | null {
     return text === null ? null : this.#ports.secrets.scrub(text)
   }
-
-  /** A box may exist as soon as its runner is known, even if its creation was never recorded. */
-  async #removeBox(row: SessionRow): Promise<void> {
-    const runnerId = this.#loader.peek(row.id)?.data.runnerId ?? row.data.runnerId
-    if (runnerId === null) return
-    await this.#boxRemovals.remove({ boxId: row.data.box.id ?? row.id, runnerId, epoch: row.epoch + 1 })
-  }
 }
+
+/** A box may exist as soon as its runner is known, even if its creation was never recorded. */
+const boxesOf = ({ id, epoch, data }: SessionRow): readonly BoxRemoval[] =>
+  data.runnerId === null ? [] : [{ boxId: data.box.id ?? id, runnerId: data.runnerId, epoch: epoch + 1 }]
 
 function accepted(
   fold: SessionFold,
@@ -294,6 +333,13 @@ function receiptOf(known: KeyRow, requestHash: string): TurnReceipt {
 }
 
 const hashOf = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex')
+
+const unfinished = (id: string, turnId: string | null): Fault =>
+  new Fault('session_busy', {
+    facts: { name: turnId ?? id },
+    message: { happened: `Session ${id} has not ended: it has an unfinished turn.`, advice: 'Cancel the turn first.' },
+    ...(turnId === null ? {} : { turnId }),
+  })
 
 function notFound(what: string): never {
   throw new Fault('not_found', { facts: { name: `such ${what}` } })

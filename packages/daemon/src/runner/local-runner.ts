@@ -56,20 +56,27 @@ export function isAlive({ pid, startTime }: LocalRunner): boolean {
 }
 
 /** What a runner was allowed when it was started. This cannot change while it runs. */
-type RunnerGrants = { readonly allowWorkspace: readonly string[]; readonly isolation: string | null }
+type RunnerGrants = {
+  readonly allowWorkspace: readonly string[]
+  readonly isolation: string | null
+  readonly boxesMax?: number | undefined
+}
 
 const grantsOf = (config: RunnerConfig): RunnerGrants => ({
   allowWorkspace: [...new Set(config.allowWorkspace ?? [])].sort(),
   isolation: config.isolation ?? null,
+  boxesMax: config.boxesMax,
 })
 
 /** Whether the runner that was started last on this folder has everything the configuration requires now. */
 export function isGranted(stateDir: string, config: RunnerConfig): boolean {
   const wanted = grantsOf(config)
-  const { allowWorkspace, isolation } = readGrants(stateDir)
+  const { allowWorkspace, isolation, boxesMax } = readGrants(stateDir)
   const isIsolated = wanted.isolation !== 'process' || isolation === 'process'
   return (
-    isIsolated && wanted.allowWorkspace.every((folder) => allowWorkspace.some((allowed) => isWithin(folder, allowed)))
+    isIsolated &&
+    boxesMax === wanted.boxesMax &&
+    wanted.allowWorkspace.every((folder) => allowWorkspace.some((allowed) => isWithin(folder, allowed)))
   )
 }
 
@@ -100,6 +107,7 @@ export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConf
   writeFileSync(grantsFile(stateDir), JSON.stringify(grants), { mode: 0o600 })
   for (const allowed of grants.allowWorkspace) flags.push('--allow-workspace', allowed)
   if (grants.isolation === 'process') flags.push('--allow-isolation', 'process')
+  if (grants.boxesMax !== undefined) flags.push('--boxes-max', String(grants.boxesMax))
   const log = openSync(join(stateDir, 'runner.log'), 'a', 0o600)
   const child = spawn(program, [...before, ...flags], { detached: true, stdio: ['ignore', 'pipe', log] })
   closeSync(log)

@@ -6,7 +6,7 @@
  * I2  Every step from row to row is checked: a wrong pointer ends the walk, and leads neither to another event nor in a circle.
  */
 import { CHAIN_START, chainHash } from './chain.ts'
-import { IS_MARKED, SEQS_PER_SESSION } from './sqlite-open.ts'
+import { EVENT_BYTES, IS_MARKED, SEQS_PER_SESSION } from './sqlite-open.ts'
 import { BatchInsert, hexIn, numberIn, numberOrNullIn, type Row, type Statements, textIn } from './sqlite-statements.ts'
 import type { StoredEvent } from './store.ts'
 
@@ -30,6 +30,8 @@ export type JournalEnd = {
   lastSeq: number
   head: number | null
   hash: string
+  /** About what its events take on disk. */
+  bytes: number
   /** True from the first append of a transaction until its end. */
   isMoved: boolean
 }
@@ -46,9 +48,9 @@ export class SqliteEvents {
     '(?,?,?,?,?,?,?,unhex(?))',
   )
   readonly #heads = new BatchInsert(
-    'INSERT INTO heads(sid, last_seq, head) VALUES',
-    '(?,?,?)',
-    'ON CONFLICT(sid) DO UPDATE SET last_seq=excluded.last_seq, head=excluded.head',
+    'INSERT INTO heads(sid, last_seq, head, bytes) VALUES',
+    '(?,?,?,?)',
+    'ON CONFLICT(sid) DO UPDATE SET last_seq=excluded.last_seq, head=excluded.head, bytes=excluded.bytes',
   )
   #moved: JournalEnd[] = []
 
@@ -72,6 +74,7 @@ export class SqliteEvents {
       this.#lastId += 1
       this.#rows.add(this.#lastId, keyOf(end.sid, end.lastSeq), end.head, end.epoch, type, turnId, body, end.hash)
       end.head = this.#lastId
+      end.bytes += body.length + EVENT_BYTES
     }
     if (end.isMoved) return
     end.isMoved = true
@@ -81,7 +84,7 @@ export class SqliteEvents {
   /** Writes pending events into the database, those of many sessions in one statement. */
   flush(): void {
     if (this.#rows.isEmpty) return
-    for (const { sid, lastSeq, head } of this.#moved) this.#heads.add(sid, lastSeq, head)
+    for (const { sid, lastSeq, head, bytes } of this.#moved) this.#heads.add(sid, lastSeq, head, bytes)
     this.#rows.write(this.#sql)
     this.#heads.write(this.#sql)
   }

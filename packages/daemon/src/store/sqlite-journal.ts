@@ -10,9 +10,21 @@ import { CHAIN_START, isLink } from './chain.ts'
 import { eventsOf, type EventsOf, type JournalEnd, SqliteEvents } from './sqlite-events.ts'
 import { SqliteRemoval } from './sqlite-removal.ts'
 import { numberIn, type Row, type SqlValue, Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
-import type { Append, KeyRow, NewSession, SessionRow, StoredEvent, StoreProblem, TurnRow } from './store.ts'
+import type {
+  Append,
+  EndedQuery,
+  EndedSession,
+  KeyRow,
+  NewSession,
+  SessionRow,
+  StoredEvent,
+  StoreProblem,
+  StoreUsage,
+  TurnRow,
+} from './store.ts'
 
 export class SqliteJournal {
+  readonly #db: DatabaseSync
   readonly #sql: Statements
   readonly #events: SqliteEvents
   readonly #removal: SqliteRemoval
@@ -21,6 +33,7 @@ export class SqliteJournal {
   #deleted: string[] = []
 
   constructor(db: DatabaseSync) {
+    this.#db = db
     this.#sql = new Statements(db)
     this.#events = new SqliteEvents(this.#sql)
     this.#removal = new SqliteRemoval(this.#sql, this.#events)
@@ -30,15 +43,16 @@ export class SqliteJournal {
     const { id, journal, createdAt, data } = session
     const sid = this.#removal.freeSid()
     this.#sql.run(
-      'INSERT INTO sessions(sid, id, journal, created_at, data) VALUES (?,?,?,?,?)',
+      'INSERT INTO sessions(sid, id, journal, created_at, updated_at, data) VALUES (?,?,?,?,?,?)',
       sid,
       id,
       journal,
       createdAt,
+      createdAt,
       JSON.stringify(data),
     )
     this.#sql.run('INSERT INTO heads(sid) VALUES (?)', sid)
-    return { ...session, epoch: 0, lastSeq: 0, state: 'idle', turnId: null, quarantined: null }
+    return { ...session, epoch: 0, lastSeq: 0, updatedAt: createdAt, state: 'idle', turnId: null, quarantined: null }
   }
 
   getSession(id: string): SessionRow | undefined {
@@ -54,7 +68,38 @@ export class SqliteJournal {
     return rows.map(sessionOf)
   }
 
-  deleteSession(id: string): boolean {
+  sessionsOfBox(boxId: string): readonly SessionRow[] {
+    const named = this.#sessions('*', "WHERE json_extract(data, '$.box.id')=?", boxId).map(sessionOf)
+    const own = this.getSession(boxId)
+    return own === undefined || own.data.box.id !== undefined ? named : [own, ...named]
+  }
+
+  endedSessions({ before, unusedBefore, skip, limit }: EndedQuery): readonly EndedSession[] {
+    const rows = this.#sessions(
+      'id, updated_at, bytes',
+      `WHERE ${IS_ENDED} AND updated_at<? ORDER BY updated_at, sid LIMIT ? OFFSET ?`,
+      unusedBefore,
+      before ?? NEVER,
+      limit,
+      skip,
+    )
+    return rows.map((row) => ({
+      id: textIn(row, 'id'),
+      updatedAt: textIn(row, 'updated_at'),
+      bytes: numberIn(row, 'bytes'),
+    }))
+  }
+
+  usage(): StoreUsage {
+    const [row = {}] = this.#sessions(
+      "count(*) AS sessions, coalesce(sum(state='idle' AND quarantined IS NULL), 0) AS ended, coalesce(sum(bytes), 0) AS bytes",
+      '',
+    )
+    return { sessions: numberIn(row, 'sessions'), ended: numberIn(row, 'ended'), bytes: numberIn(row, 'bytes') }
+  }
+
+  deleteSession(id: string, { ifIdle = false }: { readonly ifIdle?: boolean | undefined } = {}): boolean {
+    if (ifIdle && this.getSession(id)?.state !== 'idle') return false
     this.#ends.delete(id)
     const session = this.#eventsOf(id)
     if (session === undefined) return false
@@ -95,7 +140,8 @@ export class SqliteJournal {
     this.#refuseBad(append) // before anything is written: a refusal must leave nothing behind
     if (append.events.length > 0) this.#events.write(end, append.events)
     if (append.set !== undefined) {
-      this.#sql.run('UPDATE sessions SET state=?, turn_id=? WHERE sid=?', append.set.state, append.set.turnId, sid)
+      const { state, turnId, at = new Date().toISOString() } = append.set
+      this.#sql.run('UPDATE sessions SET state=?, turn_id=?, updated_at=? WHERE sid=?', state, turnId, at, sid)
     }
     if (append.data !== undefined)
       this.#sql.run('UPDATE sessions SET data=? WHERE sid=?', JSON.stringify(append.data), sid)
@@ -180,6 +226,21 @@ export class SqliteJournal {
     this.#removal.removeSome()
   }
 
+  /** Moves pages from the end of the file to free ones. The file itself becomes shorter at the next checkpoint. */
+  freePages(count: number): void {
+    this.#db.exec(`PRAGMA incremental_vacuum(${count})`)
+  }
+
+  /** Outside a transaction: copies the log into the file and empties it. A reader only postpones that. */
+  truncateLog(): void {
+    this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  }
+
+  /** Free pages inside the file, which only deleted sessions leave. */
+  get pagesFree(): number {
+    return Number(this.#sql.get('PRAGMA freelist_count')?.['freelist_count'] ?? 0)
+  }
+
   /** Before a commit: writes everything that belongs to it into the database. */
   flush(): void {
     this.#events.flush()
@@ -200,12 +261,13 @@ export class SqliteJournal {
   #endOf(sessionId: string): JournalEnd | undefined {
     const known = this.#ends.get(sessionId)
     if (known !== undefined) return known
-    const [row] = this.#sessions('sid, epoch, last_seq, head', 'WHERE id=?', sessionId)
+    const [row] = this.#sessions('sid, epoch, last_seq, head, bytes', 'WHERE id=?', sessionId)
     if (row === undefined) return undefined
     const session = eventsOf(row)
     const hash = this.#events.hashAt(session)
     if (hash === undefined) throw corrupt(sessionId, session.lastSeq)
-    const end = { id: sessionId, ...session, hash, epoch: numberIn(row, 'epoch'), isMoved: false }
+    const [epoch, bytes] = [numberIn(row, 'epoch'), numberIn(row, 'bytes')]
+    const end = { id: sessionId, ...session, hash, epoch, bytes, isMoved: false }
     if (this.#ends.size >= ENDS_MAX) this.#ends.clear()
     this.#ends.set(sessionId, end)
     return end
@@ -267,6 +329,11 @@ export class SqliteJournal {
 
 const ENDS_MAX = 10_000
 
+const IS_ENDED = "state='idle' AND quarantined IS NULL AND (last_seq>0 OR created_at<?)"
+
+/** Later than every time in ISO 8601. */
+const NEVER = 'never'
+
 function sessionOf(row: Row): SessionRow {
   return {
     id: textIn(row, 'id'),
@@ -275,6 +342,7 @@ function sessionOf(row: Row): SessionRow {
     data: json<SessionRow['data']>(textIn(row, 'data')),
     epoch: numberIn(row, 'epoch'),
     lastSeq: numberIn(row, 'last_seq'),
+    updatedAt: textIn(row, 'updated_at'),
     state: SESSION_STATES.find((state) => state === row['state']) ?? 'idle',
     turnId: textOrNullIn(row, 'turn_id'),
     quarantined: json<FaultReport | null>(textOrNullIn(row, 'quarantined')),

@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
 import { sqliteCode, storeFault } from './store-fault.ts'
 
-export const SCHEMA_VERSION = 3
+export const SCHEMA_VERSION = 4
 
 /**
  * Node has no file locks, so an open transaction on a separate database serves as one: a second process is refused, and the
@@ -30,6 +30,7 @@ export function lockFolder(folder: string): DatabaseSync {
 
 export function openDatabase(file: string, options: { readonly pagesMax?: number | undefined } = {}): DatabaseSync {
   const db = openPrivate(file)
+  db.exec('PRAGMA auto_vacuum=INCREMENTAL') // takes effect in a new file only, and before anything is written to it
   db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY')
   db.exec(`PRAGMA wal_autocheckpoint=${CHECKPOINT_PAGES}; PRAGMA cache_size=-${CACHE_KIB}`)
   const version = Number(db.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0)
@@ -42,6 +43,7 @@ export function openDatabase(file: string, options: { readonly pagesMax?: number
   if (version < SCHEMA_VERSION) {
     const steps = version === 0 ? [SCHEMA] : MOVES.slice(version - 1)
     db.exec(`BEGIN; ${steps.join('')} PRAGMA user_version=${SCHEMA_VERSION}; COMMIT`)
+    if (version > 0) enableShrinking(db)
   }
   if (options.pagesMax !== undefined) db.exec(`PRAGMA max_page_count=${options.pagesMax}`)
   return db
@@ -49,6 +51,9 @@ export function openDatabase(file: string, options: { readonly pagesMax?: number
 
 /** An event's key: its session and its seq in one integer, for 16 million events in each of half a billion sessions. */
 export const SEQS_PER_SESSION = 2 ** 24
+
+/** What an event takes on disk besides its body, roughly: its key, its hash, its turn and the page around it. */
+export const EVENT_BYTES = 120
 
 /** The index holds every 64th event of a session: a commit of many sessions then touches few of its pages. */
 export const IS_MARKED = 'key % 64 = 0'
@@ -59,6 +64,18 @@ export const IS_MARKED = 'key % 64 = 0'
 function openPrivate(file: string): DatabaseSync {
   closeSync(openSync(file, 'a', 0o600))
   return new DatabaseSync(file)
+}
+
+/**
+ * A file from before version 4 can only grow: SQLite rebuilds it once. That takes as much free space as the file itself; without it
+ * the file keeps its size and reuses the space of deleted sessions.
+ */
+function enableShrinking(db: DatabaseSync): void {
+  try {
+    db.exec('PRAGMA auto_vacuum=INCREMENTAL; VACUUM')
+  } catch {
+    // The disk is too full, or a reader is looking at it. The journal is complete and unchanged.
+  }
 }
 
 const SQLITE_BUSY = 5
@@ -76,7 +93,8 @@ const EVENTS = `
 CREATE TABLE heads (
   sid INTEGER PRIMARY KEY REFERENCES sessions(sid) ON DELETE CASCADE,
   last_seq INTEGER NOT NULL DEFAULT 0,
-  head INTEGER
+  head INTEGER,
+  bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE events (
   id INTEGER PRIMARY KEY,
@@ -89,6 +107,12 @@ CREATE TABLE events (
   hash BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX events_marked ON events(key) WHERE ${IS_MARKED};
+`
+
+/** What finds the sessions that ended long ago, and the few whose box has a name of its own. */
+const ENDED = `
+CREATE INDEX sessions_ended ON sessions(updated_at) WHERE state = 'idle';
+CREATE INDEX sessions_by_box ON sessions(json_extract(data, '$.box.id')) WHERE json_extract(data, '$.box.id') IS NOT NULL;
 `
 
 /** Deleted sessions whose events are still to be removed, and where those events are. */
@@ -110,7 +134,8 @@ CREATE TABLE sessions (
   epoch INTEGER NOT NULL DEFAULT 0,
   state TEXT NOT NULL DEFAULT 'idle',
   turn_id TEXT,
-  quarantined TEXT
+  quarantined TEXT,
+  updated_at TEXT NOT NULL
 ) STRICT;
 CREATE INDEX sessions_unfinished ON sessions(state) WHERE state <> 'idle';
 CREATE TABLE turns (
@@ -127,12 +152,15 @@ CREATE TABLE keys (
   receipt TEXT NOT NULL,
   PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
-${EVENTS}${REMOVED}`
+${EVENTS}${REMOVED}${ENDED}`
+
+/** As versions 2 and 3 had them. */
+const EVENTS_3 = EVENTS.replace(/,\n {2}bytes .*/, '')
 
 /** Version 1 stored events sorted by key, so the key becomes the row id. The migration repairs nothing. */
 const FROM_VERSION_1 = `
 ALTER TABLE events RENAME TO events_1;
-${EVENTS}
+${EVENTS_3}
 INSERT INTO events(id, key, prev, epoch, type, turn_id, body, hash)
   SELECT key, key, CASE WHEN key % ${SEQS_PER_SESSION} > 1 THEN key - 1 END, epoch, type, turn_id, body, hash
   FROM events_1 ORDER BY key;
@@ -143,5 +171,18 @@ ALTER TABLE sessions DROP COLUMN last_seq;
 ALTER TABLE sessions DROP COLUMN head_hash;
 `
 
+/** A session was last active at the time of its last event. An event that cannot be read is found when its session is loaded. */
+const FROM_VERSION_3 = `
+ALTER TABLE heads ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE heads SET bytes = size FROM (
+  SELECT key / ${SEQS_PER_SESSION} AS of_sid, sum(length(body) + ${EVENT_BYTES}) AS size FROM events GROUP BY 1
+) WHERE of_sid = sid;
+ALTER TABLE sessions ADD COLUMN updated_at TEXT NOT NULL DEFAULT '';
+UPDATE sessions SET updated_at = coalesce((
+  SELECT CASE WHEN json_valid(body) THEN json_extract(body, '$.at') END
+  FROM heads JOIN events ON events.id = heads.head WHERE heads.sid = sessions.sid
+), created_at);
+${ENDED}`
+
 /** From each version to the next. */
-const MOVES = [FROM_VERSION_1, REMOVED]
+const MOVES = [FROM_VERSION_1, REMOVED, FROM_VERSION_3]

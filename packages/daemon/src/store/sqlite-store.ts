@@ -14,7 +14,19 @@ import {
   type StoreCall,
   type WorkerStart,
 } from './sqlite-protocol.ts'
-import type { Append, KeyRow, NewSession, SessionRow, Store, StoredEvent, StoreProblem, TurnRow } from './store.ts'
+import type {
+  Append,
+  EndedQuery,
+  EndedSession,
+  KeyRow,
+  NewSession,
+  SessionRow,
+  Store,
+  StoredEvent,
+  StoreProblem,
+  StoreUsage,
+  TurnRow,
+} from './store.ts'
 
 export async function openSqliteStore(folder: string, options: SqliteOptions = {}): Promise<Store> {
   const { port1: near, port2: port } = new MessageChannel()
@@ -63,7 +75,11 @@ class SqliteStore implements Store {
   getSession = (id: string) => this.#call<SessionRow | undefined>({ op: 'getSession', args: [id] })
   listSessions = (page: { after?: string | undefined; limit: number }) =>
     this.#call<readonly SessionRow[]>({ op: 'listSessions', args: [page] })
-  deleteSession = (id: string) => this.#call<boolean>({ op: 'deleteSession', args: [id] })
+  sessionsOfBox = (boxId: string) => this.#call<readonly SessionRow[]>({ op: 'sessionsOfBox', args: [boxId] })
+  endedSessions = (query: EndedQuery) => this.#call<readonly EndedSession[]>({ op: 'endedSessions', args: [query] })
+  usage = () => this.#call<StoreUsage>({ op: 'usage', args: [] })
+  deleteSession = (id: string, options: { readonly ifIdle?: boolean | undefined } = {}) =>
+    this.#call<boolean>({ op: 'deleteSession', args: [id, options] })
   claim = (id: string) => this.#call<SessionRow | undefined>({ op: 'claim', args: [id] })
   claimUnfinished = () => this.#call<readonly SessionRow[]>({ op: 'claimUnfinished', args: [] })
   append = (append: Append) => this.#call<void>({ op: 'append', args: [append] })

@@ -20,6 +20,8 @@ import {
 } from './sqlite-protocol.ts'
 
 const REQUESTS_PER_COMMIT_MAX = 2_000
+const PAGES_KEPT = 256 // free pages that the next sessions use: a megabyte
+const PAGES_AT_ONCE = 512 // given back to the disk in one commit
 
 const start: WorkerStart = workerData
 const { folder, port, options } = start
@@ -83,13 +85,32 @@ function serve({ journal, group, close }: Open): void {
 
 /** Removes one batch, lets waiting requests run, then removes the next. */
 function removeRemains(journal: SqliteJournal, group: GroupCommit): void {
-  if (isRemoving || isClosed || !journal.hasRemains()) return
+  if (isRemoving || isClosed) return
+  if (!journal.hasRemains()) return shrink(journal, group)
   isRemoving = true
   setImmediate(() => {
     isRemoving = false
     if (isClosed) return
-    const [reply] = group.commit([{ id: 0, essential: false, run: () => journal.removeSome() }])
-    if (reply !== undefined && 'value' in reply) removeRemains(journal, group) // disk full: retried after the next deletion or start
+    // Essential: it makes room, so it may use the reserve of a full disk. If even that fails: again after the next deletion or start.
+    const [reply] = group.commit([{ id: 0, essential: true, run: () => journal.removeSome() }])
+    if (reply === undefined || 'fault' in reply) return
+    if (journal.hasRemains()) removeRemains(journal, group)
+    else shrink(journal, group)
+  })
+}
+
+/** Gives the space of deleted sessions back to the disk, a batch of pages at a time. */
+function shrink(journal: SqliteJournal, group: GroupCommit): void {
+  if (isRemoving || isClosed || journal.pagesFree <= PAGES_KEPT) return
+  isRemoving = true
+  setImmediate(() => {
+    isRemoving = false
+    if (isClosed) return
+    const before = journal.pagesFree
+    const [reply] = group.commit([{ id: 0, essential: true, run: () => journal.freePages(PAGES_AT_ONCE) }])
+    if (reply === undefined || 'fault' in reply || journal.pagesFree >= before) return // a file of an older version cannot shrink
+    if (journal.pagesFree > PAGES_KEPT) removeRemains(journal, group)
+    else journal.truncateLog()
   })
 }
 
@@ -124,6 +145,12 @@ function call(journal: SqliteJournal, request: Request): unknown {
       return journal.getSession(...request.args)
     case 'listSessions':
       return journal.listSessions(...request.args)
+    case 'sessionsOfBox':
+      return journal.sessionsOfBox(...request.args)
+    case 'endedSessions':
+      return journal.endedSessions(...request.args)
+    case 'usage':
+      return journal.usage()
     case 'deleteSession':
       return journal.deleteSession(...request.args)
     case 'claim':

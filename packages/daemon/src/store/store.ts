@@ -24,8 +24,13 @@ export type Store = {
   createSession(session: NewSession): Promise<SessionRow>
   getSession(id: string): Promise<SessionRow | undefined>
   listSessions(page: { readonly after?: string | undefined; readonly limit: number }): Promise<readonly SessionRow[]>
-  /** Removes the session with everything that belongs to it. False if there was none. */
-  deleteSession(id: string): Promise<boolean>
+  /** Every session whose box has this id: most boxes are named after their session. */
+  sessionsOfBox(boxId: string): Promise<readonly SessionRow[]>
+  /** Sessions that have ended, longest idle first. Damaged ones are not among them. */
+  endedSessions(query: EndedQuery): Promise<readonly EndedSession[]>
+  usage(): Promise<StoreUsage>
+  /** Removes the session with everything that belongs to it. False if there was none, or if it must be idle and is not. */
+  deleteSession(id: string, options?: { readonly ifIdle?: boolean | undefined }): Promise<boolean>
   /** Becomes the owner of a session: raises its epoch, which fences off appends of an earlier owner. */
   claim(id: string): Promise<SessionRow | undefined>
   /** Claims every session with an unfinished turn, at start. */
@@ -41,6 +46,20 @@ export type Store = {
   readonly problems: readonly StoreProblem[]
   close(): Promise<void>
 }
+
+export type EndedQuery = {
+  /** Only sessions that have been idle since before this time. */
+  readonly before?: string | undefined
+  /** A session without any turn counts as ended if it was created before this time. */
+  readonly unusedBefore: string
+  readonly skip: number
+  readonly limit: number
+}
+
+/** `bytes` is about what its events take on disk. */
+export type EndedSession = { readonly id: string; readonly updatedAt: string; readonly bytes: number }
+
+export type StoreUsage = { readonly sessions: number; readonly ended: number; readonly bytes: number }
 
 /** What a session was created with, and what is known about its box. */
 export type SessionData = {
@@ -62,6 +81,11 @@ export type SessionData = {
   readonly instructions?: readonly InstructionsFile[] | undefined
   /** The box in sentences, as its runner described it last. */
   readonly about?: readonly string[] | undefined
+  /**
+   * True from before the box of an idle session is stopped or removed, until it is in use again. While it is true, no exec of the
+   * session can have started since the release.
+   */
+  readonly boxReleased?: boolean | undefined
   /** Fingerprint of the configuration under which a turn was parked that waits for a change. Never leaves the store. */
   readonly parkedUnder?: string | undefined
 }
@@ -76,6 +100,8 @@ export type NewSession = {
 export type SessionRow = NewSession & {
   readonly epoch: number
   readonly lastSeq: number
+  /** When it was created, or its state changed last. */
+  readonly updatedAt: string
   readonly state: SessionState
   readonly turnId: string | null
   readonly quarantined: FaultReport | null
@@ -118,7 +144,7 @@ export type Append = {
   /** The last seq that the writer has seen. */
   readonly after: number
   readonly events: readonly StoredEvent[]
-  readonly set?: { readonly state: SessionState; readonly turnId: string | null } | undefined
+  readonly set?: { readonly state: SessionState; readonly turnId: string | null; readonly at?: string } | undefined
   readonly data?: SessionData | undefined
   readonly turns?: readonly TurnRow[] | undefined
   readonly key?: KeyRow | undefined

@@ -4,7 +4,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { Fault, isFault } from '@breakfall/faults'
-import type { Append, NewSession, SessionRow, Store, StoredEvent, TurnRow } from '../../src/store/store.ts'
+import type { Append, EndedQuery, NewSession, SessionRow, Store, StoredEvent, TurnRow } from '../../src/store/store.ts'
 import { NO_USAGE } from '../../src/turn/state.ts'
 
 export type Adapter = {
@@ -178,6 +178,50 @@ export function storeSuite(adapter: Adapter): void {
       assert.equal(await store.getKey(session.id, 'k'), undefined)
       await refused(store.read(session.id, 0, 1), 'not_found')
       await refused(store.append(appendOf(session, 1, ['2'])), 'not_found')
+    })
+
+    scenario('sessions that ended are found by the time of their end, and only those', async (store, reopen) => {
+      const end = (session: SessionRow, after: number, at: string) =>
+        store.append({ ...appendOf(session, after, ['1']), set: { state: 'idle', turnId: null, at } })
+      const [late, early, busy, unused, bad] = [
+        await claimed(store),
+        await claimed(store),
+        await claimed(store),
+        await claimed(store),
+        await claimed(store),
+      ]
+      await end(late, 0, '2026-11-16T02:00:00.000Z')
+      await end(early, 0, '2026-11-16T01:00:00.000Z')
+      await end(bad, 0, '2026-11-16T00:00:00.000Z')
+      await store.quarantine(bad.id, new Fault('journal_corrupt', { error: 'x' }).report)
+      await store.append({ ...appendOf(busy, 0, ['1']), set: { state: 'busy', turnId: 't' } })
+      const again = await reopen()
+      const ids = async (query: Partial<EndedQuery>): Promise<readonly string[]> =>
+        (await again.endedSessions({ unusedBefore: '2026-01-01', skip: 0, limit: 10, ...query })).map(({ id }) => id)
+      assert.deepEqual(await ids({}), [early.id, late.id])
+      assert.deepEqual(await ids({ before: '2026-11-16T01:30:00.000Z' }), [early.id])
+      assert.deepEqual(await ids({ skip: 1 }), [late.id])
+      assert.deepEqual(await ids({ unusedBefore: '2026-11-15T13:00:00.000Z' }), [unused.id, early.id, late.id])
+      assert.equal((await again.usage()).sessions, 5)
+      assert.ok((await again.usage()).bytes > 4 * 100)
+      assert.equal(await again.deleteSession(busy.id, { ifIdle: true }), false)
+      assert.equal(await again.deleteSession(early.id, { ifIdle: true }), true)
+      assert.deepEqual(await ids({}), [late.id])
+    })
+
+    scenario('sessions are found by their box', async (store) => {
+      const own = await store.createSession(newSession())
+      const { data, ...rest } = newSession()
+      const named = await store.createSession({ ...rest, data: { ...data, box: { id: 'mine' } } })
+      assert.deepEqual(
+        (await store.sessionsOfBox(own.id)).map(({ id }) => id),
+        [own.id],
+      )
+      assert.deepEqual(
+        (await store.sessionsOfBox('mine')).map(({ id }) => id),
+        [named.id],
+      )
+      assert.deepEqual(await store.sessionsOfBox(named.id), [])
     })
 
     scenario('sessions are listed newest first, in pages', async (store) => {

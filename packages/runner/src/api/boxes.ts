@@ -1,5 +1,5 @@
 /** Boxes over HTTP. */
-import { boxCreateSchema } from '@breakfall/wire'
+import { BOX_STATES, type BoxState, boxCreateSchema, invalidRequest } from '@breakfall/wire'
 import { readJson } from '@breakfall/wire/node'
 import { readHomeFiles } from '../home/home-files.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
@@ -36,7 +36,10 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
       json: boxes.design(call.params['prefix'] ?? '', await readJson(call.req, boxCreateSchema)),
     }),
     listBoxes: (call) => {
-      const all = boxes.ofPrefix(call.params['prefix'] ?? '')
+      const state = stateIn(call.query)
+      const all = boxes
+        .ofPrefix(call.params['prefix'] ?? '')
+        .filter((box) => state === undefined || box.state === state)
       const { items, next } = page(all, (box) => box.id, call.query, RUNNER_DEFAULTS.pageMax)
       return { status: 200, json: { boxes: items.map((box) => box.record), ...(next === undefined ? {} : { next }) } }
     },
@@ -50,12 +53,27 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
     stopBox: async (call) => {
       await refuseFields(call)
       const box = boxToEnd(context, call)
+      if (isOnlyIfIdle(call.query)) box.requireIdle()
       await box.stop()
       return { status: 200, json: box.record }
     },
     removeBox: async (call) => {
-      await boxes.remove(boxToEnd(context, call))
+      const box = boxToEnd(context, call)
+      if (isOnlyIfIdle(call.query)) box.requireIdle()
+      await boxes.remove(box)
       return { status: 204 }
     },
   }
 }
+
+// ---- details ----
+
+function stateIn(query: URLSearchParams): BoxState | undefined {
+  const text = query.get('state')
+  if (text === null) return undefined
+  const state = BOX_STATES.find((name) => name === text)
+  if (state !== undefined) return state
+  throw invalidRequest([{ field: 'state', expected: `one of ${BOX_STATES.join(', ')}`, got: text.slice(0, 50) }])
+}
+
+const isOnlyIfIdle = (query: URLSearchParams): boolean => query.get('ifIdle') === '1'

@@ -1,5 +1,6 @@
 /** Identity, configuration, API description and metrics of the runner. */
 import { EXEC_DEFAULTS, EXEC_SIGNALS, openApiDocument } from '@breakfall/wire'
+import { countBoxes } from '../box/quota.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { RUNNER_ROUTES } from '../routes.ts'
 import type { ApiContext, Handler } from './context.ts'
@@ -25,7 +26,7 @@ export function systemHandlers(context: ApiContext): Record<'health' | 'config' 
   }
 }
 
-function config({ host }: ApiContext): object {
+function config({ host, boxes }: ApiContext): object {
   const { isolation, cgroups, retention, machine } = host
   return {
     isolation: {
@@ -37,8 +38,10 @@ function config({ host }: ApiContext): object {
       wholeTree: isolation.level === 'bwrap' || cgroups.holdsTrees,
     },
     workspaces: host.rules.allowed,
+    boxes: countBoxes(boxes.all()),
     limits: {
       boxesMax: host.boxesMax,
+      boxesKeptMax: host.boxesKeptMax,
       memoryMbMax: machine.memoryMb,
       cpusMax: machine.cpus,
       filePutBytesMax: RUNNER_DEFAULTS.filePutBytesMax,

@@ -27,11 +27,14 @@ export class Box {
   readonly uploads: Uploads
   readonly stored: StoredBox
   readonly #host: RunnerHost
+  readonly #requireRoom: () => void
   #stopping: Promise<void> | undefined
   #lastWork: Promise<unknown> = Promise.resolve()
 
-  constructor(host: RunnerHost, prefix: string, paths: BoxPaths, stored: StoredBox) {
+  /** `requireRoom` throws if no more box may run. */
+  constructor(host: RunnerHost, prefix: string, paths: BoxPaths, stored: StoredBox, requireRoom: () => void) {
     this.#host = host
+    this.#requireRoom = requireRoom
     this.prefix = prefix
     this.paths = paths
     this.stored = stored
@@ -95,6 +98,7 @@ export class Box {
   start(): void {
     if (this.state === 'running') return
     if (this.state !== 'stopped') throw wrongState(this.id, this.state)
+    this.#requireRoom()
     this.openGroups()
     this.moveTo('running')
   }
@@ -102,6 +106,21 @@ export class Box {
   openGroups(): void {
     const { memoryMb, pids, cpus } = this.record.limits
     this.#host.cgroups.openBox(this.groupName, { memoryMb, pids, cpus })
+  }
+
+  /** Throws if an exec is running: for callers that want to end only what nobody uses. */
+  requireIdle(): void {
+    const { size } = this.execs.live
+    if (size === 0) return
+    throw new Fault('box_invalid_state', {
+      facts: { name: this.id, boxState: this.state },
+      message: {
+        happened: `Box ${this.id} is in use: ${size} running exec${size === 1 ? '' : 's'}.`,
+        advice: 'Wait until they have ended.',
+      },
+      boxId: this.id,
+      boxState: this.state,
+    })
   }
 
   /** Ends all execs. Resolves when they are over and the box is stopped. */
@@ -125,6 +144,7 @@ export class Box {
     )
     await this.keepers.close()
     await this.#host.cgroups.closeBox(this.groupName)
+    this.reservations.close() // a stopped box uses no descriptor; the next exec opens it again
     this.moveTo('stopped')
   }
 

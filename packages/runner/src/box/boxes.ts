@@ -10,8 +10,9 @@ import type { RunnerHost } from '../host.ts'
 import { makeFolder, removeTree } from '../state/disk.ts'
 import { Box } from './box.ts'
 import { designBox, unreadableBox } from './create.ts'
+import { countBoxes, type BoxCounts, requireRoomToMake, requireRoomToRun } from './quota.ts'
 import { recoverBox } from './recover.ts'
-import { boxPaths, loadBox, makeBoxFolders, saveBox } from './stored.ts'
+import { type BoxPaths, boxPaths, loadBox, makeBoxFolders, saveBox, type StoredBox } from './stored.ts'
 
 export class Boxes {
   readonly #host: RunnerHost
@@ -51,24 +52,33 @@ export class Boxes {
     return box
   }
 
-  /** The record that a new box would start with. Refuses the same requests as `create`. */
+  counts(prefix: string): BoxCounts {
+    return countBoxes(this.all().filter((box) => box.prefix === prefix))
+  }
+
+  /** The record that a new box would start with, or that of the existing box. Refuses what `create` and `start` would refuse. */
   design(prefix: string, create: BoxCreate): BoxRecord {
     const id = create.id ?? randomUUIDv7()
+    const existing = this.#boxes.get(`${prefix}/${id}`)
+    if (existing !== undefined) {
+      if (existing.state === 'stopped') requireRoomToRun(this.#host, this.counts(prefix))
+      return existing.record
+    }
+    requireRoomToMake(this.#host, this.counts(prefix))
     return designBox(this.#host, id, create, boxPaths(join(this.#root, prefix, id)), 0).record
   }
 
   create(prefix: string, create: BoxCreate, epoch: number | undefined, files: HomeFiles = new Map()): Box {
     const id = create.id ?? randomUUIDv7()
     if (this.#boxes.has(`${prefix}/${id}`)) throw new Fault('box_already_exists', { facts: { name: id }, boxId: id })
-    if (this.ofPrefix(prefix).length >= this.#host.boxesMax)
-      throw new Fault('quota_exceeded', { facts: { limit: `${this.#host.boxesMax} boxes per prefix` } })
+    requireRoomToMake(this.#host, this.counts(prefix))
     const paths = boxPaths(join(this.#root, prefix, id))
     const stored = designBox(this.#host, id, create, paths, epoch ?? 0)
     makeFolder(join(this.#root, prefix))
     if (existsSync(paths.folder)) this.#discard(paths.folder) // left by a creation that did not get as far as a record
     try {
       makeBoxFolders(paths, stored, files)
-      const box = new Box(this.#host, prefix, paths, stored)
+      const box = this.#box(prefix, paths, stored)
       box.openGroups()
       box.moveTo('running')
       this.#boxes.set(`${prefix}/${id}`, box)
@@ -77,6 +87,10 @@ export class Boxes {
       rmSync(paths.folder, { recursive: true, force: true })
       throw error
     }
+  }
+
+  #box(prefix: string, paths: BoxPaths, stored: StoredBox): Box {
+    return new Box(this.#host, prefix, paths, stored, () => requireRoomToRun(this.#host, this.counts(prefix)))
   }
 
   /** Stops the box first. A second caller waits for the same removal. */
@@ -126,7 +140,7 @@ export class Boxes {
       state: 'failed' as const,
       lastTransition: { at, from: known.record.state, to: 'failed' as const },
     }
-    this.#boxes.set(`${prefix}/${id}`, new Box(this.#host, prefix, paths, { ...known, record }))
+    this.#boxes.set(`${prefix}/${id}`, this.#box(prefix, paths, { ...known, record }))
   }
 
   async #recoverOne(prefix: string, id: string): Promise<void> {
@@ -136,7 +150,7 @@ export class Boxes {
       this.#discard(paths.folder)
       return
     }
-    const box = new Box(this.#host, prefix, paths, stored)
+    const box = this.#box(prefix, paths, stored)
     this.#boxes.set(`${prefix}/${id}`, box)
     if (box.state === 'running') box.openGroups()
     await recoverBox(this.#host, box, this.#onProblem)

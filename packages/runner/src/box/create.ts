@@ -110,12 +110,12 @@ function limitsFor(host: RunnerHost, create: BoxCreate): BoxRecord['limits'] {
   if (requested.memoryMb !== undefined && requested.memoryMb > host.machine.memoryMb)
     throw new Fault('quota_exceeded', {
       facts: { limit: `limits.memoryMb at most ${host.machine.memoryMb} on this machine` },
-      message: LESS,
+      message: less('memoryMb'),
     })
   if (requested.cpus !== undefined && requested.cpus > host.machine.cpus)
     throw new Fault('quota_exceeded', {
       facts: { limit: `limits.cpus at most ${host.machine.cpus} on this machine` },
-      message: LESS,
+      message: less('cpus'),
     })
   return {
     memoryMb: enforced(
@@ -182,4 +182,4 @@ function unavailable(raw: string, detail: string): Fault {
   return new Fault('isolation_unavailable', { facts: { detail }, errorRaw: `${detail}: ${raw}` })
 }
 
-const LESS = { advice: 'Ask for less, or use a larger machine.' }
+const less = (field: string) => ({ advice: `Ask for less with limits.${field}, or use a larger machine.` })

@@ -6,6 +6,7 @@ import {
   type BoxCreate,
   boxListSchema,
   boxSchema,
+  type BoxState,
   type Exec,
   execListSchema,
   type ExecRequest,
@@ -35,6 +36,7 @@ export type RunnerClientOptions = {
 }
 
 type Cancellable = { readonly signal?: AbortSignal | undefined }
+type IfIdle = Cancellable & { readonly ifIdle?: boolean | undefined }
 type RunnerHealth = ReturnType<(typeof runnerHealthSchema)['parse']>
 type FileEntry = ReturnType<(typeof fileListSchema)['parse']>['files'][number]
 
@@ -45,10 +47,11 @@ export type RunnerClient = {
   /** What the box would be, or why it would be refused. Creates nothing. */
   checkBox(create: BoxCreate, o?: Cancellable): Promise<Box>
   getBox(id: string, o?: Cancellable): Promise<Box>
-  listBoxes(o?: Cancellable): Promise<Box[]>
+  listBoxes(o?: Cancellable & { readonly state?: BoxState | undefined }): Promise<Box[]>
   startBox(id: string, o?: Cancellable): Promise<Box>
-  stopBox(id: string, o?: Cancellable): Promise<Box>
-  removeBox(id: string, o?: Cancellable): Promise<void>
+  /** `ifIdle`: refused while an exec is running. */
+  stopBox(id: string, o?: IfIdle): Promise<Box>
+  removeBox(id: string, o?: IfIdle): Promise<void>
   /** Idempotent by `execId`. */
   startExec(boxId: string, request: ExecRequest, o?: Cancellable): Promise<Exec>
   getExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
@@ -131,12 +134,12 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     getBox: (id, o) => http.json('getBox', boxSchema, box(id, o)),
     listBoxes: (o = {}) =>
       pages(
-        (cursor) => http.json('listBoxes', boxListSchema, { query: { cursor }, signal: o.signal }),
+        (cursor) => http.json('listBoxes', boxListSchema, { query: { cursor, state: o.state }, signal: o.signal }),
         ({ boxes }) => boxes,
       ),
     startBox: (id, o) => http.json('startBox', boxSchema, box(id, o)),
-    stopBox: (id, o) => http.json('stopBox', boxSchema, box(id, o)),
-    removeBox: (id, o) => nothing('removeBox', box(id, o)),
+    stopBox: (id, o) => http.json('stopBox', boxSchema, { ...box(id, o), ...onlyIfIdle(o) }),
+    removeBox: (id, o) => nothing('removeBox', { ...box(id, o), ...onlyIfIdle(o) }),
     startExec: (id, request, o) => http.json('startExec', execSchema, { ...box(id, o), json: request }),
     getExec: (id, execId, o) => http.json('getExec', execSchema, exec(id, execId, o)),
     listExecs: (id, o) =>
@@ -197,6 +200,8 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
 }
 
 // ---- details ----
+
+const onlyIfIdle = (o: IfIdle = {}): CallOptions => (o.ifIdle === true ? { query: { ifIdle: 1 } } : {})
 
 const KILL_MS = 120_000 // the longest grace period is a minute
 

@@ -1,0 +1,86 @@
+/** `breakfall rm` and `breakfall prune`: delete sessions that have ended, with a daemon or without. */
+import type { DaemonClient, Pruned } from '@breakfall/client'
+import { Fault, isFault } from '@breakfall/faults'
+import type { Context } from '../context.ts'
+import { findDaemon, oneShotClient } from '../daemon/find.ts'
+import { bytesText } from '../render/bytes.ts'
+import { counted } from '../render/counted.ts'
+import type { Output } from '../render/output.ts'
+import { fullId } from '../sessions/ids.ts'
+import { refuseUnreadable } from '../process/state-folder.ts'
+
+export type RmOptions = {
+  /** Also sessions with an unfinished turn, which is cancelled. */
+  readonly force?: boolean
+}
+
+export type PruneOptions = { readonly olderThan?: number; readonly keep?: number; readonly dryRun?: boolean }
+
+/** Without any criterion, sessions that nobody has used for this long. */
+export const PRUNE_OLDER_THAN_DAYS = 30
+
+export async function rmCommand(
+  context: Context,
+  given: readonly string[],
+  { force = false }: RmOptions,
+): Promise<void> {
+  await withDaemon(context, (client) => remove(client, given, force, context.out))
+}
+
+export async function pruneCommand(context: Context, options: PruneOptions): Promise<void> {
+  const { keep, dryRun = false } = options
+  const olderThanMs = options.olderThan ?? (keep === undefined ? PRUNE_OLDER_THAN_DAYS * 24 * 3_600_000 : undefined)
+  await withDaemon(context, async (client) => {
+    const pruned = await client.prune({ olderThanMs, keep, dryRun })
+    if (context.out.json) context.out.result({ ...pruned, dryRun })
+    else context.out.line(prunedLine(pruned, dryRun))
+  })
+}
+
+/** Pure. */
+export const prunedLine = ({ sessions, bytes }: Pruned, dryRun: boolean): string =>
+  sessions === 0
+    ? 'no session to delete'
+    : `${dryRun ? 'would delete' : 'deleted'} ${counted(sessions, 'session')}, ${bytesText(bytes)} of journal`
+
+// ---- details, in the order they are used above ----
+
+/** The running daemon, or a temporary one. */
+async function withDaemon(context: Context, act: (client: DaemonClient) => Promise<void>): Promise<void> {
+  const { config } = context
+  const found = await findDaemon(config)
+  if (found !== undefined) return act(oneShotClient(found.address))
+  refuseUnreadable(config.stateDir)
+  const { withTemporaryDaemon } = await import('../daemon/in-process.ts')
+  await withTemporaryDaemon(config, act)
+}
+
+async function remove(client: DaemonClient, given: readonly string[], force: boolean, out: Output): Promise<void> {
+  const ids: string[] = []
+  for (const each of given) ids.push((await client.session(await fullId(client, each))).id) // all of them exist, or nothing is deleted
+  const removed: string[] = []
+  for (const id of new Set(ids)) {
+    await client.deleteSession(id, { ifEnded: !force }).catch((thrown: unknown) => {
+      throw withAdvice(thrown, removed.length)
+    })
+    removed.push(id)
+    if (!out.json) out.line(`deleted session ${id}`)
+  }
+  if (out.json) out.result({ sessions: removed.length, removed })
+}
+
+function withAdvice(thrown: unknown, count: number): unknown {
+  if (!isFault(thrown) || thrown.category !== 'session_busy') return thrown
+  return new Fault('session_busy', {
+    message: {
+      happened: thrown.report.message?.happened ?? thrown.error,
+      action:
+        count === 0
+          ? 'Nothing was deleted.'
+          : `${counted(count, 'session')} before it ${count === 1 ? 'was' : 'were'} deleted.`,
+      advice: 'Cancel the turn first, or delete it all the same: breakfall rm --force',
+    },
+    cause: thrown,
+    turnId: thrown.report.turnId,
+  })
+}

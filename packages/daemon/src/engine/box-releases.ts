@@ -1,0 +1,227 @@
+/**
+ * Releases the boxes of idle sessions. A box on a host folder is removed, and made again for the next tool; a private one is
+ * stopped with its files, and started again.
+ *
+ * I1  A box is released only while its session is idle, and no turn of the session begins before the release has ended.
+ * I2  The store says that the box is released before the runner is called. Wherever a crash happens, the next tool finds the box
+ *     in whatever state it is, and a box that still runs is found by `sweep`.
+ * I3  Nothing that runs is ended: the runner refuses to release a box with a running exec.
+ */
+import { type FaultCategory, isFault, TIMER_MS_MAX } from '@breakfall/faults'
+import type { RunnerClient } from '@breakfall/runner/client'
+import type { Box } from '@breakfall/wire'
+import type { SessionRow } from '../store/store.ts'
+import type { Engine } from './engine.ts'
+import type { LiveSession } from './live-session.ts'
+import type { SessionLoader } from './loader.ts'
+import { OUTPUT_LIMITS } from './output.ts'
+import type { Ports } from './ports.ts'
+
+export class BoxReleases {
+  readonly #ports: Ports
+  readonly #engine: Engine
+  readonly #loader: SessionLoader
+  readonly #timers = new Map<string, NodeJS.Timeout>()
+  #sweeper: NodeJS.Timeout | undefined
+  #sweeping: Promise<void> | undefined
+  #reclaiming: Promise<boolean> | undefined
+  #stoppedSweptAt = 0
+
+  constructor(ports: Ports, engine: Engine, loader: SessionLoader) {
+    this.#ports = ports
+    this.#engine = engine
+    this.#loader = loader
+  }
+
+  /** From now on, looks for boxes that nobody uses every now and then. */
+  start(): void {
+    this.#sweeper = setInterval(() => void this.sweep(), this.#ports.limits.boxSweepMs)
+    this.#sweeper.unref()
+  }
+
+  close(): void {
+    clearInterval(this.#sweeper)
+    for (const timer of this.#timers.values()) clearTimeout(timer)
+    this.#timers.clear()
+  }
+
+  /** The session has come to rest: its box is released unless it is used again soon. */
+  later({ id, data, policy }: LiveSession): void {
+    clearTimeout(this.#timers.get(id))
+    this.#timers.delete(id)
+    if (!mayHaveBox(data) || this.#ports.isClosing()) return
+    const timer = setTimeout(
+      () => {
+        this.#timers.delete(id)
+        void this.#releaseIfIdle(id)
+      },
+      Math.min(policy.boxIdleMs, TIMER_MS_MAX),
+    )
+    this.#timers.set(id, timer.unref())
+  }
+
+  /** Releases the box of an idle session now. False if the session is in use or its runner cannot be reached. */
+  async release(id: string): Promise<boolean> {
+    const session = await this.#loader.open(id)
+    if (session === undefined || !mayHaveBox(session.data)) return false
+    return session.admission.run(() => this.#release(session)) // I1
+  }
+
+  /** Releases the boxes of all idle sessions in memory, at the end of a daemon that belongs to a run. */
+  async releaseAll(): Promise<void> {
+    const idle = [...this.#loader.all].filter((session) => this.#isIdle(session) && session.data.boxReleased !== true)
+    await atMost(RELEASES_AT_ONCE, idle, ({ id }) => this.#releaseIfIdle(id))
+  }
+
+  /** Releases every box at the runner that has been idle for long enough, whoever left it there. */
+  sweep(): Promise<void> {
+    this.#sweeping ??= this.#sweep()
+      .catch((thrown: unknown) => this.#ports.log.debug({ err: thrown }, 'cannot look for idle boxes'))
+      .finally(() => {
+        this.#sweeping = undefined
+      })
+    return this.#sweeping
+  }
+
+  /** The runner has no room for another box: releases those that have been idle longest. True if there is room now. */
+  reclaim(): Promise<boolean> {
+    this.#reclaiming ??= this.#reclaim()
+      .catch((thrown: unknown) => {
+        this.#ports.log.debug({ err: thrown }, 'cannot look for idle boxes')
+        return false
+      })
+      .finally(() => {
+        this.#reclaiming = undefined
+      })
+    return this.#reclaiming
+  }
+
+  // ---- details, in the order they are used above ----
+
+  async #releaseIfIdle(id: string): Promise<void> {
+    try {
+      await this.release(id)
+    } catch (thrown) {
+      this.#ports.log.debug({ err: thrown, sessionId: id }, 'cannot release a box now; it will be tried again')
+    }
+  }
+
+  async #release(session: LiveSession): Promise<boolean> {
+    const { runnerId, boxReleased = false } = session.data
+    const { runner, limits, failpoint } = this.#ports
+    // No runner is looked up or started for this: a box at a runner that is away uses nothing.
+    if (runnerId === null || runner.address?.runnerId !== runnerId || !this.#isIdle(session)) return false
+    const interrupt = new AbortController()
+    session.releasing = interrupt
+    try {
+      failpoint('before:release')
+      if (!boxReleased) await session.setData({ boxReleased: true }) // I2
+      session.box = null
+      failpoint('after:release-stored')
+      const signal = AbortSignal.any([interrupt.signal, AbortSignal.timeout(limits.killMsMax)])
+      const { client } = await runner.connect(runnerId, session.row.epoch, signal)
+      await giveBack(client, session, signal)
+      failpoint('after:release')
+      return true
+    } finally {
+      session.releasing = null
+    }
+  }
+
+  #isIdle(session: LiveSession): boolean {
+    const { fold, memoryPark, isLost } = session
+    return (
+      fold.turn === null &&
+      fold.queue.length === 0 &&
+      memoryPark === null &&
+      !isLost &&
+      !this.#engine.isDriving(session)
+    )
+  }
+
+  async #sweep(): Promise<void> {
+    const now = this.#ports.now()
+    const idle = (await this.#idleBoxes('running')).filter(
+      ({ row, since }) => now - since >= this.#ports.policyOf(row.data.policy).boxIdleMs,
+    )
+    await atMost(RELEASES_AT_ONCE, idle, ({ row }) => this.#releaseIfIdle(row.id))
+    if (now - this.#stoppedSweptAt < STOPPED_SWEEP_MS) return
+    this.#stoppedSweptAt = now
+    const stopped = await this.#idleBoxes('stopped')
+    const expired = stopped.filter(({ box, since }) => box.workspace.kind === 'host' && now - since > OUTPUT_KEPT_MS)
+    await atMost(RELEASES_AT_ONCE, expired, ({ row }) => this.#releaseIfIdle(row.id))
+  }
+
+  async #reclaim(): Promise<boolean> {
+    const idle = (await this.#idleBoxes('running')).toSorted((a, b) => a.since - b.since).slice(0, RECLAIMED_MAX)
+    const released = await atMost(RELEASES_AT_ONCE, idle, ({ row }) => this.release(row.id).catch(() => false))
+    return released.includes(true)
+  }
+
+  /** Boxes at the known runner whose sessions are idle, and since when. */
+  async #idleBoxes(state: 'running' | 'stopped'): Promise<readonly IdleBox[]> {
+    const { runner, store, limits } = this.#ports
+    if (runner.address === undefined || this.#ports.isClosing()) return []
+    const { runnerId } = runner.address
+    const signal = AbortSignal.timeout(limits.killMsMax)
+    const { client } = await runner.connect(runnerId, 0, signal)
+    const found: IdleBox[] = []
+    for (const box of await client.listBoxes({ state, signal })) {
+      const [row, ...others] = await store.sessionsOfBox(box.id)
+      if (row === undefined || others.length > 0) continue // not ours, or shared
+      if (row.state !== 'idle' || row.quarantined !== null || row.data.runnerId !== runnerId) continue
+      found.push({ box, row, since: Math.max(Date.parse(row.updatedAt), Date.parse(box.lastTransition.at)) })
+    }
+    return found
+  }
+}
+
+// ---- details ----
+
+type IdleBox = { readonly box: Box; readonly row: SessionRow; readonly since: number }
+
+const RELEASES_AT_ONCE = 4
+const RECLAIMED_MAX = 10
+const STOPPED_SWEEP_MS = 3_600_000
+const OUTPUT_KEPT_MS = 24 * 3_600_000 // as long as runners keep the output of finished execs
+
+/** The journal keeps this much of an output, or a little more. */
+const JOURNALLED_BYTES = 2 * OUTPUT_LIMITS.journalBytes
+
+const mayHaveBox = ({ runnerId }: SessionRow['data']): boolean => runnerId !== null
+
+/** I3 */
+async function giveBack(client: RunnerClient, session: LiveSession, signal: AbortSignal): Promise<void> {
+  const { boxId } = session
+  const options = { ifIdle: true, signal }
+  try {
+    const isKept = session.data.box.workspace === undefined || (await hasMoreOutput(client, boxId, signal))
+    if (isKept) await client.stopBox(boxId, options)
+    else await client.removeBox(boxId, options)
+  } catch (thrown) {
+    if (!isFault(thrown) || !NOT_THERE.has(thrown.category)) throw thrown
+  }
+}
+
+/** The runner has output that the journal has only in part. Removing the box would lose it. */
+async function hasMoreOutput(client: RunnerClient, boxId: string, signal: AbortSignal): Promise<boolean> {
+  const newest = Date.now() - OUTPUT_KEPT_MS
+  const execs = await client.listExecs(boxId, { signal })
+  return execs.some(
+    ({ stdoutBytes, stderrBytes, endedAt }) =>
+      stdoutBytes + stderrBytes > JOURNALLED_BYTES && endedAt !== null && Date.parse(endedAt) > newest,
+  )
+}
+
+const NOT_THERE: ReadonlySet<FaultCategory> = new Set<FaultCategory>(['box_not_found'])
+
+/** Works on all items, at most `count` at the same time. */
+async function atMost<T, R>(count: number, items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  const rest = items[Symbol.iterator]()
+  const worker = async (): Promise<void> => {
+    for (const item of rest) results.push(await work(item))
+  }
+  await Promise.all(Array.from({ length: count }, worker))
+  return results
+}
