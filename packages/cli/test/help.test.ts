@@ -13,7 +13,7 @@ const helpOf = (name: string): string => {
   return text.replaceAll(/\s+/g, ' ')
 }
 
-const OF_TURNS: readonly string[] = ['park', 'parkMsMax', 'outcomeUnknown', 'stepsMax', 'compactionsMax']
+const OF_TURNS: readonly string[] = ['park', 'parkMsMax', 'outcomeUnknown', 'stepsMax', 'compactionsMax', 'boxIdleMs']
 
 test('the help of run, up and gateway names the default of each policy', () => {
   for (const name of ['run', 'up', 'gateway'])

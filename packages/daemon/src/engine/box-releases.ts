@@ -7,7 +7,7 @@
  *     in whatever state it is, and a box that still runs is found by `sweep`.
  * I3  Nothing that runs is ended: the runner refuses to release a box with a running exec.
  */
-import { type FaultCategory, isFault, TIMER_MS_MAX } from '@breakfall/faults'
+import { isFault, TIMER_MS_MAX } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Box } from '@breakfall/wire'
 import type { SessionRow } from '../store/store.ts'
@@ -120,9 +120,9 @@ export class BoxReleases {
       failpoint('after:release-stored')
       const signal = AbortSignal.any([interrupt.signal, AbortSignal.timeout(limits.killMsMax)])
       const { client } = await runner.connect(runnerId, session.row.epoch, signal)
-      await giveBack(client, session, signal)
+      const isReleased = await isGivenBack(client, session, signal)
       failpoint('after:release')
-      return true
+      return isReleased
     } finally {
       session.releasing = null
     }
@@ -190,16 +190,20 @@ const JOURNALLED_BYTES = 2 * OUTPUT_LIMITS.journalBytes
 
 const mayHaveBox = ({ runnerId }: SessionRow['data']): boolean => runnerId !== null
 
-/** I3 */
-async function giveBack(client: RunnerClient, session: LiveSession, signal: AbortSignal): Promise<void> {
+/** I3: false if an exec is running in it. */
+async function isGivenBack(client: RunnerClient, session: LiveSession, signal: AbortSignal): Promise<boolean> {
   const { boxId } = session
   const options = { ifIdle: true, signal }
   try {
     const isKept = session.data.box.workspace === undefined || (await hasMoreOutput(client, boxId, signal))
     if (isKept) await client.stopBox(boxId, options)
     else await client.removeBox(boxId, options)
+    return true
   } catch (thrown) {
-    if (!isFault(thrown) || !NOT_THERE.has(thrown.category)) throw thrown
+    if (!isFault(thrown)) throw thrown
+    if (thrown.category === 'box_not_found') return true
+    if (thrown.category === 'box_invalid_state') return false
+    throw thrown
   }
 }
 
@@ -212,8 +216,6 @@ async function hasMoreOutput(client: RunnerClient, boxId: string, signal: AbortS
       stdoutBytes + stderrBytes > JOURNALLED_BYTES && endedAt !== null && Date.parse(endedAt) > newest,
   )
 }
-
-const NOT_THERE: ReadonlySet<FaultCategory> = new Set<FaultCategory>(['box_not_found'])
 
 /** Works on all items, at most `count` at the same time. */
 async function atMost<T, R>(count: number, items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {

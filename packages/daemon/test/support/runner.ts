@@ -20,7 +20,13 @@ export type TestRunner = {
 
 export async function testRunner(
   t: TestContext,
-  options: { folder?: string; port?: number; tokenFile?: string } = {},
+  options: {
+    folder?: string
+    port?: number
+    tokenFile?: string
+    boxesMax?: number
+    allowWorkspace?: readonly string[]
+  } = {},
 ): Promise<TestRunner> {
   const folder = options.folder ?? tempFolder(t)
   const tokenFile = options.tokenFile ?? join(folder, 'token')
@@ -29,7 +35,8 @@ export async function testRunner(
     tokenFile,
     port: options.port ?? 0,
     allowIsolation: ['process'],
-    allowWorkspace: [],
+    allowWorkspace: options.allowWorkspace ?? [],
+    boxesMax: options.boxesMax,
     idleExitMs: null,
   })
   let isStopped = false
@@ -46,7 +53,7 @@ export async function testRunner(
     config: { url: runner.url, tokenFile },
     folder,
     stop,
-    again: (port = 0) => testRunner(t, { folder, port, tokenFile }),
+    again: (port = 0) => testRunner(t, { ...options, folder, port, tokenFile }),
   }
 }
 
