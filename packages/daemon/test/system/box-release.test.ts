@@ -1,4 +1,4 @@
-import { tempFolder } from '../../../../test/kit/folder.ts'
+import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,8 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
 import type { Session } from '@breakfall/wire'
 import { loadTokens } from '@breakfall/wire/node'
+import type { DaemonOptions } from '../../src/index.ts'
 import type { Answer, Api } from '../support/api.ts'
-import { spawnDaemon } from '../support/daemon-process.ts'
+import { type DaemonProcess, spawnDaemon } from '../support/daemon-process.ts'
 import { ofType } from '../support/events.ts'
 import { type TestRunner, testRunner } from '../support/runner.ts'
 import { inOrder, type ScriptedAnswer } from '../support/scripted-model.ts'
@@ -17,9 +18,9 @@ import { optionsFor, rig } from '../support/setup.ts'
 const bash = (command: string): ScriptedAnswer => ({ calls: [{ tool: 'bash', arguments: { command } }] })
 const append = inOrder(bash('echo line >> ledger; wc -l < ledger'), { text: 'done' })
 
-async function clientOf(t: TestContext, { url, config: { tokenFile = '' } }: TestRunner): Promise<RunnerClient> {
+function clientOf(t: TestContext, { url, config: { tokenFile = '' } }: TestRunner): RunnerClient {
   const client = createRunnerClient({ url, token: loadTokens(tokenFile)[0]?.token ?? '' })
-  t.after(() => client.close())
+  atEnd(t, () => client.close())
   return client
 }
 
@@ -40,7 +41,7 @@ async function turn(api: Api, sessionId: string): Promise<string> {
 test('an idle host-folder box is removed and made again; a private one is stopped and keeps its files', async (t) => {
   const workspace = tempFolder(t)
   const runner = await testRunner(t, { allowWorkspace: [workspace] })
-  const client = await clientOf(t, runner)
+  const client = clientOf(t, runner)
   const { api } = await rig(t, append, { runner: runner.config, policy: { boxIdleMs: 30 } })
   const host = await api.session({ box: { workspace } })
   const own = await api.session()
@@ -59,7 +60,7 @@ test('an idle host-folder box is removed and made again; a private one is stoppe
 
 test('a turn in progress keeps its box, and so does an exec of somebody else', async (t) => {
   const runner = await testRunner(t)
-  const client = await clientOf(t, runner)
+  const client = clientOf(t, runner)
   const release = Promise.withResolvers<void>()
   const script = inOrder(bash('echo one'), { text: 'done', until: release.promise })
   const { api } = await rig(t, script, { runner: runner.config, policy: { boxIdleMs: 0 } })
@@ -82,7 +83,7 @@ test('a turn in progress keeps its box, and so does an exec of somebody else', a
 test('a released box with output that the journal has only in part is kept for that output', async (t) => {
   const workspace = tempFolder(t)
   const runner = await testRunner(t, { allowWorkspace: [workspace] })
-  const client = await clientOf(t, runner)
+  const client = clientOf(t, runner)
   const { api } = await rig(t, inOrder(bash('seq 1 200000'), { text: 'done' }), { runner: runner.config })
   const { id } = await api.session({ box: { workspace } })
   await turn(api, id)
@@ -98,7 +99,7 @@ test('a released box with output that the journal has only in part is kept for t
 test('boxes that an earlier daemon left running are released after a restart', async (t) => {
   const workspace = tempFolder(t)
   const runner = await testRunner(t, { allowWorkspace: [workspace] })
-  const client = await clientOf(t, runner)
+  const client = clientOf(t, runner)
   const first = await rig(t, append, { runner: runner.config })
   await turn(first.api, (await first.api.session({ box: { workspace } })).id)
   await turn(first.api, (await first.api.session({ box: { id: 'named' } })).id)
@@ -115,7 +116,7 @@ test('boxes that an earlier daemon left running are released after a restart', a
 test('more sessions than the quota allows all run, one after another: idle boxes make room', async (t) => {
   const workspace = tempFolder(t)
   const runner = await testRunner(t, { allowWorkspace: [workspace], boxesMax: 2 })
-  const client = await clientOf(t, runner)
+  const client = clientOf(t, runner)
   const { api } = await rig(t, append, { runner: runner.config })
   for (let n = 1; n <= 5; n++) assert.equal(await turn(api, (await api.session({ box: { workspace } })).id), String(n))
   assert.ok((await client.listBoxes()).length <= 2)
@@ -123,7 +124,7 @@ test('more sessions than the quota allows all run, one after another: idle boxes
 
 test('a full quota is refused before the model is asked, and names its setting', async (t) => {
   const runner = await testRunner(t, { boxesMax: 1 })
-  const client = await clientOf(t, runner)
+  const client = clientOf(t, runner)
   const { api, model, daemon } = await rig(t, append, { runner: runner.config })
   const { id } = await api.session()
   await daemon.findRunner()
@@ -141,33 +142,36 @@ test('a full quota is refused before the model is asked, and names its setting',
 
 test('kill -9 between any two steps of a release leaks no box and loses no file', { timeout: 120_000 }, async (t) => {
   const { options, workspace, stateDir } = await optionsFor(t, append)
-  const crashing = { ...options, policy: { backoffMs: 1, boxIdleMs: 0 } }
-  for (const [index, box] of [{ workspace }, {}].entries()) {
-    const points = ['before:release', 'after:release-stored', 'after:release']
-    const first = await spawnDaemon(options)
-    const { id } = await first.api.session({ box })
-    let lines = 1
-    assert.equal(await turn(first.api, id), String(lines))
-    first.kill('SIGKILL')
-    await first.ended
-    for (const point of points) {
-      // It recovers no turn; the sweep of the found runner releases the box, and dies in the middle of it.
-      const doomed = await spawnDaemon(crashing)
-      await doomed.arm(point)
-      await doomed.api.call('POST', '/v1/sessions', { box: { network: 'none' } }) // finds the runner
-      assert.equal(await doomed.ended, 'SIGKILL', `${point} ${index}`)
-      const after = await spawnDaemon(options)
-      lines += 1
-      assert.equal(await turn(after.api, id), String(lines), `${point} ${index}`)
-      after.kill('SIGKILL')
-      await after.ended
-    }
-    const last = await spawnDaemon(crashing)
-    await last.api.call('POST', '/v1/sessions', { box: { network: 'none' } })
-    const file = join(stateDir, 'runner', 'boxes', 'default', id, 'box.json')
-    await until(() => Promise.resolve(!existsSync(file) || readFileSync(file, 'utf8').includes('"state":"stopped"')))
-    assert.equal(existsSync(file), index === 1)
-    last.kill('SIGKILL')
-    await last.ended
+  const spawned = async (given: Partial<DaemonOptions>): Promise<DaemonProcess> => {
+    const daemon = await spawnDaemon(given)
+    atEnd(t, () => daemon.kill('SIGKILL'))
+    return daemon
   }
+  const crashing = { ...options, policy: { backoffMs: 1, boxIdleMs: 0 } }
+  const first = await spawned(options)
+  const host = await first.api.session({ box: { workspace } })
+  const own = await first.api.session()
+  const both = async ({ api }: DaemonProcess, lines: number, at: string): Promise<void> => {
+    assert.equal(await turn(api, host.id), String(lines), at)
+    assert.equal(await turn(api, own.id), String(lines), at)
+  }
+  await both(first, 1, 'at first')
+  first.kill('SIGKILL')
+  await first.ended
+  for (const [index, point] of ['before:release', 'after:release-stored', 'after:release'].entries()) {
+    // It has no turn to recover. It finds the runner, releases the boxes there, and dies in the middle of it.
+    const doomed = await spawned(crashing)
+    await doomed.arm(point)
+    void doomed.api.call('POST', '/v1/sessions', { box: { network: 'none' } }).catch(() => undefined)
+    assert.equal(await doomed.ended, 'SIGKILL', point)
+    const after = await spawned(options)
+    await both(after, index + 2, point)
+    after.kill('SIGKILL')
+    await after.ended
+  }
+  const last = await spawned(crashing)
+  await last.api.call('POST', '/v1/sessions', { box: { network: 'none' } })
+  const file = (id: string): string => join(stateDir, 'runner', 'boxes', 'default', id, 'box.json')
+  await until(() => Promise.resolve(!existsSync(file(host.id))))
+  await until(() => Promise.resolve(readFileSync(file(own.id), 'utf8').includes('"state":"stopped"')))
 })
