@@ -9,7 +9,7 @@
  */
 import { isFault, TIMER_MS_MAX } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
-import type { Box } from '@breakfall/wire'
+import type { Box, Exec } from '@breakfall/wire'
 import type { SessionRow } from '../store/store.ts'
 import type { Engine } from './engine.ts'
 import type { LiveSession } from './live-session.ts'
@@ -120,7 +120,7 @@ export class BoxReleases {
       failpoint('after:release-stored')
       const signal = AbortSignal.any([interrupt.signal, AbortSignal.timeout(limits.killMsMax)])
       const { client } = await runner.connect(runnerId, session.row.epoch, signal)
-      const isReleased = await isGivenBack(client, session, signal)
+      const isReleased = await isGivenBack(client, session, { signal, now: this.#ports.now() })
       failpoint('after:release')
       return isReleased
     } finally {
@@ -191,11 +191,16 @@ const JOURNALLED_BYTES = 2 * OUTPUT_LIMITS.journalBytes
 const mayHaveBox = ({ runnerId }: SessionRow['data']): boolean => runnerId !== null
 
 /** I3: false if an exec is running in it. */
-async function isGivenBack(client: RunnerClient, session: LiveSession, signal: AbortSignal): Promise<boolean> {
+async function isGivenBack(
+  client: RunnerClient,
+  session: LiveSession,
+  { signal, now }: { readonly signal: AbortSignal; readonly now: number },
+): Promise<boolean> {
   const { boxId } = session
   const options = { ifIdle: true, signal }
   try {
-    const isKept = session.data.box.workspace === undefined || (await hasMoreOutput(client, boxId, signal))
+    const isKept =
+      session.data.box.workspace === undefined || hasMoreOutput(await client.listExecs(boxId, { signal }), now)
     if (isKept) await client.stopBox(boxId, options)
     else await client.removeBox(boxId, options)
     return true
@@ -208,14 +213,11 @@ async function isGivenBack(client: RunnerClient, session: LiveSession, signal: A
 }
 
 /** The runner has output that the journal has only in part. Removing the box would lose it. */
-async function hasMoreOutput(client: RunnerClient, boxId: string, signal: AbortSignal): Promise<boolean> {
-  const newest = Date.now() - OUTPUT_KEPT_MS
-  const execs = await client.listExecs(boxId, { signal })
-  return execs.some(
+const hasMoreOutput = (execs: readonly Exec[], now: number): boolean =>
+  execs.some(
     ({ stdoutBytes, stderrBytes, endedAt }) =>
-      stdoutBytes + stderrBytes > JOURNALLED_BYTES && endedAt !== null && Date.parse(endedAt) > newest,
+      stdoutBytes + stderrBytes > JOURNALLED_BYTES && endedAt !== null && now - Date.parse(endedAt) < OUTPUT_KEPT_MS,
   )
-}
 
 /** Works on all items, at most `count` at the same time. */
 async function atMost<T, R>(count: number, items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {

@@ -140,8 +140,14 @@ export class SqliteJournal {
     this.#refuseBad(append) // before anything is written: a refusal must leave nothing behind
     if (append.events.length > 0) this.#events.write(end, append.events)
     if (append.set !== undefined) {
-      const { state, turnId, at = new Date().toISOString() } = append.set
-      this.#sql.run('UPDATE sessions SET state=?, turn_id=?, updated_at=? WHERE sid=?', state, turnId, at, sid)
+      const { state, turnId, at = null } = append.set
+      this.#sql.run(
+        'UPDATE sessions SET state=?, turn_id=?, updated_at=coalesce(?, updated_at) WHERE sid=?',
+        state,
+        turnId,
+        at,
+        sid,
+      )
     }
     if (append.data !== undefined)
       this.#sql.run('UPDATE sessions SET data=? WHERE sid=?', JSON.stringify(append.data), sid)
