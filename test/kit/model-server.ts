@@ -127,6 +127,7 @@ export class ModelServer implements AsyncDisposable {
   }
 
   #play(exchange: Exchange): Play {
+    if (/^\/v1\/streams?(?:\/lookup)?(?:\?|$)/.test(exchange.path)) return json(404, {}) // llama.cpp's, which this server is not
     const index = this.requests.push(exchange) - 1
     const name = this.#nameIn(exchange)
     if (name === undefined) {

@@ -90,6 +90,8 @@ export type AttemptRecord = {
   readonly bytes: number
   /** The attempt continued kept text. */
   readonly resumed: boolean
+  /** How often the attempt re-attached to its answer after the connection broke. */
+  readonly reattached?: number | undefined
   readonly fault: FaultReport | null
   readonly action: RungAction | null
   readonly delayMs: number

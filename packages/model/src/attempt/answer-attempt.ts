@@ -5,6 +5,7 @@ import type { SseFrame } from '@breakfall/wire'
 import type { AttemptRecord, ProgressEvent, Usage } from '../answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { Attempt, AttemptEnd, AttemptReader, ReadState } from './attempt.ts'
+import { withReplay } from './replay.ts'
 import { startAttempt } from './start-attempt.ts'
 import { monotonicMs } from '../clock.ts'
 import { dialectOf, DIALECTS } from '../dialects/dialects.ts'
@@ -204,7 +205,9 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   async #verdict(): Promise<Verdict> {
     const { kept, policy, signal, target } = this.#options
     try {
-      this.#running = startAttempt(attemptRequest(target, prefillOf(kept)), this, policy, signal)
+      const plain = attemptRequest(target, prefillOf(kept))
+      const request = withReplay(plain, target.request.baseUrl, target.profile)
+      this.#running = startAttempt(request, this, policy, signal)
       this.#end = await this.#running.end
       return this.#judge(this.#end)
     } catch (thrown) {

@@ -9,6 +9,17 @@ export type AttemptRequest = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Buffer
+  /** Where the answer can be read again after its connection broke. */
+  readonly replay?: Replay | undefined
+}
+
+/** Where the bytes of one attempt's answer can be read again. */
+export type Replay = {
+  readonly id: string
+  readonly url: string
+  /** Whose answer it is. */
+  readonly baseUrl: string
+  readonly headers: Readonly<Record<string, string>>
 }
 
 /** `finished`: the proof is there, only usage and the end marker may follow. `ended`: nothing follows. */
@@ -40,6 +51,8 @@ export type AttemptEnd = {
   /** What broke the attempt, if anything did. */
   readonly fault: Fault | undefined
   readonly refusal: Refusal | undefined
+  /** How often it re-attached to the answer. */
+  readonly reattached?: number | undefined
 }
 
 export type Attempt = {
@@ -54,5 +67,6 @@ export const ATTEMPT_LIMITS = {
   drainMs: 500, // for the rest of a finished body; then its connection can be reused
   refusalBytesMax: 1024 * 1024,
   refusalMs: 10_000, // if the body of a refusal takes longer, the status alone has to do
+  reattachesMax: 20, // each has to bring something new
   wholeBytesMax: 64 * 1024 * 1024,
 } as const

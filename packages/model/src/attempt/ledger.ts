@@ -21,7 +21,9 @@ export type AttemptFacts = {
 }
 
 export function recordOf({ end, ...facts }: AttemptFacts): AttemptRecord {
-  return { ...facts, durationMs: Math.round(end?.durationMs ?? 0), phase: phaseOf(end), bytes: end?.bytes ?? 0 }
+  const { reattached = 0 } = end ?? {}
+  const sizes = { durationMs: Math.round(end?.durationMs ?? 0), phase: phaseOf(end), bytes: end?.bytes ?? 0 }
+  return { ...facts, ...sizes, ...(reattached > 0 ? { reattached } : {}) }
 }
 
 /** A refusal came with the headers; its body is not an answer. */

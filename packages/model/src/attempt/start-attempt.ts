@@ -4,7 +4,9 @@
  * I1  It ends exactly once, with one of: `finished` (the reader has its proof), `clean` (the connection ended properly,
  *     which proves nothing), `refused` (a status other than 2xx), or a fault. It never throws.
  * I2  Every phase has a clock: connect, headers, and two for the body.
- * I3  When our own signal fires, the request ends at once, in every phase.
+ * I3  If the server keeps the answer, a broken connection is replaced by one that continues at the same byte, before anything
+ *     else is tried. A server that has nothing new to say ends that.
+ * I4  When our own signal fires, the request ends at once, in every phase.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, Fault, isFault } from '@breakfall/faults'
@@ -20,9 +22,11 @@ import {
   type AttemptRequest,
   type ReadState,
   type Refusal,
+  type Replay,
 } from './attempt.ts'
 import { bodyKind, checkEncoding, contentType } from './body-kind.ts'
 import { agentFor } from './connections.ts'
+import { forget, isKept } from './replay.ts'
 import { type AttemptClocks, type StallClock, StallWatch } from './stall-watch.ts'
 
 export function startAttempt(
@@ -62,6 +66,13 @@ type State =
       readonly headers: IncomingHttpHeaders
       readonly chunks: Buffer[]
     }
+  | {
+      /** Between two connections: the decoder may hold half a frame. */
+      readonly at: 'reattaching'
+      readonly reading: Extract<State, { at: 'reading-events' }>
+      /** What broke the connection; undefined if it ended properly, but too early. */
+      readonly fault: Fault | undefined
+    }
   | { readonly at: 'over' }
 
 type Reading = Extract<State, { at: `reading-${string}` }>
@@ -75,6 +86,7 @@ const PHASES: Readonly<Record<Exclude<State['at'], 'over'>, AttemptPhase>> = {
   'reading-events': 'stream',
   'reading-whole': 'stream',
   'reading-refusal': 'stream',
+  reattaching: 'stream',
 }
 
 class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
@@ -89,6 +101,9 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   #state: State = { at: 'connecting' }
   #bytes = 0
   #isHeld = false
+  #reattached = 0
+  /** Bytes received when it re-attached last. */
+  #reattachedAt = -1
 
   constructor(request: AttemptRequest, reader: AttemptReader, clocks: AttemptClocks, signal: AbortSignal) {
     const { promise, resolve } = Promise.withResolvers<AttemptEnd>()
@@ -145,9 +160,9 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     })
   }
 
-  onResponseData(_controller: Controller, chunk: Buffer): void {
+  onResponseData(controller: Controller, chunk: Buffer): void {
     const state = this.#state
-    if (!isReading(state)) return
+    if (!isReading(state) || state.controller !== controller) return
     this.#bytes += chunk.length
     this.#watch.byte()
     this.#reader.onBytes?.()
@@ -158,13 +173,106 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     const state = this.#state
     if (state.at === 'reading-whole') this.#run(() => this.#reader.whole(Buffer.concat(state.chunks), state.type))
+    if (state.at === 'reading-events' && state.read === 'more' && this.#reattach(state, undefined)) return
     this.#settleWith(this.#state)
   }
 
-  onResponseError(_controller: Controller, error: Error): void {
-    if (this.#state.at === 'over') return
-    if (this.#state.at === 'reading-refusal') this.#settleWith(this.#state)
-    else this.#fail(this.#classify(error))
+  onResponseError(controller: Controller, error: Error): void {
+    const state = this.#state
+    if (state.at === 'over' || state.at === 'reattaching') return
+    if ('controller' in state && state.controller !== controller) return // the connection before the one that is read now
+    if (state.at === 'reading-refusal') return this.#settleWith(state)
+    const fault = this.#classify(error)
+    if (state.at === 'reading-events' && this.#reattach(state, fault)) return
+    this.#fail(fault)
+  }
+
+  // ---- re-attaching ----
+
+  /** I3: false if the server keeps nothing, or had nothing new the last time. */
+  #reattach(reading: Extract<State, { at: 'reading-events' }>, fault: Fault | undefined): boolean {
+    const { replay } = this.#request
+    const isSpent = this.#reattached >= ATTEMPT_LIMITS.reattachesMax || this.#bytes === this.#reattachedAt
+    if (replay === undefined || reading.read !== 'more' || isSpent || this.#signal.aborted) return false
+    this.#reattached++
+    this.#reattachedAt = this.#bytes
+    const state: State = { at: 'reattaching', reading, fault }
+    this.#state = state
+    const old = reading.controller
+    if (!old.aborted) old.abort(new Error('the attempt continues on another connection'))
+    const { connectMs, livenessMs } = this.#clocks
+    this.#watch.only(livenessMs, () => this.#giveUpReattaching())
+    void isKept(replay, connectMs).then((kept) => {
+      if (this.#state !== state) return // it is over, or on its way already
+      if (kept) this.#continueAt(replay)
+      else this.#giveUpReattaching()
+    })
+    return true
+  }
+
+  #continueAt(replay: Replay): void {
+    this.#run(() => {
+      const { origin, pathname, search } = new URL(replay.url)
+      const path = `${pathname + search}&from=${this.#bytes}`
+      const options = {
+        origin,
+        path,
+        method: 'GET',
+        headers: replay.headers,
+        headersTimeout: 0,
+        bodyTimeout: 0,
+      } as const
+      agentFor(this.#clocks.connectMs).dispatch(options, this.#continuation())
+    })
+  }
+
+  /** Handles the connection that continues the answer. */
+  #continuation(): Dispatcher.DispatchHandler {
+    const serial = this.#reattached
+    let own: Controller | undefined
+    const isCurrent = (): boolean => this.#reattached === serial && this.#state.at !== 'over'
+    return {
+      onRequestStart: (controller) => {
+        own = controller
+        if (!isCurrent()) controller.abort(new Error('the attempt is over'))
+        else if (this.#isHeld) controller.pause()
+      },
+      onResponseStart: (controller, status) => {
+        if (isCurrent() && status >= 200) this.#reattachedTo(controller, status)
+      },
+      onResponseData: (controller, chunk) => {
+        if (isCurrent()) this.onResponseData(controller, chunk)
+      },
+      onResponseEnd: () => {
+        if (isCurrent()) this.onResponseEnd()
+      },
+      onResponseError: (_controller, error) => {
+        if (!isCurrent()) return
+        if (this.#state.at === 'reattaching') this.#giveUpReattaching()
+        else if (own !== undefined) this.onResponseError(own, error)
+      },
+    }
+  }
+
+  #reattachedTo(controller: Controller, status: number): void {
+    const state = this.#state
+    if (state.at !== 'reattaching') return
+    this.#reader.onBytes?.()
+    if (status !== 200) {
+      controller.abort(new Error('the server does not have the answer'))
+      this.#giveUpReattaching()
+      return
+    }
+    this.#state = { ...state.reading, controller }
+    this.#watch.awaitBody()
+  }
+
+  /** The answer is not there any more, or the server is not: what broke it is what happened. */
+  #giveUpReattaching(): void {
+    const state = this.#state
+    if (state.at !== 'reattaching') return
+    if (state.fault === undefined) this.#settle({ complete: true })
+    else this.#fail(state.fault)
   }
 
   // ---- reading ----
@@ -238,18 +346,20 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   }
 
   readonly #onAbort = (): void => {
-    this.#fail(this.#classify(this.#signal.reason)) // I3
+    this.#fail(this.#classify(this.#signal.reason)) // I4
   }
 
   #stalled(clock: StallClock, afterMs: number): void {
-    this.#fail(
-      new Fault('model_stream_stalled', {
-        phase: this.#phase,
-        reason: clock,
-        facts: { afterMs },
-        errorRaw: `${STALLED[clock]} for ${Math.round(afterMs)} ms (${clock} timeout)`,
-      }),
-    )
+    const state = this.#state
+    const fault = new Fault('model_stream_stalled', {
+      phase: this.#phase,
+      reason: clock,
+      facts: { afterMs },
+      errorRaw: `${STALLED[clock]} for ${Math.round(afterMs)} ms (${clock} timeout)`,
+    })
+    // Silence may be a connection that died unnoticed, as after a suspend. A model that says nothing would stay silent.
+    if (clock === 'liveness' && state.at === 'reading-events' && this.#reattach(state, fault)) return
+    this.#fail(fault)
   }
 
   get #phase(): AttemptPhase {
@@ -291,7 +401,10 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     this.#signal.removeEventListener('abort', this.#onAbort)
     this.#watch.stop()
     if (controller !== undefined) this.#release(controller, complete)
-    this.#resolve({ phase, bytes: this.#bytes, durationMs: monotonicMs() - this.#startedAt, fault, refusal })
+    const { replay } = this.#request
+    if (replay !== undefined && !complete && phase !== 'connect') forget(replay, this.#clocks.connectMs)
+    const durationMs = monotonicMs() - this.#startedAt
+    this.#resolve({ phase, bytes: this.#bytes, durationMs, fault, refusal, reattached: this.#reattached })
   }
 
   /** The connection of a complete answer gets a moment to drain and is reused; any other is closed. */

@@ -5,6 +5,7 @@ import type { SseFrame } from '@breakfall/wire'
 import type { AttemptRecord } from '../answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { Attempt, AttemptEnd, AttemptReader, ReadState, Refusal } from '../attempt/attempt.ts'
+import { withReplay } from '../attempt/replay.ts'
 import { startAttempt } from '../attempt/start-attempt.ts'
 import type { ClientStream } from './client-stream.ts'
 import type { Dialect } from '../dialects/dialect.ts'
@@ -89,7 +90,10 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     const { client, request, target, prefill, options } = this.#with
     client.begin()
     try {
-      this.#running = startAttempt(upstreamRequest(request, target, prefill), this, options.policy, options.signal)
+      const { policy, signal } = options
+      const plain = upstreamRequest(request, target, prefill)
+      const sent = withReplay(plain, target.baseUrl, profileOf(target))
+      this.#running = startAttempt(sent, this, policy, signal)
       this.#end = await this.#running.end
       return this.#judgeEnd(this.#end)
     } catch (thrown) {

@@ -106,6 +106,7 @@ export class RelayRun {
   complete(record: AttemptRecord): void {
     this.ledger.push(record)
     const { attempt } = this
-    if (this.#lastAction !== undefined) this.#options.onEvent({ type: 'healed', attempt, how: this.#lastAction })
+    const how = this.#lastAction ?? (record.reattached === undefined ? undefined : 'reattach')
+    if (how !== undefined) this.#options.onEvent({ type: 'healed', attempt, how })
   }
 }

@@ -58,7 +58,7 @@ export type RelayEvent =
       readonly delayMs: number
       readonly afterContent: boolean
     }
-  | { readonly type: 'healed'; readonly attempt: number; readonly how: 'retry' | 'resume' | 'fallback' }
+  | { readonly type: 'healed'; readonly attempt: number; readonly how: 'retry' | 'resume' | 'fallback' | 'reattach' }
 
 export type RelayOptions = {
   readonly policy?: PolicyInput | undefined
