@@ -59,7 +59,7 @@ export class Llama implements AsyncDisposable {
     if (bytes === undefined) return void res.writeHead(404).end('{}')
     if (from < bytes.length - (this.#options.ringBytes ?? Infinity)) return void res.writeHead(400).end('{}')
     res.writeHead(200, { 'content-type': 'text/event-stream' })
-    if (this.#options.silentReplay === true) return void res.flushHeaders()
+    if (this.#options.silentReplay === true) return res.flushHeaders()
     return this.#send(res, bytes.subarray(from))
   }
 

@@ -4,7 +4,7 @@
  * I1  It ends exactly once, with one of: `finished` (the reader has its proof), `clean` (the connection ended properly,
  *     which proves nothing), `refused` (a status other than 2xx), or a fault. It never throws.
  * I2  Every phase has a clock: connect, headers, and two for the body.
- * I3  If the server keeps the answer, a broken connection is replaced by one that continues at the same byte, before anything
+ * I3  If the server keeps the answer, a new connection continues at the same byte after a break, before anything
  *     else is tried. A server that has nothing new to say ends that.
  * I4  When our own signal fires, the request ends at once, in every phase.
  */
@@ -180,7 +180,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   onResponseError(controller: Controller, error: Error): void {
     const state = this.#state
     if (state.at === 'over' || state.at === 'reattaching') return
-    if ('controller' in state && state.controller !== controller) return // the connection before the one that is read now
+    if ('controller' in state && state.controller !== controller) return // an earlier connection of this attempt
     if (state.at === 'reading-refusal') return this.#settleWith(state)
     const fault = this.#classify(error)
     if (state.at === 'reading-events' && this.#reattach(state, fault)) return

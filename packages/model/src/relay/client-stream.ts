@@ -44,7 +44,7 @@ export class ClientStream {
   #sentChars = 0
   /** A tool call is among the held frames. */
   #holdsTools = false
-  /** Everything is held back, whatever it is. */
+  /** All frames are held back. */
   #holdsAnswer = false
   #holdTimer: NodeJS.Timeout | undefined
   readonly #isAdaptive: boolean
@@ -154,7 +154,7 @@ export class ClientStream {
     this.#end()
   }
 
-  /** The end of an answer that broke: a closed connection where that is safe, else an error in the API's own terms. */
+  /** The end of an answer that broke: a closed connection if that is safe, else an error in the API's own terms. */
   breakOff({ category, error }: FaultReport, frames: string): void {
     const { cut } = this.#sink
     if (cut === undefined) return this.finishWith(frames)

@@ -108,7 +108,7 @@ export function requiredIn(json: Readonly<Record<string, unknown>>): RequiredPar
   return required
 }
 
-/** The client is an agent that may be told to run something. */
+/** The client offers the model something to run. */
 export const offersTools = (json: Readonly<Record<string, unknown>>): boolean =>
   objectsIn(json['tools']).length > 0 || objectsIn(json['functions']).length > 0
 

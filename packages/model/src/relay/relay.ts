@@ -41,7 +41,7 @@ export type RelaySink = {
   drained(): Promise<void>
   end(): void
   /**
-   * Closes the connection so that the client sees a broken response, as it would without a relay. Absent if the client could
+   * Closes the connection: the client sees a broken response, as it would without a relay. Absent if the client could
    * take that for a complete one.
    */
   readonly cut?: (() => void) | undefined
