@@ -7,7 +7,7 @@
  * I3  A server is asked once whether it can, at the first break, and the reply is remembered. Older builds ignore the id.
  */
 import { randomUUID } from 'node:crypto'
-import { request as ask } from 'undici'
+import { type Dispatcher, request as ask } from 'undici'
 import type { ChosenProfile } from '../profiles.ts'
 import { joinUrl } from '../target.ts'
 import type { AttemptRequest, Replay } from './attempt.ts'
@@ -23,16 +23,58 @@ export function withReplay(request: AttemptRequest, baseUrl: string, profile: Ch
   return { ...request, headers: { ...headers, 'x-conversation-id': id }, replay }
 }
 
-/** Whether the server keeps answers. Never throws. */
-export async function isKept(replay: Replay, connectMs: number): Promise<boolean> {
-  const { baseUrl } = replay
-  const remembered = known.get(baseUrl)
-  if (remembered !== undefined) return remembered // I3
-  const can = await probe(replay, connectMs)
-  if (can === undefined) return false
-  if (known.size >= KNOWN_MAX) known.clear()
-  known.set(baseUrl, can)
-  return can
+/** The attempt that goes on reading. */
+export type Continuation = {
+  /** False once the attempt is over, or re-attached again. */
+  readonly isWanted: () => boolean
+  readonly started: (controller: Dispatcher.DispatchController) => void
+  /** What follows comes from this connection. */
+  readonly continued: (controller: Dispatcher.DispatchController) => void
+  /** The answer is not there any more, or the server is not. */
+  readonly lost: () => void
+  readonly reader: {
+    onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void
+    onResponseEnd(): void
+    onResponseError(controller: Dispatcher.DispatchController, error: Error): void
+  }
+}
+
+/** Reads the answer on from this byte. Never throws. */
+export async function continueAnswer(replay: Replay, from: number, connectMs: number, to: Continuation): Promise<void> {
+  const kept = await isKept(replay, connectMs)
+  if (!to.isWanted()) return
+  if (!kept) return to.lost()
+  let current: Dispatcher.DispatchController | undefined
+  const { origin, pathname, search } = new URL(replay.url)
+  const path = `${pathname + search}&from=${from}`
+  const options = { origin, path, method: 'GET', headers: replay.headers, headersTimeout: 0, bodyTimeout: 0 } as const
+  agentFor(connectMs).dispatch(options, {
+    onRequestStart: (controller) => {
+      if (to.isWanted()) to.started(controller)
+      else controller.abort(new Error('the attempt is over'))
+    },
+    onResponseStart: (controller, status) => {
+      if (!to.isWanted() || status < 200) return
+      if (status === 200) {
+        current = controller
+        to.continued(controller)
+        return
+      }
+      to.lost()
+      controller.abort(new Error('the server does not have the answer'))
+    },
+    onResponseData: (controller, chunk) => {
+      if (to.isWanted()) to.reader.onResponseData(controller, chunk)
+    },
+    onResponseEnd: () => {
+      if (to.isWanted()) to.reader.onResponseEnd()
+    },
+    onResponseError: (_controller, error) => {
+      if (!to.isWanted()) return
+      if (current === undefined) to.lost()
+      else to.reader.onResponseError(current, error)
+    },
+  })
 }
 
 /** Tells the server that no one will read the answer, so its slot is free. */
@@ -44,6 +86,18 @@ export function forget({ url, headers, baseUrl }: Replay, connectMs: number): vo
 }
 
 // ---- details ----
+
+/** Whether the server keeps answers. */
+async function isKept(replay: Replay, connectMs: number): Promise<boolean> {
+  const { baseUrl } = replay
+  const remembered = known.get(baseUrl)
+  if (remembered !== undefined) return remembered // I3
+  const can = await probe(replay, connectMs)
+  if (can === undefined) return false
+  if (known.size >= KNOWN_MAX) known.clear()
+  known.set(baseUrl, can)
+  return can
+}
 
 const LIMITS = { headersTimeout: 2_000, bodyTimeout: 2_000 } // the route only looks into a table
 const KNOWN_MAX = 64

@@ -22,11 +22,10 @@ import {
   type AttemptRequest,
   type ReadState,
   type Refusal,
-  type Replay,
 } from './attempt.ts'
 import { bodyKind, checkEncoding, contentType } from './body-kind.ts'
 import { agentFor } from './connections.ts'
-import { forget, isKept } from './replay.ts'
+import { continueAnswer, forget } from './replay.ts'
 import { type AttemptClocks, type StallClock, StallWatch } from './stall-watch.ts'
 
 export function startAttempt(
@@ -196,73 +195,28 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     if (replay === undefined || reading.read !== 'more' || isSpent || this.#signal.aborted) return false
     this.#reattached++
     this.#reattachedAt = this.#bytes
-    const state: State = { at: 'reattaching', reading, fault }
-    this.#state = state
+    this.#state = { at: 'reattaching', reading, fault }
     const old = reading.controller
     if (!old.aborted) old.abort(new Error('the attempt continues on another connection'))
     const { connectMs, livenessMs } = this.#clocks
     this.#watch.only(livenessMs, () => this.#giveUpReattaching())
-    void isKept(replay, connectMs).then((kept) => {
-      if (this.#state !== state) return // it is over, or on its way already
-      if (kept) this.#continueAt(replay)
-      else this.#giveUpReattaching()
+    const serial = this.#reattached
+    void continueAnswer(replay, this.#bytes, connectMs, {
+      isWanted: () => this.#reattached === serial && this.#state.at !== 'over',
+      started: (controller) => {
+        if (this.#isHeld) controller.pause()
+      },
+      continued: (controller) => this.#continued(controller),
+      lost: () => this.#giveUpReattaching(),
+      reader: this,
     })
     return true
   }
 
-  #continueAt(replay: Replay): void {
-    this.#run(() => {
-      const { origin, pathname, search } = new URL(replay.url)
-      const path = `${pathname + search}&from=${this.#bytes}`
-      const options = {
-        origin,
-        path,
-        method: 'GET',
-        headers: replay.headers,
-        headersTimeout: 0,
-        bodyTimeout: 0,
-      } as const
-      agentFor(this.#clocks.connectMs).dispatch(options, this.#continuation())
-    })
-  }
-
-  /** Handles the connection that continues the answer. */
-  #continuation(): Dispatcher.DispatchHandler {
-    const serial = this.#reattached
-    let own: Controller | undefined
-    const isCurrent = (): boolean => this.#reattached === serial && this.#state.at !== 'over'
-    return {
-      onRequestStart: (controller) => {
-        own = controller
-        if (!isCurrent()) controller.abort(new Error('the attempt is over'))
-        else if (this.#isHeld) controller.pause()
-      },
-      onResponseStart: (controller, status) => {
-        if (isCurrent() && status >= 200) this.#reattachedTo(controller, status)
-      },
-      onResponseData: (controller, chunk) => {
-        if (isCurrent()) this.onResponseData(controller, chunk)
-      },
-      onResponseEnd: () => {
-        if (isCurrent()) this.onResponseEnd()
-      },
-      onResponseError: (_controller, error) => {
-        if (!isCurrent()) return
-        if (this.#state.at === 'reattaching') this.#giveUpReattaching()
-        else if (own !== undefined) this.onResponseError(own, error)
-      },
-    }
-  }
-
-  #reattachedTo(controller: Controller, status: number): void {
+  #continued(controller: Controller): void {
     const state = this.#state
     if (state.at !== 'reattaching') return
     this.#reader.onBytes?.()
-    if (status !== 200) {
-      controller.abort(new Error('the server does not have the answer'))
-      this.#giveUpReattaching()
-      return
-    }
     this.#state = { ...state.reading, controller }
     this.#watch.awaitBody()
   }
