@@ -7,7 +7,7 @@ import { buildProgram } from './command-line/tree.ts'
 import { exitCancelled } from './process/interrupt.ts'
 import { onSignal } from './process/signals.ts'
 import { Output } from './render/output.ts'
-import { WITHOUT_SANDBOX } from './render/summary.ts'
+import { isForLackOfSandbox, WITHOUT_SANDBOX } from './render/summary.ts'
 
 export async function main(argv: readonly string[]): Promise<number> {
   let exitCode: number = EXIT_CODES.finished
@@ -61,6 +61,6 @@ function report(fault: Fault, out: Output): number {
   if (out.json) out.result({ outcome: fault.category === 'cancelled' ? 'cancelled' : 'failed', fault: fault.report })
   out.say(`breakfall: ${fault.error}`)
   if (fault.errorRaw !== fault.error) out.say(`  ${fault.category}: ${fault.errorRaw}`)
-  if (fault.category === 'isolation_unavailable') out.say(`  ${WITHOUT_SANDBOX}`)
+  if (isForLackOfSandbox(fault)) out.say(`  ${WITHOUT_SANDBOX}`)
   return exitCodeOf(fault.report)
 }

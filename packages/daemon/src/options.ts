@@ -48,6 +48,10 @@ export type RunnerConfig = {
   readonly resolveUrl?: string | undefined
   readonly isolation?: IsolationLevel | undefined
   readonly allowWorkspace?: readonly string[] | undefined
+  /** Folders that boxes may mount: `DIR:ro` or `DIR:rw`. */
+  readonly allowMount?: readonly string[] | undefined
+  /** The level of every box of a runner that we start; `isolation` only allows it. */
+  readonly level?: IsolationLevel | undefined
   /** Boxes that a runner on this machine may run at once. */
   readonly boxesMax?: number | undefined
 }

@@ -1,3 +1,4 @@
 /** The runner: boxes and execs over HTTP. Its client is `@breakfall/runner/client`. */
+export { RUNTIME_PROGRAMS } from './home/runtimes.ts'
 export type { RunnerOptions } from './options.ts'
 export { type Runner, startRunner } from './start.ts'

@@ -82,6 +82,15 @@ export function buildProgram(done: (exitCode: number) => void): Command {
           ISOLATION,
         ),
       )
+      .option('--env <name=value>', 'an environment variable for the box (repeatable)', collect)
+      .option(
+        '--mount <dir>',
+        'a folder that the box also sees, read-only; DIR:rw makes it writable (repeatable)',
+        collect,
+      )
+      .addOption(
+        new Option('--home <home>', 'private: hide your home folder and its toolchains (default: real)').choices(HOMES),
+      )
       .option('--system-prompt <text>', "replace the agent's system prompt; your box and AGENTS.md are still described")
       .option('--rehearsal', 'use the scripted model on a sample task, with injected faults')
       .option('--faults <plan>', 'the faults that a rehearsal injects: none, or a plan as for "breakfall chaos"')
@@ -121,6 +130,12 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .option('--host <address>', 'the address to bind', '127.0.0.1')
     .option('--token-file <file>', 'the file with the tokens; created if missing')
     .option('--allow-workspace <dir>', 'a folder that boxes may use as workspace (repeatable)', collect)
+    .option(
+      '--allow-mount <dir>',
+      'a folder that boxes may mount read-only; DIR:rw also writable (repeatable)',
+      collect,
+    )
+    .addOption(new Option('--home <home>', 'the home folder of boxes that do not say (default: real)').choices(HOMES))
     .addOption(new Option('--allow-isolation <level>', 'allow commands without a sandbox').choices(['process']))
     .option('--allow-host <name>', 'a host name that requests may use (repeatable)', collect)
     .addOption(new Option('--isolation <level>', 'process: no sandbox, even if bubblewrap works').choices(ISOLATION))
@@ -205,6 +220,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
 // ---- details ----
 
 const ISOLATION = ['bwrap', 'process'] as const
+const HOMES = ['real', 'private'] as const
 
 /** These commands keep no state. */
 const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos', 'trial'])

@@ -92,7 +92,7 @@ function valueAt(config: unknown, key: string): unknown {
 const PROFILES = [...PROFILE_NAMES.filter((name) => name !== 'generic'), 'generic']
 
 export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/config.toml (breakfall config example --write). Keep what you need.
-# A folder's own breakfall.toml may only set [model] name, [policy] and [limits], because it comes with a clone.
+# A folder's own breakfall.toml may only set [model] name, [policy], [limits] and [box] env, because it comes with a clone.
 # Each key is also an environment variable ([model] baseUrl is BREAKFALL_MODEL_BASE_URL), each policy also a flag (--liveness-ms).
 
 [model]
@@ -142,6 +142,13 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 [limits]                   # of the boxes that runs create
 # memoryMb = 1024
 # pids = 256
+
+[box]                      # what the boxes of runs get besides their folder and your toolchains
+# env = { CI = "1" }
+# passEnv = ["NPM_TOKEN"]  # variables of yours that go in; none do by default
+# mounts = ["~/data", "/srv/cache:rw"]     # read-only unless :rw
+# network = "none"         # or "host": everything this machine can reach
+# home = "real"            # "private" hides your toolchains
 
 [agent]
 # systemPrompt = "You are terse."   # replaces Breakfall's own words; your box and the project's AGENTS.md are still described

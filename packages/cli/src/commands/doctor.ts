@@ -6,6 +6,7 @@ import type { Finding } from '../doctor/finding.ts'
 import { checkDisk, checkNode, checkPort, checkSandbox, checkState, checkTokens } from '../doctor/machine.ts'
 import { checkServedModel } from '../doctor/served-model.ts'
 import { checkDaemon, checkModel, checkRunner } from '../doctor/servers.ts'
+import { checkToolchains } from '../doctor/toolchains.ts'
 import { startModelOnce } from '../doctor/start-model.ts'
 import { Interrupt } from '../process/interrupt.ts'
 import { counted } from '../render/counted.ts'
@@ -35,6 +36,7 @@ export async function doctor(
     await checkPort(config.port),
     daemon.finding,
     ...(await checkRunner(config)),
+    ...(await checkToolchains(config)),
     await checkModel(config, daemon.url),
     ...(await each(served, (model) =>
       checkServedModel(model, { env: config.childEnv, folder: currentFolderIfAny() ?? '/' }),

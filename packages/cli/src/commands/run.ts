@@ -10,6 +10,7 @@ import { Interrupt } from '../process/interrupt.ts'
 import { prepareStateDir } from '../process/state-folder.ts'
 import { rehearse, rehearseInstead } from '../rehearsal/rehearse.ts'
 import { TurnAdoption } from '../run/adopt-turn.ts'
+import { runMounts } from '../run/box.ts'
 import { childDaemonFor } from '../run/child-daemon.ts'
 import { followTurn } from '../run/follow-turn.ts'
 import { isContinuing, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
@@ -18,7 +19,7 @@ import { RunDaemon } from '../run/run-daemon.ts'
 import { agreedServer } from '../run/same-model.ts'
 import { sessionToContinue, sessionToCreate } from '../run/session.ts'
 import { runWithoutPrompt } from '../run/without-prompt.ts'
-import { grantWorkspace } from '../workspace/allowed.ts'
+import { grantMounts, grantWorkspace } from '../workspace/allowed.ts'
 import { currentFolder, isWritable, refuseUnsafeFolder } from '../workspace/work-folder.ts'
 
 export async function runCommand(context: Context, options: RunOptions, words: readonly string[]): Promise<number> {
@@ -43,7 +44,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   if (choice?.kind === 'none' && !isContinuing(context)) return rehearseInstead(context)
   if (choice?.kind === 'none') await refuseIfNothingToContinue(context, folder)
   if (choice !== undefined && isReachable(choice) && !isContinuing(context)) out.say(`model: ${announced(choice)}`)
-  if (config.daemon.kind === 'local') grantWorkspace(prepareStateDir(config.stateDir), folder) // also for a later daemon, if the turn parks
+  if (config.daemon.kind === 'local') grantFolders(context, folder) // also for a later daemon, if the turn parks
   await using daemon = new RunDaemon({
     place: config,
     childOptions: async () => childDaemonFor(context, choice ?? (await chosenModel(context)), folder),
@@ -71,6 +72,12 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   )
 }
 
+function grantFolders(context: RunContext, folder: string): void {
+  const stateDir = prepareStateDir(context.config.stateDir)
+  grantWorkspace(stateDir, folder)
+  if (!isContinuing(context)) grantMounts(stateDir, runMounts(context))
+}
+
 /** Names the session's model unless the line before did, and its server if this run knows it. Pure. */
 export function sessionLine(
   { id, model }: Pick<Session, 'id' | 'model'>,
@@ -86,9 +93,16 @@ export function sessionLine(
 function checkFolder(folder: string, { out, config, options }: RunContext): void {
   if (config.daemon.kind === 'local' && options.session === undefined) refuseUnsafeFolder(folder, config.stateDir)
   const readOnly = 'you cannot write to this folder: the turn can read files, but not change them'
-  for (const warning of [...(isWritable(folder) ? [] : [readOnly]), ...runnerWarnings(config.runner)])
+  for (const warning of [
+    ...(isWritable(folder) ? [] : [readOnly]),
+    ...runnerWarnings(config.runner),
+    ...unsetWarnings(config.box.unset),
+  ])
     out.say(out.styleErr('yellow', `warning: ${warning}`))
 }
+
+const unsetWarnings = (names: readonly string[]): readonly string[] =>
+  names.map((name) => `[box] passEnv names ${name}, which is not set here, so the box does not get it`)
 
 /** Without a model there is still the question whether the session exists: that error comes first. */
 async function refuseIfNothingToContinue(context: RunContext, folder: string): Promise<void> {

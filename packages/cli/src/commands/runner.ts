@@ -6,7 +6,7 @@ import type { Context } from '../context.ts'
 import { listenFault } from '../process/listen-errors.ts'
 import { prepareStateDir } from '../process/state-folder.ts'
 import { untilSignal } from '../process/until-signal.ts'
-import { allowedFolders } from '../workspace/allowed.ts'
+import { allowedFolders, allowedMounts } from '../workspace/allowed.ts'
 
 export type RunnerOptions = {
   readonly port: number
@@ -14,6 +14,8 @@ export type RunnerOptions = {
   readonly stateDir?: string
   readonly tokenFile?: string
   readonly allowWorkspace?: readonly string[]
+  readonly allowMount?: readonly string[]
+  readonly home?: 'real' | 'private'
   readonly allowIsolation?: 'process'
   readonly allowHost?: readonly string[]
   readonly isolation?: 'bwrap' | 'process'
@@ -33,6 +35,8 @@ export async function runnerCommand({ out, config }: Context, options: RunnerOpt
     port,
     host,
     allowWorkspace: allowedFolders(options.allowWorkspace, '--allow-workspace'),
+    allowMount: allowedMounts(options.allowMount ?? [], config.childEnv),
+    home: options.home,
     allowIsolation: options.allowIsolation === 'process' ? ['process'] : [],
     hosts: allowHost,
     isolation,

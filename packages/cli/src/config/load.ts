@@ -88,7 +88,7 @@ function refuseUnsafe(file: string, text: string, values: Table): void {
   for (const [path] of leaves(values)) {
     if (isSafeForFolder(path) || !isKnownKey(path)) continue // the schema reports an unknown key, with a suggestion
     throw configFault(
-      `${file}:${lineOfKey(text, path)}: ${path.join('.')} cannot be set by a folder's file, because that file comes with a clone. Commands, URLs and keys belong in your own config.toml; a folder's file may set model.name, policy and limits.`,
+      `${file}:${lineOfKey(text, path)}: ${path.join('.')} cannot be set by a folder's file, because that file comes with a clone. Commands, URLs and keys belong in your own config.toml; a folder's file may set model.name, policy, limits and box.env.`,
     )
   }
 }
@@ -118,7 +118,7 @@ const OTHER_VARIABLES = new Set([
   'BREAKFALL_LOG',
 ])
 
-const LIST_KEYS = new Set(['resolveCommand', 'allowWorkspace'])
+const LIST_KEYS = new Set(['resolveCommand', 'allowWorkspace', 'passEnv', 'mounts'])
 const NUMBER_KEYS = new Set(['port', 'boxesMax', 'contextTokens', 'priceIn', 'priceOut'])
 
 function valueOf(text: string, path: readonly string[]): unknown {

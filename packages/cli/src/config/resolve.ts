@@ -8,6 +8,7 @@ import type { Hold } from '@breakfall/model/names'
 import type { PolicyInput } from '@breakfall/wire'
 import type { Env } from './env.ts'
 import type { LoadedConfig } from './load.ts'
+import { type BoxSetting, resolveBox } from './box.ts'
 import { type FallbackModel, fallbackModels, type ModelSetting, resolveModel } from './model.ts'
 import { defaultStateDir } from './paths.ts'
 import { resolveRunner, type RunnerSetting } from './runner.ts'
@@ -33,6 +34,7 @@ export type ResolvedConfig = {
   readonly limits: Config['limits']
   readonly agent: Config['agent']
   readonly retention: Config['retention']
+  readonly box: BoxSetting
   readonly gateway: { readonly upstream: string | undefined; readonly hold: Hold | undefined }
   readonly logLevel: string | undefined
   /** The checkout, if `npm start` started this. */
@@ -57,6 +59,7 @@ export function resolveConfig(loaded: LoadedConfig, env: Env): ResolvedConfig {
     limits: config.limits,
     agent: config.agent,
     retention: config.retention,
+    box: resolveBox(config, env),
     gateway: { upstream: config.gateway?.upstream ?? config.model?.baseUrl, hold: config.gateway?.hold },
     logLevel: env['BREAKFALL_LOG'],
     checkout: env['npm_lifecycle_event'] === 'start' ? dirname(env['npm_package_json'] ?? '.') : undefined,

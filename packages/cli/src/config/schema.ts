@@ -13,6 +13,9 @@ import {
 } from '@breakfall/wire'
 import { z } from 'zod'
 
+const variableName = z
+  .string({ error: 'the name of an environment variable' })
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'the name of an environment variable' })
 const commandLine = z
   .array(text(4096), { error: 'a list of strings' })
   .min(1, { error: 'a list that starts with the program' })
@@ -30,10 +33,7 @@ const modelShape = {
     .refine((name) => name !== '', { error: "a model's name" })
     .optional(),
   api: oneOf(API_NAMES).optional(),
-  apiKeyEnv: z
-    .string()
-    .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'the name of an environment variable' })
-    .optional(),
+  apiKeyEnv: variableName.optional(),
   profile: oneOf(PROFILE_NAMES).optional(),
   contextTokens: integer(1_000, 100_000_000).optional(),
   priceIn: price.optional(),
@@ -77,6 +77,13 @@ const sections = {
     cpus: integer(1, 256).optional(),
     execsMax: integer(1, 1_000).optional(),
   }),
+  box: body({
+    env: environment().optional(),
+    passEnv: z.array(variableName, { error: 'a list of names of environment variables' }).optional(),
+    mounts: z.array(text(4096, 'DIR or DIR:rw'), { error: 'a list of DIR or DIR:rw' }).optional(),
+    network: oneOf(['none', 'host']).optional(),
+    home: oneOf(['real', 'private']).optional(),
+  }),
   agent: agentSchema,
   daemon: body({ port: integer(0, 65_535).optional(), stateDir: text(4096, 'a path').optional() }),
   retention: body({
@@ -94,6 +101,7 @@ export const configSchema = body({
   remote_runner: sections.remote_runner.optional(),
   policy: sections.policy.optional(),
   limits: sections.limits.optional(),
+  box: sections.box.optional(),
   agent: sections.agent.optional(),
   daemon: sections.daemon.optional(),
   retention: sections.retention.optional(),
@@ -102,9 +110,10 @@ export const configSchema = body({
 
 export type Config = z.infer<typeof configSchema>
 
-/** A folder's file comes with a clone, so it must not set commands, URLs or keys. */
+/** A folder's file comes with a clone, so it must not set commands, URLs or keys, or let a box see or reach more. */
 export function isSafeForFolder(path: readonly string[]): boolean {
   const [section, key] = path
+  if (section === 'box') return key === 'env'
   return section === 'policy' || section === 'limits' || (section === 'model' && key === 'name' && path.length === 2)
 }
 
@@ -121,6 +130,7 @@ export function variables(): ReadonlyMap<string, readonly [section: string, key:
     if (!('shape' in table)) continue // a provider's name is not part of a variable's
     for (const key of Object.keys(table.shape)) {
       if (section === 'model' && (key === 'fallback' || key === 'serve')) continue
+      if (section === 'box' && key === 'env') continue // a table
       out.set(`BREAKFALL_${section}_${key.replace(/[A-Z]/g, (c) => `_${c}`)}`.toUpperCase(), [section, key])
     }
   }

@@ -3,7 +3,7 @@ import type { DaemonOptions, LiveConfig } from '@breakfall/daemon'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import type { RunnerSetting } from '../config/runner.ts'
 import type { ModelChoice } from '../model/choose.ts'
-import { allowedFolders, grantedWorkspaces } from '../workspace/allowed.ts'
+import { allowedFolders, grantedMounts, grantedWorkspaces } from '../workspace/allowed.ts'
 
 /** The base URL of a daemon without a model. */
 export const NO_MODEL = 'none:'
@@ -30,8 +30,10 @@ export function daemonSettings(
     runner: {
       ...addressOf(runner),
       isolation: flags.allowIsolation ?? runner.isolation,
-      allowWorkspace,
       boxesMax: runner.boxesMax,
+      level: runner.isolation,
+      allowWorkspace,
+      allowMount: grantedMounts(config.stateDir),
     },
   }
 }

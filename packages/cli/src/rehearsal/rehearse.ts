@@ -18,7 +18,11 @@ export async function rehearse(
   const { faults, parkWaitMs } = context.options
   const isolation = context.options.isolation ?? (hasWorkingBwrap() ? 'bwrap' : 'process')
   if (isolation === 'process')
-    out.say('bubblewrap does not work here, so this rehearsal runs its commands without a sandbox (level "process").')
+    out.say(
+      context.options.isolation === 'process'
+        ? 'this rehearsal runs its commands without a sandbox, as you asked (level "process").'
+        : 'bubblewrap does not work here, so this rehearsal runs its commands without a sandbox (level "process").',
+    )
   const rehearsal = await startRehearsal({ plan: faults === 'none' ? 'rate=0' : faults, prompt, isolation })
   const injected = faults === undefined ? 'injecting a broken stream, a stall and a moved runner' : `faults: ${faults}`
   out.say(`model: ${rehearsal.modelName}, scripted; ${injected}`)
@@ -32,7 +36,7 @@ export async function rehearse(
       {
         client: new DaemonClient(address, { locate: () => daemon.address() }),
         prompt: rehearsal.prompt,
-        create: { title: 'rehearsal', box: { workspace: folder, isolation: { min: isolation } } },
+        create: { title: 'rehearsal', box: { workspace: folder, isolation: { level: isolation } } },
         session: undefined,
         parkWaitMs,
         interrupt,

@@ -7,6 +7,10 @@ import { faultPage } from './fault-page.ts'
 import { howItContinues, waitsFor } from './parked.ts'
 import type { Segment, Survived, TurnView } from './turn-view.ts'
 
+/** Not if level "process" itself is what the runner refused. */
+export const isForLackOfSandbox = ({ category, errorRaw }: Pick<FaultReport, 'category' | 'errorRaw'>): boolean =>
+  category === 'isolation_unavailable' && !errorRaw.includes('--allow-isolation process')
+
 export const WITHOUT_SANDBOX = 'to run without a sandbox, at your own risk: breakfall run --isolation process'
 
 export function summary(result: RunResult, view: TurnView, session: Session, isLasting: boolean): readonly Segment[] {
@@ -20,7 +24,7 @@ export function summary(result: RunResult, view: TurnView, session: Session, isL
     out.push(
       line('plain', `  to follow it: breakfall tail ${session.id}; to cancel it: breakfall cancel ${session.id}`),
     )
-  if (result.fault?.category === 'isolation_unavailable') out.push(line('plain', `  ${WITHOUT_SANDBOX}`))
+  if (result.fault !== null && isForLackOfSandbox(result.fault)) out.push(line('plain', `  ${WITHOUT_SANDBOX}`))
   if (result.outcome === 'failed' && result.fault !== null)
     out.push(line('plain', `  more: breakfall explain ${result.fault.category}, ${faultPage(result.fault.category)}`))
   return out

@@ -9,6 +9,9 @@ export type RunOptions = ModelFlags & {
   readonly session?: string
   readonly network?: 'none' | 'host'
   readonly isolation?: 'bwrap' | 'process'
+  readonly env?: readonly string[]
+  readonly mount?: readonly string[]
+  readonly home?: 'real' | 'private'
   readonly systemPrompt?: string
   readonly rehearsal?: boolean
   readonly faults?: string
@@ -31,6 +34,9 @@ export function refuseContradictions(context: RunContext, prompt: string | undef
   const refuse = (error: string): never => {
     throw new Fault('invalid_request', { error })
   }
+  const setUp = isContinuing(context) ? setUpFlag(options) : undefined
+  if (setUp !== undefined)
+    refuse(`${setUp} sets up a new session, and this run continues one; omit it, or omit --continue and --session`)
   if (prompt?.trim() === '') refuse('The prompt is empty; say what to do: breakfall run "PROMPT"')
   if (options.rehearsal === true && flag !== undefined)
     refuse(`${flag} and --rehearsal contradict each other: a rehearsal uses a scripted model`)
@@ -40,6 +46,13 @@ export function refuseContradictions(context: RunContext, prompt: string | undef
     refuse(`${flag} needs a prompt: breakfall run ${flag} … "PROMPT"`)
   if (options.faults !== undefined && options.rehearsal !== true && (prompt !== undefined || isContinuing(context)))
     refuse('--faults works only with --rehearsal; to inject faults into your own model, use "breakfall chaos"')
+}
+
+/** Flags of a session that begins: a session keeps the box and the system prompt that it began with. */
+function setUpFlag(options: RunOptions): string | undefined {
+  const flags = ['isolation', 'network', 'env', 'mount', 'home', 'systemPrompt'] as const
+  const given = flags.find((name) => options[name] !== undefined)
+  return given === 'systemPrompt' ? '--system-prompt' : given && `--${given}`
 }
 
 const modelFlag = ({ model, baseUrl, api, profile }: ModelFlags): string | undefined => {

@@ -3,23 +3,14 @@ import type { SessionViewer } from '@breakfall/client'
 import { Fault } from '@breakfall/faults'
 import type { Session, SessionCreate } from '@breakfall/wire'
 import { fullId } from '../sessions/ids.ts'
+import { boxToCreate } from './box.ts'
 import type { RunContext } from './options.ts'
 
-export function sessionToCreate(
-  { options, config }: RunContext,
-  folder: string,
-  prompt: string | undefined,
-): SessionCreate {
-  const { limits, policy, modelName, runner, agent } = config
-  const level = options.isolation ?? runner.isolation
+export function sessionToCreate(context: RunContext, folder: string, prompt: string | undefined): SessionCreate {
+  const { policy, modelName, agent } = context.config
   return {
     title: prompt === undefined ? null : (prompt.split('\n')[0]?.slice(0, 80) ?? null),
-    box: {
-      workspace: folder,
-      ...(options.network === undefined ? {} : { network: options.network }),
-      ...(limits === undefined ? {} : { limits }),
-      ...(level === undefined ? {} : { isolation: { min: level } }),
-    },
+    box: boxToCreate(context, folder),
     ...(modelName === undefined ? {} : { model: modelName }),
     ...(policy === undefined ? {} : { policy }),
     ...(agent === undefined ? {} : { agent }),

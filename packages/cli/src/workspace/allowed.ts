@@ -5,6 +5,8 @@
 import { appendFileSync, readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { type BoxMountSetting, mountOf } from '../config/box.ts'
+import type { Env } from '../config/env.ts'
 import { stateFileFault } from '../process/state-folder.ts'
 
 const fileIn = (stateDir: string): string => join(stateDir, 'workspaces')
@@ -49,6 +51,44 @@ export function allowedFolders(named: readonly string[] | undefined, where: stri
       })
     return path
   })
+}
+
+/** As a runner takes them. Throws if one is missing. */
+export function allowedMounts(named: readonly string[], env: Env): readonly string[] {
+  const mounts = named.map((text) => mountOf(text, env))
+  allowedFolders(
+    mounts.map(({ path }) => path),
+    '--allow-mount',
+  )
+  return mounts.map(mountText)
+}
+
+export const mountText = ({ path, mode }: BoxMountSetting): string => `${path}:${mode}`
+
+const mountsIn = (stateDir: string): string => join(stateDir, 'mounts')
+
+/** A user who names a folder with --mount, or in the configuration, lets boxes on this machine have it. */
+export function grantMounts(stateDir: string, mounts: readonly BoxMountSetting[]): void {
+  const known = new Set(grantedMounts(stateDir))
+  const lines = mounts.map(mountText).filter((text) => !known.has(text))
+  if (lines.length === 0) return
+  try {
+    appendFileSync(mountsIn(stateDir), lines.map((text) => `${JSON.stringify(text)}\n`).join(''), { mode: 0o600 })
+  } catch (error) {
+    throw stateFileFault(error)
+  }
+}
+
+/** The granted mounts whose folders still exist. */
+export function grantedMounts(stateDir: string): readonly string[] {
+  let text: string
+  try {
+    text = readFileSync(mountsIn(stateDir), 'utf8')
+  } catch {
+    return [] // nothing granted yet
+  }
+  const mounts = [...new Set(text.split('\n').map(folderIn))]
+  return mounts.filter((mount) => mount !== '' && isFolder(mount.replace(/:r[ow]$/, '')))
 }
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true

@@ -64,6 +64,7 @@ export class LiveSession {
     this.#fold = fold
     this.journalChars = journalChars
     this.policy = ports.policyOf(row.data.policy)
+    ports.secrets.set(secretsIn(row.data.box.env))
     this.unstartedCalls = unstartedCallsOf(fold)
     this.feed = new Feed(ports.store, row)
   }
@@ -249,6 +250,10 @@ export class LiveSession {
 }
 
 // ---- details ----
+
+/** A key that the user passed into the box must not reach the journal when a command prints it. */
+const secretsIn = (env: Readonly<Record<string, string>> = {}): readonly string[] =>
+  Object.entries(env).flatMap(([name, value]) => (/KEY|TOKEN|SECRET|PASSW|CREDENTIAL/i.test(name) ? [value] : []))
 
 /** Calls run in order: of those without a result, only the first can have started in an earlier process. */
 export function unstartedCallsOf({ turn }: SessionFold): Set<string> {

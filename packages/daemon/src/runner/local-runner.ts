@@ -58,24 +58,33 @@ export function isAlive({ pid, startTime }: LocalRunner): boolean {
 /** What a runner was allowed when it was started. This cannot change while it runs. */
 type RunnerGrants = {
   readonly allowWorkspace: readonly string[]
-  readonly isolation: string | null
   readonly boxesMax?: number | undefined
+  readonly allowMount: readonly string[]
+  readonly isolation: string | null
+  readonly level: string | null
+  /** Where it looks for toolchains. */
+  readonly path: string | null
 }
 
 const grantsOf = (config: RunnerConfig): RunnerGrants => ({
   allowWorkspace: [...new Set(config.allowWorkspace ?? [])].sort(),
+  allowMount: [...new Set(config.allowMount ?? [])].sort(),
   isolation: config.isolation ?? null,
   boxesMax: config.boxesMax,
+  level: config.level ?? null,
+  path: process.env['PATH'] ?? null,
 })
 
 /** Whether the runner that was started last on this folder has everything the configuration requires now. */
 export function isGranted(stateDir: string, config: RunnerConfig): boolean {
   const wanted = grantsOf(config)
-  const { allowWorkspace, isolation, boxesMax } = readGrants(stateDir)
-  const isIsolated = wanted.isolation !== 'process' || isolation === 'process'
+  const { allowWorkspace, allowMount, isolation, level, path, boxesMax } = readGrants(stateDir)
+  const isIsolated = (wanted.isolation !== 'process' || isolation === 'process') && wanted.level === level
   return (
     isIsolated &&
     boxesMax === wanted.boxesMax &&
+    wanted.path === path &&
+    wanted.allowMount.every((mount) => allowMount.includes(mount)) &&
     wanted.allowWorkspace.every((folder) => allowWorkspace.some((allowed) => isWithin(folder, allowed)))
   )
 }
@@ -106,8 +115,10 @@ export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConf
   const grants = grantsOf(config)
   writeFileSync(grantsFile(stateDir), JSON.stringify(grants), { mode: 0o600 })
   for (const allowed of grants.allowWorkspace) flags.push('--allow-workspace', allowed)
+  for (const mount of grants.allowMount) flags.push('--allow-mount', mount)
   if (grants.isolation === 'process') flags.push('--allow-isolation', 'process')
   if (grants.boxesMax !== undefined) flags.push('--boxes-max', String(grants.boxesMax))
+  if (grants.level === 'process') flags.push('--isolation', 'process')
   const log = openSync(join(stateDir, 'runner.log'), 'a', 0o600)
   const child = spawn(program, [...before, ...flags], { detached: true, stdio: ['ignore', 'pipe', log] })
   closeSync(log)
@@ -151,11 +162,13 @@ const isWithin = (folder: string, above: string): boolean => folder === above ||
 
 const grantsFile = (stateDir: string): string => join(stateDir, 'runner.grants.json')
 
+const NO_GRANTS: RunnerGrants = { allowWorkspace: [], allowMount: [], isolation: null, level: null, path: null }
+
 function readGrants(stateDir: string): RunnerGrants {
   try {
-    return JSON.parse(readFileSync(grantsFile(stateDir), 'utf8')) as RunnerGrants
+    return { ...NO_GRANTS, ...(JSON.parse(readFileSync(grantsFile(stateDir), 'utf8')) as Partial<RunnerGrants>) }
   } catch {
-    return { allowWorkspace: [], isolation: null } // nothing was recorded: it was allowed nothing
+    return NO_GRANTS // nothing was recorded: it was allowed nothing
   }
 }
 

@@ -150,7 +150,7 @@ function enforced(
   throw unavailable(`no usable control group for ${controller}`, `limits.${field} cannot be enforced`)
 }
 
-/** Without a sandbox a box sees every folder and can write to all that its user can. */
+/** Without a sandbox a box sees every folder and writes wherever its user may. */
 function mountsFor(
   host: RunnerHost,
   level: IsolationLevel,

@@ -88,7 +88,7 @@ function hidden({ layout, environment }: RunnerHost): HomePlan {
   }
 }
 
-/** Without a sandbox. HOME stays a private folder, so that tools do not use the user's credentials. */
+/** Without a sandbox. HOME stays a private folder: tools must not use the user's credentials. */
 function unmounted({ environment, rules }: RunnerHost, folder: string): HomePlan {
   const locations: Record<string, string> = {}
   for (const [variable, below] of LOCATION_DEFAULTS) {

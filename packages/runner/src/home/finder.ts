@@ -4,7 +4,7 @@ import { runtimesIn } from './runtimes.ts'
 
 export type FoundToolchains = Toolchains & { readonly runtimes: readonly string[] }
 
-const CHECK_MS = 1_000 // a check costs a few dozen stat calls; nobody installs a toolchain and uses it within a second
+const CHECK_MS = 1_000 // a check costs a few dozen stat calls; no one installs a toolchain and uses it within a second
 
 export class ToolchainFinder {
   readonly home: string

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { SYSTEM_PATH } from '../isolation/environment.ts'
 import type { Toolchains } from './toolchains.ts'
 
-/** Programs that `doctor` runs and a model is told about, with the arguments that make them print their version. */
+/** Programs that `doctor` runs and the box's description names, with the arguments that make them print their version. */
 export const RUNTIME_PROGRAMS: readonly (readonly [name: string, ...args: string[]])[] = [
   ['node', '--version'],
   ['npm', '--version'],

@@ -1,5 +1,5 @@
 /** Which folders and files of this machine a box may see; read once at the start. */
-import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { delimiter, join, sep } from 'node:path'
 
 export type HostLayout = {
@@ -24,7 +24,7 @@ export function readHostLayout(environment: Readonly<Record<string, string | und
   return {
     folders,
     links,
-    etc: ETC.map((name) => `/etc/${name}`).filter((path) => existsSync(path)),
+    etc: [...ETC, ...javaFolders()].map((name) => `/etc/${name}`).filter((path) => existsSync(path)),
     homePath: homePathEntries(environment['PATH'] ?? '', home),
   }
 }
@@ -45,6 +45,8 @@ const ETC = [
   'locale.alias',
   'localtime',
   'magic',
+  'maven/logging',
+  'maven/m2.conf',
   'mime.types',
   'nsswitch.conf',
   'perl',
@@ -60,6 +62,9 @@ const ETC = [
   'terminfo',
   'timezone',
 ]
+
+/** Debian keeps the settings of each Java there, without which it has no cryptography. */
+const javaFolders = (): readonly string[] => readdirSync('/etc').filter((name) => /^java-\d+-openjdk$/.test(name))
 
 function homePathEntries(path: string, home: string): readonly string[] {
   if (home === '' || home === '/') return []

@@ -1,0 +1,84 @@
+/** What a run brings into its box, and what stays out: project instructions, variables, folders, secrets, the isolation level. */
+import assert from 'node:assert/strict'
+import { readlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { LIMIT } from '../../test/kit/wait.ts'
+import { ask, bash, byProgress, say } from '../answers.ts'
+import { hasSandbox } from '../breakfall.ts'
+import { Desk, ofType } from './desk.ts'
+
+const SECRET = 'canary-7d1c9a4be2f04d55'
+const skip = hasSandbox ? false : 'needs bubblewrap'
+
+const resultsOf = (run: Parameters<typeof ofType>[0]): string =>
+  ofType(run, 'tool-result')
+    .map((event) => String(event['text']))
+    .join('\n')
+
+test(
+  'a run brings AGENTS.md, --env, passEnv and --mount into its turn, and no secret of the user',
+  { ...LIMIT, skip },
+  async () => {
+    const script = `echo "[$GIVEN] [$PASSED_TOKEN] [$FOLDER] [$OPENAI_API_KEY$WIRE_KEY$AWS_SECRET_ACCESS_KEY]"; cat ~/.ssh/id_rsa ~/.aws/credentials ~/.npmrc ~/.cargo/credentials.toml ~/.fly/config.yml; env; cat "DATA/file"; touch "DATA/new"`
+    await using desk = await Desk.start([], {
+      'AGENTS.md': 'Tabs, never spaces.\n',
+      'breakfall.toml': '[box.env]\nFOLDER = "of the folder"\n',
+    })
+    const { home } = desk.place
+    for (const name of ['.ssh/id_rsa', '.aws/credentials', '.npmrc', '.cargo/credentials.toml', '.fly/config.yml'])
+      desk.write(join(home, name), SECRET)
+    const data = dirname(desk.write(join(home, 'data', 'file'), 'mounted data\n'))
+    desk.config('[box]\npassEnv = ["PASSED_TOKEN", "NOT_SET"]\n\n[agent]\nappend = "Be brief."\n')
+    desk.model.script('any', byProgress([ask([bash(script.replaceAll('DATA', data))]), say('done')]))
+    const env = { PASSED_TOKEN: 'passed', AWS_SECRET_ACCESS_KEY: SECRET, OPENAI_API_KEY: SECRET }
+    const run = await desk.run(['go', '--env', 'GIVEN=given', '--mount', data], { env })
+    assert.equal(run.code, 0, run.stderr)
+    const said = resultsOf(run)
+    assert.match(said, /\[given\] \[passed\] \[of the folder\] \[\]/)
+    assert.match(said, /mounted data/)
+    assert.match(said, /Read-only file system/)
+    assert.ok(!said.includes(SECRET), said)
+    assert.match(run.stderr, /passEnv names NOT_SET, which is not set here/)
+    const [start] = ofType(run, 'turn-start')
+    assert.match(JSON.stringify(start?.['instructions']), /"path":"AGENTS\.md","bytes":20/)
+    const system = String(start?.['system'])
+    assert.match(system, /Tabs, never spaces\./)
+    assert.ok(system.includes(`Commands start in ${desk.folder}`) && system.endsWith('Be brief.'), system)
+    assert.match(system, /Network: none/)
+    assert.match(system, /Found on the PATH: .*git/)
+
+    const text = await desk.command(['run', 'again', '--system-prompt', 'You are terse.', '--mount', '/'])
+    assert.equal(text.code, 2, text.stderr)
+    assert.match(text.stderr, /mounts/)
+    const shown = await desk.command(['run', 'again', '--system-prompt', 'You are terse.'])
+    assert.equal(shown.code, 0, shown.stderr)
+    assert.match(shown.stderr, /^instructions: AGENTS\.md \(20 bytes\)$/m)
+  },
+)
+
+test(
+  "a folder's breakfall.toml may set variables, and neither folders, the network nor the user's variables",
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start()
+    for (const line of ['passEnv = ["HOME"]', 'mounts = ["/srv"]', 'network = "host"', 'home = "real"']) {
+      desk.write('breakfall.toml', `[box]\n${line}\n`)
+      const { code, stderr } = await desk.command(['run', 'x'])
+      assert.equal(code, 2)
+      assert.match(stderr, /box\.\w+ cannot be set by a folder's file/)
+    }
+  },
+)
+
+test('--isolation process is honoured, or refused with a sentence', { ...LIMIT, skip }, async () => {
+  await using desk = await Desk.start(byProgress([ask([bash('readlink /proc/self/ns/pid')]), say('done')]))
+  const outside = await desk.run(['go', '--isolation', 'process'])
+  assert.equal(outside.code, 0, outside.stderr)
+  assert.ok(resultsOf(outside).includes(readlinkSync('/proc/self/ns/pid')), 'no sandbox')
+  const inside = await desk.run(['go'])
+  assert.ok(!resultsOf(inside).includes(readlinkSync('/proc/self/ns/pid')), 'a sandbox')
+  const continued = await desk.command(['run', '--continue', 'more', '--isolation', 'process'])
+  assert.equal(continued.code, 2)
+  assert.match(continued.stderr, /--isolation sets up a new session/)
+})

@@ -1,0 +1,134 @@
+/** The doctor's check of toolchains: each one that the PATH names is run in a box, as a command of the model would be. */
+import { execFile } from 'node:child_process'
+import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { isFault } from '@breakfall/faults'
+import { RUNTIME_PROGRAMS, startRunner } from '@breakfall/runner'
+import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
+import type { Box } from '@breakfall/wire'
+import type { ResolvedConfig } from '../config/resolve.ts'
+import { readToken } from '../daemon/find.ts'
+import { mountText } from '../workspace/allowed.ts'
+import type { Finding } from './finding.ts'
+
+const TOOL_MS = 15_000
+
+/** Nothing is checked where there is no sandbox, or where the runner is on another machine. */
+export async function checkToolchains(config: ResolvedConfig): Promise<readonly Finding[]> {
+  const path = config.childEnv['PATH'] ?? ''
+  const tools = RUNTIME_PROGRAMS.flatMap((command) => {
+    const file = onPath(command[0], path)
+    return file === undefined ? [] : [{ command, file }]
+  })
+  if (config.runner.kind === 'remote' || tools.length === 0) return []
+  try {
+    return await inBox(config, (client, box) => Promise.all(tools.map((tool) => tryTool(client, box, tool, config))))
+  } catch (error) {
+    const found = `toolchains cannot be tried: ${isFault(error) ? error.error : String(error)}`
+    return [
+      { check: 'tools', verdict: 'warn', found, fix: 'correct [box] in your config.toml, or set TMPDIR to a folder' },
+    ]
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+type Tool = { readonly command: readonly [name: string, ...args: string[]]; readonly file: string }
+type Tried = { readonly works: string } | { readonly problem: Finding }
+
+function onPath(name: string, path: string): string | undefined {
+  return path
+    .split(delimiter)
+    .filter((folder) => folder.startsWith('/'))
+    .map((folder) => join(folder, name))
+    .find((file) => {
+      try {
+        accessSync(file, constants.X_OK)
+        return true
+      } catch {
+        return false // not in this folder
+      }
+    })
+}
+
+/** A box as a run would make it, in a runner of its own that leaves nothing behind. */
+async function inBox(
+  { childEnv, box: { env, mounts, home, network } }: ResolvedConfig,
+  check: (client: RunnerClient, box: Box) => Promise<readonly Tried[]>,
+): Promise<readonly Finding[]> {
+  const stateDir = mkdtempSync(join(tmpdir(), 'breakfall-doctor-'))
+  try {
+    const tokenFile = join(stateDir, 'token')
+    const runner = await startRunner({ stateDir, tokenFile, environment: childEnv, allowMount: mounts.map(mountText) })
+    const client = createRunnerClient({ url: runner.url, token: readToken(tokenFile) })
+    try {
+      if (runner.isolation.level !== 'bwrap') return [] // the check of the sandbox says why
+      const box = await client.createBox({ env: { ...env }, mounts: [...mounts], home, network })
+      const tried = await check(client, box)
+      await client.removeBox(box.id)
+      return summary(tried, box)
+    } finally {
+      await client.close()
+      await runner.close()
+    }
+  } finally {
+    rmSync(stateDir, { recursive: true, force: true, maxRetries: 5 })
+  }
+}
+
+function summary(tried: readonly Tried[], { home }: Box): readonly Finding[] {
+  const works = tried.flatMap((one) => ('works' in one ? [one.works] : []))
+  const where = home === undefined ? '' : `, HOME ${home.path}`
+  return [
+    { check: 'tools', verdict: 'ok', found: `in a box${where}: ${works.join(', ') || 'none'}` },
+    ...tried.flatMap((one) => ('problem' in one ? [one.problem] : [])),
+  ]
+}
+
+async function tryTool(client: RunnerClient, box: Box, tool: Tool, { childEnv }: ResolvedConfig): Promise<Tried> {
+  const [name] = tool.command
+  const outcome = await runInBox(client, box, tool)
+  if (outcome.version !== undefined) return { works: `${name} ${outcome.version}`.trim() }
+  const isBroken = !(await worksOutside(tool, childEnv))
+  const found = isBroken
+    ? `${name} fails in a box and outside it: ${outcome.why}`
+    : `${name} (${tool.file}) does not work in a box: ${outcome.why}`
+  const fix = isBroken
+    ? `repair ${name} first`
+    : 'add the folder that it needs with [box] mounts, or a variable with [box] passEnv'
+  return { problem: { check: 'tools', verdict: 'warn', found, fix } }
+}
+
+type Outcome =
+  | { readonly version: string; readonly why?: undefined }
+  | { readonly version?: undefined; readonly why: string }
+
+async function runInBox(client: RunnerClient, box: Box, { command, file }: Tool): Promise<Outcome> {
+  try {
+    const { execId } = await client.startExec(box.id, { command: [...command], timeoutMs: TOOL_MS, merge: true })
+    let text = ''
+    for await (const event of client.execEvents(box.id, execId)) {
+      if (event.type === 'stdout') text = (text + (event.data ?? '')).slice(-8_000)
+      if (event.type !== 'exit') continue
+      if (event.cause === 'exited' && event.code === 0) return { version: /\d+(?:\.\d+)+/.exec(text)?.[0] ?? '' }
+      const lines = text.trim().split('\n')
+      const last = (lines.find((line) => /error|exception|not found|no such/i.test(line)) ?? lines.at(-1))
+        ?.trim()
+        .slice(0, 200)
+      const how = event.cause === 'timed_out' ? `no answer within ${TOOL_MS / 1000} s` : `exit code ${event.code}`
+      return { why: last === undefined || last === '' ? how : `${how}: ${last}` }
+    }
+    return { why: 'it did not end' }
+  } catch (error) {
+    const hidden = box.home?.left.find(({ path }) => path === dirname(file))
+    if (hidden !== undefined) return { why: `the box cannot see ${hidden.path}, because ${hidden.because}` }
+    return { why: isFault(error) ? error.error : String(error) }
+  }
+}
+
+function worksOutside({ file, command: [, ...args] }: Tool, env: ResolvedConfig['childEnv']): Promise<boolean> {
+  return new Promise((resolve) => {
+    execFile(file, args, { timeout: TOOL_MS, env: { ...env }, cwd: '/' }, (error) => resolve(error === null))
+  })
+}
