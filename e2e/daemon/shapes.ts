@@ -103,6 +103,15 @@ const part = { step: ordinal, attempt: ordinal, part: text }
 
 const SHAPES: Readonly<Record<string, Readonly<Record<string, Fits>>>> = {
   'turn-queued': { prompt: text },
+  compacted: {
+    step: ordinal,
+    fromStep: count,
+    toStep: count,
+    droppedResults: count,
+    summaryBytes: count,
+    requestBytesBefore: ordinal,
+    requestBytesAfter: ordinal,
+  },
   'turn-start': { prompt: text },
   'step-start': { step: ordinal },
   'text-delta': { ...part, text },

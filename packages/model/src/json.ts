@@ -23,3 +23,27 @@ export function parsedOr(text: string): unknown {
     return text // a proxy's HTML page, for example
   }
 }
+
+/**
+ * A request's body as JSON. Messages that never change (frozen) are written once, however often they are sent: a long conversation
+ * sends the same messages in every step.
+ */
+export function bodyJson(body: object): string {
+  const fields = Object.entries(body).flatMap(([name, value]: [string, unknown]) => {
+    const isList = name === 'messages' && Array.isArray(value)
+    const json: string | undefined = isList ? `[${value.map(messageJson).join(',')}]` : JSON.stringify(value)
+    return json === undefined ? [] : [`${JSON.stringify(name)}:${json}`]
+  })
+  return `{${fields.join(',')}}`
+}
+
+const WRITTEN = new WeakMap<object, string>()
+
+function messageJson(message: unknown): string {
+  if (!isObject(message) || !Object.isFrozen(message)) return JSON.stringify(message) ?? 'null'
+  const known = WRITTEN.get(message)
+  if (known !== undefined) return known
+  const json = JSON.stringify(message)
+  WRITTEN.set(message, json)
+  return json
+}

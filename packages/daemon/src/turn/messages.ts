@@ -41,7 +41,7 @@ const SIZES = new WeakMap<Entry, number>()
 function messageOf(entry: Entry): ChatMessage {
   const known = MESSAGES.get(entry)
   if (known !== undefined) return known
-  const message = newMessage(entry)
+  const message = Object.freeze(newMessage(entry)) // its JSON is then made once
   MESSAGES.set(entry, message)
   return message
 }
