@@ -7,6 +7,7 @@ const [stateDir = '', baseUrl = '', workspace = ''] = process.argv.slice(2)
 const cpuMs: number[] = []
 
 function cpuNow(): number {
+  const { user, system } = process.cpuUsage()
   return (user + system) / 1000
 }
 
@@ -29,6 +30,5 @@ const { turnId } = await sessions.prompt(session.id, { prompt: 'do all the steps
 while ((await sessions.turn(turnId)).endedAt === null) await new Promise((resolve) => setTimeout(resolve, 50))
 clearInterval(sampled)
 const { state, steps } = await sessions.turn(turnId)
-const { user, system } = process.cpuUsage()
 await daemon.close({ stopRunner: true })
 process.send?.({ state, steps, peakBytes: peak, cpuMs }, () => process.exit(0))
