@@ -279,7 +279,7 @@ test('the migration from version 3 knows when each session ended and how large i
     const again = await open()
     assert.equal((await again.getSession(used.id))?.updatedAt, at)
     assert.equal((await again.getSession(unused.id))?.updatedAt, unused.createdAt)
-    const { bytes } = await again.usage()
+    const { bytes } = await again.usage('2026-01-01')
     assert.ok(bytes > 1000 && bytes < 2000, `${bytes} bytes`)
     await again.close()
     assert.equal(pragma(folder, 'auto_vacuum'), 2)

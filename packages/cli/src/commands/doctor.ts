@@ -8,6 +8,7 @@ import { checkServedModel } from '../doctor/served-model.ts'
 import { checkDaemon, checkModel, checkRunner } from '../doctor/servers.ts'
 import { checkToolchains } from '../doctor/toolchains.ts'
 import { startModelOnce } from '../doctor/start-model.ts'
+import { checkLocalBoxes, checkStorage } from '../doctor/storage.ts'
 import { Interrupt } from '../process/interrupt.ts'
 import { counted } from '../render/counted.ts'
 import type { Output } from '../render/output.ts'
@@ -32,6 +33,8 @@ export async function doctor(
     checkSandbox(),
     checkState(stateDir),
     checkDisk(stateDir),
+    ...checkStorage(config, Date.now()),
+    ...checkLocalBoxes(config),
     ...checkTokens(stateDir),
     await checkPort(config.port),
     daemon.finding,

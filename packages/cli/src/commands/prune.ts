@@ -16,7 +16,7 @@ export type RmOptions = {
 
 export type PruneOptions = { readonly olderThan?: number; readonly keep?: number; readonly dryRun?: boolean }
 
-/** Without any criterion, sessions that nobody has used for this long. */
+/** Without any criterion, sessions that were not used for this long. */
 export const PRUNE_OLDER_THAN_DAYS = 30
 
 export async function rmCommand(

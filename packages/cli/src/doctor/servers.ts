@@ -1,12 +1,15 @@
 /** The doctor's checks of what a run talks to: the daemon, a remote runner, the model. Each is asked as a run would ask it. */
 import { remoteRunner } from '@breakfall/daemon'
 import { EXIT_CODES, exitCodeOf, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
+import { createRunnerClient } from '@breakfall/runner/client'
+import { z } from 'zod'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { findDaemon, oneShotClient } from '../daemon/find.ts'
 import { daemonSettings } from '../daemon/options.ts'
 import { chooseModel, describeModel, type ReachableModel } from '../model/choose.ts'
 import { firstListedModel, listModels, unreachableFault } from '../model/list.ts'
 import type { Finding } from './finding.ts'
+import { boxesFinding } from './storage.ts'
 
 export async function checkDaemon(config: ResolvedConfig): Promise<{ finding: Finding; url?: string }> {
   const check = 'daemon'
@@ -27,9 +30,13 @@ export async function checkRunner(config: ResolvedConfig): Promise<readonly Find
   const check = 'runner'
   try {
     const found = await remoteRunner(daemonSettings(config, { kind: 'none' }).runner, RUNNER_MS)
-    return found === undefined
-      ? []
-      : [{ check, verdict: 'ok', found: `${found.runnerId} answers at ${found.url} and accepts the token` }]
+    if (found === undefined) return []
+    const ok = {
+      check,
+      verdict: 'ok',
+      found: `${found.runnerId} answers at ${found.url} and accepts the token`,
+    } as const
+    return [ok, ...(await boxesAt(found))]
   } catch (error) {
     const fix = 'start it, or correct [runner] url, tokenFile, resolveCommand or resolveUrl'
     return [{ check, verdict: 'bad', found: sentenceOf(error), fix }]
@@ -59,6 +66,23 @@ export async function checkModel({ model }: ResolvedConfig, daemon: string | und
 // ---- details, in the order they are used above ----
 
 const RUNNER_MS = 5_000
+
+async function boxesAt(runner: { readonly url: string; readonly token: string }): Promise<readonly Finding[]> {
+  const client = createRunnerClient(runner)
+  try {
+    const { boxes, limits } = runnerUseSchema.parse(await client.config({ signal: AbortSignal.timeout(RUNNER_MS) }))
+    return boxesFinding(boxes.running, limits.boxesMax)
+  } finally {
+    await client.close()
+  }
+}
+
+/** An older runner does not count its boxes. */
+const runnerUseSchema = z.object({
+  boxes: z.object({ running: z.number() }).default({ running: 0 }),
+  limits: z.object({ boxesMax: z.number() }),
+})
+
 const MODEL_MS = 3_000
 
 const sentenceOf = (error: unknown): string => (isFault(error) ? error.error : String(error))

@@ -33,7 +33,7 @@ export class BoxReleases {
     this.#loader = loader
   }
 
-  /** From now on, looks for boxes that nobody uses every now and then. */
+  /** From now on, looks for unused boxes every minute. */
   start(): void {
     this.#sweeper = setInterval(() => void this.sweep(), this.#ports.limits.boxSweepMs)
     this.#sweeper.unref()

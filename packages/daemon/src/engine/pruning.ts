@@ -26,7 +26,7 @@ export class Pruning {
 
   /** A session is deleted if it is both older than requested and not among the newest that are kept. */
   async prune({ olderThanMs, keep = 0, dryRun = false }: PruneInput): Promise<Pruned> {
-    const { ended } = await this.#ports.store.usage()
+    const { ended } = await this.#ports.store.usage(this.#unusedBefore())
     const before = olderThanMs === undefined ? undefined : isoTime(this.#ports.now() - olderThanMs)
     let [sessions, bytes, skip] = [0, 0, 0]
     for (let left = ended - keep; left > 0 && !this.#ports.isClosing();) {
@@ -43,7 +43,7 @@ export class Pruning {
 
   /** One pass of retention, bounded. True if there may be more to delete. */
   async retain(retention: RetentionConfig): Promise<boolean> {
-    const usage = await this.#ports.store.usage()
+    const usage = await this.#ports.store.usage(this.#unusedBefore())
     const oldest = await this.#ended(SESSIONS_AT_ONCE, { skip: 0 })
     const unread = oldest.filter(({ id }) => (this.#loader.peek(id)?.feed.readers ?? 0) === 0)
     const expired = expiredSessions(unread, usage, retention, this.#ports.now())
@@ -59,8 +59,11 @@ export class Pruning {
     limit: number,
     { before, skip }: { before?: string | undefined; skip: number },
   ): Promise<readonly EndedSession[]> {
-    const unusedBefore = isoTime(this.#ports.now() - UNUSED_MS)
-    return this.#ports.store.endedSessions({ before, unusedBefore, skip, limit })
+    return this.#ports.store.endedSessions({ before, unusedBefore: this.#unusedBefore(), skip, limit })
+  }
+
+  #unusedBefore(): string {
+    return isoTime(this.#ports.now() - UNUSED_MS)
   }
 
   /** Returns those that were deleted. The others are in use again. */

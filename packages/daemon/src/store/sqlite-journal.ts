@@ -90,10 +90,13 @@ export class SqliteJournal {
     }))
   }
 
-  usage(): StoreUsage {
+  /** Of all sessions, or of those created since that time. */
+  usage(unusedBefore: string, since = ''): StoreUsage {
     const [row = {}] = this.#sessions(
-      "count(*) AS sessions, coalesce(sum(state='idle' AND quarantined IS NULL), 0) AS ended, coalesce(sum(bytes), 0) AS bytes",
-      '',
+      `count(*) AS sessions, coalesce(sum(${IS_ENDED}), 0) AS ended, coalesce(sum(bytes), 0) AS bytes`,
+      'WHERE created_at>=?',
+      unusedBefore,
+      since,
     )
     return { sessions: numberIn(row, 'sessions'), ended: numberIn(row, 'ended'), bytes: numberIn(row, 'bytes') }
   }

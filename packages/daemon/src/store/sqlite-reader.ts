@@ -22,6 +22,8 @@ export type JournalReader = Disposable & {
   /** As of the last event in the journal. It may say `running` although no daemon works on it. */
   turn(id: string): Turn | undefined
   events(sessionId: string, after: number): Iterable<AnyEvent>
+  /** How many sessions there are, and how many of them, with how many bytes of events, were created since that time. */
+  usage(since: string): { readonly sessions: number; readonly recentSessions: number; readonly recentBytes: number }
 }
 
 /** Undefined if there is no journal yet. `modelName` is the model of sessions that name none. */
@@ -58,6 +60,10 @@ export function readJournal(stateDir: string, modelName: string): JournalReader 
         if (events.length === 0) return
         seq = events.at(-1)?.seq ?? seq
       }
+    },
+    usage: (since) => {
+      const recent = journal.usage('', since)
+      return { sessions: journal.usage('').sessions, recentSessions: recent.sessions, recentBytes: recent.bytes }
     },
     [Symbol.dispose]: () => db.close(),
   }

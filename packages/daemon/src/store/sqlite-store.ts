@@ -77,7 +77,7 @@ class SqliteStore implements Store {
     this.#call<readonly SessionRow[]>({ op: 'listSessions', args: [page] })
   sessionsOfBox = (boxId: string) => this.#call<readonly SessionRow[]>({ op: 'sessionsOfBox', args: [boxId] })
   endedSessions = (query: EndedQuery) => this.#call<readonly EndedSession[]>({ op: 'endedSessions', args: [query] })
-  usage = () => this.#call<StoreUsage>({ op: 'usage', args: [] })
+  usage = (unusedBefore: string) => this.#call<StoreUsage>({ op: 'usage', args: [unusedBefore] })
   deleteSession = (id: string, options: { readonly ifIdle?: boolean | undefined } = {}) =>
     this.#call<boolean>({ op: 'deleteSession', args: [id, options] })
   claim = (id: string) => this.#call<SessionRow | undefined>({ op: 'claim', args: [id] })

@@ -150,7 +150,7 @@ function call(journal: SqliteJournal, request: Request): unknown {
     case 'endedSessions':
       return journal.endedSessions(...request.args)
     case 'usage':
-      return journal.usage()
+      return journal.usage(...request.args)
     case 'deleteSession':
       return journal.deleteSession(...request.args)
     case 'claim':

@@ -28,7 +28,8 @@ export type Store = {
   sessionsOfBox(boxId: string): Promise<readonly SessionRow[]>
   /** Sessions that have ended, longest idle first. Damaged ones are not among them. */
   endedSessions(query: EndedQuery): Promise<readonly EndedSession[]>
-  usage(): Promise<StoreUsage>
+  /** A session without any turn counts as ended if it was created before that time. */
+  usage(unusedBefore: string): Promise<StoreUsage>
   /** Removes the session with everything that belongs to it. False if there was none, or if it must be idle and is not. */
   deleteSession(id: string, options?: { readonly ifIdle?: boolean | undefined }): Promise<boolean>
   /** Becomes the owner of a session: raises its epoch, which fences off appends of an earlier owner. */

@@ -1,0 +1,119 @@
+/** The doctor's checks of what sessions leave behind: the size of the state folder, its growth, and boxes that still run. */
+import { type Dirent, lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { readJournal } from '@breakfall/daemon/journal'
+import { isFault } from '@breakfall/faults'
+import type { ResolvedConfig } from '../config/resolve.ts'
+import { bytesText } from '../render/bytes.ts'
+import { counted } from '../render/counted.ts'
+import type { Finding } from './finding.ts'
+
+export function checkStorage({ stateDir, retention }: ResolvedConfig, now: number): readonly Finding[] {
+  try {
+    using journal = readJournal(stateDir, '')
+    if (journal === undefined) return [] // nothing has run here yet
+    const usage = journal.usage(new Date(now - DAYS * DAY_MS).toISOString())
+    const { bytes, isPart } = sizeOf(stateDir)
+    return [storageFinding({ ...usage, diskBytes: bytes, isPart, isRetained: retention !== undefined })]
+  } catch (error) {
+    return [{ check: CHECK, verdict: 'warn', found: isFault(error) ? error.error : String(error) }]
+  }
+}
+
+type Storage = {
+  readonly sessions: number
+  readonly recentSessions: number
+  readonly recentBytes: number
+  readonly diskBytes: number
+  /** There are too many files to count all of them. */
+  readonly isPart: boolean
+  /** Old sessions are deleted on a schedule. */
+  readonly isRetained: boolean
+}
+
+/** Pure. */
+export function storageFinding(storage: Storage): Finding {
+  const { sessions, recentSessions, recentBytes, diskBytes, isPart, isRetained } = storage
+  const perDay = `${counted(Math.round(recentSessions / DAYS), 'session')} and ${bytesText(recentBytes / DAYS)} of journal a day`
+  const found = `${counted(sessions, 'session')}, ${isPart ? 'at least ' : ''}${bytesText(diskBytes)} in all; in the last ${DAYS} days ${perDay}`
+  if (diskBytes < BYTES_MANY || isRetained) return { check: CHECK, verdict: 'ok', found }
+  const fix = 'delete old sessions: breakfall prune --older-than 30d; or on a schedule: [retention] sessionDays = 30'
+  return { check: CHECK, verdict: 'warn', found, fix }
+}
+
+/** Boxes of a runner on this machine, as its folder lists them. It need not be running. */
+export function checkLocalBoxes({ stateDir, runner }: ResolvedConfig): readonly Finding[] {
+  if (runner.kind !== 'local') return []
+  const root = join(stateDir, 'runner', 'boxes')
+  const running = foldersIn(root).map(
+    (prefix) => foldersIn(join(root, prefix)).filter((id) => isRunning(join(root, prefix, id, 'box.json'))).length,
+  )
+  return boxesFinding(Math.max(0, ...running), runner.boxesMax ?? BOXES_MAX)
+}
+
+/** Nothing is said as long as there is room. Pure. */
+export function boxesFinding(running: number, boxesMax: number): readonly Finding[] {
+  if (running < boxesMax) return []
+  return [
+    {
+      check: 'boxes',
+      verdict: 'bad',
+      found: `${running} of ${boxesMax} boxes are running at the runner, so the next run may be refused`,
+      fix: 'a running daemon releases the boxes of idle sessions: start it with "breakfall up"; if all of them are in use, wait, or raise [runner] boxesMax',
+    },
+  ]
+}
+
+// ---- details ----
+
+const CHECK = 'storage'
+const DAYS = 7
+const DAY_MS = 86_400_000
+const BYTES_MANY = 2 * 1024 ** 3
+const ENTRIES_MAX = 200_000 // more take longer than anyone waits for
+const BOXES_MAX = 1_000 // the runner's default
+
+/** What the folder takes on disk. */
+function sizeOf(folder: string): { readonly bytes: number; readonly isPart: boolean } {
+  let bytes = 0
+  let entries = 0
+  const folders = [folder]
+  for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
+    for (const entry of entriesOf(next)) {
+      if (++entries > ENTRIES_MAX) return { bytes, isPart: true }
+      const path = join(next, entry.name)
+      if (entry.isDirectory()) folders.push(path)
+      else bytes += bytesOf(path)
+    }
+  }
+  return { bytes, isPart: false }
+}
+
+function bytesOf(path: string): number {
+  try {
+    return lstatSync(path).blocks * 512
+  } catch {
+    return 0 // removed meanwhile
+  }
+}
+
+function entriesOf(folder: string): readonly Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true })
+  } catch {
+    return [] // missing, removed meanwhile, or not ours to read
+  }
+}
+
+const foldersIn = (folder: string): readonly string[] =>
+  entriesOf(folder)
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name)
+
+function isRunning(file: string): boolean {
+  try {
+    return readFileSync(file, 'utf8').includes('"state":"running"')
+  } catch {
+    return false // being made, or removed meanwhile
+  }
+}
