@@ -26,10 +26,10 @@ test(
     await using place = new Place()
     await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
     const { code, json } = await place.run(['run', 'x', '--json'])
-    assert.equal(code, 1)
+    assert.equal(code, 2)
     const { fault } = json.at(-1) as { fault: { category: string; error: string } }
-    assert.equal(fault.category, 'model_endpoint_invalid')
-    assert.match(fault.error, /^No model is configured for this daemon; set/)
+    assert.equal(fault.category, 'invalid_request')
+    assert.match(fault.error, /^There is no model for this prompt.*Set OPENAI_BASE_URL/)
     mkdirSync(join(place.home, 'config', 'breakfall'), { recursive: true })
     writeFileSync(
       join(place.home, 'config', 'breakfall', 'config.toml'),
@@ -39,14 +39,6 @@ test(
     assert.equal((again.json.at(-1) as { fault: { category: string } }).fault.category, 'model_unreachable')
   },
 )
-
-test('flags that name a model server are refused if the daemon has its own model', LIMIT, async () => {
-  await using place = new Place()
-  await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
-  const { code, stderr } = await place.run(['run', 'x', ...SERVER])
-  assert.equal(code, 2)
-  assert.match(stderr, /uses its own model server, and --base-url cannot change that/)
-})
 
 test('a token that the daemon rejects exits with 4 and names the file, and doctor reports it', LIMIT, async () => {
   await using place = new Place()

@@ -2,7 +2,7 @@
 import type { Program } from '../../test/kit/program.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { checked, Desk, endedWith, gone, REFUSING_URL, serverIsolation, whole } from './desk.ts'
+import { checked, Desk, endedWith, gone, serverIsolation, whole } from './desk.ts'
 import { type Script, startModelServer } from '../../test/kit/model-server.ts'
 import { json } from '../../test/kit/plays.ts'
 import { refuse, say, sayWhen } from '../answers.ts'
@@ -115,23 +115,6 @@ test('explain says that no one runs an abandoned turn any more', LIMIT, async ()
     lines.join('\n'),
     /was running when its daemon ended, and no daemon is working on it now; to continue it: /,
   )
-})
-
-test("a model server from a variable must match the running daemon's, or it is an error", LIMIT, async () => {
-  await using desk = await Desk.start([say('done')])
-  const bare = { bare: true, env: { OPENAI_BASE_URL: desk.model.url } }
-  const up = desk.start(['up', '--json', '--model', 'any', '--port', '0', ...serverIsolation], bare)
-  await up.seen(({ event }) => event === 'listening')
-  for (const name of ['OPENAI_BASE_URL', 'BREAKFALL_MODEL_BASE_URL']) {
-    const other = await whole(desk.begin(['go'], { bare: true, env: { [name]: `${REFUSING_URL}/v1` } }))
-    assert.equal(other.code, 2, other.stderr)
-    assert.ok(other.stderr.includes(`uses its own model server, ${desk.model.url}, and `), other.stderr)
-    assert.match(other.stderr, new RegExp(`${name} \\(${REFUSING_URL}/v1\\) cannot change`))
-  }
-  assert.equal(desk.model.received('any').length, 0)
-  const same = checked(await whole(desk.begin(['go'], { bare: true, env: { OPENAI_BASE_URL: `${desk.model.url}/` } })))
-  endedWith(same, 0, 'finished')
-  assert.match(same.stderr, new RegExp(`using the daemon at http://\\S+ and its model server ${desk.model.url}`))
 })
 
 test(

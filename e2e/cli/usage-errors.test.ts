@@ -45,7 +45,7 @@ test('a usage error is a result line, too', LIMIT, async () => {
 })
 
 test(
-  'a prompt without a model runs the demo, which says before, after and in its result that the prompt was not sent',
+  'a prompt without a model exits with 2 and names the ways to set one; the demo runs only if it is asked for',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -60,10 +60,14 @@ test(
     assert.equal(code, 0, stderr)
     assert.equal(json.at(-1)?.['rehearsal'], true)
     const other = await place.run(['run', 'fix my program', '--json'])
-    assert.equal(other.code, 0, other.stderr)
-    assert.deepEqual([other.json.at(-1)?.['rehearsal'], other.json.at(-1)?.['promptSent']], [true, false])
-    assert.equal(other.stderr.match(/warning: YOUR PROMPT WAS NOT SENT/g)?.length, 2)
-    assert.match(other.stderr, /Set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY/)
+    assert.equal(other.code, 2, other.stderr)
+    const { fault } = other.json.at(-1) as { fault: { error: string } }
+    assert.match(
+      fault.error,
+      /There is no model for this prompt.*your prompt was not saved.*OPENAI_BASE_URL.*ANTHROPIC/,
+    )
+    const none = await place.run(['run', '--json'])
+    assert.equal(none.code, 2, 'no prompt either')
   },
 )
 

@@ -8,6 +8,7 @@ import { test, type TestContext } from 'node:test'
 import { EXAMPLE_CONFIG, modelLines, writeExample } from '../src/commands/config.ts'
 import type { LoadedConfig } from '../src/config/load.ts'
 import { resolveModel } from '../src/config/model.ts'
+import { configuredProviders } from '../src/config/providers.ts'
 import { resolveRunner, runnerWarnings } from '../src/config/runner.ts'
 import { chooseModel, type ModelChoice } from '../src/model/choose.ts'
 import { listModels } from '../src/model/list.ts'
@@ -15,7 +16,7 @@ import { localServers } from '../src/model/local-servers.ts'
 
 const nothingSet: LoadedConfig = { config: {}, origins: new Map(), warnings: [], files: [] }
 const chosen = (loaded: LoadedConfig, env: Record<string, string>): Promise<ModelChoice> =>
-  chooseModel(resolveModel(loaded, env), () => Promise.resolve(undefined))
+  chooseModel(resolveModel(loaded, configuredProviders(loaded, env, {}), env), () => Promise.resolve(undefined))
 const urls = (env: Record<string, string>): readonly string[] => localServers(env).map(({ baseUrl }) => baseUrl)
 
 test('local servers are expected on their default ports, or where their own variables say', () => {
@@ -75,7 +76,7 @@ for (const [name, what, says, profile, because] of [
     const places = { OLLAMA_HOST: '127.0.0.1:1', LLAMA_ARG_HOST: '127.0.0.1', LLAMA_ARG_PORT: '1' }
     const port = await server(t, says)
     const here = name === 'Ollama' ? { OLLAMA_HOST: `127.0.0.1:${port}` } : { LLAMA_ARG_PORT: `${port}` }
-    const choice = await chooseModel(resolveModel(nothingSet, { ...places, ...here }), listModels)
+    const choice = await chooseModel(resolveModel(nothingSet, [], { ...places, ...here }), listModels)
     assert.ok(choice.kind === 'discovered')
     assert.deepEqual([choice.name, choice.profile], ['m', profile])
     assert.match(choice.origin, because)
@@ -131,10 +132,10 @@ test('the model is resolved once: flag or variable, then a server to start, then
   assert.equal(await kind({ serve }, ''), 'served', 'a key set for other programs does not replace it')
   const file = await chosen(loaded({ baseUrl, name: 'm' }, '/config.toml:2'), { OPENAI_API_KEY: 'sk' })
   assert.ok(file.kind === 'remote')
-  assert.deepEqual([file.baseUrl, file.origin, file.serverNamedBy], [baseUrl, '/config.toml:2', '/config.toml:2'])
+  assert.deepEqual([file.baseUrl, file.origin, file.isFromFile], [baseUrl, '/config.toml:2', true])
   const key = await chosen(nothingSet, { OPENAI_API_KEY: 'sk', ANTHROPIC_BASE_URL: baseUrl, ANTHROPIC_API_KEY: 'sk' })
   assert.ok(key.kind === 'remote')
-  assert.deepEqual([key.profile, key.serverNamedBy], ['openai', undefined])
+  assert.deepEqual([key.profile, key.isFromFile], ['openai', false])
 })
 
 test('the runner is remote if a URL or a resolver is set, by either name, and local otherwise', () => {

@@ -164,7 +164,7 @@ test('an empty model name is refused, with its origin', () => {
 
 test('if nothing is set, the files that were read are named', () => {
   const { out, text } = capturedOutput()
-  showConfig(load({}), { kind: 'none' }, { origin: false }, out)
+  showConfig({ loaded: load({}), providers: [] }, { kind: 'none' }, { origin: false }, out)
   assert.equal(
     text().split('\n')[0],
     `# nothing is set in ${userFile}, ${folderFile}: all defaults. See: breakfall config example`,

@@ -4,7 +4,6 @@ import type { SessionEvent, Turn } from '@breakfall/wire'
 import { sessionLine } from '../src/commands/run.ts'
 import { type FollowInput, followTurn } from '../src/run/follow-turn.ts'
 import { afterRehearsal } from '../src/run/without-prompt.ts'
-import type { ReachableModel } from '../src/model/choose.ts'
 import { anEvent, aSession, aTurn, capturedOutput, jsonLines } from './samples.ts'
 
 const unused = (): never => assert.fail('not asked for')
@@ -51,21 +50,12 @@ test('a turn that ended before the run leaves nothing to continue', async () => 
 })
 
 test('the session line names the model unless the line before did, and its server if it is known', () => {
-  const choice: ReachableModel = {
-    kind: 'discovered',
-    name: 'm',
-    baseUrl: 'http://127.0.0.1:1/v1',
-    api: 'openai-chat',
-    apiKey: undefined,
-    apiKeyVariable: undefined,
-    profile: undefined,
-    origin: 'found',
-  }
-  const session = { id: 's1', model: 'm' }
-  assert.equal(sessionLine(session, choice, true), 'session: s1')
-  assert.equal(sessionLine(session, choice, false), 'session: s1, model m at http://127.0.0.1:1/v1')
-  assert.equal(sessionLine(session, { ...choice, name: 'x' }, true), 'session: s1, model m at http://127.0.0.1:1/v1')
-  assert.equal(sessionLine(session, undefined, true), 'session: s1, model m', "a running daemon's model")
+  const provider = { name: 'default', baseUrl: 'http://127.0.0.1:1/v1', api: 'openai-chat' }
+  const session = { id: 's1', model: 'm', provider }
+  assert.equal(sessionLine(session, 'm'), 'session: s1')
+  assert.equal(sessionLine(session, undefined), 'session: s1, model m at http://127.0.0.1:1/v1')
+  assert.equal(sessionLine(session, 'x'), 'session: s1, model m at http://127.0.0.1:1/v1')
+  assert.equal(sessionLine({ ...session, provider: null }, undefined), 'session: s1, model m', 'none is known')
 })
 
 test('a rehearsal ends with the next command, which works from where the rehearsal was started', () => {

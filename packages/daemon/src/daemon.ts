@@ -75,7 +75,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   try {
     const parts = await assemble(options, { limits, secrets, log, store })
     const { sessions, engine, boxReleases, retention, metrics, endpoint } = parts
-    const recovered = await sessions.loader.recoverAll()
+    const recovered = await sessions.loader.recoverAll(options.onRecover)
     if (recovered > 0) log.info({ recovered }, 'recovered unfinished turns')
     const sockets = new WebSocketApi({
       sessions,
@@ -196,7 +196,7 @@ async function assemble(
     probeMsFirst: limits.probeMsFirst,
     spec: options.modelServer,
   })
-  const providers = new Providers(config, new SessionKeys(secrets), served)
+  const providers = new Providers(config, new SessionKeys(secrets), served, options.firstModel)
   const ports: Ports = {
     store,
     now,

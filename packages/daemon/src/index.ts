@@ -1,7 +1,14 @@
 /** Sessions, turns and the journal, over HTTP, SSE and WebSocket. */
 export { type Daemon, startDaemon } from './daemon.ts'
 export type { Sessions } from './engine/sessions.ts'
-export { type DaemonOptions, type LiveConfig, type ModelConfig, type RunnerConfig } from './options.ts'
+export {
+  type DaemonOptions,
+  type LiveConfig,
+  type ModelConfig,
+  type ProviderConfig,
+  type RunnerConfig,
+  type UnfinishedTurn,
+} from './options.ts'
 export { remoteRunner } from './runner/endpoint.ts'
 export { openSqliteStore } from './store/sqlite-store.ts'
 export type { Store } from './store/store.ts'

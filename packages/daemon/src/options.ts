@@ -2,7 +2,7 @@
 import { fullPolicy, type Policy } from '@breakfall/faults'
 import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '@breakfall/model'
 import type { ModelServerSpec } from '@breakfall/supervisor'
-import type { AgentInput, IsolationLevel, PolicyInput } from '@breakfall/wire'
+import type { AgentInput, IsolationLevel, PolicyInput, ProviderView } from '@breakfall/wire'
 
 /** A model server, and what is known about its models. */
 export type ProviderConfig = {
@@ -75,7 +75,19 @@ export type LiveConfig = {
   readonly agent?: AgentInput | undefined
 }
 
-export type RecoveryScope = 'all' | 'requested'
+/** A turn that a daemon finds unfinished at its start. */
+export type UnfinishedTurn = {
+  readonly sessionId: string
+  readonly turnId: string
+  readonly workspace: string | null
+  readonly model: string
+  readonly provider: ProviderView | null
+  /** Cut off: it continues now. Waiting: it resumes at a time, or when a probe succeeds. Parked: it waits for a person. */
+  readonly state: 'cut-off' | 'waiting' | 'parked'
+  readonly category: string | null
+}
+
+export type RecoveryScope = 'all' | 'interrupted' | 'requested'
 
 export type DaemonOptions = {
   readonly stateDir: string
@@ -86,6 +98,8 @@ export type DaemonOptions = {
   readonly agent?: AgentInput | undefined
   /** Reads the configuration again. Default: it never changes. */
   readonly reload?: (() => LiveConfig | Promise<LiveConfig>) | undefined
+  /** The first model that a server lists, for sessions that name none. */
+  readonly firstModel?: ((server: ProviderConfig) => Promise<string | undefined>) | undefined
   readonly host?: string | undefined
   readonly port?: number | undefined
   readonly tokenFile?: string | undefined
@@ -101,10 +115,13 @@ export type DaemonOptions = {
   /** More fields for `daemon.json`, for clients that look for this daemon. */
   readonly fileFields?: Readonly<Record<string, unknown>> | undefined
   /**
-   * Which unfinished turns of an earlier daemon this daemon recovers: all, or only those that a client requests with a resume, a
-   * prompt or a cancel. Reading a session does not count as a request.
+   * Which unfinished turns of an earlier daemon this daemon recovers: all; those that were cut off or that wait for a time or a
+   * probe, but not those that wait for a person, until something changes from now on; or only those that a client requests with a
+   * resume, a prompt or a cancel. Reading a session does not count as a request.
    */
   readonly recover?: RecoveryScope | undefined
+  /** Called with what is about to be recovered. */
+  readonly onRecover?: ((turns: readonly UnfinishedTurn[]) => void) | undefined
   /** For a single caller in this process: no file announces its address. */
   readonly isMomentary?: boolean | undefined
   readonly now?: (() => number) | undefined

@@ -23,7 +23,7 @@ export function addConfigCommands(program: Command, done: (exitCode: number) => 
       const { origin = false, json = false } = show.opts<{ origin?: boolean; json?: boolean }>()
       const context = contextFor({ json })
       const choice = await chooseModel(context.config.model, listModels)
-      showConfig(context.config.loaded, choice, { origin }, context.out)
+      showConfig(context.config, choice, { origin }, context.out)
       done(EXIT_CODES.finished)
     })
   const example = config

@@ -1,4 +1,5 @@
 /** Builds the context of a command: its output and its configuration, from the flags that were given. */
+import { readCredentials } from '../config/credentials.ts'
 import { loadConfig } from '../config/load.ts'
 import { type ResolvedConfig, resolveConfig } from '../config/resolve.ts'
 import type { Context } from '../context.ts'
@@ -12,7 +13,8 @@ export function contextFor(options: CommonOptions, resultFields: object = {}): C
   const out = new Output({ json: options.json === true, resultFields })
   const folder = currentFolderIfAny()
   const flags = configFlags({ ...options })
-  const load = (): ResolvedConfig => resolveConfig(loadConfig({ env: process.env, folder, flags }), process.env)
+  const load = (): ResolvedConfig =>
+    resolveConfig(loadConfig({ env: process.env, folder, flags }), process.env, readCredentials(process.env))
   const config = load()
   for (const warning of config.loaded.warnings) out.say(out.styleErr('yellow', `warning: ${warning}`))
   return { out, config, reload: load }

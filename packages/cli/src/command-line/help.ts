@@ -29,7 +29,11 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall run --rehearsal --faults "seed=7,rate=0.3"',
     'breakfall run --json "…" | tail -1        the result, for a program',
   ],
-  up: ['breakfall up --allow-workspace ~/projects', 'breakfall up --port 4711 --json'],
+  up: [
+    'breakfall up --allow-workspace ~/projects',
+    'breakfall up --resume none                continue no unfinished turn until you ask for it',
+    'breakfall up --port 4711 --json',
+  ],
   runner: [
     'breakfall runner --port 7411 --token-file ./token --allow-workspace /srv/projects',
     'breakfall runner --port 0 --json',
@@ -72,6 +76,8 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall doctor --json',
     'breakfall doctor --start-model           start the model server of [model.serve] once, and stop it again',
   ],
+  login: ['breakfall login cloud', 'pass show openai | breakfall login cloud'],
+  logout: ['breakfall logout cloud'],
   'config show': ['breakfall config show --origin           what is set, where, and which model a run would use'],
   'config example': [
     'breakfall config example                 print it',

@@ -118,6 +118,11 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       .option('--runner-token-file <file>', "that runner's token")
       .option('--allow-workspace <dir>', 'a folder that boxes may use as workspace (repeatable)', collect)
       .addOption(new Option('--allow-isolation <level>', 'allow commands without a sandbox').choices(['process']))
+      .addOption(
+        new Option('--resume <which>', 'which unfinished turns to continue at the start')
+          .choices(['interrupted', 'all', 'none'])
+          .default('interrupted'),
+      )
       .option('--quiet', 'log only parked turns and problems')
       .addOption(new Option('--until-idle', 'end when standard input closes and the work is done').hideHelp()),
   )
@@ -204,8 +209,20 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       const { doctor } = await import('../commands/doctor.ts')
       return doctor(config, options, out)
     },
-  ).option('--start-model', 'also start the model server of [model.serve] once, and say how long it loads')
+  ).option('--start-model', 'also start each model server that Breakfall serves once, and say how long it loads')
 
+  command(
+    'login <provider>',
+    "store a provider's key, from a prompt or standard input",
+    async (context, _options, [name = '']) => {
+      const { loginCommand } = await import('../commands/login.ts')
+      await loginCommand(context, name)
+    },
+  )
+  command('logout <provider>', "remove a provider's stored key", async (context, _options, [name = '']) => {
+    const { logoutCommand } = await import('../commands/login.ts')
+    logoutCommand(context, name)
+  })
   addConfigCommands(program, done)
   const completion = program
     .command('completion')
@@ -223,7 +240,7 @@ const ISOLATION = ['bwrap', 'process'] as const
 const HOMES = ['real', 'private'] as const
 
 /** These commands keep no state. */
-const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos', 'trial'])
+const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos', 'trial', 'login', 'logout'])
 
 type AddCommand = <O extends object>(
   spec: string,

@@ -4,13 +4,15 @@ import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { PROFILE_NAMES } from '@breakfall/model/names'
 import type { LoadedConfig } from '../config/load.ts'
+import { aboutKey, type ConfiguredProvider } from '../config/providers.ts'
+import type { ResolvedConfig } from '../config/resolve.ts'
 import { shownCommand } from '../config/shown-command.ts'
 import { describeModel, isReachable, type ModelChoice } from '../model/choose.ts'
 import type { Output } from '../render/output.ts'
 
 /** `choice` is the model that a run would use. */
 export function showConfig(
-  loaded: LoadedConfig,
+  { loaded, providers }: Pick<ResolvedConfig, 'loaded' | 'providers'>,
   choice: ModelChoice,
   options: { origin: boolean },
   out: Pick<Output, 'json' | 'data' | 'result' | 'line' | 'style'>,
@@ -21,13 +23,26 @@ export function showConfig(
   if (out.json) {
     for (const row of rows) out.data(row)
     const model = choice.kind === 'none' ? null : shown({ ...choice, apiKey: masked(choice.apiKey) })
-    out.result({ config: shown(loaded.config), files: loaded.files, warnings: loaded.warnings, model })
+    const { config, files, warnings } = loaded
+    out.result({ config: shown(config), files, warnings, model, providers: providers.map(shownProvider) })
     return
   }
   if (rows.length === 0) out.line(`# ${nothingSet(loaded.files)}`)
   for (const { key, value, origin } of rows)
     out.line(`${key} = ${JSON.stringify(value)}${options.origin ? out.style('dim', `   # ${origin}`) : ''}`)
+  for (const { name, baseUrl, serve, origin, ...key } of providers)
+    out.line(
+      out.style(
+        'dim',
+        `# provider ${name}: ${serve === undefined ? baseUrl : `served by ${serve.command[0]}`} (${origin}), ${aboutKey(key)}`,
+      ),
+    )
   for (const line of modelLines(choice, loaded)) out.line(out.style('dim', `# ${line}`))
+}
+
+/** Its address and the origin of its key, without the key. */
+function shownProvider({ apiKey: _key, ...provider }: ConfiguredProvider): unknown {
+  return shown({ ...provider, key: aboutKey({ ...provider, apiKey: _key }) })
 }
 
 /** Which model a run would use, and why. Pure. */
@@ -36,9 +51,7 @@ export function modelLines(
   { config, origins }: Pick<LoadedConfig, 'config' | 'origins'>,
 ): readonly string[] {
   if (choice.kind === 'none')
-    return [
-      'a run would have no model: none is set, and none answers on this machine. A prompt would start a rehearsal',
-    ]
+    return ['a run would have no model: none is set, and none answers on this machine. A prompt would exit with code 2']
   const key = masked(choice.apiKey)
   const variable = isReachable(choice) ? choice.apiKeyVariable : undefined
   const isReplaced = choice.kind === 'served' && config.model?.baseUrl !== undefined
@@ -92,7 +105,7 @@ function valueAt(config: unknown, key: string): unknown {
 const PROFILES = [...PROFILE_NAMES.filter((name) => name !== 'generic'), 'generic']
 
 export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/config.toml (breakfall config example --write). Keep what you need.
-# A folder's own breakfall.toml may only set [model] name, [policy], [limits] and [box] env, because it comes with a clone.
+# A folder's own breakfall.toml may only set the model's name, [policy], [limits] and [box] env, because it comes with a clone.
 # Each key is also an environment variable ([model] baseUrl is BREAKFALL_MODEL_BASE_URL), each policy also a flag (--liveness-ms).
 
 [model]
@@ -102,6 +115,19 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # apiKeyEnv = "OPENAI_API_KEY"             # the variable that holds the key; never the key itself
 # profile = "llama-cpp"                    # what the server supports: ${PROFILES.slice(0, 6).join(', ')},
 #                                          # ${PROFILES.slice(6).join(', ')}
+# contextTokens = 131072                   # the context window, if you know it
+# priceIn = 1.25                           # for a million tokens; runs then show what they cost
+# priceOut = 10
+
+# Several providers at once: model = "cloud/gpt-5" in place of [model], [model] name = "cloud/gpt-5", or --model cloud/gpt-5.
+# [providers.cloud]
+# baseUrl = "https://api.openai.com/v1"
+# apiKeyEnv = "WORK_OPENAI_KEY"            # or store the key: breakfall login cloud
+# [providers.local.serve]                  # its server starts when a session first uses local/NAME
+# command = ["llama-server", "-m", "model.gguf", "--port", "{port}"]
+# healthPath = "/health"
+# readyMs = 600000                         # how long it may take to load
+# env = { CUDA_VISIBLE_DEVICES = "0" }
 
 # Used in this order when the attempts with the first model are used up.
 # [[model.fallback]]

@@ -4,6 +4,7 @@ import type { ResolvedConfig } from '../config/resolve.ts'
 import type { ServedModel } from '../config/model.ts'
 import type { Finding } from '../doctor/finding.ts'
 import { checkDisk, checkNode, checkPort, checkSandbox, checkState, checkTokens } from '../doctor/machine.ts'
+import { checkProviders } from '../doctor/providers.ts'
 import { checkServedModel } from '../doctor/served-model.ts'
 import { checkDaemon, checkModel, checkRunner } from '../doctor/servers.ts'
 import { checkToolchains } from '../doctor/toolchains.ts'
@@ -41,6 +42,7 @@ export async function doctor(
     ...(await checkRunner(config)),
     ...(await checkToolchains(config)),
     await checkModel(config, daemon.url),
+    ...checkProviders(config.providers, config.childEnv),
     ...(await each(served, (model) =>
       checkServedModel(model, { env: config.childEnv, folder: currentFolderIfAny() ?? '/' }),
     )),
@@ -66,13 +68,20 @@ export async function doctor(
 // ---- details, in the order they are used above ----
 
 /** The model servers that Breakfall starts. */
-const servedModels = ({ model }: ResolvedConfig): readonly ServedModel[] => (model.kind === 'served' ? [model] : [])
+function servedModels({ model, providers }: ResolvedConfig): readonly ServedModel[] {
+  const isReplaced = model.kind === 'remote' && !model.isFromFile
+  return providers.flatMap((provider) => {
+    const { name, serve, ...rest } = provider
+    if (serve === undefined || (name === 'default' && isReplaced)) return []
+    return [{ ...rest, kind: 'served', provider: name, command: serve.command, name: undefined } as const]
+  })
+}
 
 function nothingToStart({ model, loaded }: ResolvedConfig): Fault {
   const isReplaced = loaded.config.model?.serve !== undefined && model.kind === 'remote'
   const why = isReplaced
     ? `${model.origin} replaces [model.serve]`
-    : 'there is no [model.serve] command in your config.toml'
+    : 'there is no [model.serve] or [providers.NAME.serve] command in your config.toml'
   return new Fault('invalid_request', { error: `--start-model has nothing to start: ${why}` })
 }
 

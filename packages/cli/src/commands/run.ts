@@ -3,20 +3,21 @@ import { DaemonClient, type Session } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
 import { runnerWarnings } from '../config/runner.ts'
 import type { Context } from '../context.ts'
-import { findDaemon, findViewer } from '../daemon/find.ts'
+import { findDaemon, findViewer, type FoundDaemon, oneShotClient } from '../daemon/find.ts'
+import { NO_MODEL } from '../daemon/options.ts'
 import { chooseModel, isReachable, type ModelChoice, type ReachableModel } from '../model/choose.ts'
 import { firstListedModel, listModels } from '../model/list.ts'
 import { Interrupt } from '../process/interrupt.ts'
 import { prepareStateDir } from '../process/state-folder.ts'
-import { rehearse, rehearseInstead } from '../rehearsal/rehearse.ts'
+import { howToSetModel, rehearse } from '../rehearsal/rehearse.ts'
 import { TurnAdoption } from '../run/adopt-turn.ts'
 import { runMounts } from '../run/box.ts'
+import { broughtModel, changeFor, type ChangeOptions, KeyBringer, noModelFault } from '../run/brought-model.ts'
 import { childDaemonFor } from '../run/child-daemon.ts'
 import { followTurn } from '../run/follow-turn.ts'
-import { isContinuing, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
+import { isContinuing, modelFlag, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
 import { readPrompt } from '../run/prompt.ts'
 import { RunDaemon } from '../run/run-daemon.ts'
-import { agreedServer } from '../run/same-model.ts'
 import { sessionToContinue, sessionToCreate } from '../run/session.ts'
 import { runWithoutPrompt } from '../run/without-prompt.ts'
 import { grantMounts, grantWorkspace } from '../workspace/allowed.ts'
@@ -36,37 +37,42 @@ export async function runCommand(context: Context, options: RunOptions, words: r
 // ---- details, in the order they are used above ----
 
 async function runHere(context: RunContext, prompt: string | undefined): Promise<number> {
-  const { out, interrupt, config } = context
+  const { out, interrupt, config, options } = context
   const folder = currentFolder()
   checkFolder(folder, context)
   const theirs = await interrupt.unlessInterrupted(findDaemon(config))
-  const choice = theirs === undefined ? await interrupt.unlessInterrupted(chosenModel(context)) : undefined
-  if (choice?.kind === 'none' && !isContinuing(context)) return rehearseInstead(context)
+  const choice = await interrupt.unlessInterrupted(chosenModel(context, theirs))
+  if (choice?.kind === 'none' && !isContinuing(context)) throw noModelFault(config, howToSetModel(config.checkout))
   if (choice?.kind === 'none') await refuseIfNothingToContinue(context, folder)
-  if (choice !== undefined && isReachable(choice) && !isContinuing(context)) out.say(`model: ${announced(choice)}`)
+  const told = choice !== undefined && isReachable(choice) && !isContinuing(context) ? choice : undefined
+  if (told !== undefined) out.say(`model: ${announced(told)}`)
   if (config.daemon.kind === 'local') grantFolders(context, folder) // also for a later daemon, if the turn parks
   await using daemon = new RunDaemon({
     place: config,
-    childOptions: async () => childDaemonFor(context, choice ?? (await chosenModel(context)), folder),
-    onTheirs: async (address) => {
-      const server = await agreedServer(context, address)
-      out.say(`using the daemon at ${address.url}${server === undefined ? '' : ` and its model server ${server}`}`)
-    },
+    childOptions: childDaemonFor(context, folder),
+    onTheirs: ({ url }) => out.say(`using the daemon at ${url}`),
   })
   const address = await interrupt.unlessInterrupted(daemon.address())
-  const adoption = new TurnAdoption(address, () => daemon.address())
+  const key = new KeyBringer(config)
+  const adoption = new TurnAdoption(address, {
+    find: () => daemon.address(),
+    bringKey: (client, turn) => key.bring(client, turn),
+  })
   const client = new DaemonClient(address, { locate: () => adoption.locate() })
+  const session = await interrupt.unlessInterrupted(sessionToContinue(client, context, folder))
+  const isNamed = modelFlag(options) !== undefined
   return await followTurn(
     {
       client,
       prompt,
-      create: sessionToCreate(context, folder, prompt),
-      session: await interrupt.unlessInterrupted(sessionToContinue(client, context, folder)),
-      parkWaitMs: context.options.parkWaitMs,
+      create: sessionToCreate(context, folder, prompt, broughtModel(choice, config)),
+      session: session === undefined ? undefined : await changed(client, session, { choice, config, isNamed }),
+      parkWaitMs: options.parkWaitMs,
       interrupt,
       isLasting: () => daemon.isLasting,
-      onSession: (session) => out.say(sessionLine(session, choice, !isContinuing(context))),
+      onSession: (used) => out.say(sessionLine(used, told?.name)),
       onTurn: (turnId) => adoption.follow(turnId),
+      bringKey: (turn) => key.bring(client, turn),
     },
     out,
   )
@@ -78,15 +84,21 @@ function grantFolders(context: RunContext, folder: string): void {
   if (!isContinuing(context)) grantMounts(stateDir, runMounts(context))
 }
 
-/** Names the session's model unless the line before did, and its server if this run knows it. Pure. */
+/** A continued session keeps its provider and its model, unless a flag names others. It gets this terminal's key for its provider. */
+async function changed(client: DaemonClient, session: Session, given: ChangeOptions): Promise<Session> {
+  const turn = session.turnId === null ? undefined : await client.turn(session.turnId)
+  const change = changeFor(session, turn, given)
+  return change === undefined ? session : client.changeSession(session.id, change)
+}
+
+/** Names the session's model and its server, unless the line before did. Pure. */
 export function sessionLine(
-  { id, model }: Pick<Session, 'id' | 'model'>,
-  choice: ModelChoice | undefined,
-  isAnnounced: boolean,
+  { id, model, provider }: Pick<Session, 'id' | 'model' | 'provider'>,
+  announcedModel: string | undefined,
 ): string {
-  const known = choice !== undefined && isReachable(choice) ? choice : undefined
-  if (isAnnounced && known?.name === model) return `session: ${id}`
-  return `session: ${id}, model ${model}${known === undefined ? '' : ` at ${known.baseUrl}`}`
+  if (announcedModel === model) return `session: ${id}`
+  const { baseUrl = '' } = provider ?? {}
+  return `session: ${id}, model ${model}${/^https?:/.test(baseUrl) ? ` at ${baseUrl}` : ''}`
 }
 
 /** Reports what is wrong with the folder or the settings before a model is asked. */
@@ -117,9 +129,14 @@ const announced = ({ name, baseUrl, origin }: ReachableModel): string =>
     ? `the first model that ${baseUrl} lists, once it answers (${origin})`
     : `${name} at ${baseUrl} (${origin})`
 
-/** If no model is named and the first request found no list, asks the server again until it is clear why. */
-async function chosenModel(context: RunContext): Promise<ModelChoice> {
-  const choice = await chooseModel(context.config.model, listModels)
+/**
+ * The model of this terminal's own settings. If it sets nothing and a daemon has a model, undefined: the daemon's. If no model is
+ * named and the first request found no list, asks the server again until it is clear why.
+ */
+async function chosenModel(context: RunContext, theirs: FoundDaemon | undefined): Promise<ModelChoice | undefined> {
+  const { model } = context.config
+  if (model.kind === 'unset' && theirs !== undefined && (await hasModel(theirs))) return undefined
+  const choice = await chooseModel(model, listModels)
   if (choice.kind !== 'remote' || choice.name !== undefined || isContinuing(context)) return choice
   const name = await firstListedModel(choice).catch(ifUnreachable)
   if (name === 'unreachable') return choice
@@ -127,6 +144,11 @@ async function chosenModel(context: RunContext): Promise<ModelChoice> {
   throw new Fault('invalid_request', {
     error: `The server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
   })
+}
+
+async function hasModel({ address }: FoundDaemon): Promise<boolean> {
+  const { baseUrl } = await oneShotClient(address).model()
+  return baseUrl !== NO_MODEL
 }
 
 /** The server does not answer yet. The turn retries and parks like any other, and its daemon asks for the list again. */

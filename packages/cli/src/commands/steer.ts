@@ -4,6 +4,7 @@ import { isTerminal, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findViewer, oneShotClient, requireDaemon } from '../daemon/find.ts'
 import type { Output } from '../render/output.ts'
+import { KeyBringer } from '../run/brought-model.ts'
 import { isOver, showTurn, turnFor } from './sessions.ts'
 
 /** Asks the running daemon. If there is none, a temporary one cancels what an earlier daemon left. */
@@ -17,7 +18,8 @@ export async function cancelCommand({ config, out }: Context, id: string, reason
 
 export async function resumeCommand({ config, out }: Context, id: string): Promise<void> {
   const { address } = await requireDaemon(config, 'Or continue it in its folder: breakfall run --continue')
-  await resume(oneShotClient(address), id, out)
+  const client = oneShotClient(address)
+  await resume(client, id, out, (turn) => new KeyBringer(config).bring(client, turn))
 }
 
 type Client = Pick<DaemonClient, 'session' | 'sessions' | 'turn' | 'events' | 'cancel' | 'resume'>
@@ -30,8 +32,15 @@ export async function cancel(client: Client, id: string, reason: string | undefi
   showTurn(ended, out, 'the cancel was accepted; the turn is still ending')
 }
 
-export async function resume(client: Client, id: string, out: Output): Promise<void> {
+/** `bringKey`: a daemon that restarted has forgotten the key, and this terminal may have it. */
+export async function resume(
+  client: Client,
+  id: string,
+  out: Output,
+  bringKey: (turn: Turn) => Promise<unknown> = () => Promise.resolve(),
+): Promise<void> {
   const turn = await turnFor(client, id)
+  if (turn.parked !== null) await bringKey(turn)
   const { lastSeq } = await client.session(turn.sessionId)
   await client.resume(turn.id)
   showTurn(await turnAfter(client, turn, lastSeq, ({ type }) => type === 'resumed'), out)

@@ -1,5 +1,5 @@
 /** `breakfall up`: the daemon, with a runner on this machine or the configured one. */
-import { startDaemon } from '@breakfall/daemon'
+import { startDaemon, type UnfinishedTurn } from '@breakfall/daemon'
 import { EXIT_CODES, Fault, type FaultReport, isFault, sleep } from '@breakfall/faults'
 import { type AnswerRequest, tryAnswer, type TryEvent, type TryOptions } from '@breakfall/model'
 import type { ResolvedConfig } from '../config/resolve.ts'
@@ -9,7 +9,7 @@ import { findDaemon } from '../daemon/find.ts'
 import { daemonSettings, NO_MODEL, type RunnerFlags } from '../daemon/options.ts'
 import { untilIdle } from '../daemon/until-idle.ts'
 import { chooseModel, describeModel, type ModelChoice } from '../model/choose.ts'
-import { listModels } from '../model/list.ts'
+import { listModels, NAMED_MS } from '../model/list.ts'
 import { listenFault } from '../process/listen-errors.ts'
 import { prepareStateDir, stateFileFault } from '../process/state-folder.ts'
 import { untilSignal } from '../process/until-signal.ts'
@@ -18,6 +18,7 @@ import { logLine } from '../render/log-lines.ts'
 export type UpOptions = RunnerFlags & {
   readonly host: string
   readonly quiet?: boolean
+  readonly resume: keyof typeof SCOPES
   /** It belongs to a run. */
   readonly untilIdle?: boolean
 }
@@ -25,15 +26,14 @@ export type UpOptions = RunnerFlags & {
 export async function up({ out, config, reload }: Context, options: UpOptions): Promise<number> {
   out.surviveClosedStdout()
   const stopped = untilSignal()
-  const choose = modelChooser()
-  const choice = await choose(config)
   const isOwned = options.untilIdle === true
+  const choose = modelChooser(isOwned)
+  const choice = await choose(config)
   const { host } = options
   const port = config.port ?? 0
   const stateDir = prepareStateDir(config.stateDir)
-  if (isOwned && choice.kind === 'none')
-    throw new Fault('invalid_request', { error: 'No model is configured; see "breakfall config example"' })
   for (const warning of runnerWarnings(config.runner)) out.say(out.styleErr('yellow', `warning: ${warning}`))
+  const unfinished: UnfinishedTurn[] = []
   const daemon = await startDaemon({
     stateDir,
     ...daemonSettings(config, choice, options),
@@ -46,11 +46,16 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     policy: config.policy,
     retention: config.retention,
     tryAnswer: reportingMissingModel,
+    firstModel: async ({ baseUrl, apiKey }) => (await listModels(baseUrl, { apiKey, timeoutMs: NAMED_MS }))?.[0],
+    onRecover: (turns) => {
+      unfinished.push(...turns)
+      if (!out.json) for (const turn of turns) out.say(unfinishedLine(turn))
+    },
     logLevel: config.logLevel ?? (isOwned || options.quiet === true ? 'warn' : 'info'),
     ...(out.isStderrTerminal && !out.json ? { logTo: { write: (line: string) => out.say(logLine(line)) } } : {}),
     ...(isOwned
       ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS, fileFields: { untilIdle: true }, recover: 'requested' as const }
-      : {}),
+      : { recover: SCOPES[options.resume] }),
   }).catch(async (error: unknown) => {
     throw isOwned && isTaken(error)
       ? error // the run that started this one uses the other daemon
@@ -58,7 +63,8 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   })
   const finding = daemon.findRunner()
   const runner = await soon(finding, stopped)
-  if (out.json) out.data({ event: 'listening', url: daemon.url, pid: process.pid, runner, tokenFile: daemon.tokenFile })
+  const { url, tokenFile } = daemon
+  if (out.json) out.data({ event: 'listening', url, pid: process.pid, runner, tokenFile, unfinished })
   else {
     out.line(`daemon  ${daemon.url}`)
     out.line(
@@ -81,13 +87,29 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   return EXIT_CODES.finished
 }
 
+/** What an `up --resume` recovers at its start. */
+export const SCOPES = { interrupted: 'interrupted', all: 'all', none: 'requested' } as const
+
 // ---- details, in the order they are used above ----
 
-/** Chooses again only if the model's settings have changed, because the daemon asks before every answer. */
-function modelChooser(): (config: ResolvedConfig) => Promise<ModelChoice> {
+/** What happens to a turn that an earlier daemon left: which one, where, and at which server. Pure. */
+export function unfinishedLine({ sessionId, workspace, provider, model, state, category }: UnfinishedTurn): string {
+  const where = `session ${sessionId}${workspace === null ? '' : ` in ${workspace}`}, model ${model}`
+  const what = `${where}${provider === null || provider.baseUrl === '' ? '' : ` at ${provider.baseUrl}`}`
+  if (state === 'cut-off') return `resuming ${what}`
+  if (state === 'waiting') return `waiting  ${what}: parked (${category}), and resumes on its own`
+  return `parked   ${what}: ${category}. Fix that, then: breakfall resume ${sessionId}`
+}
+
+/**
+ * Chooses again only if the model's settings have changed, because the daemon asks before every answer. A run's daemon inherits
+ * the run's environment, but its sessions bring their own models: only a file sets a default for it.
+ */
+function modelChooser(isOwned: boolean): (config: ResolvedConfig) => Promise<ModelChoice> {
   let settings: string | undefined
   let choice: ModelChoice | undefined
   return async ({ model }) => {
+    if (isOwned && (model.kind === 'unset' || (model.kind === 'remote' && !model.isFromFile))) return { kind: 'none' }
     const latest = JSON.stringify(model)
     if (choice === undefined || isOpen(choice) || latest !== settings) choice = await chooseModel(model, listModels)
     settings = latest

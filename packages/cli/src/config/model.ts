@@ -1,44 +1,52 @@
 /**
  * Which model is set, and by what. Pure: asks no server.
  *
- * Precedence: a base URL from a flag or a variable; a server to be started (`[model.serve]`); a base URL from a file; the variables
- * that other programs use; nothing, which leaves the servers on this machine to be discovered (`model/choose.ts`).
+ * Precedence: a base URL from a flag or a variable; the provider that the model's name starts with (`local/qwen3`); a server to be
+ * started (`[model.serve]`); a base URL from a file; the variables that other programs use; nothing, which leaves the servers on
+ * this machine to be discovered (`model/choose.ts`).
  */
 import type { ApiName, ProfileName } from '@breakfall/model/names'
 import { type LocalServer, localServers } from '../model/local-servers.ts'
-import type { LoadedConfig } from './load.ts'
 import type { Env } from './env.ts'
+import type { LoadedConfig } from './load.ts'
+import { apiOf, type ConfiguredProvider, type Key, keyOf, variableKey } from './providers.ts'
 import type { Config } from './schema.ts'
 
-export type Endpoint = {
+/** What is known about a provider's models. */
+export type ModelFacts = {
+  readonly contextTokens?: number | undefined
+  readonly priceIn?: number | undefined
+  readonly priceOut?: number | undefined
+}
+
+export type Endpoint = Key & {
   readonly baseUrl: string
   readonly api: ApiName
-  readonly apiKey: string | undefined
-  /** The variable that holds the key. */
-  readonly apiKeyVariable: string | undefined
   readonly profile: ProfileName | undefined
 }
 
 /** A server that the daemon starts. */
-export type ServedModel = {
+export type ServedModel = Key & {
   readonly kind: 'served'
+  readonly provider: string
   readonly command: readonly string[]
   readonly name: string | undefined
   readonly api: ApiName | undefined
-  readonly apiKey: string | undefined
   readonly profile: ProfileName | undefined
   readonly origin: string
 }
 
 /** A server that runs elsewhere. */
-export type RemoteModel = Endpoint & {
-  readonly kind: 'remote'
-  /** Undefined: the first model that the server lists. */
-  readonly name: string | undefined
-  readonly origin: string
-  /** What names the server. Undefined if only a key is set: keys are set for many programs. */
-  readonly serverNamedBy: string | undefined
-}
+export type RemoteModel = Endpoint &
+  ModelFacts & {
+    readonly kind: 'remote'
+    readonly provider: string
+    /** Undefined: the first model that the server lists. */
+    readonly name: string | undefined
+    readonly origin: string
+    /** A configuration file defines it, and not a variable or a flag. */
+    readonly isFromFile: boolean
+  }
 
 /** Nothing is set, but for what a discovered server would be used with. */
 export type UnsetModel = {
@@ -50,25 +58,23 @@ export type UnsetModel = {
 
 export type ModelSetting = ServedModel | RemoteModel | UnsetModel
 
-export function resolveModel({ config, origins }: LoadedConfig, env: Env): ModelSetting {
+export const DEFAULT_PROVIDER = 'default'
+
+export function resolveModel(
+  { config, origins }: LoadedConfig,
+  providers: readonly ConfiguredProvider[],
+  env: Env,
+): ModelSetting {
   const model = config.model ?? {}
   const origin = origins.get('model.baseUrl') ?? 'configured'
-  const isFromFile = !/^(?:flag|environment) /.test(origin)
-  if (model.serve !== undefined && (model.baseUrl === undefined || isFromFile))
-    return {
-      kind: 'served',
-      command: model.serve.command,
-      name: model.name,
-      api: model.api,
-      apiKey: model.apiKeyEnv === undefined ? undefined : env[model.apiKeyEnv],
-      profile: model.profile,
-      origin: origins.get('model.serve.command') ?? 'configured',
-    }
-  if (model.baseUrl !== undefined) return configured(model, model.baseUrl, origin, env)
-  return fromUsualVariables(model, env) ?? unset(model, env)
+  const isFromFile = isFileOrigin(origin)
+  if (model.baseUrl !== undefined && !isFromFile) return withAddress(model, model.baseUrl, origin, env)
+  const { provider, name } = splitName(model.name, providers)
+  if (provider !== undefined) return ofProvider(provider, name)
+  return fromUsualVariables({ ...model, name }, env) ?? unset({ ...model, name }, env)
 }
 
-export type FallbackModel = {
+export type FallbackModel = ModelFacts & {
   readonly baseUrl?: string
   readonly name?: string
   readonly api?: ApiName
@@ -76,54 +82,107 @@ export type FallbackModel = {
   readonly apiKey?: string | undefined
 }
 
-export function fallbackModels({ model }: Config, env: Env): readonly FallbackModel[] {
-  return (model?.fallback ?? []).map(({ baseUrl, name, api, profile, apiKeyEnv }) => ({
-    ...(baseUrl === undefined ? {} : { baseUrl }),
-    ...(name === undefined ? {} : { name }),
-    ...(api === undefined ? {} : { api }),
-    ...(profile === undefined ? {} : { profile }),
-    ...(apiKeyEnv === undefined ? {} : { apiKey: env[apiKeyEnv] }),
-  }))
+/** A fallback may be `provider/name`, too. */
+export function fallbackModels(
+  { model }: Config,
+  providers: readonly ConfiguredProvider[],
+  env: Env,
+): readonly FallbackModel[] {
+  return (model?.fallback ?? []).map(({ apiKeyEnv, ...given }) => {
+    const key = apiKeyEnv === undefined ? {} : { apiKey: env[apiKeyEnv] }
+    const isNamed = given.baseUrl === undefined && given.name?.includes('/') === true
+    const { provider, name } = isNamed ? splitName(given.name, providers) : {}
+    if (provider?.baseUrl === undefined || name === given.name) return { ...withoutGaps(given), ...key }
+    return { ...withoutGaps({ ...provider, name }), apiKey: provider.apiKey, ...key }
+  })
 }
+
+const isFileOrigin = (origin: string): boolean => !/^(?:flag|environment) /.test(origin)
 
 // ---- details, in the order they are used above ----
 
+type Given = ModelFacts & {
+  readonly baseUrl?: string | undefined
+  readonly name?: string | undefined
+  readonly api?: ApiName | undefined
+  readonly profile?: ProfileName | undefined
+}
+
+/** A field that is there overrides the first model's, even if it is undefined. */
+const withoutGaps = ({ baseUrl, name, api, profile, contextTokens, priceIn, priceOut }: Given): FallbackModel => ({
+  ...(baseUrl === undefined ? {} : { baseUrl }),
+  ...(name === undefined ? {} : { name }),
+  ...(api === undefined ? {} : { api }),
+  ...(profile === undefined ? {} : { profile }),
+  ...(contextTokens === undefined ? {} : { contextTokens }),
+  ...(priceIn === undefined ? {} : { priceIn }),
+  ...(priceOut === undefined ? {} : { priceOut }),
+})
+
 type ModelTable = NonNullable<Config['model']>
 
-function configured(model: ModelTable, baseUrl: string, origin: string, env: Env): RemoteModel {
-  const api = model.api ?? (/anthropic\.com/.test(baseUrl) ? 'anthropic-messages' : 'openai-chat')
-  const apiKeyVariable = model.apiKeyEnv ?? (api === 'anthropic-messages' ? 'ANTHROPIC_API_KEY' : 'OPENAI_API_KEY')
+/** The provider that a model's name starts with, or the default one, if there is one. */
+function splitName(
+  text: string | undefined,
+  providers: readonly ConfiguredProvider[],
+): { readonly provider: ConfiguredProvider | undefined; readonly name: string | undefined } {
+  const named = (wanted: string): ConfiguredProvider | undefined => providers.find(({ name }) => name === wanted)
+  const slash = text?.indexOf('/') ?? -1
+  const prefix = text?.slice(0, Math.max(0, slash)) ?? ''
+  const provider = named(prefix)
+  if (text !== undefined && (provider !== undefined || prefix === DEFAULT_PROVIDER))
+    return { provider, name: text.slice(slash + 1) }
+  return { provider: named(DEFAULT_PROVIDER), name: text }
+}
+
+function ofProvider(provider: ConfiguredProvider, name: string | undefined): ServedModel | RemoteModel {
+  const { serve, baseUrl, name: providerName, ...rest } = provider
+  if (serve !== undefined) return { ...rest, kind: 'served', provider: providerName, command: serve.command, name }
+  const api = apiOf({ baseUrl, api: rest.api })
+  return { ...rest, kind: 'remote', provider: providerName, baseUrl: baseUrl ?? '', api, name, isFromFile: true }
+}
+
+/** The address comes from a flag or a variable. */
+function withAddress(model: ModelTable, baseUrl: string, origin: string, env: Env): RemoteModel {
+  const { name, profile, contextTokens, priceIn, priceOut } = model
   return {
     kind: 'remote',
+    provider: DEFAULT_PROVIDER,
     baseUrl,
-    api,
-    apiKey: env[apiKeyVariable],
-    apiKeyVariable,
-    profile: model.profile,
-    name: model.name,
+    api: apiOf({ baseUrl, api: model.api }),
+    ...keyOf(DEFAULT_PROVIDER, { ...model, baseUrl }, env, {}),
+    profile,
+    contextTokens,
+    priceIn,
+    priceOut,
+    name,
     origin,
-    serverNamedBy: origin,
+    isFromFile: false,
   }
 }
 
 /** The variables that OpenAI's and Anthropic's own clients read. */
-function fromUsualVariables({ name, profile }: ModelTable, env: Env): RemoteModel | undefined {
+function fromUsualVariables(model: ModelTable, env: Env): RemoteModel | undefined {
+  const { name, profile, contextTokens, priceIn, priceOut } = model
   const value = (variable: string): string | undefined => env[variable] || undefined // empty counts as unset
-  const openAi = {
+  const common = {
     kind: 'remote',
-    api: 'openai-chat',
-    apiKey: value('OPENAI_API_KEY'),
-    apiKeyVariable: 'OPENAI_API_KEY',
+    provider: DEFAULT_PROVIDER,
+    contextTokens,
+    priceIn,
+    priceOut,
+    isFromFile: false,
   } as const
+  const openAi = { ...common, api: 'openai-chat', ...variableKey('OPENAI_API_KEY', env) } as const
   const openAiUrl = value('OPENAI_BASE_URL')
   if (openAiUrl !== undefined)
     return {
       ...openAi,
       baseUrl: openAiUrl,
+      api: model.api ?? 'openai-chat',
       profile,
       name,
       origin: 'OPENAI_BASE_URL is set',
-      serverNamedBy: 'OPENAI_BASE_URL',
     }
   if (openAi.apiKey !== undefined)
     return {
@@ -132,21 +191,16 @@ function fromUsualVariables({ name, profile }: ModelTable, env: Env): RemoteMode
       profile: 'openai',
       name: name ?? 'gpt-5',
       origin: 'OPENAI_API_KEY is set',
-      serverNamedBy: undefined,
     }
-  const anthropicKey = value('ANTHROPIC_API_KEY')
-  if (anthropicKey === undefined) return undefined
-  const anthropicUrl = value('ANTHROPIC_BASE_URL')
+  if (value('ANTHROPIC_API_KEY') === undefined) return undefined
   return {
-    kind: 'remote',
-    baseUrl: anthropicUrl ?? 'https://api.anthropic.com',
+    ...common,
+    ...variableKey('ANTHROPIC_API_KEY', env),
+    baseUrl: value('ANTHROPIC_BASE_URL') ?? 'https://api.anthropic.com',
     api: 'anthropic-messages',
-    apiKey: anthropicKey,
-    apiKeyVariable: 'ANTHROPIC_API_KEY',
     profile: 'anthropic',
     name: name ?? 'claude-sonnet-5',
     origin: 'ANTHROPIC_API_KEY is set',
-    serverNamedBy: anthropicUrl === undefined ? undefined : 'ANTHROPIC_BASE_URL',
   }
 }
 

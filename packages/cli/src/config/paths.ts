@@ -29,5 +29,7 @@ function noHome(name: string): never {
 
 export const userConfigFile = (env: Env): string =>
   join(base(env, 'XDG_CONFIG_HOME', '.config'), 'breakfall', 'config.toml')
+export const credentialsFile = (env: Env): string =>
+  join(base(env, 'XDG_CONFIG_HOME', '.config'), 'breakfall', 'credentials.toml')
 export const defaultStateDir = (env: Env): string => join(base(env, 'XDG_STATE_HOME', '.local', 'state'), 'breakfall')
 export const folderConfigFile = (folder: string): string => join(folder, 'breakfall.toml')

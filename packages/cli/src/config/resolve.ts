@@ -6,11 +6,13 @@ import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import type { Hold } from '@breakfall/model/names'
 import type { PolicyInput } from '@breakfall/wire'
+import type { Credentials } from './credentials.ts'
 import type { Env } from './env.ts'
 import type { LoadedConfig } from './load.ts'
 import { type BoxSetting, resolveBox } from './box.ts'
 import { type FallbackModel, fallbackModels, type ModelSetting, resolveModel } from './model.ts'
 import { defaultStateDir } from './paths.ts'
+import { configuredProviders, type ConfiguredProvider } from './providers.ts'
 import { resolveRunner, type RunnerSetting } from './runner.ts'
 import type { Config } from './schema.ts'
 
@@ -21,6 +23,8 @@ export type DaemonSetting =
 
 export type ResolvedConfig = {
   readonly model: ModelSetting
+  /** The providers of the configuration files. */
+  readonly providers: readonly ConfiguredProvider[]
   /** The model that the user named, if any. */
   readonly modelName: string | undefined
   /** Tried in this order when the attempts with the first model are used up. */
@@ -45,12 +49,14 @@ export type ResolvedConfig = {
   readonly childEnv: Env
 }
 
-export function resolveConfig(loaded: LoadedConfig, env: Env): ResolvedConfig {
+export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Credentials = {}): ResolvedConfig {
   const { config } = loaded
+  const providers = configuredProviders(loaded, env, credentials)
   return {
-    model: resolveModel(loaded, env),
+    model: resolveModel(loaded, providers, env),
+    providers,
     modelName: config.model?.name,
-    fallbacks: fallbackModels(config, env),
+    fallbacks: fallbackModels(config, providers, env),
     runner: resolveRunner(config),
     daemon: resolveDaemon(env),
     stateDir: config.daemon?.stateDir ?? defaultStateDir(env),

@@ -1,5 +1,7 @@
 /** The resolved configuration in the form that a daemon takes: the model, the runner, the folders that boxes may use. */
-import type { DaemonOptions, LiveConfig } from '@breakfall/daemon'
+import type { DaemonOptions, LiveConfig, ProviderConfig } from '@breakfall/daemon'
+import type { ModelFacts } from '../config/model.ts'
+import type { ConfiguredProvider } from '../config/providers.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import type { RunnerSetting } from '../config/runner.ts'
 import type { ModelChoice } from '../model/choose.ts'
@@ -17,7 +19,7 @@ export function daemonSettings(
   config: ResolvedConfig,
   choice: ModelChoice,
   flags: RunnerFlags = {},
-): Pick<DaemonOptions, 'model' | 'runner' | 'agent'> & LiveConfig {
+): Pick<DaemonOptions, 'model' | 'providers' | 'runner' | 'agent'> & LiveConfig {
   const { runner } = config
   const allowWorkspace = [
     ...allowedFolders(runner.allowWorkspace, 'runner.allowWorkspace'),
@@ -27,6 +29,7 @@ export function daemonSettings(
   return {
     agent: config.agent,
     model: { ...modelOf(config, choice), fallback: config.fallbacks },
+    providers: providersOf(config),
     runner: {
       ...addressOf(runner),
       isolation: flags.allowIsolation ?? runner.isolation,
@@ -40,13 +43,27 @@ export function daemonSettings(
 
 // ---- details, in the order they are used above ----
 
-function modelOf({ model }: ResolvedConfig, choice: ModelChoice): DaemonOptions['model'] {
+function modelOf({ model, providers }: ResolvedConfig, choice: ModelChoice): DaemonOptions['model'] {
   if (choice.kind === 'none') return { baseUrl: NO_MODEL, name: model.name ?? 'default' }
-  const { name = 'default', api, apiKey, profile } = choice
-  if (choice.kind === 'served')
-    return { baseUrl: NO_MODEL, name, api, apiKey, profile, serve: { command: choice.command } }
-  return { baseUrl: choice.baseUrl, name, api, apiKey, profile }
+  const { name = 'default', provider } = choice
+  const configured = providers.find((known) => known.name === provider)
+  const isFromFile = choice.kind === 'served' || (choice.kind === 'remote' && choice.isFromFile)
+  if (isFromFile && configured !== undefined) return { ...providerOf(configured), name, provider }
+  if (choice.kind === 'served') return { baseUrl: NO_MODEL, name, provider }
+  const { baseUrl, api, apiKey, apiKeyVariable, profile } = choice
+  const facts = choice.kind === 'remote' ? factsOf(choice) : {}
+  return { baseUrl, name, provider, api, apiKey, apiKeyVariable, profile, ...facts, isFixed: true }
 }
+
+const providersOf = ({ providers }: ResolvedConfig): DaemonOptions['providers'] =>
+  Object.fromEntries(providers.map((provider) => [provider.name, providerOf(provider)]))
+
+function providerOf(provider: ConfiguredProvider): ProviderConfig {
+  const { baseUrl = NO_MODEL, api, apiKey, apiKeyVariable, profile, serve } = provider
+  return { baseUrl, api, apiKey, apiKeyVariable, profile, ...factsOf(provider), serve }
+}
+
+const factsOf = ({ contextTokens, priceIn, priceOut }: ModelFacts): ModelFacts => ({ contextTokens, priceIn, priceOut })
 
 function addressOf(runner: RunnerSetting): NonNullable<DaemonOptions['runner']> {
   if (runner.kind === 'local') return {}

@@ -53,8 +53,8 @@ export async function checkModel({ model }: ResolvedConfig, daemon: string | und
     return {
       check,
       verdict: 'warn',
-      found: 'none configured, and none answers on this machine; runs use the rehearsal model',
-      fix: 'set [model] baseUrl, OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, or start Ollama or llama-server',
+      found: 'none configured, and none answers on this machine; a prompt would exit with code 2',
+      fix: 'set model = "PROVIDER/NAME", [model] baseUrl, OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, or start Ollama or llama-server',
     }
   const about = describeModel(choice)
   const problem = choice.kind === 'served' ? undefined : await problemWith(choice)

@@ -7,11 +7,12 @@ import { type ListOptions, NAMED_MS } from './list.ts'
 /** A server on this machine that was found, not configured. */
 export type DiscoveredModel = Endpoint & {
   readonly kind: 'discovered'
+  readonly provider: string
   readonly name: string
   readonly origin: string
 }
 
-/** Nothing is set and nothing answers: only the rehearsal model is left. */
+/** Nothing is set and nothing answers. */
 export type NoModel = { readonly kind: 'none' }
 
 export type ModelChoice = ServedModel | RemoteModel | DiscoveredModel | NoModel
@@ -65,6 +66,8 @@ async function discover(setting: UnsetModel, listModels: ListModels): Promise<Di
       api: 'openai-chat',
       apiKey: undefined,
       apiKeyVariable: undefined,
+      isKeyStored: false,
+      provider: 'default',
       profile: setting.profile ?? profile,
       origin: isKnown
         ? `${server.name} answers ${server.where}`

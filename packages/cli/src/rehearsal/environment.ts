@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { startTcpProxy as StartTcpProxy } from '@breakfall/chaos'
 import { Fault } from '@breakfall/faults'
-import type { SessionEvent } from '@breakfall/wire'
+import type { ProviderGiven, SessionEvent } from '@breakfall/wire'
 import { type RunnerProcess, startRunnerProcess } from './runner-process.ts'
 
 export type Rehearsal = {
@@ -20,7 +20,8 @@ export type Rehearsal = {
   readonly stateDir: string
   readonly prompt: string
   readonly modelName: string
-  /** Tells the daemon where the model and the runner are. */
+  readonly provider: ProviderGiven
+  /** Tells the daemon where the runner is. */
   readonly env: Readonly<Record<string, string>>
   onEvent(event: SessionEvent): void
   close(): Promise<void>
@@ -64,10 +65,13 @@ export async function startRehearsal(options: {
     stateDir,
     prompt: options.prompt ?? chaos.REHEARSAL_PROMPT,
     modelName: 'rehearsal/fix',
+    provider: {
+      name: 'rehearsal',
+      baseUrl: `${proxy.url.replace(/\/$/, '')}/v1`,
+      api: 'openai-chat',
+      profile: 'generic',
+    },
     env: {
-      BREAKFALL_MODEL_BASE_URL: `${proxy.url.replace(/\/$/, '')}/v1`,
-      BREAKFALL_MODEL_NAME: 'rehearsal/fix',
-      BREAKFALL_MODEL_PROFILE: 'generic',
       BREAKFALL_RUNNER_URL: moving.url,
       BREAKFALL_RUNNER_TOKEN_FILE: runner.tokenFile,
       BREAKFALL_RUNNER_RESOLVE_URL: moving.resolveUrl,

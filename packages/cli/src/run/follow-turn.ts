@@ -8,7 +8,7 @@
  */
 import type { DaemonClient } from '@breakfall/client'
 import { Fault, faultFrom, sleep } from '@breakfall/faults'
-import type { Session, SessionCreate, SessionEvent, SessionEventOf } from '@breakfall/wire'
+import type { Session, SessionCreate, SessionEvent, SessionEventOf, Turn } from '@breakfall/wire'
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
 import type { Interrupt } from '../process/interrupt.ts'
 import { instructionsLine } from '../render/instructions.ts'
@@ -36,6 +36,8 @@ export type FollowInput = {
   readonly isLasting: () => boolean
   readonly onSession?: ((session: Session) => void) | undefined
   readonly onTurn?: ((turnId: string) => void) | undefined
+  /** Brings the turn's key to its daemon. False if this run has none. */
+  readonly bringKey?: ((turn: Turn) => Promise<boolean>) | undefined
   /** Called with each event, before it is shown. */
   readonly onEvent?: ((event: SessionEvent) => void) | undefined
   /** More fields of the result line. */
@@ -113,6 +115,7 @@ async function follow(
     if (event.type === 'turn-start' && !out.json) sayInstructions(event, out)
     const segments = view.show(event)
     if (!out.json) showEvent(event, segments, status, out)
+    if (event.type === 'parked' && (await isBroughtBack(input, event))) continue
     if (event.type === 'parked') wait.park(event)
     else if (event.type !== 'turn-queued') wait.resume()
     if (event.type === 'turn-end')
@@ -129,6 +132,19 @@ function sayInstructions({ instructions }: SessionEventOf<'turn-start'>, out: Ou
   const line = instructionsLine(instructions)
   if (line !== undefined) out.say(line)
 }
+
+/** The daemon restarted and forgot the key: this run brings it again, and the turn continues. */
+async function isBroughtBack({ client, bringKey }: FollowInput, event: SessionEventOf<'parked'>): Promise<boolean> {
+  if (event.fault.reason !== KEY_MISSING || bringKey === undefined) return false
+  const turn = await client.turn(event.turnId)
+  if (turn.parked === null || !(await bringKey(turn))) return false
+  return client.resume(turn.id).then(
+    () => true,
+    () => false, // it was resumed, or it ended, meanwhile
+  )
+}
+
+const KEY_MISSING = 'key_missing'
 
 function showEvent(event: SessionEvent, segments: readonly Segment[], status: StatusLine, out: Output): void {
   if (event.type === 'model-server') return status.show(event)

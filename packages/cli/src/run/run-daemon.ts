@@ -13,10 +13,10 @@ import { type DaemonPlace, findDaemon, type FoundDaemon } from '../daemon/find.t
 
 export type RunDaemonOptions = {
   readonly place: DaemonPlace
-  /** How to start one. Called when it is needed, because choosing a model takes time. */
-  readonly childOptions: () => Promise<ChildDaemonOptions>
-  /** Called before the run uses a daemon that it did not start. May throw. */
-  readonly onTheirs: (address: DaemonAddress) => Promise<void>
+  /** How to start one. */
+  readonly childOptions: ChildDaemonOptions
+  /** Called before the run uses a daemon that it did not start. */
+  readonly onTheirs: (address: DaemonAddress) => void
 }
 
 /** Another run's daemon that is starting answers within seconds, and a daemon that is ending releases the folder. */
@@ -54,14 +54,13 @@ export class RunDaemon implements AsyncDisposable {
     const { place, childOptions, onTheirs } = this.#options
     const theirs = await findDaemon(place) // I1
     if (theirs !== undefined) {
-      if (theirs.address.url !== this.#theirs?.address.url) await onTheirs(theirs.address)
+      if (theirs.address.url !== this.#theirs?.address.url) onTheirs(theirs.address)
       this.#theirs = theirs
       return theirs.address
     }
     if (this.#child === undefined && this.#theirs?.untilIdle === false) return this.#theirs.address // I2
-    const options = await childOptions()
     if (this.#isOver) throw new Fault('cancelled') // I3
-    this.#child ??= new ChildDaemon(options)
+    this.#child ??= new ChildDaemon(childOptions)
     return this.#child.address().catch((error: unknown) => {
       throw isFault(error) && error.category === 'lease_lost' ? notAnsweringYet(error) : error // I1
     })

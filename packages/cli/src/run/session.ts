@@ -4,14 +4,20 @@ import { Fault } from '@breakfall/faults'
 import type { Session, SessionCreate } from '@breakfall/wire'
 import { fullId } from '../sessions/ids.ts'
 import { boxToCreate } from './box.ts'
+import type { BroughtModel } from './brought-model.ts'
 import type { RunContext } from './options.ts'
 
-export function sessionToCreate(context: RunContext, folder: string, prompt: string | undefined): SessionCreate {
-  const { policy, modelName, agent } = context.config
+export function sessionToCreate(
+  context: RunContext,
+  folder: string,
+  prompt: string | undefined,
+  brought: BroughtModel,
+): SessionCreate {
+  const { policy, agent } = context.config
   return {
     title: prompt === undefined ? null : (prompt.split('\n')[0]?.slice(0, 80) ?? null),
     box: boxToCreate(context, folder),
-    ...(modelName === undefined ? {} : { model: modelName }),
+    ...brought,
     ...(policy === undefined ? {} : { policy }),
     ...(agent === undefined ? {} : { agent }),
   }
@@ -24,13 +30,7 @@ export async function sessionToContinue(
   folder: string,
 ): Promise<Session | undefined> {
   const named = options.session === undefined ? undefined : await viewer.session(await fullId(viewer, options.session))
-  const found = named ?? (options.continue === true ? await lastSessionOf(viewer, folder) : undefined)
-  const { model } = options
-  if (found !== undefined && model !== undefined && found.model !== model)
-    throw new Fault('invalid_request', {
-      error: `Session ${found.id} uses the model ${found.model}, and --model cannot change that; omit it, or start a new session`,
-    })
-  return found
+  return named ?? (options.continue === true ? await lastSessionOf(viewer, folder) : undefined)
 }
 
 async function lastSessionOf(viewer: SessionViewer, folder: string): Promise<Session> {

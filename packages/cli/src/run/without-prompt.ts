@@ -1,4 +1,4 @@
-/** `run` without a prompt: a rehearsal for a first look, an error if a model is set. */
+/** `run` without a prompt: an error, but a rehearsal if `npm start` started it. */
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { describeModel } from '../model/choose.ts'
@@ -10,7 +10,7 @@ export async function runWithoutPrompt(context: RunContext): Promise<number> {
   const { out, config } = context
   const model = config.model.kind === 'unset' ? undefined : describeModel(config.model)
   // `npm start` is the demo on every machine, even if a model is set.
-  if (model !== undefined && config.checkout === undefined) throw promptMissing(model)
+  if (config.checkout === undefined) throw promptMissing(model)
   out.say('no prompt given, so this is a rehearsal: a scripted model on a sample task')
   if (isPiped()) out.say('standard input was not read; to read the prompt from it: breakfall run -')
   const code = await rehearse(context, undefined)
@@ -33,7 +33,7 @@ export function afterRehearsal(
 
 // ---- details ----
 
-const promptMissing = (model: string): Fault =>
+const promptMissing = (model: string | undefined): Fault =>
   new Fault('invalid_request', {
-    error: `A prompt is missing for ${model}: breakfall run "PROMPT", or breakfall run - to read it from a file or a pipe. Without a model: breakfall run --rehearsal`,
+    error: `A prompt is missing${model === undefined ? '' : ` for ${model}`}: breakfall run "PROMPT", or breakfall run - to read it from a file or a pipe. Without a model: breakfall run --rehearsal`,
   })

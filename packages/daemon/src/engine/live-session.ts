@@ -46,6 +46,8 @@ export class LiveSession {
   releasing: AbortController | null = null
   /** True if this process must not write to the journal any more. */
   isLost = false
+  /** The turn ignores what changed before this process started: only a later change of the configuration wakes it. */
+  waitsForChange = false
   /** Set while a full disk keeps the `parked` event itself from being written. */
   memoryPark: Parked | null = null
   readonly #ports: Ports

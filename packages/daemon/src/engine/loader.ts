@@ -8,20 +8,25 @@
  * I4  A loader that recovers only on request drives nothing else: what an earlier process left is only read until then.
  * I5  At a start, turns that were taken over before without progress come last: if one of them crashes the daemon every time,
  *     the others are under way by then.
+ * I6  In scope `interrupted`, a turn that a wrong set-up parked is not woken by what changed while no daemon ran: only a person, or
+ *     a change from now on, resumes it. Turns that wait for a time or a probe keep doing so.
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
+import { isHandover } from '@breakfall/model'
 import { parseEvent } from '@breakfall/wire'
-import type { RecoveryScope } from '../options.ts'
+import type { DaemonOptions, RecoveryScope, UnfinishedTurn } from '../options.ts'
 import type { SessionRow, Store } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../turn/state.ts'
+import { providerView } from '../turn/view.ts'
 import type { Engine } from './engine.ts'
 import { LiveSession, quarantinedFault } from './live-session.ts'
 import { Mutex } from './mutex.ts'
 import type { Ports } from './ports.ts'
 import { recoverTurn } from './recover.ts'
+import { wakeSource } from './wake.ts'
 
 const PAGE_EVENTS = 2_000
 const PAGE_CHARS_MAX = 4 * 1024 * 1024
@@ -86,7 +91,7 @@ export class SessionLoader {
   }
 
   owns(id: string): boolean {
-    return this.#scope === 'all' || this.#requested.has(id)
+    return this.#scope !== 'requested' || this.#requested.has(id)
   }
 
   forget(id: string, reason: string): void {
@@ -96,7 +101,7 @@ export class SessionLoader {
   }
 
   /** Recovers every unfinished turn, unless we recover on request only. Returns how many. */
-  async recoverAll(): Promise<number> {
+  async recoverAll(onRecover: NonNullable<DaemonOptions['onRecover']> = () => undefined): Promise<number> {
     await this.#quarantineDamaged()
     if (this.#scope === 'requested') return 0 // I4
     const rows = await this.#store.claimUnfinished()
@@ -105,7 +110,10 @@ export class SessionLoader {
       for (const row of unclaimed) await this.#loadUnfinished(row)
     }
     await Promise.all(Array.from({ length: LOADS_AT_ONCE }, worker))
-    for (const session of [...this.#live.values()].toSorted(byTakeovers)) this.#engine.driveInherited(session) // I5
+    const inherited = [...this.#live.values()].toSorted(byTakeovers)
+    for (const session of inherited) session.waitsForChange = this.#scope === 'interrupted' && waitsForPerson(session) // I6
+    if (inherited.length > 0) onRecover(inherited.flatMap(unfinishedTurn))
+    for (const session of inherited) this.#engine.driveInherited(session) // I5
     return rows.length
   }
 
@@ -225,6 +233,23 @@ const quarantineFolder = (stateDir: string): string => join(stateDir, 'quarantin
 /** The session is deleted, and what was wrong with it with it. */
 export const forgetQuarantined = (stateDir: string, id: string): void =>
   rmSync(join(quarantineFolder(stateDir), `${id}.json`), { force: true })
+
+/** A key, a URL or another setting is wrong, and no time is known at which that may change. */
+function waitsForPerson({ fold }: LiveSession): boolean {
+  const parked = fold.turn?.parked ?? null
+  return parked !== null && parked.resumeAt === null && wakeSource(parked.fault) === 'config'
+}
+
+function unfinishedTurn(session: LiveSession): readonly UnfinishedTurn[] {
+  const { turn } = session.fold
+  if (turn === null) return []
+  const { id: sessionId, workspace = null, model, provider = null } = session.view()
+  const { id: turnId, parked } = turn
+  const isCutOff = parked === null || isHandover(parked.fault.category)
+  const state = isCutOff ? 'cut-off' : waitsForPerson(session) ? 'parked' : 'waiting'
+  const shown = { model: turn.model ?? model, provider: providerView(turn.provider) ?? provider }
+  return [{ sessionId, turnId, workspace, ...shown, state, category: isCutOff ? null : parked.fault.category }]
+}
 
 const byTakeovers = (a: LiveSession, b: LiveSession): number => takeovers(a) - takeovers(b)
 const takeovers = ({ fold }: LiveSession): number => fold.turn?.takeovers ?? 0

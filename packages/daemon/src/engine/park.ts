@@ -36,6 +36,7 @@ export async function parkTurn(
   const message = { action: waitText(fault, resumeAt) }
   const { report } = faultFrom(fault).with({ turnId: turn.id, message })
   const drafts = [{ type: 'parked', turnId: turn.id, fault: report, resumeAt, because }] as const
+  session.waitsForChange = false // this process parks it: it knows what changes
   const data = wakeSource(fault) === 'config' ? { ...session.data, parkedUnder: ports.lastFingerprint() } : undefined // I4
   await session.transact(() => ({ drafts, data }))
 }
@@ -56,7 +57,8 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
   const parkMs = session.policy.parkMsMax - turn.answer.budget.parkedMs
   const spentAt = source === 'person' ? Number.POSITIVE_INFINITY : Date.parse(parked.since) + parkMs
   const deadline = deadlineAt(turn, session.policy) ?? Number.POSITIVE_INFINITY
-  const before = session.data.parkedUnder ?? ports.lastFingerprint()
+  const parkedUnder = session.waitsForChange ? undefined : session.data.parkedUnder
+  const before = parkedUnder ?? ports.lastFingerprint()
   for (let probe = 0; ; probe += 1) {
     const probeAt = ports.now() + nextProbe(ports, probe) // by the clock, too: timers do not run while a machine sleeps
     const until = Math.min(resumeAt ?? Number.POSITIVE_INFINITY, probeAt, spentAt, deadline)

@@ -113,7 +113,7 @@ function splitModel(text: string, live: LiveConfig): { provider: string; model: 
   const [provider, model] = [text.slice(0, slash), text.slice(slash + 1)]
   const known = Object.keys(providersOf(live))
   if (known.includes(provider) && model !== '') return { provider, model }
-  if (live.providers === undefined || Object.keys(live.providers).length === 0) return undefined
+  if (known.every((name) => name === DEFAULT_PROVIDER)) return undefined
   const expected = `PROVIDER/NAME with one of the providers ${known.join(', ')}`
   throw invalidRequest([{ field: 'model', expected, got: JSON.stringify(text.slice(0, 100)) }])
 }

@@ -1,5 +1,5 @@
 /**
- * The model servers of this daemon's sessions: which one a session is bound to, its current address, and which key it gets.
+ * The model servers of this daemon's sessions: which one a session is bound to, its current address, and the key it gets.
  *
  * I1  A turn stays at the provider and the model it started with, whatever changes meanwhile.
  * I2  A session that brought a key uses that key or none: if a restart has forgotten it, the turn parks and says how to bring it.
@@ -9,7 +9,7 @@ import { isProfileName } from '@breakfall/model/names'
 import type { ProviderView, TurnProvider } from '@breakfall/wire'
 import type { ConfigReader } from '../live-config.ts'
 import type { LocalModel } from '../model-server.ts'
-import type { LiveConfig, ModelEndpoint, ProviderConfig } from '../options.ts'
+import type { DaemonOptions, LiveConfig, ModelEndpoint, ProviderConfig } from '../options.ts'
 import type { SessionData } from '../store/store.ts'
 import {
   bindModel,
@@ -43,8 +43,10 @@ export class Providers {
   readonly #config: ConfigReader
   readonly #keys: SessionKeys
   readonly #served: ServedModels
+  readonly #firstModel: NonNullable<DaemonOptions['firstModel']>
 
-  constructor(config: ConfigReader, keys: SessionKeys, served: ServedModels) {
+  constructor(config: ConfigReader, keys: SessionKeys, served: ServedModels, firstModel: DaemonOptions['firstModel']) {
+    this.#firstModel = firstModel ?? (() => Promise.resolve(undefined))
     this.#config = config
     this.#keys = keys
     this.#served = served
@@ -77,19 +79,21 @@ export class Providers {
     const live = await this.#config.read()
     const bound = turn.provider ?? defaultProvider(live)
     const config = bound === null ? live.model : sameProvider(bound, live)
-    const model = data.model === null ? undefined : turn.model
-    const name = model ?? nameOf(data.model, bound, live)
     const secret = bound === null ? undefined : this.#keys.get(sessionId, bound)
     const provider = bound?.name ?? DEFAULT_PROVIDER
     const served = config?.serve === undefined ? undefined : this.#served.start(provider, config.serve)
     const missingKey = bound !== null && isKeyGone(bound, secret !== undefined, config) ? keyGone(bound) : undefined
-    const endpoint = { ...(bound === null ? live.model : endpointOf(bound, config)), name }
+    const isDefault = isDefaultProvider(bound, live)
+    const server = bound === null ? live.model : endpointOf(bound, config)
+    const endpoint = {
+      ...server,
+      baseUrl: secret?.baseUrl ?? (served === undefined ? server.baseUrl : (served.baseUrl ?? '')),
+      apiKey: bound?.keyFrom === 'session' ? secret?.apiKey : config?.apiKey,
+    }
+    const named = (data.model === null ? null : turn.model) ?? data.model
+    const name = named ?? (isDefault ? live.model.name : await this.#firstModel(endpoint)) ?? 'default'
     return {
-      endpoint: {
-        ...endpoint,
-        baseUrl: secret?.baseUrl ?? (served === undefined ? endpoint.baseUrl : (served.baseUrl ?? '')),
-        apiKey: bound?.keyFrom === 'session' ? secret?.apiKey : config?.apiKey,
-      },
+      endpoint: { ...endpoint, name },
       fallback: this.#fallbacks(live, bound),
       served,
       missingKey,
@@ -147,9 +151,13 @@ export class Providers {
 
 function nameOf(model: string | null, provider: TurnProvider | null, live: LiveConfig): string {
   if (model !== null) return model
-  const isDefault = provider === null || provider.name === (live.model.provider ?? DEFAULT_PROVIDER)
-  return isDefault ? live.model.name : 'default'
+  return isDefaultProvider(provider, live) ? live.model.name : 'default'
 }
+
+/** A provider from a terminal's variables may have the same name and another address. */
+const isDefaultProvider = (provider: TurnProvider | null, live: LiveConfig): boolean =>
+  provider === null ||
+  (provider.name === (live.model.provider ?? DEFAULT_PROVIDER) && sameProvider(provider, live) !== undefined)
 
 function endpointOf(bound: TurnProvider, config: ProviderConfig | undefined): ProviderConfig {
   if (config !== undefined && bound.isNamed === true) return config
@@ -178,6 +186,7 @@ function keyGone({ baseUrl, apiKeyEnv }: TurnProvider): Fault {
       advice: `Set ${variable} in your terminal and run "breakfall run --continue" in the session's folder, or "breakfall resume".`,
     },
     errorRaw: `no key for ${baseUrl}`,
+    reason: 'key_missing',
   })
 }
 

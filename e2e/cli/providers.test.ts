@@ -1,0 +1,131 @@
+/** Several providers and keys at the same time: each run uses its own, and no key is kept anywhere but in memory. */
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { startModelServer } from '../../test/kit/model-server.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
+import { say, sayWhen } from '../answers.ts'
+import { checked, Desk, endedWith, gone, serverIsolation, whole } from './desk.ts'
+
+const FIRST = 'sk-first-5e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b'
+const SECOND = 'sk-second-9b8c7d6e5f4a3b2c1d0e9f8a7b5e1f0a'
+
+const bare = (baseUrl: string, key: string) => ({
+  bare: true,
+  env: { OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: key },
+})
+
+/** Every file under the folder, as text. */
+function textUnder(folder: string): string {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1'))
+    .join('\n')
+}
+
+test('two terminals with two servers and two keys work at the same time, each with its own key', LIMIT, async () => {
+  const later = Promise.withResolvers<void>()
+  await using desk = await Desk.start([sayWhen(later.promise, 'wait ', 'one'), say('three')])
+  await using other = await startModelServer([say('two')])
+  const first = desk.begin(['go', '--model', 'any'], bare(desk.model.url, FIRST))
+  const { sessionId } = await first.seen(({ type }) => type === 'text-delta')
+  const second = checked(await whole(desk.begin(['go', '--model', 'm2'], bare(other.url, SECOND))))
+  endedWith(second, 0, 'finished')
+  const third = checked(await whole(desk.begin(['go', '--model', 'any'], bare(desk.model.url, SECOND))))
+  endedWith(third, 0, 'finished')
+  const { pid } = desk.daemon()
+  const shown = (await desk.command(['show', String(sessionId), '--json'], { bare: true })).lines.join('\n')
+  assert.ok(shown.includes(`"baseUrl":"${desk.model.url}"`), shown)
+  for (const key of [FIRST, SECOND]) {
+    assert.ok(!readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(key))
+    assert.ok(!shown.includes(key) && !second.stdout.includes(key) && !second.stderr.includes(key))
+    assert.ok(!textUnder(desk.stateDir).includes(key), 'no file of the state folder has the key')
+  }
+  later.resolve()
+  endedWith(checked(await whole(first)), 0, 'finished')
+  const keys = desk.model.received('any').map(({ headers }) => headers['authorization'])
+  assert.deepEqual(keys, [`Bearer ${FIRST}`, `Bearer ${SECOND}`])
+  assert.deepEqual(
+    other.requests.filter(({ path }) => path.endsWith('/completions')).map(({ headers }) => headers['authorization']),
+    [`Bearer ${SECOND}`],
+  )
+})
+
+test(
+  'after a daemon is killed, a turn whose key is gone parks and names the variable; the key brings it back',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start([sayWhen(new Promise(() => undefined), 'wait ', 'never'), say('done')])
+    await using other = await startModelServer([say('wrong')])
+    const up = ['up', '--json', '--port', '0', ...serverIsolation]
+    const daemon = desk.start(up, { bare: true })
+    await daemon.seen(({ event }) => event === 'listening')
+    const run = desk.begin(['go', '--model', 'any'], bare(desk.model.url, FIRST))
+    const { sessionId, turnId } = await run.seen(({ type }) => type === 'text-delta')
+    run.child.kill('SIGKILL')
+    daemon.child.kill('SIGKILL')
+    await Promise.all([run.ended, daemon.ended])
+    const again = desk.start(up, bare(other.url, SECOND)) // another provider: not this turn's
+    const { unfinished } = await again.seen(({ event }) => event === 'listening')
+    assert.deepEqual(
+      (unfinished as Record<string, unknown>[]).map(({ turnId: id, state, workspace }) => [id, state, workspace]),
+      [[turnId, 'cut-off', desk.folder]],
+    )
+    const tail = desk.start(['tail', String(sessionId), '--json'], { bare: true })
+    const { fault } = await tail.seen(({ type }) => type === 'parked')
+    const { category, error } = fault as { category: string; error: string }
+    assert.equal(category, 'model_auth_failed')
+    assert.match(error, /OPENAI_API_KEY/)
+    tail.child.kill('SIGTERM')
+    await tail.ended
+    const back = checked(await whole(desk.begin(['--continue'], bare(desk.model.url, FIRST))))
+    endedWith(back, 0, 'finished')
+    assert.equal(other.requests.filter(({ path }) => path.endsWith('/completions')).length, 0)
+    assert.equal(desk.model.received('any').at(-1)?.headers['authorization'], `Bearer ${FIRST}`)
+    again.child.kill('SIGTERM')
+    await again.ended
+  },
+)
+
+test("a killed daemon of a run gets the run's key again", LIMIT, async () => {
+  await using desk = await Desk.start([sayWhen(new Promise(() => undefined), 'wait ', 'never'), say('done')])
+  const run = desk.begin(['go', '--model', 'any'], bare(desk.model.url, FIRST))
+  await run.seen(({ type }) => type === 'text-delta')
+  const { pid } = desk.daemon()
+  process.kill(pid, 'SIGKILL')
+  await gone(pid)
+  endedWith(checked(await whole(run)), 0, 'finished')
+  assert.deepEqual(
+    new Set(desk.model.received('any').map(({ headers }) => headers['authorization'])),
+    new Set([`Bearer ${FIRST}`]),
+  )
+})
+
+test(
+  'login stores a key that only its owner can read, every daemon uses it, and logout removes it',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start([say('done')])
+    desk.config(`model = "work/any"\n[providers.work]\nbaseUrl = "${desk.model.url}"\n`)
+    const file = join(desk.place.home, 'config', 'breakfall', 'credentials.toml')
+    const login = await desk.command(['login', 'work'], { bare: true, input: `${FIRST}\n` })
+    assert.equal(login.code, 0, login.stderr)
+    assert.equal(statSync(file).mode & 0o777, 0o600)
+    const run = checked(await whole(desk.begin(['go'], { bare: true })))
+    endedWith(run, 0, 'finished')
+    assert.equal(desk.model.received('any')[0]?.headers['authorization'], `Bearer ${FIRST}`)
+    for (const args of [
+      ['config', 'show', '--origin'],
+      ['doctor', '--json'],
+    ]) {
+      const { lines, stderr } = await desk.command(args, { bare: true })
+      const stdout = lines.join('\n')
+      assert.match(stdout, /work.*breakfall login/s)
+      assert.ok(!(stdout + stderr).includes(FIRST))
+    }
+    assert.equal((await desk.command(['logout', 'work'], { bare: true })).code, 0)
+    assert.ok(existsSync(file) && !readFileSync(file, 'utf8').includes(FIRST))
+    assert.notEqual((await desk.command(['logout', 'work'], { bare: true })).code, 0)
+  },
+)

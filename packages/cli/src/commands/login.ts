@@ -1,0 +1,68 @@
+/**
+ * `breakfall login` and `breakfall logout`: store a provider's key, or remove it.
+ *
+ * I1  A key comes from a prompt that shows nothing, or from standard input: never from an argument, which other users can read.
+ */
+import { createInterface } from 'node:readline'
+import { Writable } from 'node:stream'
+import { text as allOf } from 'node:stream/consumers'
+import { Fault } from '@breakfall/faults'
+import { providerName } from '@breakfall/wire'
+import { removeKey, storeKey } from '../config/credentials.ts'
+import { credentialsFile } from '../config/paths.ts'
+import type { Context } from '../context.ts'
+
+export async function loginCommand({ out, config }: Context, given: string): Promise<void> {
+  const name = checkedName(given)
+  const apiKey = checkedKey(process.stdin.isTTY ? await promptFor(name) : await allOf(process.stdin))
+  const file = storeKey(config.childEnv, name, apiKey)
+  if (out.json) return out.result({ provider: name, file })
+  out.line(`stored the key of ${name} in ${file}`)
+  const provider = config.providers.find((known) => known.name === name)
+  if (provider === undefined) out.say(`there is no [providers.${name}] in your config.toml yet`)
+  const variable = provider?.apiKeyVariable
+  if (variable !== undefined && (config.childEnv[variable] ?? '') !== '' && provider?.isKeyStored !== true)
+    out.say(`${variable} is set and comes first; unset it to use the stored key`)
+}
+
+export function logoutCommand({ out, config }: Context, given: string): void {
+  const name = checkedName(given)
+  const file = credentialsFile(config.childEnv)
+  if (!removeKey(config.childEnv, name)) throw new Fault('not_found', { error: `${file} has no key of ${name}` })
+  if (out.json) out.result({ provider: name, file })
+  else out.line(`removed the key of ${name} from ${file}`)
+}
+
+// ---- details, in the order they are used above ----
+
+function checkedName(name: string): string {
+  if (providerName().safeParse(name).success) return name
+  throw new Fault('invalid_request', {
+    error: `"${name}" cannot be a provider's name: use 1 to 64 letters, digits, dashes or underscores`,
+  })
+}
+
+/** What fits into a header. The fault does not repeat it. */
+function checkedKey(given: string): string {
+  const key = given.trim()
+  if (/^[\x21-\x7e]{1,8192}$/.test(key)) return key
+  const why = key === '' ? 'is empty' : 'has spaces, line breaks or other characters that no key has'
+  throw new Fault('invalid_request', { error: `The key ${why}; nothing was stored` })
+}
+
+/** I1 */
+async function promptFor(name: string): Promise<string> {
+  process.stderr.write(`key of ${name} (not shown): `)
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input: process.stdin, output: silent, terminal: true })
+  try {
+    return await new Promise<string>((resolve, reject) => {
+      lines.once('line', resolve)
+      lines.once('SIGINT', () => reject(new Fault('cancelled')))
+      lines.once('close', () => resolve(''))
+    })
+  } finally {
+    lines.close()
+    process.stderr.write('\n')
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * The keys that `breakfall login` stored: `credentials.toml` beside the user's config.toml.
+ *
+ * I1  Only its owner can read it (0600), also while it is being written, and a crash leaves the old or the new file.
+ */
+import { randomBytes } from 'node:crypto'
+import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { Fault } from '@breakfall/faults'
+import { body, providerName, text } from '@breakfall/wire'
+import { parse, stringify } from 'smol-toml'
+import { z } from 'zod'
+import type { Env } from './env.ts'
+import { credentialsFile } from './paths.ts'
+import { readBounded } from './read-bounded.ts'
+
+/** Keys by provider. */
+export type Credentials = Readonly<Record<string, string>>
+
+export function readCredentials(env: Env): Credentials {
+  const file = credentialsFile(env)
+  const content = readBounded(file)
+  if (content === undefined) return {}
+  try {
+    const tables = credentialsSchema.parse(parse(content))
+    return Object.fromEntries(Object.entries(tables).map(([name, { apiKey }]) => [name, apiKey]))
+  } catch (cause) {
+    // The parser's message quotes the line, and with it perhaps a key.
+    const error = `${file} is damaged. Remove it, and store your keys again: breakfall login NAME`
+    throw new Fault('invalid_request', {
+      error,
+      errorRaw: error,
+      cause: cause instanceof z.ZodError ? cause : undefined,
+    })
+  }
+}
+
+/** Returns the file. */
+export function storeKey(env: Env, name: string, apiKey: string): string {
+  return writeCredentials(env, { ...readCredentials(env), [name]: apiKey })
+}
+
+/** False if there was no key of that name. */
+export function removeKey(env: Env, name: string): boolean {
+  const { [name]: removed, ...rest } = readCredentials(env)
+  if (removed !== undefined) writeCredentials(env, rest)
+  return removed !== undefined
+}
+
+/** Undefined if only its owner can read it, or if there is none. */
+export function looseMode(env: Env): string | undefined {
+  const mode = statSync(credentialsFile(env), { throwIfNoEntry: false })?.mode ?? 0
+  return (mode & 0o077) === 0 ? undefined : `0${(mode & 0o777).toString(8)}`
+}
+
+// ---- details ----
+
+const credentialsSchema = z.record(providerName(), body({ apiKey: text(8_192, 'a key') }))
+
+/** I1 */
+function writeCredentials(env: Env, keys: Credentials): string {
+  const file = credentialsFile(env)
+  const tables = Object.fromEntries(Object.entries(keys).map(([name, apiKey]) => [name, { apiKey }]))
+  const temporary = `${file}.${randomBytes(6).toString('hex')}`
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    const handle = openSync(temporary, 'wx', 0o600)
+    try {
+      writeSync(handle, `# Keys that "breakfall login" stored. Keep this file to yourself.\n${stringify(tables)}`)
+      fsyncSync(handle)
+    } finally {
+      closeSync(handle)
+    }
+    renameSync(temporary, file)
+    return file
+  } catch (cause) {
+    rmSync(temporary, { force: true })
+    throw new Fault('invalid_request', { error: `Cannot write ${file}; no key was changed`, cause })
+  }
+}

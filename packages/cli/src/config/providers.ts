@@ -1,0 +1,100 @@
+/**
+ * The providers of the configuration files, each with its key. Pure.
+ *
+ * A provider's key is that of the variable that `apiKeyEnv` names; else the one that `breakfall login` stored; else that of
+ * OPENAI_API_KEY or ANTHROPIC_API_KEY, if the provider is `default` or that vendor's own server: a key goes to no other server.
+ */
+import type { ApiName, ProfileName } from '@breakfall/model/names'
+import type { Credentials } from './credentials.ts'
+import type { Env } from './env.ts'
+import type { LoadedConfig } from './load.ts'
+import type { Config } from './schema.ts'
+
+export type Key = {
+  readonly apiKey: string | undefined
+  /** The variable that holds the key, or would. */
+  readonly apiKeyVariable: string | undefined
+  /** `breakfall login` stored it: every daemon of this user has it. */
+  readonly isKeyStored: boolean
+}
+
+export type ServeSetting = NonNullable<ProviderTable['serve']>
+
+export type ConfiguredProvider = Key & {
+  readonly name: string
+  /** Undefined if the daemon starts its server. */
+  readonly baseUrl: string | undefined
+  readonly api: ApiName | undefined
+  readonly profile: ProfileName | undefined
+  readonly contextTokens: number | undefined
+  readonly priceIn: number | undefined
+  readonly priceOut: number | undefined
+  readonly serve: ServeSetting | undefined
+  readonly origin: string
+}
+
+/** `[providers.NAME]`, and `[model]` as `default`. A table without an address and a command defines nothing. */
+export function configuredProviders(
+  { config, origins }: LoadedConfig,
+  env: Env,
+  credentials: Credentials,
+): readonly ConfiguredProvider[] {
+  const fromFile = (key: string): boolean => !/^(?:flag|environment) /.test(origins.get(key) ?? '')
+  const model = config.model ?? {}
+  const own: ProviderTable = fromFile('model.baseUrl') ? model : { ...model, baseUrl: undefined }
+  const tables = [
+    ['default', own, 'model'] as const,
+    ...Object.entries(config.providers ?? {}).map(([name, table]) => [name, table, `providers.${name}`] as const),
+  ]
+  return tables.flatMap(([name, table, path]) => {
+    const { api, profile, contextTokens, priceIn, priceOut, serve } = table
+    if (serve === undefined && table.baseUrl === undefined) return []
+    const origin = origins.get(`${path}.${serve === undefined ? 'baseUrl' : 'serve.command'}`) ?? 'configured'
+    const address = serve === undefined ? table.baseUrl : undefined
+    const key = keyOf(name, { ...table, baseUrl: address }, env, credentials)
+    return [{ name, baseUrl: address, api, profile, contextTokens, priceIn, priceOut, serve, origin, ...key }]
+  })
+}
+
+type KeyTable = Pick<ProviderTable, 'apiKeyEnv' | 'api'> & { readonly baseUrl: string | undefined }
+
+export function keyOf(name: string, table: KeyTable, env: Env, credentials: Credentials): Key {
+  const { apiKeyEnv } = table
+  if (apiKeyEnv !== undefined && (env[apiKeyEnv] ?? '') !== '') return variableKey(apiKeyEnv, env)
+  const stored = credentials[name]
+  const usual = usualVariable(name, table)
+  if (stored !== undefined) return { apiKey: stored, apiKeyVariable: apiKeyEnv ?? usual, isKeyStored: true }
+  return variableKey(apiKeyEnv ?? usual, env)
+}
+
+export function variableKey(variable: string | undefined, env: Env): Key {
+  const apiKey = variable === undefined ? undefined : env[variable] || undefined // empty counts as unset
+  return { apiKey, apiKeyVariable: variable, isKeyStored: false }
+}
+
+export function apiOf({ baseUrl = '', api }: { baseUrl?: string | undefined; api?: ApiName | undefined }): ApiName {
+  return api ?? (isHost(baseUrl, 'anthropic.com') ? 'anthropic-messages' : 'openai-chat')
+}
+
+/** Where a key comes from. Never the key. */
+export function aboutKey({ apiKey, apiKeyVariable, isKeyStored }: Key): string {
+  if (isKeyStored) return 'with the key that "breakfall login" stored'
+  if (apiKey !== undefined && apiKeyVariable !== undefined) return `with the key from ${apiKeyVariable}`
+  return apiKeyVariable === undefined ? 'without a key' : `without a key: ${apiKeyVariable} is not set`
+}
+
+// ---- details, in the order they are used above ----
+
+type ProviderTable = NonNullable<Config['providers']>[string]
+
+function usualVariable(name: string, table: KeyTable): string | undefined {
+  const { baseUrl = '' } = table
+  if (baseUrl === '') return undefined // the daemon starts the server: it has no account
+  const usual = apiOf(table) === 'anthropic-messages' ? 'ANTHROPIC_API_KEY' : 'OPENAI_API_KEY'
+  return name === 'default' || isHost(baseUrl, 'anthropic.com') || isHost(baseUrl, 'openai.com') ? usual : undefined
+}
+
+function isHost(address: string, domain: string): boolean {
+  const host = URL.canParse(address) ? new URL(address).hostname : ''
+  return host === domain || host.endsWith(`.${domain}`)
+}

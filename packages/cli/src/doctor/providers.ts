@@ -1,0 +1,38 @@
+/** The doctor's view of the providers: where each one is, and where its key comes from. Never the key. */
+import { looseMode } from '../config/credentials.ts'
+import type { Env } from '../config/env.ts'
+import { credentialsFile } from '../config/paths.ts'
+import { aboutKey, type ConfiguredProvider } from '../config/providers.ts'
+import type { Finding } from './finding.ts'
+
+export function checkProviders(providers: readonly ConfiguredProvider[], env: Env): readonly Finding[] {
+  const mode = looseMode(env)
+  const file = credentialsFile(env)
+  return [
+    ...providers.map(findingOf),
+    ...(mode === undefined
+      ? []
+      : [
+          {
+            check: 'credentials',
+            verdict: 'bad',
+            found: `other users can read ${file} (mode ${mode})`,
+            fix: `chmod 600 ${file}`,
+          } as const,
+        ]),
+  ]
+}
+
+// ---- details ----
+
+function findingOf(provider: ConfiguredProvider): Finding {
+  const { name, baseUrl, serve, apiKey, apiKeyVariable } = provider
+  const where = serve === undefined ? baseUrl : `served by ${serve.command[0]}`
+  const found = `${name}: ${where}, ${aboutKey(provider)}`
+  const isMissing = apiKey === undefined && apiKeyVariable !== undefined && !isLocal(baseUrl)
+  if (!isMissing) return { check: 'provider', verdict: 'ok', found }
+  return { check: 'provider', verdict: 'warn', found, fix: `set ${apiKeyVariable}, or run: breakfall login ${name}` }
+}
+
+/** A server on this machine rarely needs a key. */
+const isLocal = (baseUrl = 'http://localhost'): boolean => /^https?:\/\/(?:localhost|127\.|\[::1\])/.test(baseUrl)

@@ -1,0 +1,131 @@
+/**
+ * What a run brings to the daemon: the provider, the model and the key of its own environment. The daemon keeps the key in memory,
+ * for this session only.
+ */
+import type { DaemonClient } from '@breakfall/client'
+import { Fault } from '@breakfall/faults'
+import type { ProviderGiven, ProviderView, Session, SessionCreate, SessionPatch, Turn } from '@breakfall/wire'
+import { apiOf, type ConfiguredProvider } from '../config/providers.ts'
+import type { ResolvedConfig } from '../config/resolve.ts'
+import { isReachable, type ModelChoice, type ReachableModel } from '../model/choose.ts'
+
+export type BroughtModel = Pick<SessionCreate, 'model' | 'provider'>
+
+type Brings = Pick<ResolvedConfig, 'model' | 'modelName' | 'providers' | 'daemon'>
+
+/** For a new session. Without a choice of its own, the run uses the daemon's provider. */
+export function broughtModel(choice: ModelChoice | undefined, config: Brings): BroughtModel {
+  if (choice === undefined || choice.kind === 'none') return modelOnly(config.modelName)
+  if (isReachable(choice)) return { ...modelOnly(choice.name), provider: givenBy(choice, config) }
+  const { provider, name } = choice
+  return modelOnly(provider === 'default' || name === undefined ? name : `${provider}/${name}`)
+}
+
+/** The session's own provider with this terminal's key for it. Undefined if this terminal has none. */
+export function keyFor(provider: ProviderView, config: Brings): ProviderGiven | undefined {
+  const { model, providers } = config
+  const candidates = [...(model.kind === 'remote' ? [model] : []), ...providers.flatMap(withAddress)]
+  const found = candidates.find((candidate) => candidate.apiKey !== undefined && isSameServer(candidate, provider))
+  const given = found === undefined ? undefined : givenBy(found, config)
+  return given?.apiKey === undefined ? undefined : { ...given, name: provider.name }
+}
+
+export type ChangeOptions = {
+  readonly choice: ModelChoice | undefined
+  readonly config: Brings
+  /** A flag names the model or its server. */
+  readonly isNamed: boolean
+}
+
+/** How a continued session changes before its next turn. Undefined: not at all. */
+export function changeFor(
+  session: Pick<Session, 'provider'>,
+  turn: { readonly provider?: ProviderView | null | undefined } | undefined,
+  { choice, config, isNamed }: ChangeOptions,
+): SessionPatch | undefined {
+  if (isNamed || session.provider == null) {
+    const change = broughtModel(choice, config)
+    return change.model === undefined && change.provider === undefined ? undefined : change
+  }
+  const provider = keyFor(turn?.provider ?? session.provider, config)
+  return provider === undefined ? undefined : { provider }
+}
+
+/** Brings this terminal's key to a daemon that does not have it: one that restarted, or another one. */
+export class KeyBringer {
+  readonly #config: Brings
+
+  constructor(config: Brings) {
+    this.#config = config
+  }
+
+  /** False if this terminal has no key for the turn's provider. */
+  async bring(
+    client: Pick<DaemonClient, 'changeSession'>,
+    turn: Pick<Turn, 'sessionId' | 'provider'>,
+  ): Promise<boolean> {
+    const provider = turn.provider == null ? undefined : keyFor(turn.provider, this.#config)
+    if (provider === undefined) return false
+    await client.changeSession(turn.sessionId, { provider })
+    return true
+  }
+}
+
+/** Every way to set a model, in one sentence. */
+export function noModelFault(config: Pick<ResolvedConfig, 'providers' | 'loaded' | 'checkout'>, how: string): Fault {
+  const [set] = [...config.loaded.origins].filter(([key]) => key.startsWith('model.'))
+  const [provider] = config.providers
+  const happened =
+    set === undefined
+      ? 'There is no model for this prompt: none is set, and none answers on this machine.'
+      : `${set[0]} is set (${set[1]}), but there is no model server: none is set, and none answers on this machine.`
+  const advice = [
+    ...(provider === undefined
+      ? []
+      : [`Set model = "${provider.name}/NAME" in your config.toml, or pass --model ${provider.name}/NAME.`]),
+    how,
+  ]
+  return new Fault('invalid_request', {
+    message: { happened, action: 'Nothing started, and your prompt was not saved.', advice: advice.join(' ') },
+    errorRaw: 'no model',
+  })
+}
+
+// ---- details, in the order they are used above ----
+
+const modelOnly = (model: string | undefined): BroughtModel => (model === undefined ? {} : { model })
+
+type Server = Pick<ReachableModel, 'baseUrl' | 'api' | 'apiKey' | 'apiKeyVariable' | 'isKeyStored' | 'profile'> &
+  Pick<ProviderGiven, 'contextTokens' | 'priceIn' | 'priceOut'> & { readonly provider: string }
+
+function givenBy(server: Server, { daemon }: Brings): ProviderGiven {
+  const { provider, baseUrl, api, apiKeyVariable, profile, contextTokens, priceIn, priceOut } = server
+  const apiKey = server.isKeyStored && daemon.kind === 'local' ? undefined : server.apiKey // the daemon has it, too
+  return {
+    name: provider,
+    baseUrl,
+    api,
+    ...(apiKey === undefined ? {} : { apiKey }),
+    ...(apiKeyVariable === undefined ? {} : { apiKeyEnv: apiKeyVariable }),
+    ...(profile === undefined ? {} : { profile }),
+    ...(contextTokens === undefined ? {} : { contextTokens }),
+    ...(priceIn === undefined ? {} : { priceIn }),
+    ...(priceOut === undefined ? {} : { priceOut }),
+  }
+}
+
+function withAddress({ name, baseUrl, api, ...rest }: ConfiguredProvider): readonly Server[] {
+  return baseUrl === undefined ? [] : [{ ...rest, provider: name, baseUrl, api: apiOf({ baseUrl, api }) }]
+}
+
+const isSameServer = (server: Server, { baseUrl, api }: ProviderView): boolean =>
+  server.api === api && normalized(server.baseUrl) === normalized(baseUrl)
+
+/** As the daemon shows it: without user information. */
+function normalized(address: string): string {
+  if (!URL.canParse(address)) return address
+  const url = new URL(address)
+  url.username = ''
+  url.password = ''
+  return url.href.replace(/\/+$/, '')
+}
