@@ -18,6 +18,7 @@ import type { Segment } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
 import type { RelayRequest, RelaySink, ResolvedRelayOptions } from './relay.ts'
 import { clientHeaders, offersTools } from './relay-request.ts'
+import { SentText } from './sent-text.ts'
 
 type Held = {
   readonly kind: FrameKind
@@ -32,7 +33,7 @@ export class ClientStream {
   /** Something with content went out. */
   contentSent = false
   /** Text and reasoning that this attempt sent, in order. */
-  #sent: { readonly kind: Segment['kind']; text: string }[] = []
+  readonly #sent = new SentText()
   readonly #sink: RelaySink
   readonly #options: ResolvedRelayOptions
   readonly #timer: NodeJS.Timeout
@@ -73,8 +74,7 @@ export class ClientStream {
 
   /** What this attempt sent, as events of the answer machine. Empty if it was too much to compare another answer with. */
   takeSent(attempt: number): readonly MachineEvent[] {
-    const sent = this.#sent
-    this.#sent = []
+    const sent = this.#sent.take()
     if (this.#sentChars > this.#options.holdBytesMax) return [] // I3
     return sent.map(({ kind, text }, index) => {
       const type = kind === 'text' ? 'text-delta' : 'reasoning-delta'
@@ -218,15 +218,13 @@ export class ClientStream {
     this.#write(out)
   }
 
-  #remember({ kind, text }: Segment): void {
-    this.#sentChars += text.length
+  #remember(segment: Segment): void {
+    this.#sentChars += segment.text.length
     if (this.#sentChars > this.#options.holdBytesMax) {
-      this.#sent = [] // I3
+      this.#sent.take() // I3
       return
     }
-    const last = this.#sent.at(-1)
-    if (last?.kind === kind) last.text += text
-    else this.#sent.push({ kind, text })
+    this.#sent.add(segment)
   }
 
   #write(text: string): void {
