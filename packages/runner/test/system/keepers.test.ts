@@ -158,7 +158,8 @@ describe('keepers', async () => {
   })
 
   test('a command at level process gets exactly its arguments and its environment', async (t) => {
-    const runner = await inProcess(t, PROCESS)
+    const { PATH, LANG } = process.env
+    const runner = await inProcess(t, { ...PROCESS, environment: { PATH, LANG, HOME: tempFolder(t) } }) // without toolchains
     await runner.box({ id: 'b1' })
     const odd = Array.from({ length: 0x2_ff }, (_, i) => String.fromCodePoint(i + 1)).join('')
     const words = [odd, '', ' ', "'", "'\\''", '"$(id)"', '`id`', '-n', '--', '\n', '\\', '*', '🥋', '$PATH']
