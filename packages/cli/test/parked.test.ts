@@ -9,3 +9,10 @@ test('after a rejected key the turn continues only with a new key, and the text 
   )
   assert.equal(howItContinues('s', true, 'network_down'), 'continues automatically; to retry now: breakfall resume s')
 })
+
+test('a turn without steps left says how to give it more', () => {
+  assert.match(
+    howItContinues('s', true, 'quota_exceeded'),
+    /as many steps again: breakfall run --session s .*breakfall resume s.*another prompt/,
+  )
+})

@@ -135,3 +135,10 @@ test('a cancel is one line', () => {
   const { report } = new Fault('cancelled', { error: 'cancelled by request (why)', errorRaw: 'cancelled by user: why' })
   assert.equal(words(new TurnView(), { type: 'turn-error', ...report }), 'cancelled by request (why)\n')
 })
+
+test('a compaction is one line with what became shorter and by how much', () => {
+  const sizes = { fromStep: 1, toStep: 8, requestBytesBefore: 341_020, requestBytesAfter: 152_377 }
+  const line = words(new TurnView(), { type: 'compacted', step: 9, droppedResults: 8, summaryBytes: 900, ...sizes })
+  const what = '8 old tool results became notes, the oldest steps became a summary'
+  assert.equal(line, `⇣ shortened the conversation: ${what} (341 kB → 152 kB)\n`)
+})
