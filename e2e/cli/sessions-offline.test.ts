@@ -85,7 +85,7 @@ test(
       await running.ended
       const sessions = await place.run(['sessions'])
       assert.equal(sessions.code, 0, sessions.stderr)
-      assert.match(sessions.lines.join('\n'), /busy, no daemon/)
+      assert.match(sessions.lines.join('\n'), /running, no daemon/)
       const shown = await place.run(['show', String(turnId)])
       assert.match(
         shown.lines.join('\n'),

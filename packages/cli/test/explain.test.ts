@@ -154,7 +154,7 @@ test('a turn without a fault is explained in one line', async () => {
   const id = '01a1e1cd-90df-7436-ab50-513eaace73a7'
   const unused = (): never => assert.fail('not asked for')
   const turn = (): Promise<Turn> => Promise.resolve(aTurn({ id, state: 'finished', parked: null }))
-  const viewer = { turn, session: unused, sessions: unused, events: unused }
+  const viewer = { turn, turns: unused, session: unused, sessionPage: unused, events: unused }
   const { out, text } = capturedOutput()
   printExplanation(await explanationFor({ given: id, boundary: 'model', viewer: () => Promise.resolve(viewer) }), out)
   assert.match(text(), /^Turn \S+ is finished; it has no fault to explain\n$/)

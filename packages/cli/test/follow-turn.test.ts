@@ -4,7 +4,7 @@ import type { SessionEvent, Turn } from '@breakfall/wire'
 import { sessionLine } from '../src/commands/run.ts'
 import { type FollowInput, followTurn } from '../src/run/follow-turn.ts'
 import { afterRehearsal } from '../src/run/without-prompt.ts'
-import { anEvent, aSession, aTurn, capturedOutput, jsonLines } from './samples.ts'
+import { anEvent, aSession, aSummary, aTurn, capturedOutput, jsonLines } from './samples.ts'
 
 const unused = (): never => assert.fail('not asked for')
 
@@ -26,7 +26,7 @@ const input = (endedAt: number): FollowInput => ({
   },
   prompt: undefined,
   create: {},
-  session: aSession({ lastSeq: 2 }),
+  session: aSession({ lastSeq: 2, turn: aSummary() }),
   parkWaitMs: 1,
   isLasting: () => false,
   interrupt: {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { SessionViewer } from '@breakfall/client'
-import type { Session, SessionEvent } from '@breakfall/wire'
+import type { Session, SessionQuery } from '@breakfall/wire'
 import { fullId, shortener } from '../src/sessions/ids.ts'
-import { anEvent, aSession } from './samples.ts'
+import { aSession, aSummary } from './samples.ts'
 
 const ID = {
   mine: '01a1e24f-0001-7000-8000-000000000001',
@@ -16,15 +16,20 @@ const session = (id: string, turnId: string | null, title: string | null = null)
   aSession({ id, turnId, title, lastSeq: 9 })
 
 const viewer = (...sessions: readonly Session[]): SessionViewer => ({
-  sessions: () => Promise.resolve(sessions),
-  session: () => assert.fail('not asked for'),
-  turn: () => assert.fail('not asked for'),
-  events: async function* (): AsyncGenerator<SessionEvent> {
-    yield await Promise.resolve(anEvent({ type: 'step-start', step: 1, turnId: ID.olderTurn }))
-  },
+  sessionPage: ({ q = '' }: SessionQuery) =>
+    Promise.resolve({ sessions: sessions.filter(({ id, title }) => id.startsWith(q) || title?.includes(q) === true) }),
+  session: unused,
+  turn: unused,
+  turns: unused,
+  events: unused,
 })
 
-const both = viewer(session(ID.mine, ID.mineTurn, 'fix it'), session(ID.older, null))
+const unused = (): never => assert.fail('not asked for')
+
+const both = viewer(session(ID.mine, ID.mineTurn, 'fix it'), {
+  ...session(ID.older, null),
+  turn: aSummary({ id: ID.olderTurn }),
+})
 
 test('a prefix is enough if it fits one session, and a full id is used unchanged', async () => {
   assert.equal(await fullId(both, '01a1e24f'), ID.mine, 'its turn has the same prefix')

@@ -1,6 +1,6 @@
 /** Sample sessions, turns and events, and an output that keeps what is written. */
 import { PassThrough } from 'node:stream'
-import { type Session, type SessionEvent, sessionEventSchema, type Turn } from '@breakfall/wire'
+import { type Session, type SessionEvent, sessionEventSchema, type Turn, type TurnSummary } from '@breakfall/wire'
 import { Output } from '../src/render/output.ts'
 
 export const AT = '2026-11-15T12:00:00.000Z'
@@ -35,6 +35,23 @@ export const aTurn = (fields: Partial<Turn> = {}): Turn => ({
   usage: UNKNOWN_USAGE,
   startedAt: AT,
   endedAt: null,
+  ...fields,
+})
+
+export const aSummary = (fields: Partial<TurnSummary> = {}): TurnSummary => ({
+  id: 't1',
+  state: 'finished',
+  prompt: 'p',
+  steps: 1,
+  attempts: 2,
+  faultsSurvived: 0,
+  unknownOutcomes: 0,
+  startedAt: AT,
+  endedAt: AT,
+  fault: null,
+  parked: null,
+  retry: null,
+  marks: '-',
   ...fields,
 })
 

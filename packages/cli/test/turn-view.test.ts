@@ -100,7 +100,10 @@ test('a long output shows its first and last lines, and how many were omitted', 
     assert.equal(live.trim().split('\n').length, 13)
     assert.match(live, /│ 11\n {2}│ … more output; the last lines follow when it ends\n$/)
     const end = words(view, { type: 'tool-result', callId: 'c', outcome: 'failed', text: '', exit: EXIT_7 })
-    assert.match(end, /^ {2}│ … 76 lines omitted \(--json has all of them\)\n {2}│ 88\n[^]* {2}│ 99\n {2}└ exit 7\n$/)
+    assert.match(
+      end,
+      /^ {2}│ … 76 lines omitted; all of it: breakfall output e\n {2}│ 88\n[^]* {2}│ 99\n {2}└ exit 7\n$/,
+    )
   }
 })
 

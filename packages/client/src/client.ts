@@ -10,7 +10,16 @@
  *     for await (const event of client.events(session.id, { after: seq - 1 })) { … }
  */
 import { type Fault, POLICY_DEFAULTS, type RetryOptions, type RetryPolicy, retrying } from '@breakfall/faults'
-import type { Pruned, PruneInput, Session, SessionCreate, SessionEvent, SessionPatch, Turn } from '@breakfall/wire'
+import type {
+  Pruned,
+  PruneInput,
+  Session,
+  SessionCreate,
+  SessionEvent,
+  SessionPatch,
+  SessionQuery,
+  Turn,
+} from '@breakfall/wire'
 import { type Surroundings, SURROUNDINGS } from './clock.ts'
 import { streamItems, type StreamItem } from './connection.ts'
 import { type EventsOptions, readEvents } from './events.ts'
@@ -29,6 +38,9 @@ import {
   isSession,
   isSessionPage,
   isTurn,
+  isTurnPage,
+  type SessionPage,
+  type TurnPage,
   type TurnReceipt,
 } from './shapes.ts'
 
@@ -47,7 +59,7 @@ export type ClientOptions = Partial<Surroundings> & {
 }
 
 /** The calls that only read. The command line also answers them from a journal on disk. */
-export type SessionViewer = Pick<DaemonClient, 'sessions' | 'session' | 'turn' | 'events'>
+export type SessionViewer = Pick<DaemonClient, 'sessionPage' | 'session' | 'turn' | 'turns' | 'events'>
 
 /** About half a minute of attempts: enough for a service manager to restart the daemon. */
 export const RECONNECT_POLICY: RetryPolicy = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 }
@@ -86,16 +98,37 @@ export class DaemonClient {
     return this.#json({ method: 'PATCH', path: `/v1/sessions/${segment(id)}`, body: change }, isSession, 'a session')
   }
 
-  /** All of them, newest first. */
-  async sessions(): Promise<readonly Session[]> {
+  /** Every session that meets the query, newest first. With many sessions, read them page by page: `sessionPage`. */
+  async sessions(query: Omit<SessionQuery, 'cursor'> = {}): Promise<readonly Session[]> {
     const all: Session[] = []
-    for (let cursor: string | undefined = ''; cursor !== undefined;) {
-      const path: string = cursor === '' ? '/v1/sessions' : `/v1/sessions?cursor=${segment(cursor)}`
-      const page = await this.#json({ method: 'GET', path }, isSessionPage, 'a list of sessions')
+    for (let cursor: string | undefined, isFirst = true; isFirst || cursor !== undefined; isFirst = false) {
+      const page: SessionPage = await this.sessionPage(cursor === undefined ? query : { ...query, cursor })
       all.push(...page.sessions)
       cursor = page.next
     }
     return all
+  }
+
+  /** One page, newest first. `next` is the cursor of the following one. */
+  sessionPage(query: SessionQuery = {}): Promise<SessionPage> {
+    const { counts, ...rest } = query
+    const given = Object.entries({ ...rest, ...(counts === true ? { counts: 1 } : {}) })
+    const path = withQuery('/v1/sessions', given)
+    return this.#json({ method: 'GET', path }, isSessionPage, 'a list of sessions')
+  }
+
+  /** A page of the session's turns, newest first. */
+  turns(sessionId: string, query: { readonly cursor?: string | undefined } = {}): Promise<TurnPage> {
+    const path = withQuery(`/v1/sessions/${segment(sessionId)}/turns`, Object.entries(query))
+    return this.#json({ method: 'GET', path }, isTurnPage, 'a list of turns')
+  }
+
+  /** All bytes that a tool's command printed, from the runner. */
+  async output(sessionId: string, execId: string, stream: 'stdout' | 'stderr'): Promise<ReadableStream<Uint8Array>> {
+    const path = `/v1/sessions/${segment(sessionId)}/execs/${segment(execId)}/output/${stream}`
+    const { signal } = this.#options
+    const response = await send(this.#surroundings.fetch, this.#address, { method: 'GET', path, signal })
+    return response.body ?? new Blob([]).stream()
   }
 
   /** Ends what runs in the session, and deletes it with its box. `ifEnded`: refused if a turn is unfinished. */
@@ -221,6 +254,12 @@ export class DaemonClient {
     })
     yield* streamItems(response, { url: this.url, livenessMs: this.#options.livenessMs ?? LIVENESS_MS, signal })
   }
+}
+
+function withQuery(path: string, given: readonly (readonly [string, string | number | undefined])[]): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of given) if (value !== undefined) query.set(name, String(value))
+  return query.size === 0 ? path : `${path}?${query.toString()}`
 }
 
 const segment = (text: string): string => encodeURIComponent(text)

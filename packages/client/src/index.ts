@@ -2,5 +2,5 @@
 export { type ClientOptions, DaemonClient, type SessionViewer } from './client.ts'
 export type { EventsOptions } from './events.ts'
 export type { DaemonAddress } from './http.ts'
-export type { DaemonHealth, DaemonModel, DaemonReadiness, TurnReceipt } from './shapes.ts'
-export type { Pruned, PruneInput, Session, SessionCreate, SessionEvent, Turn } from '@breakfall/wire'
+export type { DaemonHealth, DaemonModel, DaemonReadiness, SessionPage, TurnPage, TurnReceipt } from './shapes.ts'
+export type { Pruned, PruneInput, Session, SessionCreate, SessionEvent, SessionQuery, Turn } from '@breakfall/wire'

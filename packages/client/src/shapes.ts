@@ -2,7 +2,7 @@
  * Checks what the daemon sent against what callers rely on. Not a full schema: fields that a newer daemon adds pass, and a
  * missing or mistyped one is a fault here instead of a crash far away.
  */
-import type { EventType, Pruned, Session, SessionEvent, Turn } from '@breakfall/wire'
+import type { EventType, Pruned, Session, SessionEvent, SessionFilter, Turn } from '@breakfall/wire'
 
 export type TurnReceipt = { readonly turnId: string; readonly seq: number }
 export type DaemonHealth = { readonly status: 'ok'; readonly version: string }
@@ -11,7 +11,12 @@ export type DaemonReadiness = {
   readonly isReady: boolean
   readonly checks: Readonly<Record<string, string | boolean>>
 }
-export type SessionPage = { readonly sessions: readonly Session[]; readonly next?: string | undefined }
+export type SessionPage = {
+  readonly sessions: readonly Session[]
+  readonly next?: string | undefined
+  readonly counts?: Readonly<Partial<Record<SessionFilter, number>>> | undefined
+}
+export type TurnPage = { readonly turns: readonly Turn[]; readonly next?: string | undefined }
 
 export type Guard<T> = (value: unknown) => value is T
 
@@ -45,6 +50,11 @@ export const isModel = shape<DaemonModel>({ name: isText, baseUrl: isText })
 export const isReadinessBody = shape<Pick<DaemonReadiness, 'checks'>>({ checks: isRecord })
 export const isSessionPage = shape<SessionPage>({
   sessions: (value) => Array.isArray(value) && value.every(isSession),
+  next: orUndefined(isText),
+})
+
+export const isTurnPage = shape<TurnPage>({
+  turns: (value) => Array.isArray(value) && value.every(isTurn),
   next: orUndefined(isText),
 })
 

@@ -208,6 +208,7 @@ async function assemble(
     runner: endpoint,
     reclaimBoxes: () => boxReleases.reclaim(),
     pacing: new Pacing({ probeMs: limits.probeMsFirst / 2 }), // shorter than between two probes of the same turn
+    onUsed: (usage, cost) => metrics.used(usage, cost),
     onEvent: (event) => {
       metrics.event(event)
       logEvent(log, event)

@@ -137,7 +137,8 @@ class JournalDriver implements Driver {
   take(rung: Rung): void {
     this.append(...discardDrafts(this.#turn, rung.discards, rung.fault))
     if (rung.action === 'stop') return
-    if (rung.action !== 'park') return this.append(retryDraft(this.#turn, rung, undefined, compactedBy(rung)))
+    if (rung.action !== 'park')
+      return this.append(retryDraft(this.#turn, rung, undefined, undefined, compactedBy(rung)))
     this.append({ type: 'parked', turnId: 't1', fault: rung.fault, resumeAt: null })
     this.append({ type: 'resumed', turnId: 't1', because: 'person' })
   }

@@ -65,7 +65,9 @@ test('bad requests name the field, what was expected and what came', async (t) =
   assert.equal((await api.call('GET', `/v1/sessions/${id}/events?after=not-a-cursor`)).status, 400)
   for (const [path, headers, says] of [
     ['/v1/sessions?cursor=zz', {}, /: cursor must be the "next" of an earlier page, got "zz"$/],
-    ['/v1/sessions?limit=2', {}, /: there is no query parameter limit$/],
+    ['/v1/sessions?page=2', {}, /: there is no query parameter page$/],
+    ['/v1/sessions?limit=0', {}, /: limit must be an integer from 1 to 100, got 0$/],
+    ['/v1/sessions?state=finished,odd', {}, /: state must be a list by comma of needs, .*, got "finished,odd"$/],
     ['/v1/ws', {}, /: Upgrade must be websocket/],
   ] as const) {
     const { status, json } = await api.call('GET', path, undefined, headers)

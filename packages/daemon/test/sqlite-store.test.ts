@@ -13,12 +13,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
+import { Fault } from '@breakfall/faults'
 import { SEQS_PER_SESSION } from '../src/store/sqlite-open.ts'
 import type { SqliteOptions } from '../src/store/sqlite-protocol.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
 import type { SessionRow, Store } from '../src/store/store.ts'
 import { sqliteAdapter } from './conformance/sqlite-adapter.ts'
-import { appendOf, claimed, refused, storeSuite } from './conformance/store-suite.ts'
+import { appendOf, claimed, refused, storeSuite, turnOf } from './conformance/store-suite.ts'
 
 storeSuite(sqliteAdapter)
 
@@ -250,8 +251,13 @@ test('an append that does not fit on the disk does not fail the others of its ba
     assert.deepEqual((await open()).problems, [])
   }))
 
-/** Undoes what version 4 added. */
-const VERSION_3 = `
+/** Undoes what versions 5 and 4 added. */
+const VERSION_4 = ['last_turn_id', 'turn_state', 'category', 'class', 'unknown_outcomes', 'turn']
+  .map((column) => `ALTER TABLE sessions DROP COLUMN ${column};`)
+  .join(' ')
+  .concat(' PRAGMA user_version=4;')
+
+const VERSION_3 = `${VERSION_4}
   DROP INDEX sessions_ended; DROP INDEX sessions_by_box;
   ALTER TABLE heads DROP COLUMN bytes; ALTER TABLE sessions DROP COLUMN updated_at;
   PRAGMA user_version=3; PRAGMA auto_vacuum=NONE; VACUUM;`
@@ -300,6 +306,31 @@ test('deleted sessions give their space back to the disk', () =>
     await Promise.all(gone.map(({ id }) => again.deleteSession(id)))
     while (sizeOf(folder) > 3_000_000) await again.getSession(kept.id)
     assert.equal((await again.read(kept.id, 0, 10)).length, 2)
+  }))
+
+test('the migration from version 4 fills the list: it shows how the last turns ended', () =>
+  inFolder(async (folder, open) => {
+    const store = await open()
+    const session = await claimed(store)
+    const fault = new Fault('model_auth_failed').report
+    const [turnId, endedAt] = ['01990000-0001-7000-8000-000000000000', '2026-11-15T12:00:00.000Z']
+    const ended = { state: 'failed', prompt: 'é'.repeat(300), steps: 2, attempts: 3, fault, endedAt } as const
+    const { view: running, ...row } = turnOf(session.id)
+    const turn = { ...row, turnId, view: { ...running, ...ended, id: turnId } }
+    await store.append({ ...appendOf(session, 0, ['1']), turns: [turn] })
+    const idle = await claimed(store)
+    await store.close()
+    edit(folder, VERSION_4)
+    const again = await open()
+    const moved = await again.getSession(session.id)
+    const { prompt, state, fault: shown, steps } = moved?.turn ?? {}
+    assert.deepEqual([prompt?.length, state, steps, shown?.error], [200, 'failed', 2, fault.error])
+    const { rows } = await again.listSessions({ limit: 9, states: ['failed'], category: 'model_auth_failed' })
+    assert.deepEqual(
+      rows.map(({ id }) => id),
+      [session.id],
+    )
+    assert.equal((await again.getSession(idle.id))?.turn, null)
   }))
 
 test('a journal of a newer version is refused with a clear message', () =>

@@ -1,10 +1,12 @@
 /** The daemon's API besides its events: sessions, turns, the daemon itself, WebSocket requests. */
+import { FAULT_CLASSES } from '@breakfall/faults'
 import { z } from 'zod'
 import { body, flag, httpUrl, integer, oneOf, providerName, record, text, time } from './fields.ts'
 import { faultReportSchema } from './fault-schema.ts'
 import {
   CANCEL_ACTORS,
   PROMPT_CHARS_MAX,
+  SESSION_FILTERS,
   SESSION_STATES,
   SYSTEM_CHARS_MAX,
   TOOL_NAMES,
@@ -73,6 +75,31 @@ export const sessionCreateSchema = body({
 })
 export type SessionCreate = z.infer<typeof sessionCreateSchema>
 
+const parkedField = record({
+  category: z.string(),
+  since: time,
+  resumeAt: time.nullable(),
+  because: z.string().optional(),
+}).nullable()
+
+/** A turn in a list of sessions: how it is or how it ended, without its text. */
+export const turnSummarySchema = record({
+  id: z.string(),
+  state: z.enum(TURN_STATES),
+  prompt: z.string().describe('its first 200 characters'),
+  steps: z.int(),
+  attempts: z.int(),
+  faultsSurvived: z.int(),
+  unknownOutcomes: z.int(),
+  startedAt: time.nullable(),
+  endedAt: time.nullable(),
+  fault: record({ category: z.string(), class: z.string(), title: z.string(), error: z.string() }).nullable(),
+  parked: parkedField,
+  retry: record({ attempt: z.int(), max: z.int(), nextAt: time, category: z.string() }).nullable(),
+  marks: z.string().describe('up to 64 characters: - a step, x a fault, p a park, k a takeover, ? an unknown outcome'),
+})
+export type TurnSummary = z.infer<typeof turnSummarySchema>
+
 export const sessionSchema = record({
   id: z.string(),
   title: z.string().nullable(),
@@ -89,10 +116,19 @@ export const sessionSchema = record({
   instructions: z.array(instructionsFileSchema).readonly().optional().describe('as of the last turn'),
   quarantined: faultReportSchema.nullable().optional().describe('what is wrong with a damaged journal'),
   live: z.boolean().optional().describe('false: the turn is unfinished and no daemon works on it'),
+  updatedAt: time.optional().describe('when its turns last changed state'),
+  turn: turnSummarySchema.nullable().optional().describe('the current turn, else the last one'),
 })
 export type Session = z.infer<typeof sessionSchema>
 
-export const sessionListSchema = record({ sessions: z.array(sessionSchema).readonly(), next: z.string().optional() })
+export const sessionListSchema = record({
+  sessions: z.array(sessionSchema).readonly(),
+  next: z.string().optional(),
+  counts: z
+    .partialRecord(z.enum(SESSION_FILTERS), z.int())
+    .optional()
+    .describe('sessions per state, under the same filters'),
+})
 export type SessionList = z.infer<typeof sessionListSchema>
 
 const promptField = text(PROMPT_CHARS_MAX, 'a prompt').refine((prompt) => prompt.trim() !== '', {
@@ -117,10 +153,38 @@ export type Pruned = z.infer<typeof prunedSchema>
 export const boxReleaseSchema = body({})
 export const boxReleasedSchema = record({ released: z.boolean() })
 
+const filterList = z.string().refine((value) => value.split(',').every((state) => isFilter(state)), {
+  error: `a list by comma of ${SESSION_FILTERS.join(', ')}`,
+})
+
+const isFilter = (state: string): boolean => SESSION_FILTERS.some((filter) => filter === state)
+
+/** Which sessions to list. As query parameters, every value is text. */
+export const sessionQuerySchema = body({
+  state: filterList.optional(),
+  class: oneOf(FAULT_CLASSES).optional(),
+  category: text(100, 'a category').optional(),
+  q: text(200, 'a search text').optional(),
+  workspace: text(4096, 'a folder').optional(),
+  since: z.iso.datetime({ error: 'a time in ISO 8601 and UTC' }).optional(),
+  limit: integer(1, 100).optional(),
+  cursor: z.uuid({ error: 'the "next" of an earlier page' }).optional(),
+  counts: flag().optional(),
+})
+export type SessionQuery = z.infer<typeof sessionQuerySchema>
+
 /** A count of tokens. Unknown is never 0: its value is null. */
 const tokensSchema = record({ value: z.number().nullable(), quality: z.enum(['known', 'estimated', 'unknown']) })
 export const usageSchema = record({ inputTokens: tokensSchema, outputTokens: tokensSchema })
 export type Usage = z.infer<typeof usageSchema>
+
+/** What it cost, from the configured prices. Unknown is never 0: its value is null. */
+export const costSchema = record({
+  value: z.number().nullable(),
+  currency: z.string(),
+  quality: z.enum(['known', 'estimated', 'unknown']),
+})
+export type Cost = z.infer<typeof costSchema>
 
 export const turnSchema = record({
   id: z.string(),
@@ -129,12 +193,7 @@ export const turnSchema = record({
   prompt: z.string(),
   steps: z.int(),
   attempts: z.int(),
-  parked: record({
-    category: z.string(),
-    since: time,
-    resumeAt: time.nullable(),
-    because: z.string().optional(),
-  }).nullable(),
+  parked: parkedField,
   fault: record({ ...faultReportSchema.shape, actor: z.enum(CANCEL_ACTORS).optional() }).nullable(),
   result: record({ text: z.string() }).nullable(),
   usage: usageSchema,
@@ -144,8 +203,17 @@ export const turnSchema = record({
   live: z.boolean().optional().describe('false: unfinished, and no daemon works on it'),
   model: z.string().optional(),
   provider: providerViewSchema.nullable().optional(),
+  cost: costSchema.optional().describe('if prices are set'),
+  tools: z.record(z.string(), z.int()).optional().describe('how often each tool was called'),
+  filesChanged: z.array(z.string()).readonly().optional().describe('by the write and edit tools; the first hundred'),
+  unknownOutcomes: z.int().optional().describe('calls that may or may not have run'),
+  firstSeq: z.int().optional().describe("the turn's first event"),
+  lastSeq: z.int().optional().describe("the turn's last event"),
 })
 export type Turn = z.infer<typeof turnSchema>
+
+export const turnListSchema = record({ turns: z.array(turnSchema).readonly(), next: z.string().optional() })
+export type TurnList = z.infer<typeof turnListSchema>
 
 // ---- the daemon itself ----
 
@@ -198,7 +266,7 @@ export const wsParamsSchemas = {
   resume: body({ turnId }),
   subscribe: body({ sessionId, after: z.union([z.string(), z.int()], { error: 'a cursor or a seq' }).optional() }),
   unsubscribe: body({ sessionId }),
-  sessions: body({ cursor: z.string().optional() }),
+  sessions: sessionQuerySchema,
   session: body({ sessionId }),
 } as const satisfies Record<WsMethod, z.ZodType>
 

@@ -6,7 +6,7 @@
  */
 import { Fault, SERVE_STATES } from '@breakfall/faults'
 import { z } from 'zod'
-import { instructionsFileSchema, providerViewSchema, usageSchema } from './daemon-api.ts'
+import { costSchema, instructionsFileSchema, providerViewSchema, usageSchema } from './daemon-api.ts'
 import { faultReportSchema } from './fault-schema.ts'
 import { record, time } from './fields.ts'
 import { CANCEL_ACTORS, EVENT_TYPES, type EventType, RESUME_REASONS, RETRY_ACTIONS, TOOL_OUTCOMES } from './names.ts'
@@ -39,7 +39,12 @@ const turnProviderSchema = record({
 export type TurnProvider = z.infer<typeof turnProviderSchema>
 
 const eventSchemas = {
-  'turn-queued': event('turn-queued', { prompt: z.string() }),
+  'turn-queued': event('turn-queued', {
+    prompt: z.string(),
+    behind: record({ sessionId: z.string(), turnId: z.string(), workspace: z.string() })
+      .optional()
+      .describe('the turn of another session that works in the same folder'),
+  }),
   'turn-start': event('turn-start', {
     prompt: z.string(),
     instructions: z
@@ -64,6 +69,7 @@ const eventSchemas = {
     execId: z.string(),
     usage: usageSchema.optional().describe('on the first call of an answer: what that answer used'),
     requestBytes: z.int().optional().describe('beside `usage`: size of the request that it counts'),
+    cost: costSchema.optional().describe('what that answer cost'),
   }),
   'tool-output': event('tool-output', {
     callId: z.string(),
@@ -90,6 +96,7 @@ const eventSchemas = {
     overflow: record({ model: z.string(), requestBytes: z.int() })
       .optional()
       .describe('the request was too long for this model; a `compacted` event follows'),
+    cost: costSchema.optional().describe('what it cost'),
     prefillRefused: z.boolean().optional().describe('the model refused to continue the kept text'),
     free: z.boolean().optional().describe('the failed attempt cost nothing, so patience bounds it and not attemptsMax'),
   }),
@@ -107,6 +114,7 @@ const eventSchemas = {
       .describe('the summary; it replaces all steps up to that seq'),
     attempt: z.int().optional().describe('the attempt that wrote the summary'),
     usage: usageSchema.optional().describe('what the summary used'),
+    cost: costSchema.optional().describe('what it cost'),
   }),
   parked: event('parked', {
     fault: faultReportSchema,
@@ -125,6 +133,7 @@ const eventSchemas = {
     usage: usageSchema,
     steps: z.int(),
     faultsSurvived: z.int(),
+    cost: costSchema.optional().describe('of the whole turn, if prices are set'),
     finish: z.string().optional().describe('why the model stopped, if not because it was done'),
     unproven: z.boolean().optional().describe('true: the server sent no proof that the answer is complete'),
   }),

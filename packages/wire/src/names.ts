@@ -29,6 +29,20 @@ export const CANCEL_ACTORS = ['user', 'client_lost', 'deadline', 'shutdown', 'su
 
 export const SESSION_STATES = ['idle', 'busy', 'parked'] as const
 export const TURN_STATES = ['queued', 'running', 'retrying', 'parked', 'finished', 'failed', 'cancelled'] as const
+/** What a list of sessions can be filtered by: how the last turn is or ended, and what needs a person. */
+export const SESSION_FILTERS = [
+  'needs',
+  'parked',
+  'retrying',
+  'running',
+  'queued',
+  'finished',
+  'failed',
+  'cancelled',
+  'unknown',
+  'idle',
+] as const
+export type SessionFilter = (typeof SESSION_FILTERS)[number]
 export type SessionState = (typeof SESSION_STATES)[number]
 export type TurnState = (typeof TURN_STATES)[number]
 

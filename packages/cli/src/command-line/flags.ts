@@ -115,6 +115,12 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   w: 7 * 86_400_000,
 }
 
+export function positive(text: string): number {
+  const count = Number(text)
+  if (!/^\d{1,9}$/.test(text) || count === 0) throw new InvalidArgumentError('expected a whole number from 1')
+  return count
+}
+
 export const collect = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]
 
 // ---- details ----

@@ -42,7 +42,12 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall gateway --upstream http://127.0.0.1:8080/v1 --port 4000',
     'breakfall gateway --upstream http://127.0.0.1:8080/v1 --hold answer --watch',
   ],
-  sessions: ['breakfall sessions', 'breakfall sessions --json'],
+  sessions: [
+    'breakfall sessions',
+    'breakfall sessions --here --state failed,parked',
+    'breakfall sessions --search parser --json',
+  ],
+  output: ['breakfall output EXEC > build.log          EXEC: the execId of a tool-call event'],
   show: ['breakfall show 0198c2a4-91e0              a session or a turn, by its id or the first characters of it'],
   cancel: ['breakfall cancel 0198c2a4-91e0 --reason "wrong branch"'],
   resume: ['breakfall resume 0198c2a4-91e0'],

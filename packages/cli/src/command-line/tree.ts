@@ -5,13 +5,15 @@
 import { Argument, Command, Option } from 'commander'
 import { BOUNDARIES, EXIT_CODES } from '@breakfall/faults'
 import { HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
+import { SESSION_FILTERS } from '@breakfall/wire'
 import type { ChaosOptions } from '../commands/chaos.ts'
 import type { DoctorOptions } from '../commands/doctor.ts'
 import type { ExplainOptions } from '../commands/explain.ts'
 import type { GatewayOptions } from '../commands/gateway.ts'
 import type { PruneOptions, RmOptions } from '../commands/prune.ts'
 import type { RunnerOptions } from '../commands/runner.ts'
-import type { TailOptions } from '../commands/sessions.ts'
+import type { OutputOptions } from '../commands/output.ts'
+import type { SessionsOptions, TailOptions } from '../commands/sessions.ts'
 import type { TrialOptions } from '../commands/trial.ts'
 import type { UpOptions } from '../commands/up.ts'
 import type { Context } from '../context.ts'
@@ -30,6 +32,7 @@ import {
   milliseconds,
   portNumber,
   timeSpan,
+  positive,
   wholeNumber,
 } from './flags.ts'
 import { helpOf, PROGRAM_HELP } from './help.ts'
@@ -249,14 +252,28 @@ type AddCommand = <O extends object>(
 ) => Command
 
 function addSessionCommands(command: AddCommand): void {
-  command('sessions', 'list the sessions; needs no daemon', async (context) => {
+  command<SessionsOptions>('sessions', 'list the sessions; needs no daemon', async (context, options) => {
     const { sessionsCommand } = await import('../commands/sessions.ts')
-    await sessionsCommand(context)
+    await sessionsCommand(context, options)
   })
+    .option('--state <states>', `only these, by comma: ${SESSION_FILTERS.join(', ')}`)
+    .option('--search <text>', 'only those with this text in title, prompt or folder, or with this start of the id')
+    .option('--here', 'only those of the current folder')
+    .option('--limit <count>', 'at most this many (default: 50, and all with --json)', positive)
+    .option('--all', 'all of them')
+    .option('--cursor <id>', 'those older than this session')
   command('show <id>', 'show a session or a turn; needs no daemon', async (context, _options, [id = '']) => {
     const { showCommand } = await import('../commands/sessions.ts')
     await showCommand(context, id)
   })
+  command<OutputOptions>(
+    'output <exec>',
+    "print all that a tool's command printed, also what the journal cut",
+    async (context, options, [id = '']) => {
+      const { outputCommand } = await import('../commands/output.ts')
+      await outputCommand(context, id, options)
+    },
+  ).addOption(new Option('--stream <stream>', 'only this stream (default: both)').choices(['stdout', 'stderr']))
   command<{ reason?: string }>(
     'cancel <id>',
     'cancel a turn, by its id or its session; needs no daemon',

@@ -133,8 +133,8 @@ function explanationOfTurn(turn: Turn): Explanation {
 async function turnOrLastOf(viewer: SessionViewer, id: string): Promise<Turn> {
   const turn = await viewer.turn(id).catch(ifNotFound)
   if (turn !== undefined) return turn
-  const session = (await viewer.sessions()).find((entry) => entry.id === id)
-  const turnId = session === undefined ? undefined : await lastTurnId(viewer, session)
+  const session = await viewer.session(id).catch(ifNotFound)
+  const turnId = session === undefined ? undefined : lastTurnId(session)
   if (turnId === undefined)
     throw new Fault('not_found', { error: `There is no turn ${id}, and no session with that id that has a turn` })
   return viewer.turn(turnId)

@@ -1,39 +1,57 @@
 /** `breakfall sessions`, `show` and `tail`: reads sessions and turns, with a daemon or without. */
-import type { SessionViewer } from '@breakfall/client'
+import type { SessionPage, SessionViewer, TurnPage } from '@breakfall/client'
 import { Fault } from '@breakfall/faults'
-import { isTerminal, parseCursor, type Session, type Turn } from '@breakfall/wire'
+import {
+  isTerminal,
+  parseCursor,
+  parseRequest,
+  type Session,
+  type SessionQuery,
+  sessionQuerySchema,
+  type Turn,
+} from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findViewer, followingClient, requireDaemon } from '../daemon/find.ts'
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
 import { onSignal } from '../process/signals.ts'
+import { counted } from '../render/counted.ts'
 import type { Output } from '../render/output.ts'
 import { paint } from '../render/paint.ts'
-import { sessionLines, sessionTable, turnLines } from '../render/session-lines.ts'
+import { sessionLines, sessionTable } from '../render/session-lines.ts'
+import { turnLines } from '../render/turn-lines.ts'
 import { TurnView } from '../render/turn-view.ts'
 import { fullId } from '../sessions/ids.ts'
-import { ifNotFound, lastTurnId } from '../sessions/lookup.ts'
+import { ifNotFound } from '../sessions/lookup.ts'
+import { currentFolder } from '../workspace/work-folder.ts'
 
 export type TailOptions = { readonly after?: string; readonly follow: boolean }
 
-export async function sessionsCommand(context: Context): Promise<void> {
+export type SessionsOptions = {
+  readonly all?: boolean
+  readonly cursor?: string
+  readonly here?: boolean
+  readonly limit?: number
+  readonly search?: string
+  readonly state?: string
+}
+
+/** People get one page, programs everything, unless they ask for less. */
+export async function sessionsCommand(context: Context, options: SessionsOptions): Promise<void> {
   const { out } = context
   const viewer = await viewerFor(context)
-  const sessions = await viewer.sessions()
+  const most = options.limit ?? (out.json || options.all === true ? Number.POSITIVE_INFINITY : PAGE_ROWS)
+  const { sessions, next } = await readSessions(viewer, queryOf(options), most)
   if (out.json) {
     for (const session of sessions) out.data(session)
-    out.result({ count: sessions.length })
+    out.result({ count: sessions.length, ...(next === undefined ? {} : { next }) })
     return
   }
   if (sessions.length === 0) {
-    out.line('no sessions yet; start one: breakfall run "PROMPT"')
+    out.line(isFiltered(options) ? 'no such sessions' : 'no sessions yet; start one: breakfall run "PROMPT"')
     return
   }
-  const parked = new Map<string, Turn>()
-  for (const { state, turnId } of sessions) {
-    const turn = state === 'parked' && turnId !== null ? await viewer.turn(turnId).catch(ifNotFound) : undefined
-    if (turn !== undefined) parked.set(turn.sessionId, turn)
-  }
-  for (const line of sessionTable(sessions, parked, out.style.bind(out))) out.line(line)
+  for (const line of sessionTable(sessions, out.style.bind(out), Date.now())) out.line(line)
+  if (next !== undefined) out.say(out.styleErr('dim', `older ones: breakfall sessions --cursor ${next}, or --all`))
 }
 
 /** Shows the session or the turn with that id. */
@@ -43,10 +61,18 @@ export async function showCommand(context: Context, given: string): Promise<void
   const id = await fullId(viewer, given)
   const session = await viewer.session(id).catch(ifNotFound)
   if (session === undefined) return showTurn(await turnFor(viewer, id), out)
-  if (out.json) return out.result(session)
-  for (const line of sessionLines(session)) out.line(line)
-  const turnId = await lastTurnId(viewer, session)
-  if (turnId !== undefined) showTurn(await viewer.turn(turnId), out)
+  const turns = await turnsOf(viewer, id)
+  if (out.json) return out.result({ ...session, turns })
+  for (const line of sessionLines(session, turns, Date.now())) out.line(line)
+  const shown = turns.slice(0, TURNS_SHOWN)
+  const earlier = turns.length - shown.length
+  if (earlier > 0)
+    out.line(out.style('dim', `… ${counted(earlier, 'earlier turn')}; all of them: breakfall show --json ${id}`))
+  for (const [index, turn] of shown.toReversed().entries()) {
+    out.line()
+    const isLast = index === shown.length - 1
+    for (const line of isLast ? turnLines(turn) : turnLines({ ...turn, result: null })) out.line(line)
+  }
 }
 
 export async function tailCommand(context: Context, given: string, options: TailOptions): Promise<void> {
@@ -91,6 +117,45 @@ export function showTurn(turn: Turn, out: Output, unfinished?: string): void {
 
 // ---- details ----
 
+const PAGE_ROWS = 50
+const TURNS_SHOWN = 5
+
+function queryOf({ search, state, here, cursor }: SessionsOptions): SessionQuery {
+  const query = {
+    ...(search === undefined ? {} : { q: search }),
+    ...(state === undefined ? {} : { state }),
+    ...(here === true ? { workspace: currentFolder() } : {}),
+    ...(cursor === undefined ? {} : { cursor }),
+  }
+  return parseRequest(sessionQuerySchema, query)
+}
+
+const isFiltered = ({ search, state, here, cursor }: SessionsOptions): boolean =>
+  search !== undefined || state !== undefined || here === true || cursor !== undefined
+
+/** Up to `most` sessions, and where to go on. */
+async function readSessions(viewer: SessionViewer, query: SessionQuery, most: number): Promise<SessionPage> {
+  const sessions: Session[] = []
+  for (let cursor = query.cursor; ;) {
+    const limit = Math.min(100, most - sessions.length)
+    const page: SessionPage = await viewer.sessionPage({ ...query, limit, ...(cursor === undefined ? {} : { cursor }) })
+    sessions.push(...page.sessions)
+    cursor = page.next
+    if (cursor === undefined || sessions.length >= most) return { sessions, next: cursor }
+  }
+}
+
+/** All turns of a session, newest first. */
+async function turnsOf(viewer: SessionViewer, sessionId: string): Promise<readonly Turn[]> {
+  const turns: Turn[] = []
+  for (let cursor: string | undefined; ;) {
+    const page: TurnPage = await viewer.turns(sessionId, { cursor })
+    turns.push(...page.turns)
+    cursor = page.next
+    if (cursor === undefined) return turns
+  }
+}
+
 async function tail(
   viewer: SessionViewer,
   given: string,
@@ -102,7 +167,7 @@ async function tail(
   const cursor = parseCursor(after)
   if (cursor === undefined)
     throw new Fault('invalid_request', { error: `--after takes the number or the cursor of an event, got ${after}` })
-  const view = new TurnView()
+  const view = new TurnView({ showsPrompts: true })
   let count = 0
   const isLast = (seq: number): boolean => !follow && seq >= lastSeq
   const onUnreachable = (url: string): void => out.say(waitingForDaemon(url))
@@ -112,8 +177,8 @@ async function tail(
         count++
         if (out.json) out.data(event)
         else paint(out, view.show(event))
-        if (isLast(event.seq)) break
         if (isTerminal(event) && !out.json) out.line(out.style('dim', `── ${event.type} ${event.turnId}`))
+        if (isLast(event.seq)) break
       }
   } catch (thrown) {
     throw withHowToContinue(thrown, sessionId)

@@ -1,5 +1,5 @@
 /** `breakfall cancel` and `breakfall resume`. */
-import type { DaemonClient } from '@breakfall/client'
+import type { DaemonClient, SessionViewer } from '@breakfall/client'
 import { isTerminal, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findViewer, oneShotClient, requireDaemon } from '../daemon/find.ts'
@@ -22,7 +22,7 @@ export async function resumeCommand({ config, out }: Context, id: string): Promi
   await resume(client, id, out, (turn) => new KeyBringer(config).bring(client, turn))
 }
 
-type Client = Pick<DaemonClient, 'session' | 'sessions' | 'turn' | 'events' | 'cancel' | 'resume'>
+type Client = SessionViewer & Pick<DaemonClient, 'cancel' | 'resume'>
 
 export async function cancel(client: Client, id: string, reason: string | undefined, out: Output): Promise<void> {
   const turn = await turnFor(client, id)

@@ -17,7 +17,7 @@ export async function checkDaemon(config: ResolvedConfig): Promise<{ finding: Fi
     const found = await findDaemon(config)
     if (found === undefined) return { finding: { check, verdict: 'ok', found: 'not running; a run starts its own' } }
     const { address } = found
-    await oneShotClient(address).sessions() // unlike the health check, this needs the token
+    await oneShotClient(address).sessionPage({ limit: 1 }) // unlike the health check, this needs the token
     return { finding: { check, verdict: 'ok', found: `answers at ${address.url}` }, url: address.url }
   } catch (error) {
     return { finding: { check, verdict: 'bad', found: sentenceOf(error) } }

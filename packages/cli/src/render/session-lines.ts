@@ -1,29 +1,25 @@
-/** Sessions and turns as lines of text. Pure. */
-import type { Session, Turn } from '@breakfall/wire'
+/** Sessions as lines of text. Pure. */
+import type { Session, Turn, TurnSummary } from '@breakfall/wire'
 import { shortener } from '../sessions/ids.ts'
 import { isAbandoned } from '../sessions/lookup.ts'
-import { counted } from './counted.ts'
+import { age, money, sumOf, tokens } from './amounts.ts'
 import type { Output } from './output.ts'
-import { howToContinue, parkedLines } from './parked.ts'
+import { parkedLines, utcTime } from './parked.ts'
 
-const HEAD = ['SESSION', 'STATE', 'FOLDER', 'MODEL', 'TITLE'] as const
+const HEAD = ['SESSION', 'AGE', 'STATE', 'FOLDER', 'MODEL', 'TITLE'] as const
 
 /** A header, a line per session, and below a parked session what it waits for. */
-export function sessionTable(
-  sessions: readonly Session[],
-  parked: ReadonlyMap<string, Turn>,
-  style: Output['style'],
-): readonly string[] {
+export function sessionTable(sessions: readonly Session[], style: Output['style'], now: number): readonly string[] {
   const shortId = shortener(sessions.map(({ id }) => id))
   const rows = sessions.map((session) => {
-    const { id, state, model, title, workspace } = session
-    const status = isAbandoned(session) ? `${state}, no daemon` : state
+    const { id, model, workspace, updatedAt = session.createdAt } = session
     const cells = [
       shortId(id),
-      status,
+      age(updatedAt, now),
+      sessionStatus(session),
       workspace ?? '(private)',
       model === '' || model === 'default' ? '(default)' : model,
-      title ?? '',
+      titleOf(session),
     ]
     return cells.map((cell) => cell.replaceAll(/\s+/g, ' ')) // a line break in a name would look like another session
   })
@@ -34,41 +30,62 @@ export function sessionTable(
     style('dim', padded(HEAD)),
     ...sessions.flatMap((session, index) => {
       const line = padded(rows[index] ?? []).trimEnd()
-      const turn = parked.get(session.id)
-      const shown = session.state === 'idle' ? line : style(session.state === 'parked' ? 'yellow' : 'green', line)
-      return turn === undefined ? [shown] : [shown, ...waitLines(turn, shortId(session.id))]
+      const { parked = null } = session.turn ?? {}
+      const lines = parked === null ? [] : parkedLines(parked, shortId(session.id), session.live !== false)
+      return [painted(session, line, style), ...lines.map((wait) => `  ${wait}`)]
     }),
   ]
 }
 
-/** The session's fields, without empty ones. */
-export function sessionLines(session: Session): readonly string[] {
-  return Object.entries(session)
-    .filter(([, value]) => value !== null && value !== '' && (typeof value !== 'object' || hasEntries(value)))
-    .map(([key, value]) => `${key.padEnd(10)} ${textOf(value)}`)
+/** How its current turn is, or how its last one ended. `new`: it has had none. */
+export function sessionStatus(session: Session): string {
+  const { turn, state, quarantined } = session
+  if (quarantined != null) return 'damaged'
+  if (isAbandoned(session)) return `${turn?.state ?? state}, no daemon`
+  if (turn === null || turn === undefined) return state === 'idle' ? 'new' : state
+  return turn.state === 'failed' && turn.fault !== null ? `failed: ${turn.fault.category}` : turn.state
 }
 
-export function turnLines(turn: Turn, note?: string): readonly string[] {
-  const { id, state, fault, result, sessionId } = turn
-  const lines = [`turn ${id}: ${state}, ${counted(turn.steps, 'step')}, ${counted(turn.attempts, 'attempt')}`]
-  if (isAbandoned(turn)) lines.push(`  but no daemon is working on it; ${howToContinue(sessionId)}`)
-  if (note !== undefined) lines.push(`  ${note}`)
-  lines.push(...waitLines(turn, sessionId))
-  if (fault !== null) lines.push(`  ${fault.error}`)
-  if (fault !== null && fault.category !== 'cancelled') lines.push(`  ${fault.category}: ${fault.errorRaw}`) // a cancel's errorRaw repeats the sentence
-  if (result !== null) lines.push(result.text)
-  return lines
+/** What is known about the session as a whole. `turns` are all of its turns, or the newest of them. */
+export function sessionLines(session: Session, turns: readonly Turn[], now: number): readonly string[] {
+  const { id, workspace, model, createdAt, updatedAt = createdAt, tools, policy, quarantined } = session
+  const total = totals(turns)
+  const facts: readonly (readonly [string, string | undefined])[] = [
+    ['session', id],
+    ['title', titleOf(session)],
+    ['state', `${sessionStatus(session)}, changed ${age(updatedAt, now)} ago`],
+    ['folder', workspace ?? '(private)'],
+    ['model', model],
+    ['created', `${utcTime(createdAt)}, ${age(createdAt, now)} ago`],
+    ['turns', String(turns.length)],
+    ['used', total === '' ? undefined : total],
+    ['tools', tools?.join(', ')],
+    ['policy', policy === undefined || Object.keys(policy).length === 0 ? undefined : JSON.stringify(policy)],
+    ['damaged', quarantined?.error],
+  ]
+  return facts.flatMap(([name, value]) =>
+    value === undefined || value === '' ? [] : [`${name.padEnd(8)} ${value.replaceAll(/\s+/g, ' ')}`],
+  )
 }
 
 // ---- details, in the order they are used above ----
 
-const waitLines = ({ parked, live }: Turn, sessionId: string): readonly string[] =>
-  parked === null ? [] : parkedLines(parked, sessionId, live !== false).map((line) => `  ${line}`)
+const titleOf = ({ title, turn }: Session): string => title ?? turn?.prompt.trim().split('\n')[0] ?? ''
 
-const hasEntries = (value: unknown): boolean => Object.keys(value ?? {}).length > 0
+const GOOD: ReadonlySet<TurnSummary['state']> = new Set(['queued', 'running', 'retrying'])
 
-function textOf(value: unknown): string {
-  if (typeof value === 'string') return value
-  const isPlainList = Array.isArray(value) && value.every((entry) => typeof entry === 'string')
-  return isPlainList ? value.join(', ') : JSON.stringify(value)
+function painted({ turn, quarantined }: Session, line: string, style: Output['style']): string {
+  if (quarantined != null || turn?.state === 'failed') return style('red', line)
+  if (turn?.state === 'parked') return style('yellow', line)
+  return turn != null && GOOD.has(turn.state) ? style('green', line) : line
+}
+
+/** The tokens and the cost of all turns together. */
+function totals(turns: readonly Turn[]): string {
+  const usages = turns.map(({ usage }) => usage)
+  const inputTokens = sumOf(usages.map((usage) => usage.inputTokens))
+  const outputTokens = sumOf(usages.map((usage) => usage.outputTokens))
+  if (inputTokens === undefined || outputTokens === undefined) return ''
+  const cost = money(sumOf(turns.flatMap((turn) => (turn.cost === undefined ? [] : [turn.cost]))))
+  return [tokens({ inputTokens, outputTokens }), ...(cost === undefined ? [] : [cost])].join(', ')
 }

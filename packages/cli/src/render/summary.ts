@@ -1,7 +1,8 @@
 /** The last lines of a run: how it ended, which faults it survived, what it changed, what you can do next. */
-import type { FaultReport } from '@breakfall/faults'
+import { duration, type FaultReport } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
 import type { RunResult } from '../run/result.ts'
+import { money, tokens } from './amounts.ts'
 import { counted } from './counted.ts'
 import { faultPage } from './fault-page.ts'
 import { howItContinues, waitsFor } from './parked.ts'
@@ -15,6 +16,8 @@ export const WITHOUT_SANDBOX = 'to run without a sandbox, at your own risk: brea
 
 export function summary(result: RunResult, view: TurnView, session: Session, isLasting: boolean): readonly Segment[] {
   const out: Segment[] = [line('plain', ''), headline(result, view.steps)]
+  const used = usedLine(result)
+  if (used !== '') out.push(line('dim', `  ${used}`))
   for (const { category, what, how, times } of grouped(view.survived))
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
   if (view.filesChanged.size > 0) out.push(line('dim', `  changed ${[...view.filesChanged].join(', ')}`))
@@ -52,6 +55,20 @@ function headline(result: RunResult, steps: number): Segment {
       return line('warn', `⏸ still parked${after}${result.fault === null ? '' : `: waiting ${reasonOf(result.fault)}`}`)
   }
 }
+
+/** Tokens, cost and time, as far as they are known. */
+function usedLine({ usage, cost, durationMs }: RunResult): string {
+  const parts = [
+    usage === undefined || isNothing(usage) ? undefined : tokens(usage),
+    money(cost),
+    durationMs === undefined ? undefined : duration(durationMs),
+  ]
+  return parts.filter((part) => part !== undefined).join(', ')
+}
+
+/** No model was reached. */
+const isNothing = ({ inputTokens, outputTokens }: NonNullable<RunResult['usage']>): boolean =>
+  inputTokens.value === 0 && outputTokens.value === 0
 
 const reasonOf = ({ category }: FaultReport): string => waitsFor({ category, resumeAt: null })
 

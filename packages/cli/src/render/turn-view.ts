@@ -30,15 +30,29 @@ export class TurnView {
   #parkedWith: SessionEventOf<'parked'>['fault'] | undefined
   #outputLines = 0
   #lastLines: string[] = []
+  #execId = ''
+  /** Turns whose prompt was shown when they were queued. */
+  readonly #queued = new Set<string>()
+  readonly #showsPrompts: boolean
   /** 0 until an event tells. */
   steps = 0
+  /** When the turn started and ended, as far as events told. */
+  startedAt: string | undefined
+  endedAt: string | undefined
+
+  /** `showsPrompts`: the reader did not type them. */
+  constructor(options: { readonly showsPrompts?: boolean } = {}) {
+    this.#showsPrompts = options.showsPrompts ?? false
+  }
 
   show(event: SessionEvent): readonly Segment[] {
     switch (event.type) {
       case 'turn-queued':
-        return [this.#line('dim', 'queued behind the running turn')]
+        this.#queued.add(event.turnId)
+        return [...this.#prompt(event.prompt), this.#line('warn', queuedBehind(event))]
       case 'turn-start':
-        return []
+        this.startedAt = event.at
+        return this.#queued.has(event.turnId) ? [] : this.#prompt(event.prompt)
       case 'step-start':
         this.#progress()
         this.steps = event.step
@@ -74,9 +88,11 @@ export class TurnView {
         return [] // the status line shows it
       case 'turn-end':
         this.#progress()
+        this.endedAt = event.at
         this.steps = event.steps
         return this.#midLine ? [{ kind: 'text', tone: 'plain', text: '\n' }] : []
       case 'turn-error':
+        this.endedAt = event.at
         if (event.category === 'cancelled') return [this.#line('warn', event.error)] // errorRaw repeats the sentence
         return [
           this.#line('bad', `✗ ${event.error}`),
@@ -90,6 +106,15 @@ export class TurnView {
     this.show(event)
     this.#midLine = false
     this.#part = ''
+  }
+
+  #prompt(text: string): readonly Segment[] {
+    return this.#showsPrompts
+      ? text
+          .trim()
+          .split('\n')
+          .map((line) => this.#line('head', `› ${line}`))
+      : []
   }
 
   /** Continues the line within a part; a new part starts a new line. */
@@ -117,6 +142,7 @@ export class TurnView {
 
   #toolCall(event: SessionEventOf<'tool-call'>): readonly Segment[] {
     this.#progress()
+    this.#execId = event.execId
     this.#outputLines = 0
     this.#lastLines = []
     const { path } = event.arguments
@@ -139,7 +165,10 @@ export class TurnView {
   #lastOutput(): readonly Segment[] {
     const last = this.#lastLines.splice(0)
     const left = this.#outputLines - OUTPUT_LINES_MAX - last.length
-    const gap = left > 0 ? [this.#outputLine(`… ${counted(left, 'line')} omitted (--json has all of them)`)] : []
+    const gap =
+      left > 0
+        ? [this.#outputLine(`… ${counted(left, 'line')} omitted; all of it: breakfall output ${this.#execId}`)]
+        : []
     return [...gap, ...last.map((line) => this.#outputLine(line))]
   }
 
@@ -232,6 +261,11 @@ export function compactedText(event: SessionEventOf<'compacted'>): string {
 }
 
 const kb = (bytes: number): string => `${Math.max(1, Math.round(bytes / 1000))} kB`
+
+function queuedBehind({ behind }: SessionEventOf<'turn-queued'>): string {
+  if (behind === undefined) return 'queued behind the running turn'
+  return `waiting: session ${behind.sessionId} is working in ${behind.workspace}. This turn starts when that one ends. To work at the same time: --share; Ctrl-C cancels`
+}
 
 const resumedBy = ({ because }: SessionEventOf<'resumed'>): string => RESUMED_BY[because]
 

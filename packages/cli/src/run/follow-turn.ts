@@ -57,9 +57,10 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   if (input.prompt === undefined) await replay(input, session, started, view)
   if (started.isTheirs) out.say(followingNotice(session.id))
   else input.interrupt.onCancel((reason) => input.client.cancel(started.turnId, reason)) // I2
-  const result = await follow(input, session, started, view, out).catch((thrown: unknown) => {
+  const ended = await follow(input, session, started, view, out).catch((thrown: unknown) => {
     throw withHowToContinue(thrown, session.id)
   })
+  const result = { ...ended, ...(await usedBy(input, ended, view)) }
   if (input.isLasting() && result.outcome !== 'parked') await releaseBox(input.client, session.id)
   if (out.json) out.result({ ...result, ...input.resultFields })
   else for (const line of summary(result, view, session, input.isLasting())) paint(out, [line])
@@ -118,8 +119,7 @@ async function follow(
     if (event.type === 'parked' && (await isBroughtBack(input, event))) continue
     if (event.type === 'parked') wait.park(event)
     else if (event.type !== 'turn-queued') wait.resume()
-    if (event.type === 'turn-end')
-      return { outcome: 'finished', turnId, text: event.text, fault: null, faultsSurvived: event.faultsSurvived }
+    if (event.type === 'turn-end') return finished(event)
     if (event.type === 'turn-error') return failed(event, view)
   }
   const left = { turnId, text: '', faultsSurvived: view.survived.length }
@@ -154,6 +154,29 @@ function showEvent(event: SessionEvent, segments: readonly Segment[], status: St
   }
   status[Symbol.dispose]()
   paint(out, segments)
+}
+
+function finished({ turnId, text, faultsSurvived, usage, cost }: SessionEventOf<'turn-end'>): RunResult {
+  return {
+    outcome: 'finished',
+    turnId,
+    text,
+    fault: null,
+    faultsSurvived,
+    usage,
+    ...(cost === undefined ? {} : { cost }),
+  }
+}
+
+/** What the turn used. Only the end of a finished turn tells; otherwise the daemon is asked, if it is still there. */
+async function usedBy({ client }: FollowInput, result: RunResult, view: TurnView): Promise<Partial<RunResult>> {
+  const { startedAt, endedAt } = view
+  const time =
+    startedAt === undefined || endedAt === undefined ? {} : { durationMs: Date.parse(endedAt) - Date.parse(startedAt) }
+  if (result.usage !== undefined || result.left === true) return time
+  const turn = await client.turn(result.turnId).catch(() => undefined) // the result is known; these are only more fields
+  if (turn === undefined) return time
+  return { ...time, usage: turn.usage, ...(turn.cost === undefined ? {} : { cost: turn.cost }) }
 }
 
 function failed(event: SessionEventOf<'turn-error'>, view: TurnView): RunResult {

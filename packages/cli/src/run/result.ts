@@ -1,6 +1,8 @@
 /** How a run ended: the fields of its result line, and its exit code. */
 import { EXIT_CODES, exitCodeOf, type FaultReport } from '@breakfall/faults'
 
+import type { Cost, Usage } from '@breakfall/wire'
+
 export type RunResult = {
   readonly outcome: 'finished' | 'failed' | 'cancelled' | 'parked'
   readonly turnId: string
@@ -8,6 +10,10 @@ export type RunResult = {
   /** `actor`: who cancelled the turn. */
   readonly fault: (FaultReport & { readonly actor?: string | undefined }) | null
   readonly faultsSurvived: number
+  /** What the turn used, what that cost if prices are set, and how long it took. Absent if it is not known. */
+  readonly usage?: Usage | undefined
+  readonly cost?: Cost | undefined
+  readonly durationMs?: number | undefined
   /** The turn was not cancelled: this run has left it running. */
   readonly left?: true
 }

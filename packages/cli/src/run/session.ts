@@ -34,8 +34,7 @@ export async function sessionToContinue(
 }
 
 async function lastSessionOf(viewer: SessionViewer, folder: string): Promise<Session> {
-  const here = (await viewer.sessions()).filter((session) => session['workspace'] === folder)
-  const last = here.sort((a, b) => b.createdAt.localeCompare(a.createdAt))[0]
+  const [last] = (await viewer.sessionPage({ workspace: folder, limit: 1 })).sessions
   if (last === undefined)
     throw new Fault('not_found', {
       error: `The folder ${folder} has no session to continue; start one: breakfall run "PROMPT"`,

@@ -56,7 +56,7 @@ function stateOf(turn: Turn): string {
 
 /** A daemon that was just started may finish the turn before this run asks for it. */
 async function endedJustNow(client: Client, session: Session): Promise<string | undefined> {
-  const turnId = await lastTurnId(client, session)
+  const turnId = lastTurnId(session)
   const { endedAt = null } = turnId === undefined ? {} : await client.turn(turnId)
   return endedAt !== null && Date.parse(endedAt) >= performance.timeOrigin ? turnId : undefined
 }

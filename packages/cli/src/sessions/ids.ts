@@ -15,10 +15,10 @@ export const isFullId = (text: string): boolean => FULL_ID.test(text)
 /** The full id. Anything that is not the prefix of a known id is returned unchanged, for the look-up to report. */
 export async function fullId(viewer: SessionViewer, given: string): Promise<string> {
   if (isFullId(given) || !ID_PREFIX.test(given)) return given
-  const sessions = await viewer.sessions()
-  const found = matching(sessions, given)
+  const byId = (await viewer.sessionPage({ q: given })).sessions
+  const found = matching(byId, given)
   const [first, ...more] = found
-  if (first === undefined) return (await matchingLastTurn(viewer, sessions, given)) ?? given
+  if (first === undefined) return turnMatching((await viewer.sessionPage({})).sessions, given) ?? given
   if (more.length === 0) return first.id
   throw new Fault('invalid_request', {
     error: `${found.length} ids start with ${given}; use more characters:${listed(found)}`,
@@ -35,27 +35,14 @@ export function shortener(ids: readonly string[]): (id: string) => string {
 
 type Candidate = { readonly id: string; readonly label: string }
 
-function matching(sessions: readonly Session[], given: string): readonly Candidate[] {
-  const matches = ({ id }: Candidate): boolean => id.startsWith(given)
-  const named = sessions.map(({ id, title }) => ({ id, label: `session${title === null ? '' : ` "${title}"`}` }))
-  const found = named.filter(matches)
-  if (found.length > 0) return found
-  return sessions.flatMap(({ turnId }) => (turnId === null ? [] : [{ id: turnId, label: 'turn' }])).filter(matches)
-}
+const matching = (sessions: readonly Session[], given: string): readonly Candidate[] =>
+  sessions
+    .filter(({ id }) => id.startsWith(given))
+    .map(({ id, title }) => ({ id, label: `session${title === null ? '' : ` "${title}"`}` }))
 
-const SEARCHED_MAX = 50 // the newest sessions; an older turn needs its full id
-
-/** Idle sessions have no current turn, but their last one can be looked up. */
-async function matchingLastTurn(
-  viewer: SessionViewer,
-  sessions: readonly Session[],
-  given: string,
-): Promise<string | undefined> {
-  for (const session of sessions.filter(({ turnId }) => turnId === null).slice(0, SEARCHED_MAX)) {
-    const turnId = await lastTurnId(viewer, session)
-    if (turnId?.startsWith(given) === true) return turnId
-  }
-  return undefined
+/** Of the newest sessions the current or last turn; another turn needs its full id. */
+function turnMatching(sessions: readonly Session[], given: string): string | undefined {
+  return sessions.map(lastTurnId).find((id) => id?.startsWith(given))
 }
 
 const LISTED_MAX = 8

@@ -1,21 +1,9 @@
 /** Finds the turn of a session, and recognises abandoned turns. */
-import type { SessionViewer } from '@breakfall/client'
 import { isFault } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
 
 /** The current turn, else the last one. */
-export async function lastTurnId(viewer: Pick<SessionViewer, 'events'>, session: Session): Promise<string | undefined> {
-  if (session.turnId !== null) return session.turnId
-  if (session.lastSeq === 0 || session['quarantined'] != null) return undefined
-  const stop = new AbortController()
-  try {
-    for await (const { turnId } of viewer.events(session.id, { after: session.lastSeq - 1, signal: stop.signal }))
-      return turnId
-    return undefined
-  } finally {
-    stop.abort()
-  }
-}
+export const lastTurnId = ({ turnId, turn }: Session): string | undefined => turnId ?? turn?.id
 
 /** The journal says that it is in progress, but no daemon works on it. */
 export const isAbandoned = (record: { readonly state: string; readonly live?: unknown }): boolean =>

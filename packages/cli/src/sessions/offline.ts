@@ -2,10 +2,17 @@
  * Reads sessions and turns from the journal on disk while no daemon runs. Offers the reading calls of the client; each record says
  * `live: false`, because nothing is working on what it calls busy or running.
  */
-import type { SessionViewer } from '@breakfall/client'
-import type { JournalReader } from '@breakfall/daemon/journal'
+import type { SessionPage, SessionViewer, TurnPage } from '@breakfall/client'
+import { type JournalReader, selectionOf } from '@breakfall/daemon/journal'
 import { Fault } from '@breakfall/faults'
-import { isKnownEvent, parseCursor, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
+import {
+  isKnownEvent,
+  parseCursor,
+  type Session,
+  type SessionEvent,
+  type SessionQuery,
+  type Turn,
+} from '@breakfall/wire'
 
 export class OfflineViewer implements SessionViewer, Disposable {
   readonly #journal: JournalReader | undefined
@@ -15,8 +22,15 @@ export class OfflineViewer implements SessionViewer, Disposable {
     this.#journal = journal
   }
 
-  sessions(): Promise<readonly Session[]> {
-    return Promise.resolve([...(this.#journal?.sessions() ?? [])].map(notLive))
+  sessionPage(query: SessionQuery = {}): Promise<SessionPage> {
+    const page = this.#journal?.sessions(selectionOf(query)) ?? { sessions: [] }
+    return Promise.resolve({ ...page, sessions: page.sessions.map(notLive) })
+  }
+
+  turns(sessionId: string, query: { readonly cursor?: string | undefined } = {}): Promise<TurnPage> {
+    const turns = this.#journal?.turns(sessionId, { before: query.cursor, limit: TURNS_PAGE }) ?? []
+    const next = turns.length < TURNS_PAGE ? undefined : turns.at(-1)?.id
+    return Promise.resolve({ turns: turns.map(notLive), ...(next === undefined ? {} : { next }) })
   }
 
   session(id: string): Promise<Session> {
@@ -43,6 +57,8 @@ export class OfflineViewer implements SessionViewer, Disposable {
 }
 
 // ---- details ----
+
+const TURNS_PAGE = 50
 
 const notLive = <T extends object>(record: T): T => ({ ...record, live: false })
 

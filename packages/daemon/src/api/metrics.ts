@@ -1,9 +1,11 @@
 /** The metrics of `/metrics`. One registry per daemon, because one process may run two daemons. */
-import { isTerminal, type SessionEvent } from '@breakfall/wire'
+import { type Cost, isTerminal, type SessionEvent, type Usage } from '@breakfall/wire'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 
 export type DaemonMetrics = {
   event(event: SessionEvent): void
+  /** An answer, or a failed attempt, used this. */
+  used(usage: Usage, price: Cost | undefined): void
   text(): Promise<string>
   request(answer: { method: string; route: string; status: number; ms: number }): void
 }
@@ -34,6 +36,24 @@ export function createMetrics(gauges: Gauges): DaemonMetrics {
     labelNames: ['category', 'action'],
     registers,
   })
+  const tokens = new Counter({
+    name: 'breakfall_tokens_total',
+    help: 'Tokens used by answers and failed attempts, as far as they are known',
+    labelNames: ['direction', 'quality'],
+    registers,
+  })
+  const uncounted = new Counter({
+    name: 'breakfall_tokens_unknown_total',
+    help: 'Answers and failed attempts whose tokens are not known',
+    labelNames: ['direction'],
+    registers,
+  })
+  const cost = new Counter({
+    name: 'breakfall_cost_total',
+    help: 'What answers and failed attempts cost, by the configured prices',
+    labelNames: ['currency', 'quality'],
+    registers,
+  })
   const requests = new Histogram({
     name: 'breakfall_http_request_seconds',
     help: 'Time to answer',
@@ -58,12 +78,28 @@ export function createMetrics(gauges: Gauges): DaemonMetrics {
   }
   return {
     event: (event) => count(event, { events, turns, faults }),
+    used: (usage, price) => countUsed(usage, price, { tokens, uncounted, cost }),
     request: ({ route, status, ms }) => requests.observe({ route, status: String(status) }, ms / 1000),
     text: () => (registers[0] as Registry).metrics(),
   }
 }
 
 // ---- details ----
+
+function countUsed(
+  { inputTokens, outputTokens }: Usage,
+  price: Cost | undefined,
+  { tokens, uncounted, cost }: { tokens: Counter; uncounted: Counter; cost: Counter },
+): void {
+  for (const [direction, { value, quality }] of [
+    ['input', inputTokens],
+    ['output', outputTokens],
+  ] as const) {
+    if (value === null) uncounted.inc({ direction })
+    else tokens.inc({ direction, quality }, value)
+  }
+  if (price?.value != null) cost.inc({ currency: price.currency, quality: price.quality }, price.value)
+}
 
 type Counters = { readonly events: Counter; readonly turns: Counter; readonly faults: Counter }
 

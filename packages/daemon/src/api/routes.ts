@@ -15,11 +15,13 @@ import {
   prunedSchema,
   pruneSchema,
   sessionCreateSchema,
+  SESSION_FILTERS,
   sessionListSchema,
   sessionPatchSchema,
   sessionSchema,
   turnCancelSchema,
   turnCreateSchema,
+  turnListSchema,
   turnReceiptSchema,
   turnResumeSchema,
   turnSchema,
@@ -28,6 +30,8 @@ import { readJson, type RequestContext, type Route } from '@breakfall/wire/node'
 import type { Sessions } from '../engine/sessions.ts'
 import type { DaemonLimits } from '../options.ts'
 import { streamEvents } from './events.ts'
+import { outputRequestOf, relayOutput } from './output.ts'
+import { sessionQueryOf } from './session-query.ts'
 
 type RouteParts = {
   readonly sessions: Sessions
@@ -62,9 +66,20 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       path: '/v1/sessions',
       operationId: 'listSessions',
       summary: 'Sessions, newest first',
-      query: { cursor: 'the `next` of the previous page' },
+      query: {
+        state: `any of ${SESSION_FILTERS.join(', ')}, by comma; needs: what waits for a person, idle: no turn yet`,
+        class: 'the class of the fault of its last turn',
+        category: 'the category of that fault',
+        q: 'part of the title, the last prompt or the folder, or the start of the id',
+        workspace: 'the host folder of its box',
+        since: 'changed at or after this time',
+        limit: '1 to 100',
+        cursor: 'the `next` of the previous page',
+        counts: '1: with the number of sessions per state',
+      },
       answers: { 200: sessionListSchema },
-      handle: async (context) => ({ status: 200, json: await sessions.list(context.query.get('cursor') ?? undefined) }),
+      faults: ['invalid_request'],
+      handle: async ({ query }) => ({ status: 200, json: await sessions.list(sessionQueryOf(query)) }),
     },
     {
       method: 'get',
@@ -147,6 +162,32 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       handle: async (context) => {
         const request = await readJson(context.req, turnCreateSchema)
         return { status: 202, json: await sessions.prompt(param(context, 'id'), request, keyOf(context)) }
+      },
+    },
+    {
+      method: 'get',
+      path: '/v1/sessions/{id}/turns',
+      operationId: 'listTurns',
+      summary: "A session's turns, newest first",
+      query: { cursor: 'the `next` of the previous page' },
+      answers: { 200: turnListSchema },
+      faults: ['invalid_request', 'not_found'],
+      handle: async (context) => ({
+        status: 200,
+        json: await sessions.turns(param(context, 'id'), context.query.get('cursor') ?? undefined),
+      }),
+    },
+    {
+      method: 'get',
+      path: '/v1/sessions/{id}/execs/{execId}/output/{stream}',
+      operationId: 'getOutput',
+      summary: "All bytes that a tool's command printed, from the runner; stream is stdout or stderr",
+      headers: { range: 'bytes=FROM-TO' },
+      answers: { 200: 'application/octet-stream', 206: 'application/octet-stream' },
+      faults: ['not_found', 'exec_not_found', 'range_not_satisfiable', 'runner_unreachable'],
+      handle: async (context) => {
+        await relayOutput(context, await sessions.output(outputRequestOf(context)))
+        return undefined
       },
     },
     {

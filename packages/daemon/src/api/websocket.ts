@@ -170,7 +170,7 @@ class Connection {
         await result(await sessions.resume(parseRequest(wsParamsSchemas.resume, params).turnId))
         return undefined
       case 'sessions':
-        await result(await sessions.list(parseRequest(wsParamsSchemas.sessions, params).cursor))
+        await result(await sessions.list(parseRequest(wsParamsSchemas.sessions, params)))
         return undefined
       case 'session':
         await result(await sessions.get(parseRequest(wsParamsSchemas.session, params).sessionId))

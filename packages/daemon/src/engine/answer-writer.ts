@@ -10,6 +10,7 @@ import { type Rung, type ShownPart, shownText, type TryEvent, type Usage } from 
 import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 import { SecretStream } from '../secrets.ts'
 import type { TurnFold } from '../turn/state.ts'
+import { addCost, costOf, type Price, totalCost } from '../turn/cost.ts'
 import { addUsage } from '../turn/usage.ts'
 import { Coalescer, type TextDraft } from './coalesce.ts'
 import type { LiveSession } from './live-session.ts'
@@ -33,6 +34,7 @@ export class AnswerWriter implements AttemptWriter {
   readonly #ports: Ports
   readonly #session: LiveSession
   readonly #attempt: number
+  readonly #price: Price | undefined
   readonly #out: Coalescer
   /** People read the text of all parts together, so a secret may span parts. The marks say which part a piece belongs to. */
   readonly #text: Readonly<Record<Delta['type'], SecretStream<string>>>
@@ -40,11 +42,12 @@ export class AnswerWriter implements AttemptWriter {
   readonly #requestBytes: number
   #draftedAt = Number.NEGATIVE_INFINITY
 
-  constructor(ports: Ports, session: LiveSession, attempt: number, requestBytes: number) {
+  constructor(ports: Ports, session: LiveSession, attempt: number, requestBytes: number, price?: Price) {
     this.#requestBytes = requestBytes
     this.#ports = ports
     this.#session = session
     this.#attempt = attempt
+    this.#price = price
     this.#out = new Coalescer((drafts) => session.append(...drafts))
     const { secrets } = ports
     this.#text = { 'text-delta': new SecretStream(secrets), 'reasoning-delta': new SecretStream(secrets) }
@@ -108,6 +111,8 @@ export class AnswerWriter implements AttemptWriter {
     await this.#out.flush()
     if (this.#calls.length > 0) return this.#releaseCalls(usage)
     const turn = this.#session.currentTurn
+    const answered = costOf(usage, this.#price)
+    const cost = totalCost(addCost(turn.cost, usage, answered))
     await this.#session.append({
       type: 'turn-end',
       turnId: turn.id,
@@ -115,13 +120,16 @@ export class AnswerWriter implements AttemptWriter {
       usage: addUsage(turn.usage, usage),
       steps: turn.step,
       faultsSurvived: turn.faultsSurvived,
+      ...(cost === undefined ? {} : { cost }),
       ...(finish === 'stop' ? {} : { finish }),
       ...(proven ? {} : { unproven: true }),
     })
+    this.#ports.onUsed(usage, answered)
   }
 
   async #releaseCalls(usage: Usage): Promise<void> {
     const { entries } = this.#session.fold
+    const cost = costOf(usage, this.#price)
     const { id: turnId, step } = this.#session.currentTurn
     const taken = new Set(entries.flatMap((entry) => (entry.role === 'tool' ? [entry.callId] : [])))
     const drafts = this.#calls.map(({ callId, tool, arguments: given }, index): EventDraftOf<'tool-call'> => {
@@ -129,10 +137,12 @@ export class AnswerWriter implements AttemptWriter {
       taken.add(id)
       const execId = `${turnId}-${step}-${index + 1}`
       const call = { type: 'tool-call', turnId, step, callId: id, tool, arguments: given, execId } as const
-      return index === 0 ? { ...call, usage, requestBytes: this.#requestBytes } : call
+      const used = { usage, ...(cost === undefined ? {} : { cost }), requestBytes: this.#requestBytes }
+      return index === 0 ? { ...call, ...used } : call
     })
     for (const { callId } of drafts) this.#session.unstartedCalls.add(callId)
     await this.#session.append(...drafts) // I1
+    this.#ports.onUsed(usage, cost)
   }
 
   get #place(): { readonly turnId: string; readonly step: number } {
@@ -158,12 +168,19 @@ export function retryDraft(
   { id: turnId, step }: TurnFold,
   rung: Extract<Rung, { delayMs: number }>,
   usage: Usage | undefined,
+  price: Price | undefined,
   overflow: EventDraftOf<'retry'>['overflow'],
 ): EventDraftOf<'retry'> {
   const { attempt, fault, delayMs, nextAt, max, prefillRefused, free } = rung
   const action = rung.action === 'compact' ? 'retry' : rung.action // as the wire names it
   const retry = { type: 'retry', turnId, step, attempt, fault, action, delayMs, nextAt, max, usage, overflow } as const
-  return { ...retry, ...(prefillRefused ? { prefillRefused } : {}), ...(free ? { free } : {}) }
+  const cost = usage === undefined ? undefined : costOf(usage, price)
+  return {
+    ...retry,
+    ...(cost === undefined ? {} : { cost }),
+    ...(prefillRefused ? { prefillRefused } : {}),
+    ...(free ? { free } : {}),
+  }
 }
 
 // ---- details ----

@@ -22,7 +22,7 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
     attempt,
     kept,
     requestBytes,
-    writer: new AnswerWriter(ports, session, attempt, requestBytes),
+    writer: new AnswerWriter(ports, session, attempt, requestBytes, chosen.price),
     canContinue: takesPrefill(chosen.target),
     canCompact: () => planCompaction(session.fold, facts) !== null,
   })

@@ -20,6 +20,7 @@ import {
 } from '@breakfall/model'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
 import type { TurnModel } from '../providers/providers.ts'
+import { costOf, type Price } from '../turn/cost.ts'
 import { fixedBytes } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
 import type { RequestFacts } from '../turn/state.ts'
@@ -38,6 +39,8 @@ export type Chosen = {
   readonly fallbacks: number
   /** The server that this daemon runs, if it is asked. */
   readonly local: LocalModel | undefined
+  /** What it costs, if that is known. */
+  readonly price: Price | undefined
   /** The key for it is gone. */
   readonly missingKey: Fault | undefined
 }
@@ -70,6 +73,7 @@ export async function targetFor(
     target,
     fallbacks: targets.length - 1 - index,
     local: isServed(model, index) ? model.served : undefined,
+    price: priceOf(model, index),
     missingKey: index === 0 ? model.missingKey : undefined,
   }
 }
@@ -124,6 +128,12 @@ const fallbacksOf = ({ fallback }: TurnModel): readonly Fallback[] =>
 /** A fallback without a base URL is another model at the first model's server. */
 const isServed = ({ fallback }: TurnModel, index: number): boolean =>
   index === 0 || fallback[index - 1]?.baseUrl === undefined
+
+/** A fallback at the same server has its own price, because it is another model. */
+function priceOf({ endpoint, fallback }: TurnModel, index: number): Price | undefined {
+  const { priceIn, priceOut } = (index === 0 ? endpoint : fallback[index - 1]) ?? {}
+  return priceIn === undefined || priceOut === undefined ? undefined : { in: priceIn, out: priceOut }
+}
 
 /** The same in every step of a turn. */
 const FIXED_BYTES = new WeakMap<LiveSession, { readonly system: string; readonly bytes: number }>()
@@ -201,7 +211,7 @@ export type Failure = {
 export async function failed(
   ports: Ports,
   session: LiveSession,
-  { target, fallbacks }: Chosen,
+  { target, fallbacks, price }: Chosen,
   { attempt, writer, canContinue, canCompact, requestBytes }: Question,
   { fault: seen, diverged, contentStarted, usage, served }: Failure,
 ): Promise<Performed> {
@@ -228,6 +238,7 @@ export async function failed(
     return { kind: 'give-up', fault: rung.fault, decision: rung.decision }
   }
   const overflow = rung.action === 'compact' ? { model: target.request.model, requestBytes } : undefined
-  await writer.flush(...discards, retryDraft(turn, rung, usage, overflow)) // I1
+  await writer.flush(...discards, retryDraft(turn, rung, usage, price, overflow)) // I1
+  if (usage !== undefined) ports.onUsed(usage, costOf(usage, price))
   return CONTINUE
 }

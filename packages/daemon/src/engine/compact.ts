@@ -8,6 +8,7 @@ import { Fault, withDecision } from '@breakfall/faults'
 import type { TryEvent } from '@breakfall/model'
 import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 import { compacted, type Compaction } from '../turn/compaction.ts'
+import { costOf } from '../turn/cost.ts'
 import { conversationBytes } from '../turn/messages.ts'
 import type { CompactionPlan } from '../turn/state.ts'
 import { cutSummary, summaryMessages } from '../turn/summary-request.ts'
@@ -52,7 +53,11 @@ export async function performCompaction(
     })
   }
   const written = { results, summary: { text, upToSeq: summary.upToSeq } }
-  return append(ports, session, plan, written, { attempt, usage: answer.usage })
+  const cost = costOf(answer.usage, chosen.price)
+  const used = { attempt, usage: answer.usage, ...(cost === undefined ? {} : { cost }) }
+  const done = await append(ports, session, plan, written, used)
+  ports.onUsed(answer.usage, cost)
+  return done
 }
 
 // ---- details, in the order they are used above ----
@@ -64,7 +69,7 @@ async function append(
   session: LiveSession,
   { fromStep, toStep, results, requestBytes: requestBytesBefore }: CompactionPlan,
   change: Compaction,
-  asked: Pick<EventDraftOf<'compacted'>, 'attempt' | 'usage'> = {},
+  asked: Pick<EventDraftOf<'compacted'>, 'attempt' | 'usage' | 'cost'> = {},
 ): Promise<Performed> {
   const { id: turnId, step } = session.currentTurn
   const { fixedBytes } = requestFacts(ports, session)

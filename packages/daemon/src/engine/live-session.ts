@@ -19,7 +19,7 @@ import {
 import type { Append, CancelRequest, KeyRow, SessionData, SessionRow, Store, StoredEvent } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
 import type { Parked, SessionFold, TurnFold } from '../turn/state.ts'
-import { sessionState, sessionView, turnView } from '../turn/view.ts'
+import { sessionState, sessionView, turnSummary, turnView } from '../turn/view.ts'
 import { Feed } from './feed.ts'
 import { Mutex } from './mutex.ts'
 import type { Ports } from './ports.ts'
@@ -101,7 +101,8 @@ export class LiveSession {
     const state = sessionState(this.#fold, this.memoryPark)
     const turnId = this.#fold.turn?.id ?? this.#fold.queue[0]?.id ?? null
     const { providers } = this.#ports
-    const row = { ...this.#row, state, turnId }
+    const turn = turnSummary(this.#fold, this.id, this.memoryPark) ?? this.#row.turn
+    const row = { ...this.#row, state, turnId, turn }
     return sessionView(row, providers.modelOf(this.data), providers.viewOf(this.data.provider))
   }
 
@@ -234,16 +235,23 @@ export class LiveSession {
       events: drafted.map(({ stored }) => stored),
       ...(isMoved ? { set: { state, turnId, at: new Date(this.#ports.now()).toISOString() } } : {}),
       ...(data === undefined ? {} : { data }),
-      ...(turns.length === 0 ? {} : { turns }),
+      ...(turns.length === 0
+        ? {}
+        : { turns, summary: { turn: turnSummary(fold, this.id), updatedAt: this.#updatedAt(events) } }),
       ...(key === undefined ? {} : { key: key(events) }),
       ...(isEssential ? { essential: true } : {}),
     }
   }
 
+  #updatedAt(events: readonly SessionEvent[]): string {
+    return events.at(-1)?.at ?? new Date(this.#ports.now()).toISOString()
+  }
+
   #commit(append: Append, writing: Writing, fold: SessionFold): void {
     const lastSeq = append.events.at(-1)?.seq ?? this.#row.lastSeq
-    const { at: updatedAt = this.#row.updatedAt, ...moved } = append.set ?? {}
-    this.#row = { ...this.#row, ...moved, updatedAt, lastSeq, data: writing.data ?? this.#row.data }
+    const { at: movedAt = this.#row.updatedAt, ...moved } = append.set ?? {}
+    const changed = { updatedAt: movedAt, ...moved, ...append.summary }
+    this.#row = { ...this.#row, ...changed, lastSeq, data: writing.data ?? this.#row.data }
     this.#fold = fold // I1
     if (writing.cancel !== undefined) this.#cancels.set(writing.cancel.turnId, writing.cancel.request) // I3
     for (const { body } of append.events) this.journalChars += body.length

@@ -1,7 +1,7 @@
 /** Everything the engine needs from outside. Injected, and replaceable in tests. */
 import type { Policy } from '@breakfall/faults'
 import type { AnswerRequest, TryEvent, TryOptions } from '@breakfall/model'
-import type { AgentInput, PolicyInput, SessionEvent } from '@breakfall/wire'
+import type { AgentInput, Cost, PolicyInput, SessionEvent, Usage } from '@breakfall/wire'
 import type { Logger } from 'pino'
 import type { DaemonLimits } from '../options.ts'
 import type { Providers } from '../providers/providers.ts'
@@ -37,6 +37,8 @@ export type Ports = {
   /** The runner is on this machine, so the daemon sees the folders that boxes use. */
   readonly isRunnerHere: () => boolean
   readonly log: Logger
+  /** Called for every answer and every failed attempt, once it is committed. */
+  readonly onUsed: (usage: Usage, cost: Cost | undefined) => void
   /** Called for every event, once it is committed. */
   readonly onEvent: (event: SessionEvent) => void
   /** Does nothing, except in tests that kill the process at a named point. */

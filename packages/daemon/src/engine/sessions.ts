@@ -17,15 +17,18 @@ import {
   type SessionEvent,
   type SessionList,
   type SessionPatch,
+  type SessionQuery,
   TOOL_NAMES,
   type Turn,
+  type TurnList,
   type TurnReceipt,
   turnReceiptSchema,
 } from '@breakfall/wire'
+import type { OutputAnswer } from '@breakfall/runner/client'
 import { within } from '@breakfall/supervisor'
-import type { CancelRequest, KeyRow, SessionRow, Store } from '../store/store.ts'
+import type { CancelRequest, KeyRow, SessionData, SessionRow, Store, TurnRow } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
-import { sessionView } from '../turn/view.ts'
+import { sessionPage, sessionView } from '../turn/view.ts'
 import { checkBox, checkSessionBox } from './box.ts'
 import { cancelQueued, supersededDraft } from './ending.ts'
 import type { Engine } from './engine.ts'
@@ -36,10 +39,13 @@ import { forgetQuarantined, type SessionLoader } from './loader.ts'
 import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
 import type { Pruning } from './pruning.ts'
+import { selectionOf } from './session-selection.ts'
+import { type OutputRequest, storedOutput } from './stored-output.ts'
 import { type ChosenModel, startingTurn, type TurnOpening, turnOpening } from './turn-opening.ts'
 
 const QUEUE_MAX = 100
-const PAGE_MAX = 100
+const TURNS_PAGE_MAX = 50
+const TITLE_CHARS = 80
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export type PromptRequest = { readonly prompt: string; readonly queue?: boolean | undefined }
@@ -106,22 +112,38 @@ export class Sessions {
     })
   }
 
-  async list(cursor: string | undefined): Promise<SessionList> {
+  async list(query: SessionQuery): Promise<SessionList> {
+    const selection = selectionOf(query)
+    const { rows, counts } = await this.#store.listSessions({ ...selection, limit: selection.limit + 1 })
+    return sessionPage(
+      rows.map((row) => this.#viewOf(row)),
+      selection.limit,
+      counts,
+    )
+  }
+
+  /** The session's turns, newest first. */
+  async turns(id: string, cursor: string | undefined): Promise<TurnList> {
     if (cursor !== undefined && !UUID.test(cursor)) {
       const got = JSON.stringify(cursor.slice(0, 50))
       throw invalidRequest([{ field: 'cursor', expected: 'the "next" of an earlier page', got }])
     }
-    const rows = await this.#store.listSessions({ after: cursor, limit: PAGE_MAX + 1 })
-    const page = rows.slice(0, PAGE_MAX)
-    const last = page.at(-1)
-    return {
-      sessions: page.map((row) => this.#viewOf(row)),
-      ...(rows.length > PAGE_MAX && last !== undefined ? { next: last.id } : {}),
-    }
+    if ((await this.#store.getSession(id)) === undefined) notFound('session')
+    const rows = await this.#store.listTurns(id, { before: cursor, limit: TURNS_PAGE_MAX + 1 })
+    const turns: Turn[] = []
+    for (const row of rows.slice(0, TURNS_PAGE_MAX)) turns.push(await this.#turnView(row))
+    const next = rows.length > TURNS_PAGE_MAX ? turns.at(-1)?.id : undefined
+    return { turns, ...(next === undefined ? {} : { next }) }
   }
 
   async get(id: string): Promise<Session> {
     return this.#viewOf((await this.#store.getSession(id)) ?? notFound('session'))
+  }
+
+  /** All of an exec's output, from the runner. */
+  async output(request: OutputRequest): Promise<OutputAnswer> {
+    const row = (await this.#store.getSession(request.sessionId)) ?? notFound('session')
+    return storedOutput(this.#ports, this.#loader.peek(row.id)?.row ?? row, request)
   }
 
   /** The session in memory, for readers of its events. */
@@ -148,7 +170,11 @@ export class Sessions {
       const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
       const chosen = await this.#ports.providers.forNextTurn(session.data)
       const events = await session.transact((fold) => ({
-        ...accepted(fold, session, { turnId, ...request }, { ...opening, ...chosen }),
+        ...titled(
+          accepted(fold, session, { turnId, ...request }, { ...opening, ...chosen }),
+          session.data,
+          request.prompt,
+        ),
         ...(key === undefined
           ? {}
           : {
@@ -169,9 +195,7 @@ export class Sessions {
   }
 
   async turn(turnId: string): Promise<Turn> {
-    const row = (await this.#store.getTurn(turnId)) ?? notFound('turn')
-    const live = this.#loader.owns(row.sessionId) ? this.#loader.peek(row.sessionId)?.turn(turnId) : undefined
-    return live ?? (await this.#settledView(row.sessionId, row.view))
+    return this.#turnView((await this.#store.getTurn(turnId)) ?? notFound('turn'))
   }
 
   /** Asks a turn to end. `isOver`: it had ended before. */
@@ -258,6 +282,11 @@ export class Sessions {
     return sessionView(row, providers.modelOf(row.data), providers.viewOf(row.data.provider))
   }
 
+  async #turnView({ sessionId, turnId, view }: TurnRow): Promise<Turn> {
+    const live = this.#loader.owns(sessionId) ? this.#loader.peek(sessionId)?.turn(turnId) : undefined
+    return live ?? (await this.#settledView(sessionId, view))
+  }
+
   /** A turn of a session that is not in memory: ended, or failed together with a damaged journal. */
   async #settledView(sessionId: string, view: Turn): Promise<Turn> {
     if (view.endedAt !== null) return view
@@ -299,6 +328,13 @@ export class Sessions {
 /** A box may exist as soon as its runner is known, even if its creation was never recorded. */
 const boxesOf = ({ id, epoch, data }: SessionRow): readonly BoxRemoval[] =>
   data.runnerId === null ? [] : [{ boxId: data.box.id ?? id, runnerId: data.runnerId, epoch: epoch + 1 }]
+
+/** Without a title, a session is called after its first prompt: the first line that is not empty. */
+function titled(writing: Writing, { title, ...data }: SessionData, prompt: string): Writing {
+  if (title !== null) return writing
+  const first = (prompt.trim().split('\n')[0] ?? '').trim().slice(0, TITLE_CHARS).toWellFormed()
+  return { ...writing, data: { ...data, ...writing.data, title: first } }
+}
 
 function accepted(
   fold: SessionFold,

@@ -10,13 +10,16 @@ import { CHAIN_START, isLink } from './chain.ts'
 import { eventsOf, type EventsOf, type JournalEnd, SqliteEvents } from './sqlite-events.ts'
 import { SqliteRemoval } from './sqlite-removal.ts'
 import { numberIn, type Row, type SqlValue, Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
+import { countQuery, countsIn, pageQuery } from './sqlite-selection.ts'
 import type {
   Append,
   EndedQuery,
   EndedSession,
   KeyRow,
   NewSession,
+  SessionPage,
   SessionRow,
+  SessionSelection,
   StoredEvent,
   StoreProblem,
   StoreUsage,
@@ -52,20 +55,21 @@ export class SqliteJournal {
       JSON.stringify(data),
     )
     this.#sql.run('INSERT INTO heads(sid) VALUES (?)', sid)
-    return { ...session, epoch: 0, lastSeq: 0, updatedAt: createdAt, state: 'idle', turnId: null, quarantined: null }
+    const fresh = { epoch: 0, lastSeq: 0, state: 'idle', turnId: null, quarantined: null, turn: null } as const
+    return { ...session, ...fresh, updatedAt: createdAt }
   }
 
   getSession(id: string): SessionRow | undefined {
     return this.#sessions('*', 'WHERE id=?', id).map(sessionOf)[0]
   }
 
-  listSessions(page: { after?: string | undefined; limit: number }): readonly SessionRow[] {
-    // Ids are UUIDv7: sorted by id is sorted by age, newest first.
-    const rows =
-      page.after === undefined
-        ? this.#sessions('*', 'ORDER BY id DESC LIMIT ?', page.limit)
-        : this.#sessions('*', 'WHERE id<? ORDER BY id DESC LIMIT ?', page.after, page.limit)
-    return rows.map(sessionOf)
+  listSessions(selection: SessionSelection): SessionPage {
+    const page = pageQuery(selection)
+    const rows = this.#sessions('*', page.sql, ...page.values).map(sessionOf)
+    if (selection.withCounts !== true) return { rows }
+    const counting = countQuery(selection)
+    const counts = this.#sql.get(counting.sql, ...counting.values) ?? {}
+    return { rows, counts: countsIn(counts) }
   }
 
   sessionsOfBox(boxId: string): readonly SessionRow[] {
@@ -155,6 +159,7 @@ export class SqliteJournal {
     if (append.data !== undefined)
       this.#sql.run('UPDATE sessions SET data=? WHERE sid=?', JSON.stringify(append.data), sid)
     for (const turn of append.turns ?? []) this.#putTurn(sid, turn)
+    if (append.summary !== undefined) this.#putSummary(sid, append.summary)
     if (append.key !== undefined) this.#putKey(append.key)
   }
 
@@ -182,16 +187,22 @@ export class SqliteJournal {
 
   getTurn(turnId: string): TurnRow | undefined {
     const row = this.#sql.get(
-      'SELECT t.view, t.cancel, s.id AS session_id FROM turns t JOIN sessions s USING (sid) WHERE t.turn_id=?',
+      'SELECT t.turn_id, t.view, t.cancel, s.id AS session_id FROM turns t JOIN sessions s USING (sid) WHERE t.turn_id=?',
       turnId,
     )
-    if (row === undefined) return undefined
-    return {
-      turnId,
-      sessionId: textIn(row, 'session_id'),
-      view: json<TurnRow['view']>(textIn(row, 'view')),
-      cancel: json<TurnRow['cancel']>(textOrNullIn(row, 'cancel')),
-    }
+    return row === undefined ? undefined : turnOf(row)
+  }
+
+  listTurns(sessionId: string, page: { before?: string | undefined; limit: number }): readonly TurnRow[] {
+    // Ids are UUIDv7, as those of sessions.
+    const rows = this.#sql.all(
+      `SELECT t.turn_id, t.view, t.cancel, s.id AS session_id FROM turns t JOIN sessions s USING (sid)
+       WHERE s.id=? AND t.turn_id<? ORDER BY t.turn_id DESC LIMIT ?`,
+      sessionId,
+      page.before ?? AFTER_ALL_IDS,
+      page.limit,
+    )
+    return rows.map(turnOf)
   }
 
   getKey(scope: string, key: string): KeyRow | undefined {
@@ -201,7 +212,15 @@ export class SqliteJournal {
   }
 
   quarantine(sessionId: string, report: FaultReport): void {
-    this.#sql.run('UPDATE sessions SET quarantined=? WHERE id=?', JSON.stringify(report), sessionId)
+    this.#sql.run(
+      `UPDATE sessions SET quarantined=?, category=?, class=?, turn_state=CASE
+         WHEN turn_state IN ('queued', 'running', 'retrying', 'parked') THEN 'failed' ELSE turn_state END
+       WHERE id=?`,
+      JSON.stringify(report),
+      report.category,
+      report.class,
+      sessionId,
+    )
   }
 
   /** Compares the anchor's heads with the journals. */
@@ -323,6 +342,21 @@ export class SqliteJournal {
     )
   }
 
+  #putSummary(sid: number, { turn, updatedAt }: NonNullable<Append['summary']>): void {
+    this.#sql.run(
+      `UPDATE sessions SET updated_at=?, last_turn_id=?, turn_state=?, category=?, class=?, unknown_outcomes=?, turn=?
+       WHERE sid=?`,
+      updatedAt,
+      turn?.id ?? null,
+      turn?.state ?? null,
+      turn?.fault?.category ?? null,
+      turn?.fault?.class ?? null,
+      turn?.unknownOutcomes ?? 0,
+      turn === null ? null : JSON.stringify(turn),
+      sid,
+    )
+  }
+
   #putKey(key: KeyRow): void {
     this.#sql.run(
       'INSERT INTO keys(scope, key, request_hash, receipt) VALUES (?,?,?,?)',
@@ -355,8 +389,19 @@ function sessionOf(row: Row): SessionRow {
     state: SESSION_STATES.find((state) => state === row['state']) ?? 'idle',
     turnId: textOrNullIn(row, 'turn_id'),
     quarantined: json<FaultReport | null>(textOrNullIn(row, 'quarantined')),
+    turn: json<SessionRow['turn']>(textOrNullIn(row, 'turn')),
   }
 }
+
+const turnOf = (row: Row): TurnRow => ({
+  turnId: textIn(row, 'turn_id'),
+  sessionId: textIn(row, 'session_id'),
+  view: json<TurnRow['view']>(textIn(row, 'view')),
+  cancel: json<TurnRow['cancel']>(textOrNullIn(row, 'cancel')),
+})
+
+/** Sorts after every id. */
+const AFTER_ALL_IDS = '~'
 
 /** A column that this store wrote itself, as JSON of `T`. SQL's NULL is null. */
 const json = <T>(text: string | null): T => JSON.parse(text ?? 'null')

@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
 import { sqliteCode, storeFault } from './store-fault.ts'
 
-export const SCHEMA_VERSION = 4
+export const SCHEMA_VERSION = 5
 
 /**
  * Node has no file locks, so an open transaction on a separate database serves as one: a second process is refused, and the
@@ -124,6 +124,16 @@ CREATE TABLE removed (
 ) STRICT;
 `
 
+/** What a list shows and filters by, next to the session: a list reads no journal. `turn` is the summary of the last turn. */
+const SUMMARY_COLUMNS = [
+  '  last_turn_id TEXT',
+  '  turn_state TEXT',
+  '  category TEXT',
+  '  class TEXT',
+  '  unknown_outcomes INTEGER NOT NULL DEFAULT 0',
+  '  turn TEXT',
+]
+
 const SCHEMA = `
 CREATE TABLE sessions (
   sid INTEGER PRIMARY KEY,
@@ -135,7 +145,8 @@ CREATE TABLE sessions (
   state TEXT NOT NULL DEFAULT 'idle',
   turn_id TEXT,
   quarantined TEXT,
-  updated_at TEXT NOT NULL
+  updated_at TEXT NOT NULL,
+${SUMMARY_COLUMNS.join(',\n')}
 ) STRICT;
 CREATE INDEX sessions_unfinished ON sessions(state) WHERE state <> 'idle';
 CREATE TABLE turns (
@@ -184,5 +195,40 @@ UPDATE sessions SET updated_at = coalesce((
 ), created_at);
 ${ENDED}`
 
+/** The summaries of turns that ended before there were summaries, from their views. A summary's title is that of its category. */
+const FROM_VERSION_4 = `
+${SUMMARY_COLUMNS.map((column) => `ALTER TABLE sessions ADD COLUMN ${column};`).join('\n')}
+UPDATE sessions SET last_turn_id=(
+  SELECT max(t.turn_id) FROM turns t WHERE t.sid=sessions.sid AND json_extract(t.view, '$.prompt') IS NOT NULL
+);
+UPDATE sessions SET (turn_state, category, class, turn) = (
+  SELECT
+    view ->> '$.state',
+    view ->> '$.fault.category',
+    view ->> '$.fault.class',
+    json_object(
+      'id', t.turn_id,
+      'state', view ->> '$.state',
+      'prompt', substr(view ->> '$.prompt', 1, 200),
+      'steps', coalesce(view ->> '$.steps', 0),
+      'attempts', coalesce(view ->> '$.attempts', 0),
+      'faultsSurvived', coalesce(view ->> '$.faultsSurvived', 0),
+      'unknownOutcomes', 0,
+      'startedAt', view ->> '$.startedAt',
+      'endedAt', view ->> '$.endedAt',
+      'fault', CASE WHEN view ->> '$.fault.category' IS NULL THEN NULL ELSE json_object(
+        'category', view ->> '$.fault.category',
+        'class', view ->> '$.fault.class',
+        'title', view ->> '$.fault.category',
+        'error', coalesce(view ->> '$.fault.error', '')
+      ) END,
+      'parked', json(view -> '$.parked'),
+      'retry', NULL,
+      'marks', ''
+    )
+  FROM turns t WHERE t.turn_id=sessions.last_turn_id
+) WHERE last_turn_id IS NOT NULL;
+`
+
 /** From each version to the next. */
-const MOVES = [FROM_VERSION_1, REMOVED, FROM_VERSION_3]
+const MOVES = [FROM_VERSION_1, REMOVED, FROM_VERSION_3, FROM_VERSION_4]

@@ -126,6 +126,7 @@ const WRITES: Readonly<Record<Operation, boolean>> = {
   usage: false,
   read: false,
   getTurn: false,
+  listTurns: false,
   getKey: false,
   close: false,
 }

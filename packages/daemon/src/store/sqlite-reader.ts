@@ -8,16 +8,18 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
-import { type AnyEvent, parseEvent, type Session, type Turn } from '@breakfall/wire'
-import { sessionView } from '../turn/view.ts'
+import { type AnyEvent, parseEvent, type Session, type SessionList, type Turn } from '@breakfall/wire'
+import { sessionPage, sessionView } from '../turn/view.ts'
 import { storeFault } from './store-fault.ts'
 import { SqliteJournal } from './sqlite-journal.ts'
 import { SCHEMA_VERSION } from './sqlite-open.ts'
-import type { SessionRow } from './store.ts'
+import type { SessionRow, SessionSelection, TurnRow } from './store.ts'
 
 export type JournalReader = Disposable & {
-  /** Newest first. */
-  sessions(): Iterable<Session>
+  /** Newest first: one page, as over the API. */
+  sessions(selection: SessionSelection): SessionList
+  /** The session's turns, newest first. */
+  turns(sessionId: string, page: { readonly before?: string | undefined; readonly limit: number }): readonly Turn[]
   session(id: string): Session | undefined
   /** As of the last event in the journal. It may say `running` although no daemon works on it. */
   turn(id: string): Turn | undefined
@@ -34,24 +36,24 @@ export function readJournal(stateDir: string, modelName: string): JournalReader 
   const journal = new SqliteJournal(db)
   const view = (row: SessionRow): Session =>
     sessionView(row.quarantined === null ? row : { ...row, state: 'idle', turnId: null }, modelName) // I2
+  const shown = ({ sessionId, view: turn }: TurnRow): Turn => {
+    if (turn.endedAt !== null) return turn
+    const { quarantined = null } = journal.getSession(sessionId) ?? {}
+    return quarantined === null ? turn : { ...turn, state: 'failed', parked: null, fault: quarantined } // I2
+  }
   return {
-    *sessions() {
-      for (let after: string | undefined; ;) {
-        const rows = journal.listSessions({ after, limit: PAGE_ROWS })
-        yield* rows.map(view)
-        after = rows.at(-1)?.id
-        if (rows.length < PAGE_ROWS) return
-      }
+    sessions: (selection) => {
+      const { rows, counts } = journal.listSessions({ ...selection, limit: selection.limit + 1 })
+      return sessionPage(rows.map(view), selection.limit, counts)
     },
+    turns: (sessionId, page) => journal.listTurns(sessionId, page).map(shown),
     session: (id) => {
       const row = journal.getSession(id)
       return row === undefined ? undefined : view(row)
     },
     turn: (id) => {
       const row = journal.getTurn(id)
-      if (row === undefined || row.view.endedAt !== null) return row?.view
-      const { quarantined = null } = journal.getSession(row.sessionId) ?? {}
-      return quarantined === null ? row.view : { ...row.view, state: 'failed', parked: null, fault: quarantined } // I2
+      return row === undefined ? undefined : shown(row)
     },
     *events(sessionId, after) {
       for (let seq = after; ;) {

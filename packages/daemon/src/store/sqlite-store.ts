@@ -20,7 +20,9 @@ import type {
   EndedSession,
   KeyRow,
   NewSession,
+  SessionPage,
   SessionRow,
+  SessionSelection,
   Store,
   StoredEvent,
   StoreProblem,
@@ -73,8 +75,7 @@ class SqliteStore implements Store {
 
   createSession = (session: NewSession) => this.#call<SessionRow>({ op: 'createSession', args: [session] })
   getSession = (id: string) => this.#call<SessionRow | undefined>({ op: 'getSession', args: [id] })
-  listSessions = (page: { after?: string | undefined; limit: number }) =>
-    this.#call<readonly SessionRow[]>({ op: 'listSessions', args: [page] })
+  listSessions = (selection: SessionSelection) => this.#call<SessionPage>({ op: 'listSessions', args: [selection] })
   sessionsOfBox = (boxId: string) => this.#call<readonly SessionRow[]>({ op: 'sessionsOfBox', args: [boxId] })
   endedSessions = (query: EndedQuery) => this.#call<readonly EndedSession[]>({ op: 'endedSessions', args: [query] })
   usage = (unusedBefore: string) => this.#call<StoreUsage>({ op: 'usage', args: [unusedBefore] })
@@ -86,6 +87,8 @@ class SqliteStore implements Store {
   read = (sessionId: string, after: number, limit: number, charsMax?: number) =>
     this.#call<readonly StoredEvent[]>({ op: 'read', args: [sessionId, after, limit, charsMax] })
   getTurn = (turnId: string) => this.#call<TurnRow | undefined>({ op: 'getTurn', args: [turnId] })
+  listTurns = (sessionId: string, page: { before?: string | undefined; limit: number }) =>
+    this.#call<readonly TurnRow[]>({ op: 'listTurns', args: [sessionId, page] })
   getKey = (scope: string, key: string) => this.#call<KeyRow | undefined>({ op: 'getKey', args: [scope, key] })
   quarantine = (sessionId: string, report: FaultReport) =>
     this.#call<void>({ op: 'quarantine', args: [sessionId, report] })

@@ -163,6 +163,8 @@ function call(journal: SqliteJournal, request: Request): unknown {
       return journal.read(...request.args)
     case 'getTurn':
       return journal.getTurn(...request.args)
+    case 'listTurns':
+      return journal.listTurns(...request.args)
     case 'getKey':
       return journal.getKey(...request.args)
     case 'quarantine':

@@ -14,16 +14,19 @@ import type {
   BoxCreate,
   InstructionsFile,
   PolicyInput,
+  SessionFilter,
   SessionState,
   ToolName,
   Turn,
   TurnProvider,
+  TurnSummary,
 } from '@breakfall/wire'
 
 export type Store = {
   createSession(session: NewSession): Promise<SessionRow>
   getSession(id: string): Promise<SessionRow | undefined>
-  listSessions(page: { readonly after?: string | undefined; readonly limit: number }): Promise<readonly SessionRow[]>
+  /** Newest first. Reads one row per session, however long its journal is. */
+  listSessions(selection: SessionSelection): Promise<SessionPage>
   /** Every session whose box has this id: most boxes are named after their session. */
   sessionsOfBox(boxId: string): Promise<readonly SessionRow[]>
   /** Sessions that have ended, longest idle first. Damaged ones are not among them. */
@@ -40,6 +43,11 @@ export type Store = {
   /** Events after a seq, oldest first, checked against their hashes (I4). At least one, however long, if there is one. */
   read(sessionId: string, after: number, limit: number, charsMax?: number): Promise<readonly StoredEvent[]>
   getTurn(turnId: string): Promise<TurnRow | undefined>
+  /** The session's turns, newest first. */
+  listTurns(
+    sessionId: string,
+    page: { readonly before?: string | undefined; readonly limit: number },
+  ): Promise<readonly TurnRow[]>
   getKey(scope: string, key: string): Promise<KeyRow | undefined>
   /** Remembers what is wrong with a session, beside its untouched events. */
   quarantine(sessionId: string, report: FaultReport): Promise<void>
@@ -61,6 +69,28 @@ export type EndedQuery = {
 export type EndedSession = { readonly id: string; readonly updatedAt: string; readonly bytes: number }
 
 export type StoreUsage = { readonly sessions: number; readonly ended: number; readonly bytes: number }
+
+/** Which sessions to list: those that meet every condition given. */
+export type SessionSelection = {
+  /** Only sessions older than the one with this id. */
+  readonly after?: string | undefined
+  readonly limit: number
+  /** Any of these. */
+  readonly states?: readonly SessionFilter[] | undefined
+  readonly class?: string | undefined
+  readonly category?: string | undefined
+  /** Part of the title, the prompt or the folder, or the start of the id. */
+  readonly text?: string | undefined
+  readonly workspace?: string | undefined
+  readonly updatedSince?: string | undefined
+  readonly withCounts?: boolean | undefined
+}
+
+/** `counts` has, for each state, how many sessions meet the other conditions. */
+export type SessionPage = {
+  readonly rows: readonly SessionRow[]
+  readonly counts?: Readonly<Record<SessionFilter, number>> | undefined
+}
 
 /** What a session was created with, and what is known about its box. */
 export type SessionData = {
@@ -106,6 +136,8 @@ export type SessionRow = NewSession & {
   readonly state: SessionState
   readonly turnId: string | null
   readonly quarantined: FaultReport | null
+  /** The current turn, else the last one, as of the last event that is not part of a stream. */
+  readonly turn: TurnSummary | null
 }
 
 /** An event in the journal: `body` is the JSON text that leaves the daemon, byte for byte. */
@@ -148,6 +180,7 @@ export type Append = {
   readonly set?: { readonly state: SessionState; readonly turnId: string | null; readonly at?: string } | undefined
   readonly data?: SessionData | undefined
   readonly turns?: readonly TurnRow[] | undefined
+  readonly summary?: { readonly turn: TurnSummary | null; readonly updatedAt: string } | undefined
   readonly key?: KeyRow | undefined
   /** Parks or ends a turn, so it may use the reserve of a full disk. */
   readonly essential?: boolean | undefined

@@ -10,6 +10,8 @@ import { faultFrom } from '@breakfall/faults'
 import { initialAnswer, isHandover, shownText } from '@breakfall/model'
 import { type AnyEvent, isKnownEvent, type SessionEventOf } from '@breakfall/wire'
 import { advanced } from './answer-events.ts'
+import { addCost, NO_COST } from './cost.ts'
+import { firstGlance, glanced } from './glance.ts'
 import type { ToolCall, ToolCallRequest, Entry, EntryPlace, SessionFold, TurnFold } from './state.ts'
 import { NO_USAGE, UNCOUNTED } from './state.ts'
 import { compacted } from './compaction.ts'
@@ -19,13 +21,16 @@ import { withCount, withRefusal } from './window.ts'
 export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
   if (!isKnownEvent(event)) return state
   if (event.type === 'turn-queued') {
-    return { ...state, queue: [...state.queue, { id: event.turnId, prompt: event.prompt, at: event.at }] }
+    return {
+      ...state,
+      queue: [...state.queue, { id: event.turnId, prompt: event.prompt, at: event.at, seq: event.seq }],
+    }
   }
   if (event.type === 'turn-start') return started(state, event)
   if (event.type === 'turn-end' || event.type === 'turn-error') return ended(state, event)
   if (state.turn === null || state.turn.id !== event.turnId) return state
   const { isAnswering } = state.turn.answer
-  const turn = { ...state.turn, answer: advanced(state.turn.answer, event) }
+  const turn = { ...state.turn, answer: advanced(state.turn.answer, event), glance: glanced(state.turn.glance, event) }
   switch (event.type) {
     case 'step-start':
       return withTurn(state, stepStarted(turn, event.step))
@@ -64,6 +69,7 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
 const withTurn = (state: SessionFold, turn: TurnFold): SessionFold => ({ ...state, turn })
 
 function started(state: SessionFold, event: SessionEventOf<'turn-start'>): SessionFold {
+  const queued = state.queue.find(({ id }) => id === event.turnId)
   const turn: TurnFold = {
     id: event.turnId,
     prompt: event.prompt,
@@ -79,6 +85,8 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
     parked: null,
     retryAt: null,
     usage: NO_USAGE,
+    cost: NO_COST,
+    glance: firstGlance(queued?.seq ?? event.seq),
     faultsSurvived: 0,
     faultsOpen: 0,
     takeovers: 0,
@@ -115,7 +123,8 @@ function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-
       ]
     : state.entries.with(-1, withCall(state.entries.at(-1), request, placeOf(event, step)))
   const usage = isFirst ? addUsage(turn.usage, event.usage) : turn.usage
-  const advancedBy = { calls: [...turn.calls, call], retryAt: null, takeovers: 0, faultsOpen: 0, usage }
+  const cost = isFirst ? addCost(turn.cost, event.usage, event.cost) : turn.cost
+  const advancedBy = { calls: [...turn.calls, call], retryAt: null, takeovers: 0, faultsOpen: 0, usage, cost }
   const window = withCount(state.window, event.usage, event.requestBytes)
   return { ...state, entries, window, turn: { ...turn, ...advancedBy } }
 }
@@ -158,6 +167,7 @@ function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retr
     faultsSurvived: turn.faultsSurvived + 1,
     faultsOpen: turn.faultsOpen + 1,
     usage: addUsage(turn.usage, event.usage),
+    cost: addCost(turn.cost, event.usage, event.cost),
   }
   const { overflow, fault } = event
   if (overflow === undefined) return { ...state, turn: next }
@@ -169,7 +179,12 @@ function shortened(state: SessionFold, turn: TurnFold, event: SessionEventOf<'co
   return {
     ...state,
     entries: compacted(state.entries, event),
-    turn: { ...turn, ...progress, usage: addUsage(turn.usage, event.usage) },
+    turn: {
+      ...turn,
+      ...progress,
+      usage: addUsage(turn.usage, event.usage),
+      cost: addCost(turn.cost, event.usage, event.cost),
+    },
   }
 }
 
@@ -194,13 +209,15 @@ function resumed(turn: TurnFold): TurnFold {
 /** The answer that the model was writing when the last daemon died used tokens that were never counted. */
 function takenOver(turn: TurnFold): TurnFold {
   const { isAnswering, parts } = turn.answer
-  const usage = isAnswering && parts.length > 0 ? addUsage(turn.usage, UNCOUNTED) : turn.usage
+  const isUncounted = isAnswering && parts.length > 0
+  const usage = isUncounted ? addUsage(turn.usage, UNCOUNTED) : turn.usage
+  const cost = isUncounted ? addCost(turn.cost, UNCOUNTED, undefined) : turn.cost
   const [faultsSurvived, faultsOpen] = [turn.faultsSurvived + 1, turn.faultsOpen + 1]
-  return { ...turn, usage, takeovers: turn.takeovers + 1, faultsSurvived, faultsOpen }
+  return { ...turn, usage, cost, takeovers: turn.takeovers + 1, faultsSurvived, faultsOpen }
 }
 
 function ended(state: SessionFold, event: SessionEventOf<'turn-end'> | SessionEventOf<'turn-error'>): SessionFold {
-  const { turn } = state
+  const turn = state.turn === null ? null : { ...state.turn, glance: { ...state.turn.glance, lastSeq: event.seq } }
   if (turn === null || turn.id !== event.turnId) {
     const queued = state.queue.find((entry) => entry.id === event.turnId)
     if (queued === undefined) return state

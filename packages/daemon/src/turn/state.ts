@@ -3,6 +3,8 @@ import type { FaultReport, Policy } from '@breakfall/faults'
 import type { AnswerState, ShownPart } from '@breakfall/model'
 import type { SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
+import type { CostSum } from './cost.ts'
+import type { Glance } from './glance.ts'
 
 export type SessionFold = {
   /** The conversation as the model reads it, oldest first. */
@@ -80,7 +82,13 @@ export type SummaryPlan = {
   readonly requestBytesMax: number
 }
 
-export type QueuedTurn = { readonly id: string; readonly prompt: string; readonly at: string }
+export type QueuedTurn = {
+  readonly id: string
+  readonly prompt: string
+  readonly at: string
+  /** Of the event that queued it. */
+  readonly seq: number
+}
 
 export type TurnFold = {
   readonly id: string
@@ -104,6 +112,8 @@ export type TurnFold = {
   /** Set while the turn waits before a retry. */
   readonly retryAt: number | null
   readonly usage: Usage
+  readonly cost: CostSum
+  readonly glance: Glance
   /** Every fault the turn has met; if it ends well, it has survived them. */
   readonly faultsSurvived: number
   /** Faults since the turn last made progress. */

@@ -1,6 +1,17 @@
 /** What the API shows of a session and its turns. Derived from the fold, so it cannot disagree with the journal. */
-import type { ProviderView, Session, SessionState, Turn, TurnProvider, TurnState } from '@breakfall/wire'
-import type { SessionRow } from '../store/store.ts'
+import type {
+  ProviderView,
+  Session,
+  SessionList,
+  SessionState,
+  Turn,
+  TurnProvider,
+  TurnState,
+  TurnSummary,
+} from '@breakfall/wire'
+import type { SessionPage, SessionRow } from '../store/store.ts'
+import { totalCost } from './cost.ts'
+import { glanceFields, summaryOf } from './glance.ts'
 import { type EndedTurn, NO_USAGE, type Parked, type QueuedTurn, type SessionFold, type TurnFold } from './state.ts'
 
 /** `provider`: its current state; by default, the state that the session remembers. */
@@ -20,6 +31,8 @@ export function sessionView(row: SessionRow, model: string, provider = providerV
     policy: row.data.policy,
     instructions: row.data.instructions ?? [],
     quarantined: row.quarantined,
+    updatedAt: row.updatedAt,
+    turn: row.turn,
   }
 }
 
@@ -29,9 +42,24 @@ export function providerView(provider: TurnProvider | null | undefined): Provide
   return { name, baseUrl, api }
 }
 
+/** One page of a list: `views` has one more than the limit if there is another page. */
+export function sessionPage(views: readonly Session[], limit: number, counts: SessionPage['counts']): SessionList {
+  const sessions = views.slice(0, limit)
+  const next = views.length > limit ? sessions.at(-1)?.id : undefined
+  return { sessions, ...(next === undefined ? {} : { next }), ...(counts === undefined ? {} : { counts }) }
+}
+
 export function sessionState(fold: SessionFold, memoryPark: Parked | null = null): SessionState {
   if (fold.turn === null) return fold.queue.length === 0 ? 'idle' : 'busy'
   return fold.turn.parked === null && memoryPark === null ? 'busy' : 'parked'
+}
+
+/** The turn that a list shows: the current turn, else the next, else the last. */
+export function turnSummary(fold: SessionFold, sessionId: string, inMemory: Parked | null = null): TurnSummary | null {
+  const shown = fold.turn ?? fold.queue[0] ?? fold.ended?.turn
+  const view = shown === undefined ? undefined : turnView(fold, sessionId, shown.id, inMemory)
+  if (shown === undefined || view === undefined) return null
+  return summaryOf(view, 'glance' in shown ? shown.glance : undefined)
 }
 
 export function turnView(
@@ -63,11 +91,14 @@ function queuedView(queued: QueuedTurn, sessionId: string): Turn {
     usage: NO_USAGE,
     startedAt: null,
     endedAt: null,
+    firstSeq: queued.seq,
+    lastSeq: queued.seq,
   }
 }
 
 function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null): Turn {
   const parked = turn.parked ?? inMemory
+  const cost = totalCost(turn.cost)
   return {
     id: turn.id,
     sessionId,
@@ -84,6 +115,8 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
     ...(turn.model === null ? {} : { model: turn.model }),
     ...(turn.provider === null ? {} : { provider: providerView(turn.provider) }),
     endedAt: null,
+    ...glanceFields(turn.glance),
+    ...(cost === undefined ? {} : { cost }),
   }
 }
 
@@ -94,11 +127,18 @@ function parkedView({ fault: { category }, since, resumeAt, because }: Parked): 
 function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
   const base = 'step' in turn ? runningView(turn, sessionId, null) : queuedView(turn, sessionId)
   if (end.type === 'turn-end') {
-    const { text, usage, steps, faultsSurvived, at: endedAt } = end
-    const finished = { result: { text }, usage, steps, faultsSurvived, endedAt }
+    const { text, usage, steps, faultsSurvived, cost, at: endedAt } = end
+    const finished = {
+      result: { text },
+      usage,
+      steps,
+      faultsSurvived,
+      endedAt,
+      ...(cost === undefined ? {} : { cost }),
+    }
     return { ...base, state: 'finished', parked: null, fault: null, ...finished }
   }
   const state: TurnState = end.category === 'cancelled' ? 'cancelled' : 'failed'
   const { type: _type, seq: _seq, sessionId: _session, ...fault } = end
-  return { ...base, state, parked: null, fault, endedAt: end.at }
+  return { ...base, state, parked: null, fault, endedAt: end.at, lastSeq: end.seq }
 }

@@ -4,7 +4,17 @@ import { randomUUIDv7 } from 'node:crypto'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { Fault, isFault } from '@breakfall/faults'
-import type { Append, EndedQuery, NewSession, SessionRow, Store, StoredEvent, TurnRow } from '../../src/store/store.ts'
+import type { TurnSummary } from '@breakfall/wire'
+import type {
+  Append,
+  EndedQuery,
+  NewSession,
+  SessionRow,
+  SessionSelection,
+  Store,
+  StoredEvent,
+  TurnRow,
+} from '../../src/store/store.ts'
 import { NO_USAGE } from '../../src/turn/state.ts'
 
 export type Adapter = {
@@ -228,12 +238,82 @@ export function storeSuite(adapter: Adapter): void {
       // Ids of the same millisecond are in no order, so these are not left to the clock.
       const ids = [5, 4, 3, 2, 1].map((n) => `01990000-000${n}-7000-8000-000000000000`)
       for (const id of ids.toReversed()) await store.createSession({ ...newSession(), id })
-      const first = await store.listSessions({ limit: 3 })
-      const rest = await store.listSessions({ limit: 3, after: first.at(-1)?.id })
+      const { rows: first } = await store.listSessions({ limit: 3 })
+      const { rows: rest } = await store.listSessions({ limit: 3, after: first.at(-1)?.id })
       assert.deepEqual(
         [...first, ...rest].map((row) => row.id),
         ids,
       )
+    })
+
+    scenario('a list is filtered by how turns ended and by text, and counts what each filter finds', async (store) => {
+      const at = '2026-11-15T12:00:00.000Z'
+      const summary = (state: TurnSummary['state'], fields: Partial<TurnSummary> = {}): Append['summary'] => {
+        const none = { faultsSurvived: 0, unknownOutcomes: 0, startedAt: at, endedAt: null, retry: null, marks: '' }
+        const turn = {
+          id: 't',
+          state,
+          prompt: '100 % of_it',
+          steps: 1,
+          attempts: 1,
+          fault: null,
+          parked: null,
+          ...none,
+        }
+        return { turn: { ...turn, ...fields }, updatedAt: at }
+      }
+      const fault = { category: 'model_auth_failed', class: 'needs_action', title: 'x', error: 'x' }
+      const summaries = {
+        finished: summary('finished'),
+        parked: summary('parked', { fault, prompt: 'another' }),
+        unknown: summary('cancelled', { unknownOutcomes: 1, prompt: 'another' }),
+      }
+      const ids: Record<string, string> = { idle: (await claimed(store)).id }
+      for (const [name, given] of Object.entries(summaries)) {
+        const session = await claimed(store)
+        ids[name] = session.id
+        await store.append({ ...appendOf(session, 0, ['1']), summary: given })
+      }
+      const found = async (selection: Partial<SessionSelection>): Promise<string[]> => {
+        const { rows } = await store.listSessions({ limit: 10, ...selection })
+        return rows.map(({ id }) => Object.keys(ids).find((name) => ids[name] === id) ?? id).toSorted()
+      }
+      assert.deepEqual(await found({ states: ['finished'] }), ['finished'])
+      assert.deepEqual(await found({ states: ['needs'] }), ['parked', 'unknown'])
+      assert.deepEqual(await found({ states: ['idle', 'cancelled'] }), ['idle', 'unknown'])
+      assert.deepEqual(await found({ class: 'needs_action', category: 'model_auth_failed' }), ['parked'])
+      assert.deepEqual(await found({ text: '100 % OF_' }), ['finished'])
+      assert.deepEqual(await found({ text: '100_' }), [], 'a wildcard is only a character')
+      assert.deepEqual(await found({ text: ids['idle'] }), ['idle'])
+      assert.deepEqual(await found({ updatedSince: '2026-11-15T12:00:00.001Z' }), [])
+      const { counts, rows } = await store.listSessions({ limit: 1, withCounts: true, states: ['idle'] })
+      assert.deepEqual([rows.length, rows[0]?.turn], [1, null])
+      assert.deepEqual(counts, {
+        needs: 2,
+        parked: 1,
+        retrying: 0,
+        running: 0,
+        queued: 0,
+        finished: 1,
+        failed: 0,
+        cancelled: 1,
+        unknown: 1,
+        idle: 1,
+      })
+    })
+
+    scenario('turns are listed newest first, in pages', async (store) => {
+      const session = await claimed(store)
+      const turnIds = [3, 2, 1].map((n) => `01990000-000${n}-7000-8000-000000000000`)
+      const turns = turnIds.map((turnId) => ({ ...turnOf(session.id), turnId }))
+      await store.append({ ...appendOf(session, 0, ['1']), turns })
+      const first = await store.listTurns(session.id, { limit: 2 })
+      const rest = await store.listTurns(session.id, { limit: 2, before: first.at(-1)?.turnId })
+      assert.deepEqual(
+        [...first, ...rest].map(({ turnId }) => turnId),
+        turnIds,
+      )
+      assert.deepEqual(await store.listTurns('nobody', { limit: 2 }), [])
     })
 
     scenario(
@@ -372,7 +452,7 @@ const seqs = (events: readonly StoredEvent[]): number[] => events.map((event) =>
 const shifted = (events: readonly StoredEvent[]): StoredEvent[] =>
   events.map((event) => ({ ...event, seq: event.seq + 1 }))
 
-function turnOf(sessionId: string): TurnRow {
+export function turnOf(sessionId: string): TurnRow {
   return {
     turnId: randomUUIDv7(),
     sessionId,

@@ -15,10 +15,17 @@ import {
   runnerHealthSchema,
 } from '@breakfall/wire'
 import { type ExecStreamEvent, followEvents } from './events.ts'
-import { type CallOptions, RunnerHttp } from './http.ts'
+import { type CallOptions, type RunnerAnswer, RunnerHttp } from './http.ts'
 import { RUNNER_AWAY } from './retry.ts'
 
 export type { ExecStreamEvent } from './events.ts'
+
+/** A response whose body the caller reads, or destroys. */
+export type OutputAnswer = {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: RunnerAnswer['body']
+}
 
 export type RunnerClientOptions = {
   readonly url: string
@@ -69,6 +76,13 @@ export type RunnerClient = {
     stream: 'stdout' | 'stderr',
     o?: Cancellable & { readonly from?: number; readonly to?: number },
   ): Promise<Buffer>
+  /** The same as a stream, however long it is. `range` is a Range header. */
+  openOutput(
+    boxId: string,
+    execId: string,
+    stream: 'stdout' | 'stderr',
+    o?: Cancellable & { readonly range?: string | undefined },
+  ): Promise<OutputAnswer>
   /** Waits until the exec has ended, over as many connections as needed. */
   waitExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
   killExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
@@ -161,6 +175,11 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
       const call = { ...exec(id, execId, o), params: { id, execId, stream }, headers: rangeOf(o) }
       return http.bytes('execOutput', await http.send('execOutput', call), call)
     },
+    openOutput: async (id, execId, stream, o = {}) => {
+      const headers = o.range === undefined ? {} : { range: o.range }
+      const answer = await http.send('execOutput', { ...exec(id, execId, o), params: { id, execId, stream }, headers })
+      return { status: answer.status, headers: passedOn(answer.headers), body: answer.body }
+    },
     waitExec: async (id, execId, o = {}) => {
       const once = (): Promise<Exec> =>
         http.json('waitExec', execSchema, {
@@ -223,6 +242,15 @@ function parseTag(value: unknown): { readonly etag: string } {
   const etag = typeof value === 'object' && value !== null && 'etag' in value ? value.etag : undefined
   if (typeof etag !== 'string') throw new TypeError('a response without an etag')
   return { etag }
+}
+
+/** Which of a runner's headers describe the bytes. */
+const OUTPUT_HEADERS = ['accept-ranges', 'content-length', 'content-range', 'content-type'] as const
+
+function passedOn(headers: RunnerAnswer['headers']): Record<string, string> {
+  return Object.fromEntries(
+    OUTPUT_HEADERS.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]])),
+  )
 }
 
 function rangeOf(o: { readonly from?: number; readonly to?: number }): Record<string, string> {
