@@ -10,6 +10,7 @@ import { CHAIN_START, isLink } from './chain.ts'
 import { eventsOf, type EventsOf, type JournalEnd, SqliteEvents } from './sqlite-events.ts'
 import { SqliteRemoval } from './sqlite-removal.ts'
 import { numberIn, type Row, type SqlValue, Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
+import { SqliteTurns, type TurnPage } from './sqlite-turns.ts'
 import { countQuery, countsIn, pageQuery } from './sqlite-selection.ts'
 import type {
   Append,
@@ -31,6 +32,7 @@ export class SqliteJournal {
   readonly #sql: Statements
   readonly #events: SqliteEvents
   readonly #removal: SqliteRemoval
+  readonly #turns: SqliteTurns
   /** Where each journal ends: with it, an append reads nothing. Safe to cache, because this is the only writer. */
   readonly #ends = new Map<string, JournalEnd>()
   #deleted: string[] = []
@@ -40,6 +42,7 @@ export class SqliteJournal {
     this.#sql = new Statements(db)
     this.#events = new SqliteEvents(this.#sql)
     this.#removal = new SqliteRemoval(this.#sql, this.#events)
+    this.#turns = new SqliteTurns(this.#sql)
   }
 
   createSession(session: NewSession): SessionRow {
@@ -158,8 +161,8 @@ export class SqliteJournal {
     }
     if (append.data !== undefined)
       this.#sql.run('UPDATE sessions SET data=? WHERE sid=?', JSON.stringify(append.data), sid)
-    for (const turn of append.turns ?? []) this.#putTurn(sid, turn)
-    if (append.summary !== undefined) this.#putSummary(sid, append.summary)
+    for (const turn of append.turns ?? []) this.#turns.put(sid, turn)
+    if (append.summary !== undefined) this.#turns.putSummary(sid, append.summary)
     if (append.key !== undefined) this.#putKey(append.key)
   }
 
@@ -186,23 +189,11 @@ export class SqliteJournal {
   }
 
   getTurn(turnId: string): TurnRow | undefined {
-    const row = this.#sql.get(
-      'SELECT t.turn_id, t.view, t.cancel, s.id AS session_id FROM turns t JOIN sessions s USING (sid) WHERE t.turn_id=?',
-      turnId,
-    )
-    return row === undefined ? undefined : turnOf(row)
+    return this.#turns.get(turnId)
   }
 
-  listTurns(sessionId: string, page: { before?: string | undefined; limit: number }): readonly TurnRow[] {
-    // Ids are UUIDv7, as those of sessions.
-    const rows = this.#sql.all(
-      `SELECT t.turn_id, t.view, t.cancel, s.id AS session_id FROM turns t JOIN sessions s USING (sid)
-       WHERE s.id=? AND t.turn_id<? ORDER BY t.turn_id DESC LIMIT ?`,
-      sessionId,
-      page.before ?? AFTER_ALL_IDS,
-      page.limit,
-    )
-    return rows.map(turnOf)
+  listTurns(sessionId: string, page: TurnPage): readonly TurnRow[] {
+    return this.#turns.list(sessionId, page)
   }
 
   getKey(scope: string, key: string): KeyRow | undefined {
@@ -331,32 +322,6 @@ export class SqliteJournal {
     })
   }
 
-  #putTurn(sid: number, turn: TurnRow): void {
-    this.#sql.run(
-      `INSERT INTO turns(turn_id, sid, view, cancel) VALUES (?,?,?,?)
-       ON CONFLICT(turn_id) DO UPDATE SET view=excluded.view, cancel=excluded.cancel`,
-      turn.turnId,
-      sid,
-      JSON.stringify(turn.view),
-      turn.cancel === null ? null : JSON.stringify(turn.cancel),
-    )
-  }
-
-  #putSummary(sid: number, { turn, updatedAt }: NonNullable<Append['summary']>): void {
-    this.#sql.run(
-      `UPDATE sessions SET updated_at=?, last_turn_id=?, turn_state=?, category=?, class=?, unknown_outcomes=?, turn=?
-       WHERE sid=?`,
-      updatedAt,
-      turn?.id ?? null,
-      turn?.state ?? null,
-      turn?.fault?.category ?? null,
-      turn?.fault?.class ?? null,
-      turn?.unknownOutcomes ?? 0,
-      turn === null ? null : JSON.stringify(turn),
-      sid,
-    )
-  }
-
   #putKey(key: KeyRow): void {
     this.#sql.run(
       'INSERT INTO keys(scope, key, request_hash, receipt) VALUES (?,?,?,?)',
@@ -392,16 +357,6 @@ function sessionOf(row: Row): SessionRow {
     turn: json<SessionRow['turn']>(textOrNullIn(row, 'turn')),
   }
 }
-
-const turnOf = (row: Row): TurnRow => ({
-  turnId: textIn(row, 'turn_id'),
-  sessionId: textIn(row, 'session_id'),
-  view: json<TurnRow['view']>(textIn(row, 'view')),
-  cancel: json<TurnRow['cancel']>(textOrNullIn(row, 'cancel')),
-})
-
-/** Sorts after every id. */
-const AFTER_ALL_IDS = '~'
 
 /** A column that this store wrote itself, as JSON of `T`. SQL's NULL is null. */
 const json = <T>(text: string | null): T => JSON.parse(text ?? 'null')
