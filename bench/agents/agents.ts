@@ -111,7 +111,10 @@ export const AGENTS: readonly AgentRow[] = [
     api: 'gemini',
     launch: (url, home) => {
       writeSettings(home, '.gemini/settings.json', { security: { auth: { selectedType: 'gemini-api-key' } } })
-      return { args: ['-y', '-p', PROMPT, '-m', 'gemini-2.5-pro'], env: { GOOGLE_GEMINI_BASE_URL: originOf(url) } }
+      return {
+        args: ['-y', '-p', PROMPT, '-m', 'gemini-2.5-pro'],
+        env: { GOOGLE_GEMINI_BASE_URL: originOf(url), GEMINI_CLI_TRUST_WORKSPACE: 'true' },
+      }
     },
   },
   {

@@ -18,7 +18,7 @@ type Result = {
   readonly outcome: string
   readonly cells?: readonly Cell[]
   readonly scores?: Readonly<Record<string, { readonly exact: number; readonly of: number }>>
-  readonly fault?: { readonly error: string } | null
+  readonly fault?: { readonly error: string; readonly errorRaw: string } | null
   readonly error?: string
 }
 
@@ -42,8 +42,11 @@ for (const agent of rows) {
   process.stderr.write(`\n── ${agent.name} ${agent.version} (${agent.api})\n`)
   const problem = install(agent)
   const result = problem === undefined ? await trial(agent) : { outcome: 'failed', error: problem }
-  if (result.cells === undefined) skipped.push(`${agent.name} ${agent.version}: ${result.error ?? 'it did not run'}`)
+  const said = result.fault?.errorRaw.trim().split('\n').at(-1)
+  const why = result.error ?? `${result.fault?.error ?? 'it did not run'} It printed: ${said}`
+  if (result.cells === undefined) skipped.push(`${agent.name} ${agent.version}: ${why}`)
   else results.push({ agent, cells: result.cells })
+  process.stderr.write(result.cells === undefined ? `skipped: ${why}\n` : `${scoresText(result.cells)}\n`)
 }
 if (results.length === 0) {
   process.stderr.write(`\nNo agent ran.\n${skipped.join('\n')}\n`)
@@ -99,6 +102,10 @@ ${skipped.length === 0 ? '' : `\n## Skipped\n${skipped.map((line) => `- ${line}`
 
 function verdictIn(cells: readonly Cell[], fault: string, through: string): string {
   return cells.find((cell) => cell.fault === fault && cell.through === through)?.verdict ?? '–'
+}
+
+function scoresText(cells: readonly Cell[]): string {
+  return COLUMNS.map((through) => `${through}: ${scoreText(cells, through)}`).join('; ')
 }
 
 function scoreText(cells: readonly Cell[], through: string): string {
