@@ -34,8 +34,8 @@ export function runSteps(steps, notes = []) {
 
 // ---- details ----
 
-// One more file at a time than there are cores: most files spend part of their time waiting for child processes.
-const LANES = availableParallelism() + 1
+// More files at a time than there are cores: most files spend part of their time waiting for child processes.
+const LANES = availableParallelism() + 2
 
 const TEST_FLAGS = [
   '--test',

@@ -6,7 +6,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { closedPort } from '../../../../test/kit/tcp-server.ts'
+import { closedPort, startTcpServer } from '../../../../test/kit/tcp-server.ts'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { WebSocket } from 'ws'
 import { Fault, LIMITS, toProblem } from '@breakfall/faults'
@@ -99,17 +99,22 @@ test('a stale endpoint is resolved again inside the call: by command, by URL, or
   atEnd(t, () => resolver.close())
   const file = join(tempFolder(t), 'where')
   writeFileSync(file, `${runner.url}\n`)
-  let reads = 0
+  let isTried = false
+  const gone = await startTcpServer((socket) => {
+    isTried = true
+    socket.resetAndDestroy()
+  })
+  atEnd(t, () => gone.close())
   const ways = {
     command: { runner: { url: stale, tokenFile, resolveCommand: ['cat', file] } },
     url: {
       runner: { url: stale, tokenFile, resolveUrl: `http://127.0.0.1:${(resolver.address() as AddressInfo).port}/` },
     },
     config: {
-      reload: (): LiveConfig => {
-        reads += 1
-        return { model: reloaded, runner: { tokenFile, url: reads < 4 ? stale : runner.url } }
-      },
+      reload: (): LiveConfig => ({
+        model: reloaded,
+        runner: { tokenFile, url: isTried ? runner.url : `http://127.0.0.1:${gone.port}` },
+      }),
     },
   }
   let reloaded: LiveConfig['model'] = { baseUrl: '', name: '' }
