@@ -7,7 +7,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { classify, Fault, isFault } from '@breakfall/faults'
-import { relayAnswer, type RelayTarget } from '@breakfall/model'
+import { type JsonBody, jsonBody, relayAnswer, type RelayTarget } from '@breakfall/model'
 import { checkHost, checkOrigin, createHttpServer, type HttpServer, readBytes, sameToken } from '@breakfall/wire/node'
 import { type Call, headersOf, openCall, refuse, refuseUpgrade, unreadable, wantsWebSocket } from './call.ts'
 import { monotonicMs } from './clock.ts'
@@ -163,10 +163,11 @@ class RunningGateway {
     const body = await readBytes(call.req, this.#settings.limits.bodyBytesMax)
     const isPost = call.method === 'POST'
     const route = isPost ? modelRoute(call.path) : undefined
-    const json = isPost ? parsed(body) : undefined
+    const read = isPost ? await jsonBody(body, headersOf(call.req), this.#settings.limits.bodyBytesMax) : undefined
     // A body that is not JSON is left for the upstream to refuse.
-    if (route === undefined || json === undefined) await this.#pass(call, body, route !== undefined, modelIn(json))
-    else await this.#heal(call, route, body, json)
+    if (route === undefined || read === undefined)
+      await this.#pass(call, body, route !== undefined, modelIn(read?.json))
+    else await this.#heal(call, route, read)
   }
 
   /** A request to a model that is not healed is visible as such in the log, the metrics and the live view. */
@@ -186,7 +187,7 @@ class RunningGateway {
     else logger?.warn({ ...line, attempts, category: fault.category, errorRaw: fault.errorRaw }, 'failed')
   }
 
-  async #heal(call: Call, route: ModelRoute, body: Buffer, json: Record<string, unknown>): Promise<void> {
+  async #heal(call: Call, route: ModelRoute, { body, json, headers }: JsonBody): Promise<void> {
     const { api } = route
     const { requestId, method, path, res } = call
     const { dice, hold, limits, logger, now, policy } = this.#settings
@@ -208,7 +209,7 @@ class RunningGateway {
     })
     this.watch.started(requestId, path, model, stream)
     const outcome = await relayAnswer(
-      { ...route, search: searchFor(route, call.search), headers: headersOf(call.req), body, json },
+      { ...route, search: searchFor(route, call.search), headers, body, json },
       this.#pool.inOrder().map(targetOf),
       wantsArray(route, call.search) ? new JsonArraySink(sink) : sink,
       {
@@ -246,15 +247,3 @@ const elapsed = (from: number): number => Math.round(monotonicMs() - from)
 
 const modelIn = (json: Record<string, unknown> | undefined): string | undefined =>
   typeof json?.['model'] === 'string' ? json['model'].slice(0, 200) : undefined
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-function parsed(body: Buffer): Record<string, unknown> | undefined {
-  try {
-    const json: unknown = JSON.parse(body.toString('utf8'))
-    return isRecord(json) ? json : undefined
-  } catch {
-    return undefined // the caller passes it through, and the upstream refuses it
-  }
-}

@@ -3,12 +3,14 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { once } from 'node:events'
 import { Writable } from 'node:stream'
+import { brotliCompressSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { test } from 'node:test'
 import { pino } from 'pino'
 import { message } from '../../../test/kit/anthropic-frames.ts'
 import { startModelServer } from '../../../test/kit/model-server.ts'
 import { answer, finish, role, text } from '../../../test/kit/openai-frames.ts'
 import { bytes, head, json, lastChunk, pause, reset, silence } from '../../../test/kit/plays.ts'
+import { responded } from '../../../test/kit/responses-frames.ts'
 import { type GatewayLogEntry, startGateway, type WatchNote } from '../src/index.ts'
 import { CHAT, post, stand } from './client.ts'
 
@@ -426,4 +428,36 @@ test('headers that Node cannot send are dropped', async (t) => {
   const { gateway } = await stand(t, [[odd, ...answer('Hello').slice(1)]])
   const res = await post(`${gateway.url}/chat/completions`, CHAT)
   assert.match(await res.text(), /Hello/)
+})
+
+for (const [encoding, compress] of [
+  ['gzip', gzipSync],
+  ['zstd', zstdCompressSync],
+  ['br', brotliCompressSync],
+] as const) {
+  test(`a ${encoding} request body is healed, and reaches the upstream as plain JSON`, async (t) => {
+    const { gateway, model } = await stand(t, [[reset], responded('Hello')])
+    const body = compress(JSON.stringify({ model: 'm', input: 'hi', stream: true }))
+    const res = await fetch(`${gateway.url}/responses`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'content-encoding': encoding },
+      body: new Uint8Array(body),
+    })
+    assert.match(await res.text(), /"delta":"Hello"/)
+    assert.deepEqual(
+      model.requests.map(({ body: sent, headers }) => [sent.input, headers['content-encoding']]),
+      [
+        ['hi', undefined],
+        ['hi', undefined],
+      ],
+    )
+  })
+}
+
+test('a compressed body that cannot be read is left for the upstream to refuse', async (t) => {
+  const { gateway, model } = await stand(t, [json(400, { error: { message: 'own words' } })])
+  const headers = { 'content-encoding': 'zstd' }
+  const res = await post(`${gateway.url}/responses`, '{"stream":true}', { headers })
+  assert.equal(res.status, 400)
+  assert.equal(model.requests[0]?.headers['content-encoding'], 'zstd')
 })

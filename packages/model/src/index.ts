@@ -41,6 +41,7 @@ export {
 } from './relay/relay.ts'
 export { relayAnswer } from './relay/relay-answer.ts'
 export { type ErrorAnswer, errorAnswer } from './relay/relay-error.ts'
+export { type JsonBody, jsonBody } from './relay/request-body.ts'
 export { clientHeaders, isSameHost, upstreamHeaders, withoutVersion } from './relay/relay-request.ts'
 export { resilientFetch, type ResilientFetchOptions } from './relay/resilient-fetch.ts'
 export { wasEmpty } from './proof.ts'

@@ -58,8 +58,7 @@ export function afterServerTool(fault: Fault, { serverTool }: ReadAnswer): Fault
     next: 'never',
     sideEffects: 'unknown',
     message: {
-      action: `Breakfall did not ask again: the provider may have run ${serverTool} already`,
-      advice: 'Check what it did before you send the request again.',
+      advice: `The provider may have run ${serverTool} already: check what it did before you send the request again.`,
     },
   })
 }

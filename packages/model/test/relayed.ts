@@ -36,6 +36,8 @@ export type RelayedOptions = RelayOptions & {
   readonly body?: Record<string, unknown>
   readonly profile?: RelayTarget['profile']
   readonly fallback?: readonly RelayTarget[]
+  /** The server closes only after this. */
+  readonly keepOpen?: Promise<void>
   /** The client can tell a cut connection from a proper end. */
   readonly canCut?: boolean
   readonly onWrite?: (chunk: string) => void
@@ -85,6 +87,7 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
     },
     { ...options, policy: { ...QUICK, ...options.policy }, onEvent: (event) => events.push(event) },
   )
+  await options.keepOpen
   await model.close()
   return { status, headers, body, ...held(api, body), isEnded, isCut, outcome, requests: model.requests, events }
 }

@@ -4,8 +4,9 @@ import type { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { AttemptPhase } from '../answer.ts'
 
-/** Always a POST. */
 export type AttemptRequest = {
+  /** A POST, unless it reads on where another request stopped. */
+  readonly method?: 'GET' | 'POST' | undefined
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Buffer

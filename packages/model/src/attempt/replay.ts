@@ -15,7 +15,7 @@ import { agentFor } from './connections.ts'
 
 /** The same request, with an id to re-attach by if the server may know what that is. */
 export function withReplay(request: AttemptRequest, baseUrl: string, profile: ChosenProfile): AttemptRequest {
-  if (!profile.named || profile.name !== 'llama-cpp' || known.get(baseUrl) === false) return request
+  if (!profile.named || profile.reattach !== 'llama-replay' || known.get(baseUrl) === false) return request
   const id = randomUUID() // I1
   const { headers } = request
   const url = `${joinUrl(baseUrl, 'stream')}?conv_id=${id}`

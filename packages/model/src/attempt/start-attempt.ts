@@ -290,11 +290,12 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   // ---- the request ----
 
   #dispatch(): void {
-    const { url, headers, body } = this.#request
+    const { url, headers, body: sent, method = 'POST' } = this.#request
+    const body = method === 'GET' ? null : sent
     this.#run(() => {
       const { origin, pathname, search } = new URL(url)
       const path = pathname + search
-      const options = { origin, path, method: 'POST', headers, body, headersTimeout: 0, bodyTimeout: 0 } as const
+      const options = { origin, path, method, headers, body, headersTimeout: 0, bodyTimeout: 0 } as const
       agentFor(this.#clocks.connectMs).dispatch(options, this)
     })
   }

@@ -20,6 +20,8 @@ export type AnswerDecoder = {
   readonly json: JsonObject | undefined
   /** What the frame read last is to a client, if the API says so itself; undefined if its content does. */
   readonly frameKind?: FrameKind | undefined
+  /** Where to read on if the server keeps the answer; undefined if it gave no name for it. */
+  readonly position?: StreamPosition | undefined
   /** Takes one frame. Throws a Fault for an error inside the stream, and for a frame that makes no sense. */
   frame(frame: SseFrame): void
   /** Takes an answer that came in one piece, from a server that did not stream. */
@@ -28,6 +30,15 @@ export type AnswerDecoder = {
   readonly isTail?: boolean
   /** For an API without a terminal event: the body ended properly. */
   close?(): void
+}
+
+/** How far a stream was read that its server can continue. */
+export type StreamPosition = {
+  readonly id: string
+  /** The number of the last event. */
+  readonly after: number
+  /** The frames that are missing, from the answer in one piece. */
+  readonly rest: (final: JsonObject) => readonly SseFrame[]
 }
 
 /** Its text is handed on as it comes and not kept: an answer may be larger than memory. */

@@ -15,38 +15,34 @@ import {
   type FrameKind,
   type PartHandler,
   ReadAnswer,
+  type StreamPosition,
   type TextPart,
   type ToolPart,
 } from './read-answer.ts'
 import { callForm, itemKind, type ItemKind } from './responses-items.ts'
-import type { SeenItem } from './responses-frames.ts'
+import { restFrames, type SeenItem } from './responses-frames.ts'
 
 export class ResponsesDecoder implements AnswerDecoder {
   readonly answer: ReadAnswer
   json: JsonObject | undefined
   frameKind: FrameKind | undefined
-  /** The server's own name for this answer. */
-  responseId: string | undefined
-  /** The number of the last event, or -1. */
-  lastNumber = -1
   readonly #profile: Profile
   readonly #items: Item[] = []
   #isOpened = false
+  /** The server's own name for this answer. */
+  #id: string | undefined
+  /** The number of the last event, or -1. */
+  #number = -1
 
   constructor(handler: PartHandler, nextPartId: () => string, profile: Profile) {
     this.answer = new ReadAnswer(handler, nextPartId)
     this.#profile = profile
   }
 
-  /** What was read of each item, for a reader that makes the rest from the final object. */
-  get seen(): readonly SeenItem[] {
-    return this.#items.map(({ id, json, isDone, texts, tool }) => ({
-      id,
-      index: json['output_index'],
-      isDone,
-      texts,
-      arguments: tool?.arguments ?? '',
-    }))
+  get position(): StreamPosition | undefined {
+    const [id, after] = [this.#id, this.#number]
+    if (id === undefined || after < 0) return undefined
+    return { id, after, rest: (final) => restFrames(final, this.#seen()) }
   }
 
   frame(frame: SseFrame): void {
@@ -59,7 +55,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     const json = parseFrame(frame)
     this.json = json
     const { sequence_number: number, type } = json
-    if (typeof number === 'number') this.lastNumber = number
+    if (typeof number === 'number') this.#number = number
     if (type === 'error' || (typeof type !== 'string' && isInBandError(json))) throw inBandFault(flatError(json))
     this.#event(stringOr(type), json)
   }
@@ -83,7 +79,7 @@ export class ResponsesDecoder implements AnswerDecoder {
       case 'response.created':
       case 'response.queued':
       case 'response.in_progress':
-        this.responseId ??= stringOr(objectOr(json['response'])['id']) || undefined
+        this.#id ??= stringOr(objectOr(json['response'])['id']) || undefined
         // The event is repeated as a keep-alive, each time with the whole request in it.
         if (type === 'response.in_progress' && this.#isOpened) this.frameKind = 'noise'
         this.#isOpened ||= type === 'response.in_progress'
@@ -244,6 +240,17 @@ export class ResponsesDecoder implements AnswerDecoder {
           errorRaw: `the answer ended with the status ${String(status).slice(0, 50)}`,
         })
     }
+  }
+
+  /** What was read of each item. */
+  #seen(): readonly SeenItem[] {
+    return this.#items.map(({ id, json, isDone, texts, tool }) => ({
+      id,
+      index: json['output_index'],
+      isDone,
+      texts,
+      arguments: tool?.arguments ?? '',
+    }))
   }
 
   get #hasCalls(): boolean {

@@ -1,6 +1,6 @@
 /** One attempt of a relayed stream: reads frames, drops what the client already has, and judges the answer. */
 import type { IncomingHttpHeaders } from 'node:http'
-import { classify, Fault, type FaultReport, isFault } from '@breakfall/faults'
+import { classify, Fault, type FaultReport, isFault, sleep } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { AttemptRecord } from '../answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
@@ -20,10 +20,12 @@ import {
   type ReadAnswer,
   type TextPart,
 } from '../dialects/read-answer.ts'
+import type { JsonObject } from '../json.ts'
 import { type PrefixGate, type Segment, type SegmentKind } from '../machine/prefix-gate.ts'
 import { afterServerTool, judge, type RequiredParameters } from '../proof.ts'
 import { refusalFault } from '../attempt/refusal.ts'
 import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
+import { BackgroundResponse } from './background.ts'
 import { modelOf, profileOf, upstreamRequest } from './relay-request.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
 
@@ -53,7 +55,9 @@ export class RelayAttempt implements AttemptReader, PartHandler {
   readonly #dialect: Dialect
   readonly #decoder: AnswerDecoder
   readonly #startedAt: string
-  #running: Attempt | undefined
+  readonly #background: BackgroundResponse
+  #running: Pick<Attempt, 'pause' | 'resume'> | undefined
+  #reattached = 0
   #end: AttemptEnd | undefined
   #isWhole = false
   #kind: FrameKind = 'lifecycle'
@@ -64,6 +68,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
 
   constructor(options: RelayAttemptOptions) {
     this.#with = options
+    this.#background = new BackgroundResponse(options.request, options.target, options.options)
     this.#startedAt = new Date(options.options.now()).toISOString()
     this.#isHealing = options.client.contentSent
     this.#dialect = DIALECTS[options.request.api]
@@ -93,17 +98,55 @@ export class RelayAttempt implements AttemptReader, PartHandler {
       const { policy, signal } = options
       const plain = upstreamRequest(request, target, prefill)
       const sent = withReplay(plain, target.baseUrl, profileOf(target))
-      this.#running = startAttempt(sent, this, policy, signal)
-      this.#end = await this.#running.end
-      return this.#judgeEnd(this.#end)
+      const running = startAttempt(sent, this, policy, signal)
+      this.#running = running
+      this.#end = await running.end
+      const fault = this.#judgeEnd(this.#end)
+      return fault !== undefined && this.#background.isAsked ? await this.#readOn(fault) : fault
     } catch (thrown) {
       return classify(thrown, { boundary: 'model', phase: 'connect', signal: options.signal })
     }
   }
 
+  /** The answer was asked for in the background: reads the rest of it. The fault if that cannot be had. */
+  async #readOn(broken: Fault): Promise<Fault | undefined> {
+    const { policy, signal } = this.#with.options
+    let fault = broken
+    let seen = -1
+    while (this.#decoder.position !== undefined && !signal.aborted && this.#isOnlyCut) {
+      if (this.progress === seen) break // it had nothing new to say
+      seen = this.progress
+      await sleep(policy.backoffMs, signal)
+      this.#reattached++
+      const rest = await this.#background.rest(this.#decoder.position, this, (running) => (this.#running = running))
+      if (rest === 'gone') break
+      const again = 'end' in rest ? this.#judgeEnd(rest.end) : this.#finishFrom(rest.final)
+      if (again === undefined) return undefined
+      fault = again
+    }
+    if (this.#decoder.position !== undefined && this.#isOnlyCut) this.#background.cancel(this.#decoder.position)
+    return fault
+  }
+
+  /** Neither the server nor a comparison said that this answer is of no use. */
+  get #isOnlyCut(): boolean {
+    return this.errorFrame === undefined && !this.diverged && !this.#answer.ended
+  }
+
+  #finishFrom(final: JsonObject): Fault | undefined {
+    try {
+      for (const frame of this.#decoder.position?.rest(final) ?? []) this.frame(frame)
+      this.flush()
+      return this.#isWhole ? undefined : incompleteRest()
+    } catch (thrown) {
+      if (isFault(thrown)) return thrown
+      throw thrown
+    }
+  }
+
   record(fault: FaultReport | null, action: RungAction | null, delayMs: number): AttemptRecord {
     const { attempt, request, target } = this.#with
-    return recordOf({
+    const kept = recordOf({
       attempt,
       model: modelOf(request, target),
       baseUrl: target.baseUrl,
@@ -115,6 +158,7 @@ export class RelayAttempt implements AttemptReader, PartHandler {
       action,
       delayMs,
     })
+    return this.#reattached === 0 ? kept : { ...kept, reattached: this.#reattached }
   }
 
   // ---- what the transport calls ----
@@ -272,6 +316,9 @@ export class RelayAttempt implements AttemptReader, PartHandler {
     })
   }
 }
+
+const incompleteRest = (): Fault =>
+  new Fault('model_stream_incomplete', { phase: 'stream', errorRaw: 'the finished response is not complete' })
 
 function freshOf(texts: readonly Segment[]): ReadonlyMap<SegmentKind, string> {
   const fresh = new Map<SegmentKind, string>()

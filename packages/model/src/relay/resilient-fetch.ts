@@ -6,10 +6,10 @@
  * I2  A failure becomes a response with a status and `x-should-retry: false`: retries have one owner.
  */
 import { DIALECTS } from '../dialects/dialects.ts'
-import { isObject, type JsonObject } from '../json.ts'
 import { API_NAMES } from '../names.ts'
 import type { RelayOptions, RelayRequest, RelaySink, RelayTarget } from './relay.ts'
 import { relayAnswer } from './relay-answer.ts'
+import { jsonBody } from './request-body.ts'
 import { isSameHost } from './relay-request.ts'
 import { resolvePolicy } from '../resolve-policy.ts'
 
@@ -61,6 +61,8 @@ type HealableCall = {
   readonly signal: AbortSignal | undefined
 }
 
+const BODY_BYTES_MAX = 1024 * 1024 * 1024 // decompressed; the caller's own memory holds it already
+
 type FetchArguments = Parameters<typeof fetch>
 
 /** The call if it can be healed, else the arguments for the plain fetch. */
@@ -75,24 +77,15 @@ async function read(...asked: FetchArguments): Promise<HealableCall | FetchArgum
   const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
   const request = new Request(input, { ...init, method: 'POST', signal: null })
   const body = Buffer.from(await request.clone().arrayBuffer())
-  const json = parsed(body)
-  if (json === undefined) return [request, { signal: signal ?? null }]
+  const read = await jsonBody(body, Object.fromEntries(request.headers), BODY_BYTES_MAX)
+  if (read === undefined) return [request, { signal: signal ?? null }]
   const { search } = url
   url.search = ''
   url.pathname = url.pathname.slice(0, -`/${DIALECTS[api].path}`.length)
   return {
-    request: { api, search, headers: Object.fromEntries(request.headers), body, json },
+    request: { api, search, ...read },
     target: { baseUrl: url.href },
     signal,
-  }
-}
-
-function parsed(body: Buffer): JsonObject | undefined {
-  try {
-    const json: unknown = JSON.parse(body.toString('utf8'))
-    return isObject(json) ? json : undefined
-  } catch {
-    return undefined // the server will say what is wrong with it
   }
 }
 

@@ -1,0 +1,234 @@
+/** The relay of the Responses API, cut point by cut point. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { HOLDS } from '../src/index.ts'
+import { cut, head, json, lastChunk, type Play, silence, stream } from '../../../test/kit/plays.ts'
+import {
+  callItem,
+  customItem,
+  failedEvent,
+  flatError,
+  messageItem,
+  otherItem,
+  reasoningItem,
+  responding,
+  responseFrames,
+  unnumbered,
+  upToDelta,
+  wholeResponse,
+} from '../../../test/kit/responses-frames.ts'
+import { type Relayed, relayed as relay, type RelayedOptions } from './relayed.ts'
+import type { Script } from '../../../test/kit/model-server.ts'
+
+const relayed = (script: Script, options: RelayedOptions = {}): Promise<Relayed> =>
+  relay(script, { api: 'openai-responses', hold: 'tools', ...options })
+
+const HELLO = responseFrames([messageItem(['Hello', ' world'])])
+const typesOf = ({ frames }: Relayed): string[] => frames.map(({ json: event }) => event.type)
+const numbersOf = ({ frames }: Relayed): number[] => frames.map(({ json: event }) => event.sequence_number)
+const dense = (got: Relayed): void => assert.deepEqual(numbersOf(got), [...got.frames.keys()])
+const endOf = ({ frames }: Relayed) => frames.at(-1)?.json
+
+test('over a heal the client keeps the first ids, dense numbers and one beginning, and the text is there once', async () => {
+  const second = responseFrames([messageItem(['Hello wor', 'ld'], 'msg_2')], { id: 'resp_2' })
+  const got = await relayed([cut(...upToDelta(HELLO, 1)), stream(...second)])
+  dense(got)
+  assert.equal(got.text, 'Hello world')
+  assert.equal(typesOf(got).filter((type) => type === 'response.created').length, 1)
+  const { response } = endOf(got)
+  assert.deepEqual(
+    [response.id, response.output[0].id, response.output[0].content[0].text],
+    ['resp_1', 'msg_1', 'Hello world'],
+  )
+  assert.ok(got.frames.every(({ json: event }) => event.item_id === undefined || event.item_id === 'msg_1'))
+})
+
+test('headers come from the attempt whose content is forwarded', async () => {
+  const first = [head(200, { 'x-codex-turn-state': 'one' }), ...HELLO.slice(0, 3), lastChunk]
+  const second = [head(200, { 'x-codex-turn-state': 'two' }), ...HELLO, lastChunk]
+  assert.equal((await relayed([first, second])).headers['x-codex-turn-state'], 'two')
+})
+
+test('thoughts go out whole, and those of another attempt are one more item', async () => {
+  const one = responseFrames([reasoningItem(['hm'], 'rs_1'), messageItem(['Hello', ' world'])])
+  const two = responseFrames([reasoningItem(['well'], 'rs_2'), messageItem(['Hello', ' world'], 'msg_2')])
+  const inside = await relayed([cut(...upToDelta(one, 1)), stream(...two)])
+  assert.deepEqual(
+    endOf(inside).response.output.map(({ id }: { id: string }) => id),
+    ['rs_2', 'msg_2'],
+  )
+  const before = await relayed([cut(...one.slice(0, 8)), stream(...two)])
+  assert.deepEqual(
+    endOf(before).response.output.map(({ id }: { id: string }) => id),
+    ['rs_1', 'rs_2', 'msg_2'],
+  )
+  const after = await relayed([cut(...upToDelta(one, 2)), stream(...two)])
+  assert.deepEqual(
+    endOf(after).response.output.map(({ id }: { id: string }) => id),
+    ['rs_1', 'rs_2', 'msg_1'],
+  )
+  for (const got of [inside, before, after]) {
+    dense(got)
+    assert.equal(got.text, 'Hello world')
+  }
+})
+
+for (const hold of HOLDS) {
+  test(`hold ${hold}: a call that was finished before the cut is passed on at most once`, async () => {
+    const frames = responseFrames([callItem('bash', '{"command":"ls"}')])
+    const got = await relayed([cut(...frames.slice(0, -1)), stream(...frames)], { hold })
+    assert.deepEqual(got.calls, ['{"command":"ls"}'])
+    assert.equal(got.requests.length, hold === 'none' ? 1 : 2)
+    assert.equal(endOf(got).type, hold === 'none' ? 'error' : 'response.completed')
+  })
+}
+
+test('a custom call that was cut in the middle is never passed on, however whole it looks', async () => {
+  const item = customItem('patch', '*** Begin Patch')
+  const whole = responseFrames([item])
+  const half = upToDelta(whole, 2)
+  const ended = [...half, whole.at(-1)?.replace(/"output":\[.*?\],"usage"/s, '"output":[],"usage"') ?? '']
+  const got = await relayed([stream(...ended), stream(...whole)])
+  assert.deepEqual([got.calls, got.requests.length], [['*** Begin Patch'], 2])
+})
+
+test('calls and items of an unknown type wait for the terminal event, all or none', async () => {
+  const unknown = otherItem({ id: 'x_1', type: 'teleport_call', call_id: 'c9' })
+  const frames = responseFrames([messageItem(['Hi']), unknown, callItem('bash', '{"command":"ls"}')])
+  const got = await relayed([cut(...frames.slice(0, -1)), json(400, {})])
+  assert.deepEqual([got.text, got.calls], ['Hi', []])
+  assert.ok(!got.body.includes('teleport'))
+})
+
+test('an answer that cannot be healed ends with the flat error and nothing after it', async () => {
+  const got = await relayed([stream(...upToDelta(HELLO, 2)), responding([messageItem(['Howdy'])])])
+  dense(got)
+  const { type, code, param, message } = endOf(got)
+  assert.deepEqual([type, code, param], ['error', 'model_stream_incomplete', null])
+  assert.match(message, /cannot be continued/)
+  const broken = await relayed([cut(...upToDelta(HELLO, 2)), responding([messageItem(['Howdy'])])])
+  assert.equal(endOf(broken).code, 'model_stream_interrupted')
+})
+
+test('an error that no retry can help is the response before content, and a flat error after it', async () => {
+  const before = await relayed([stream(...HELLO.slice(0, 2), failedEvent('invalid_prompt', 'no'))])
+  assert.equal(before.requests.length > 0, true)
+  const overflow = await relayed([stream(...HELLO.slice(0, 2), failedEvent('context_length_exceeded', 'too long'))])
+  assert.deepEqual([overflow.status, JSON.parse(overflow.body).error.code], [413, 'context_length_exceeded'])
+  const after = await relayed([stream(...upToDelta(HELLO, 1), flatError('context_length_exceeded', 'too long'))])
+  assert.deepEqual([endOf(after).type, endOf(after).code], ['error', 'context_length_exceeded'])
+})
+
+test('a completed event with the status incomplete is a finished answer', async () => {
+  const more = { incomplete_details: { reason: 'max_output_tokens' } }
+  const frames = responseFrames([messageItem(['Hel'])], { status: 'incomplete', end: 'response.completed', more })
+  const got = await relayed([stream(...frames)], { profile: 'vllm' })
+  assert.deepEqual([got.text, got.requests.length, endOf(got).response.status], ['Hel', 1, 'incomplete'])
+})
+
+test('a completed answer of llama.cpp whose arguments do not parse is asked for again', async () => {
+  const short = unnumbered(responseFrames([callItem('bash', '{"comm')]))
+  const good = unnumbered(responseFrames([callItem('bash', '{"command":"ls"}')]))
+  const got = await relayed([stream(...short), stream(...good)], { profile: 'llama-cpp' })
+  dense(got)
+  assert.deepEqual([got.calls, got.requests.length], [['{"command":"ls"}'], 2])
+})
+
+test('an empty output keeps the items that were streamed; nothing at all is asked for again once', async () => {
+  const frames = responseFrames([messageItem(['Hello'])], { more: { output: [] } })
+  const kept = await relayed([stream(...frames)])
+  assert.deepEqual([kept.requests.length, endOf(kept).response.output[0].content[0].text], [1, 'Hello'])
+  const again = await relayed([responding([]), responding([messageItem(['Hi'])])])
+  assert.deepEqual([again.text, again.requests.length], ['Hi', 2])
+  const never = await relayed([responding([])])
+  assert.deepEqual([never.requests.length, endOf(never).type, never.error], [2, 'response.completed', undefined])
+})
+
+test('a tool that the provider ran is not run again without a word', async () => {
+  const ran = otherItem({ id: 'mcp_1', type: 'mcp_call', name: 'deploy' }, ['response.mcp_call.in_progress'])
+  const frames = responseFrames([ran, messageItem(['Deployed'])])
+  const got = await relayed([cut(...frames.slice(0, 4)), stream(...frames)])
+  assert.equal(got.requests.length, 1)
+  assert.match(endOf(got).message, /The provider may have run mcp_call already/)
+  const search = otherItem({ id: 'ws_1', type: 'web_search_call' }, ['response.web_search_call.searching'])
+  const found = responseFrames([search, messageItem(['Found'])])
+  const read = await relayed([cut(...found.slice(0, 4)), stream(...found)])
+  assert.deepEqual([read.text, read.requests.length], ['Found', 2])
+})
+
+test('a silent stream is kept alive by numbered response.in_progress events', async () => {
+  const waiting: Play = [
+    head(),
+    ...HELLO.slice(0, 2),
+    () => new Promise((resolve) => setTimeout(resolve, 60)),
+    ...HELLO.slice(2),
+    lastChunk,
+  ]
+  const got = await relayed([waiting], { pingMs: 10, hold: 'answer' })
+  dense(got)
+  assert.deepEqual(typesOf(got).slice(0, 3), ['response.created', 'response.in_progress', 'response.in_progress'])
+  assert.equal(got.text, 'Hello world')
+})
+
+test('a response in one piece is retried, and every attempt has the same conversation', async () => {
+  const body = { stream: false, previous_response_id: 'resp_0', conversation: 'conv_1', input: 'hi' }
+  const cutCall = wholeResponse([callItem('bash', '{"comm')])
+  const good = wholeResponse([messageItem(['Hello'])])
+  const got = await relayed([json(500, {}), json(200, cutCall), json(200, good)], { body })
+  assert.deepEqual(JSON.parse(got.body), good)
+  assert.deepEqual(new Set(got.requests.map(({ text }) => text)).size, 1)
+  assert.equal(got.requests[2]?.body.previous_response_id, 'resp_0')
+})
+
+// ---- background ----
+
+const BACKGROUND = { background: true, store: true }
+const LONG = responseFrames([messageItem(['a', 'b', 'c', 'd'])])
+
+test('a background response is read on after the last event, and nothing is doubled', async () => {
+  const script: Script = ({ method, path }) => {
+    if (method === 'POST') return cut(...upToDelta(LONG, 2))
+    const after = Number(/starting_after=(\d+)/.exec(path)?.[1])
+    return after < 7 ? cut(...LONG.slice(after + 1, after + 2)) : stream(...LONG.slice(after + 1))
+  }
+  const got = await relayed(script, { body: BACKGROUND })
+  dense(got)
+  assert.deepEqual([got.text, got.requests.filter(({ method }) => method === 'POST').length], ['abcd', 1])
+  assert.match(got.requests[1]?.path ?? '', /responses\/resp_1\?stream=true&starting_after=5$/)
+  assert.deepEqual(got.events.at(-1), { type: 'healed', attempt: 1, how: 'reattach' })
+})
+
+test('a background response that is too old to stream is polled and finished from the final object', async () => {
+  const old = { error: { message: 'Response can no longer be streamed because it is more than 5 minutes old.' } }
+  let polls = 0
+  const final = wholeResponse([messageItem(['a', 'b', 'c', 'd'])])
+  const script: Script = ({ method, path }) => {
+    if (method === 'POST') return cut(...upToDelta(LONG, 2))
+    if (path.includes('stream=true')) return json(400, old)
+    return json(200, ++polls < 3 ? { ...final, status: 'in_progress', output: [] } : final)
+  }
+  const got = await relayed(script, { body: BACKGROUND })
+  dense(got)
+  assert.deepEqual([got.text, polls, endOf(got).type], ['abcd', 3, 'response.completed'])
+})
+
+test('a background response whose client leaves is cancelled once', async () => {
+  const gone = new AbortController()
+  const seen: string[] = []
+  const cancelled = Promise.withResolvers<void>()
+  const script: Script = ({ method, path }) => {
+    seen.push(`${method} ${path}`)
+    if (path.endsWith('/cancel')) {
+      cancelled.resolve()
+      return json(200, {})
+    }
+    return [head(), ...upToDelta(LONG, 2), silence]
+  }
+  const leave = (body: string): void => {
+    if (body.includes('"delta":"b"')) gone.abort()
+  }
+  const options = { body: BACKGROUND, signal: gone.signal, keepOpen: cancelled.promise, onWrite: leave }
+  const got = await relayed(script, options)
+  assert.equal(got.outcome.status, 499)
+  assert.deepEqual(seen, ['POST /v1/responses', 'POST /v1/responses/resp_1/cancel'])
+})
