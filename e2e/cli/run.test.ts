@@ -15,7 +15,7 @@ test(
   LIMIT,
   async () => {
     await using place = new Place()
-    const { code, json, stderr } = await place.run(['run', '--json'])
+    const { code, json, stderr } = await place.run(['run', '--rehearsal', '--json'])
     assert.equal(code, 0, stderr)
     const last = result(json)
     assert.equal(last['event'], 'result')

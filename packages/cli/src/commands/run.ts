@@ -60,7 +60,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   })
   const client = new DaemonClient(address, { locate: () => adoption.locate() })
   const session = await interrupt.unlessInterrupted(sessionToContinue(client, context, folder))
-  const isNamed = modelFlag(options) !== undefined
+  const isNamed = modelFlag(options) !== undefined && prompt !== undefined // an unfinished turn keeps its model
   return await followTurn(
     {
       client,
@@ -130,12 +130,16 @@ const announced = ({ name, baseUrl, origin }: ReachableModel): string =>
     : `${name} at ${baseUrl} (${origin})`
 
 /**
- * The model of this terminal's own settings. If it sets nothing and a daemon has a model, undefined: the daemon's. If no model is
- * named and the first request found no list, asks the server again until it is clear why.
+ * The model of this terminal's own settings. If it sets nothing and a daemon has a model, undefined: the daemon's. If it names no
+ * model for the daemon's own server, the daemon's model. If no model is named and the first request found no list, asks the server
+ * again until it is clear why.
  */
 async function chosenModel(context: RunContext, theirs: FoundDaemon | undefined): Promise<ModelChoice | undefined> {
   const { model } = context.config
-  if (model.kind === 'unset' && theirs !== undefined && (await hasModel(theirs))) return undefined
+  const daemons = theirs === undefined ? undefined : await oneShotClient(theirs.address).model()
+  if (model.kind === 'unset' && daemons !== undefined && daemons.baseUrl !== NO_MODEL) return undefined
+  if (model.kind === 'remote' && model.name === undefined && daemons !== undefined && isSameUrl(model, daemons))
+    return { ...model, name: daemons.name }
   const choice = await chooseModel(model, listModels)
   if (choice.kind !== 'remote' || choice.name !== undefined || isContinuing(context)) return choice
   const name = await firstListedModel(choice).catch(ifUnreachable)
@@ -146,10 +150,8 @@ async function chosenModel(context: RunContext, theirs: FoundDaemon | undefined)
   })
 }
 
-async function hasModel({ address }: FoundDaemon): Promise<boolean> {
-  const { baseUrl } = await oneShotClient(address).model()
-  return baseUrl !== NO_MODEL
-}
+const isSameUrl = (a: { readonly baseUrl: string }, b: { readonly baseUrl: string }): boolean =>
+  a.baseUrl.replace(/\/+$/, '') === b.baseUrl.replace(/\/+$/, '')
 
 /** The server does not answer yet. The turn retries and parks like any other, and its daemon asks for the list again. */
 function ifUnreachable(thrown: unknown): 'unreachable' {

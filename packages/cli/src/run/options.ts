@@ -44,8 +44,6 @@ export function refuseContradictions(context: RunContext, prompt: string | undef
     refuse('A rehearsal is always a new session; omit --continue and --session')
   if (prompt === undefined && !isContinuing(context) && options.rehearsal !== true && flag !== undefined)
     refuse(`${flag} needs a prompt: breakfall run ${flag} … "PROMPT"`)
-  if (prompt === undefined && isContinuing(context) && flag !== undefined)
-    refuse(`${flag} is for the session's next turn; add a prompt, or omit ${flag} to continue the unfinished turn`)
   if (options.faults !== undefined && options.rehearsal !== true && (prompt !== undefined || isContinuing(context)))
     refuse('--faults works only with --rehearsal; to inject faults into your own model, use "breakfall chaos"')
 }
