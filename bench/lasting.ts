@@ -1,9 +1,13 @@
 /**
  * Many short runs against one daemon with one tool call each: disk, memory, descriptors and start-up time must stay flat.
- * `node bench/lasting.ts [--runs 5000] [--keep 200] [--parallel 8]` prints a line per tenth.
+ * `node --expose-gc bench/lasting.ts [--runs 5000] [--keep 200] [--parallel 8]` prints a line per tenth.
  */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { tmpdir } from 'node:os'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startDaemon } from '@breakfall/daemon'
@@ -17,15 +21,18 @@ const { values } = parseArgs({
     runs: { type: 'string', default: '5000' },
     keep: { type: 'string', default: '200' },
     parallel: { type: 'string', default: '8' },
+    model: { type: 'boolean', default: false },
   },
 })
+if (values.model) await serveModel()
 const [runs, keep, parallel] = [Number(values.runs), Number(values.keep), Number(values.parallel)]
 const folder = mkdtempSync(join(tmpdir(), 'breakfall-lasting-'))
 const workspace = join(folder, 'work')
 mkdirSync(workspace)
-const model = await startScriptedModel(
-  inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }, { text: 'done' }),
-)
+const model = spawn(process.execPath, [fileURLToPath(import.meta.url), '--model'], {
+  stdio: ['pipe', 'pipe', 'inherit'],
+})
+const [baseUrl] = (await once(createInterface({ input: model.stdout }), 'line')) as [string]
 const tokenFile = join(folder, 'token')
 const runner = await startRunner({
   stateDir: join(folder, 'runner'),
@@ -36,13 +43,21 @@ const runner = await startRunner({
 })
 const options = {
   stateDir: join(folder, 'state'),
-  model: { baseUrl: model.baseUrl, name: 'scripted' },
+  model: { baseUrl, name: 'scripted' },
   runner: { url: runner.url, tokenFile },
   policy: { boxIdleMs: 0 },
   retention: { sessionsMax: keep },
   logLevel: 'silent',
 }
 let daemon = await startDaemon(options)
+
+/** In a process of its own, because it remembers every request. */
+async function serveModel(): Promise<never> {
+  const script = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }, { text: 'done' })
+  console.log((await startScriptedModel(script)).baseUrl)
+  await once(process.stdin.resume(), 'end') // its parent is gone
+  process.exit()
+}
 
 async function run(): Promise<void> {
   const client = new DaemonClient({ url: daemon.url, token: daemon.token })
@@ -68,7 +83,7 @@ function bytesIn(path: string): number {
 
 const rssMb = (): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]) / 1024
 
-console.log('runs  run/s  sessions  boxes  state MiB  runner MiB  rss MiB  descriptors  restart ms')
+console.log('runs  run/s  sessions  boxes  state MiB  runner MiB  rss MiB  heap MiB  descriptors  restart ms')
 for (let part = 1; part <= 10; part++) {
   const from = performance.now()
   let left = Math.round(runs / 10)
@@ -82,7 +97,6 @@ for (let part = 1; part <= 10; part++) {
   daemon = await startDaemon(options)
   const restartMs = performance.now() - restart
   const sessions = (await new DaemonClient({ url: daemon.url, token: daemon.token }).sessions()).length
-  model.asked.length = 0 // the fake model's own memory is not measured
   globalThis.gc?.()
   const numbers = [
     (runs / 10) * part,
@@ -92,6 +106,7 @@ for (let part = 1; part <= 10; part++) {
     (bytesIn(options.stateDir) / 1024 ** 2).toFixed(1),
     (bytesIn(join(folder, 'runner')) / 1024 ** 2).toFixed(1),
     rssMb().toFixed(0),
+    (process.memoryUsage().heapUsed / 1024 ** 2).toFixed(0),
     readdirSync('/proc/self/fd').length,
     restartMs.toFixed(0),
   ]
@@ -99,5 +114,5 @@ for (let part = 1; part <= 10; part++) {
 }
 await daemon.close()
 await runner.close()
-await model.close()
+model.kill()
 rmSync(folder, { recursive: true, force: true })
