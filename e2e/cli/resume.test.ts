@@ -34,7 +34,7 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
     assert.doesNotMatch(text, /● bash/, 'it was shown before')
     assert.match(
       text,
-      /✓ finished in 2 steps, \d faults? survived\n {2}survived model_overloaded: .*\n {2}survived model_auth_failed: .* → parked, resumed by you/,
+      /✓ finished in 2 steps, \d faults? survived\n(?: {2}about .*\n)? {2}survived model_overloaded: .*\n {2}survived model_auth_failed: .* → parked, resumed by you/,
     )
   })
 

@@ -26,6 +26,7 @@ import { Sessions } from './engine/sessions.ts'
 import { logEvent } from './event-log.ts'
 import { ConfigReader } from './live-config.ts'
 import { providersOf } from './providers/bind.ts'
+import { keyMarker } from './providers/key-marks.ts'
 import { Providers } from './providers/providers.ts'
 import { ServedModels } from './providers/served-models.ts'
 import { SessionKeys } from './providers/session-keys.ts'
@@ -196,7 +197,13 @@ async function assemble(
     probeMsFirst: limits.probeMsFirst,
     spec: options.modelServer,
   })
-  const providers = new Providers(config, new SessionKeys(secrets), served, options.firstModel)
+  const providers = new Providers({
+    config,
+    keys: new SessionKeys(secrets),
+    served,
+    markKey: keyMarker(stateDir),
+    firstModel: options.firstModel,
+  })
   const ports: Ports = {
     store,
     now,

@@ -31,6 +31,10 @@ const turnProviderSchema = record({
   priceOut: z.number().optional(),
   apiKeyEnv: z.string().optional().describe('the variable that held the key'),
   isNamed: z.boolean().optional().describe('the configuration defines it by this name'),
+  keyMark: z
+    .string()
+    .optional()
+    .describe("tells a daemon that has a key whether it is the session's; reveals nothing of it"),
   keyFrom: z
     .enum(['session', 'daemon'])
     .optional()

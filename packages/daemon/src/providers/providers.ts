@@ -14,13 +14,17 @@ import type { SessionData } from '../store/store.ts'
 import {
   bindModel,
   type BoundModel,
+  type BroughtSecret,
   DEFAULT_PROVIDER,
   defaultProvider,
   isApiName,
+  isSameAddress,
   type ModelRequest,
+  providersOf,
   sameProvider,
   shownUrl,
 } from './bind.ts'
+import type { MarkKey } from './key-marks.ts'
 import type { ServedModels } from './served-models.ts'
 import type { SessionKeys } from './session-keys.ts'
 
@@ -39,19 +43,29 @@ export type TurnModel = {
   readonly missingKey: Fault | undefined
 }
 
+type ProviderParts = {
+  readonly config: ConfigReader
+  readonly keys: SessionKeys
+  readonly served: ServedModels
+  readonly markKey: MarkKey
+  readonly firstModel: DaemonOptions['firstModel']
+}
+
 export class Providers {
   readonly #config: ConfigReader
   readonly #keys: SessionKeys
   readonly #served: ServedModels
   readonly #firstModel: NonNullable<DaemonOptions['firstModel']>
+  readonly #markKey: MarkKey
 
-  constructor(config: ConfigReader, keys: SessionKeys, served: ServedModels, firstModel: DaemonOptions['firstModel']) {
-    this.#firstModel = firstModel ?? (() => Promise.resolve(undefined))
-    this.#config = config
-    this.#keys = keys
-    this.#served = served
-    const { model } = config.last
-    if (model.serve !== undefined) served.start(model.provider ?? DEFAULT_PROVIDER, model.serve)
+  constructor(parts: ProviderParts) {
+    this.#firstModel = parts.firstModel ?? (() => Promise.resolve(undefined))
+    this.#config = parts.config
+    this.#keys = parts.keys
+    this.#served = parts.served
+    this.#markKey = parts.markKey
+    const { model } = parts.config.last
+    if (model.serve !== undefined) parts.served.start(model.provider ?? DEFAULT_PROVIDER, model.serve)
   }
 
   /** What a new or changed session is bound to. */
@@ -59,8 +73,10 @@ export class Providers {
     const before = { model: current.model, provider: current.provider ?? null }
     const live = await this.#config.read()
     const { model, provider, secret } = bindModel(request, live, before)
-    if (provider !== null && secret !== undefined) this.#keys.set(sessionId, provider, secret)
-    return { model, provider: provider ?? defaultProvider(live) }
+    if (provider === null || secret === undefined) return { model, provider: provider ?? defaultProvider(live) }
+    this.#keys.set(sessionId, provider, secret)
+    const { apiKey } = secret
+    return { model, provider: apiKey === undefined ? provider : { ...provider, keyMark: this.#markKey(apiKey) } }
   }
 
   /** What the session's next turn uses to its end (I1). */
@@ -79,7 +95,7 @@ export class Providers {
     const live = await this.#config.read()
     const bound = turn.provider ?? defaultProvider(live)
     const config = bound === null ? live.model : sameProvider(bound, live)
-    const secret = bound === null ? undefined : this.#keys.get(sessionId, bound)
+    const secret = bound === null ? undefined : (this.#keys.get(sessionId, bound) ?? this.#sameKey(bound, live))
     const provider = bound?.name ?? DEFAULT_PROVIDER
     const served = config?.serve === undefined ? undefined : this.#served.start(provider, config.serve)
     const missingKey = bound !== null && isKeyGone(bound, secret !== undefined, config) ? keyGone(bound) : undefined
@@ -137,6 +153,17 @@ export class Providers {
   }
 
   /** Without an address, a fallback is another model of the default provider. */
+  /** The daemon's own key for that server, if it is the key that the session brought (I2). */
+  #sameKey(bound: TurnProvider, live: LiveConfig): BroughtSecret | undefined {
+    if (bound.keyFrom !== 'session' || bound.keyMark === undefined) return undefined
+    for (const config of Object.values(providersOf(live))) {
+      const { apiKey, baseUrl } = config
+      if (apiKey !== undefined && isSameAddress(bound, config) && this.#markKey(apiKey) === bound.keyMark)
+        return { apiKey, baseUrl }
+    }
+    return undefined
+  }
+
   #fallbacks(live: LiveConfig, bound: TurnProvider | null): readonly Partial<ModelEndpoint>[] {
     const isDefault = bound === null || bound.name === (live.model.provider ?? DEFAULT_PROVIDER)
     return (live.model.fallback ?? []).filter(({ baseUrl }) => baseUrl !== undefined || isDefault)
