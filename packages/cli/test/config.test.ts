@@ -80,7 +80,7 @@ test('a bad value is an error that names file, line, the expected and the given 
   )
   assert.match(
     refusal({ user: '[model]\napi = "openai"\n' }),
-    /:2: model\.api must be one of openai-chat, anthropic-messages, got "openai"$/,
+    /:2: model\.api must be one of openai-chat, openai-responses, anthropic-messages, got "openai"$/,
   )
   assert.match(
     refusal({ user: '[[model.fallback]]\nname = "a"\n[[model.fallback]]\nurl = "b"\n' }),
