@@ -8,7 +8,7 @@ import { Fault, redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
 import { within } from '@breakfall/supervisor'
 import type { DaemonReady } from '@breakfall/wire'
-import { bearerToken, createService, findGrant, loadTokens } from '@breakfall/wire/node'
+import { bearerToken, createService, findGrant, loadTokens, refuseIfReadOnly } from '@breakfall/wire/node'
 import { type Logger, pino } from 'pino'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { daemonRoutes } from './api/routes.ts'
@@ -68,7 +68,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   mkdirSync(stateDir, { recursive: true, mode: 0o700 })
   const tokenFile = options.tokenFile ?? join(stateDir, 'daemon.token')
   const grants = loadTokens(tokenFile)
-  const token = grants[0]?.token ?? ''
+  const token = (grants.find(({ isReadOnly }) => !isReadOnly) ?? grants[0])?.token ?? ''
+  const hosts = (options.hosts ?? []).map((host) => host.toLowerCase().replace(/:\d+$/, ''))
   const secrets = new Secrets()
   secrets.set(grants.map((grant) => grant.token))
   const log = logger(options, secrets)
@@ -81,7 +82,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const sockets = new WebSocketApi({
       sessions,
       limits,
-      isToken: (given) => findGrant(grants, given) !== undefined,
+      hosts,
+      grantOf: (given) => findGrant(grants, given),
       onFault: (fault) => logFault(log, fault, {}),
     })
     parts.countSockets(() => sockets.connections)
@@ -96,8 +98,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         metricsText: () => metrics.text(),
       }),
       boundary: 'daemon',
+      hosts,
       authorize: (req) => {
-        if (findGrant(grants, bearerToken(req)) === undefined) throw new Fault('unauthorized')
+        const grant = findGrant(grants, bearerToken(req))
+        if (grant === undefined) throw new Fault('unauthorized')
+        refuseIfReadOnly(grant, req.method)
       },
       onAnswer: (answer) => metrics.request(answer),
       onFault: (fault, call) => logFault(log, fault, call),

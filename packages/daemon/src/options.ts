@@ -102,6 +102,8 @@ export type DaemonOptions = {
   readonly firstModel?: ((server: ProviderConfig) => Promise<string | undefined>) | undefined
   readonly host?: string | undefined
   readonly port?: number | undefined
+  /** Host names that requests may use besides loopback and the bound address, for a proxy in front of the daemon. */
+  readonly hosts?: readonly string[] | undefined
   readonly tokenFile?: string | undefined
   readonly policy?: PolicyInput | undefined
   readonly retention?: RetentionConfig | undefined

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { request } from 'node:http'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { problemSchema, sessionSchema, turnSchema, type SseFrame } from '@breakfall/wire'
-import { types } from './support/api.ts'
+import { tempFolder } from '../../../test/kit/folder.ts'
+import { Api, types } from './support/api.ts'
 import { rig } from './support/setup.ts'
 
 const talk = () => ({ text: 'hello there' })
@@ -97,6 +100,33 @@ test('a request without the token, with a foreign Host or from a foreign page is
   assert.equal(await raw(`${daemon.url}/v1/health`, {}), 200)
   assert.equal(await raw(`${daemon.url}/v1/ready`, {}), 200)
   assert.equal(await raw(`${daemon.url}/metrics`, {}), 401)
+})
+
+test('a token with scope=read may read, and any other request is forbidden; an allowed host is served', async (t) => {
+  const stateDir = tempFolder(t)
+  writeFileSync(join(stateDir, 'daemon.token'), 'reader-token scope=read\nfull-token\n', { mode: 0o600 })
+  const { daemon, api } = await rig(t, talk, { stateDir, hosts: ['Agents.example.com'] })
+  assert.equal(daemon.token, 'full-token', "the daemon's own token may do everything")
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'hi')
+  await api.ended(id, turnId)
+  const reader = new Api({ url: daemon.url, token: 'reader-token' })
+  assert.equal((await reader.call('GET', `/v1/sessions/${id}`)).status, 200)
+  assert.equal((await reader.events(id)).at(-1)?.type, 'turn-end')
+  for (const [method, path, body] of [
+    ['POST', '/v1/sessions', {}],
+    ['POST', `/v1/sessions/${id}/turns`, { prompt: 'x' }],
+    ['POST', `/v1/turns/${turnId}/cancel`, {}],
+    ['DELETE', `/v1/sessions/${id}`, undefined],
+  ] as const) {
+    const { status, json } = await reader.call(method, path, body)
+    assert.deepEqual([status, json['category']], [403, 'forbidden'], `${method} ${path}`)
+  }
+  const url = `${daemon.url}/v1/sessions`
+  const authorization = 'Bearer reader-token'
+  assert.equal(await raw(url, { authorization, host: 'agents.example.com' }), 200)
+  assert.equal(await raw(url, { authorization, host: 'agents.example.com:8443' }), 200)
+  assert.equal(await raw(url, { authorization, host: 'other.example.com' }), 403)
 })
 
 test('the API documents its routes, faults and metrics', async (t) => {

@@ -1,8 +1,10 @@
-import { atEnd } from '../../../test/kit/folder.ts'
+import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { type IncomingHttpHeaders, request } from 'node:http'
 import { connect } from 'node:net'
+import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
 import { WebSocket } from 'ws'
@@ -189,4 +191,26 @@ test('a silent session is kept alive: comments for event streams, pings for sock
   const said = Buffer.from((await reader.read()).value ?? []).toString()
   over.abort()
   assert.match(said, /^: .*\n\n/, 'a comment, which no client takes for an event')
+})
+
+test('over a WebSocket, a token with scope=read may look and subscribe, and nothing else', async (t) => {
+  const stateDir = tempFolder(t)
+  writeFileSync(join(stateDir, 'daemon.token'), 'full-token\nreader-token scope=read\n', { mode: 0o600 })
+  const { api, daemon } = await rig(t, () => ({ text: 'hi' }), { stateDir })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'x')
+  const client = new Client(t, daemon.url, ['breakfall.v1', 'breakfall.token.reader-token'])
+  await once(client.socket, 'open')
+  client.send({ id: 1, method: 'subscribe', params: { sessionId: id, after: 0 } })
+  await client.until((frame) => frame.event?.type === 'turn-end')
+  client.send({ id: 2, method: 'sessions', params: { state: 'finished', counts: true } })
+  assert.deepEqual((await client.until((frame) => frame.id === 2)).error, undefined)
+  for (const [method, params] of [
+    ['prompt', { sessionId: id, prompt: 'x' }],
+    ['cancel', { turnId }],
+    ['resume', { turnId }],
+  ] as const) {
+    client.send({ id: method, method, params })
+    assert.equal((await client.until((frame) => frame.id === method)).error?.['category'], 'forbidden', method)
+  }
 })

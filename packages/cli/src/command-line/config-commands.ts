@@ -50,10 +50,11 @@ export function addConfigCommands(program: Command, done: (exitCode: number) => 
     .option('--port <port>', "the daemon's port", portNumber)
     .addHelpText('after', helpOf('service print'))
     .action(async () => {
-      const { systemdUnit } = await import('../commands/service.ts')
-      const { mainFile } = await import('../process/self.ts')
+      const { stableNode, systemdUnit } = await import('../commands/service.ts')
+      const { checkoutFolder, launcherFile } = await import('../process/self.ts')
       const options = print.opts<CommonOptions>()
       const { stateDir, port } = contextFor(options).config.loaded.config.daemon ?? {}
-      printText(systemdUnit({ node: process.execPath, main: mainFile, stateDir, port }), options)
+      const node = stableNode(process.env['PATH'] ?? '', checkoutFolder, process.execPath)
+      printText(systemdUnit({ node, launcher: launcherFile, stateDir, port }), options)
     })
 }

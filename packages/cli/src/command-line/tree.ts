@@ -117,6 +117,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     )
       .option('--port <port>', 'the port; 0 for a free one', portNumber)
       .option('--host <address>', 'the address to bind', '127.0.0.1')
+      .option('--allow-host <name>', 'a host name that requests may use, such as that of a proxy (repeatable)', collect)
       .option('--runner <url>', 'use this runner instead of one on this machine')
       .option('--runner-token-file <file>', "that runner's token")
       .option('--allow-workspace <dir>', 'a folder that boxes may use as workspace (repeatable)', collect)

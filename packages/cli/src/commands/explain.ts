@@ -95,7 +95,7 @@ const NEXT_STEP_TEXT: Readonly<Record<FaultReport['next'], string>> = {
   never: 'Breakfall does not retry this',
   retry: 'Breakfall retries, with growing waits',
   resolve: 'Breakfall looks up the address again, then retries',
-  restart: 'Breakfall restarts the process, with growing waits',
+  restart: 'if Breakfall runs this process, it restarts it with growing waits; otherwise, restart it yourself',
   compact: 'Breakfall shortens the conversation, then retries',
   park: 'Breakfall parks the turn until it can continue',
 }

@@ -2,25 +2,40 @@
 import { isUtf8 } from 'node:buffer'
 import { once } from 'node:events'
 import type { DaemonClient } from '@breakfall/client'
-import { Fault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { Context } from '../context.ts'
 import { findViewer } from '../daemon/find.ts'
 import type { Output } from '../render/output.ts'
+import { journalledOutput, type JournalledOutput } from '../sessions/journalled-output.ts'
 import { ifNotFound } from '../sessions/lookup.ts'
 
 export type OutputOptions = { readonly stream?: 'stdout' | 'stderr' }
 
 type Stream = 'stdout' | 'stderr'
-type Client = Pick<DaemonClient, 'turn' | 'output'>
+type Client = Pick<DaemonClient, 'output'>
 
-/** Asks the running daemon. If there is none, a temporary one asks the runner. */
+/**
+ * From the runner, by the running daemon or a temporary one. A box that was released has no outputs any more, unless the journal
+ * cut them: then the journal has everything.
+ */
 export async function outputCommand({ config, out }: Context, execId: string, options: OutputOptions): Promise<void> {
   const turnId = turnIdIn(execId)
   const found = await findViewer(config, '')
-  if (found.kind === 'live') return print(found.viewer, turnId, execId, options, out)
-  if ((await found.viewer.turn(turnId).catch(ifNotFound)) === undefined) throw unknownExec(execId)
-  const { withTemporaryDaemon } = await import('../daemon/in-process.ts')
-  await withTemporaryDaemon(config, (client) => print(client, turnId, execId, options, out))
+  const turn = await found.viewer.turn(turnId).catch(ifNotFound)
+  if (turn === undefined) throw unknownExec(execId)
+  const inJournal = await journalledOutput(found.viewer, turn, callOf(execId))
+  if (inJournal === 'unknown') throw unknownExec(execId)
+  if (found.kind === 'offline' && inJournal !== 'cut' && inJournal.isExact)
+    return printText(inJournal, turn.sessionId, execId, options, out)
+  const print = (client: Client): Promise<void> => printFromRunner(client, turn.sessionId, execId, options, out)
+  try {
+    if (found.kind === 'live') return await print(found.viewer)
+    const { withTemporaryDaemon } = await import('../daemon/in-process.ts')
+    await withTemporaryDaemon(config, print)
+  } catch (thrown) {
+    if (inJournal === 'cut' || !isFault(thrown) || thrown.category !== 'exec_not_found') throw thrown
+    printText(inJournal, turn.sessionId, execId, options, out)
+  }
 }
 
 // ---- details, in the order they are used above ----
@@ -32,34 +47,55 @@ function turnIdIn(execId: string): string {
   const [, turnId] = EXEC_ID.exec(execId) ?? []
   if (turnId !== undefined) return turnId
   throw new Fault('invalid_request', {
-    error: `${execId} is not the id of a command's output. "breakfall run" names it where it cuts an output, and each tool-call event has it as execId`,
+    error: `${execId} is not the id of a command's output. "breakfall run" names it when it cuts an output, and each tool-call event has it as execId`,
   })
 }
+
+/** A command that was started again has a number at the end. */
+const callOf = (execId: string): string => execId.replace(/\.\d+$/, '')
 
 const unknownExec = (execId: string): Fault =>
   new Fault('exec_not_found', { error: `No turn has run a command with the id ${execId}`, execId })
 
+const streamsOf = ({ stream }: OutputOptions): readonly Stream[] =>
+  stream === undefined ? ['stdout', 'stderr'] : [stream]
+
+function printText(
+  whole: JournalledOutput,
+  sessionId: string,
+  execId: string,
+  options: OutputOptions,
+  out: Output,
+): void {
+  const bytes: Partial<Record<Stream, number>> = {}
+  for (const stream of streamsOf(options)) {
+    const data = whole[stream]
+    if (out.json && data !== '') out.data({ stream, offset: 0, data })
+    else process[stream].write(data)
+    bytes[stream] = Buffer.byteLength(data)
+  }
+  if (out.json) out.result({ execId, sessionId, bytes })
+}
+
 /** The command's stdout goes to ours, its stderr to ours. With `--json`, both are lines on stdout. */
-async function print(
+async function printFromRunner(
   client: Client,
-  turnId: string,
+  sessionId: string,
   execId: string,
   options: OutputOptions,
   out: Output,
 ): Promise<void> {
-  const turn = await client.turn(turnId).catch(ifNotFound)
-  if (turn === undefined) throw unknownExec(execId)
   const bytes: Partial<Record<Stream, number>> = {}
-  for (const stream of options.stream === undefined ? (['stdout', 'stderr'] as const) : [options.stream]) {
+  for (const stream of streamsOf(options)) {
     let offset = 0
-    for await (const chunk of await client.output(turn.sessionId, execId, stream)) {
+    for await (const chunk of await client.output(sessionId, execId, stream)) {
       if (out.json) out.data({ stream, offset, ...content(Buffer.from(chunk)) })
       else if (!process[stream].write(chunk)) await once(process[stream], 'drain')
       offset += chunk.length
     }
     bytes[stream] = offset
   }
-  if (out.json) out.result({ execId, sessionId: turn.sessionId, bytes })
+  if (out.json) out.result({ execId, sessionId, bytes })
 }
 
 /** As in the events of a runner: text if it is text, base64 otherwise. */

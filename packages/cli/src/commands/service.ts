@@ -1,14 +1,21 @@
 /** `breakfall service print`: a systemd user unit for the daemon. Printed, not installed: read it first. */
+import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+
+/**
+ * The unit names the launcher and the machine's own Node: both stay when the checkout is upgraded, and the launcher sets up what
+ * the new version needs.
+ */
 
 export function systemdUnit(options: {
   node: string
-  main: string
+  launcher: string
   stateDir: string | undefined
   port: number | undefined
 }): string {
   const words = [
     options.node,
-    options.main,
+    options.launcher,
     'up',
     '--json',
     ...(options.port === undefined ? [] : ['--port', String(options.port)]),
@@ -16,6 +23,7 @@ export function systemdUnit(options: {
   ]
   return `# Save as ~/.config/systemd/user/breakfall.service, then:
 #   systemctl --user daemon-reload && systemctl --user enable --now breakfall
+# After an upgrade of the checkout: systemctl --user restart breakfall. Print the unit again only if you move the checkout or Node.
 # A service does not see your shell's variables. Set the model in config.toml (breakfall config example), and its key in the
 # file below (EnvironmentFile), as OPENAI_API_KEY=…, with mode 0600.
 [Unit]
@@ -31,11 +39,20 @@ Restart=always
 RestartSec=1
 KillMode=process
 TimeoutStopSec=15
+# The first start after an upgrade may install packages.
+TimeoutStartSec=300
 UMask=0077
 
 [Install]
 WantedBy=default.target
 `
+}
+
+/** The first `node` on the PATH outside the checkout, as the PATH names it: a link to the current version stays when Node is upgraded. */
+export function stableNode(path: string, checkout: string, fallback: string): string {
+  const folders = path.split(delimiter).filter((folder) => folder.startsWith('/') && !folder.startsWith(checkout))
+  const found = folders.map((folder) => join(folder, 'node')).find((file) => existsSync(file))
+  return found ?? fallback
 }
 
 /** Quotes for systemd: a word with spaces in double quotes, and % doubled. */

@@ -103,7 +103,9 @@ export async function turnFor(viewer: SessionViewer, given: string): Promise<Tur
   const session = await viewer.session(id).catch(ifNotFound)
   if (session === undefined) throw new Fault('not_found', { error: `No session or turn has the id ${id}` })
   if (session.turnId === null)
-    throw new Fault('not_found', { error: `Session ${id} is idle: it has no running or parked turn` })
+    throw new Fault('not_found', {
+      error: `Session ${id} is idle: it has no running or parked turn. To continue: breakfall run --session ${id} "PROMPT"`,
+    })
   return viewer.turn(session.turnId)
 }
 
@@ -133,7 +135,7 @@ function queryOf({ search, state, here, cursor }: SessionsOptions): SessionQuery
 const isFiltered = ({ search, state, here, cursor }: SessionsOptions): boolean =>
   search !== undefined || state !== undefined || here === true || cursor !== undefined
 
-/** Up to `most` sessions, and where to go on. */
+/** Up to `most` sessions, and the cursor of the rest. */
 async function readSessions(viewer: SessionViewer, query: SessionQuery, most: number): Promise<SessionPage> {
   const sessions: Session[] = []
   for (let cursor = query.cursor; ;) {

@@ -1,10 +1,13 @@
 /** `breakfall cancel` and `breakfall resume`. */
 import type { DaemonClient, SessionViewer } from '@breakfall/client'
+import { Fault } from '@breakfall/faults'
 import { isTerminal, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findViewer, oneShotClient, requireDaemon } from '../daemon/find.ts'
 import type { Output } from '../render/output.ts'
 import { KeyBringer } from '../run/brought-model.ts'
+import { fullId } from '../sessions/ids.ts'
+import { ifNotFound } from '../sessions/lookup.ts'
 import { isOver, showTurn, turnFor } from './sessions.ts'
 
 /** Asks the running daemon. If there is none, a temporary one cancels what an earlier daemon left. */
@@ -17,9 +20,24 @@ export async function cancelCommand({ config, out }: Context, id: string, reason
 }
 
 export async function resumeCommand({ config, out }: Context, id: string): Promise<void> {
+  const found = await findViewer(config, '')
+  if (found.kind === 'offline') await refuseIfOver(found.viewer, id)
   const { address } = await requireDaemon(config, 'Or continue it in its folder: breakfall run --continue')
   const client = oneShotClient(address)
   await resume(client, id, out, (turn) => new KeyBringer(config).bring(client, turn))
+}
+
+/** Whether there is anything to resume is in the journal, so no daemon is needed to say that there is not. */
+async function refuseIfOver(viewer: SessionViewer, given: string): Promise<void> {
+  const id = await fullId(viewer, given)
+  const isKnown = [viewer.session(id), viewer.turn(id)].map((found) => found.catch(ifNotFound))
+  if ((await Promise.all(isKnown)).every((found) => found === undefined)) return
+  const turn = await turnFor(viewer, id)
+  if (!isOver(turn)) return
+  throw new Fault('turn_not_parked', {
+    error: `Turn ${turn.id} is ${turn.state}, so there is nothing to resume. To continue: breakfall run --session ${turn.sessionId} "PROMPT"`,
+    turnId: turn.id,
+  })
 }
 
 type Client = SessionViewer & Pick<DaemonClient, 'cancel' | 'resume'>

@@ -17,6 +17,7 @@ import { logLine } from '../render/log-lines.ts'
 
 export type UpOptions = RunnerFlags & {
   readonly host: string
+  readonly allowHost?: readonly string[]
   readonly quiet?: boolean
   readonly resume: keyof typeof SCOPES
   /** It belongs to a run. */
@@ -43,6 +44,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     },
     port,
     host,
+    hosts: options.allowHost,
     policy: config.policy,
     retention: config.retention,
     tryAnswer: reportingMissingModel,

@@ -7,6 +7,7 @@ import type { ResolvedConfig } from '../config/resolve.ts'
 import { refuseUnreadable } from '../process/state-folder.ts'
 import { version } from '../process/version.ts'
 import type { OfflineViewer } from '../sessions/offline.ts'
+import { parseTokens } from '@breakfall/wire/node'
 
 export type FoundDaemon = {
   readonly address: DaemonAddress
@@ -67,7 +68,8 @@ export async function findViewer(
 
 export function readToken(file: string): string {
   try {
-    const [token = ''] = readFileSync(file, 'utf8').split(/\s/)
+    const grants = parseTokens(readFileSync(file, 'utf8'))
+    const { token } = grants.find(({ isReadOnly }) => !isReadOnly) ?? grants[0] ?? { token: '' }
     if (/^[\x21-\x7e]*$/.test(token)) return token // anything else cannot be sent in a header
     throw new Fault('unauthorized', {
       error: `The daemon's token file ${file} is damaged. Remove it and restart the daemon.`,

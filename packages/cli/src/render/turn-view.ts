@@ -30,7 +30,8 @@ export class TurnView {
   #parkedWith: SessionEventOf<'parked'>['fault'] | undefined
   #outputLines = 0
   #lastLines: string[] = []
-  #execId = ''
+  /** By call: which output is which, because calls are announced together and run one after another. */
+  readonly #execIds = new Map<string, string>()
   /** Turns whose prompt was shown when they were queued. */
   readonly #queued = new Set<string>()
   readonly #showsPrompts: boolean
@@ -142,7 +143,7 @@ export class TurnView {
 
   #toolCall(event: SessionEventOf<'tool-call'>): readonly Segment[] {
     this.#progress()
-    this.#execId = event.execId
+    this.#execIds.set(event.callId, event.execId)
     this.#outputLines = 0
     this.#lastLines = []
     const { path } = event.arguments
@@ -162,12 +163,17 @@ export class TurnView {
     return isFirstCut ? [...shown, this.#outputLine('… more output; the last lines follow when it ends')] : shown
   }
 
-  #lastOutput(): readonly Segment[] {
+  #lastOutput(callId: string): readonly Segment[] {
     const last = this.#lastLines.splice(0)
     const left = this.#outputLines - OUTPUT_LINES_MAX - last.length
+    this.#outputLines = 0
     const gap =
       left > 0
-        ? [this.#outputLine(`… ${counted(left, 'line')} omitted; all of it: breakfall output ${this.#execId}`)]
+        ? [
+            this.#outputLine(
+              `… ${counted(left, 'line')} omitted; all of it: breakfall output ${this.#execIds.get(callId) ?? 'EXEC'}`,
+            ),
+          ]
         : []
     return [...gap, ...last.map((line) => this.#outputLine(line))]
   }
@@ -181,7 +187,7 @@ export class TurnView {
     const code = event.exit?.code
     const written = this.#writes.get(event.callId)
     if (written !== undefined && event.outcome === 'ok') this.filesChanged.add(written)
-    const output = this.#lastOutput()
+    const output = this.#lastOutput(event.callId)
     switch (event.outcome) {
       case 'ok':
         return output

@@ -15,7 +15,7 @@ import {
   wsParamsSchemas,
   wsRequestSchema,
 } from '@breakfall/wire'
-import { bearerToken, checkHost, checkOrigin } from '@breakfall/wire/node'
+import { bearerToken, checkHost, checkOrigin, readOnlyFault, type TokenGrant } from '@breakfall/wire/node'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { LiveSession } from '../engine/live-session.ts'
 import type { Sessions } from '../engine/sessions.ts'
@@ -29,7 +29,9 @@ const CLOSE = { slow: 4008, goingAway: 1001 } as const
 type WebSocketOptions = {
   readonly sessions: Sessions
   readonly limits: DaemonLimits
-  readonly isToken: (token: string | undefined) => boolean
+  /** Host names besides loopback and the bound address. */
+  readonly hosts: readonly string[]
+  readonly grantOf: (token: string | undefined) => TokenGrant | undefined
   readonly onFault: (fault: Fault) => void
 }
 
@@ -57,12 +59,13 @@ export class WebSocketApi {
   upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy()) // a client that hangs up now is not a failure; an unhandled error would end the process
     try {
-      checkHost(req, [])
-      checkOrigin(req, [])
-      if (!this.#options.isToken(tokenOf(req))) throw new Fault('unauthorized')
+      checkHost(req, this.#options.hosts)
+      checkOrigin(req, this.#options.hosts)
+      const grant = this.#options.grantOf(tokenOf(req))
+      if (grant === undefined) throw new Fault('unauthorized')
       const path = new URL(req.url ?? '/', 'http://local').pathname
       if (path !== '/v1/ws') throw new Fault('not_found', { facts: { name: 'route' } })
-      this.#server.handleUpgrade(req, socket, head, (ws) => this.#serve(ws))
+      this.#server.handleUpgrade(req, socket, head, (ws) => this.#serve(ws, grant))
     } catch (thrown) {
       refuse(socket, isFault(thrown) ? thrown : classify(thrown, { boundary: 'client' }))
     }
@@ -74,8 +77,8 @@ export class WebSocketApi {
     setTimeout(() => clients.forEach((ws) => ws.terminate()), 1_000).unref()
   }
 
-  #serve(ws: WebSocket): void {
-    const connection = new Connection(ws, this.#options)
+  #serve(ws: WebSocket, grant: TokenGrant): void {
+    const connection = new Connection(ws, this.#options, grant)
     const heartbeat = setInterval(() => ws.ping(), this.#options.limits.heartbeatMs)
     heartbeat.unref()
     ws.on('message', (data: Buffer) => connection.take(data.toString('utf8')))
@@ -104,14 +107,19 @@ function refuse(socket: Duplex, fault: Fault): void {
   socket.end(`${head}\r\nConnection: close\r\n\r\n${json}`, () => socket.destroy()) // no timeout covers this socket any more
 }
 
+/** Methods that change nothing. */
+const READS: ReadonlySet<WsMethod> = new Set(['subscribe', 'unsubscribe', 'sessions', 'session'] satisfies WsMethod[])
+
 class Connection {
   readonly #ws: WebSocket
   readonly #options: WebSocketOptions
+  readonly #grant: TokenGrant
   readonly #subscriptions = new Map<string, AbortController>()
   readonly #waiting: string[] = []
   #open = 0
 
-  constructor(ws: WebSocket, options: WebSocketOptions) {
+  constructor(ws: WebSocket, options: WebSocketOptions, grant: TokenGrant) {
+    this.#grant = grant
     this.#ws = ws
     this.#options = options
   }
@@ -154,6 +162,7 @@ class Connection {
   /** Sends the result. The returned function, if any, runs after it. */
   async #answer(method: WsMethod, params: unknown, id: unknown): Promise<(() => void) | undefined> {
     const { sessions } = this.#options
+    if (this.#grant.isReadOnly && !READS.has(method)) throw readOnlyFault()
     const result = (value: unknown): Promise<void> => this.#send({ id, result: value })
     switch (method) {
       case 'prompt': {

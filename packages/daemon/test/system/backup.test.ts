@@ -1,7 +1,7 @@
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -27,6 +27,8 @@ test('a backup made as documented, while a turn streams, opens intact and contin
   const copy = join(tempFolder(t), 'copy')
   const PATH = `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`
   await promisify(execFile)('sh', ['-ec', documented()], { env: { PATH, STATE: first.stateDir, COPY: copy } })
+  for (const file of ['journal.db', 'anchors'])
+    assert.equal(statSync(join(copy, 'journal', file)).mode & 0o777, 0o600, `${file} is private`)
   await first.api.call('POST', `/v1/turns/${turnId}/cancel`, {})
   const original = await first.api.ended(id, turnId)
 

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Fault } from '@breakfall/faults'
 import { EPOCH_HEADER, ID_PATTERN, invalidRequest, RUNNER_HEADER } from '@breakfall/wire'
-import { bearerToken, findGrant, type TokenGrant } from '@breakfall/wire/node'
+import { bearerToken, findGrant, refuseIfReadOnly, type TokenGrant } from '@breakfall/wire/node'
 import { cursorOf, keyOfCursor } from './cursor.ts'
 
 export function authorize(
@@ -12,6 +12,7 @@ export function authorize(
 ): TokenGrant {
   const grant = findGrant(grants, bearerToken(req))
   if (grant === undefined) throw new Fault('unauthorized', { errorRaw: 'no valid token' })
+  refuseIfReadOnly(grant, req.method)
   const { prefix, id } = params
   if (prefix === undefined) return grant
   if (!ID_PATTERN.test(prefix) || (grant.prefixes !== null && !grant.prefixes.includes(prefix))) {

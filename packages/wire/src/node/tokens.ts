@@ -1,6 +1,6 @@
 /**
- * Token files: one `TOKEN` or `TOKEN PREFIX…` per line, comments with `#`. A missing file is created with one random token and
- * mode 0600. A token without prefixes is valid for all of them.
+ * Token files: one `TOKEN`, `TOKEN PREFIX…` or `TOKEN scope=read` per line, comments with `#`. A missing file is created with one
+ * random token and mode 0600. A token without prefixes is valid for all of them. A token with `scope=read` may only read.
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
@@ -8,7 +8,12 @@ import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { sameToken } from './guards.ts'
 
-export type TokenGrant = { readonly token: string; readonly prefixes: readonly string[] | null }
+export type TokenGrant = {
+  readonly token: string
+  readonly prefixes: readonly string[] | null
+  /** May only read: `GET` and subscribe. */
+  readonly isReadOnly: boolean
+}
 
 export function loadTokens(file: string): readonly TokenGrant[] {
   makeWhereMissing(file)
@@ -24,6 +29,11 @@ export function loadTokens(file: string): readonly TokenGrant[] {
     if (grants.length === 0)
       throw new Fault('invalid_request', {
         error: `the token file ${file} contains no token; remove it, and a new one will be created`,
+      })
+    const scope = grants.flatMap(({ prefixes }) => prefixes ?? []).find((word) => word.startsWith(SCOPE))
+    if (scope !== undefined)
+      throw new Fault('invalid_request', {
+        error: `the token file ${file} names an unknown scope, ${scope}; the only one is scope=read`,
       })
     // It could not be sent in a header, and a damaged file holds no secret worth keeping.
     if (grants.some(({ token }) => !/^[\x21-\x7e]+$/.test(token)))
@@ -42,10 +52,23 @@ export function parseTokens(text: string): readonly TokenGrant[] {
     .map((line) => line.trim())
     .filter((line) => line !== '' && !line.startsWith('#'))
     .map((line) => {
-      const [token = '', ...prefixes] = line.split(/\s+/)
-      return { token, prefixes: prefixes.length === 0 ? null : prefixes }
+      const [token = '', ...words] = line.split(/\s+/)
+      const prefixes = words.filter((word) => word !== READ_SCOPE)
+      return { token, prefixes: prefixes.length === 0 ? null : prefixes, isReadOnly: words.includes(READ_SCOPE) }
     })
 }
+
+/** Throws if the token may only read and the request does more. */
+export function refuseIfReadOnly(grant: TokenGrant, method: string | undefined): void {
+  if (!grant.isReadOnly || method === 'GET' || method === 'HEAD') return
+  throw readOnlyFault()
+}
+
+export const readOnlyFault = (): Fault =>
+  new Fault('forbidden', {
+    error: 'This token may only read (scope=read in the token file). Use a token without that scope.',
+    errorRaw: 'the token has scope=read',
+  })
 
 /** The grant of a token. Every entry is compared: the time taken reveals nothing. */
 export function findGrant(grants: readonly TokenGrant[], token: string | undefined): TokenGrant | undefined {
@@ -53,6 +76,9 @@ export function findGrant(grants: readonly TokenGrant[], token: string | undefin
   for (const grant of grants) if (sameToken(token ?? '', grant.token) && token !== undefined) found = grant
   return found
 }
+
+const SCOPE = 'scope='
+const READ_SCOPE = `${SCOPE}read`
 
 function makeWhereMissing(file: string): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })

@@ -1,0 +1,45 @@
+/** What a user sees of what was done: how runs ended, what they used, and everything that a command printed. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ask, bash, say } from '../answers.ts'
+import { Desk, endedWith, ofType } from './desk.ts'
+import { isolation } from '../breakfall.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
+
+const COUNT = (lines: number): string =>
+  `i=0; while [ $i -lt ${lines} ]; do echo "line $i"; i=$((i+1)); done; echo problem >&2`
+const lines = (count: number): string => Array.from({ length: count }, (_, n) => `line ${n}`).join('\n')
+
+test(
+  'after a run, its session says how it ended, what it used and cost, and each output is there whole',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start([ask([bash(COUNT(100)), bash(COUNT(90_000))]), say('Counted.')])
+    const prices = { BREAKFALL_MODEL_PRICE_IN: '3', BREAKFALL_MODEL_PRICE_OUT: '15' }
+    const run = await desk.run(['count', 'for', 'me'], { env: prices })
+    endedWith(run, 0, 'finished')
+    assert.ok(run.result['cost'].value > 0 && run.result['durationMs'] >= 0, JSON.stringify(run.result))
+    const [short = '', long = ''] = ofType(run, 'tool-call').map((event) => String(event['execId']))
+
+    const listed = (await desk.command(['sessions'])).lines.join('\n')
+    assert.match(listed, /SESSION +AGE +STATE +FOLDER +MODEL +TITLE\n\S+ +\d+ s +finished +\S.*count for me/)
+    const shown = (await desk.command(['show', String(run.result['sessionId'])])).lines.join('\n')
+    assert.match(shown, /prompt {3}count for me\n {2}tools {4}bash ×2\n {2}used .* tokens in, .* out, \$0\.\d+/)
+    const tail = (await desk.command(['tail', String(run.result['sessionId']), '--no-follow'])).lines.join('\n')
+    assert.match(tail, /^› count for me\n/)
+    assert.match(tail, new RegExp(`omitted; all of it: breakfall output ${short}\\n`))
+    assert.match(tail, /\n── turn-end \S+$/, 'it includes the last event')
+
+    const small = await desk.command(['output', short])
+    assert.deepEqual([small.code, small.lines.join('\n')], [0, lines(100)], small.stderr)
+    assert.match(small.stderr, /^problem$/m)
+    const large = await desk.command(['output', long, '--stream', 'stdout'])
+    assert.deepEqual([large.code, large.lines.length, large.lines.join('\n') === lines(90_000)], [0, 90_000, true])
+
+    const unknown = await desk.command(['output', `${short}9`])
+    assert.deepEqual([unknown.code, /No turn has run a command/.test(unknown.stderr)], [1, true], unknown.stderr)
+    const resumed = await desk.command(['resume', String(run.result['sessionId'])])
+    assert.deepEqual([resumed.code, /is idle: it has no running or parked turn/.test(resumed.stderr)], [1, true])
+    assert.deepEqual(desk.place.leftovers(), [], isolation.join())
+  },
+)
