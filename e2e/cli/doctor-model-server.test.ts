@@ -158,7 +158,7 @@ describe('doctor, with a model server that Breakfall starts', { ...LIMIT, concur
     await using place = new Place()
     const none = await place.run(['doctor', '--start-model'])
     assert.equal(none.code, 2)
-    assert.match(none.stderr, /there is no \[model\.serve\] command/)
+    assert.match(none.stderr, /there is no \[model\.serve\] or \[providers\.NAME\.serve\] command/)
     await using desk = await deskWith('works')
     const replaced = await desk.command(['doctor', '--start-model'])
     assert.equal(replaced.code, 2)

@@ -1,10 +1,13 @@
 /** `--json` of every command: each line is JSON, the last one is the result, and stderr is for humans. */
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Command } from 'commander'
 import { buildProgram } from '../../packages/cli/src/command-line/tree.ts'
 import { type Ended, Place } from '../breakfall.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
+
+const AGENT = join(import.meta.dirname, 'tiny-agent.mjs')
 
 const AWAY = {
   BREAKFALL_MODEL_BASE_URL: 'http://127.0.0.1:9/v1',
@@ -39,10 +42,16 @@ test('every command ends with a result line, and this list contains every comman
     'config example': { args: [], says: {} },
     'service print': { args: [], says: {} },
     completion: { args: ['bash'], says: {} },
+    output: { args: ['no-such-exec'], code: 1, says: { outcome: 'failed' } },
+    prune: { args: ['--older-than', '30d', '--dry-run'], says: { sessions: 0 } },
+    rm: { args: [sessionId], says: {} },
+    login: { args: ['somewhere'], code: 2, says: { outcome: 'failed' } }, // there is no key on its standard input
+    logout: { args: ['somewhere'], says: {} },
+    trial: { args: ['--faults', 'status:503', '--', process.execPath, AGENT], says: { score: { exact: 1, of: 1 } } },
   }
   assert.deepEqual(Object.keys(rows).toSorted(), leaves(buildProgram(() => undefined)).toSorted())
   for (const [name, { args, code = 0, serves, says }] of Object.entries(rows)) {
-    const running = place.start([...name.split(' '), ...args, '--json'], AWAY)
+    const running = place.start([...name.split(' '), '--json', ...args], AWAY)
     if (serves === true) {
       await running.seen((line) => line['event'] === 'listening')
       running.child.kill('SIGTERM')
