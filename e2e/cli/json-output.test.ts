@@ -42,11 +42,11 @@ test('every command ends with a result line, and this list contains every comman
     'config example': { args: [], says: {} },
     'service print': { args: [], says: {} },
     completion: { args: ['bash'], says: {} },
-    output: { args: ['no-such-exec'], code: 1, says: { outcome: 'failed' } },
+    output: { args: ['no-such-exec'], code: 2, says: { outcome: 'failed' } },
     prune: { args: ['--older-than', '30d', '--dry-run'], says: { sessions: 0 } },
     rm: { args: [sessionId], says: {} },
     login: { args: ['somewhere'], code: 2, says: { outcome: 'failed' } }, // there is no key on its standard input
-    logout: { args: ['somewhere'], says: {} },
+    logout: { args: ['somewhere'], code: 1, says: { outcome: 'failed' } }, // it has none
     trial: { args: ['--faults', 'status:503', '--', process.execPath, AGENT], says: { score: { exact: 1, of: 1 } } },
   }
   assert.deepEqual(Object.keys(rows).toSorted(), leaves(buildProgram(() => undefined)).toSorted())

@@ -116,11 +116,12 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(run.events.at(-1)?.type, 'turn-error')
   })
 
-  test('the step limit is a budget: exit code 7', async () => {
+  test('a turn that has used its steps parks and asks: exit code 3', async () => {
     await using desk = await Desk.start(Array.from({ length: 9 }, () => ask([bash('echo step >> ledger')])))
     const run = await desk.run(['--steps-max', '3', 'go'])
-    endedWith(run, 7, 'failed')
+    endedWith(run, 3, 'parked')
     assert.equal(desk.lines('ledger').length, 3)
+    assert.partialDeepStrictEqual(run.events.at(-1), { type: 'parked', because: 'steps_spent' })
     assert.match(JSON.stringify(run.result.fault), /steps/i)
   })
 

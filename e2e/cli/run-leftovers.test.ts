@@ -52,7 +52,7 @@ test('a proxy exits with a message if its port is taken', LIMIT, async () => {
 test('a run whose reader has left still finishes and cleans up', LIMIT, async () => {
   const { place, env, scratch } = placeWithScratch()
   await using _ = place
-  const running = place.start(['run', '--json', '--faults', 'none'], env)
+  const running = place.start(['run', '--rehearsal', '--json', '--faults', 'none'], env)
   await running.seen((line) => line['type'] === 'turn-start')
   running.child.stdout?.destroy()
   const [code] = (await once(running.child, 'exit')) as [number]
@@ -63,8 +63,8 @@ test('a run whose reader has left still finishes and cleans up', LIMIT, async ()
 test('Ctrl-C before the turn has started ends the run with 130 and cleans up', LIMIT, async () => {
   const { place, env, scratch } = placeWithScratch()
   await using _ = place
-  const running = place.start(['run'], env)
-  await said(running.child, 'this is a rehearsal')
+  const running = place.start(['run', '--rehearsal'], env)
+  await said(running.child, 'scripted;')
   running.child.kill('SIGINT')
   assert.equal((await running.ended).code, 130)
   assert.deepEqual([scratch(), place.leftovers()], [[], []])

@@ -42,7 +42,6 @@ test("a run that finds another run's daemon just as it stops continues with its 
   desk.write(join(desk.stateDir, 'daemon.json'), JSON.stringify({ url, pid: 1, tokenFile, untilIdle: true }))
   const run = await desk.run()
   endedWith(run, 0, 'finished')
-  assert.match(run.stderr, new RegExp(`using the daemon at ${url}`))
   assert.deepEqual(desk.place.leftovers(), [])
 })
 

@@ -62,7 +62,7 @@ describe('refusals', LIMIT, () => {
     assert.match(put.text, /GET/)
     assert.match(put.text, /DELETE/)
     assert.match(String(put.headers['allow']), /GET/)
-    isProblem(await rig.call('GET', `/v1/sessions/${id}/turns`), 405, 'method_not_allowed')
+    isProblem(await rig.call('PUT', `/v1/sessions/${id}/turns`, { body: {} }), 405, 'method_not_allowed')
     isProblem(await rig.call('DELETE', '/v1/sessions'), 405, 'method_not_allowed')
   })
 

@@ -136,7 +136,7 @@ const announced = ({ name, baseUrl, origin }: ReachableModel): string =>
  */
 async function chosenModel(context: RunContext, theirs: FoundDaemon | undefined): Promise<ModelChoice | undefined> {
   const { model } = context.config
-  const daemons = theirs === undefined ? undefined : await oneShotClient(theirs.address).model()
+  const daemons = theirs === undefined ? undefined : await oneShotClient(theirs.address).model().catch(ifStopping)
   if (model.kind === 'unset' && daemons !== undefined && daemons.baseUrl !== NO_MODEL) return undefined
   if (model.kind === 'remote' && model.name === undefined && daemons !== undefined && isSameUrl(model, daemons))
     return { ...model, name: daemons.name }
@@ -148,6 +148,11 @@ async function chosenModel(context: RunContext, theirs: FoundDaemon | undefined)
   throw new Fault('invalid_request', {
     error: `The server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
   })
+}
+
+/** A daemon of another run may stop at this moment. Then this run starts its own. */
+function ifStopping(thrown: unknown): undefined {
+  if (!isFault(thrown) || thrown.category !== 'daemon_unreachable') throw thrown
 }
 
 const isSameUrl = (a: { readonly baseUrl: string }, b: { readonly baseUrl: string }): boolean =>
