@@ -109,11 +109,13 @@ async function probeFor(ports: Ports, session: LiveSession, source: WakeSource, 
   }
 }
 
+/** Turns that wait for the same server share a look at the configuration, too. */
 async function modelAnswers({ providers, pacing }: Ports, session: LiveSession): Promise<boolean> {
-  const { endpoint, served } = await providers.forTurn(session.id, session.data, session.currentTurn)
-  const { baseUrl } = endpoint
-  const name = served === undefined ? baseUrl : (session.currentTurn.provider?.name ?? '')
-  return pacing.probe(`model ${name}`, () => (served === undefined ? acceptsConnections(baseUrl) : served.probe()))
+  const { name = '', baseUrl = '' } = session.currentTurn.provider ?? {}
+  return pacing.probe(`model ${name} ${baseUrl}`, async () => {
+    const { endpoint, served } = await providers.forTurn(session.id, session.data, session.currentTurn)
+    return served === undefined ? acceptsConnections(endpoint.baseUrl) : served.probe()
+  })
 }
 
 async function resumePaced(ports: Ports, session: LiveSession, because: Because): Promise<void> {

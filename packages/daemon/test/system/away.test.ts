@@ -34,7 +34,7 @@ test('when patience is spent the turn parks, and it ends exactly once the server
   const away = await startAwayModel({
     api: 'openai-chat',
     moment: 'before content',
-    awayMs: 1_500,
+    awayMs: 6_000, // longer than a daemon takes to start on a busy machine
     isStream: true,
   })
   atEnd(t, () => away[Symbol.asyncDispose]())

@@ -1,5 +1,5 @@
 /** Checks which host folders a box may have mounted besides its workspace. */
-import { lstatSync, readdirSync, realpathSync, statSync } from 'node:fs'
+import { readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BoxCreate, invalidRequest } from '@breakfall/wire'
 import { isInside, type WorkspaceRules } from './workspace.ts'
@@ -63,11 +63,21 @@ const SYSTEM: ReadonlySet<string> = new Set([
 ])
 const LIVE = ['/proc', '/sys', '/dev', '/run', '/var/run']
 
+const LOOKED_AT_MAX = 100_000 // entries; a socket in a larger tree is not found
+
+/** Anywhere below the folder. A socket that appears later is not noticed. */
 function hasSocket(folder: string): boolean {
+  const waiting = [folder]
+  let looked = 0
   try {
-    return readdirSync(folder)
-      .slice(0, 10_000)
-      .some((name) => lstatSync(join(folder, name), { throwIfNoEntry: false })?.isSocket() === true)
+    for (let next = waiting.pop(); next !== undefined && looked < LOOKED_AT_MAX; next = waiting.pop()) {
+      for (const entry of readdirSync(next, { withFileTypes: true })) {
+        looked += 1
+        if (entry.isSocket()) return true
+        if (entry.isDirectory()) waiting.push(join(next, entry.name))
+      }
+    }
+    return false
   } catch {
     return true // what cannot be read is not shown
   }

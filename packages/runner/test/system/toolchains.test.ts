@@ -276,8 +276,8 @@ describe('the home folder of a box', { skip: withoutBwrap }, () => {
     const data = dirname(home.file('data/file', 'data'))
     const shared = dirname(home.file('shared/file', 'shared'))
     const sockets = join(home.path, 'sockets')
-    mkdirSync(sockets)
-    execFileSync('python3', ['-c', `import socket; socket.socket(socket.AF_UNIX).bind('${sockets}/s')`])
+    mkdirSync(join(sockets, 'below'), { recursive: true })
+    execFileSync('python3', ['-c', `import socket; socket.socket(socket.AF_UNIX).bind('${sockets}/below/s')`])
     const runner = await home.runner(t, { allowMount: [data, `${shared}:rw`, '/'] })
     const mounts = [{ path: data }, { path: shared, mode: 'rw' }]
     const box = await runner.box({ id: 'b1', workspace: home.work, mounts })
