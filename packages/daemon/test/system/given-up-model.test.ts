@@ -66,13 +66,13 @@ const NO_SLOW_PROBE = { probeMsFirst: 3_000 }
 
 test('a missing model file parks the turn after one start, and the file wakes it when it is there', async (t) => {
   const weights = (folder: string): string => join(folder, 'weights.gguf')
-  const { folder, parked, finished, boots } = await served(t, (inside) => ['--model', weights(inside)])
+  const { folder, parked, finished } = await served(t, (inside) => ['--model', weights(inside)])
   const { fault, resumeAt } = await parked()
   assert.deepEqual([fault.category, fault.next, fault.phase], ['process_failed', 'park', 'loading'])
   assert.match(fault.error, /exited with code 3 .*cannot open .*weights\.gguf/)
   assert.match(fault.error, /a change of the command, the configuration or the model file/)
-  assert.equal(boots(), 1, 'a restart would not find the file either')
-  assert.equal(fault.serve?.state, 'given_up')
+  assert.equal(fault.serve?.boot, 1, 'a restart would not find the file either')
+  assert.equal(fault.serve.state, 'given_up')
   assert.deepEqual(fault.serve.exit, { code: 3, signal: null })
   assert.equal(resumeAt, null)
   writeFileSync(weights(folder), 'GGUF')

@@ -19,7 +19,7 @@ const answer = (nth: number): string =>
     done,
   ].join('')
 const WHOLE = answer(1)
-const POLICY = { backoffMs: 1, attemptsMax: 3, livenessMs: 250, progressMs: 2_000 }
+const POLICY = { backoffMs: 1, attemptsMax: 3, livenessMs: 20_000, progressMs: 30_000 }
 const MESSAGES = [{ role: 'user' as const, content: 'go' }]
 
 const startLlama = (options: Partial<LlamaOptions>): Promise<Llama> =>
@@ -32,9 +32,13 @@ async function relayed(llama: Llama): Promise<string> {
   return res.text()
 }
 
-async function streamed(llama: Llama, signal?: AbortSignal): Promise<readonly AnswerEvent[]> {
+async function streamed(
+  llama: Llama,
+  signal?: AbortSignal,
+  livenessMs = POLICY.livenessMs,
+): Promise<readonly AnswerEvent[]> {
   const request = { baseUrl: llama.url, model: 'm', messages: MESSAGES, profile: 'llama-cpp' as const }
-  return Array.fromAsync(streamAnswer(request, { policy: POLICY, signal }))
+  return Array.fromAsync(streamAnswer(request, { policy: { ...POLICY, livenessMs }, signal }))
 }
 
 for (const way of ['reset', 'fin', 'clean'] as const)
@@ -95,6 +99,6 @@ test('a server without the route is asked for it once, and gets no id after that
 
 test('a replay that never says anything is given up, and the answer is asked for again', async () => {
   await using llama = await startLlama({ cuts: [60], silentReplay: true })
-  assert.equal((await streamed(llama)).at(-1)?.type, 'done')
+  assert.equal((await streamed(llama, undefined, 250)).at(-1)?.type, 'done')
   assert.equal(llama.ids.length, 2)
 })
