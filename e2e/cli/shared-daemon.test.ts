@@ -54,9 +54,9 @@ test('a turn whose daemon died together with the run that owned it still ends', 
     sayWhen(later.promise, 'wait ', 'lost'),
     say('guest'),
   ])
-  const owner = desk.begin(['go', '--model', 'owner'])
+  const owner = desk.begin(['go', '--share', '--model', 'owner'])
   await owner.seen(({ type }) => type === 'text-delta')
-  const guest = desk.begin(['go', '--model', 'guest'])
+  const guest = desk.begin(['go', '--share', '--model', 'guest'])
   await guest.seen(({ type }) => type === 'text-delta')
   const { pid } = desk.daemon()
   owner.child.kill('SIGKILL')

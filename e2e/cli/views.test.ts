@@ -1,8 +1,8 @@
 /** What a user sees of what was done: how runs ended, what they used, and everything that a command printed. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ask, bash, say } from '../answers.ts'
-import { Desk, endedWith, ofType } from './desk.ts'
+import { ask, bash, say, sayWhen } from '../answers.ts'
+import { checked, Desk, endedWith, ofType, types, whole } from './desk.ts'
 import { isolation } from '../breakfall.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
@@ -43,3 +43,29 @@ test(
     assert.deepEqual(desk.place.leftovers(), [], isolation.join())
   },
 )
+
+test('a second run in the same folder says that it waits, and starts when the first has ended', LIMIT, async () => {
+  const gate = Promise.withResolvers<void>()
+  await using desk = await Desk.start([sayWhen(gate.promise, 'one', ' ends'), say('two')])
+  const first = desk.begin(['first'])
+  const { sessionId } = await first.seen((line) => line['type'] === 'text-delta')
+  const second = desk.begin(['second'])
+  const queued = await second.seen((line) => line['type'] === 'turn-queued')
+  assert.deepEqual(queued['behind'], {
+    sessionId,
+    turnId: (await first.seen(() => true))['turnId'],
+    workspace: desk.folder,
+  })
+  const refused = await desk.run(['third'], { env: { BREAKFALL_RUN_SAME_FOLDER: 'refuse' } })
+  assert.equal(refused.result.fault.category, 'session_busy', refused.stderr)
+  assert.match(refused.result.fault.error, /is working in .*--share/)
+  const stopped = desk.begin(['fourth'])
+  await stopped.seen((line) => line['type'] === 'turn-queued')
+  stopped.child.kill('SIGINT')
+  assert.equal(checked(await whole(stopped)).code, 130)
+  gate.resolve()
+  endedWith(checked(await whole(first)), 0, 'finished')
+  const run = checked(await whole(second))
+  endedWith(run, 0, 'finished')
+  assert.deepEqual(types(run).slice(0, 2), ['turn-queued', 'turn-start'])
+})

@@ -13,6 +13,7 @@ import { type Fault, POLICY_DEFAULTS, type RetryOptions, type RetryPolicy, retry
 import type {
   Pruned,
   PruneInput,
+  SameFolder,
   Session,
   SessionCreate,
   SessionEvent,
@@ -150,11 +151,16 @@ export class DaemonClient {
   }
 
   /** Starts a turn, or queues it. A repeated call with the same key returns the first call's receipt; by default each call has a new key. */
-  prompt(sessionId: string, prompt: string, options: { key?: string; queue?: boolean } = {}): Promise<TurnReceipt> {
+  prompt(
+    sessionId: string,
+    prompt: string,
+    options: { key?: string; queue?: boolean; sameFolder?: SameFolder } = {},
+  ): Promise<TurnReceipt> {
+    const { queue, sameFolder } = options
     const request: ApiRequest = {
       method: 'POST',
       path: `/v1/sessions/${segment(sessionId)}/turns`,
-      body: options.queue === true ? { prompt, queue: true } : { prompt },
+      body: { prompt, ...(queue === true ? { queue } : {}), ...(sameFolder === undefined ? {} : { sameFolder }) },
       headers: { 'idempotency-key': options.key ?? this.#surroundings.newKey() },
     }
     return this.#json(request, isReceipt, 'a receipt')

@@ -16,6 +16,7 @@ import { WebSocketApi } from './api/websocket.ts'
 import manifest from '../package.json' with { type: 'json' }
 import { Pacing } from './engine/pacing.ts'
 import { Engine } from './engine/engine.ts'
+import { Folders } from './engine/folders.ts'
 import { BoxReleases } from './engine/box-releases.ts'
 import { BoxRemovals } from './engine/box-removals.ts'
 import { SessionLoader } from './engine/loader.ts'
@@ -227,6 +228,7 @@ async function assemble(
     },
     policyOf: (input) => resolvePolicy(options.policy ?? {}, input),
     providers,
+    folders: new Folders(),
     tryAnswer: options.tryAnswer ?? tryAnswer,
     fingerprint: () => config.fingerprint(),
     lastFingerprint: () => config.lastFingerprint,

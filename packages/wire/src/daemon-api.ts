@@ -6,6 +6,7 @@ import { faultReportSchema } from './fault-schema.ts'
 import {
   CANCEL_ACTORS,
   PROMPT_CHARS_MAX,
+  SAME_FOLDER,
   SESSION_FILTERS,
   SESSION_STATES,
   SYSTEM_CHARS_MAX,
@@ -135,7 +136,9 @@ const promptField = text(PROMPT_CHARS_MAX, 'a prompt').refine((prompt) => prompt
   error: 'a prompt that is not empty',
 })
 
-export const turnCreateSchema = body({ prompt: promptField, queue: flag().optional() })
+const sameFolder = oneOf(SAME_FOLDER).optional()
+
+export const turnCreateSchema = body({ prompt: promptField, queue: flag().optional(), sameFolder })
 export const turnReceiptSchema = record({ turnId: z.string(), seq: z.int() })
 export type TurnReceipt = z.infer<typeof turnReceiptSchema>
 export const turnCancelSchema = body({ reason: text(500, 'a reason').optional() })
@@ -260,6 +263,7 @@ export const wsParamsSchemas = {
     sessionId,
     prompt: promptField,
     queue: flag().optional(),
+    sameFolder,
     idempotencyKey: text(255, 'a key').optional(),
   }),
   cancel: body({ turnId, reason: text(500, 'a reason').optional() }),

@@ -69,6 +69,8 @@ export {
   REQUEST_ID_HEADER,
   RESUME_REASONS,
   RUNNER_HEADER,
+  SAME_FOLDER,
+  type SameFolder,
   SESSION_FILTERS,
   type SessionFilter,
   SESSION_STATES,

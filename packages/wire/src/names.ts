@@ -29,6 +29,10 @@ export const CANCEL_ACTORS = ['user', 'client_lost', 'deadline', 'shutdown', 'su
 
 export const SESSION_STATES = ['idle', 'busy', 'parked'] as const
 export const TURN_STATES = ['queued', 'running', 'retrying', 'parked', 'finished', 'failed', 'cancelled'] as const
+/** What a prompt does if a turn of another session is working in the same folder. */
+export const SAME_FOLDER = ['wait', 'share', 'refuse'] as const
+export type SameFolder = (typeof SAME_FOLDER)[number]
+
 /** What a list of sessions can be filtered by: how the last turn is or ended, and what needs a person. */
 export const SESSION_FILTERS = [
   'needs',

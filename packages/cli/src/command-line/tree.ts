@@ -95,6 +95,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
         new Option('--home <home>', 'private: hide your home folder and its toolchains (default: real)').choices(HOMES),
       )
       .option('--system-prompt <text>', "replace the agent's system prompt; your box and AGENTS.md are still described")
+      .option('--share', 'work even if another session is working in this folder (default: [run] sameFolder, or wait)')
       .option('--rehearsal', 'use the scripted model on a sample task, with injected faults')
       .option('--faults <plan>', 'the faults that a rehearsal injects: none, or a plan as for "breakfall chaos"')
       .option(

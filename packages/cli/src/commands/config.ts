@@ -148,6 +148,9 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # allowWorkspace = ["/home/me/projects"]
 # boxesMax = 1000                          # boxes that may run at once
 
+[run]
+# sameFolder = "wait"             # if another session works in the folder: wait, share or refuse
+
 [policy]
 # attemptsMax = 6          # attempts per step
 # patienceMs = 120000      # how long to retry a model server that is away, loading or overloaded

@@ -5,7 +5,7 @@
 import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import type { Hold } from '@breakfall/model/names'
-import type { PolicyInput } from '@breakfall/wire'
+import type { PolicyInput, SameFolder } from '@breakfall/wire'
 import type { Credentials } from './credentials.ts'
 import type { Env } from './env.ts'
 import type { LoadedConfig } from './load.ts'
@@ -37,6 +37,8 @@ export type ResolvedConfig = {
   readonly policy: PolicyInput | undefined
   readonly limits: Config['limits']
   readonly agent: Config['agent']
+  /** What a run does if another session works in its folder. */
+  readonly sameFolder: SameFolder
   readonly retention: Config['retention']
   readonly box: BoxSetting
   readonly gateway: { readonly upstream: string | undefined; readonly hold: Hold | undefined }
@@ -62,6 +64,7 @@ export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Crede
     stateDir: config.daemon?.stateDir ?? defaultStateDir(env),
     port: config.daemon?.port,
     policy: config.policy,
+    sameFolder: config.run?.sameFolder ?? 'wait', // nothing is lost by waiting, and two agents in the same files spoil each other's work
     limits: config.limits,
     agent: config.agent,
     retention: config.retention,

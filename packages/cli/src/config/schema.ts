@@ -9,6 +9,7 @@ import {
   oneOf,
   policySchema,
   providerName,
+  SAME_FOLDER,
   text,
 } from '@breakfall/wire'
 import { z } from 'zod'
@@ -85,6 +86,7 @@ const sections = {
     home: oneOf(['real', 'private']).optional(),
   }),
   agent: agentSchema,
+  run: body({ sameFolder: oneOf(SAME_FOLDER).optional() }),
   daemon: body({ port: integer(0, 65_535).optional(), stateDir: text(4096, 'a path').optional() }),
   retention: body({
     sessionDays: integer(1, 3_650).optional(),
@@ -103,6 +105,7 @@ export const configSchema = body({
   limits: sections.limits.optional(),
   box: sections.box.optional(),
   agent: sections.agent.optional(),
+  run: sections.run.optional(),
   daemon: sections.daemon.optional(),
   retention: sections.retention.optional(),
   gateway: sections.gateway.optional(),

@@ -8,7 +8,7 @@
  */
 import type { DaemonClient } from '@breakfall/client'
 import { Fault, faultFrom, sleep } from '@breakfall/faults'
-import type { Session, SessionCreate, SessionEvent, SessionEventOf, Turn } from '@breakfall/wire'
+import type { SameFolder, Session, SessionCreate, SessionEvent, SessionEventOf, Turn } from '@breakfall/wire'
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
 import type { Interrupt } from '../process/interrupt.ts'
 import { instructionsLine } from '../render/instructions.ts'
@@ -31,6 +31,8 @@ export type FollowInput = {
   /** Continue in this session instead of a new one. */
   readonly session: Session | undefined
   readonly parkWaitMs?: number | undefined
+  /** If another session works in the folder. Default: share it. */
+  readonly sameFolder?: SameFolder | undefined
   readonly interrupt: Pick<Interrupt, 'signal' | 'throwIfInterrupted' | 'onCancel' | 'leaveInstead'>
   /** The daemon outlives this run and continues parked turns. */
   readonly isLasting: () => boolean
@@ -50,7 +52,7 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   const session = input.session ?? (await input.client.createSession(input.create))
   input.onSession?.(session)
   out.addToResult({ sessionId: session.id })
-  const started = await startTurn(input.client, session, input.prompt)
+  const started = await startTurn(input.client, session, input.prompt, input.sameFolder)
   out.addToResult({ turnId: started.turnId })
   input.onTurn?.(started.turnId)
   const view = new TurnView()

@@ -16,6 +16,7 @@ export type RunOptions = ModelFlags & {
   readonly rehearsal?: boolean
   readonly faults?: string
   readonly parkWaitMs?: number | undefined
+  readonly share?: boolean
 }
 
 export type RunContext = Context & {

@@ -1,7 +1,7 @@
 /** The turn of a run: a new one for its prompt, or the unfinished one of its session. */
 import type { DaemonClient } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
-import type { Session, Turn } from '@breakfall/wire'
+import type { SameFolder, Session, Turn } from '@breakfall/wire'
 import { howToContinue, waitsFor } from '../render/parked.ts'
 import { lastTurnId } from '../sessions/lookup.ts'
 
@@ -15,9 +15,14 @@ export type StartedTurn = {
 
 type Client = Pick<DaemonClient, 'session' | 'turn' | 'prompt' | 'resume' | 'events'>
 
-export async function startTurn(client: Client, session: Session, prompt: string | undefined): Promise<StartedTurn> {
+export async function startTurn(
+  client: Client,
+  session: Session,
+  prompt: string | undefined,
+  sameFolder: SameFolder = 'share',
+): Promise<StartedTurn> {
   if (prompt !== undefined) {
-    const receipt = await client.prompt(session.id, prompt).catch(async (error: unknown) => {
+    const receipt = await client.prompt(session.id, prompt, { sameFolder }).catch(async (error: unknown) => {
       throw isFault(error) && error.category === 'session_busy' ? await busyFault(error, client, session.id) : error
     })
     return { turnId: receipt.turnId, after: receipt.seq - 1, isTheirs: false }

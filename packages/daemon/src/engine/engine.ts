@@ -136,6 +136,7 @@ export class Engine {
       case 'rest':
         return
       case 'start':
+        if (!(await ports.folders.untilFree(session, command.turn))) return
         return startQueued(ports, session, command.turn)
       case 'cancel':
         return cancelTurn(ports, session, command.cancel, command.open)

@@ -253,6 +253,7 @@ export class LiveSession {
     const changed = { updatedAt: movedAt, ...moved, ...append.summary }
     this.#row = { ...this.#row, ...changed, lastSeq, data: writing.data ?? this.#row.data }
     this.#fold = fold // I1
+    this.#ports.folders.update(this)
     if (writing.cancel !== undefined) this.#cancels.set(writing.cancel.turnId, writing.cancel.request) // I3
     for (const { body } of append.events) this.journalChars += body.length
     this.feed.publish(append.events)

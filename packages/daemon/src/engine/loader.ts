@@ -113,6 +113,7 @@ export class SessionLoader {
     const inherited = [...this.#live.values()].toSorted(byTakeovers)
     for (const session of inherited) session.waitsForChange = this.#scope === 'interrupted' && waitsForPerson(session) // I6
     if (inherited.length > 0) onRecover(inherited.flatMap(unfinishedTurn))
+    for (const session of inherited) this.#ports.folders.update(session) // before any of them starts a turn that waits
     for (const session of inherited) this.#engine.driveInherited(session) // I5
     return rows.length
   }

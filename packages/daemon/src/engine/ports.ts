@@ -8,6 +8,7 @@ import type { Providers } from '../providers/providers.ts'
 import type { RunnerEndpoint } from '../runner/endpoint.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store/store.ts'
+import type { Folders } from './folders.ts'
 import type { Pacing } from './pacing.ts'
 
 export type Ports = {
@@ -24,6 +25,8 @@ export type Ports = {
   readonly reclaimBoxes: () => Promise<boolean>
   /** Shared by parked turns. */
   readonly pacing: Pacing
+  /** Which turns work in which folders. */
+  readonly folders: Folders
   /** Values that must never be shown. */
   readonly secrets: Secrets
   /** Changes whenever the configuration or a token changes. */

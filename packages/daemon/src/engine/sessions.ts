@@ -18,6 +18,7 @@ import {
   type SessionList,
   type SessionPatch,
   type SessionQuery,
+  type SameFolder,
   TOOL_NAMES,
   type Turn,
   type TurnList,
@@ -48,7 +49,12 @@ const TURNS_PAGE_MAX = 50
 const TITLE_CHARS = 80
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-export type PromptRequest = { readonly prompt: string; readonly queue?: boolean | undefined }
+export type PromptRequest = {
+  readonly prompt: string
+  readonly queue?: boolean | undefined
+  /** What to do while another session works in the same folder. Default: share it. */
+  readonly sameFolder?: SameFolder | undefined
+}
 
 type SessionsParts = {
   readonly ports: Ports
@@ -169,23 +175,25 @@ export class Sessions {
       const opening = turnOpening(this.#ports, session)
       const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
       const chosen = await this.#ports.providers.forNextTurn(session.data)
-      const events = await session.transact((fold) => ({
-        ...titled(
-          accepted(fold, session, { turnId, ...request }, { ...opening, ...chosen }),
-          session.data,
-          request.prompt,
-        ),
-        ...(key === undefined
-          ? {}
-          : {
-              key: (written) => ({
-                scope: id,
-                key,
-                requestHash,
-                receipt: JSON.stringify(receipt(seqOf(written, turnId))),
+      const events = await session
+        .transact((fold) => ({
+          ...titled(
+            accepted(fold, session, { turnId, ...request }, { ...opening, ...chosen }, this.#ports),
+            session.data,
+            request.prompt,
+          ),
+          ...(key === undefined
+            ? {}
+            : {
+                key: (written) => ({
+                  scope: id,
+                  key,
+                  requestHash,
+                  receipt: JSON.stringify(receipt(seqOf(written, turnId))),
+                }),
               }),
-            }),
-      })) // I1, I2
+        })) // I1, I2
+        .finally(() => this.#ports.folders.update(session)) // if it was not written, the folder is free again
       this.#loader.own(id)
       if (isUnowned) await this.#loader.recover(id)
       else this.#engine.drive(session)
@@ -339,8 +347,9 @@ function titled(writing: Writing, { title, ...data }: SessionData, prompt: strin
 function accepted(
   fold: SessionFold,
   session: LiveSession,
-  { turnId, prompt, queue }: PromptRequest & { readonly turnId: string },
+  { turnId, prompt, queue, sameFolder = 'share' }: PromptRequest & { readonly turnId: string },
   opening: TurnOpening & ChosenModel,
+  { folders }: Pick<Ports, 'folders'>,
 ): Writing {
   const { turn } = fold
   if (turn?.parked?.because === 'steps_spent' && fold.queue.length === 0) {
@@ -348,7 +357,11 @@ function accepted(
     return { ...start, drafts: [supersededDraft(turn.id), ...start.drafts] }
   }
   const busyWith = fold.turn?.id ?? fold.queue[0]?.id
-  if (busyWith === undefined) return startingTurn(fold, session, { turnId, prompt }, opening)
+  if (busyWith === undefined) {
+    const behind = folders.enter(session, turnId, sameFolder)
+    if (behind !== undefined) return { drafts: [{ type: 'turn-queued', turnId, prompt, behind }] }
+    return startingTurn(fold, session, { turnId, prompt }, opening)
+  }
   if (queue !== true) throw new Fault('session_busy', { facts: { name: busyWith }, turnId: busyWith })
   if (fold.queue.length >= QUEUE_MAX) {
     throw new Fault('quota_exceeded', {

@@ -23,7 +23,10 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
   if (event.type === 'turn-queued') {
     return {
       ...state,
-      queue: [...state.queue, { id: event.turnId, prompt: event.prompt, at: event.at, seq: event.seq }],
+      queue: [
+        ...state.queue,
+        { id: event.turnId, prompt: event.prompt, at: event.at, seq: event.seq, isBehind: event.behind !== undefined },
+      ],
     }
   }
   if (event.type === 'turn-start') return started(state, event)

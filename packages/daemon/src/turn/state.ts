@@ -86,6 +86,8 @@ export type QueuedTurn = {
   readonly id: string
   readonly prompt: string
   readonly at: string
+  /** It waits for the turn of another session in the same folder. */
+  readonly isBehind: boolean
   /** Of the event that queued it. */
   readonly seq: number
 }
