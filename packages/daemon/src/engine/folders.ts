@@ -11,20 +11,29 @@ import { once } from 'node:events'
 import { Fault } from '@breakfall/faults'
 import { isHandover } from '@breakfall/model'
 import type { SameFolder } from '@breakfall/wire'
-import type { QueuedTurn, TurnFold } from '../turn/state.ts'
-import type { LiveSession } from './live-session.ts'
+import type { SessionData } from '../store/store.ts'
+import type { QueuedTurn, SessionFold, TurnFold } from '../turn/state.ts'
 
 /** The turn that works in the folder. */
 export type Behind = { readonly sessionId: string; readonly turnId: string; readonly workspace: string }
 
+/** What is asked about a session in memory. */
+type Worker = {
+  readonly id: string
+  readonly data: Pick<SessionData, 'box'>
+  readonly fold: Pick<SessionFold, 'turn' | 'queue'>
+  readonly isLost: boolean
+  readonly signal: AbortSignal
+}
+
 type Use = { readonly turnId: string; readonly folder: string; readonly workspace: string }
 
 export class Folders {
-  readonly #using = new Map<LiveSession, Use>()
+  readonly #using = new Map<Worker, Use>()
   readonly #changed = new EventTarget()
 
   /** For a turn that is about to start: takes the folder (I1), or says behind whom the turn has to wait. */
-  enter(session: LiveSession, turnId: string, mode: SameFolder): Behind | undefined {
+  enter(session: Worker, turnId: string, mode: SameFolder): Behind | undefined {
     const { workspace } = session.data.box
     if (workspace === undefined) return undefined
     const behind = mode === 'share' ? undefined : this.#holder(session)
@@ -34,7 +43,7 @@ export class Folders {
   }
 
   /** After every commit and every load: a turn that has ended or parked leaves its folder (I2). */
-  update(session: LiveSession): void {
+  update(session: Worker): void {
     const { turn } = session.fold
     const { workspace } = session.data.box
     if (turn !== null && isWorking(turn) && workspace !== undefined && !session.isLost) {
@@ -47,7 +56,7 @@ export class Folders {
   }
 
   /** Waits until the queued turn may start, and takes the folder for it. False if it must not start any more. */
-  async untilFree(session: LiveSession, { id, isBehind }: QueuedTurn): Promise<boolean> {
+  async untilFree(session: Worker, { id, isBehind }: QueuedTurn): Promise<boolean> {
     while (!session.signal.aborted && session.fold.queue[0]?.id === id) {
       if (this.enter(session, id, isBehind ? 'wait' : 'share') === undefined) return true
       await once(this.#changed, 'changed', { signal: session.signal }).catch(() => undefined) // aborted: the loop sees it
@@ -55,7 +64,7 @@ export class Folders {
     return false
   }
 
-  #holder(session: LiveSession): Behind | undefined {
+  #holder(session: Worker): Behind | undefined {
     const folder = realFolder(session.data.box.workspace ?? '')
     for (const [other, use] of this.#using) {
       if (other !== session && overlaps(use.folder, folder))
