@@ -20,7 +20,7 @@ test('a run ends with its own turn, even while its daemon serves another run', L
   desk.model.script('second', [sayWhen(second.promise, 'wait ', 'second')])
   const owner = desk.begin(['go', '--model', 'first'])
   await owner.seen(({ type }) => type === 'text-delta')
-  const guest = desk.begin(['go', '--model', 'second'])
+  const guest = desk.begin(['go', '--model', 'second', '--share'])
   await guest.seen(({ type }) => type === 'text-delta')
   const asked = performance.now()
   both.resolve()

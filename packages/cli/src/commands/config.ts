@@ -109,9 +109,9 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # Each key is also an environment variable ([model] baseUrl is BREAKFALL_MODEL_BASE_URL), each policy also a flag (--liveness-ms).
 
 [model]
-# baseUrl = "http://127.0.0.1:8080/v1"     # any server that speaks OpenAI chat completions or Anthropic messages
+# baseUrl = "http://127.0.0.1:8080/v1"     # any server that speaks OpenAI chat completions or Responses, or Anthropic messages
 # name = "qwen3-coder"
-# api = "openai-chat"                      # or "anthropic-messages"
+# api = "openai-chat"                      # or "openai-responses", "anthropic-messages"
 # apiKeyEnv = "OPENAI_API_KEY"             # the variable that holds the key; never the key itself
 # profile = "llama-cpp"                    # what the server supports: ${PROFILES.slice(0, 6).join(', ')},
 #                                          # ${PROFILES.slice(6).join(', ')}

@@ -51,7 +51,7 @@ export async function trialCommand(
     for (const column of columns) {
       const { run, seen, ms } = await runCell(chaos, { ...settings, column, plan, mode })
       if (cancelled.signal.aborted) return EXIT_CODES.cancelled
-      if (!seen.isHit) {
+      if (!seen.isHit && run.end.kind === 'exit' && run.end.code === 0) {
         skipped.push({ fault, through: column.name })
         out.say(out.styleErr('dim', `${column.name}: ${fault} does not apply to this API`))
         continue
