@@ -51,7 +51,7 @@ const options = {
 }
 let daemon = await startDaemon(options)
 
-/** In a process of its own, because it remembers every request. */
+/** In a separate process, because it remembers every request. */
 async function serveModel(): Promise<never> {
   const script = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }, { text: 'done' })
   console.log((await startScriptedModel(script)).baseUrl)

@@ -1,4 +1,4 @@
-/** Runs one agent once with a home folder of its own: `node play.ts NAME URL`. `breakfall trial` calls it for every run. */
+/** Runs one agent once with a private home folder: `node play.ts NAME URL`. `breakfall trial` calls it for every run. */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-/** A daemon in a process of its own that runs one long turn and reports its memory and CPU time. */
+/** A daemon in a separate process that runs one long turn and reports its memory and CPU time. */
 import { startDaemon } from '@breakfall/daemon'
 import { tryAnswer } from '@breakfall/model'
 

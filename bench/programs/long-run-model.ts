@@ -1,4 +1,4 @@
-/** A model that calls one tool per step and refuses requests that are longer than its window. In a process of its own. */
+/** A model that calls one tool per step and refuses requests that are longer than its window. Runs in a separate process. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 
 const [windowBytes = Number.POSITIVE_INFINITY, steps = 0] = process.argv.slice(2).map(Number)

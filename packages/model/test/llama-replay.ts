@@ -1,5 +1,5 @@
 /**
- * Imitates llama-server's replay ring: an answer with an id goes on without its connection, `GET /v1/stream` sends its bytes
+ * Imitates llama-server's replay ring: an answer with an id continues without its connection, `GET /v1/stream` sends its bytes
  * from an offset (400 below the ring), `DELETE` ends it, and a second request with the same id cancels the first.
  */
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-/** The faults of a trial, and where they hit. */
+/** The faults of a trial, and the answers that they hit. */
 import { FAULT_KINDS } from '../fault-kinds.ts'
 import { faultFor, type Plan } from '../plan.ts'
 import { parsePlan } from '../plan-text.ts'

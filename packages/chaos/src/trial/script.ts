@@ -40,8 +40,8 @@ export function positionOf(conversation: readonly Message[], hasShell: boolean):
     calls += 1
     const result = results.get(call.id) ?? ''
     const step = Number(number)
-    if (result.includes(proof(step, kind, 1))) [done, isUnsure] = [step, false]
-    else isUnsure = kind === 'step' || !result.includes(proof(step, kind, 0)) // I3
+    if (result.includes(kind === 'step' ? ranProof(step) : checkProof(step, 1))) [done, isUnsure] = [step, false]
+    else isUnsure = kind === 'step' || !result.includes(checkProof(step, 0)) // I3
   }
   if (done >= STEPS || calls >= CALLS_MAX) return { step: LAST_STEP, does: 'text' }
   return { step: done + 1, does: isUnsure ? 'check' : 'step' }
@@ -70,7 +70,7 @@ export const OVER: Answer = {
 
 export type Word = { readonly step: number; readonly take: number; readonly index: number }
 
-/** The words of the trial in an agent's output. */
+/** Finds the trial's words in an agent's output. */
 export function wordsOf(output: string, step?: number): Word[] {
   return Array.from(output.matchAll(/s(\d\d)t(\d\d)w(\d\d)ok/g), ([, s, t, w]) => ({
     step: Number(s),
@@ -90,9 +90,9 @@ const wordOf = ({ step, take, index }: Word): string => `s${two(step)}t${two(tak
 const textOf = (step: number, take: number): string =>
   Array.from({ length: WORDS }, (_, i) => wordOf({ step, take, index: i + 1 })).join(' ') // I1
 
-/** `found`: 1 if the step ran, 0 if it did not. Not part of the command's own text, so an echo of the command proves nothing. */
-const proof = (step: number, kind: string, found: 0 | 1): string =>
-  kind === 'step' ? (found === 1 ? String(step * FACTOR) : 'never') : String(step * FACTOR * 10 + found)
+/** What the commands print. Not part of their text, so an echo of a command proves nothing. `found`: 1 if the step ran. */
+const ranProof = (step: number): string => String(step * FACTOR)
+const checkProof = (step: number, found: 0 | 1): string => String(step * FACTOR * 10 + found)
 
 const stepCommand = (step: number, ledger: string): string =>
   `: trial-step-${step}; echo ${step} >> ${quoted(ledger)} && echo $((${step} * ${FACTOR}))`

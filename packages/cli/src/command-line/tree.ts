@@ -270,7 +270,7 @@ function addSessionCommands(command: AddCommand): void {
   })
   command<OutputOptions>(
     'output <exec>',
-    "print all that a tool's command printed, also what the journal cut",
+    "print the whole output of a tool's command, including what the journal cut",
     async (context, options, [id = '']) => {
       const { outputCommand } = await import('../commands/output.ts')
       await outputCommand(context, id, options)

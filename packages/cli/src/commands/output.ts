@@ -42,7 +42,7 @@ export async function outputCommand({ config, out }: Context, execId: string, op
 
 const EXEC_ID = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-\d+-\d+(?:\.\d+)?$/
 
-/** The id of an exec begins with the id of its turn. */
+/** An exec's id starts with its turn's id. */
 function turnIdIn(execId: string): string {
   const [, turnId] = EXEC_ID.exec(execId) ?? []
   if (turnId !== undefined) return turnId

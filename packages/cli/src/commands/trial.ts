@@ -111,7 +111,7 @@ function baselineFrom(chaos: typeof Chaos, { run, seen }: CellRun): Chaos.Baseli
         ? "The command did not print the model's answer"
         : `The command failed without any fault. ${why}`
   throw new Fault('invalid_request', {
-    error: `${happened}. Pass the base URL to it with {url} or {origin}, make it print the answer and exit by itself, and try again.`,
+    error: `${happened}. Pass the base URL to it with {url} or {origin}, make it print the answer and exit on its own, and try again.`,
     errorRaw: run.output.slice(-2000),
   })
 }

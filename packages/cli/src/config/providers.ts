@@ -1,8 +1,8 @@
 /**
  * The providers of the configuration files, each with its key. Pure.
  *
- * A provider's key is that of the variable that `apiKeyEnv` names; else the one that `breakfall login` stored; else that of
- * OPENAI_API_KEY or ANTHROPIC_API_KEY, if the provider is `default` or that vendor's own server: a key goes to no other server.
+ * A provider's key comes from the variable that `apiKeyEnv` names, else from `breakfall login`, else from OPENAI_API_KEY or
+ * ANTHROPIC_API_KEY if the provider is `default` or that vendor's server: a key goes to no other server.
  */
 import type { ApiName, ProfileName } from '@breakfall/model/names'
 import type { Credentials } from './credentials.ts'

@@ -1,4 +1,4 @@
-/** The doctor's check of toolchains: each one that the PATH names is run in a box, as a command of the model would be. */
+/** The doctor's check of toolchains: runs every toolchain on the PATH in a box, as a command of the model would run. */
 import { execFile } from 'node:child_process'
 import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ import type { Finding } from './finding.ts'
 
 const TOOL_MS = 15_000
 
-/** Nothing is checked where there is no sandbox, or where the runner is on another machine. */
+/** Checks nothing without a sandbox, or if the runner is on another machine. */
 export async function checkToolchains(config: ResolvedConfig): Promise<readonly Finding[]> {
   const path = config.childEnv['PATH'] ?? ''
   const tools = RUNTIME_PROGRAMS.flatMap((command) => {
@@ -52,7 +52,7 @@ function onPath(name: string, path: string): string | undefined {
     })
 }
 
-/** A box as a run would make it, in a runner of its own that leaves nothing behind. */
+/** A box as a run would make it, in a private runner that leaves nothing behind. */
 async function inBox(
   { childEnv, box: { env, mounts, home, network } }: ResolvedConfig,
   check: (client: RunnerClient, box: Box) => Promise<readonly Tried[]>,

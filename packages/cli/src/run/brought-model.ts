@@ -1,5 +1,5 @@
 /**
- * What a run brings to the daemon: the provider, the model and the key of its own environment. The daemon keeps the key in memory,
+ * What a run brings to the daemon: the provider, the model and the key of its environment. The daemon keeps the key in memory,
  * for this session only.
  */
 import type { DaemonClient } from '@breakfall/client'
@@ -13,7 +13,7 @@ export type BroughtModel = Pick<SessionCreate, 'model' | 'provider'>
 
 type Brings = Pick<ResolvedConfig, 'model' | 'modelName' | 'providers' | 'daemon'>
 
-/** For a new session. Without a choice of its own, the run uses the daemon's provider. */
+/** For a new session. If the run chose none, it uses the daemon's provider. */
 export function broughtModel(choice: ModelChoice | undefined, config: Brings): BroughtModel {
   if (choice === undefined || choice.kind === 'none') return modelOnly(config.modelName)
   if (isReachable(choice)) return { ...modelOnly(choice.name), provider: givenBy(choice, config) }
@@ -51,7 +51,7 @@ export function changeFor(
   return provider === undefined ? undefined : { provider }
 }
 
-/** Brings this terminal's key to a daemon that does not have it: one that restarted, or another one. */
+/** Brings this terminal's key to a daemon that does not have it, for example after a restart. */
 export class KeyBringer {
   readonly #config: Brings
 

@@ -67,7 +67,7 @@ export const mountText = ({ path, mode }: BoxMountSetting): string => `${path}:$
 
 const mountsIn = (stateDir: string): string => join(stateDir, 'mounts')
 
-/** A user who names a folder with --mount, or in the configuration, lets boxes on this machine have it. */
+/** A folder named with --mount or in the configuration may be mounted into boxes on this machine. */
 export function grantMounts(stateDir: string, mounts: readonly BoxMountSetting[]): void {
   const known = new Set(grantedMounts(stateDir))
   const lines = mounts.map(mountText).filter((text) => !known.has(text))

@@ -143,7 +143,7 @@ async function started(ports: Ports, session: LiveSession, client: RunnerClient,
   return withRoom(ports, () => client.startBox(box.id, { signal }))
 }
 
-/** Idle sessions give up their boxes for one that is needed now. */
+/** Idle sessions give up their boxes when another session needs a box now. */
 async function withRoom(ports: Ports, call: () => Promise<Box>): Promise<Box> {
   try {
     return await call()

@@ -88,7 +88,7 @@ function realFolder(path: string): string {
   try {
     return realpathSync(whole).replace(/\/$/, '')
   } catch {
-    return whole.replace(/\/$/, '') // not on this machine, or gone: compared as it is written
+    return whole.replace(/\/$/, '') // not on this machine, or gone: compared as written
   }
 }
 

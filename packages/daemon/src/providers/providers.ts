@@ -210,7 +210,7 @@ function keyGone({ baseUrl, apiKeyEnv }: TurnProvider): Fault {
   return new Fault('model_auth_failed', {
     message: {
       happened: `The key for the model server at ${baseUrl} is gone: it was only in the memory of a daemon that has stopped.`,
-      advice: `Set ${variable} and the base URL ${baseUrl} in your terminal, as before, and run "breakfall run --continue" in the session's folder, or "breakfall resume".`,
+      advice: `Set ${variable} and the base URL ${baseUrl} in your terminal and run "breakfall run --continue" in the session's folder, or "breakfall resume".`,
     },
     errorRaw: `no key for ${baseUrl}`,
     reason: 'key_missing',

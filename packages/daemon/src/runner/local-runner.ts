@@ -62,7 +62,7 @@ type RunnerGrants = {
   readonly allowMount: readonly string[]
   readonly isolation: string | null
   readonly level: string | null
-  /** Where it looks for toolchains. */
+  /** The PATH on which it finds toolchains. */
   readonly path: string | null
 }
 

@@ -109,7 +109,7 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_marked ON events(key) WHERE ${IS_MARKED};
 `
 
-/** What finds the sessions that ended long ago, and the few whose box has a name of its own. */
+/** Indexes to find sessions that ended long ago, and the few whose box id differs from the session's id. */
 const ENDED = `
 CREATE INDEX sessions_ended ON sessions(updated_at) WHERE state = 'idle';
 CREATE INDEX sessions_by_box ON sessions(json_extract(data, '$.box.id')) WHERE json_extract(data, '$.box.id') IS NOT NULL;

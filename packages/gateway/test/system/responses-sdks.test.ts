@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createOpenAI } from '@ai-sdk/openai'
 import { ChatOpenAI } from '@langchain/openai'
-import { Agent, OpenAIResponsesModel, Runner, setTracingDisabled, tool as agentTool } from '@openai/agents'
+import { Agent, OpenAIResponsesModel, Runner, setTracingDisabled } from '@openai/agents'
 import { jsonSchema, stepCountIs, streamText, tool as aiTool } from 'ai'
 import OpenAI from 'openai'
 import { type Exchange } from '../../../../test/kit/exchange.ts'
@@ -22,16 +22,11 @@ import {
   upToDelta,
 } from '../../../../test/kit/responses-frames.ts'
 import { stand } from '../client.ts'
+import { listWithAgents, PARAMETERS } from '../lister.ts'
 
 setTracingDisabled(true)
 
 const POLICY = { livenessMs: 400, headersMs: 400 }
-const PARAMETERS = {
-  type: 'object',
-  properties: { command: { type: 'string' } },
-  required: ['command'],
-  additionalProperties: false,
-} as const
 
 const CALL = callItem('bash', '{"command":"ls"}')
 const THE_CALL = responseFrames([CALL])
@@ -117,29 +112,8 @@ async function aiRun(baseURL: string): Promise<string> {
   return answered
 }
 
-async function agentsRun(baseURL: string): Promise<string> {
-  const ran: string[] = []
-  const agent = new Agent({
-    name: 'lister',
-    model: new OpenAIResponsesModel(untyped(openai(baseURL)), 'm'),
-    tools: [
-      agentTool({
-        name: 'bash',
-        description: 'runs a command',
-        parameters: untyped(PARAMETERS),
-        strict: true,
-        execute: (input: unknown) => {
-          ran.push((input as { command: string }).command)
-          return 'README'
-        },
-      }),
-    ],
-  })
-  const result = await new Runner({ tracingDisabled: true }).run(agent, 'which files?', { stream: true })
-  await result.completed
-  assert.deepEqual(ran, ['ls'])
-  return String(result.finalOutput)
-}
+const agentsRun = (baseURL: string): Promise<string> =>
+  listWithAgents(new OpenAIResponsesModel(untyped(openai(baseURL)), 'm'))
 
 for (const [client, run] of [
   ['openai responses.stream', openAiRun],

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
-import { Agent, OpenAIChatCompletionsModel, Runner, setTracingDisabled, tool as agentTool } from '@openai/agents'
+import { OpenAIChatCompletionsModel, setTracingDisabled } from '@openai/agents'
 import { jsonSchema, stepCountIs, streamText, tool as aiTool } from 'ai'
 import OpenAI from 'openai'
 import {
@@ -33,16 +33,11 @@ import {
 } from '../../../../test/kit/openai-frames.ts'
 import { fin, head, json, lastChunk, type Play, reset, silence } from '../../../../test/kit/plays.ts'
 import { stand } from '../client.ts'
+import { listWithAgents, PARAMETERS } from '../lister.ts'
 
 setTracingDisabled(true)
 
 const POLICY = { livenessMs: 400, headersMs: 400 }
-const PARAMETERS = {
-  type: 'object',
-  properties: { command: { type: 'string' } },
-  required: ['command'],
-  additionalProperties: false,
-} as const
 
 /** The first step asks for a tool; the step with its result answers. */
 const agentStep = (request: Exchange): Play =>
@@ -130,29 +125,9 @@ async function aiRun(baseURL: string): Promise<string> {
   return answered
 }
 
-async function agentsRun(baseURL: string): Promise<string> {
-  const ran: string[] = []
+const agentsRun = (baseURL: string): Promise<string> => {
   const client = new OpenAI({ baseURL, apiKey: 'k', maxRetries: 0 })
-  const agent = new Agent({
-    name: 'lister',
-    model: new OpenAIChatCompletionsModel(untyped(client), 'fake-1'),
-    tools: [
-      agentTool({
-        name: 'bash',
-        description: 'runs a command',
-        parameters: untyped(PARAMETERS),
-        strict: true,
-        execute: (input: unknown) => {
-          ran.push((input as { command: string }).command)
-          return 'README'
-        },
-      }),
-    ],
-  })
-  const result = await new Runner({ tracingDisabled: true }).run(agent, 'which files?', { stream: true })
-  await result.completed
-  assert.deepEqual(ran, ['ls'])
-  return String(result.finalOutput)
+  return listWithAgents(new OpenAIChatCompletionsModel(untyped(client), 'fake-1'))
 }
 
 for (const [client, run] of [

@@ -23,7 +23,7 @@ export function withReplay(request: AttemptRequest, baseUrl: string, profile: Ch
   return { ...request, headers: { ...headers, 'x-conversation-id': id }, replay }
 }
 
-/** The attempt that goes on reading. */
+/** The attempt that continues to read. */
 export type Continuation = {
   /** False once the attempt is over, or re-attached again. */
   readonly isWanted: () => boolean

@@ -38,7 +38,7 @@ export type AnswerState = {
   readonly parked: {
     readonly since: string
     readonly isHandover: boolean
-    /** A person was asked whether to go on. */
+    /** A person was asked whether to continue. */
     readonly isQuestion: boolean
   } | null
   readonly budget: AnswerBudget

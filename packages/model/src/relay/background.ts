@@ -1,9 +1,9 @@
 /**
- * A response that the client asked for with `background: true`: the provider goes on generating when the connection breaks, so
+ * A response that the client asked for with `background: true`: the provider keeps generating when the connection breaks, so
  * the rest is read instead of asked for again.
  *
  * I1  Only if the client asked for it: background generations are stored at the provider and billed to their end.
- * I2  A response that nobody will read is cancelled, once.
+ * I2  A response without a reader is cancelled, once.
  */
 import { sleep } from '@breakfall/faults'
 import type { AttemptEnd, AttemptReader, AttemptRequest } from '../attempt/attempt.ts'
@@ -57,7 +57,7 @@ export class BackgroundResponse {
     if (this.#isCancelled) return
     this.#isCancelled = true
     const request: AttemptRequest = { ...this.#get(`${id}/cancel`), method: 'POST', body: '' }
-    // Nobody waits for it: a provider that does not answer ends the generation on its own.
+    // Not awaited: a provider that does not answer ends the generation on its own.
     void startAttempt(request, new WholeReader(), this.#options.policy, AbortSignal.timeout(CANCEL_MS)).end
   }
 

@@ -108,7 +108,7 @@ export class Box {
     this.#host.cgroups.openBox(this.groupName, { memoryMb, pids, cpus })
   }
 
-  /** Throws if an exec is running: for callers that want to end only what nobody uses. */
+  /** Throws if an exec is running: for callers that may only end an unused box. */
   requireIdle(): void {
     const { size } = this.execs.live
     if (size === 0) return

@@ -11,13 +11,11 @@ import {
   constants,
   existsSync,
   fstatSync,
-  lstatSync,
   openSync,
   readdirSync,
   readlinkSync,
   readSync,
   realpathSync,
-  type Stats,
   statSync,
 } from 'node:fs'
 import { basename, delimiter, dirname, join, posix, relative, resolve } from 'node:path'
@@ -33,6 +31,7 @@ import {
   servesHost,
   tableParts,
 } from './tool-table.ts'
+import { statOf } from '../stat-of.ts'
 
 export type Toolchains = {
   /** Folders and files that are visible read-only at their own path. */
@@ -206,14 +205,6 @@ function realOf(path: string): string | undefined {
     return realpathSync(path)
   } catch {
     return undefined // PATH entries and links often lead nowhere
-  }
-}
-
-function statOf(path: string): Stats | undefined {
-  try {
-    return lstatSync(path, { throwIfNoEntry: false })
-  } catch {
-    return undefined // not accessible: for the box it does not exist
   }
 }
 

@@ -2,21 +2,12 @@
  * Checks before anything starts whether a command can run: its folder, its program, its interpreter, its length, all as
  * the box will see them. What changes between this check and the start is detected by the start itself.
  */
-import {
-  closeSync,
-  constants,
-  lstatSync,
-  openSync,
-  readlinkSync,
-  readSync,
-  realpathSync,
-  type Stats,
-  statSync,
-} from 'node:fs'
+import { closeSync, constants, openSync, readlinkSync, readSync, realpathSync, type Stats, statSync } from 'node:fs'
 import { posix } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
 import { SPAWN_FAILURES, type SpawnFailure } from '@breakfall/wire'
 import { type BoxView, hostPathOf, isDevice, isOwnFolder } from './view.ts'
+import { statOf } from '../stat-of.ts'
 
 export type Lookup = {
   readonly command: readonly string[]
@@ -176,14 +167,6 @@ function linkTarget(view: BoxView, path: string): string | undefined {
     return readlinkSync(host)
   } catch {
     return undefined // it was replaced between the two checks
-  }
-}
-
-function statOf(host: string): Stats | undefined {
-  try {
-    return lstatSync(host, { throwIfNoEntry: false })
-  } catch {
-    return undefined // something on the way is not a folder or not accessible: for the box it does not exist
   }
 }
 
