@@ -18,7 +18,7 @@ for (const entry of Object.values(lock.packages)) {
     const path = `node_modules/${name}`
     const platform = platformOf(name)
     if (lock.packages[path] || !platform || !/^\d/.test(version)) continue
-    lock.packages[path] = { version, dev: true, optional: true, ...platform }
+    lock.packages[path] = { version, ...(entry.dev && { dev: true }), optional: true, ...platform }
   }
 }
 writeFileSync(file, JSON.stringify(lock, null, 2) + '\n')

@@ -13,10 +13,12 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   model: ['faults', 'wire'],
   runner: ['faults', 'wire'],
   gateway: ['faults', 'wire', 'model'],
-  daemon: ['faults', 'wire', 'model', 'supervisor', 'runner/client'],
+  mcp: ['faults', 'wire', 'supervisor'],
+  daemon: ['faults', 'wire', 'model', 'supervisor', 'runner/client', 'mcp'],
   client: ['faults', 'wire'],
   chaos: ['faults', 'wire'],
-  cli: ['faults', 'wire', 'model', 'supervisor', 'runner', 'gateway', 'daemon', 'client'],
+  console: ['faults', 'wire', 'client'],
+  cli: ['faults', 'wire', 'model', 'supervisor', 'runner', 'gateway', 'daemon', 'client', 'mcp'],
 }
 
 /** Loaded on demand only: fault injection must not slow down a normal start. */

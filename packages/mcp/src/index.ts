@@ -1,0 +1,2 @@
+/** MCP servers that fail well. */
+export {}
