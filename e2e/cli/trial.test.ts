@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { Place } from '../breakfall.ts'
+import { isolation, LAUNCHER, Place } from '../breakfall.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
 const AGENT = [process.execPath, join(import.meta.dirname, 'tiny-agent.mjs')]
@@ -42,6 +42,29 @@ test('a trial scores an agent under each fault, alone and behind the gateway', L
     ],
   )
   assert.ok(result.cells.every(({ why, requests, ms }) => why !== '' && requests > 1 && ms > 0))
+})
+
+test('in a trial, breakfall run is exact: what is piped holds each answer once', LIMIT, async () => {
+  await using place = new Place()
+  const faults = 'fin,in_band_error'
+  const agent = [process.execPath, LAUNCHER, 'run', '--model', 'any', '--backoff-ms', '1', ...isolation, 'go']
+  const { code, lines, stderr } = await place.run([
+    'trial',
+    '--faults',
+    faults,
+    '--seed',
+    '7',
+    '--json',
+    '--',
+    ...agent,
+  ])
+  assert.equal(code, 0, stderr)
+  const { cells } = JSON.parse(lines.at(-1) ?? '') as Result
+  assert.deepEqual(
+    cells.map(({ verdict, why }) => [verdict, why]),
+    cells.map(({ why }) => ['exact', why]),
+  )
+  assert.equal(cells.length, 2)
 })
 
 test(

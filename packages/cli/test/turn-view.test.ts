@@ -32,6 +32,26 @@ test('discarded text is marked as discarded before the next attempt is shown', (
   )
 })
 
+test('where text cannot be taken back, it is shown once it is final, and discarded text never', () => {
+  const view = new TurnView({ holdsText: true })
+  const said = (attempt: number, part: string, text: string): string =>
+    words(view, { type: 'text-delta', step: 1, attempt, part, text })
+  const discarded = (attempt: number, part: string): string =>
+    words(view, { type: 'part-discarded', step: 1, attempt, part, because: fault })
+  assert.equal(said(1, 'p1', 'It is ') + said(1, 'p2', 'half') + discarded(1, 'p2'), '')
+  assert.equal(said(2, 'p3', 'done') + said(2, 'p3', '.'), '')
+  assert.equal(words(view, { type: 'turn-end', text: 'It is done.', steps: 1, faultsSurvived: 1 }), 'It is done.\n')
+})
+
+test('held text comes before the calls of its answer, and a cancelled turn shows what it had', () => {
+  const view = new TurnView({ holdsText: true })
+  words(view, { type: 'text-delta', step: 1, attempt: 1, part: 'p1', text: 'Look:' })
+  const call = { type: 'tool-call', step: 1, callId: 'c1', tool: 'bash', arguments: { command: 'ls' }, execId: 'e1' }
+  assert.equal(words(view, call), 'Look:\n● bash ls\n')
+  words(view, { type: 'text-delta', step: 2, attempt: 1, part: 'p1', text: 'It' })
+  assert.match(words(view, { type: 'turn-error', ...new Fault('cancelled').report }), /^It\n/)
+})
+
 test('an answer with several discarded parts is marked once, and the next one again', () => {
   const view = new TurnView()
   const discarded = (attempt: number, part: string): string =>

@@ -169,7 +169,7 @@ async function tail(
   const cursor = parseCursor(after)
   if (cursor === undefined)
     throw new Fault('invalid_request', { error: `--after takes the number or the cursor of an event, got ${after}` })
-  const view = new TurnView({ showsPrompts: true })
+  const view = new TurnView({ showsPrompts: true, holdsText: !out.isTerminal })
   let count = 0
   const isLast = (seq: number): boolean => !follow && seq >= lastSeq
   const onUnreachable = (url: string): void => out.say(waitingForDaemon(url))

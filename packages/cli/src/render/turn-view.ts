@@ -1,12 +1,14 @@
 /**
  * A turn's events as text for people. Pure: an event in, segments of text out; the view remembers only what it has shown.
  *
- * I1  Discarded text that was shown is marked as discarded, so the answer never appears twice without a word.
+ * I1  Discarded text that was shown is marked as discarded, so the answer never appears twice without a word. With `holdsText`, text
+ *     is shown once it is final, so discarded text never appears at all.
  * I2  A fault counts as survived when the turn makes progress after it. The fault that a turn ends or waits with does not count.
  */
 import { duration } from '@breakfall/faults'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { counted } from './counted.ts'
+import { type Delta, HeldText } from './held-text.ts'
 
 /** `text` continues the current line; `line` is a whole line. */
 export type Segment = {
@@ -35,18 +37,25 @@ export class TurnView {
   /** Turns whose prompt was shown when they were queued. */
   readonly #queued = new Set<string>()
   readonly #showsPrompts: boolean
+  readonly #held: HeldText | undefined
   /** 0 until an event tells. */
   steps = 0
   /** When the turn started and ended, as far as events told. */
   startedAt: string | undefined
   endedAt: string | undefined
 
-  /** `showsPrompts`: the reader did not type them. */
-  constructor(options: { readonly showsPrompts?: boolean } = {}) {
+  /** `showsPrompts`: the reader did not type them. `holdsText`: what was shown cannot be taken back (I1). */
+  constructor(options: { readonly showsPrompts?: boolean; readonly holdsText?: boolean } = {}) {
     this.#showsPrompts = options.showsPrompts ?? false
+    this.#held = options.holdsText === true ? new HeldText() : undefined
   }
 
   show(event: SessionEvent): readonly Segment[] {
+    const final = this.#held?.release(event) ?? []
+    return [...final.map((delta) => this.#delta(delta)), ...this.#shown(event)]
+  }
+
+  #shown(event: SessionEvent): readonly Segment[] {
     switch (event.type) {
       case 'turn-queued':
         this.#queued.add(event.turnId)
@@ -59,9 +68,10 @@ export class TurnView {
         this.steps = event.step
         return []
       case 'text-delta':
-        return [this.#delta(event, 'plain')]
       case 'reasoning-delta':
-        return [this.#delta(event, 'dim')]
+        if (this.#held === undefined) return [this.#delta(event)]
+        this.#held.add(event)
+        return []
       case 'part-discarded':
         return this.#discarded(event)
       case 'tool-draft':
@@ -118,16 +128,21 @@ export class TurnView {
       : []
   }
 
-  /** Continues the line within a part; a new part starts a new line. */
-  #delta(event: { readonly part: string; readonly text: string }, tone: Segment['tone']): Segment {
-    const fresh = this.#midLine && this.#part !== event.part ? '\n' : ''
-    this.#part = event.part
+  /** A new part starts a new line, except that all text of a step is one answer. */
+  #delta(event: Delta): Segment {
+    const isText = event.type === 'text-delta'
+    const part = isText ? `text ${event.step}` : event.part
+    const fresh = this.#midLine && this.#part !== part ? '\n' : ''
+    this.#part = part
     this.#midLine = !event.text.endsWith('\n')
-    return { kind: 'text', tone, text: fresh + event.text }
+    return { kind: 'text', tone: isText ? 'plain' : 'dim', text: fresh + event.text }
   }
 
   /** I1. An answer with several parts is reported once. */
-  #discarded({ step, attempt }: SessionEventOf<'part-discarded'>): readonly Segment[] {
+  #discarded(event: SessionEventOf<'part-discarded'>): readonly Segment[] {
+    this.#held?.discard(event)
+    if (this.#held !== undefined) return []
+    const { step, attempt } = event
     const answer = `${step} ${attempt}`
     if (this.#discardedAnswer === answer) return []
     this.#discardedAnswer = answer

@@ -55,7 +55,7 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   const started = await startTurn(input.client, session, input.prompt, input.sameFolder)
   out.addToResult({ turnId: started.turnId })
   input.onTurn?.(started.turnId)
-  const view = new TurnView()
+  const view = new TurnView({ holdsText: !out.isTerminal })
   if (input.prompt === undefined) await replay(input, session, started, view)
   if (started.isTheirs) out.say(followingNotice(session.id))
   else input.interrupt.onCancel((reason) => input.client.cancel(started.turnId, reason)) // I2
