@@ -11,6 +11,7 @@
  */
 import { type Fault, POLICY_DEFAULTS, type RetryOptions, type RetryPolicy, retrying } from '@breakfall/faults'
 import type {
+  ConsoleTicket,
   Pruned,
   PruneInput,
   SameFolder,
@@ -38,6 +39,7 @@ import {
   isReleased,
   isSession,
   isSessionPage,
+  isTicket,
   isTurn,
   isTurnPage,
   type SessionPage,
@@ -199,6 +201,11 @@ export class DaemonClient {
       },
       { ...options, signal },
     )
+  }
+
+  /** A ticket for a browser: `URL/#ticket=TICKET` opens the console once, within two minutes. */
+  consoleTicket(): Promise<ConsoleTicket> {
+    return this.#json({ method: 'POST', path: '/v1/console/tickets', body: {} }, isTicket, 'a ticket')
   }
 
   health(): Promise<DaemonHealth> {

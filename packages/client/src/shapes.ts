@@ -2,7 +2,7 @@
  * Checks what the daemon sent against what callers rely on. Not a full schema: fields that a newer daemon adds pass, and a
  * missing or mistyped one is a fault here instead of a crash far away.
  */
-import type { EventType, Pruned, Session, SessionEvent, SessionFilter, Turn } from '@breakfall/wire'
+import type { ConsoleTicket, EventType, Pruned, Session, SessionEvent, SessionFilter, Turn } from '@breakfall/wire'
 
 export type TurnReceipt = { readonly turnId: string; readonly seq: number }
 export type DaemonHealth = { readonly status: 'ok'; readonly version: string }
@@ -43,6 +43,7 @@ export const isTurn = shape<Turn>({
 })
 
 export const isReceipt = shape<TurnReceipt>({ turnId: isText, seq: isNumber })
+export const isTicket = shape<ConsoleTicket>({ ticket: isText, expiresAt: isText })
 export const isPruned = shape<Pruned>({ sessions: isNumber, bytes: isNumber })
 export const isReleased = shape<{ readonly released: boolean }>({ released: (value) => typeof value === 'boolean' })
 export const isHealth = shape<DaemonHealth>({ status: (value) => value === 'ok', version: isText })

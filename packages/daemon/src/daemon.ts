@@ -8,8 +8,10 @@ import { Fault, redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
 import { within } from '@breakfall/supervisor'
 import type { DaemonReady } from '@breakfall/wire'
-import { bearerToken, createService, findGrant, loadTokens, refuseIfReadOnly } from '@breakfall/wire/node'
+import { bearerToken, createService, type HttpServer, loadTokens, refuseIfReadOnly } from '@breakfall/wire/node'
 import { type Logger, pino } from 'pino'
+import { ConsoleDoor } from './api/console-door.ts'
+import { consoleRoutes } from './api/console-routes.ts'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { daemonRoutes } from './api/routes.ts'
 import { WebSocketApi } from './api/websocket.ts'
@@ -25,6 +27,7 @@ import { Pruning } from './engine/pruning.ts'
 import { Retention } from './engine/retention.ts'
 import { Sessions } from './engine/sessions.ts'
 import { logEvent } from './event-log.ts'
+import { listenAsBefore, notePort } from './last-port.ts'
 import { ConfigReader } from './live-config.ts'
 import { providersOf } from './providers/bind.ts'
 import { keyMarker } from './providers/key-marks.ts'
@@ -70,6 +73,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const tokenFile = options.tokenFile ?? join(stateDir, 'daemon.token')
   const grants = loadTokens(tokenFile)
   const token = (grants.find(({ isReadOnly }) => !isReadOnly) ?? grants[0])?.token ?? ''
+  const door = new ConsoleDoor(grants, options.now ?? Date.now)
   const hosts = (options.hosts ?? []).map((host) => host.toLowerCase().replace(/:\d+$/, ''))
   const secrets = new Secrets()
   secrets.set(grants.map((grant) => grant.token))
@@ -84,7 +88,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       sessions,
       limits,
       hosts,
-      grantOf: (given) => findGrant(grants, given),
+      grantOf: (given) => door.grantOf(given),
       onFault: (fault) => logFault(log, fault, {}),
     })
     parts.countSockets(() => sockets.connections)
@@ -97,20 +101,24 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         ready: () => readiness(parts, store),
         model: () => parts.model(),
         metricsText: () => metrics.text(),
+        more: consoleRoutes(door, options.console ?? NO_CONSOLE),
       }),
       boundary: 'daemon',
       hosts,
       authorize: (req) => {
-        const grant = findGrant(grants, bearerToken(req))
+        const grant = door.grantOf(bearerToken(req))
         if (grant === undefined) throw new Fault('unauthorized')
         refuseIfReadOnly(grant, req.method)
       },
       onAnswer: (answer) => metrics.request(answer),
       onFault: (fault, call) => logFault(log, fault, call),
     })
-    const { url } = await service.listen(options.port ?? 0, options.host)
+    const { url, port } = await listen(service, options)
     try {
-      if (options.isMomentary !== true) writeDaemonFile(stateDir, { url, tokenFile, ...options.fileFields })
+      if (options.isMomentary !== true) {
+        writeDaemonFile(stateDir, { url, tokenFile, ...options.fileFields })
+        if (options.keepPort !== false) notePort(stateDir, port)
+      }
     } catch (error) {
       await service.close({ graceMs: 0 }) // a server that no client can find would keep the process alive
       throw error
@@ -278,6 +286,12 @@ async function assemble(
     },
   }
 }
+
+/** Without a port, a momentary daemon leaves the last one to the next lasting daemon. */
+const listen = (service: HttpServer, { port, host, stateDir, isMomentary = false }: DaemonOptions) =>
+  port === undefined && !isMomentary ? listenAsBefore(service, stateDir, host) : service.listen(port ?? 0, host)
+
+const NO_CONSOLE = { reason: 'This daemon serves no console. Start one with "breakfall up".' }
 
 async function readiness(parts: Parts, store: Store): Promise<DaemonReady> {
   const journal = await store.listSessions({ limit: 1 }).then(

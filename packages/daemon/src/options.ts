@@ -2,6 +2,7 @@
 import { fullPolicy, type Policy } from '@breakfall/faults'
 import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '@breakfall/model'
 import type { ModelServerSpec } from '@breakfall/supervisor'
+import type { ConsolePage } from './api/console-page.ts'
 import type { AgentInput, IsolationLevel, PolicyInput, ProviderView } from '@breakfall/wire'
 
 /** A model server, and what is known about its models. */
@@ -101,7 +102,12 @@ export type DaemonOptions = {
   /** The first model that a server lists, for sessions that name none. */
   readonly firstModel?: ((server: ProviderConfig) => Promise<string | undefined>) | undefined
   readonly host?: string | undefined
+  /** Default: the port of the last daemon of this state folder, or a free one. */
   readonly port?: number | undefined
+  /** False: the next daemon does not try this one's port. Default: true. */
+  readonly keepPort?: boolean | undefined
+  /** The built console, or why there is none. */
+  readonly console?: ConsolePage | undefined
   /** Host names that requests may use besides loopback and the bound address, for a proxy in front of the daemon. */
   readonly hosts?: readonly string[] | undefined
   readonly tokenFile?: string | undefined

@@ -141,6 +141,8 @@ test('the API documents its routes, faults and metrics', async (t) => {
     '/v1/sessions/{id}/turns',
     '/v1/sessions/{id}/events',
     '/v1/turns/{id}/cancel',
+    '/v1/console/tickets',
+    '/v1/console/tokens',
   ])
     assert.ok(json.paths[path], path)
   const faults = await api.call<{ faults: { category: string }[] }>('GET', '/v1/faults')

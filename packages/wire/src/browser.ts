@@ -1,4 +1,5 @@
 /** The part of the wire that needs no zod: fixed names, cursors, SSE, and the types of everything else. */
+export type * from './console-api.ts'
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
 export type * from './daemon-api.ts'
 export type * from './events.ts'

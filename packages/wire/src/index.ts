@@ -1,4 +1,12 @@
 /** Schemas and types of everything that crosses a boundary. `./browser` has what runs without zod, `./node` what needs Node. */
+export {
+  type ConsoleTicket,
+  consoleTicketCreateSchema,
+  consoleTicketSchema,
+  type ConsoleToken,
+  consoleTokenCreateSchema,
+  consoleTokenSchema,
+} from './console-api.ts'
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
 export {
   type AgentInput,

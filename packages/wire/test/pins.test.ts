@@ -235,6 +235,13 @@ test('the records of a daemon', () => {
   assert.deepEqual(wire.turnSchema.parse(turn), turn)
 })
 
+test('the records of the console', () => {
+  const ticket = { ticket: 'T', expiresAt: at }
+  assert.deepEqual(wire.consoleTicketSchema.parse(ticket), ticket)
+  const token = { token: 'bfc1.…', expiresAt: at }
+  assert.deepEqual(wire.consoleTokenSchema.parse(token), token)
+})
+
 test('a problem document has the fields of RFC 9457 and of the report', () => {
   const problem = toProblem(
     new Fault('box_stopped', {

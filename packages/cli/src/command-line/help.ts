@@ -32,8 +32,10 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   up: [
     'breakfall up --allow-workspace ~/projects',
     'breakfall up --resume none                continue no unfinished turn until you ask for it',
+    'breakfall up --open                       with the console in your browser',
     'breakfall up --port 4711 --json',
   ],
+  open: ['breakfall open', 'breakfall open --print                    the address, for another browser'],
   runner: [
     'breakfall runner --port 7411 --token-file ./token --allow-workspace /srv/projects',
     'breakfall runner --port 0 --json',

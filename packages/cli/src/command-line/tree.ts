@@ -12,6 +12,7 @@ import type { ExplainOptions } from '../commands/explain.ts'
 import type { GatewayOptions } from '../commands/gateway.ts'
 import type { PruneOptions, RmOptions } from '../commands/prune.ts'
 import type { RunnerOptions } from '../commands/runner.ts'
+import type { OpenOptions } from '../commands/open.ts'
 import type { OutputOptions } from '../commands/output.ts'
 import type { SessionsOptions, TailOptions } from '../commands/sessions.ts'
 import type { TrialOptions } from '../commands/trial.ts'
@@ -116,7 +117,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
         },
       ),
     )
-      .option('--port <port>', 'the port; 0 for a free one', portNumber)
+      .option('--port <port>', 'the port; 0 for a free one (default: that of the last start)', portNumber)
       .option('--host <address>', 'the address to bind', '127.0.0.1')
       .option('--allow-host <name>', 'a host name that requests may use, such as that of a proxy (repeatable)', collect)
       .option('--runner <url>', 'use this runner instead of one on this machine')
@@ -128,9 +129,15 @@ export function buildProgram(done: (exitCode: number) => void): Command {
           .choices(['interrupted', 'all', 'none'])
           .default('interrupted'),
       )
+      .option('--open', 'open the console in your browser, or print its address')
       .option('--quiet', 'log only parked turns and problems')
       .addOption(new Option('--until-idle', 'end when standard input closes and the work is done').hideHelp()),
   )
+
+  command<OpenOptions>('open', "open the running daemon's console in your browser", async (context, options) => {
+    const { openCommand } = await import('../commands/open.ts')
+    await openCommand(context, options)
+  }).option('--print', 'only print the address; it is valid once, for two minutes')
 
   command<RunnerOptions>('runner', 'run a runner: boxes and execs over HTTP', async (context, options) => {
     const { runnerCommand } = await import('../commands/runner.ts')

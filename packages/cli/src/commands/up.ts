@@ -2,11 +2,14 @@
 import { startDaemon, type UnfinishedTurn } from '@breakfall/daemon'
 import { EXIT_CODES, Fault, type FaultReport, isFault, sleep } from '@breakfall/faults'
 import { type AnswerRequest, tryAnswer, type TryEvent, type TryOptions } from '@breakfall/model'
+import { DaemonClient } from '@breakfall/client'
+import { builtConsole } from '../console/build.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { runnerWarnings } from '../config/runner.ts'
 import type { Context } from '../context.ts'
 import { findDaemon } from '../daemon/find.ts'
 import { daemonSettings, NO_MODEL, type RunnerFlags } from '../daemon/options.ts'
+import { openConsole } from './open.ts'
 import { untilIdle } from '../daemon/until-idle.ts'
 import { chooseModel, describeModel, type ModelChoice } from '../model/choose.ts'
 import { listModels, NAMED_MS } from '../model/list.ts'
@@ -19,6 +22,8 @@ export type UpOptions = RunnerFlags & {
   readonly host: string
   readonly allowHost?: readonly string[]
   readonly quiet?: boolean
+  /** Opens the console in a browser. */
+  readonly open?: boolean
   readonly resume: keyof typeof SCOPES
   /** It belongs to a run. */
   readonly untilIdle?: boolean
@@ -31,7 +36,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   const choose = modelChooser(isOwned)
   const choice = await choose(config)
   const { host } = options
-  const port = config.port ?? 0
+  const { port } = config
   const stateDir = prepareStateDir(config.stateDir)
   for (const warning of runnerWarnings(config.runner)) out.say(out.styleErr('yellow', `warning: ${warning}`))
   const unfinished: UnfinishedTurn[] = []
@@ -44,6 +49,8 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     },
     port,
     host,
+    console: isOwned ? undefined : await builtConsole(),
+    keepPort: !isOwned,
     hosts: options.allowHost,
     policy: config.policy,
     retention: config.retention,
@@ -61,12 +68,13 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   }).catch(async (error: unknown) => {
     throw isOwned && isTaken(error)
       ? error // the run that started this one uses the other daemon
-      : await startFault(error, config, stateFileFault(listenFault(error, host, port)))
+      : await startFault(error, config, stateFileFault(listenFault(error, host, port ?? 0)))
   })
   const finding = daemon.findRunner()
   const runner = await soon(finding, stopped)
   const { url, tokenFile } = daemon
-  if (out.json) out.data({ event: 'listening', url, pid: process.pid, runner, tokenFile, unfinished })
+  const page = isOwned ? null : `${url}/`
+  if (out.json) out.data({ event: 'listening', url, pid: process.pid, runner, tokenFile, unfinished, console: page })
   else {
     out.line(`daemon  ${daemon.url}`)
     out.line(
@@ -76,8 +84,11 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
       `model   ${choice.kind === 'none' ? 'none configured; see "breakfall config example"' : describeModel(choice)}`,
     )
     out.line(`token   ${daemon.tokenFile}`)
+    if (page !== null && options.open !== true) out.line(`console ${page}  sign in with: breakfall open`)
     out.line(out.style('dim', 'stop with Ctrl-C; unfinished turns continue at the next start'))
   }
+  if (options.open === true)
+    await openConsole(new DaemonClient({ url, token: daemon.token }), { out, browse: config.childEnv })
   try {
     if (isOwned) await Promise.race([stopped, untilIdle(daemon, () => out.data({ event: 'staying' }))])
     else await stopped

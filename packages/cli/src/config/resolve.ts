@@ -32,7 +32,7 @@ export type ResolvedConfig = {
   readonly runner: RunnerSetting
   readonly daemon: DaemonSetting
   readonly stateDir: string
-  /** Undefined: the daemon takes a free port. */
+  /** Undefined: the daemon takes the port of the last one, or a free one. */
   readonly port: number | undefined
   readonly policy: PolicyInput | undefined
   readonly limits: Config['limits']

@@ -107,7 +107,7 @@ function isReadable(folder: string): boolean {
 
 export async function checkPort(port: number | undefined): Promise<Finding> {
   if (port === undefined || port === 0)
-    return { check: 'port', verdict: 'ok', found: 'the daemon takes a free port at each start' }
+    return { check: 'port', verdict: 'ok', found: 'the daemon takes the port of its last start, or a free one' }
   return new Promise((resolve) => {
     const server = createServer()
     server.once('error', (error) =>

@@ -41,6 +41,8 @@ type RouteParts = {
   /** The model server in use. */
   readonly model: () => Promise<DaemonModel>
   readonly metricsText: () => Promise<string>
+  /** Routes with their own parts. */
+  readonly more: readonly Route[]
 }
 
 const KEY_CHARS_MAX = 255
@@ -302,6 +304,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
         return undefined
       },
     },
+    ...parts.more,
   ]
   return [...routes, openApi(routes, version)]
 }
