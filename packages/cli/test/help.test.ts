@@ -13,7 +13,16 @@ const helpOf = (name: string): string => {
   return text.replaceAll(/\s+/g, ' ')
 }
 
-const OF_TURNS: readonly string[] = ['park', 'parkMsMax', 'outcomeUnknown', 'stepsMax', 'compactionsMax', 'boxIdleMs']
+const OF_TURNS: readonly string[] = [
+  'park',
+  'parkMsMax',
+  'outcomeUnknown',
+  'stepsMax',
+  'compactionsMax',
+  'boxIdleMs',
+  'approve',
+  'approveMsMax',
+]
 
 test('the help of run, up and gateway names the default of each policy', () => {
   for (const name of ['run', 'up', 'gateway'])

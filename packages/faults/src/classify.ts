@@ -135,6 +135,8 @@ function transportCategory(kind: TransportKind, boundary: Boundary, phase: strin
       return 'process_failed'
     case 'daemon':
       return isWrongServer(kind, phase) ? 'other' : 'daemon_unreachable'
+    case 'mcp':
+      return isWrongServer(kind, phase) ? 'mcp_protocol_error' : 'mcp_unreachable'
     case 'box':
     case 'client':
     case 'journal':

@@ -50,6 +50,7 @@ export const REASONS = [
   'compactions_spent',
   'cannot_compact',
   'steps_spent',
+  'approval_needed',
   'parking_off',
   'parks_spent',
   'park_time_spent',

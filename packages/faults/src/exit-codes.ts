@@ -6,7 +6,7 @@ export const EXIT_CODES = {
   failed: 1,
   usage: 2,
   transient: 3, // parked, or worth a retry later
-  credentials: 4,
+  credentials: 4, // or an approval: a person has to say yes
   budget: 7,
   unreachable: 125, // daemon or runner
   cancelled: 130,
@@ -57,6 +57,12 @@ export const EXIT_CODE_BY_CATEGORY: Readonly<Record<FaultCategory, ExitCode>> = 
   process_start_failed: failed,
   process_hung: transient,
   crash_loop: failed,
+  mcp_server_failed: transient,
+  mcp_unreachable: transient,
+  mcp_auth_failed: credentials,
+  mcp_protocol_error: failed,
+  tool_not_offered: failed,
+  approval_needed: credentials,
   journal_full: transient,
   journal_corrupt: failed,
   cancelled,

@@ -185,6 +185,30 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     happened: `${f.name || 'A process'} failed repeatedly without making progress${limit(f)}.`,
     advice: 'The last failure shows the cause.',
   }),
+  mcp_server_failed: (f) => ({
+    happened: `${mcp(f)} failed${detail(f)}.`,
+    advice: `Its last lines are in "breakfall mcp logs${f.name ? ` ${f.name}` : ''}".`,
+  }),
+  mcp_unreachable: (f) => ({
+    happened: `${mcp(f)}${at(f)} is not reachable${detail(f)}.`,
+    advice: 'Check its URL and that it is running.',
+  }),
+  mcp_auth_failed: (f) => ({
+    happened: `${mcp(f)}${at(f)} rejected the credentials${status(f)}.`,
+    advice: `Set a valid token in the variable that headersEnv of [mcp.${f.name || 'NAME'}] names.`,
+  }),
+  mcp_protocol_error: (f) => ({
+    happened: `${mcp(f)} sent something that is not MCP${detail(f)}.`,
+    advice: 'Check its command or URL, and its version.',
+  }),
+  tool_not_offered: (f) => ({
+    happened: `${f.name ? `The tool ${f.name}` : 'This tool'} is not offered${f.detail ? `: ${f.detail}` : ''}.`,
+    advice: 'Use one of the tools that are offered now.',
+  }),
+  approval_needed: (f) => ({
+    happened: `${f.name ? `The call of ${f.name}` : 'A tool call'} needs your approval${detail(f)}.`,
+    advice: 'Approve or deny it with "breakfall approve".',
+  }),
   journal_full: () => ({
     happened: 'There is no space left to write the journal, so nothing new starts.',
     advice: 'Free some disk space.',
@@ -244,3 +268,4 @@ const limit = (f: Facts): string => (f.limit ? ` (${f.limit})` : '')
 const status = (f: Facts): string => (f.status ? ` (${f.status})` : '')
 const box = (f: Facts): string => (f.name ? `Box ${f.name}` : 'The box')
 const tool = (f: Facts): string => (f.name ? `tool ${f.name}` : 'a tool')
+const mcp = (f: Facts): string => (f.name ? `The MCP server ${f.name}` : 'An MCP server')

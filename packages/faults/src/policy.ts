@@ -21,6 +21,10 @@ export type Policy = RetryPolicy & {
   readonly livenessMs: number
   readonly progressMs: number
   readonly boxIdleMs: number
+  /** Which tool calls wait for a person: none, those that may do harm outside a sandbox, or all. */
+  readonly approve: 'never' | 'unsafe' | 'always'
+  /** How long a call waits for its approval. */
+  readonly approveMsMax: number
 }
 
 export const POLICY_DEFAULTS = {
@@ -40,6 +44,8 @@ export const POLICY_DEFAULTS = {
   livenessMs: 120_000, // silence without any byte, pings included: eight missed 15 s pings
   progressMs: 600_000, // pings but no output: models have been seen to think for over eight minutes
   boxIdleMs: 10 * 60_000, // a person who reads an answer is back by then; a box is made again within a second
+  approve: 'unsafe', // tools of MCP servers, unless trusted and read-only, and commands without a sandbox
+  approveMsMax: 24 * 3_600_000, // a person who left in the evening is back by then
 } as const satisfies Policy
 
 /**

@@ -56,7 +56,8 @@ export type RunnerSituation = TurnFacts &
 export type EngineSituation = TurnFacts & { readonly at: 'engine' }
 
 /** The turn reached a limit of its policy. */
-export type LimitSituation = Pick<TurnFacts, 'deadlineAt'> & { readonly at: 'limit'; readonly because: 'steps_spent' }
+type Question = 'steps_spent' | 'approval_needed'
+export type LimitSituation = Pick<TurnFacts, 'deadlineAt'> & { readonly at: 'limit'; readonly because: Question }
 
 /** A client failed to call a server at a fixed address: all it can do is call again. */
 export type CallSituation = Dice & {

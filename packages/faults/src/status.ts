@@ -20,6 +20,8 @@ export function statusCategory(
     case 'runner':
     case 'box':
       return { category: runnerCategory(response.status) }
+    case 'mcp':
+      return { category: mcpCategory(response.status), detail: bodyMessage(response.body) }
     case 'daemon':
     case 'client':
     case 'journal':
@@ -177,6 +179,11 @@ function runnerCategory(status: number): FaultCategory {
   if (status === 421) return 'runner_identity_mismatch'
   if (status === 502 || status === 503 || status === 504) return 'runner_unreachable' // a proxy in front of a sleeping sandbox
   return 'runner_protocol_error'
+}
+
+function mcpCategory(status: number): FaultCategory {
+  if (status === 401 || status === 403) return 'mcp_auth_failed'
+  return status >= 500 || status === 408 || status === 429 ? 'mcp_unreachable' : 'mcp_protocol_error'
 }
 
 function errorObjects(body: unknown): readonly object[] {

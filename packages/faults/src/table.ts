@@ -18,7 +18,7 @@ export const FAULT_CLASSES = [
 export type FaultClass = (typeof FAULT_CLASSES)[number]
 
 /** The part of the system that it happened at. */
-export const BOUNDARIES = ['client', 'model', 'runner', 'box', 'process', 'journal', 'daemon'] as const
+export const BOUNDARIES = ['client', 'model', 'runner', 'box', 'process', 'journal', 'daemon', 'mcp'] as const
 export type Boundary = (typeof BOUNDARIES)[number]
 
 /** What the system does about it. Not "retryable: true": a retry is one of six answers. */
@@ -257,6 +257,44 @@ export const FAULTS = {
     title: 'A child process stopped responding',
   },
   crash_loop: { class: 'internal', boundary: 'process', next: 'park', http: 503, title: 'A process keeps crashing' },
+
+  // ---- tools from outside ----
+  mcp_server_failed: {
+    class: 'transient',
+    boundary: 'mcp',
+    next: 'restart',
+    http: 502,
+    title: 'An MCP server failed',
+  },
+  mcp_unreachable: {
+    class: 'transient',
+    boundary: 'mcp',
+    next: 'retry',
+    http: 503,
+    title: 'An MCP server is not reachable',
+  },
+  mcp_auth_failed: {
+    class: 'needs_action',
+    boundary: 'mcp',
+    next: 'park',
+    http: 401,
+    title: 'An MCP server rejected the credentials',
+  },
+  mcp_protocol_error: {
+    class: 'internal',
+    boundary: 'mcp',
+    next: 'never',
+    http: 502,
+    title: 'An MCP server broke the protocol',
+  },
+  tool_not_offered: { class: 'invalid', boundary: 'mcp', next: 'never', http: 404, title: 'No such tool' },
+  approval_needed: {
+    class: 'needs_action',
+    boundary: 'daemon',
+    next: 'park',
+    http: 409,
+    title: 'A tool call needs an approval',
+  },
 
   // ---- journal ----
   journal_full: {

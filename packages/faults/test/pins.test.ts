@@ -64,6 +64,12 @@ process_failed            502 restart transient       process 3
 process_start_failed      502 never   needs_action    process 1
 process_hung              504 restart transient       process 3
 crash_loop                503 park    internal        process 1
+mcp_server_failed         502 restart transient       mcp     3
+mcp_unreachable           503 retry   transient       mcp     3
+mcp_auth_failed           401 park    needs_action    mcp     4
+mcp_protocol_error        502 never   internal        mcp     1
+tool_not_offered          404 never   invalid         mcp     1
+approval_needed           409 park    needs_action    daemon  4
 journal_full              507 park    transient       journal 3
 journal_corrupt           500 never   internal        journal 1
 cancelled                 499 never   cancelled       client  130
@@ -104,7 +110,7 @@ test('the vocabulary of a report', () => {
     'internal',
     'unknown_outcome',
   ])
-  assert.deepEqual(BOUNDARIES, ['client', 'model', 'runner', 'box', 'process', 'journal', 'daemon'])
+  assert.deepEqual(BOUNDARIES, ['client', 'model', 'runner', 'box', 'process', 'journal', 'daemon', 'mcp'])
   assert.deepEqual(NEXT_STEPS, ['never', 'retry', 'resolve', 'restart', 'compact', 'park'])
   assert.deepEqual(SIDE_EFFECTS, ['none', 'completed', 'unknown'])
   assert.equal(PROBLEM_CONTENT_TYPE, 'application/problem+json')
@@ -135,6 +141,7 @@ test('the reasons of a decision', () => {
     'compactions_spent',
     'cannot_compact',
     'steps_spent',
+    'approval_needed',
     'parking_off',
     'parks_spent',
     'park_time_spent',
@@ -176,6 +183,8 @@ test('the defaults of a policy', () => {
     livenessMs: 120_000,
     progressMs: 600_000,
     boxIdleMs: 600_000,
+    approve: 'unsafe',
+    approveMsMax: 86_400_000,
   })
   assert.deepEqual(LIMITS, {
     backoffMsMax: 30_000,

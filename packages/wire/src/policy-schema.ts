@@ -24,6 +24,8 @@ export const policySchema = body({
   livenessMs: integer(1, DAY_MS).optional(),
   progressMs: integer(1, DAY_MS).optional(),
   boxIdleMs: integer(0, 365 * DAY_MS).optional(),
+  approve: oneOf(['never', 'unsafe', 'always']).optional(),
+  approveMsMax: integer(0, 365 * DAY_MS).optional(),
 })
 
 export type PolicyInput = z.infer<typeof policySchema>

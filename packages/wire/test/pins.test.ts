@@ -159,6 +159,8 @@ test('the lists of words', () => {
     'livenessMs',
     'progressMs',
     'boxIdleMs',
+    'approve',
+    'approveMsMax',
   ])
   assert.deepEqual(
     [wire.RUNNER_HEADER, wire.EPOCH_HEADER, wire.REQUEST_ID_HEADER, wire.WS_PROTOCOL, wire.WS_TOKEN_PREFIX],

@@ -111,6 +111,8 @@ test('a policy takes each of its names and refuses nonsense', () => {
     livenessMs: 120_000,
     progressMs: 600_000,
     boxIdleMs: 600_000,
+    approve: 'unsafe',
+    approveMsMax: 86_400_000,
   })
   assert.deepEqual(fields(wire.policySchema, { park: 'maybe' }), ['park'])
   assert.deepEqual(fields(wire.policySchema, { attemptsMax: 0 }), ['attemptsMax'])

@@ -142,6 +142,8 @@ const POLICY_ABOUT: Readonly<Record<keyof Policy, string>> = {
   livenessMs: 'time limit without a single byte',
   progressMs: 'time limit with heartbeats but no output',
   boxIdleMs: 'how long an idle session keeps its box',
+  approve: 'which tool calls wait for your yes: never, unsafe or always',
+  approveMsMax: 'how long a call waits for its approval',
 }
 
 const REQUEST_ABOUT: Readonly<Partial<Record<keyof Policy, string>>> = {
@@ -159,6 +161,8 @@ const TURN_KEYS: ReadonlySet<string> = new Set<keyof Policy>([
   'stepsMax',
   'compactionsMax',
   'boxIdleMs',
+  'approve',
+  'approveMsMax',
 ])
 
 const policyFlag = (key: string): string => `--${key.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`

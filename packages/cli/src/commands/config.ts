@@ -167,6 +167,8 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # livenessMs = 120000      # time limit without a single byte
 # progressMs = 600000      # time limit with heartbeats but no output
 # boxIdleMs = 600000       # how long an idle session keeps its box
+# approve = "unsafe"       # which tool calls wait for your yes: never, unsafe, always
+# approveMsMax = 86400000  # how long a call waits for it
 
 [limits]                   # of the boxes that runs create
 # memoryMb = 1024

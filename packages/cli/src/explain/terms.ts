@@ -93,6 +93,7 @@ export const TERMS: Readonly<Record<Term, string>> = {
   cannot_compact:
     'the conversation is too long, and nothing is left to shorten: the prompts and the newest step stay whole',
   steps_spent: 'the turn has used its steps; resume it or send another prompt to continue; see --steps-max',
+  approval_needed: 'a tool call waits for a yes or a no; "breakfall approve" gives it; see --approve',
   parking_off: 'the turn would have been parked, but parking is off; see --park',
   parks_spent: 'the turn has been parked as often as it may',
   park_time_spent: 'the turn has been parked as long as it may; see --park-ms-max',

@@ -181,7 +181,7 @@ function compacted(state: AnswerState, attempt: number | undefined): AnswerState
 
 /** A hand-over and a question to a person are not failures. */
 function parked(state: AnswerState, fault: FaultReport, since: string, because: string | undefined): AnswerState {
-  const isQuestion = because === 'steps_spent'
+  const isQuestion = because === 'steps_spent' || because === 'approval_needed'
   const isFree = isHandover(fault.category) || isQuestion
   const { budget } = state
   const counted = isFree ? budget : { ...budget, failures: budget.failures + 1, parks: budget.parks + 1 } // I2
