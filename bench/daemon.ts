@@ -47,7 +47,8 @@ async function newSession(store: Store): Promise<Writer> {
     createdAt: new Date().toISOString(),
     data,
   })
-  return { id, epoch: (await store.claim(id))?.epoch ?? 0, seq: 0 }
+  const row = await store.claim(id)
+  return { id, epoch: typeof row === 'object' ? row.epoch : 0, seq: 0 }
 }
 
 type Appended = { readonly perSecond: number; readonly cpuUs: number }

@@ -23,7 +23,7 @@ async function newSession(store: Store): Promise<SessionRow> {
   const id = randomUUIDv7()
   await store.createSession({ id, journal: randomUUIDv7(), createdAt: '2026-11-15T12:00:00.000Z', data })
   const row = await store.claim(id)
-  assert.ok(row !== undefined)
+  assert.ok(row !== undefined && row !== 'owned')
   return row
 }
 

@@ -19,7 +19,8 @@ import type { SqliteOptions } from '../src/store/sqlite-protocol.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
 import type { SessionRow, Store } from '../src/store/store.ts'
 import { sqliteAdapter } from './conformance/sqlite-adapter.ts'
-import { appendOf, claimed, refused, storeSuite, turnOf } from './conformance/store-suite.ts'
+import { appendOf, claimAgain, claimed, refused, turnOf } from './conformance/store-kit.ts'
+import { storeSuite } from './conformance/store-suite.ts'
 
 storeSuite(sqliteAdapter)
 
@@ -162,7 +163,7 @@ test('the anchor detects a database that went back in time', () =>
     const later = await open()
     const lost = await claimed(later)
     await later.append(appendOf(lost, 0, ['1']))
-    await later.append(appendOf((await later.claim(session.id)) as SessionRow, 1, ['2']))
+    await later.append(appendOf(await claimAgain(later, session.id), 1, ['2']))
     await later.close()
     writeFileSync(join(folder, 'journal.db'), backup)
     const again = await open()
@@ -224,7 +225,7 @@ test('a full disk refuses appends with its category, keeps acknowledged events, 
     assert.throws(() => statSync(join(folder, 'reserve')), 'an essential append gives the reserve away')
     await small.close()
     const roomy = await open()
-    await roomy.append(appendOf((await roomy.claim(session.id)) as SessionRow, seq, [body]))
+    await roomy.append(appendOf(await claimAgain(roomy, session.id), seq, [body]))
     assert.equal(statSync(join(folder, 'reserve')).size, 64 * 1024)
   }))
 
@@ -251,8 +252,10 @@ test('an append that does not fit on the disk does not fail the others of its ba
     assert.deepEqual((await open()).problems, [])
   }))
 
-/** Undoes what versions 5 and 4 added. */
-const VERSION_4 = ['last_turn_id', 'turn_state', 'category', 'class', 'unknown_outcomes', 'turn']
+/** Undoes what versions 6, 5 and 4 added. */
+const VERSION_6_COLUMNS = ['owner', 'wake_at', 'wait_for', 'suspect']
+const VERSION_5_COLUMNS = ['last_turn_id', 'turn_state', 'category', 'class', 'unknown_outcomes', 'turn']
+const VERSION_4 = [...VERSION_6_COLUMNS, ...VERSION_5_COLUMNS]
   .map((column) => `ALTER TABLE sessions DROP COLUMN ${column};`)
   .join(' ')
   .concat(' PRAGMA user_version=4;')

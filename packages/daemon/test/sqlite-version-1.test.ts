@@ -8,8 +8,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { readJournal } from '../src/store/sqlite-reader.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
-import type { SessionRow } from '../src/store/store.ts'
-import { appendOf, claimed } from './conformance/store-suite.ts'
+import { appendOf, claimAgain, claimed } from './conformance/store-kit.ts'
 
 const SCHEMA = `
 CREATE TABLE sessions (
@@ -111,7 +110,7 @@ test('a journal of version 1 is migrated at open: complete, checked and writable
   t.after(() => store.close())
   assert.deepEqual(store.problems, [])
   assert.deepEqual(
-    (await store.claimUnfinished()).map(({ id, epoch, lastSeq }) => [id, epoch, lastSeq]),
+    (await store.claimWork({ limit: 10 })).map(({ id, epoch, lastSeq }) => [id, epoch, lastSeq]),
     [['long', 2, 200]],
   )
   for (const { id, bodies } of old) {
@@ -125,7 +124,7 @@ test('a journal of version 1 is migrated at open: complete, checked and writable
   const fresh = await claimed(store)
   await store.append(appendOf(fresh, 0, ['"fresh"']))
   for (const { id, bodies } of old)
-    await store.append(appendOf((await store.claim(id)) as SessionRow, bodies.length, ['"new"', '"newer"']))
+    await store.append(appendOf(await claimAgain(store, id), bodies.length, ['"new"', '"newer"']))
   await store.close()
   store = await openSqliteStore(join(stateDir, 'journal'))
   assert.deepEqual(store.problems, [])

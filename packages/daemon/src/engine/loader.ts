@@ -31,6 +31,7 @@ import { wakeSource } from './wake.ts'
 const PAGE_EVENTS = 2_000
 const PAGE_CHARS_MAX = 4 * 1024 * 1024
 const LOADS_AT_ONCE = 32
+const CLAIMED_MAX = 100_000
 const NEWEST_KEPT = 64 // evicted between being opened and used, a session would be taken over from ourselves
 
 export class SessionLoader {
@@ -104,7 +105,10 @@ export class SessionLoader {
   async recoverAll(onRecover: NonNullable<DaemonOptions['onRecover']> = () => undefined): Promise<number> {
     await this.#quarantineDamaged()
     if (this.#scope === 'requested') return 0 // I4
-    const rows = await this.#store.claimUnfinished()
+    const rows = [
+      ...(await this.#store.claimWork({ limit: CLAIMED_MAX })),
+      ...(await this.#store.claimWork({ limit: CLAIMED_MAX, suspects: true })),
+    ]
     const unclaimed = rows[Symbol.iterator]() // shared by all workers: each takes the next row
     const worker = async (): Promise<void> => {
       for (const row of unclaimed) await this.#loadUnfinished(row)
@@ -126,6 +130,8 @@ export class SessionLoader {
     if (found.quarantined !== null) throw faultFrom(found.quarantined)
     const row = await this.#store.claim(id)
     if (row === undefined) return undefined
+    if (row === 'owned')
+      throw new Fault('lease_lost', { boundary: 'journal', errorRaw: `session ${id} has another owner` })
     const session = await this.#fold(row)
     this.#live.set(id, session)
     this.#evict()

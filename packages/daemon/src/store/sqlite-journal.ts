@@ -18,6 +18,7 @@ import type {
   EndedSession,
   KeyRow,
   NewSession,
+  SessionHead,
   SessionPage,
   SessionRow,
   SessionSelection,
@@ -25,10 +26,13 @@ import type {
   StoreProblem,
   StoreUsage,
   TurnRow,
+  Wait,
+  WorkQuery,
 } from './store.ts'
 
 export class SqliteJournal {
   readonly #db: DatabaseSync
+  readonly #bootId: string
   readonly #sql: Statements
   readonly #events: SqliteEvents
   readonly #removal: SqliteRemoval
@@ -37,16 +41,19 @@ export class SqliteJournal {
   readonly #ends = new Map<string, JournalEnd>()
   #deleted: string[] = []
 
-  constructor(db: DatabaseSync) {
+  /** `bootId` is the owner of what is claimed here. */
+  constructor(db: DatabaseSync, bootId: string) {
     this.#db = db
+    this.#bootId = bootId
     this.#sql = new Statements(db)
     this.#events = new SqliteEvents(this.#sql)
     this.#removal = new SqliteRemoval(this.#sql, this.#events)
     this.#turns = new SqliteTurns(this.#sql)
   }
 
-  createSession(session: NewSession): SessionRow {
+  createSession(session: NewSession, key?: KeyRow): SessionRow {
     const { id, journal, createdAt, data } = session
+    this.#refuseTaken(key)
     const sid = this.#removal.freeSid()
     this.#sql.run(
       'INSERT INTO sessions(sid, id, journal, created_at, updated_at, data) VALUES (?,?,?,?,?,?)',
@@ -58,8 +65,8 @@ export class SqliteJournal {
       JSON.stringify(data),
     )
     this.#sql.run('INSERT INTO heads(sid) VALUES (?)', sid)
-    const fresh = { epoch: 0, lastSeq: 0, state: 'idle', turnId: null, quarantined: null, turn: null } as const
-    return { ...session, ...fresh, updatedAt: createdAt }
+    if (key !== undefined) this.#putKey(key)
+    return { ...session, ...FRESH, updatedAt: createdAt }
   }
 
   getSession(id: string): SessionRow | undefined {
@@ -123,14 +130,56 @@ export class SqliteJournal {
 
   claim(id: string): SessionRow | undefined {
     this.#ends.delete(id)
-    this.#sql.run('UPDATE sessions SET epoch=epoch+1 WHERE id=?', id)
+    this.#sql.run('UPDATE sessions SET epoch=epoch+1, owner=?, wait_for=NULL WHERE id=?', this.#bootId, id)
     return this.getSession(id)
   }
 
-  claimUnfinished(): readonly SessionRow[] {
-    this.#ends.clear()
-    this.#sql.run("UPDATE sessions SET epoch=epoch+1 WHERE state<>'idle' AND quarantined IS NULL")
-    return this.#sessions('*', "WHERE state<>'idle' AND quarantined IS NULL ORDER BY sid").map(sessionOf)
+  claimWork({ limit, suspects = false }: WorkQuery): readonly SessionRow[] {
+    const due = this.#sql.all(
+      `SELECT id FROM sessions WHERE state<>'idle' AND quarantined IS NULL AND owner IS NOT ? AND wake_at<=?
+       AND (suspect>=${SUSPECT_MIN})=? ORDER BY suspect, sid LIMIT ?`,
+      this.#bootId,
+      new Date().toISOString(),
+      suspects ? 1 : 0,
+      limit,
+    )
+    return due.map((row) => this.claim(textIn(row, 'id'))).filter((row) => row !== undefined)
+  }
+
+  raiseEpoch({ id, epoch }: { readonly id: string; readonly epoch: number }, above: number): SessionRow | undefined {
+    this.#ends.delete(id)
+    const { changes } = this.#sql.run(
+      'UPDATE sessions SET epoch=max(epoch, ?)+1 WHERE id=? AND epoch=?',
+      above,
+      id,
+      epoch,
+    )
+    return changes === 0 ? undefined : this.getSession(id)
+  }
+
+  waits(): readonly Wait[] {
+    const rows = this.#sql.all(
+      'SELECT wait_for, count(*) AS sessions FROM sessions WHERE wait_for IS NOT NULL AND owner IS NULL GROUP BY 1',
+    )
+    return rows.map((row) => ({ waitFor: textIn(row, 'wait_for'), sessions: numberIn(row, 'sessions') }))
+  }
+
+  wake(waitFor: string, limit = -1): number {
+    const which = 'SELECT sid FROM sessions WHERE wait_for=? AND owner IS NULL ORDER BY sid LIMIT ?'
+    return Number(
+      this.#sql.run(`UPDATE sessions SET wake_at='', wait_for=NULL WHERE sid IN (${which})`, waitFor, limit).changes,
+    )
+  }
+
+  heads(ids: readonly string[]): readonly SessionHead[] {
+    return ids.flatMap((id) => {
+      const row = this.getSession(id)
+      const session = this.#eventsOf(id)
+      if (row === undefined || session === undefined) return []
+      const { journal, epoch, lastSeq, state, turnId } = row
+      const hash = this.#events.hashAt(session) ?? ''
+      return [{ sessionId: id, journal, epoch, lastSeq, hash, state, turnId, owner: null }]
+    })
   }
 
   append(append: Append): void {
@@ -164,6 +213,12 @@ export class SqliteJournal {
     for (const turn of append.turns ?? []) this.#turns.put(sid, turn)
     if (append.summary !== undefined) this.#turns.putSummary(sid, append.summary)
     if (append.key !== undefined) this.#putKey(append.key)
+    if (append.suspect !== undefined) this.#sql.run('UPDATE sessions SET suspect=? WHERE sid=?', append.suspect, sid)
+    if (append.release !== undefined) {
+      const { wakeAt, waitFor } = append.release
+      const sql = 'UPDATE sessions SET owner=NULL, wake_at=?, wait_for=? WHERE sid=?'
+      this.#sql.run(sql, wakeAt ?? NEVER, waitFor, sid)
+    }
   }
 
   read(sessionId: string, after: number, limit: number, charsMax = Number.POSITIVE_INFINITY): readonly StoredEvent[] {
@@ -306,9 +361,12 @@ export class SqliteJournal {
     if (wrong !== undefined) {
       throw new Fault('other', { boundary: 'journal', errorRaw: `an event carries seq ${wrong.seq} out of order` })
     }
-    if (append.key !== undefined && this.getKey(append.key.scope, append.key.key) !== undefined) {
-      throw new Fault('idempotency_conflict', { errorRaw: `key ${append.key.key} is taken` })
-    }
+    this.#refuseTaken(append.key)
+  }
+
+  #refuseTaken(key: KeyRow | undefined): void {
+    if (key === undefined || this.getKey(key.scope, key.key) === undefined) return
+    throw new Fault('idempotency_conflict', { errorRaw: `key ${key.key} is taken` })
   }
 
   /** I2 of the store: are these exactly the events that are there already? */
@@ -339,8 +397,25 @@ const ENDS_MAX = 10_000
 
 const IS_ENDED = "state='idle' AND quarantined IS NULL AND (last_seq>0 OR created_at<?)"
 
-/** Later than every time in ISO 8601. */
+/** Sorts after every time in ISO 8601. */
 const NEVER = 'never'
+
+/** Takeovers without progress from which on a session is claimed last. */
+const SUSPECT_MIN = 2
+
+/** Nobody else submits commands here, and nobody else owns sessions. */
+const NOT_SHARED = { owner: null, asked: 0, seen: 0, isDeleting: false } as const
+
+const FRESH = {
+  ...NOT_SHARED,
+  epoch: 0,
+  lastSeq: 0,
+  state: 'idle',
+  turnId: null,
+  quarantined: null,
+  suspect: 0,
+  turn: null,
+} as const
 
 function sessionOf(row: Row): SessionRow {
   return {
@@ -353,6 +428,8 @@ function sessionOf(row: Row): SessionRow {
     updatedAt: textIn(row, 'updated_at'),
     state: SESSION_STATES.find((state) => state === row['state']) ?? 'idle',
     turnId: textOrNullIn(row, 'turn_id'),
+    ...NOT_SHARED,
+    suspect: numberIn(row, 'suspect'),
     quarantined: json<FaultReport | null>(textOrNullIn(row, 'quarantined')),
     turn: json<SessionRow['turn']>(textOrNullIn(row, 'turn')),
   }

@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
 import { sqliteCode, storeFault } from './store-fault.ts'
 
-export const SCHEMA_VERSION = 5
+export const SCHEMA_VERSION = 6
 
 /**
  * Node has no file locks, so an open transaction on a separate database serves as one: a second process is refused, and the
@@ -134,6 +134,17 @@ const SUMMARY_COLUMNS = [
   '  turn TEXT',
 ]
 
+/**
+ * Who works on a session: an owner is an opening of this store, so after a restart nobody owns anything. `wake_at` is when a session
+ * without an owner is due: the empty text is before every time, `never` after all of them.
+ */
+const OWNER_COLUMNS = [
+  '  owner TEXT',
+  "  wake_at TEXT NOT NULL DEFAULT ''",
+  '  wait_for TEXT',
+  '  suspect INTEGER NOT NULL DEFAULT 0',
+]
+
 const SCHEMA = `
 CREATE TABLE sessions (
   sid INTEGER PRIMARY KEY,
@@ -146,7 +157,7 @@ CREATE TABLE sessions (
   turn_id TEXT,
   quarantined TEXT,
   updated_at TEXT NOT NULL,
-${SUMMARY_COLUMNS.join(',\n')}
+${[...SUMMARY_COLUMNS, ...OWNER_COLUMNS].join(',\n')}
 ) STRICT;
 CREATE INDEX sessions_unfinished ON sessions(state) WHERE state <> 'idle';
 CREATE TABLE turns (
@@ -230,5 +241,7 @@ UPDATE sessions SET (turn_state, category, class, turn) = (
 ) WHERE last_turn_id IS NOT NULL;
 `
 
+const FROM_VERSION_5 = OWNER_COLUMNS.map((column) => `ALTER TABLE sessions ADD COLUMN ${column};`).join('\n')
+
 /** From each version to the next. */
-const MOVES = [FROM_VERSION_1, REMOVED, FROM_VERSION_3, FROM_VERSION_4]
+const MOVES = [FROM_VERSION_1, REMOVED, FROM_VERSION_3, FROM_VERSION_4, FROM_VERSION_5]

@@ -1,6 +1,7 @@
 /** The messages between the store and the thread that owns its database. */
 import type { MessagePort } from 'node:worker_threads'
 import type { FaultReport } from '@breakfall/faults'
+import type { Alone } from './alone.ts'
 import type { Append, Store, StoredEvent, StoreProblem } from './store.ts'
 
 export type SqliteOptions = {
@@ -9,13 +10,19 @@ export type SqliteOptions = {
   readonly reserveBytes?: number | undefined
 }
 
-export type WorkerStart = { readonly folder: string; readonly port: MessagePort; readonly options: SqliteOptions }
+export type WorkerStart = {
+  readonly folder: string
+  /** Of this opening of the store: what an earlier one owned is free. */
+  readonly bootId: string
+  readonly port: MessagePort
+  readonly options: SqliteOptions
+}
 
 export type Opened =
   | { readonly opened: true; readonly problems: readonly StoreProblem[] }
   | { readonly opened: false; readonly fault: FaultReport }
 
-type Operation = Exclude<keyof Store, 'problems'>
+type Operation = Exclude<keyof Store, keyof Alone | 'problems'>
 
 /** One call of the store. */
 export type StoreCall = {
@@ -116,7 +123,9 @@ const WRITES: Readonly<Record<Operation, boolean>> = {
   createSession: true,
   deleteSession: true,
   claim: true,
-  claimUnfinished: true,
+  claimWork: true,
+  raiseEpoch: true,
+  wake: true,
   append: true,
   quarantine: true,
   getSession: false,
@@ -128,6 +137,8 @@ const WRITES: Readonly<Record<Operation, boolean>> = {
   getTurn: false,
   listTurns: false,
   getKey: false,
+  heads: false,
+  waits: false,
   close: false,
 }
 

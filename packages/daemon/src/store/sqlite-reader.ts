@@ -33,7 +33,7 @@ export function readJournal(stateDir: string, modelName: string): JournalReader 
   const file = join(stateDir, 'journal', 'journal.db')
   if (!existsSync(file)) return undefined
   const db = opened(file)
-  const journal = new SqliteJournal(db)
+  const journal = new SqliteJournal(db, '')
   const view = (row: SessionRow): Session =>
     sessionView(row.quarantined === null ? row : { ...row, state: 'idle', turnId: null }, modelName) // I2
   const shown = ({ sessionId, view: turn }: TurnRow): Turn => {

@@ -4,6 +4,7 @@
  */
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { Fault, type FaultReport, faultFrom } from '@breakfall/faults'
+import { alone, type Alone } from './alone.ts'
 import {
   idsOf,
   type Opened,
@@ -20,6 +21,7 @@ import type {
   EndedSession,
   KeyRow,
   NewSession,
+  SessionHead,
   SessionPage,
   SessionRow,
   SessionSelection,
@@ -28,12 +30,15 @@ import type {
   StoreProblem,
   StoreUsage,
   TurnRow,
+  Wait,
+  WorkQuery,
 } from './store.ts'
 
 export async function openSqliteStore(folder: string, options: SqliteOptions = {}): Promise<Store> {
+  const sharing = alone()
   const { port1: near, port2: port } = new MessageChannel()
   const worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), {
-    workerData: { folder, port, options } satisfies WorkerStart,
+    workerData: { folder, bootId: sharing.lease.bootId, port, options } satisfies WorkerStart,
     transferList: [port],
   })
   const opened = await new Promise<Opened>((resolve, reject) => {
@@ -41,7 +46,7 @@ export async function openSqliteStore(folder: string, options: SqliteOptions = {
     worker.once('error', reject)
   })
   if (!opened.opened) throw faultFrom(opened.fault)
-  return new SqliteStore(worker, near, opened.problems)
+  return Object.assign(new SqliteStore(worker, near, opened.problems), sharing)
 }
 
 // ---- details ----
@@ -52,7 +57,7 @@ type Waiting = { resolve(value: unknown): void; reject(fault: Fault): void }
 /** This many calls are sent without waiting for more: the thread then works on them while the next ones are made. */
 const CALLS_AT_ONCE_MAX = 64
 
-class SqliteStore implements Store {
+class SqliteStore implements Omit<Store, keyof Alone> {
   readonly problems: readonly StoreProblem[]
   readonly #worker: Worker
   readonly #port: MessageChannel['port1']
@@ -73,7 +78,8 @@ class SqliteStore implements Store {
     })
   }
 
-  createSession = (session: NewSession) => this.#call<SessionRow>({ op: 'createSession', args: [session] })
+  createSession = (session: NewSession, key?: KeyRow) =>
+    this.#call<SessionRow>({ op: 'createSession', args: [session, key] })
   getSession = (id: string) => this.#call<SessionRow | undefined>({ op: 'getSession', args: [id] })
   listSessions = (selection: SessionSelection) => this.#call<SessionPage>({ op: 'listSessions', args: [selection] })
   sessionsOfBox = (boxId: string) => this.#call<readonly SessionRow[]>({ op: 'sessionsOfBox', args: [boxId] })
@@ -82,7 +88,12 @@ class SqliteStore implements Store {
   deleteSession = (id: string, options: { readonly ifIdle?: boolean | undefined } = {}) =>
     this.#call<boolean>({ op: 'deleteSession', args: [id, options] })
   claim = (id: string) => this.#call<SessionRow | undefined>({ op: 'claim', args: [id] })
-  claimUnfinished = () => this.#call<readonly SessionRow[]>({ op: 'claimUnfinished', args: [] })
+  claimWork = (query: WorkQuery) => this.#call<readonly SessionRow[]>({ op: 'claimWork', args: [query] })
+  raiseEpoch = (session: { readonly id: string; readonly epoch: number }, above: number) =>
+    this.#call<SessionRow | undefined>({ op: 'raiseEpoch', args: [session, above] })
+  waits = () => this.#call<readonly Wait[]>({ op: 'waits', args: [] })
+  wake = (waitFor: string, limit?: number) => this.#call<number>({ op: 'wake', args: [waitFor, limit] })
+  heads = (ids: readonly string[]) => this.#call<readonly SessionHead[]>({ op: 'heads', args: [ids] })
   append = (append: Append) => this.#call<void>({ op: 'append', args: [append] })
   read = (sessionId: string, after: number, limit: number, charsMax?: number) =>
     this.#call<readonly StoredEvent[]>({ op: 'read', args: [sessionId, after, limit, charsMax] })

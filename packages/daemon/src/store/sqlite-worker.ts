@@ -24,7 +24,7 @@ const PAGES_KEPT = 256 // free pages that the next sessions use: a megabyte
 const PAGES_AT_ONCE = 512 // given back to the disk in one commit
 
 const start: WorkerStart = workerData
-const { folder, port, options } = start
+const { folder, bootId, port, options } = start
 let isClosed = false
 let isRemoving = false
 
@@ -43,7 +43,7 @@ function open(): Open {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const owner = lockFolder(folder)
   const db = openDatabase(join(folder, 'journal.db'), options)
-  const journal = new SqliteJournal(db)
+  const journal = new SqliteJournal(db, bootId)
   const anchor = new Anchor(join(folder, 'anchors'))
   const reserve = new Reserve(join(folder, 'reserve'), options.reserveBytes)
   reserve.fill()
@@ -155,8 +155,16 @@ function call(journal: SqliteJournal, request: Request): unknown {
       return journal.deleteSession(...request.args)
     case 'claim':
       return journal.claim(...request.args)
-    case 'claimUnfinished':
-      return journal.claimUnfinished()
+    case 'claimWork':
+      return journal.claimWork(...request.args)
+    case 'raiseEpoch':
+      return journal.raiseEpoch(...request.args)
+    case 'wake':
+      return journal.wake(...request.args)
+    case 'waits':
+      return journal.waits()
+    case 'heads':
+      return journal.heads(...request.args)
     case 'append':
       return journal.append(...request.args)
     case 'read':

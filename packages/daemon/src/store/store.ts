@@ -21,9 +21,21 @@ import type {
   TurnProvider,
   TurnSummary,
 } from '@breakfall/wire'
+import type {
+  CommandOutcome,
+  CommandRow,
+  DaemonRow,
+  Hints,
+  Inbox,
+  Lease,
+  NewCommand,
+  RunnerRegistry,
+} from './sharing.ts'
 
 export type Store = {
-  createSession(session: NewSession): Promise<SessionRow>
+  /** With a key: `idempotency_conflict` if the key is taken, and then there is no new session. */
+  createSession(session: NewSession, key?: KeyRow): Promise<SessionRow>
+  /** Undefined also while it is being deleted. */
   getSession(id: string): Promise<SessionRow | undefined>
   /** Newest first. Reads one row per session, however long its journal is. */
   listSessions(selection: SessionSelection): Promise<SessionPage>
@@ -35,11 +47,23 @@ export type Store = {
   usage(unusedBefore: string): Promise<StoreUsage>
   /** Removes the session with everything that belongs to it. False if there was none, or if it must be idle and is not. */
   deleteSession(id: string, options?: { readonly ifIdle?: boolean | undefined }): Promise<boolean>
-  /** Becomes the owner of a session: raises its epoch, which fences off appends of an earlier owner. */
-  claim(id: string): Promise<SessionRow | undefined>
-  /** Claims every session with an unfinished turn, at start. */
-  claimUnfinished(): Promise<readonly SessionRow[]>
+  /**
+   * Becomes the owner of a session: raises its epoch, which fences off appends of an earlier owner. Reading needs no claim. `owned`:
+   * another daemon that lives owns it. Also claims a session that is being deleted.
+   */
+  claim(id: string): Promise<SessionRow | 'owned' | undefined>
+  /**
+   * Claims sessions that nobody owns and that have an unfinished turn or an open command, as far as their time has come. Damaged ones
+   * and those that a newer version wrote are not among them.
+   */
+  claimWork(query: WorkQuery): Promise<readonly SessionRow[]>
+  /** Raises the epoch above one that a runner has seen. Undefined if another owner has claimed the session. */
+  raiseEpoch(session: { readonly id: string; readonly epoch: number }, above: number): Promise<SessionRow | undefined>
   append(append: Append): Promise<void>
+  /** What unfinished sessions without an owner wait for, and how many wait for it. */
+  waits(): Promise<readonly Wait[]>
+  /** Makes sessions due that wait for this. Returns how many. */
+  wake(waitFor: string, limit?: number): Promise<number>
   /** Events after a seq, oldest first, checked against their hashes (I4). At least one, however long, if there is one. */
   read(sessionId: string, after: number, limit: number, charsMax?: number): Promise<readonly StoredEvent[]>
   getTurn(turnId: string): Promise<TurnRow | undefined>
@@ -49,12 +73,57 @@ export type Store = {
     page: { readonly before?: string | undefined; readonly limit: number },
   ): Promise<readonly TurnRow[]>
   getKey(scope: string, key: string): Promise<KeyRow | undefined>
+  /** How far journals reach, and who owns them. Sessions that do not exist are left out. */
+  heads(ids: readonly string[]): Promise<readonly SessionHead[]>
   /** Remembers what is wrong with a session, beside its untouched events. */
   quarantine(sessionId: string, report: FaultReport): Promise<void>
   /** Damage found when the store was opened. */
   readonly problems: readonly StoreProblem[]
+
+  /** Whether other daemons may own sessions. If not, nothing below this line ever has anything to say. */
+  readonly isShared: boolean
+  readonly lease: Lease
+  readonly hints: Hints
+  /** Undefined: the daemon has one runner, by its configuration. */
+  readonly runners: RunnerRegistry | undefined
+  /** The time, in milliseconds, as all daemons agree on it. */
+  now(): number
+  /** Asks the owner of a session for something, durably. If nobody owns it, it is due. A `delete` hides the session at once. */
+  submit(command: NewCommand): Promise<CommandRow>
+  /** Takes a command back. True: it was not, and will not be, carried out. */
+  withdraw(commandId: string): Promise<boolean>
+  getCommand(commandId: string): Promise<CommandRow | undefined>
+  /** Of these sessions, or of all sessions that this daemon owns and that have open commands. */
+  openCommands(sessionIds?: readonly string[]): Promise<readonly Inbox[]>
+  daemons(): Promise<readonly DaemonRow[]>
+  /** Asks a daemon to hand over its sessions. False if there is none. */
+  drainDaemon(bootId: string): Promise<boolean>
+
   close(): Promise<void>
 }
+
+export type WorkQuery = {
+  readonly limit: number
+  /** Instead of the others: sessions that were taken over at least twice without progress. */
+  readonly suspects?: boolean | undefined
+}
+
+export type Wait = { readonly waitFor: string; readonly sessions: number }
+
+/** `hash` is that of the last event, hexadecimal. */
+export type SessionHead = {
+  readonly sessionId: string
+  readonly journal: string
+  readonly epoch: number
+  readonly lastSeq: number
+  readonly hash: string
+  readonly state: SessionState
+  readonly turnId: string | null
+  readonly owner: SessionOwner | null
+}
+
+/** Null everywhere in a store that nobody shares. */
+export type SessionOwner = { readonly bootId: string; readonly name: string; readonly since: string }
 
 export type EndedQuery = {
   /** Only sessions that have been idle since before this time. */
@@ -136,6 +205,14 @@ export type SessionRow = NewSession & {
   readonly state: SessionState
   readonly turnId: string | null
   readonly quarantined: FaultReport | null
+  readonly owner: SessionOwner | null
+  /** Commands submitted to its owner, and how many of them were looked at: see `openCommands`. */
+  readonly asked: number
+  readonly seen: number
+  /** Takeovers without progress. */
+  readonly suspect: number
+  /** Only a claim ever sees such a session. */
+  readonly isDeleting: boolean
   /** The current turn, else the last one, as of the last event that is not part of a stream. */
   readonly turn: TurnSummary | null
 }
@@ -182,9 +259,20 @@ export type Append = {
   readonly turns?: readonly TurnRow[] | undefined
   readonly summary?: { readonly turn: TurnSummary | null; readonly updatedAt: string } | undefined
   readonly key?: KeyRow | undefined
+  /** Gives the session up with this append: whoever claims it next continues. */
+  readonly release?: Release | undefined
+  /** Takeovers without progress, from now on. */
+  readonly suspect?: number | undefined
+  /** Commands that this append carries out. If one of them was withdrawn, nothing is written: `cancelled`. */
+  readonly outcomes?: readonly CommandOutcome[] | undefined
+  /** The owner has looked at this many commands. */
+  readonly seen?: number | undefined
   /** Parks or ends a turn, so it may use the reserve of a full disk. */
   readonly essential?: boolean | undefined
 }
+
+/** When an unfinished turn is due again: at a time, or when `wake` is called with what it waits for. Both null: a command makes it due. */
+export type Release = { readonly wakeAt: string | null; readonly waitFor: string | null }
 
 export type StoreProblem = {
   readonly sessionId: string | null

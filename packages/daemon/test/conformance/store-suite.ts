@@ -3,19 +3,10 @@ import assert from 'node:assert/strict'
 import { randomUUIDv7 } from 'node:crypto'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { Fault, isFault } from '@breakfall/faults'
+import { Fault } from '@breakfall/faults'
 import type { TurnSummary } from '@breakfall/wire'
-import type {
-  Append,
-  EndedQuery,
-  NewSession,
-  SessionRow,
-  SessionSelection,
-  Store,
-  StoredEvent,
-  TurnRow,
-} from '../../src/store/store.ts'
-import { NO_USAGE } from '../../src/turn/state.ts'
+import type { Append, EndedQuery, SessionRow, SessionSelection, Store, StoredEvent } from '../../src/store/store.ts'
+import { appendOf, claimAgain, claimed, newSession, refused, turnOf } from './store-kit.ts'
 
 export type Adapter = {
   readonly name: string
@@ -67,7 +58,8 @@ export function storeSuite(adapter: Adapter): void {
       const [a, b, c] = [await claimed(store), await claimed(store), await claimed(store)]
       const first = appendOf(b, 0, ['1', '2'])
       const [, ofA] = await Promise.all([store.append(appendOf(a, 0, ['1', '2'])), store.claim(a.id)])
-      assert.equal(ofA?.lastSeq, 2)
+      assert.ok(ofA !== undefined && ofA !== 'owned')
+      assert.equal(ofA.lastSeq, 2)
       await Promise.all([store.append(first), store.append(first), store.append(appendOf(b, 2, ['3']))])
       const [, isDeleted] = await Promise.all([
         store.append(appendOf(c, 0, ['1'])),
@@ -120,7 +112,7 @@ export function storeSuite(adapter: Adapter): void {
     scenario('an append of an earlier owner is refused', async (store) => {
       const old = await claimed(store)
       await store.append(appendOf(old, 0, ['1']))
-      const now = (await store.claim(old.id)) as SessionRow
+      const now = await claimAgain(store, old.id)
       assert.equal(now.epoch, old.epoch + 1)
       await refused(store.append(appendOf(old, 1, ['late'])), 'lease_lost')
       await store.append(appendOf(now, 1, ['2']))
@@ -160,20 +152,102 @@ export function storeSuite(adapter: Adapter): void {
       assert.equal(await again.getKey('elsewhere', 'k'), undefined)
     })
 
-    scenario('unfinished sessions are claimed at start, idle and quarantined ones are not', async (store, reopen) => {
-      const [busy, idle, bad] = [await claimed(store), await claimed(store), await claimed(store)]
-      for (const session of [busy, bad]) {
-        await store.append({ ...appendOf(session, 0, ['1']), set: { state: 'busy', turnId: 't' } })
+    scenario(
+      'unfinished sessions of an earlier owner are claimed, idle and quarantined ones are not',
+      async (store, reopen) => {
+        const [busy, idle, bad] = [await claimed(store), await claimed(store), await claimed(store)]
+        for (const session of [busy, bad]) {
+          await store.append({ ...appendOf(session, 0, ['1']), set: { state: 'busy', turnId: 't' } })
+        }
+        await store.append(appendOf(idle, 0, ['1']))
+        await store.quarantine(bad.id, new Fault('journal_corrupt', { error: 'x' }).report)
+        const again = await reopen()
+        const taken = await again.claimWork({ limit: 10 })
+        assert.deepEqual(
+          taken.map((row) => [row.id, row.epoch]),
+          [[busy.id, busy.epoch + 1]],
+        )
+        assert.equal((await again.getSession(bad.id))?.quarantined?.category, 'journal_corrupt')
+      },
+    )
+
+    scenario('a session is claimed once while it is owned, in portions, suspects apart and last', async (store) => {
+      const sessions = [await claimed(store), await claimed(store), await claimed(store), await claimed(store)]
+      for (const [suspect, session] of sessions.entries()) {
+        const set = { state: 'busy', turnId: randomUUIDv7() } as const
+        const release = { wakeAt: PAST, waitFor: null }
+        await store.append({ ...appendOf(session, 0, ['1']), set, suspect, release })
       }
-      await store.append(appendOf(idle, 0, ['1']))
-      await store.quarantine(bad.id, new Fault('journal_corrupt', { error: 'x' }).report)
-      const again = await reopen()
-      const taken = await again.claimUnfinished()
+      const ids = sessions.map(({ id }) => id)
+      const found = async (limit: number, suspects = false): Promise<number[]> =>
+        (await store.claimWork({ limit, suspects })).map(({ id }) => ids.indexOf(id))
+      assert.deepEqual(await found(1), [0])
+      assert.deepEqual(await found(10), [1])
+      assert.deepEqual(await found(10), [])
+      assert.deepEqual(await found(1, true), [2])
+      assert.deepEqual(await found(10, true), [3])
+      assert.deepEqual((await store.getSession(ids[3] ?? ''))?.suspect, 3)
+    })
+
+    scenario('a released session is due at its time, or when what it waits for is there', async (store) => {
+      const [later, waiting, never] = [await claimed(store), await claimed(store), await claimed(store)]
+      const release = (session: SessionRow, wakeAt: string | null, waitFor: string | null) =>
+        store.append({
+          ...appendOf(session, 0, ['1']),
+          set: { state: 'parked', turnId: randomUUIDv7() },
+          release: { wakeAt, waitFor },
+        })
+      await release(later, '2999-01-01T00:00:00.000Z', null)
+      await release(waiting, null, 'runner:r1')
+      await release(never, null, null)
+      assert.deepEqual(await store.claimWork({ limit: 10 }), [])
+      assert.deepEqual(await store.waits(), [{ waitFor: 'runner:r1', sessions: 1 }])
+      assert.equal(await store.wake('runner:r2'), 0)
+      assert.equal(await store.wake('runner:r1', 5), 1)
       assert.deepEqual(
-        taken.map((row) => [row.id, row.epoch]),
-        [[busy.id, busy.epoch + 1]],
+        (await store.claimWork({ limit: 10 })).map(({ id, epoch }) => [id, epoch]),
+        [[waiting.id, waiting.epoch + 1]],
       )
-      assert.equal((await again.getSession(bad.id))?.quarantined?.category, 'journal_corrupt')
+      assert.deepEqual(await store.waits(), [])
+      await refused(store.append(appendOf(waiting, 1, ['late'])), 'lease_lost')
+      assert.equal((await claimAgain(store, never.id)).state, 'parked')
+    })
+
+    scenario('an epoch is raised above one that was seen elsewhere, by its owner only', async (store) => {
+      const session = await claimed(store)
+      const raised = await store.raiseEpoch(session, session.epoch + 7)
+      assert.equal(raised?.epoch, session.epoch + 8)
+      assert.equal(await store.raiseEpoch(session, 1), undefined)
+      await refused(store.append(appendOf(session, 0, ['old'])), 'lease_lost')
+      await store.append(appendOf({ ...session, epoch: session.epoch + 8 }, 0, ['1']))
+    })
+
+    scenario('heads say how far journals reach, and their hash covers every event', async (store) => {
+      const [one, two] = [await claimed(store), await claimed(store)]
+      await store.append(appendOf(one, 0, ['1', '2']))
+      await store.append({ ...appendOf(two, 0, ['1', 'x']), set: { state: 'busy', turnId: one.id } })
+      const heads = await store.heads([one.id, two.id, randomUUIDv7()])
+      assert.deepEqual(
+        heads
+          .map(({ sessionId, epoch, lastSeq, state, turnId }) => [sessionId, epoch, lastSeq, state, turnId])
+          .toSorted(),
+        [
+          [one.id, one.epoch, 2, 'idle', null],
+          [two.id, two.epoch, 2, 'busy', one.id],
+        ].toSorted(),
+      )
+      assert.equal(new Set(heads.map(({ hash }) => hash)).size, 2)
+      assert.match(heads[0]?.hash ?? '', /^[0-9a-f]{64}$/)
+    })
+
+    scenario('a session is created once for a key', async (store) => {
+      const key = { scope: 'create', key: 'k', requestHash: 'h', receipt: 'first' }
+      const first = await store.createSession(newSession(), key)
+      const second = newSession()
+      await refused(store.createSession(second, { ...key, receipt: 'second' }), 'idempotency_conflict')
+      assert.equal(await store.getSession(second.id), undefined)
+      assert.equal((await store.getKey('create', 'k'))?.receipt, 'first')
+      assert.equal((await store.getSession(first.id))?.id, first.id)
     })
 
     scenario('a deleted session is gone with its events, turns and keys', async (store) => {
@@ -369,7 +443,7 @@ export function storeSequences(adapter: Adapter): void {
             } else if (does === 'old-owner') {
               await refused(store.append({ ...good, epoch: good.epoch - 1 }), 'lease_lost')
             } else if (does === 'claim') {
-              entry.row = (await store.claim(entry.row.id)) as SessionRow
+              entry.row = await claimAgain(store, entry.row.id)
               entry.last = undefined
             } else if (does === 'repeat') {
               if (entry.last !== undefined) await store.append(entry.last)
@@ -395,39 +469,9 @@ export function storeSequences(adapter: Adapter): void {
   })
 }
 
-export function newSession(): NewSession {
-  return {
-    id: randomUUIDv7(),
-    journal: randomUUIDv7(),
-    createdAt: '2026-11-15T12:00:00.000Z',
-    data: { title: null, model: null, box: {}, tools: ['bash'], policy: {}, runnerId: null, boxMade: false },
-  }
-}
-
-export async function claimed(store: Store): Promise<SessionRow> {
-  const { id } = await store.createSession(newSession())
-  return (await store.claim(id)) as SessionRow
-}
-
-export function appendOf(session: SessionRow, after: number, bodies: readonly string[]): Append {
-  const events = bodies.map((body, index) => ({
-    seq: after + 1 + index,
-    type: 'text-delta' as const,
-    turnId: 't1',
-    body,
-  }))
-  return { sessionId: session.id, epoch: session.epoch, after, events }
-}
-
-export async function refused(promise: Promise<unknown>, category: string): Promise<void> {
-  await assert.rejects(promise, (error) => {
-    assert.ok(isFault(error), String(error))
-    assert.equal(error.category, category)
-    return true
-  })
-}
-
 // ---- details ----
+
+const PAST = '2026-11-15T12:00:00.000Z'
 
 /** After a seq, how many: round numbers, what lies beside them, the ends. */
 const PAGES = [
@@ -451,25 +495,3 @@ const PAGES = [
 const seqs = (events: readonly StoredEvent[]): number[] => events.map((event) => event.seq)
 const shifted = (events: readonly StoredEvent[]): StoredEvent[] =>
   events.map((event) => ({ ...event, seq: event.seq + 1 }))
-
-export function turnOf(sessionId: string): TurnRow {
-  return {
-    turnId: randomUUIDv7(),
-    sessionId,
-    view: {
-      id: 'x',
-      sessionId,
-      state: 'running',
-      prompt: 'p',
-      steps: 0,
-      attempts: 0,
-      parked: null,
-      fault: null,
-      result: null,
-      usage: NO_USAGE,
-      startedAt: null,
-      endedAt: null,
-    },
-    cancel: { actor: 'user', reason: 'no', at: 'now' },
-  }
-}

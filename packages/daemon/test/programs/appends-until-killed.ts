@@ -1,6 +1,7 @@
 /** Appends to several sessions at once, forever, and prints each append once it is acknowledged: `SESSION SEQ`. */
 import { randomUUIDv7 } from 'node:crypto'
 import { openSqliteStore } from '../../src/index.ts'
+import { claimAgain } from '../conformance/store-kit.ts'
 
 const WRITERS = 8
 
@@ -9,7 +10,7 @@ const data = { title: null, model: null, box: {}, tools: [], policy: {}, runnerI
 await Promise.all(
   Array.from({ length: WRITERS }, async () => {
     const { id } = await store.createSession({ id: randomUUIDv7(), journal: randomUUIDv7(), createdAt: 'now', data })
-    const epoch = (await store.claim(id))?.epoch ?? 0
+    const { epoch } = await claimAgain(store, id)
     for (let seq = 1; ; seq += 1) {
       const event = { seq, type: 'text-delta', turnId: 't1', body: JSON.stringify({ seq }) } as const
       await store.append({ sessionId: id, epoch, after: seq - 1, events: [event] })

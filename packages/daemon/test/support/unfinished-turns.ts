@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { isKnownEvent, parseEvent, type PolicyInput, type SessionEvent, type Turn } from '@breakfall/wire'
 import { openSqliteStore } from '../../src/index.ts'
+import { claimAgain } from '../conformance/store-kit.ts'
 import { NO_USAGE } from '../../src/turn/state.ts'
 import type { TestDraft } from './events.ts'
 
@@ -25,7 +26,7 @@ export async function leaveTurns(stateDir: string, all: readonly Left[]): Promis
     const at = new Date().toISOString()
     const data = { title: null, model: null, box: {}, tools: [], policy, runnerId: null, boxMade: false }
     const { id } = await store.createSession({ id: randomUUIDv7(), journal: randomUUIDv7(), createdAt: at, data })
-    const { epoch = 0 } = (await store.claim(id)) ?? {}
+    const { epoch } = await claimAgain(store, id)
     const turnId = randomUUIDv7()
     const drafts: TestDraft[] = [
       { type: 'turn-start', prompt },

@@ -1,0 +1,54 @@
+/** What a store answers that no other daemon shares: its lease never ends, nobody sends hints or commands, and no runner registers. */
+import { randomUUIDv7 } from 'node:crypto'
+import { Fault } from '@breakfall/faults'
+import type { Hints, Lease } from './sharing.ts'
+import type { Store } from './store.ts'
+
+export type Alone = Pick<
+  Store,
+  | 'isShared'
+  | 'lease'
+  | 'hints'
+  | 'runners'
+  | 'now'
+  | 'submit'
+  | 'withdraw'
+  | 'getCommand'
+  | 'openCommands'
+  | 'daemons'
+  | 'drainDaemon'
+>
+
+export const alone = (): Alone => ({
+  isShared: false,
+  lease: endlessLease(randomUUIDv7()),
+  hints: NO_HINTS,
+  runners: undefined,
+  now: Date.now,
+  submit: () => Promise.reject(new Fault('other', { boundary: 'journal', errorRaw: 'every session is our own' })),
+  withdraw: () => Promise.resolve(false),
+  getCommand: () => Promise.resolve(undefined),
+  openCommands: () => Promise.resolve([]),
+  daemons: () => Promise.resolve([]),
+  drainDaemon: () => Promise.resolve(false),
+})
+
+// ---- details ----
+
+const endlessLease = (bootId: string): Lease => ({
+  bootId,
+  name: '',
+  isHeld: () => true,
+  remainingMs: () => Number.POSITIVE_INFINITY,
+  fleet: { live: 1, held: 0 },
+  on: () => () => undefined,
+  announce: () => Promise.resolve(),
+  drain: () => Promise.resolve(),
+})
+
+const NO_HINTS: Hints = {
+  isUp: true,
+  send: () => undefined,
+  on: () => () => undefined,
+  watch: () => () => undefined,
+}

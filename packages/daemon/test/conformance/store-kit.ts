@@ -1,0 +1,66 @@
+/** Sessions, appends and turns for tests of stores. */
+import assert from 'node:assert/strict'
+import { randomUUIDv7 } from 'node:crypto'
+import { isFault } from '@breakfall/faults'
+import type { Append, NewSession, SessionRow, Store, TurnRow } from '../../src/store/store.ts'
+import { NO_USAGE } from '../../src/turn/state.ts'
+
+export function newSession(): NewSession {
+  return {
+    id: randomUUIDv7(),
+    journal: randomUUIDv7(),
+    createdAt: '2026-11-15T12:00:00.000Z',
+    data: { title: null, model: null, box: {}, tools: ['bash'], policy: {}, runnerId: null, boxMade: false },
+  }
+}
+
+export async function claimed(store: Store): Promise<SessionRow> {
+  const { id } = await store.createSession(newSession())
+  return claimAgain(store, id)
+}
+
+export async function claimAgain(store: Store, id: string): Promise<SessionRow> {
+  const row = await store.claim(id)
+  assert.ok(row !== undefined && row !== 'owned')
+  return row
+}
+
+export function appendOf(session: SessionRow, after: number, bodies: readonly string[]): Append {
+  const events = bodies.map((body, index) => ({
+    seq: after + 1 + index,
+    type: 'text-delta' as const,
+    turnId: 't1',
+    body,
+  }))
+  return { sessionId: session.id, epoch: session.epoch, after, events }
+}
+
+export async function refused(promise: Promise<unknown>, category: string): Promise<void> {
+  await assert.rejects(promise, (error) => {
+    assert.ok(isFault(error), String(error))
+    assert.equal(error.category, category)
+    return true
+  })
+}
+
+export function turnOf(sessionId: string): TurnRow {
+  return {
+    turnId: randomUUIDv7(),
+    sessionId,
+    view: {
+      id: 'x',
+      sessionId,
+      state: 'running',
+      prompt: 'p',
+      steps: 0,
+      attempts: 0,
+      parked: null,
+      fault: null,
+      result: null,
+      usage: NO_USAGE,
+      startedAt: null,
+      endedAt: null,
+    },
+    cancel: { actor: 'user', reason: 'no', at: 'now' },
+  }
+}
