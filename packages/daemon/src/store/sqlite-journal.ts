@@ -403,7 +403,7 @@ const NEVER = 'never'
 /** Takeovers without progress from which on a session is claimed last. */
 const SUSPECT_MIN = 2
 
-/** Nobody else submits commands here, and nobody else owns sessions. */
+/** No other daemon submits commands here or owns sessions. */
 const NOT_SHARED = { owner: null, asked: 0, seen: 0, isDeleting: false } as const
 
 const FRESH = {

@@ -135,7 +135,7 @@ const SUMMARY_COLUMNS = [
 ]
 
 /**
- * Who works on a session: an owner is an opening of this store, so after a restart nobody owns anything. `wake_at` is when a session
+ * Who works on a session: an owner is an opening of this store, so after a restart no session has an owner. `wake_at` is when a session
  * without an owner is due: the empty text is before every time, `never` after all of them.
  */
 const OWNER_COLUMNS = [

@@ -53,11 +53,11 @@ export type Store = {
    */
   claim(id: string): Promise<SessionRow | 'owned' | undefined>
   /**
-   * Claims sessions that nobody owns and that have an unfinished turn or an open command, as far as their time has come. Damaged ones
+   * Claims sessions without an owner that have an unfinished turn or an open command, as far as their time has come. Damaged ones
    * and those that a newer version wrote are not among them.
    */
   claimWork(query: WorkQuery): Promise<readonly SessionRow[]>
-  /** Raises the epoch above one that a runner has seen. Undefined if another owner has claimed the session. */
+  /** Raises the epoch above an epoch that a runner has seen. Undefined if another owner has claimed the session. */
   raiseEpoch(session: { readonly id: string; readonly epoch: number }, above: number): Promise<SessionRow | undefined>
   append(append: Append): Promise<void>
   /** What unfinished sessions without an owner wait for, and how many wait for it. */
@@ -73,7 +73,7 @@ export type Store = {
     page: { readonly before?: string | undefined; readonly limit: number },
   ): Promise<readonly TurnRow[]>
   getKey(scope: string, key: string): Promise<KeyRow | undefined>
-  /** How far journals reach, and who owns them. Sessions that do not exist are left out. */
+  /** How far journals reach, and who owns them. In the order of the ids; sessions that do not exist are left out. */
   heads(ids: readonly string[]): Promise<readonly SessionHead[]>
   /** Remembers what is wrong with a session, beside its untouched events. */
   quarantine(sessionId: string, report: FaultReport): Promise<void>
@@ -88,7 +88,7 @@ export type Store = {
   readonly runners: RunnerRegistry | undefined
   /** The time, in milliseconds, as all daemons agree on it. */
   now(): number
-  /** Asks the owner of a session for something, durably. If nobody owns it, it is due. A `delete` hides the session at once. */
+  /** Asks the owner of a session for something, durably. A session without an owner is due then. A `delete` hides the session at once. */
   submit(command: NewCommand): Promise<CommandRow>
   /** Takes a command back. True: it was not, and will not be, carried out. */
   withdraw(commandId: string): Promise<boolean>
@@ -122,7 +122,7 @@ export type SessionHead = {
   readonly owner: SessionOwner | null
 }
 
-/** Null everywhere in a store that nobody shares. */
+/** Always null in a store that is not shared. */
 export type SessionOwner = { readonly bootId: string; readonly name: string; readonly since: string }
 
 export type EndedQuery = {
