@@ -8,6 +8,8 @@ import { SESSION_STATES } from '@breakfall/wire'
 import type { Head } from './anchor.ts'
 import { CHAIN_START, isLink } from './chain.ts'
 import { eventsOf, type EventsOf, type JournalEnd, SqliteEvents } from './sqlite-events.ts'
+import { SqliteKeys } from './sqlite-keys.ts'
+import { SqliteOwners } from './sqlite-owners.ts'
 import { SqliteRemoval } from './sqlite-removal.ts'
 import { numberIn, type Row, type SqlValue, Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
 import { SqliteTurns, type TurnPage } from './sqlite-turns.ts'
@@ -26,17 +28,17 @@ import type {
   StoreProblem,
   StoreUsage,
   TurnRow,
-  Wait,
   WorkQuery,
 } from './store.ts'
 
 export class SqliteJournal {
   readonly #db: DatabaseSync
-  readonly #bootId: string
   readonly #sql: Statements
   readonly #events: SqliteEvents
   readonly #removal: SqliteRemoval
   readonly #turns: SqliteTurns
+  readonly #keys: SqliteKeys
+  readonly owners: SqliteOwners
   /** Where each journal ends: with it, an append reads nothing. Safe to cache, because this is the only writer. */
   readonly #ends = new Map<string, JournalEnd>()
   #deleted: string[] = []
@@ -44,16 +46,17 @@ export class SqliteJournal {
   /** `bootId` is the owner of what is claimed here. */
   constructor(db: DatabaseSync, bootId: string) {
     this.#db = db
-    this.#bootId = bootId
     this.#sql = new Statements(db)
     this.#events = new SqliteEvents(this.#sql)
     this.#removal = new SqliteRemoval(this.#sql, this.#events)
     this.#turns = new SqliteTurns(this.#sql)
+    this.#keys = new SqliteKeys(this.#sql)
+    this.owners = new SqliteOwners(this.#sql, bootId)
   }
 
   createSession(session: NewSession, key?: KeyRow): SessionRow {
     const { id, journal, createdAt, data } = session
-    this.#refuseTaken(key)
+    this.#keys.refuseTaken(key)
     const sid = this.#removal.freeSid()
     this.#sql.run(
       'INSERT INTO sessions(sid, id, journal, created_at, updated_at, data) VALUES (?,?,?,?,?,?)',
@@ -65,7 +68,7 @@ export class SqliteJournal {
       JSON.stringify(data),
     )
     this.#sql.run('INSERT INTO heads(sid) VALUES (?)', sid)
-    if (key !== undefined) this.#putKey(key)
+    this.#keys.put(key)
     return { ...session, ...FRESH, updatedAt: createdAt }
   }
 
@@ -123,52 +126,24 @@ export class SqliteJournal {
     this.#removal.add(session)
     this.#removal.removeSome()
     this.#sql.run('DELETE FROM sessions WHERE sid=?', session.sid)
-    this.#sql.run('DELETE FROM keys WHERE scope=?', id)
+    this.#keys.removeAll(id)
     this.#deleted.push(id)
     return true
   }
 
   claim(id: string): SessionRow | undefined {
     this.#ends.delete(id)
-    this.#sql.run('UPDATE sessions SET epoch=epoch+1, owner=?, wait_for=NULL WHERE id=?', this.#bootId, id)
+    this.owners.claim(id)
     return this.getSession(id)
   }
 
-  claimWork({ limit, suspects = false }: WorkQuery): readonly SessionRow[] {
-    const due = this.#sql.all(
-      `SELECT id FROM sessions WHERE state<>'idle' AND quarantined IS NULL AND owner IS NOT ? AND wake_at<=?
-       AND (suspect>=${SUSPECT_MIN})=? ORDER BY suspect, sid LIMIT ?`,
-      this.#bootId,
-      new Date().toISOString(),
-      suspects ? 1 : 0,
-      limit,
-    )
-    return due.map((row) => this.claim(textIn(row, 'id'))).filter((row) => row !== undefined)
+  claimWork(query: WorkQuery): readonly SessionRow[] {
+    return this.owners.due(query).flatMap((id) => this.claim(id) ?? [])
   }
 
   raiseEpoch({ id, epoch }: { readonly id: string; readonly epoch: number }, above: number): SessionRow | undefined {
     this.#ends.delete(id)
-    const { changes } = this.#sql.run(
-      'UPDATE sessions SET epoch=max(epoch, ?)+1 WHERE id=? AND epoch=?',
-      above,
-      id,
-      epoch,
-    )
-    return changes === 0 ? undefined : this.getSession(id)
-  }
-
-  waits(): readonly Wait[] {
-    const rows = this.#sql.all(
-      'SELECT wait_for, count(*) AS sessions FROM sessions WHERE wait_for IS NOT NULL AND owner IS NULL GROUP BY 1',
-    )
-    return rows.map((row) => ({ waitFor: textIn(row, 'wait_for'), sessions: numberIn(row, 'sessions') }))
-  }
-
-  wake(waitFor: string, limit = -1): number {
-    const which = 'SELECT sid FROM sessions WHERE wait_for=? AND owner IS NULL ORDER BY sid LIMIT ?'
-    return Number(
-      this.#sql.run(`UPDATE sessions SET wake_at='', wait_for=NULL WHERE sid IN (${which})`, waitFor, limit).changes,
-    )
+    return this.owners.isRaised(id, epoch, above) ? this.getSession(id) : undefined
   }
 
   heads(ids: readonly string[]): readonly SessionHead[] {
@@ -212,13 +187,8 @@ export class SqliteJournal {
       this.#sql.run('UPDATE sessions SET data=? WHERE sid=?', JSON.stringify(append.data), sid)
     for (const turn of append.turns ?? []) this.#turns.put(sid, turn)
     if (append.summary !== undefined) this.#turns.putSummary(sid, append.summary)
-    if (append.key !== undefined) this.#putKey(append.key)
-    if (append.suspect !== undefined) this.#sql.run('UPDATE sessions SET suspect=? WHERE sid=?', append.suspect, sid)
-    if (append.release !== undefined) {
-      const { wakeAt, waitFor } = append.release
-      const sql = 'UPDATE sessions SET owner=NULL, wake_at=?, wait_for=? WHERE sid=?'
-      this.#sql.run(sql, wakeAt ?? NEVER, waitFor, sid)
-    }
+    this.#keys.put(append.key)
+    this.owners.update(sid, append)
   }
 
   read(sessionId: string, after: number, limit: number, charsMax = Number.POSITIVE_INFINITY): readonly StoredEvent[] {
@@ -252,9 +222,7 @@ export class SqliteJournal {
   }
 
   getKey(scope: string, key: string): KeyRow | undefined {
-    const row = this.#sql.get('SELECT request_hash, receipt FROM keys WHERE scope=? AND key=?', scope, key)
-    if (row === undefined) return undefined
-    return { scope, key, requestHash: textIn(row, 'request_hash'), receipt: textIn(row, 'receipt') }
+    return this.#keys.get(scope, key)
   }
 
   quarantine(sessionId: string, report: FaultReport): void {
@@ -361,12 +329,7 @@ export class SqliteJournal {
     if (wrong !== undefined) {
       throw new Fault('other', { boundary: 'journal', errorRaw: `an event carries seq ${wrong.seq} out of order` })
     }
-    this.#refuseTaken(append.key)
-  }
-
-  #refuseTaken(key: KeyRow | undefined): void {
-    if (key === undefined || this.getKey(key.scope, key.key) === undefined) return
-    throw new Fault('idempotency_conflict', { errorRaw: `key ${key.key} is taken` })
+    this.#keys.refuseTaken(append.key)
   }
 
   /** I2 of the store: are these exactly the events that are there already? */
@@ -379,16 +342,6 @@ export class SqliteJournal {
       return kept.epoch === epoch && kept.body === events[index]?.body
     })
   }
-
-  #putKey(key: KeyRow): void {
-    this.#sql.run(
-      'INSERT INTO keys(scope, key, request_hash, receipt) VALUES (?,?,?,?)',
-      key.scope,
-      key.key,
-      key.requestHash,
-      key.receipt,
-    )
-  }
 }
 
 // ---- details ----
@@ -399,9 +352,6 @@ const IS_ENDED = "state='idle' AND quarantined IS NULL AND (last_seq>0 OR create
 
 /** Sorts after every time in ISO 8601. */
 const NEVER = 'never'
-
-/** Takeovers without progress from which on a session is claimed last. */
-const SUSPECT_MIN = 2
 
 /** No other daemon submits commands here or owns sessions. */
 const NOT_SHARED = { owner: null, asked: 0, seen: 0, isDeleting: false } as const

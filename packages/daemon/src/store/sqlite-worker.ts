@@ -160,9 +160,9 @@ function call(journal: SqliteJournal, request: Request): unknown {
     case 'raiseEpoch':
       return journal.raiseEpoch(...request.args)
     case 'wake':
-      return journal.wake(...request.args)
+      return journal.owners.wake(...request.args)
     case 'waits':
-      return journal.waits()
+      return journal.owners.waits()
     case 'heads':
       return journal.heads(...request.args)
     case 'append':
