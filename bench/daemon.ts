@@ -1,6 +1,5 @@
 /** What durability costs: events per second against bare fdatasyncs, added latency of a delta, many sessions, recovery. */
 import { fork } from 'node:child_process'
-import { randomUUIDv7 } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { availableParallelism, loadavg, tmpdir } from 'node:os'
@@ -9,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Daemon, type DaemonOptions, openSqliteStore, startDaemon, type Store } from '@breakfall/daemon'
 import { barPlot, quantile, report, round, table } from './kit.ts'
 import type { Load, LoadResult } from './programs/daemon-load.ts'
+import { newId } from '@breakfall/wire/node'
 
 const ROUNDS = 9
 const ROUND_MS = 500
@@ -17,7 +17,7 @@ const WRITERS_MANY = 1_000
 const GATHERED = 8
 const GOAL = { ratio: 30, latencyMs: 25, recoveryMs: 2_000 }
 const BODY = JSON.stringify({ text: 'x'.repeat(280) })
-const TURN = randomUUIDv7()
+const TURN = newId()
 
 const folder = mkdtempSync(join(tmpdir(), 'breakfall-bench-'))
 
@@ -42,8 +42,8 @@ type Writer = { readonly id: string; readonly epoch: number; seq: number }
 async function newSession(store: Store): Promise<Writer> {
   const data = { title: null, model: null, box: {}, tools: [], policy: {}, runnerId: null, boxMade: false }
   const { id } = await store.createSession({
-    id: randomUUIDv7(),
-    journal: randomUUIDv7(),
+    id: newId(),
+    journal: newId(),
     createdAt: new Date().toISOString(),
     data,
   })
@@ -154,7 +154,7 @@ async function recovery(turns: number): Promise<number> {
   await Promise.all(
     Array.from({ length: turns }, async () => {
       const { id, epoch } = await newSession(store)
-      const turnId = randomUUIDv7()
+      const turnId = newId()
       const at = new Date().toISOString()
       const of = (seq: number, type: 'turn-start' | 'step-start' | 'text-delta', more: object) => ({
         seq,

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { randomUUIDv7 } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,6 +10,7 @@ import { readJournal } from '../src/store/sqlite-reader.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
 import type { SessionRow, Store } from '../src/store/store.ts'
 import { eventsOf, type TestDraft } from './support/events.ts'
+import { newId } from '@breakfall/wire/node'
 
 function stateDir(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'breakfall-reader-'))
@@ -20,8 +20,8 @@ function stateDir(t: TestContext): string {
 
 async function newSession(store: Store): Promise<SessionRow> {
   const data = { title: null, model: null, box: {}, tools: [], policy: {}, runnerId: null, boxMade: false }
-  const id = randomUUIDv7()
-  await store.createSession({ id, journal: randomUUIDv7(), createdAt: '2026-11-15T12:00:00.000Z', data })
+  const id = newId()
+  await store.createSession({ id, journal: newId(), createdAt: '2026-11-15T12:00:00.000Z', data })
   const row = await store.claim(id)
   assert.ok(row !== undefined && row !== 'owned')
   return row

@@ -1,11 +1,11 @@
 /** One request to the gateway: its id, its client's connection, and the gateway's own responses in the shape of the requested API. */
-import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Fault, type FaultReport } from '@breakfall/faults'
 import { type ErrorAnswer, errorAnswer, type RelayApiName } from '@breakfall/model'
 import type { Refusal } from '@breakfall/wire/node'
 import { REQUEST_ID } from './http-sink.ts'
 import { errorApi, normalised } from './paths.ts'
+import { newId } from '@breakfall/wire/node'
 
 export type Call = {
   readonly req: IncomingMessage
@@ -33,7 +33,7 @@ export function openCall(req: IncomingMessage, res: ServerResponse): Call {
   return {
     req,
     res,
-    requestId: randomUUIDv7(),
+    requestId: newId(),
     method: req.method ?? 'GET',
     path,
     search: query === '' ? '' : `?${query}`,

@@ -35,7 +35,6 @@ export async function startTrialServers(options: {
   let requests = 0
   let dialect: Api['name'] | null = null
   let hasShell = false
-  await using started = new AsyncDisposableStack()
   const model = await startRehearsalModel({
     chunkDelayMs: CHUNK_MS,
     play: ({ conversation, tools }) => {
@@ -45,7 +44,6 @@ export async function startTrialServers(options: {
       return answerAt(position, takes.add(`${position.does}-${position.step}`), tool, ledger)
     },
   })
-  started.defer(() => model.close())
   const proxy: FaultProxy = await startFaultProxy({
     upstream: new URL(model.url).origin,
     choose: ({ path, body }) => {
@@ -57,9 +55,10 @@ export async function startTrialServers(options: {
       if (asked.step === null) return undefined
       return trialFault(plan, mode, asked.step, attempts.add(String(asked.step)))
     },
+  }).catch(async (error: unknown) => {
+    await model.close()
+    throw error
   })
-  started.defer(() => proxy.close())
-  const running = started.move()
   const { origin } = new URL(proxy.url)
   return {
     origin,
@@ -70,7 +69,10 @@ export async function startTrialServers(options: {
       mode: hasShell ? 'tools' : 'text',
       isHit: proxy.injected.some((injection) => injection.outcome === 'injected'),
     }),
-    close: () => running.disposeAsync(),
+    close: async () => {
+      await proxy.close()
+      await model.close()
+    },
   }
 }
 

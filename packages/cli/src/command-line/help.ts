@@ -59,6 +59,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall prune --older-than 7d',
     'breakfall prune --keep 100                all but the 100 that were used last',
   ],
+  uninstall: ['breakfall uninstall --yes                 the program itself stays: npm uninstall breakfall'],
   tail: ['breakfall tail 0198c2a4-91e0', 'breakfall tail 0198c2a4-91e0 --no-follow --json'],
   explain: [
     'some-command 2>&1 | breakfall explain -',

@@ -16,6 +16,7 @@ import type { OpenOptions } from '../commands/open.ts'
 import type { OutputOptions } from '../commands/output.ts'
 import type { SessionsOptions, TailOptions } from '../commands/sessions.ts'
 import type { TrialOptions } from '../commands/trial.ts'
+import type { UninstallOptions } from '../commands/uninstall.ts'
 import type { UpOptions } from '../commands/up.ts'
 import type { Context } from '../context.ts'
 import { version } from '../process/version.ts'
@@ -314,6 +315,16 @@ function addSessionCommands(command: AddCommand): void {
     )
     .option('--keep <count>', 'keep this many, those used last', wholeNumber)
     .option('--dry-run', 'only say what would be deleted')
+  command<UninstallOptions>(
+    'uninstall',
+    'remove the state folder with every session in it, and end its runner',
+    async (context, options) => {
+      const { uninstallCommand } = await import('../commands/uninstall.ts')
+      await uninstallCommand(context, options)
+    },
+  )
+    .option('--yes', 'do not ask')
+    .option('--config', 'also remove the configuration and the stored keys')
   command<TailOptions>(
     'tail <session>',
     "show a session's events and follow it",

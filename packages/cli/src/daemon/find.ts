@@ -96,7 +96,7 @@ async function namedDaemon(url: string, token: string): Promise<FoundDaemon> {
 const HEALTH_MS_MAX = 5_000
 
 /** Sends no token: any program may be listening there. Undefined: the connection was refused. */
-async function healthAt(url: string): Promise<{ readonly version: string } | 'not a daemon' | undefined> {
+export async function healthAt(url: string): Promise<{ readonly version: string } | 'not a daemon' | undefined> {
   let response: Response
   try {
     response = await fetch(`${url}/v1/health`, { signal: AbortSignal.timeout(HEALTH_MS_MAX) })
@@ -127,7 +127,7 @@ type DaemonFile = {
   readonly untilIdle: boolean
 }
 
-function readDaemonFile(stateDir: string): DaemonFile | undefined {
+export function readDaemonFile(stateDir: string): DaemonFile | undefined {
   try {
     const value: unknown = JSON.parse(readFileSync(join(stateDir, 'daemon.json'), 'utf8'))
     if (typeof value !== 'object' || value === null) return undefined

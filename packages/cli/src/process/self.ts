@@ -1,11 +1,14 @@
 /** How this program starts another copy of itself: the same Node, the same flags, the same file. */
+import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-export const mainFile = fileURLToPath(new URL('../main.ts', import.meta.url))
+/** `main.ts` in the checkout, `main.js` in the published package. */
+export const mainFile = fileURLToPath(new URL(`../main${extname(import.meta.filename)}`, import.meta.url))
 
 /** The command that users run: it finds a Node that is new enough. */
 export const launcherFile = fileURLToPath(new URL('../../bin/breakfall.mjs', import.meta.url))
 
+/** The checkout, or the folder of the project that has the package installed. */
 export const checkoutFolder = fileURLToPath(new URL('../../../..', import.meta.url))
 
 export function startArguments(): readonly string[] {

@@ -2,7 +2,6 @@
  * The same operations and events over a WebSocket. Responses are sent as soon as they are ready, not in request order: a slow
  * request does not delay a cancel.
  */
-import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { classify, Fault, isFault, toProblem } from '@breakfall/faults'
@@ -15,7 +14,7 @@ import {
   wsParamsSchemas,
   wsRequestSchema,
 } from '@breakfall/wire'
-import { bearerToken, checkHost, checkOrigin, readOnlyFault, type TokenGrant } from '@breakfall/wire/node'
+import { bearerToken, checkHost, checkOrigin, readOnlyFault, type TokenGrant, newId } from '@breakfall/wire/node'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { LiveSession } from '../engine/live-session.ts'
 import type { Sessions } from '../engine/sessions.ts'
@@ -45,7 +44,7 @@ export class WebSocketApi {
 
   constructor(options: WebSocketOptions) {
     this.#options = options
-    this.#server.on('headers', (headers) => headers.push(`${REQUEST_ID_HEADER}: ${randomUUIDv7()}`))
+    this.#server.on('headers', (headers) => headers.push(`${REQUEST_ID_HEADER}: ${newId()}`))
     this.#server.on('wsClientError', (cause, socket) =>
       refuse(socket, new Fault('invalid_request', { facts: { name: cause.message }, cause })),
     )
@@ -99,7 +98,7 @@ function tokenOf(req: IncomingMessage): string | undefined {
 }
 
 function refuse(socket: Duplex, fault: Fault): void {
-  const requestId = randomUUIDv7()
+  const requestId = newId()
   const problem = toProblem(fault.with({ requestId }))
   const json = JSON.stringify(problem)
   const length = Buffer.byteLength(json)

@@ -4,7 +4,7 @@
  * I1  A prompt is accepted once per key: the key is stored in the same commit as the turn.
  * I2  An accepted request is durable before it is answered.
  */
-import { createHash, randomUUIDv7 } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { Fault, isFault } from '@breakfall/faults'
 import {
   type Box,
@@ -43,6 +43,7 @@ import type { Pruning } from './pruning.ts'
 import { selectionOf } from './session-selection.ts'
 import { type OutputRequest, storedOutput } from './stored-output.ts'
 import { type ChosenModel, startingTurn, type TurnOpening, turnOpening } from './turn-opening.ts'
+import { newId } from '@breakfall/wire/node'
 
 const QUEUE_MAX = 100
 const TURNS_PAGE_MAX = 50
@@ -95,11 +96,11 @@ export class Sessions {
     this.#refuseWhileClosing()
     const { title = null, box = {}, tools = [...TOOL_NAMES], policy = {}, agent } = request
     const about = tools.length === 0 ? undefined : (await this.#checkedBox(box))?.about
-    const id = randomUUIDv7()
+    const id = newId()
     const bound = await this.#ports.providers.bind(id, request, { model: null })
     const row = await this.#store.createSession({
       id,
-      journal: randomUUIDv7(),
+      journal: newId(),
       createdAt: new Date(this.#ports.now()).toISOString(),
       data: { title: this.#clean(title), ...bound, box, tools, policy, runnerId: null, boxMade: false, agent, about },
     })
@@ -171,7 +172,7 @@ export class Sessions {
       }
       if (session.fold.turn === null && session.fold.queue.length === 0) await checkSessionBox(this.#ports, session)
       const isUnowned = !this.#loader.owns(id) && session.fold.turn !== null
-      const turnId = randomUUIDv7()
+      const turnId = newId()
       const opening = turnOpening(this.#ports, session)
       const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
       const chosen = await this.#ports.providers.forNextTurn(session.data)

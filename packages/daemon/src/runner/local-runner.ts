@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { extname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Readable } from 'node:stream'
@@ -175,7 +175,7 @@ function readGrants(stateDir: string): RunnerGrants {
 /** Next to the client, in the runner's package. */
 function defaultProgram(): readonly string[] {
   const client = import.meta.resolve('@breakfall/runner/client')
-  return [process.execPath, fileURLToPath(new URL('../main.ts', client))]
+  return [process.execPath, fileURLToPath(new URL(`../main${extname(client)}`, client))]
 }
 
 function listeningLine(line: string): LocalRunner | undefined {

@@ -1,5 +1,5 @@
 /** What a store answers that no other daemon shares: its lease never ends, nobody sends hints or commands, and no runner registers. */
-import { randomUUIDv7 } from 'node:crypto'
+import { newId } from '@breakfall/wire/node'
 import { Fault } from '@breakfall/faults'
 import type { Hints, Lease } from './sharing.ts'
 import type { Store } from './store.ts'
@@ -21,7 +21,7 @@ export type Alone = Pick<
 
 export const alone = (): Alone => ({
   isShared: false,
-  lease: endlessLease(randomUUIDv7()),
+  lease: endlessLease(newId()),
   hints: NO_HINTS,
   runners: undefined,
   now: Date.now,

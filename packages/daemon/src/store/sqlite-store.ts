@@ -2,6 +2,7 @@
  * The embedded store: `node:sqlite` in its own thread, because its API blocks. Calls made in one turn of the event loop travel
  * in one message, or in a few if there are many.
  */
+import { extname } from 'node:path'
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { Fault, type FaultReport, faultFrom } from '@breakfall/faults'
 import { alone, type Alone } from './alone.ts'
@@ -37,7 +38,7 @@ import type {
 export async function openSqliteStore(folder: string, options: SqliteOptions = {}): Promise<Store> {
   const sharing = alone()
   const { port1: near, port2: port } = new MessageChannel()
-  const worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), {
+  const worker = new Worker(new URL(`./sqlite-worker${extname(import.meta.filename)}`, import.meta.url), {
     workerData: { folder, bootId: sharing.lease.bootId, port, options } satisfies WorkerStart,
     transferList: [port],
   })

@@ -1,5 +1,4 @@
 /** All boxes of a runner, by prefix and id: creates, finds and removes them. */
-import { randomUUIDv7 } from 'node:crypto'
 import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
@@ -13,6 +12,7 @@ import { designBox, unreadableBox } from './create.ts'
 import { countBoxes, type BoxCounts, requireRoomToMake, requireRoomToRun } from './quota.ts'
 import { recoverBox } from './recover.ts'
 import { type BoxPaths, boxPaths, loadBox, makeBoxFolders, saveBox, type StoredBox } from './stored.ts'
+import { newId } from '@breakfall/wire/node'
 
 export class Boxes {
   readonly #host: RunnerHost
@@ -58,7 +58,7 @@ export class Boxes {
 
   /** The record that a new box would start with, or that of the existing box. Refuses what `create` and `start` would refuse. */
   design(prefix: string, create: BoxCreate): BoxRecord {
-    const id = create.id ?? randomUUIDv7()
+    const id = create.id ?? newId()
     const existing = this.#boxes.get(`${prefix}/${id}`)
     if (existing !== undefined) {
       if (existing.state === 'stopped') requireRoomToRun(this.#host, this.counts(prefix))
@@ -69,7 +69,7 @@ export class Boxes {
   }
 
   create(prefix: string, create: BoxCreate, epoch: number | undefined, files: HomeFiles = new Map()): Box {
-    const id = create.id ?? randomUUIDv7()
+    const id = create.id ?? newId()
     if (this.#boxes.has(`${prefix}/${id}`)) throw new Fault('box_already_exists', { facts: { name: id }, boxId: id })
     requireRoomToMake(this.#host, this.counts(prefix))
     const paths = boxPaths(join(this.#root, prefix, id))
@@ -172,7 +172,7 @@ export class Boxes {
 
   /** Gone at once for every caller; the files are deleted in the background. */
   #discard(folder: string): void {
-    const to = join(this.#trash, randomUUIDv7())
+    const to = join(this.#trash, newId())
     renameSync(folder, to)
     this.#deleteLater(to)
   }

@@ -6,7 +6,6 @@
  *     the exec and ends it, an earlier one refuses it.
  * I3  A refusal leaves nothing behind.
  */
-import { randomUUIDv7 } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
@@ -22,6 +21,7 @@ import type { Keepers } from './keepers.ts'
 import { type LaunchPlan, planLaunch, prepareJob } from './launch.ts'
 import { requireRunning } from './states.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
+import { newId } from '@breakfall/wire/node'
 
 /** What starting an exec needs of its box. */
 export type StartingBox = {
@@ -50,7 +50,7 @@ export class ExecStarter {
   /** Starts an exec, or finds the one with the same id and the same body (`isNew` is false then). */
   async start(input: ExecRequest): Promise<{ readonly exec: ExecView; readonly isNew: boolean }> {
     const { execs, id: boxId } = this.#box
-    const execId = input.execId ?? randomUUIDv7()
+    const execId = input.execId ?? newId()
     const request = fillRequest(input)
     const hash = requestHash(request)
     await this.#reserving.get(execId)?.catch(ignored)

@@ -93,7 +93,7 @@ export const LOCATION_DEFAULTS: readonly (readonly [variable: string, below: str
 const RUST = ['.cargo/bin', '.rustup/toolchains', '.rustup/settings.toml', '.rustup/update-hashes'] // .cargo has credentials.toml
 const DOTNET = ['dotnet', 'host', 'sdk', 'shared', 'packs', 'templates', 'sdk-manifests', 'library-packs', 'tools'] // not corefx: it has private keys
 const row = (...names: readonly string[]): readonly (readonly [RegExp, readonly string[]])[] =>
-  names.map((name) => [new RegExp(`^${RegExp.escape(name)}(?:/|$)`), [name]])
+  names.map((name) => [new RegExp(`^${name.replaceAll('.', '[.]')}(?:/|$)`), [name]])
 
 const TABLE: readonly (readonly [RegExp, readonly string[] | 'itself'])[] = [
   [/^\.cargo\/bin(?:\/|$)/, RUST],

@@ -1,5 +1,5 @@
 /** The runner's identity: one id per state folder, one per process. Also makes sure that it is alone in its folder. */
-import { createHash, randomUUIDv7 } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
@@ -7,15 +7,16 @@ import { Fault } from '@breakfall/faults'
 import { ID_PATTERN } from '@breakfall/wire'
 import { readJsonFile, writeJsonDurably } from './disk.ts'
 import { isObject, parseObject } from './json.ts'
+import { newId } from '@breakfall/wire/node'
 
 export type Identity = { readonly runnerId: string; readonly bootId: string; readonly version: string }
 
 /** Created if missing. A damaged id is not replaced: that would orphan what still runs under the old one. */
 export function readIdentity(stateDir: string): Identity {
   const file = join(stateDir, 'identity.json')
-  const runnerId = knownId(file) ?? randomUUIDv7()
+  const runnerId = knownId(file) ?? newId()
   if (!existsSync(file)) writeJsonDurably(file, { runnerId })
-  return { runnerId, bootId: randomUUIDv7(), version: version() }
+  return { runnerId, bootId: newId(), version: version() }
 }
 
 function knownId(file: string): string | undefined {

@@ -5,12 +5,12 @@
  * I1  Everything has a limit: header size, header time, request time, idle time, connections, and the shutdown itself.
  * I2  A request that Node cannot parse still gets an answer in the service's own format, with a request id.
  */
-import { randomUUIDv7 } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { Fault, PROBLEM_CONTENT_TYPE, toProblem } from '@breakfall/faults'
 import { REQUEST_ID_HEADER } from '../names.ts'
+import { newId } from './new-id.ts'
 
 export type HttpServerOptions = {
   /** Answers the request. It handles its own errors; anything it throws closes the connection. */
@@ -122,7 +122,7 @@ function refuseUnreadable(
     return
   }
   const [status, title] = UNREADABLE[error.code ?? ''] ?? [400, 'Bad Request']
-  const requestId = randomUUIDv7()
+  const requestId = newId()
   const fault = new Fault('invalid_request', {
     facts: { name: 'this is not a readable HTTP request' },
     errorRaw: error.code ?? error.message,

@@ -2,6 +2,7 @@
 export { bodyChunks, readBytes, readJson } from './body.ts'
 export { bearerToken, checkHost, checkOrigin, sameToken } from './guards.ts'
 export { createHttpServer, type HttpServer, type Refusal } from './http-server.ts'
+export { newId } from './new-id.ts'
 export { createService, type RequestContext, type Route, type RouteResult } from './service.ts'
 export { SseResponse } from './sse-response.ts'
 export { findGrant, loadTokens, parseTokens, readOnlyFault, refuseIfReadOnly, type TokenGrant } from './tokens.ts'

@@ -35,7 +35,7 @@ function patternOf(path: string): RegExp {
       .split(/(\{\w+\+?\})/)
       .map((part) => {
         const name = /^\{(\w+)(\+?)\}$/.exec(part)
-        if (name === null) return RegExp.escape(part)
+        if (name === null) return part.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&') // RegExp.escape is missing in Node 22
         return name[2] === '+' ? `(?<${name[1]}>.+)` : `(?<${name[1]}>[^/]+)`
       })
       .join('')

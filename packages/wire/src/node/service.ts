@@ -4,7 +4,6 @@
  * I1  Every response carries `x-request-id`; every failure is a problem document with that id.
  * I2  A caller that is not let in learns nothing: Host, Origin and token are checked before any route is looked up.
  */
-import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Boundary, classify, Fault, isFault } from '@breakfall/faults'
 import { REQUEST_ID_HEADER } from '../names.ts'
@@ -14,6 +13,7 @@ import { sendFault, sendJson } from './answers.ts'
 import { checkHost, checkOrigin } from './guards.ts'
 import { createHttpServer, type HttpServer, type HttpServerOptions } from './http-server.ts'
 import { type Match, matchRoute } from './match.ts'
+import { newId } from './new-id.ts'
 
 /** One request, as a route's handler sees it. */
 export type RequestContext = {
@@ -55,7 +55,7 @@ export function createService(options: ServiceOptions): HttpServer {
 // ---- details, in the order they are used above ----
 
 async function answer(req: IncomingMessage, res: ServerResponse, options: ServiceOptions): Promise<void> {
-  const requestId = randomUUIDv7()
+  const requestId = newId()
   const from = performance.now()
   const gone = new AbortController()
   let route = 'none'

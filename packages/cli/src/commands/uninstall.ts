@@ -1,0 +1,131 @@
+/**
+ * `breakfall uninstall`: removes the state folder, and ends the runner and the boxes that live in it. The package itself is
+ * removed by the package manager that installed it.
+ *
+ * I1  A folder without our files is never removed, whatever --state-dir says.
+ * I2  Nothing is removed while a daemon uses it, or without a yes.
+ */
+import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Fault } from '@breakfall/faults'
+import { createRunnerClient } from '@breakfall/runner/client'
+import { readProcess } from '@breakfall/supervisor'
+import { userConfigFile } from '../config/paths.ts'
+import type { Context } from '../context.ts'
+import { healthAt, readDaemonFile, readToken } from '../daemon/find.ts'
+import { bytesText } from '../render/bytes.ts'
+
+export type UninstallOptions = {
+  readonly yes?: boolean
+  /** Also the configuration and the stored keys. */
+  readonly config?: boolean
+}
+
+export async function uninstallCommand({ out, config }: Context, options: UninstallOptions): Promise<void> {
+  const { stateDir, childEnv } = config
+  const folders = [stateDir, ...(options.config === true ? [dirname(userConfigFile(childEnv))] : [])].filter(existsSync)
+  if (folders.includes(stateDir) && !isStateFolder(stateDir)) throw notOurs(stateDir) // I1
+  await refuseWhileInUse(stateDir) // I2
+  const bytes = folders.reduce((sum, folder) => sum + bytesIn(folder), 0)
+  if (folders.length > 0 && options.yes !== true) await askFirst(folders, bytes)
+  await endRunner(stateDir)
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+  if (out.json) return out.result({ removed: folders, bytes })
+  for (const folder of folders) out.line(`removed ${folder}`)
+  if (folders.length === 0) out.line(`nothing to remove: ${stateDir} does not exist`)
+  return out.say('to remove the program itself, run: npm uninstall breakfall (with -g if you installed it globally)')
+}
+
+// ---- details, in the order they are used above ----
+
+/** I1: one of the files that every daemon or runner creates first. */
+const OURS = ['daemon.token', 'journal/journal.db', 'runner/identity.json']
+const isStateFolder = (folder: string): boolean =>
+  readdirSync(folder).length === 0 || OURS.some((file) => existsSync(join(folder, file)))
+
+const notOurs = (folder: string): Fault =>
+  new Fault('invalid_request', {
+    message: {
+      happened: `${folder} does not look like a state folder of Breakfall.`,
+      action: 'Nothing was removed.',
+      advice: 'Check --state-dir.',
+    },
+  })
+
+async function refuseWhileInUse(stateDir: string): Promise<void> {
+  const daemon = readDaemonFile(stateDir)
+  const found = daemon === undefined ? undefined : await healthAt(daemon.url)
+  if (daemon === undefined || found === undefined || found === 'not a daemon') return
+  throw new Fault('session_busy', {
+    message: {
+      happened: `A daemon is using ${stateDir} (pid ${daemon.pid}).`,
+      action: 'Nothing was removed.',
+      advice: `Stop it first: kill ${daemon.pid}`,
+    },
+  })
+}
+
+function bytesIn(folder: string): number {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .reduce(
+      (sum, entry) => sum + (statSync(join(entry.parentPath, entry.name), { throwIfNoEntry: false })?.size ?? 0),
+      0,
+    )
+}
+
+async function askFirst(folders: readonly string[], bytes: number): Promise<void> {
+  const what = `${folders.join(' and ')} (${bytesText(bytes)}), with every session in it`
+  if (!process.stdin.isTTY)
+    throw new Fault('invalid_request', {
+      message: {
+        happened: `This removes ${what}, and nobody can be asked.`,
+        action: 'Nothing was removed.',
+        advice: 'To remove it, add --yes.',
+      },
+    })
+  const lines = createInterface({ input: process.stdin, output: process.stderr })
+  try {
+    const answer = await lines.question(`Remove ${what}? Type yes: `)
+    if (answer.trim() !== 'yes') throw new Fault('cancelled', { error: 'Nothing was removed.' })
+  } finally {
+    lines.close()
+  }
+}
+
+const END_MS_MAX = 10_000
+const LOOK_MS = 50
+
+/** Removes the runner's boxes, which ends their commands, and then the runner. It waits minutes for a new daemon otherwise. */
+async function endRunner(stateDir: string): Promise<void> {
+  const runner = runnerIn(stateDir)
+  if (runner === undefined || !isRunning(runner)) return
+  const client = createRunnerClient({ url: runner.url, token: readToken(join(stateDir, 'runner.token')) })
+  const signal = AbortSignal.timeout(END_MS_MAX)
+  try {
+    for (const { id } of await client.listBoxes({ signal })) await client.removeBox(id, { signal })
+  } finally {
+    await client.close()
+  }
+  process.kill(runner.pid, 'SIGTERM')
+  while (isRunning(runner) && !signal.aborted) await sleep(LOOK_MS)
+  if (isRunning(runner)) throw new Fault('process_hung', { facts: { name: `the runner (pid ${runner.pid})` } })
+}
+
+type RunnerFile = { readonly url: string; readonly pid: number; readonly startTime: number }
+
+/** A pid alone does not identify a process. */
+const isRunning = ({ pid, startTime }: RunnerFile): boolean => readProcess(pid)?.startTime === startTime
+
+function runnerIn(stateDir: string): RunnerFile | undefined {
+  try {
+    const found: Partial<RunnerFile> = JSON.parse(readFileSync(join(stateDir, 'runner', 'runner.json'), 'utf8'))
+    const { url, pid, startTime } = found
+    if (typeof url !== 'string' || typeof pid !== 'number' || typeof startTime !== 'number') return undefined
+    return { url, pid, startTime }
+  } catch {
+    return undefined // no runner, or a damaged file: nothing that we could end safely
+  }
+}
