@@ -49,6 +49,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/daemon/src/api/events.ts': 'waits for a slow reader',
   'packages/daemon/src/runner/local-runner.ts': 'waits for a process to end',
   'packages/cli/src/daemon/until-idle.ts': 'waits for the work to end',
+  'packages/cli/src/commands/uninstall.ts': 'waits for a process to end',
   'packages/model/src/lifetime.ts': 'splits a deadline into timers that Node can hold',
   'packages/supervisor/src/supervise.ts': "a child's life cycle: each restart asks decide",
   'packages/supervisor/src/health-monitor.ts': 'probes at a fixed pace',
@@ -127,6 +128,8 @@ test('every source file is imported somewhere', () => {
       if (specifier.startsWith('.')) entries.add(resolveRelative(path, specifier))
     // Programs are started, not imported; some file names their path.
     for (const [, name] of text.matchAll(/['"`]([./\w-]*[\w-]+\.ts)['"`]/g)) entries.add(name?.split('/').at(-1) ?? '')
+    // The published package has other endings: `./worker${extname(…)}`.
+    for (const [, name = ''] of text.matchAll(/([\w-]+)\$\{extname\(/g)) entries.add(`${name}.ts`)
   }
   const packages = new Set(product.map(({ path }) => path.split('/')[1] ?? ''))
   for (const name of packages) {
