@@ -27,6 +27,14 @@ test('no published library uses a name that Node 22 does not have', () => {
   assert.deepEqual(sources(`packages/{${LIBRARIES.join(',')}}/src/**/*.ts`).flatMap(newerIn), [])
 })
 
+test('no package uses randomUUIDv7, which the first releases of Node 24 do not have either', () => {
+  const users = sources('packages/*/src/**/*.ts').filter(({ code }) => /\brandomUUIDv7\b/.test(code))
+  assert.deepEqual(
+    users.map(({ path }) => path),
+    [],
+  )
+})
+
 test('the check finds a newer name', () => {
   assert.equal(newerIn({ path: 'x', text: '', code: 'const id = randomUUIDv7()' }).length, 1)
 })
