@@ -20,6 +20,8 @@ export type RunnerHost = {
   /** What covers credentials in a window. */
   readonly nothing: { readonly file: string; readonly folder: string }
   readonly git: string | null
+  /** Programs that some machines lack. */
+  readonly tools: { readonly nsenter: string | null; readonly perl: string | null }
   readonly home: 'real' | 'private'
   readonly cgroups: Cgroups
   readonly fifos: FifoPool
@@ -29,6 +31,8 @@ export type RunnerHost = {
   readonly environment: Readonly<Record<string, string | undefined>>
   /** How many keepers this process has made, and how many of them are idle. */
   readonly keepers: { made: number; idle: number }
+  /** The words that start a keeper with an empty session keyring. */
+  readonly keyring: readonly string[]
   readonly setsid: string
   readonly sleep: string
   /** Descriptors that children must not inherit. */

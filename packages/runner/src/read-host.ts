@@ -1,5 +1,5 @@
 /** Reads at the start what this machine offers, and puts together what all boxes share. */
-import { existsSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
 import { availableParallelism, homedir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
@@ -13,7 +13,10 @@ import { ToolchainFinder } from './home/finder.ts'
 import type { RunnerHost } from './host.ts'
 import { findCgroups } from './isolation/cgroup-find.ts'
 import { readHostLayout } from './isolation/host.ts'
-import { findProgram, probeIsolation, USUAL_FOLDERS } from './isolation/probe.ts'
+import { findProgram, USUAL_FOLDERS } from './isolation/find-program.ts'
+import { findKeyringPrefix } from './isolation/keyring.ts'
+import { probeIsolation } from './isolation/probe.ts'
+import { seccompProgram } from './isolation/seccomp.ts'
 import type { RunnerMetrics } from './metrics.ts'
 import type { RunnerOptions } from './options.ts'
 import type { Identity } from './state/identity.ts'
@@ -39,7 +42,8 @@ export async function readHost(
     throw new Fault('invalid_request', {
       error: 'level "process" gives no isolation, so you must allow it: pass --allow-isolation process too.',
     })
-  const isolation = await probeIsolation({ layout, path, allowProcess, level: options.isolation })
+  const seccomp = writeSeccomp(stateDir)
+  const isolation = await probeIsolation({ layout, path, allowProcess, level: options.isolation, seccomp })
   const program = (name: string): string => {
     const found = findProgram(name, path, USUAL_FOLDERS)
     if (found === null)
@@ -55,6 +59,10 @@ export async function readHost(
     toolchains,
     nothing: makeNothing(stateDir),
     git: findProgram('git', path, USUAL_FOLDERS),
+    tools: {
+      nsenter: findProgram('nsenter', path, USUAL_FOLDERS),
+      perl: findProgram('perl', path, USUAL_FOLDERS),
+    },
     home: options.home ?? 'real',
     isolation,
     layout,
@@ -71,6 +79,7 @@ export async function readHost(
       home,
     },
     environment,
+    keyring: await findKeyringPrefix(path),
     setsid: program('setsid'),
     sleep: program('sleep'),
     inherited: inheritedDescriptors(),
@@ -95,6 +104,17 @@ export async function readHost(
 function homeOf({ HOME = '' }: Readonly<Record<string, string | undefined>>): string {
   const home = HOME.startsWith('/') ? HOME : homedir()
   return existsSync(home) ? realpathSync(home) : home
+}
+
+/** Null if there is no program for this machine. */
+function writeSeccomp(stateDir: string): string | null {
+  const program = seccompProgram()
+  if (program === null) return null
+  const file = join(stateDir, 'seccomp.bpf')
+  if (existsSync(file) && readFileSync(file).equals(program)) return file // a full disk must not keep the runner from starting
+  writeFileSync(`${file}.new`, program, { mode: 0o600 })
+  renameSync(`${file}.new`, file) // keepers of an earlier runner may be reading it
+  return file
 }
 
 /** An empty file and an empty folder. */

@@ -105,6 +105,7 @@ async function serve(
       await service.close({ graceMs: RUNNER_DEFAULTS.shutdownGraceMs })
       for (const box of boxes.all()) {
         for (const exec of box.execs.live.values()) exec.release()
+        box.guardWatch?.close()
         await box.keepers.close()
         box.reservations.close()
       }

@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export type PollLimits = {
-  readonly everyMs: number
+  /** A list: one step each, the last one for all further steps. */
+  readonly everyMs: number | readonly number[]
   readonly forMs: number
   /** False if the process may end meanwhile. */
   readonly ref?: boolean
@@ -16,10 +17,13 @@ export async function pollUntil<T>(
   probe: (waitedMs: number) => T | undefined,
   { everyMs, forMs, ref = true }: PollLimits,
 ): Promise<T | undefined> {
-  for (let waitedMs = 0; ; waitedMs += everyMs) {
+  const steps = typeof everyMs === 'number' ? [everyMs] : everyMs
+  for (let waitedMs = 0, step = 0; ; step += 1) {
     const found = probe(waitedMs)
     if (found !== undefined || waitedMs >= forMs) return found
-    await sleep(everyMs, undefined, { ref })
+    const stepMs = steps[Math.min(step, steps.length - 1)] ?? 1
+    await sleep(stepMs, undefined, { ref })
+    waitedMs += stepMs
   }
 }
 

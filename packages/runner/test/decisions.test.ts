@@ -202,6 +202,7 @@ test('the sandbox drops all capabilities, binds only the given paths as writable
         { at: '/w', host: '/state/w', mode: 'rw' },
       ],
       links: new Map([['/bin', 'usr/bin']]),
+      masks: [],
       isHost: false,
     },
     user: { kind: 'userns', uid: 0, gid: 0, disableUserns: true },

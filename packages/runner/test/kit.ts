@@ -11,7 +11,7 @@ import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
 import { nodeProgram } from '../../../test/kit/program.ts'
 import { framesOf } from '../../../test/kit/sse.ts'
 import { createRunnerClient, type RunnerClient } from '../src/client/index.ts'
-import { findProgram } from '../src/isolation/probe.ts'
+import { findProgram } from '../src/isolation/find-program.ts'
 import type { RunnerOptions } from '../src/options.ts'
 import { startRunner } from '../src/start.ts'
 

@@ -42,7 +42,7 @@ test(
     const layout = readHostLayout({}, home)
     const mounts = [...layout.folders, ...found.windows].map((path) => ({ at: path, host: path, mode: 'ro' as const }))
     const options = bwrapOptions({
-      view: { mounts, links: layout.links, isHost: false },
+      view: { mounts, links: layout.links, masks: [], isHost: false },
       user: { kind: 'userns', uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0, disableUserns: false },
       network: 'none',
       cwd: '/',

@@ -55,7 +55,7 @@ export {
   wsRequestSchema,
 } from './daemon-api.ts'
 export * from './events.ts'
-export { problemSchema } from './fault-schema.ts'
+export { diagnosticSchema, problemSchema } from './fault-schema.ts'
 export {
   body,
   environment,

@@ -90,6 +90,7 @@ const isolationSchema = record({
   memoryLimit: z.boolean(),
   pidsLimit: z.boolean(),
   cpuLimit: z.boolean().optional(),
+  seccomp: z.boolean().optional().describe('a filter denies system calls that namespaces do not contain'),
 })
 
 export const boxSchema = record({

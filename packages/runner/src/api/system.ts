@@ -35,6 +35,8 @@ function config({ host, boxes }: ApiContext): object {
       memoryLimit: cgroups.has('memory'),
       pidsLimit: cgroups.has('pids'),
       cpuLimit: cgroups.has('cpu'),
+      seccomp: isolation.seccomp !== null,
+      keyring: host.keyring.length > 0,
       wholeTree: isolation.level === 'bwrap' || cgroups.holdsTrees,
     },
     workspaces: host.rules.allowed,

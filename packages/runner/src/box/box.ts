@@ -11,9 +11,12 @@ import { Uploads } from '../files/uploads.ts'
 import type { RunnerHost } from '../host.ts'
 import { ExecStarter } from './exec-starter.ts'
 import { BoxExecs } from './execs.ts'
+import { GuardWatch } from './guard-watch.ts'
+import { guardWorkspace } from './guards.ts'
 import { Keepers } from './keepers.ts'
 import { mayFollow, wrongState } from './states.ts'
 import { type BoxPaths, saveBox, type StoredBox } from './stored.ts'
+import { openSame } from './workspace-identity.ts'
 
 const STOP_GRACE_MS_MAX = 1_000 // a caller is waiting for the stop
 
@@ -25,6 +28,8 @@ export class Box {
   readonly keepers: Keepers
   readonly reservations: Reservations
   readonly uploads: Uploads
+  /** Only for a sandbox on a folder of the host. */
+  readonly guardWatch: GuardWatch | undefined
   readonly stored: StoredBox
   readonly #host: RunnerHost
   readonly #requireRoom: () => void
@@ -46,6 +51,7 @@ export class Box {
     })
     this.reservations = new Reservations(paths.reservations)
     this.uploads = new Uploads(paths.uploads)
+    this.guardWatch = watchFor(host, stored)
     this.starter = new ExecStarter(host, this)
   }
 
@@ -164,6 +170,15 @@ export class Box {
       // A stop must not fail because the disk is full. After a restart the box has its old state and can be stopped again.
     }
   }
+}
+
+function watchFor(host: RunnerHost, stored: StoredBox): GuardWatch | undefined {
+  const { record, hostWorkspace, hostIdentity, uid, gid } = stored
+  if (record.isolation.level !== 'bwrap' || record.workspace.kind !== 'host') return undefined
+  const owner = process.getuid?.() === 0 ? { uid, gid } : undefined
+  return new GuardWatch(hostWorkspace, host.tools, () => {
+    guardWorkspace(openSame(hostWorkspace, hostIdentity, host.clock.machineBootId), hostWorkspace, owner)
+  })
 }
 
 const ignored = (): void => {

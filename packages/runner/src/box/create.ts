@@ -37,6 +37,7 @@ export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths
       memoryLimit: limits.memoryMb !== null,
       pidsLimit: limits.pids !== null,
       cpuLimit: limits.cpus !== null,
+      seccomp: level === 'bwrap' && host.isolation.seccomp !== null,
     },
     limits,
     network,

@@ -17,6 +17,7 @@ import type { Reservations } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host.ts'
 import { checkRunnable, whyNotRunnable } from '../isolation/lookup.ts'
 import type { BoxExecs, ExecView } from './execs.ts'
+import type { GuardWatch } from './guard-watch.ts'
 import type { Keepers } from './keepers.ts'
 import { type LaunchPlan, planLaunch, prepareJob } from './launch.ts'
 import { requireRunning } from './states.ts'
@@ -34,6 +35,7 @@ export type StartingBox = {
   readonly execs: BoxExecs
   readonly keepers: Keepers
   readonly reservations: Reservations
+  readonly guardWatch: GuardWatch | undefined
   start(): void
 }
 
@@ -97,12 +99,14 @@ export class ExecStarter {
       whyNotRunnable: () => (plan === undefined ? undefined : whyNotRunnable(plan.view, plan)),
       groupOf: (keeper) => cgroups.execGroup(groupName, keeper),
       onEnd: (end) => {
+        this.#box.guardWatch?.remove(reservation.execId)
         execs.addFinished(reservation.execId, end, reservation.hash, false)
         this.#host.onExecEnd(end.exit.cause, end.exit.durationMs, end.exit.stdoutBytes + end.exit.stderrBytes)
         if (execs.keptBytes > retention.bytesPerBox) execs.sweep(clock.now(), retention)
       },
     })
     execs.addLive(exec)
+    this.#box.guardWatch?.add(exec)
     return exec
   }
 

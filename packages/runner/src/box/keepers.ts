@@ -11,7 +11,10 @@ import type { RunnerHost } from '../host.ts'
 import { within } from '../waiting.ts'
 
 /** What keepers need of the host. */
-export type KeeperHost = Pick<RunnerHost, 'cgroups' | 'runnerId' | 'bootId' | 'keepers' | 'sleep' | 'inherited'>
+export type KeeperHost = Pick<
+  RunnerHost,
+  'cgroups' | 'runnerId' | 'bootId' | 'keepers' | 'sleep' | 'inherited' | 'keyring'
+>
 
 export class Keepers {
   readonly #host: KeeperHost
@@ -67,7 +70,7 @@ export class Keepers {
   }
 
   #make(): Keeper {
-    const { cgroups, runnerId, bootId, sleep, inherited } = this.#host
+    const { cgroups, runnerId, bootId, sleep, inherited, keyring } = this.#host
     const name = `${bootId.slice(-12)}-${(this.#host.keepers.made += 1)}`
     const keeper = new Keeper({
       execs: this.#box.execs,
@@ -75,6 +78,7 @@ export class Keepers {
       mark: keeperMark(runnerId, this.#box.groupName, name),
       sleep,
       group: cgroups.execGroup(this.#box.groupName, name),
+      keyring,
       inherited,
     })
     this.#all.add(keeper)

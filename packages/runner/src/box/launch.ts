@@ -13,6 +13,7 @@ import {
   bwrapCommand,
   bwrapOptions,
   type BwrapPlan,
+  seccompOptions,
   setprivArgs,
   withEnvironment,
 } from '../isolation/bwrap-args.ts'
@@ -53,6 +54,7 @@ export function planLaunch(
     more: [...home.mounts, ...(box.record.mounts ?? []).map(({ path, mode }) => ({ at: path, host: path, mode }))],
     passwd: paths.passwd,
     group: paths.group,
+    nothing: host.nothing.file,
   })
   const cwd = posix.resolve(workspace.path, request.cwd)
   const environment = commandEnvironment({
@@ -108,7 +110,7 @@ export function prepareJob(
   } else {
     const options = bwrapOptions(sandbox).map((option) => `${option}\0`)
     write(EXEC_FILES.args, options.join(''))
-    write(EXEC_FILES.launch, launchText(undefined, sandboxCommand(host, sandbox, plan.command)))
+    write(EXEC_FILES.launch, launchText(undefined, sandboxCommand(host, sandbox, plan.command), host.isolation.seccomp))
   }
   return {
     mode: sandbox === undefined ? 'plain' : sandbox.entry === undefined ? 'sandbox' : 'checked',
@@ -135,6 +137,7 @@ function sandboxCommand(host: RunnerHost, plan: BwrapPlan, command: readonly str
     String(KEEPER_FDS.args),
     '--json-status-fd',
     String(KEEPER_FDS.sandboxStatus),
+    ...seccompOptions(host.isolation.seccomp),
     '--',
     ...bwrapCommand(plan, command),
   ]

@@ -70,3 +70,14 @@ export const workspaceChanged: Diagnostic = {
   evidence: [],
   count: 1,
 }
+
+/** `problem`: why they could not be mounted again. */
+export const guardLost = (names: readonly string[], problem: string | undefined): Diagnostic => ({
+  id: 'guard_lost',
+  rank: 'hint',
+  message: `${names.join(', ')} ${names.length === 1 ? 'was' : 'were'} replaced on the host while this command ran, which took the protection away; ${problem === undefined ? 'Breakfall protected it again at once' : `Breakfall could not protect it again (${problem})`}`,
+  advice: `check ${names.join(', ')} for changes that you did not make`,
+  retry: 'never',
+  evidence: [...names],
+  count: 1,
+})

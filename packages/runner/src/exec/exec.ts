@@ -18,6 +18,7 @@ import { inheritedKeeper, type KeeperLink, ownKeeper } from './keeper-link.ts'
 import { ExecOutput } from './output.ts'
 import { execRecord } from './record.ts'
 import { refusalOf } from './refusal.ts'
+import { keepNote, readNotes } from './notes.ts'
 import { Run } from './run.ts'
 import type { ExecSetup } from './setup.ts'
 import { type ExecAction, type ExecInput, type ExecState, runOf, startedAtMsOf, transition } from './state.ts'
@@ -59,6 +60,7 @@ export class Exec {
         void this.stop('output_limit')
       },
     })
+    if (!setup.isNew) this.#diagnostics.push(...readNotes(setup.folder))
     this.#status = new StatusFile(join(setup.folder, EXEC_FILES.status))
     this.stdin = new StdinPipe(join(setup.folder, EXEC_FILES.stdin), setup.reservation.request.stdin === 'pipe')
   }
@@ -81,6 +83,18 @@ export class Exec {
   /** As its status file says; undefined if no keeper has claimed it. */
   get keeperName(): string | undefined {
     return this.#status.status.name
+  }
+
+  /** Init of its sandbox; undefined if there is none yet. */
+  get sandboxPid(): number | undefined {
+    return this.#status.status.sandboxPid
+  }
+
+  /** Adds something to its end that the exec itself does not know. One of each kind. */
+  note(diagnostic: Diagnostic): void {
+    if (this.isOver || this.#diagnostics.some(({ id }) => id === diagnostic.id)) return
+    this.#diagnostics.push(diagnostic)
+    keepNote(this.folder, diagnostic)
   }
 
   record(): ExecRecord {

@@ -49,6 +49,7 @@ export const EXEC_FILES = {
   stderr: 'err.fifo',
   launch: 'launch',
   args: 'sandbox',
+  notes: 'notes',
 } as const
 
 /** Removed once it is over. The command goes first and the claim last: a late keeper must see one of those changes. */

@@ -16,6 +16,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
+import { SECCOMP_FD } from '../isolation/bwrap-args.ts'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import { spawnCovered } from '../state/inherited.ts'
 import { KEEPER_MARK, sendSignal, settingsOf } from './process-table.ts'
@@ -72,9 +73,11 @@ while read -r breakfall_id breakfall_mode breakfall_in breakfall_err breakfall_a
 done
 `
 
-/** The file `launch`: where the command starts, and what it is. */
-export function launchText(cwd: string | undefined, command: readonly string[]): string {
-  return `${cwd === undefined ? '' : `cd -- ${quoted(cwd)} || exit 126\n`}set -- ${command.map(quoted).join(' ')}\n`
+/** The file `launch`: where the command starts, what it is, and the file with its seccomp program. */
+export function launchText(cwd: string | undefined, command: readonly string[], seccomp: string | null = null): string {
+  const start = cwd === undefined ? '' : `cd -- ${quoted(cwd)} || exit 126\n`
+  const filter = seccomp === null ? '' : `exec ${SECCOMP_FD}<${quoted(seccomp)} || exit 126\n`
+  return `${start}${filter}set -- ${command.map(quoted).join(' ')}\n`
 }
 
 /** In single quotes a shell gives no character a special meaning, except the quote itself. */
@@ -87,6 +90,8 @@ export type KeeperPlan = {
   readonly mark: string
   readonly sleep: string
   readonly group: ExecGroup | undefined
+  /** The words that start it with an empty session keyring. */
+  readonly keyring: readonly string[]
   /** Descriptors that it must not inherit. */
   readonly inherited: readonly number[]
 }
@@ -189,9 +194,11 @@ export class Keeper {
 }
 
 function spawnKeeper(plan: KeeperPlan): ChildProcess {
-  const { execs, name, mark, sleep, group, inherited } = plan
+  const { execs, name, mark, sleep, group, keyring, inherited } = plan
+  const shell = ['/bin/sh', '-c', KEEPER_SCRIPT, 'keeper', execs, name, sleep, ...(group?.joins ?? [])]
+  const [program = '', ...args] = [...keyring, ...shell]
   return spawnCovered(inherited, ['pipe', 'ignore', 'ignore'], (stdio) =>
-    spawn('/bin/sh', ['-c', KEEPER_SCRIPT, 'keeper', execs, name, sleep, ...(group?.joins ?? [])], {
+    spawn(program, args, {
       cwd: '/',
       env: { PATH: '/usr/bin:/bin', [KEEPER_MARK]: mark }, // I4
       detached: true, // its own session: a signal to the runner's group does not reach it

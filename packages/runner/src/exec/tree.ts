@@ -10,7 +10,7 @@ import { pollUntil } from '../waiting.ts'
 import { commandOf, hasChildren, isThere, markedProcesses, type Proven, prove, sendSignal } from './process-table.ts'
 
 const SURVIVORS_MAX = 20
-const KILL_STEP_MS = 5
+const KILL_STEPS_MS = [1, 1, 2, 4, 5] // bwrap's own process is gone a moment before its init
 
 export type TreeSetup = {
   readonly level: IsolationLevel
@@ -68,7 +68,7 @@ export class ProcessTree {
         this.kill(waitedMs > forMs / 4) // what outruns single signals only a kill of the whole group stops
         return undefined
       },
-      { everyMs: KILL_STEP_MS, forMs },
+      { everyMs: KILL_STEPS_MS, forMs },
     )
     return isGone === true ? [] : this.remaining()
   }

@@ -72,6 +72,7 @@ export function bwrapOptions(plan: BwrapPlan): readonly string[] {
     '--tmpfs',
     '/var/tmp',
     ...mountOptions(view),
+    ...view.masks.flatMap(({ at, host }) => ['--ro-bind', host, at]),
     ...[...view.links].flatMap(([at, target]) => ['--symlink', target, at]),
     ...['/proc', '/'].flatMap((path) => ['--remount-ro', path]), // I1, I3
     ...(plan.entry === undefined ? ['--chdir', plan.cwd] : []),
@@ -83,6 +84,12 @@ export function bwrapOptions(plan: BwrapPlan): readonly string[] {
     ]),
   ]
 }
+
+/** The descriptor that bubblewrap reads the seccomp program from. */
+export const SECCOMP_FD = 5
+
+export const seccompOptions = (file: string | null): readonly string[] =>
+  file === null ? [] : ['--seccomp', String(SECCOMP_FD)]
 
 /** The command that bubblewrap runs. */
 export function bwrapCommand(plan: Omit<BwrapPlan, 'view' | 'network'>, command: readonly string[]): readonly string[] {

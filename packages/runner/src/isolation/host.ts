@@ -9,6 +9,8 @@ export type HostLayout = {
   readonly links: ReadonlyMap<string, string>
   /** Files and folders of /etc that programs need and that contain no secrets. */
   readonly etc: readonly string[]
+  /** Files of /proc that boxes see empty. */
+  readonly masked: readonly string[]
   /** PATH entries in the home folder: version managers put programs there. */
   readonly homePath: readonly string[]
 }
@@ -25,6 +27,7 @@ export function readHostLayout(environment: Readonly<Record<string, string | und
     folders,
     links,
     etc: [...ETC, ...javaFolders()].map((name) => `/etc/${name}`).filter((path) => existsSync(path)),
+    masked: ['/proc/keys', '/proc/key-users'].filter((path) => existsSync(path)),
     homePath: homePathEntries(environment['PATH'] ?? '', home),
   }
 }

@@ -18,6 +18,8 @@ export type BoxView = {
   /** In mount order: later ones cover earlier ones. */
   readonly mounts: readonly Mount[]
   readonly links: ReadonlyMap<string, string>
+  /** What covers files of /proc that show more than the box's own: the descriptions of its user's keys. */
+  readonly masks: readonly Pick<Mount, 'at' | 'host'>[]
   /** True if the box uses the machine's own paths and nothing is mounted. */
   readonly isHost: boolean
 }
@@ -30,13 +32,15 @@ export type BoxFolders = {
   readonly more: readonly Mount[]
   readonly passwd: string
   readonly group: string
+  /** An empty file. */
+  readonly nothing: string
 }
 
 /** HOME of a box whose home is private. */
 export const BOX_HOME = '/home/box'
 
 export function boxView(level: IsolationLevel, layout: HostLayout, folders: BoxFolders): BoxView {
-  if (level === 'process') return { mounts: [], links: new Map(), isHost: true }
+  if (level === 'process') return { mounts: [], links: new Map(), masks: [], isHost: true }
   const same = (path: string, mode: 'ro' | 'rw'): Mount => ({ at: path, host: path, mode })
   const mounts: Mount[] = [
     ...layout.folders.map((path) => same(path, 'ro')),
@@ -48,7 +52,8 @@ export function boxView(level: IsolationLevel, layout: HostLayout, folders: BoxF
     ...folders.more,
     { at: folders.workspace.at, host: folders.workspace.host, mode: 'rw' },
   ]
-  return { mounts, links: layout.links, isHost: false }
+  const masks = layout.masked.map((at) => ({ at, host: folders.nothing }))
+  return { mounts, links: layout.links, masks, isHost: false }
 }
 
 /**

@@ -259,6 +259,7 @@ function keepersOfBox(t: TestContext): { folder: string; keepers: Keepers; count
     keepers: count,
     sleep: '/bin/sleep',
     inherited: [],
+    keyring: [],
   }
   const keepers = new Keepers(host, { groupName: 'default.b1', execs: folder, pids: () => null })
   atEnd(t, () => keepers.close())

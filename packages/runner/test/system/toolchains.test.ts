@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, wr
 import { dirname, join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { tempFolder } from '../../../../test/kit/folder.ts'
-import { findProgram } from '../../src/isolation/probe.ts'
+import { findProgram } from '../../src/isolation/find-program.ts'
 import { inProcess, type TestRunner, withoutBwrap } from '../kit.ts'
 
 const CANARY = 'canary-5e1f0a9b8c7d6e5f'
