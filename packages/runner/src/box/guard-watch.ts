@@ -30,7 +30,7 @@ export class GuardWatch {
   readonly #execs = new Map<string, GuardedExec>()
   readonly #watchers: FSWatcher[] = []
   #poll: NodeJS.Timeout | undefined
-  #checking: Promise<void> | undefined
+  #isChecking = false
   #isDirty = false
 
   constructor(workspace: string, tools: RemountTools, repair: () => void) {
@@ -62,9 +62,7 @@ export class GuardWatch {
   /** One at a time; what happens during a check is seen by the next. */
   check(): void {
     this.#isDirty = true
-    this.#checking ??= this.#checkAll().finally(() => {
-      this.#checking = undefined
-    })
+    if (!this.#isChecking) void this.#checkAll()
   }
 
   // ---- details, in the order they are used above ----
@@ -82,10 +80,12 @@ export class GuardWatch {
   }
 
   async #checkAll(): Promise<void> {
+    this.#isChecking = true
     while (this.#isDirty) {
       this.#isDirty = false
       await Promise.all([...this.#execs.values()].map((exec) => this.#checkOne(exec)))
     }
+    this.#isChecking = false
   }
 
   async #checkOne(exec: GuardedExec): Promise<void> {
