@@ -4,6 +4,8 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { startModelServer } from '../../test/kit/model-server.ts'
+import { cut, stream } from '../../test/kit/plays.ts'
+import { messageItem, responseFrames, upToDelta } from '../../test/kit/responses-frames.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 import { say, sayWhen } from '../answers.ts'
 import { checked, Desk, endedWith, gone, serverIsolation, whole } from './desk.ts'
@@ -129,3 +131,23 @@ test(
     assert.notEqual((await desk.command(['logout', 'work'], { bare: true })).code, 0)
   },
 )
+
+test('a provider with background = true is read on after a break: the answer is asked for once', LIMIT, async () => {
+  const frames = responseFrames([messageItem(['a', 'b', 'c', 'd'])])
+  await using desk = await Desk.start([])
+  await using server = await startModelServer(({ method, path }) =>
+    method === 'POST'
+      ? cut(...upToDelta(frames, 2))
+      : stream(...frames.slice(Number(/starting_after=(\d+)/.exec(path)?.[1] ?? -1) + 1)),
+  )
+  const address = `baseUrl = "${server.url}"\napi = "openai-responses"\nbackground = true`
+  desk.config(`model = "work/any"\n[providers.work]\n${address}\n`)
+  const run = checked(await whole(desk.begin(['go'], { bare: true })))
+  endedWith(run, 0, 'finished')
+  assert.equal(run.result.text, 'abcd')
+  const asked = server.requests.filter(({ method }) => method === 'POST')
+  assert.deepEqual(
+    asked.map(({ body }) => [body.background, body.store]),
+    [[true, true]],
+  )
+})

@@ -18,6 +18,8 @@ export type ProviderConfig = {
   /** Prices for a million tokens, if they are known. */
   readonly priceIn?: number | undefined
   readonly priceOut?: number | undefined
+  /** Responses only: ask for answers in the background. */
+  readonly background?: boolean | undefined
   /** A model server to run instead of calling `baseUrl`. Each start replaces `{port}` in the command with a free port. */
   readonly serve?: ServeConfig | undefined
   /** True: it is known by its address, because a variable or a flag set it. Otherwise it is known by its name. */

@@ -45,12 +45,19 @@ export type AnswerRequest = {
   readonly headers?: Readonly<Record<string, string>> | undefined
   readonly maxTokens?: number | undefined
   readonly temperature?: number | undefined
+  /**
+   * Responses only: the provider keeps generating when the connection breaks, and the rest is read instead of asked for again.
+   * It stores such answers, and bills them to their end.
+   */
+  readonly background?: boolean | undefined
   /** Merged into the body last. */
   readonly extra?: Readonly<Record<string, unknown>> | undefined
 }
 
 /** Another server or model to ask when the attempts at the first are spent. Fields left out are those of the request. */
-export type Fallback = Partial<Pick<AnswerRequest, 'baseUrl' | 'model' | 'api' | 'apiKey' | 'profile' | 'headers'>>
+export type Fallback = Partial<
+  Pick<AnswerRequest, 'baseUrl' | 'model' | 'api' | 'apiKey' | 'profile' | 'headers' | 'background'>
+>
 
 /** What a turn has used so far. Passed in and returned, so all answers of a turn share one budget. */
 export type Budget = {

@@ -19,10 +19,18 @@ export type Target = {
 export function targetsOf(request: AnswerRequest, fallback: readonly Fallback[]): readonly Target[] {
   return [{}, ...fallback].map((over: Fallback) => {
     const merged: AnswerRequest = { ...request, ...over }
-    // A key belongs to one server: another address gets it only if it is named there as well.
+    // A key belongs to one server, and so does leave to store answers: another address gets them only if they are named there.
     const elsewhere = over.baseUrl !== undefined && over.baseUrl !== request.baseUrl
     return targetOf(
-      elsewhere ? { ...merged, apiKey: over.apiKey, headers: over.headers, profile: over.profile } : merged,
+      elsewhere
+        ? {
+            ...merged,
+            apiKey: over.apiKey,
+            headers: over.headers,
+            profile: over.profile,
+            background: over.background,
+          }
+        : merged,
     )
   })
 }
@@ -35,6 +43,10 @@ export function targetOf(request: AnswerRequest): Target {
 /** Whether the server can continue an unfinished text: the API has a way, and the user named a profile that knows it. */
 export const takesPrefill = ({ api, profile }: { readonly api: RelayApiName } & Pick<Target, 'profile'>): boolean =>
   profile.named && profile.prefill !== 'none' && DIALECTS[api].withPrefill !== undefined
+
+/** Whether the answer is asked for in the background, so that its rest can be read after a break. */
+export const isBackground = ({ api, profile, request }: Target): boolean =>
+  request.background === true && api === 'openai-responses' && profile.reattach === 'responses'
 
 /** Whether the server can continue this unfinished text. */
 export const canContinue = (target: Target, text: string): boolean => takesPrefill(target) && isContinuable(text)

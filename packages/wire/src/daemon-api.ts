@@ -48,6 +48,10 @@ export const providerGivenSchema = body({
   contextTokens: integer(1_000, 100_000_000).optional(),
   priceIn: z.number().min(0).optional(),
   priceOut: z.number().min(0).optional(),
+  background: z
+    .boolean()
+    .optional()
+    .describe('openai-responses: the provider keeps generating when a connection breaks; it stores such answers'),
 })
 export type ProviderGiven = z.infer<typeof providerGivenSchema>
 

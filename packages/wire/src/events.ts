@@ -29,6 +29,7 @@ const turnProviderSchema = record({
   contextTokens: z.int().optional(),
   priceIn: z.number().optional(),
   priceOut: z.number().optional(),
+  background: z.boolean().optional(),
   apiKeyEnv: z.string().optional().describe('the variable that held the key'),
   isNamed: z.boolean().optional().describe('the configuration defines it by this name'),
   keyMark: z

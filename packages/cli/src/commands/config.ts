@@ -118,6 +118,7 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # contextTokens = 131072                   # the context window, if you know it
 # priceIn = 1.25                           # for a million tokens; runs then show what they cost
 # priceOut = 10
+# background = true                        # api "openai-responses": read on after a break; the provider stores the answers
 
 # Several providers at once: model = "cloud/gpt-5" in place of [model], [model] name = "cloud/gpt-5", or --model cloud/gpt-5.
 # [providers.cloud]

@@ -119,12 +119,14 @@ const OTHER_VARIABLES = new Set([
 ])
 
 const LIST_KEYS = new Set(['resolveCommand', 'allowWorkspace', 'passEnv', 'mounts'])
+const BOOLEAN_KEYS = new Set(['background'])
 const NUMBER_KEYS = new Set(['port', 'boxesMax', 'contextTokens', 'priceIn', 'priceOut'])
 
 function valueOf(text: string, path: readonly string[]): unknown {
   const key = path.at(-1) ?? ''
   if (LIST_KEYS.has(key))
     return text.trimStart().startsWith('[') ? jsonOr(text) : text.split(/\s+/).filter((word) => word !== '')
+  if (BOOLEAN_KEYS.has(key) && (text === 'true' || text === 'false')) return text === 'true'
   if (path[0] === 'policy' || path[0] === 'limits' || path[0] === 'retention' || NUMBER_KEYS.has(key)) {
     if (text === 'null') return null
     if (/^-?\d+(?:\.\d+)?$/.test(text)) return Number(text)

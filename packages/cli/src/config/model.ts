@@ -17,6 +17,7 @@ export type ModelFacts = {
   readonly contextTokens?: number | undefined
   readonly priceIn?: number | undefined
   readonly priceOut?: number | undefined
+  readonly background?: boolean | undefined
 }
 
 export type Endpoint = Key & {
@@ -109,7 +110,16 @@ type Given = ModelFacts & {
 }
 
 /** A field that is there overrides the first model's, even if it is undefined. */
-const withoutGaps = ({ baseUrl, name, api, profile, contextTokens, priceIn, priceOut }: Given): FallbackModel => ({
+const withoutGaps = ({
+  baseUrl,
+  name,
+  api,
+  profile,
+  contextTokens,
+  priceIn,
+  priceOut,
+  background,
+}: Given): FallbackModel => ({
   ...(baseUrl === undefined ? {} : { baseUrl }),
   ...(name === undefined ? {} : { name }),
   ...(api === undefined ? {} : { api }),
@@ -117,6 +127,7 @@ const withoutGaps = ({ baseUrl, name, api, profile, contextTokens, priceIn, pric
   ...(contextTokens === undefined ? {} : { contextTokens }),
   ...(priceIn === undefined ? {} : { priceIn }),
   ...(priceOut === undefined ? {} : { priceOut }),
+  ...(background === undefined ? {} : { background }),
 })
 
 type ModelTable = NonNullable<Config['model']>
@@ -144,7 +155,7 @@ function ofProvider(provider: ConfiguredProvider, name: string | undefined): Ser
 
 /** The address comes from a flag or a variable. */
 function withAddress(model: ModelTable, baseUrl: string, origin: string, env: Env): RemoteModel {
-  const { name, profile, contextTokens, priceIn, priceOut } = model
+  const { name, profile, contextTokens, priceIn, priceOut, background } = model
   return {
     kind: 'remote',
     provider: DEFAULT_PROVIDER,
@@ -155,6 +166,7 @@ function withAddress(model: ModelTable, baseUrl: string, origin: string, env: En
     contextTokens,
     priceIn,
     priceOut,
+    background,
     name,
     origin,
     isFromFile: false,
@@ -163,7 +175,7 @@ function withAddress(model: ModelTable, baseUrl: string, origin: string, env: En
 
 /** The variables that OpenAI's and Anthropic's own clients read. */
 function fromUsualVariables(model: ModelTable, env: Env): RemoteModel | undefined {
-  const { name, profile, contextTokens, priceIn, priceOut } = model
+  const { name, profile, contextTokens, priceIn, priceOut, background } = model
   const value = (variable: string): string | undefined => env[variable] || undefined // empty counts as unset
   const common = {
     kind: 'remote',
@@ -171,6 +183,7 @@ function fromUsualVariables(model: ModelTable, env: Env): RemoteModel | undefine
     contextTokens,
     priceIn,
     priceOut,
+    background,
     isFromFile: false,
   } as const
   const openAi = { ...common, api: 'openai-chat', ...variableKey('OPENAI_API_KEY', env) } as const

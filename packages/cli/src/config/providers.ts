@@ -29,6 +29,7 @@ export type ConfiguredProvider = Key & {
   readonly contextTokens: number | undefined
   readonly priceIn: number | undefined
   readonly priceOut: number | undefined
+  readonly background: boolean | undefined
   readonly serve: ServeSetting | undefined
   readonly origin: string
 }
@@ -47,12 +48,14 @@ export function configuredProviders(
     ...Object.entries(config.providers ?? {}).map(([name, table]) => [name, table, `providers.${name}`] as const),
   ]
   return tables.flatMap(([name, table, path]) => {
-    const { api, profile, contextTokens, priceIn, priceOut, serve } = table
+    const { api, profile, contextTokens, priceIn, priceOut, background, serve } = table
     if (serve === undefined && table.baseUrl === undefined) return []
     const origin = origins.get(`${path}.${serve === undefined ? 'baseUrl' : 'serve.command'}`) ?? 'configured'
     const address = serve === undefined ? table.baseUrl : undefined
     const key = keyOf(name, { ...table, baseUrl: address }, env, credentials)
-    return [{ name, baseUrl: address, api, profile, contextTokens, priceIn, priceOut, serve, origin, ...key }]
+    return [
+      { name, baseUrl: address, api, profile, contextTokens, priceIn, priceOut, background, serve, origin, ...key },
+    ]
   })
 }
 

@@ -39,6 +39,7 @@ const modelShape = {
   contextTokens: integer(1_000, 100_000_000).optional(),
   priceIn: price.optional(),
   priceOut: price.optional(),
+  background: z.boolean({ error: 'true or false' }).optional(),
 }
 
 const serve = body({

@@ -63,7 +63,12 @@ function providerOf(provider: ConfiguredProvider): ProviderConfig {
   return { baseUrl, api, apiKey, apiKeyVariable, profile, ...factsOf(provider), serve }
 }
 
-const factsOf = ({ contextTokens, priceIn, priceOut }: ModelFacts): ModelFacts => ({ contextTokens, priceIn, priceOut })
+const factsOf = ({ contextTokens, priceIn, priceOut, background }: ModelFacts): ModelFacts => ({
+  contextTokens,
+  priceIn,
+  priceOut,
+  background,
+})
 
 function addressOf(runner: RunnerSetting): NonNullable<DaemonOptions['runner']> {
   if (runner.kind === 'local') return {}

@@ -96,10 +96,10 @@ export function noModelFault(config: Pick<ResolvedConfig, 'providers' | 'loaded'
 const modelOnly = (model: string | undefined): BroughtModel => (model === undefined ? {} : { model })
 
 type Server = Pick<ReachableModel, 'baseUrl' | 'api' | 'apiKey' | 'apiKeyVariable' | 'isKeyStored' | 'profile'> &
-  Pick<ProviderGiven, 'contextTokens' | 'priceIn' | 'priceOut'> & { readonly provider: string }
+  Pick<ProviderGiven, 'contextTokens' | 'priceIn' | 'priceOut' | 'background'> & { readonly provider: string }
 
 function givenBy(server: Server, { daemon }: Brings): ProviderGiven {
-  const { provider, baseUrl, api, apiKeyVariable, profile, contextTokens, priceIn, priceOut } = server
+  const { provider, baseUrl, api, apiKeyVariable, profile, contextTokens, priceIn, priceOut, background } = server
   const apiKey = server.isKeyStored && daemon.kind === 'local' ? undefined : server.apiKey // the daemon has it, too
   return {
     name: provider,
@@ -111,6 +111,7 @@ function givenBy(server: Server, { daemon }: Brings): ProviderGiven {
     ...(contextTokens === undefined ? {} : { contextTokens }),
     ...(priceIn === undefined ? {} : { priceIn }),
     ...(priceOut === undefined ? {} : { priceOut }),
+    ...(background === undefined ? {} : { background }),
   }
 }
 

@@ -63,8 +63,8 @@ export async function targetFor(
   request: Pick<AnswerRequest, 'messages' | 'tools'>,
 ): Promise<Chosen> {
   const model = await ports.providers.forTurn(session.id, session.data, session.currentTurn)
-  const { baseUrl, name, api, apiKey, profile } = model.endpoint
-  const first = { ...request, baseUrl, model: name, api, apiKey, profile }
+  const { baseUrl, name, api, apiKey, profile, background } = model.endpoint
+  const first = { ...request, baseUrl, model: name, api, apiKey, profile, background }
   const targets = targetsOf(first, fallbacksOf(model))
   const index = targetIndex(session, targets.length)
   const target = targets[index]

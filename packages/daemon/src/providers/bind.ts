@@ -78,7 +78,17 @@ export const isApiName = (name: string | undefined): name is ApiName => API_NAME
 
 function given(provider: ProviderGiven, live: LiveConfig): Pick<Binding, 'provider' | 'secret'> {
   refuseUnknownNames(provider)
-  const { name = 'inline', baseUrl, apiKey, apiKeyEnv, profile, contextTokens, priceIn, priceOut } = provider
+  const {
+    name = 'inline',
+    baseUrl,
+    apiKey,
+    apiKeyEnv,
+    profile,
+    contextTokens,
+    priceIn,
+    priceOut,
+    background,
+  } = provider
   const address = { baseUrl: shownUrl(baseUrl), api: apiOf(provider) }
   const config = providersOf(live)[name]
   const known = config !== undefined && isSameAddress({ ...address, baseUrl }, config) ? config : undefined
@@ -91,6 +101,7 @@ function given(provider: ProviderGiven, live: LiveConfig): Pick<Binding, 'provid
     contextTokens,
     priceIn,
     priceOut,
+    background,
     apiKeyEnv,
     ...(known !== undefined && known.isFixed !== true ? { isNamed: true } : {}),
     ...(isOwn ? (known?.apiKey === undefined || !hasSecret ? {} : { keyFrom: 'daemon' }) : { keyFrom: 'session' }),
@@ -119,7 +130,8 @@ function splitModel(text: string, live: LiveConfig): { provider: string; model: 
 }
 
 function configured(name: string, config: ProviderConfig): TurnProvider {
-  const { baseUrl, profile, contextTokens, priceIn, priceOut, apiKey, apiKeyVariable, isFixed, serve } = config
+  const { baseUrl, profile, contextTokens, priceIn, priceOut, background, apiKey, apiKeyVariable, isFixed, serve } =
+    config
   return {
     name,
     baseUrl: serve === undefined ? shownUrl(baseUrl) : '',
@@ -128,6 +140,7 @@ function configured(name: string, config: ProviderConfig): TurnProvider {
     contextTokens,
     priceIn,
     priceOut,
+    background,
     apiKeyEnv: apiKeyVariable,
     ...(isFixed === true ? {} : { isNamed: true }),
     ...(apiKey === undefined ? {} : { keyFrom: 'daemon' }),

@@ -188,7 +188,7 @@ const isDefaultProvider = (provider: TurnProvider | null, live: LiveConfig): boo
 
 function endpointOf(bound: TurnProvider, config: ProviderConfig | undefined): ProviderConfig {
   if (config !== undefined && bound.isNamed === true) return config
-  const { baseUrl, api, profile, contextTokens, priceIn, priceOut } = bound
+  const { baseUrl, api, profile, contextTokens, priceIn, priceOut, background } = bound
   return {
     baseUrl,
     api: isApiName(api) ? api : undefined,
@@ -196,6 +196,7 @@ function endpointOf(bound: TurnProvider, config: ProviderConfig | undefined): Pr
     contextTokens,
     priceIn,
     priceOut,
+    background,
   }
 }
 

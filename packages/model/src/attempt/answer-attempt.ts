@@ -1,10 +1,11 @@
 /** One attempt at an answer: reads the stream, shows its parts as they grow, and judges the result. Its caller decides what follows. */
 import { randomUUID } from 'node:crypto'
-import { classify, Fault, type FaultReport, type Policy } from '@breakfall/faults'
+import { classify, Fault, type FaultReport, isFault, type Policy } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { AttemptRecord, ProgressEvent, Usage } from '../answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
-import type { Attempt, AttemptEnd, AttemptReader, ReadState } from './attempt.ts'
+import type { Attempt, AttemptEnd, AttemptRequest, ReadState } from './attempt.ts'
+import { type BackgroundReader, BackgroundResponse } from './background.ts'
 import { withReplay } from './replay.ts'
 import { startAttempt } from './start-attempt.ts'
 import { monotonicMs } from '../clock.ts'
@@ -12,10 +13,17 @@ import { dialectOf, DIALECTS } from '../dialects/dialects.ts'
 import { continuationGate, prefillOf } from '../machine/kept-text.ts'
 import { PrefixGate } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
-import type { AnswerDecoder, PartHandler, ReadAnswer, TextPart, ToolPart } from '../dialects/read-answer.ts'
+import type {
+  AnswerDecoder,
+  PartHandler,
+  ReadAnswer,
+  StreamPosition,
+  TextPart,
+  ToolPart,
+} from '../dialects/read-answer.ts'
 import { afterServerTool, judge, type Verdict } from '../proof.ts'
 import { refusalFault } from './refusal.ts'
-import { attemptRequest, requiredParameters, takesPrefill, type Target } from '../target.ts'
+import { attemptRequest, isBackground, requiredParameters, takesPrefill, type Target } from '../target.ts'
 import { attemptUsage, phaseOf, recordOf } from './ledger.ts'
 import { NO_USAGE } from '../usage.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
@@ -50,7 +58,7 @@ export type AttemptResult =
 const DRAFT_MS = 1_000 // between two drafts of one call
 const DELTA_CHARS_MAX = 4_096
 
-export class AnswerAttempt implements AttemptReader, PartHandler {
+export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
   readonly target: Target
   readonly result: Promise<AttemptResult>
   /** The attempt continues kept text. */
@@ -66,6 +74,9 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   #end: AttemptEnd | undefined
   #usage: Usage = NO_USAGE
   #diverged = false
+  /** The server said that this answer failed, or what it said makes no sense. */
+  #isRefused = false
+  #reattached = 0
   #lastShown: ShownDelta | undefined
   #lastDelta: TextDelta | undefined
   readonly #drafts = new Map<string, number>()
@@ -105,7 +116,12 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   // ---- what the transport calls ----
 
   frame(frame: SseFrame): ReadState {
-    this.#decoder.frame(frame)
+    try {
+      this.#decoder.frame(frame)
+    } catch (thrown) {
+      this.#isRefused = true
+      throw thrown
+    }
     const { ended, finish } = this.#answer
     return ended ? 'ended' : finish !== null ? 'finished' : 'more'
   }
@@ -142,6 +158,40 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     })
   }
 
+  // ---- what a background response calls ----
+
+  get position(): StreamPosition | undefined {
+    return this.#decoder.position
+  }
+
+  get isOnlyCut(): boolean {
+    return !this.#isRefused && !this.#diverged && !this.#answer.ended
+  }
+
+  isDone(verdict: Verdict): boolean {
+    return verdict.complete
+  }
+
+  reading(connection: Attempt): void {
+    this.#running = connection
+    if (this.#options.events.isFull) connection.pause()
+  }
+
+  endedWith(end: AttemptEnd): Verdict {
+    return this.#judge(end)
+  }
+
+  finishedBy(frames: readonly SseFrame[]): Verdict {
+    try {
+      for (const frame of frames) this.frame(frame)
+    } catch (thrown) {
+      if (isFault(thrown)) return { complete: false, fault: thrown }
+      throw thrown
+    }
+    const { phase, bytes, durationMs } = this.#end ?? { phase: 'stream', bytes: 0, durationMs: 0 }
+    return this.#judge({ phase, bytes, durationMs, fault: undefined, refusal: undefined, reattached: 0 })
+  }
+
   // ---- the result ----
 
   /** What it has shown, one event for each part. Has its text only if that can be continued: answers can be long. */
@@ -153,7 +203,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
 
   record(fault: FaultReport | null, action: RungAction | null, delayMs: number): AttemptRecord {
     const { attempt, target } = this.#options
-    return recordOf({
+    const kept = recordOf({
       attempt,
       model: target.request.model,
       baseUrl: target.request.baseUrl,
@@ -165,6 +215,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
       action,
       delayMs,
     })
+    return this.#reattached === 0 ? kept : { ...kept, reattached: this.#reattached }
   }
 
   #shownAs(part: TextPart): ShownDelta {
@@ -209,10 +260,19 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
       const request = withReplay(plain, target.request.baseUrl, target.profile)
       this.#running = startAttempt(request, this, policy, signal)
       this.#end = await this.#running.end
-      return this.#judge(this.#end)
+      const verdict = this.#judge(this.#end)
+      return verdict.complete || !isBackground(target) ? verdict : await this.#readOn(verdict, plain.headers)
     } catch (thrown) {
       return { complete: false, fault: classify(thrown, { boundary: 'model', phase: 'connect', signal }) }
     }
+  }
+
+  async #readOn(broken: Verdict, headers: AttemptRequest['headers']): Promise<Verdict> {
+    const { policy, signal, now, target } = this.#options
+    const background = new BackgroundResponse({ baseUrl: target.request.baseUrl, headers, policy, signal, now })
+    const { result, times } = await background.readOn(broken, this)
+    this.#reattached += times
+    return result
   }
 
   #release(calls: Extract<Verdict, { complete: true }>['calls']): void {

@@ -1,12 +1,14 @@
 /** The body of a streaming response, from a conversation in the shape of OpenAI's chat API. Pure. */
 import type { AnswerRequest, ChatMessage } from '../answer.ts'
 import type { JsonObject } from '../json.ts'
+import type { Profile } from '../profiles.ts'
 
-/** `store: false`: the conversation is in every request, so the provider need not keep a second copy of it. */
-export function responsesBody(request: AnswerRequest): JsonObject {
-  const { model, messages, tools, maxTokens, temperature, extra } = request
+/** `store: false`: the conversation is in every request, so the provider need not keep a copy, unless it must to be read on. */
+export function responsesBody(request: AnswerRequest, profile: Profile): JsonObject {
+  const { model, messages, tools, maxTokens, temperature, background, extra } = request
   const instructions = messages.filter(({ role }) => role === 'system').map(({ content }) => content)
   const body: Record<string, unknown> = { model, input: messages.flatMap(itemsOf), stream: true, store: false }
+  if (background === true && profile.reattach === 'responses') Object.assign(body, { background: true, store: true })
   if (instructions.length > 0) body['instructions'] = instructions.join('\n\n')
   if (tools !== undefined && tools.length > 0)
     body['tools'] = tools.map(({ function: { name, description, parameters } }) => ({

@@ -1,10 +1,11 @@
 /** One attempt of a relayed stream: reads frames, drops what the client already has, and judges the answer. */
 import type { IncomingHttpHeaders } from 'node:http'
-import { classify, Fault, type FaultReport, isFault, sleep } from '@breakfall/faults'
+import { classify, Fault, type FaultReport, isFault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { AttemptRecord } from '../answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
-import type { Attempt, AttemptEnd, AttemptReader, ReadState, Refusal } from '../attempt/attempt.ts'
+import type { Attempt, AttemptEnd, ReadState, Refusal } from '../attempt/attempt.ts'
+import { type BackgroundReader, BackgroundResponse } from '../attempt/background.ts'
 import { withReplay } from '../attempt/replay.ts'
 import { startAttempt } from '../attempt/start-attempt.ts'
 import type { ClientStream } from './client-stream.ts'
@@ -18,15 +19,14 @@ import {
   partCounter,
   type PartHandler,
   type ReadAnswer,
+  type StreamPosition,
   type TextPart,
 } from '../dialects/read-answer.ts'
-import type { JsonObject } from '../json.ts'
 import { type PrefixGate, type Segment, type SegmentKind } from '../machine/prefix-gate.ts'
 import { afterServerTool, judge, type RequiredParameters } from '../proof.ts'
 import { refusalFault } from '../attempt/refusal.ts'
 import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
-import { BackgroundResponse } from './background.ts'
-import { modelOf, profileOf, upstreamRequest } from './relay-request.ts'
+import { isBackground, modelOf, profileOf, upstreamHeaders, upstreamRequest } from './relay-request.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
 
 export type RelayAttemptOptions = {
@@ -45,7 +45,7 @@ export type RelayAttemptOptions = {
 
 const NO_TEXTS: readonly Segment[] = []
 
-export class RelayAttempt implements AttemptReader, PartHandler {
+export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHandler {
   /** The answer did not start with what the client holds. */
   diverged = false
   refusal: Refusal | undefined
@@ -55,7 +55,6 @@ export class RelayAttempt implements AttemptReader, PartHandler {
   readonly #dialect: Dialect
   readonly #decoder: AnswerDecoder
   readonly #startedAt: string
-  readonly #background: BackgroundResponse
   #running: Pick<Attempt, 'pause' | 'resume'> | undefined
   #reattached = 0
   #end: AttemptEnd | undefined
@@ -68,7 +67,6 @@ export class RelayAttempt implements AttemptReader, PartHandler {
 
   constructor(options: RelayAttemptOptions) {
     this.#with = options
-    this.#background = new BackgroundResponse(options.request, options.target, options.options)
     this.#startedAt = new Date(options.options.now()).toISOString()
     this.#isHealing = options.client.contentSent
     this.#dialect = DIALECTS[options.request.api]
@@ -102,40 +100,47 @@ export class RelayAttempt implements AttemptReader, PartHandler {
       this.#running = running
       this.#end = await running.end
       const fault = this.#judgeEnd(this.#end)
-      return fault !== undefined && this.#background.isAsked ? await this.#readOn(fault) : fault
+      return fault !== undefined && isBackground(request, target) ? await this.#readOn(fault) : fault
     } catch (thrown) {
       return classify(thrown, { boundary: 'model', phase: 'connect', signal: options.signal })
     }
   }
 
-  /** The answer was asked for in the background: reads the rest of it. The fault if that cannot be had. */
   async #readOn(broken: Fault): Promise<Fault | undefined> {
-    const { policy, signal } = this.#with.options
-    let fault = broken
-    let seen = -1
-    while (this.#decoder.position !== undefined && !signal.aborted && this.#isOnlyCut) {
-      if (this.progress === seen) break // it had nothing new to say
-      seen = this.progress
-      await sleep(policy.backoffMs, signal)
-      this.#reattached++
-      const rest = await this.#background.rest(this.#decoder.position, this, (running) => (this.#running = running))
-      if (rest === 'gone') break
-      const again = 'end' in rest ? this.#judgeEnd(rest.end) : this.#finishFrom(rest.final)
-      if (again === undefined) return undefined
-      fault = again
-    }
-    if (this.#decoder.position !== undefined && this.#isOnlyCut) this.#background.cancel(this.#decoder.position)
-    return fault
+    const { request, target, options } = this.#with
+    const { policy, signal, now } = options
+    const headers = upstreamHeaders(request.headers, target)
+    const background = new BackgroundResponse({ baseUrl: target.baseUrl, headers, policy, signal, now })
+    const { result, times } = await background.readOn<Fault | undefined>(broken, this)
+    this.#reattached += times
+    return result
   }
 
-  /** Neither the server nor a comparison said that this answer is of no use. */
-  get #isOnlyCut(): boolean {
+  // ---- what a background response calls ----
+
+  get position(): StreamPosition | undefined {
+    return this.#decoder.position
+  }
+
+  get isOnlyCut(): boolean {
     return this.errorFrame === undefined && !this.diverged && !this.#answer.ended
   }
 
-  #finishFrom(final: JsonObject): Fault | undefined {
+  isDone(result: Fault | undefined): boolean {
+    return result === undefined
+  }
+
+  reading(connection: Pick<Attempt, 'pause' | 'resume'>): void {
+    this.#running = connection
+  }
+
+  endedWith(end: AttemptEnd): Fault | undefined {
+    return this.#judgeEnd(end)
+  }
+
+  finishedBy(frames: readonly SseFrame[]): Fault | undefined {
     try {
-      for (const frame of this.#decoder.position?.rest(final) ?? []) this.frame(frame)
+      for (const frame of frames) this.frame(frame)
       this.flush()
       return this.#isWhole ? undefined : incompleteRest()
     } catch (thrown) {

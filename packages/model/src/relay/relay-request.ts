@@ -19,6 +19,10 @@ export function upstreamRequest(request: RelayRequest, target: RelayTarget, pref
   }
 }
 
+/** The client asked the provider to keep generating without a connection, and the provider can. */
+export const isBackground = ({ api, json }: RelayRequest, target: RelayTarget): boolean =>
+  api === 'openai-responses' && json['background'] === true && profileOf(target).reattach === 'responses'
+
 /** Set by us, or about one connection only. */
 const NOT_FORWARDED = new Set([
   'host',

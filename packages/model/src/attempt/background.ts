@@ -1,67 +1,92 @@
 /**
- * A response that the client asked for with `background: true`: the provider keeps generating when the connection breaks, so
- * the rest is read instead of asked for again.
+ * A response that was asked for with `background: true`: the provider keeps generating when the connection breaks, so the rest is
+ * read instead of asked for again.
  *
- * I1  Only if the client asked for it: background generations are stored at the provider and billed to their end.
+ * I1  Only if someone asked for it, the gateway's client or the config: background generations are stored at the provider and
+ *     billed to their end.
  * I2  A response without a reader is cancelled, once.
  */
-import { sleep } from '@breakfall/faults'
-import type { AttemptEnd, AttemptReader, AttemptRequest } from '../attempt/attempt.ts'
-import { startAttempt } from '../attempt/start-attempt.ts'
+import { type Policy, sleep } from '@breakfall/faults'
+import type { SseFrame } from '@breakfall/wire'
 import type { StreamPosition } from '../dialects/read-answer.ts'
 import { isObject, type JsonObject, objectOr, parsedOr, stringOr } from '../json.ts'
 import { joinUrl } from '../target.ts'
-import { profileOf, upstreamHeaders } from './relay-request.ts'
-import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
+import type { Attempt, AttemptEnd, AttemptReader, AttemptRequest } from './attempt.ts'
+import { startAttempt } from './start-attempt.ts'
+
+export type BackgroundOptions = {
+  readonly baseUrl: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly policy: Policy
+  readonly signal: AbortSignal
+  readonly now: () => number
+}
+
+/** The attempt that reads on. `Result` is what it makes of an answer's end. */
+export type BackgroundReader<Result> = AttemptReader & {
+  /** Undefined until the server has named the response. */
+  readonly position: StreamPosition | undefined
+  /** Neither the server nor a comparison said that this answer is of no use. */
+  readonly isOnlyCut: boolean
+  isDone(result: Result): boolean
+  reading(connection: Pick<Attempt, 'pause' | 'resume'>): void
+  endedWith(end: AttemptEnd): Result
+  /** The events are gone, but the whole answer is there. */
+  finishedBy(frames: readonly SseFrame[]): Result
+}
 
 /** What asking for the rest led to: the stream was read on, the final object came instead, or neither can be had. */
-export type Rest = { readonly end: AttemptEnd } | { readonly final: JsonObject } | 'gone'
+type Rest = { readonly end: AttemptEnd } | { readonly final: JsonObject } | 'gone'
 
 const POLL_MS_MAX = 5_000
 const CANCEL_MS = 10_000
 
 export class BackgroundResponse {
-  readonly #request: RelayRequest
-  readonly #target: RelayTarget
-  readonly #options: ResolvedRelayOptions
+  readonly #options: BackgroundOptions
   #isCancelled = false
 
-  constructor(request: RelayRequest, target: RelayTarget, options: ResolvedRelayOptions) {
-    this.#request = request
-    this.#target = target
+  constructor(options: BackgroundOptions) {
     this.#options = options
   }
 
-  /** I1 */
-  get isAsked(): boolean {
-    const { api, json } = this.#request
-    return api === 'openai-responses' && json['background'] === true && profileOf(this.#target).reattach === 'responses'
+  /** Reads on until the answer is whole or cannot be had. `times`: how often it re-attached. */
+  async readOn<Result>(broken: Result, reader: BackgroundReader<Result>): Promise<{ result: Result; times: number }> {
+    const { policy, signal } = this.#options
+    let [result, times, seen] = [broken, 0, -1]
+    // A server that has nothing new to say is not asked again.
+    while (reader.position !== undefined && reader.isOnlyCut && !signal.aborted && reader.progress !== seen) {
+      seen = reader.progress
+      await sleep(policy.backoffMs, signal)
+      times++
+      const rest = await this.#rest(reader.position, reader)
+      if (rest === 'gone') break
+      result = 'end' in rest ? reader.endedWith(rest.end) : reader.finishedBy(reader.position.rest(rest.final))
+      if (reader.isDone(result)) return { result, times }
+    }
+    if (reader.position !== undefined && reader.isOnlyCut) this.#cancel(reader.position)
+    return { result, times }
   }
 
+  // ---- details ----
+
   /** Reads the events after those already read, or waits for the final object if it is too late for events. */
-  async rest(
-    { id, after }: StreamPosition,
-    reader: AttemptReader,
-    onTry: (end: { pause(): void; resume(): void }) => void,
-  ): Promise<Rest> {
+  async #rest<Result>({ id, after }: StreamPosition, reader: BackgroundReader<Result>): Promise<Rest> {
     const { policy, signal } = this.#options
     const running = startAttempt(this.#get(`${id}?stream=true&starting_after=${after}`), reader, policy, signal)
-    onTry(running)
+    reader.reading(running)
     const end = await running.end
     if (end.refusal === undefined) return { end }
     return isTooOld(end.refusal.body) ? this.#final(id) : 'gone'
   }
 
   /** I2 */
-  cancel({ id }: StreamPosition): void {
+  #cancel({ id }: StreamPosition): void {
     if (this.#isCancelled) return
     this.#isCancelled = true
     const request: AttemptRequest = { ...this.#get(`${id}/cancel`), method: 'POST', body: '' }
     // Not awaited: a provider that does not answer ends the generation on its own.
     void startAttempt(request, new WholeReader(), this.#options.policy, AbortSignal.timeout(CANCEL_MS)).end
   }
-
-  // ---- details ----
 
   async #final(id: string): Promise<Rest> {
     const { policy, signal, now } = this.#options
@@ -83,10 +108,9 @@ export class BackgroundResponse {
   }
 
   #get(path: string): AttemptRequest {
-    const { baseUrl } = this.#target
     const [name = '', query = ''] = path.split('?')
-    const url = joinUrl(baseUrl, `responses/${name}`)
-    const { 'content-type': _type, ...headers } = upstreamHeaders(this.#request.headers, this.#target)
+    const url = joinUrl(this.#options.baseUrl, `responses/${name}`)
+    const { 'content-type': _type, ...headers } = this.#options.headers
     return { method: 'GET', url: query === '' ? url : url + (url.includes('?') ? '&' : '?') + query, headers, body: '' }
   }
 }
