@@ -41,8 +41,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/model/src/stream-answer.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/relay/relay-stream.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/relay/relay-whole.ts': 'waits between the rungs that the answer machine chose',
-  'packages/model/src/relay/relay-attempt.ts': 'a short wait before it re-attaches to an answer that the server keeps',
-  'packages/model/src/relay/background.ts': 'polls for the end of a background response',
+  'packages/model/src/attempt/background.ts': 'waits shortly before it reads on, and polls for the end of a response',
   'packages/daemon/src/engine/engine.ts':
     'waits until a time from the journal, and checks whether a full disk has room again',
   'packages/daemon/src/engine/coalesce.ts': 'batches journal writes',
