@@ -22,7 +22,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Loaded on demand only: fault injection must not slow down a normal start. */
-const ONLY_DYNAMIC: Readonly<Record<string, readonly string[]>> = { cli: ['chaos'] }
+const ONLY_DYNAMIC: Readonly<Record<string, readonly string[]>> = { cli: ['chaos', 'console', 'console/build'] }
 
 /** Code that runs in a browser imports nothing from Node. */
 const BROWSER = ['packages/faults/src/', 'packages/wire/src/', 'packages/client/src/']
