@@ -127,14 +127,14 @@ test('the model learns how much it does not see, including what the journal left
   assert.match(told, new RegExp(`\\[… ${40 * 64 * 1024 - shown} bytes left out …\\]`))
 })
 
-test('a cancel ends the exec under whichever of its ids it runs, the newest first', async () => {
+test('a cancel ends the exec under whichever of its ids it runs, the newest first, and burns the ids that did not run', async () => {
   const asked: string[] = []
   const found = 'call.2'
-  const exec = (execId: string): Exec => ({ execId }) as Exec
+  const exec = (execId: string): Exec => ({ execId, exit: { ...EXITED, started: execId === found } }) as Exec
   const client = {
-    killExec: async (_boxId: string, execId: string) => {
+    killExec: async (_boxId: string, execId: string, o: { burn?: boolean | undefined } = {}) => {
       asked.push(execId)
-      if (execId !== found) throw new Fault('exec_not_found')
+      assert.equal(o.burn, true)
       return exec(execId)
     },
     waitExec: async (_boxId: string, execId: string) => exec(execId),

@@ -70,6 +70,8 @@ export type FaultReport = FaultIds & {
   readonly errors?: readonly FieldError[] | undefined
   /** The model server that Breakfall runs, if the fault is about it. */
   readonly serve?: ServeFacts | undefined
+  /** Category-specific: the highest epoch that the runner has seen for this box. */
+  readonly epochSeen?: number | undefined
   readonly at: string
 }
 
@@ -99,6 +101,7 @@ export type FaultInit = FaultIds & {
   readonly reason?: string | undefined
   readonly errors?: readonly FieldError[] | undefined
   readonly serve?: ServeFacts | undefined
+  readonly epochSeen?: number | undefined
   readonly at?: string | undefined
 }
 
@@ -125,6 +128,7 @@ export function reportOf(category: FaultCategory, init: FaultInit): FaultReport 
     reason: name(init.reason),
     errors: init.errors === undefined ? undefined : entries(init.errors).map(fieldErrorOf),
     serve: serveFactsIn(init.serve),
+    epochSeen: count(init.epochSeen),
     turnId: name(init.turnId),
     stepId: name(init.stepId),
     callId: name(init.callId),
@@ -182,6 +186,7 @@ const REPORT_FIELDS = {
   reason: true,
   errors: true,
   serve: true,
+  epochSeen: true,
   at: true,
   turnId: true,
   stepId: true,

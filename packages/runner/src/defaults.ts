@@ -22,6 +22,7 @@ export const RUNNER_DEFAULTS = {
   retentionBytesPerBox: 1024 * 1024 * 1024,
   recordsPerBox: 20_000, // records without output are small, but not free
   recordMs: 7 * 24 * 3_600_000, // no client asks for an older id
+  fenceMs: 7 * 24 * 3_600_000, // a fence without a box; no request of a replaced owner is under way that long
   sweepMs: 60_000,
   treeEndMs: 2_000, // how long SIGKILL may take to empty a process tree; after that the survivors are reported
   pumpEndMs: 5_000, // it exits within one turn of its event loop, unless the disk blocks it

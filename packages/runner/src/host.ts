@@ -8,6 +8,7 @@ import type { ToolchainFinder } from './home/finder.ts'
 import type { HostLayout } from './isolation/host.ts'
 import type { Isolation } from './isolation/probe.ts'
 import type { WorkspaceRules } from './box/workspace.ts'
+import type { Fences } from './box/fences.ts'
 
 export type RunnerHost = {
   readonly runnerId: string
@@ -27,6 +28,7 @@ export type RunnerHost = {
   readonly fifos: FifoPool
   readonly queue: SpawnQueue
   readonly pump: Pump
+  readonly fences: Fences
   readonly rules: WorkspaceRules
   readonly environment: Readonly<Record<string, string | undefined>>
   /** How many keepers this process has made, and how many of them are idle. */

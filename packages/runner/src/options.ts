@@ -25,6 +25,8 @@ export type RunnerOptions = {
   /** Stopped boxes per prefix. */
   readonly boxesKeptMax?: number | undefined
   readonly bodySilenceMs?: number | undefined
+  /** Refuses changes without an epoch: for a runner that several daemons use. */
+  readonly needsEpoch?: boolean | undefined
   /** `process` runs without a sandbox even if bwrap works; needs `allowIsolation`. */
   readonly isolation?: IsolationLevel | undefined
   /** The environment that the allow-list picks from; by default the process's own. */

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFil
 import { availableParallelism, homedir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { Fences } from './box/fences.ts'
 import { parseMount } from './box/mounts.ts'
 import { systemClock } from './clock.ts'
 import { RUNNER_DEFAULTS } from './defaults.ts'
@@ -70,6 +71,7 @@ export async function readHost(
     fifos: new FifoPool(join(stateDir, 'fifos'), program('mkfifo'), identity.bootId),
     queue: new SpawnQueue(RUNNER_DEFAULTS.spawnsMax),
     pump,
+    fences: new Fences(stateDir, () => clock.now()),
     rules: {
       allowed: (options.allowWorkspace ?? []).map((folder) => realpathSync(folder)),
       mounts: (options.allowMount ?? [])

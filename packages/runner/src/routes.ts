@@ -6,6 +6,7 @@ import type { FaultCategory } from '@breakfall/faults'
 import {
   boxCreateSchema,
   boxListSchema,
+  boxOwnerSchema,
   boxSchema,
   EPOCH_HEADER,
   execListSchema,
@@ -107,6 +108,15 @@ export const RUNNER_ROUTES = {
     summary: 'One box',
     answers: { 200: boxSchema },
     faults: onBox,
+  },
+  ownBox: {
+    method: 'put',
+    path: `${BOX}/owner`,
+    operationId: 'ownBox',
+    summary: "Refuse every lower epoch from now on, with or without a box; answers with the new owner's epoch",
+    headers,
+    answers: { 200: boxOwnerSchema },
+    faults: [...everywhere, 'invalid_request', 'lease_lost', 'shutting_down', 'journal_full'],
   },
   startBox: {
     method: 'post',
@@ -217,8 +227,9 @@ export const RUNNER_ROUTES = {
     operationId: 'killExec',
     summary: 'End the exec and everything it started: SIGTERM, grace period, SIGKILL. Answers when it is over',
     headers,
+    query: { burn: '1: an unknown exec never starts from now on, with or without a box' },
     answers: { 200: execSchema },
-    faults: [...onExec, 'lease_lost'],
+    faults: [...onExec, 'lease_lost', 'shutting_down', 'journal_full'],
   },
   readFile: {
     method: 'get',

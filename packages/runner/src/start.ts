@@ -71,7 +71,15 @@ async function serve(
   await boxes.recover()
   const closing = new AbortController()
   const idle = new IdleExit(options.idleExitMs ?? null, host.clock, () => boxes.liveExecs() > 0)
-  const routes = runnerRoutes({ identity, host, boxes, metrics, closing: closing.signal, onCall: () => idle.touch() })
+  const routes = runnerRoutes({
+    identity,
+    host,
+    boxes,
+    metrics,
+    closing: closing.signal,
+    needsEpoch: options.needsEpoch ?? false,
+    onCall: () => idle.touch(),
+  })
   const service = createService({
     routes,
     authorize: (req, params) => authorize(grants, req, params),
@@ -109,6 +117,7 @@ async function serve(
         await box.keepers.close()
         box.reservations.close()
       }
+      host.fences.close()
       host.cgroups.closeAll() // groups with live execs stay, and the next runner finds them
       await pump.close() // another runner may open the same pipes only after this
       await lock.release()
@@ -128,6 +137,11 @@ async function serve(
 }
 
 function sweepAll(boxes: Boxes, host: RunnerHost, onProblem: (what: string, error: unknown) => void): void {
+  try {
+    boxes.sweepFences()
+  } catch (error) {
+    onProblem('cannot rewrite the fences', error)
+  }
   for (const box of boxes.all()) {
     try {
       box.execs.sweep(host.clock.now(), host.retention)

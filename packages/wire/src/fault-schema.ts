@@ -45,6 +45,7 @@ const reportShape = {
     })
     .optional()
     .describe('The model server that Breakfall runs, if the fault is about it.'),
+  epochSeen: z.int().optional().describe('With lease_lost: the highest epoch that the runner has seen for this box.'),
   turnId: z.string().optional(),
   stepId: z.string().optional(),
   callId: z.string().optional(),

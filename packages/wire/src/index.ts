@@ -102,6 +102,7 @@ export {
   type BoxCreate,
   boxCreateSchema,
   boxListSchema,
+  boxOwnerSchema,
   boxSchema,
   type BoxState,
   type Exec,

@@ -191,6 +191,9 @@ export const execSchema = record({
 })
 export type Exec = z.infer<typeof execSchema>
 
+/** Whose calls a box accepts from now on. */
+export const boxOwnerSchema = record({ epoch: z.int() })
+
 export const execListSchema = record({ execs: z.array(execSchema), next: z.string().optional() })
 
 export const execSignalSchema = body({ signal: oneOf(EXEC_SIGNALS) })

@@ -67,7 +67,10 @@ export async function runBash(
   return { ...called, fault: { ...called.fault, sideEffects: 'unknown' } }
 }
 
-/** Ends the exec of a call, under whichever of its ids it runs, and returns its last record. */
+/**
+ * Ends the exec of a call, under whichever of its ids it runs, and returns its last record; null if none of them ran. Each id is
+ * burned: a start that is still on its way to the runner, and arrives after this, is refused.
+ */
 export async function killBash(
   client: Pick<RunnerClient, 'killExec' | 'waitExec'>,
   boxId: string,
@@ -76,13 +79,9 @@ export async function killBash(
 ): Promise<Exec | null> {
   for (let run = RUNS_MAX; run >= 1; run--) {
     const execId = execIdOf(call, run)
-    try {
-      await client.killExec(boxId, execId, { signal })
-      return await client.waitExec(boxId, execId, { signal })
-    } catch (thrown) {
-      const isNone = isFault(thrown) && (thrown.category === 'exec_not_found' || thrown.category === 'box_not_found')
-      if (!isNone) throw thrown
-    }
+    const killed = await client.killExec(boxId, execId, { burn: true, signal })
+    const exec = killed.exit === null ? await client.waitExec(boxId, execId, { signal }) : killed
+    if (exec.exit?.started !== false) return exec
   }
   return null
 }

@@ -36,7 +36,8 @@ export class RunnerEndpoint {
   readonly #options: EndpointOptions
   #address: RunnerAddress | undefined
   #looking: Promise<RunnerAddress> | undefined
-  #clients = new Map<number, RunnerClient>()
+  /** One for all sessions: they share its connections, each with its own epoch. */
+  #pool: { readonly address: RunnerAddress; readonly client: RunnerClient } | undefined
   #isFirst = true
   #local: LocalRunner | undefined
   #isStarting = false
@@ -70,14 +71,14 @@ export class RunnerEndpoint {
         errorRaw: `runner ${address.runnerId} answers, this session belongs to ${expect}`,
       })
     }
-    return { client: this.#client(address, epoch), address }
+    return { client: this.#clientFor(address).withEpoch(epoch), address }
   }
 
   /** The runner is not at this address any more: the next `connect` looks it up again. */
   forget(address: RunnerAddress | undefined = this.#address): void {
     if (this.#address !== address) return
     this.#address = undefined
-    this.#clients = new Map() // clients in use end with their calls; idle connections close on their own
+    this.#pool = undefined // calls under way end on their own, and idle connections close
   }
 
   /** Whether the runner with that id answers now. Looks it up again, for parked turns that wait for it. */
@@ -104,14 +105,12 @@ export class RunnerEndpoint {
     this.#local = undefined
   }
 
-  /** Sessions of the same epoch share a client and its connections. */
-  #client({ url, token, runnerId }: RunnerAddress, epoch: number): RunnerClient {
-    let client = this.#clients.get(epoch)
-    if (client === undefined) {
-      client = createRunnerClient({ url, token, runnerId, epoch })
-      this.#clients.set(epoch, client)
+  #clientFor(address: RunnerAddress): RunnerClient {
+    if (this.#pool?.address !== address) {
+      const { url, token, runnerId } = address
+      this.#pool = { address, client: createRunnerClient({ url, token, runnerId }) }
     }
-    return client
+    return this.#pool.client
   }
 
   /**
@@ -155,7 +154,7 @@ export class RunnerEndpoint {
     clearInterval(this.#keepAlive)
     this.#keepAlive = setInterval(() => {
       if (this.#address !== address) return clearInterval(this.#keepAlive)
-      this.#client(address, 0)
+      this.#clientFor(address)
         .config()
         .catch(() => undefined) // the next call notices if the runner is gone
     }, KEEP_ALIVE_MS)

@@ -1,5 +1,5 @@
 /** Boxes over HTTP. */
-import { BOX_STATES, type BoxState, boxCreateSchema, invalidRequest } from '@breakfall/wire'
+import { BOX_STATES, type BoxState, boxCreateSchema, EPOCH_HEADER, invalidRequest } from '@breakfall/wire'
 import { readJson } from '@breakfall/wire/node'
 import { readHomeFiles } from '../home/home-files.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
@@ -9,19 +9,22 @@ import {
   boxOf,
   boxToChange,
   boxToEnd,
+  epochToChange,
   type Handler,
+  keyOf,
   refuseFields,
   refuseWhileClosing,
+  type RunnerCall,
 } from './context.ts'
 
-type Names = 'createBox' | 'checkBox' | 'listBoxes' | 'getBox' | 'startBox' | 'stopBox' | 'removeBox'
+type Names = 'createBox' | 'checkBox' | 'listBoxes' | 'getBox' | 'startBox' | 'stopBox' | 'removeBox' | 'ownBox'
 
 export function boxHandlers(context: ApiContext): Record<Names, Handler> {
   const { boxes } = context
   return {
     createBox: async (call) => {
       refuseWhileClosing(context)
-      const epoch = epochOf(call.req)
+      const epoch = epochToChange(context, call)
       const create = await readJson(call.req, boxCreateSchema)
       const prefix = call.params['prefix'] ?? ''
       const { workspace } = boxes.design(prefix, create) // refuses before anything is read in that folder
@@ -57,7 +60,19 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
       await box.stop()
       return { status: 200, json: box.record }
     },
+    ownBox: async (call) => {
+      await refuseFields(call)
+      refuseWhileClosing(context)
+      const epoch = epochOf(call.req)
+      if (epoch === undefined)
+        throw invalidRequest([{ field: EPOCH_HEADER, expected: 'the epoch of the new owner', got: 'nothing' }])
+      const box = boxes.find(call.params['prefix'] ?? '', call.params['id'] ?? '')
+      if (box === undefined) context.host.fences.raise(keyOf(call), epoch)
+      else box.admit(epoch, false)
+      return { status: 200, json: { epoch } }
+    },
     removeBox: async (call) => {
+      keepEpochWithoutBox(context, call)
       const box = boxToEnd(context, call)
       if (isOnlyIfIdle(call.query)) box.requireIdle()
       await boxes.remove(box)
@@ -67,6 +82,13 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
 }
 
 // ---- details ----
+
+/** The owner wants no box: a create of an earlier owner that is still under way must not make one. */
+function keepEpochWithoutBox(context: ApiContext, call: RunnerCall): void {
+  const epoch = epochToChange(context, call)
+  const { prefix = '', id = '' } = call.params
+  if (epoch !== undefined && context.boxes.find(prefix, id) === undefined) context.host.fences.raise(keyOf(call), epoch)
+}
 
 function stateIn(query: URLSearchParams): BoxState | undefined {
   const text = query.get('state')

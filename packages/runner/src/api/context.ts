@@ -1,6 +1,6 @@
 /** What the handlers share. */
 import { Fault } from '@breakfall/faults'
-import { body } from '@breakfall/wire'
+import { body, EPOCH_HEADER, ID_PATTERN, invalidRequest } from '@breakfall/wire'
 import { readJson, type RequestContext, type RouteResult } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import type { Boxes } from '../box/boxes.ts'
@@ -18,6 +18,8 @@ export type ApiContext = {
   readonly metrics: RunnerMetrics
   /** Aborted when the runner shuts down. */
   readonly closing: AbortSignal
+  /** Several daemons use this runner: a change without an epoch is refused. */
+  readonly needsEpoch: boolean
   readonly onCall: (route: RouteName) => void
 }
 
@@ -31,10 +33,30 @@ export function boxOf(context: ApiContext, call: RunnerCall): Box {
 /** For calls that change something: refused during shutdown, and for an owner that was replaced. */
 export function boxToChange(context: ApiContext, call: RunnerCall, isEnding = false): Box {
   refuseWhileClosing(context)
+  const epoch = epochToChange(context, call)
+  const { prefix = '', id = '' } = call.params
+  const box = context.boxes.find(prefix, id)
+  if (box === undefined) context.host.fences.check(`${prefix}/${id}`, epoch) // a replaced owner learns that, not that there is no box
+  box?.admit(epoch, isEnding)
+  return box ?? boxOf(context, call)
+}
+
+/** The caller's epoch. A runner that several daemons use refuses changes without one. */
+export function epochToChange(context: ApiContext, call: RunnerCall): number | undefined {
   const epoch = epochOf(call.req)
-  const box = boxOf(context, call)
-  box.admit(epoch, isEnding)
-  return box
+  if (epoch === undefined && context.needsEpoch)
+    throw invalidRequest([{ field: EPOCH_HEADER, expected: "the owner's epoch, for every change", got: 'nothing' }])
+  return epoch
+}
+
+/** The box's key in the fences; refuses names that no box or exec can have. */
+export function keyOf(call: RunnerCall): string {
+  const { prefix = '', id = '', execId } = call.params
+  if (!ID_PATTERN.test(id) || (execId !== undefined && !ID_PATTERN.test(execId)))
+    throw invalidRequest([
+      { field: 'path', expected: 'ids of a box and an exec', got: `${id}/${execId ?? ''}`.slice(0, 50) },
+    ])
+  return `${prefix}/${id}`
 }
 
 /** For calls that end something. */
@@ -48,7 +70,8 @@ export async function refuseFields(call: RunnerCall): Promise<void> {
 const NO_FIELDS = body({})
 
 export function execOf(box: Box, call: RunnerCall): ExecView {
-  return box.execs.get(call.params['execId'] ?? '')
+  const execId = call.params['execId'] ?? ''
+  return box.findExec(execId) ?? box.execs.get(execId)
 }
 
 export function refuseWhileClosing(context: ApiContext): void {

@@ -6,6 +6,7 @@ import { Fault } from '@breakfall/faults'
 import { execRequestSchema, execSignalSchema, invalidRequest } from '@breakfall/wire'
 import { bodyChunks, readJson, type RouteResult } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
+import { burnedRecord } from '../box/burned.ts'
 import type { ExecView } from '../box/execs.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { Exec } from '../exec/exec.ts'
@@ -16,9 +17,12 @@ import {
   boxOf,
   boxToChange,
   boxToEnd,
+  epochToChange,
   execOf,
   type Handler,
+  keyOf,
   refuseFields,
+  refuseWhileClosing,
   type RunnerCall,
 } from './context.ts'
 import { streamEvents } from './event-stream.ts'
@@ -41,10 +45,12 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
       boxToChange(context, call)
       const request = await readJson(call.req, execRequestSchema)
       const box = boxToChange(context, call) // reading the body took time: the box may be gone by now
-      const { exec, isNew } = await box.starter.start(request).catch((error: unknown) => {
-        boxOf(context, call) // if the box was removed meanwhile, report that instead
-        throw error
-      })
+      const { exec, isNew } = await box.starter
+        .start(request, () => void boxToChange(context, call))
+        .catch((error: unknown) => {
+          boxOf(context, call) // if the box was removed meanwhile, report that instead
+          throw error
+        })
       if (!wantsEvents(call)) return { status: isNew ? 201 : 200, json: exec.record() }
       await streamEvents(exec, afterOf(call, exec), call.res, call.signal, context.closing, isNew ? 201 : 200)
       return undefined
@@ -65,25 +71,44 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
     },
     execOutput: (call) => sendOutput(call, execOf(boxOf(context, call), call)),
     waitExec: (call) => wait(context, call, execOf(boxOf(context, call), call)),
-    writeStdin: (call) => writeStdin(call, boxToChange(context, call), context.host.bodySilenceMs),
+    writeStdin: (call) => writeStdin(context, call),
     signalExec: async (call) => {
       execOf(boxToChange(context, call), call)
       const { signal } = await readJson(call.req, execSignalSchema)
-      const exec = liveExec(boxOf(context, call), call)
+      const exec = liveExec(boxToChange(context, call), call) // reading the body took time: another owner may be here
       if (!(await exec.signal(signal))) throw finished(exec.id)
       return { status: 200, json: exec.record() }
     },
     killExec: async (call) => {
       await refuseFields(call)
-      const box = boxToEnd(context, call)
-      const exec = execOf(box, call)
-      await box.execs.live.get(exec.id)?.stop('killed')
-      return { status: 200, json: exec.isOver ? exec.record() : box.execs.get(exec.id).record() }
+      return call.query.get('burn') === '1' ? burn(context, call) : kill(context, call)
     },
   }
 }
 
 // ---- details, in the order they are used above ----
+
+async function kill(context: ApiContext, call: RunnerCall): Promise<RouteResult> {
+  await boxToEnd(context, call).starter.settled(call.params['execId'] ?? '') // an exec that is being reserved is killed, too
+  const box = boxToEnd(context, call)
+  const exec = execOf(box, call)
+  await box.execs.live.get(exec.id)?.stop('killed')
+  return { status: 200, json: exec.isOver ? exec.record() : box.execs.get(exec.id).record() }
+}
+
+/** Kills the exec; an id that is not known here never starts from now on, with or without a box. */
+async function burn(context: ApiContext, call: RunnerCall): Promise<RouteResult> {
+  const { prefix = '', id = '', execId = '' } = call.params
+  const key = keyOf(call)
+  const { host, boxes } = context
+  const find = (): Box | undefined => (boxes.find(prefix, id) === undefined ? undefined : boxToEnd(context, call))
+  await find()?.starter.settled(execId)
+  if (find()?.findExec(execId) !== undefined) return kill(context, call)
+  refuseWhileClosing(context)
+  host.fences.check(key, epochToChange(context, call))
+  host.fences.burn(key, execId)
+  return { status: 200, json: burnedRecord(host, id, execId) }
+}
 
 const wantsEvents = (call: RunnerCall): boolean => (call.req.headers.accept ?? '').includes('text/event-stream')
 
@@ -159,8 +184,8 @@ function liveExec(box: Box, call: RunnerCall): Exec {
 
 const finished = (id: string): Fault => new Fault('exec_finished', { facts: { name: id }, execId: id })
 
-async function writeStdin(call: RunnerCall, box: Box, silenceMs: number): Promise<RouteResult> {
-  const exec = liveExec(box, call)
+async function writeStdin(context: ApiContext, call: RunnerCall): Promise<RouteResult> {
+  const exec = liveExec(boxToChange(context, call), call)
   const eof = call.query.get('eof')
   if (eof !== null && eof !== '1' && eof !== '0')
     throw invalidRequest([{ field: 'eof', expected: '0 or 1', got: JSON.stringify(eof.slice(0, 20)) }])
@@ -168,7 +193,7 @@ async function writeStdin(call: RunnerCall, box: Box, silenceMs: number): Promis
   const either = AbortSignal.any([over.signal, call.signal])
   void exec.over(call.signal).then(() => over.abort())
   try {
-    await exec.stdin.write(bounded(call, silenceMs), eof === '1', exec.id, () => ready(exec, either), either)
+    await exec.stdin.write(bounded(context, call), eof === '1', exec.id, () => ready(exec, either), either)
   } catch (error) {
     if (exec.isOver) throw finished(exec.id)
     throw error
@@ -182,10 +207,11 @@ async function ready(exec: Exec, signal: AbortSignal): Promise<void> {
   exec.stdin.open()
 }
 
-async function* bounded(call: RunnerCall, silenceMs: number): AsyncGenerator<Buffer> {
+async function* bounded(context: ApiContext, call: RunnerCall): AsyncGenerator<Buffer> {
   let bytes = 0
   const max = RUNNER_DEFAULTS.stdinBytesMax
-  for await (const chunk of bodyChunks(call.req, silenceMs)) {
+  for await (const chunk of bodyChunks(call.req, context.host.bodySilenceMs)) {
+    boxToChange(context, call) // a slow body of an owner that was replaced meanwhile
     bytes += chunk.length
     if (bytes > max) throw new Fault('payload_too_large', { facts: { limit: `at most ${max} bytes per call` } })
     yield chunk

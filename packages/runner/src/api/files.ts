@@ -31,7 +31,8 @@ export function fileHandlers(
   return {
     readFile: (call) => read(call, workspaceOf(boxOf(context, call).stored, machineBootId)),
     writeFile: async (call) => {
-      const box = changeable(boxToChange(context, call))
+      const admit = (): Box => changeable(boxToChange(context, call))
+      const box = admit()
       refuseParts(call)
       const { etag, isNew } = await writeFile(
         workspaceOf(box.stored, machineBootId),
@@ -39,13 +40,21 @@ export function fileHandlers(
         bounded(call, context.host.bodySilenceMs),
         conditionOf(call),
         box.uploads,
-        (work) => box.exclusive(work),
+        (work) =>
+          box.exclusive(() => {
+            admit() // a slow upload of an owner that was replaced meanwhile must not overwrite the new owner's file
+            return work()
+          }),
       )
       return { status: isNew ? 201 : 200, json: { etag }, headers: { etag } }
     },
     deleteFile: async (call) => {
-      const box = changeable(boxToChange(context, call))
-      await box.exclusive(() => deleteFile(workspaceOf(box.stored, machineBootId), pathOfCall(call), conditionOf(call)))
+      const admit = (): Box => changeable(boxToChange(context, call))
+      const box = admit()
+      await box.exclusive(() => {
+        admit()
+        deleteFile(workspaceOf(box.stored, machineBootId), pathOfCall(call), conditionOf(call))
+      })
       return { status: 204 }
     },
     listFiles: async (call) => {

@@ -2,6 +2,7 @@
  * One box: its state, its owner's epoch, and what belongs to it.
  *
  * I1  Every change of state follows the table and is on disk before anyone sees it.
+ * I2  A burned exec id never starts: it looks like an exec that was killed before it started.
  */
 import { Fault } from '@breakfall/faults'
 import type { Box as BoxRecord, BoxState } from '@breakfall/wire'
@@ -9,8 +10,10 @@ import { isoTime } from '../clock.ts'
 import { Reservations } from '../exec/reservations.ts'
 import { Uploads } from '../files/uploads.ts'
 import type { RunnerHost } from '../host.ts'
+import { keepBurned } from './burned.ts'
 import { ExecStarter } from './exec-starter.ts'
-import { BoxExecs } from './execs.ts'
+import { BoxExecs, type ExecView } from './execs.ts'
+import { replaced } from './fences.ts'
 import { GuardWatch } from './guard-watch.ts'
 import { guardWorkspace } from './guards.ts'
 import { Keepers } from './keepers.ts'
@@ -71,18 +74,27 @@ export class Box {
     return `${this.prefix}.${this.id}`
   }
 
+  /** Unique at this runner. */
+  get key(): string {
+    return `${this.prefix}/${this.id}`
+  }
+
+  /** The exec with this id, also if the id was burned. */
+  findExec(execId: string): ExecView | undefined {
+    const found = this.execs.find(execId)
+    if (found !== undefined || !this.#host.fences.isBurned(this.key, execId)) return found
+    keepBurned(this.#host, this.execs, execId) // I2
+    return this.execs.get(execId)
+  }
+
   /**
    * Refuses an owner that has been replaced, and saves a new owner's epoch before it may do anything. Ending something must
    * not fail because the disk is full: in that case the new epoch is kept in memory only.
    */
   admit(epoch: number | undefined, isEnding: boolean): void {
+    const seen = Math.max(this.stored.epoch, this.#host.fences.epochOf(this.key))
     if (epoch === undefined || epoch === this.stored.epoch) return
-    if (epoch < this.stored.epoch)
-      throw new Fault('lease_lost', {
-        boundary: 'box',
-        boxId: this.id,
-        errorRaw: `epoch ${epoch} is lower than ${this.stored.epoch}`,
-      })
+    if (epoch < seen) throw replaced(this.key, epoch, seen)
     const before = this.stored.epoch
     this.stored.epoch = epoch
     try {

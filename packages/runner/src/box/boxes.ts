@@ -45,8 +45,12 @@ export class Boxes {
       .toSorted((a, b) => (a.id < b.id ? -1 : 1))
   }
 
+  find(prefix: string, id: string): Box | undefined {
+    return this.#boxes.get(`${prefix}/${id}`)
+  }
+
   get(prefix: string, id: string): Box {
-    const box = this.#boxes.get(`${prefix}/${id}`)
+    const box = this.find(prefix, id)
     if (box === undefined)
       throw new Fault('box_not_found', { facts: { name: id.slice(0, 128) }, boxId: id.slice(0, 128) })
     return box
@@ -70,10 +74,14 @@ export class Boxes {
 
   create(prefix: string, create: BoxCreate, epoch: number | undefined, files: HomeFiles = new Map()): Box {
     const id = create.id ?? newId()
-    if (this.#boxes.has(`${prefix}/${id}`)) throw new Fault('box_already_exists', { facts: { name: id }, boxId: id })
+    const { fences } = this.#host
+    const existing = this.find(prefix, id)
+    existing?.admit(epoch, false)
+    fences.check(`${prefix}/${id}`, epoch)
+    if (existing !== undefined) throw new Fault('box_already_exists', { facts: { name: id }, boxId: id })
     requireRoomToMake(this.#host, this.counts(prefix))
     const paths = boxPaths(join(this.#root, prefix, id))
-    const stored = designBox(this.#host, id, create, paths, epoch ?? 0)
+    const stored = designBox(this.#host, id, create, paths, epoch ?? fences.epochOf(`${prefix}/${id}`))
     makeFolder(join(this.#root, prefix))
     if (existsSync(paths.folder)) this.#discard(paths.folder) // left by a creation that did not get as far as a record
     try {
@@ -102,6 +110,11 @@ export class Boxes {
       this.#removing.set(key, removing)
     }
     return removing
+  }
+
+  /** Forgets fences of boxes that are long gone. */
+  sweepFences(): void {
+    this.#host.fences.sweep((key) => this.#boxes.has(key))
   }
 
   /** Recovers what an earlier process left. A broken box does not affect the others. */
@@ -166,8 +179,19 @@ export class Boxes {
     if (box.state === 'running' || box.state === 'stopping') await box.stop()
     if (box.state === 'stopped' || box.state === 'failed') box.moveTo('removing')
     box.reservations.close()
+    this.#keepEpoch(box)
     this.#discard(box.paths.folder)
     this.#boxes.delete(key)
+  }
+
+  /** The box goes, its epoch stays: a request of an earlier owner must not make the box again. */
+  #keepEpoch({ key, stored: { epoch } }: Box): void {
+    try {
+      if (epoch > this.#host.fences.epochOf(key)) this.#host.fences.raise(key, epoch)
+    } catch (error) {
+      // Removing a box makes room on a full disk, so it must not fail because of one.
+      this.#onProblem(`cannot keep the epoch of the removed box ${key}`, error)
+    }
   }
 
   /** Gone at once for every caller; the files are deleted in the background. */

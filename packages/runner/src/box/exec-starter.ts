@@ -5,6 +5,7 @@
  * I2  An exec is admitted only while the box is running, checked once more right before it is registered: a later stop finds
  *     the exec and ends it, an earlier one refuses it.
  * I3  A refusal leaves nothing behind.
+ * I4  An owner that is replaced while its exec is being reserved is refused: the check is repeated right before the start.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,6 +28,7 @@ import { newId } from '@breakfall/wire/node'
 /** What starting an exec needs of its box. */
 export type StartingBox = {
   readonly id: string
+  readonly key: string
   readonly prefix: string
   readonly groupName: string
   readonly state: BoxState
@@ -37,6 +39,7 @@ export type StartingBox = {
   readonly reservations: Reservations
   readonly guardWatch: GuardWatch | undefined
   start(): void
+  findExec(execId: string): ExecView | undefined
 }
 
 export class ExecStarter {
@@ -49,20 +52,33 @@ export class ExecStarter {
     this.#box = box
   }
 
-  /** Starts an exec, or finds the one with the same id and the same body (`isNew` is false then). */
-  async start(input: ExecRequest): Promise<{ readonly exec: ExecView; readonly isNew: boolean }> {
+  /** Waits for starts of this id that are under way. After that it is known, or nothing of it is left. */
+  async settled(execId: string): Promise<void> {
+    while (this.#reserving.has(execId)) await this.#reserving.get(execId)?.catch(ignored)
+  }
+
+  /**
+   * Starts an exec, or finds the one with the same id and the same body (`isNew` is false then). A burned id has no body: it is
+   * found with every body. `admit` throws if the caller is not the owner any more.
+   */
+  async start(
+    input: ExecRequest,
+    admit: () => void = () => undefined,
+  ): Promise<{ readonly exec: ExecView; readonly isNew: boolean }> {
     const { execs, id: boxId } = this.#box
     const execId = input.execId ?? newId()
     const request = fillRequest(input)
     const hash = requestHash(request)
-    await this.#reserving.get(execId)?.catch(ignored)
-    const known = execs.find(execId)
+    await this.settled(execId)
+    admit()
+    const known = this.#box.findExec(execId)
     if (known !== undefined) {
-      if (execs.hashOf(execId) !== hash) throw new Fault('exec_conflict', { facts: { name: execId }, boxId, execId })
+      const isBurned = this.#host.fences.isBurned(this.#box.key, execId)
+      if (!isBurned && execs.hashOf(execId) !== hash)
+        throw new Fault('exec_conflict', { facts: { name: execId }, boxId, execId })
       return { exec: known, isNew: false }
     }
-    if (this.#reserving.has(execId)) return this.start({ ...input, execId }) // I1
-    const reserving = this.#reserve(execId, request, hash)
+    const reserving = this.#reserve(execId, request, hash, admit) // I1
     this.#reserving.set(execId, reserving)
     try {
       return { exec: await reserving, isNew: true }
@@ -112,7 +128,7 @@ export class ExecStarter {
 
   // ---- details, in the order they are used above ----
 
-  async #reserve(execId: string, request: FilledRequest, hash: string): Promise<ExecView> {
+  async #reserve(execId: string, request: FilledRequest, hash: string, admit: () => void): Promise<ExecView> {
     const { clock, fifos, queue } = this.#host
     const { execs, reservations } = this.#box
     await queue.turnstile.pass() // five hundred at once must not block the event loop
@@ -144,6 +160,7 @@ export class ExecStarter {
     try {
       await synced
       this.#checkRoom() // I2
+      admit() // I4
     } catch (error) {
       rmSync(folder, { recursive: true, force: true }) // I3
       throw error

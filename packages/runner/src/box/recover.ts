@@ -37,6 +37,7 @@ export async function recoverBox(
   for (const [execId, entry] of reserved) {
     // Reserved since the last boot, but no folder: refused before anything was made, or removed by retention.
     if (entry.machineBootId === host.clock.machineBootId || folders.has(execId) || !ID_PATTERN.test(execId)) continue
+    if (host.fences.isBurned(box.key, execId)) continue // it certainly never ran
     lostToPowerCut(host, box, entry)
   }
 }

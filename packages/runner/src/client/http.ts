@@ -43,9 +43,15 @@ export class RunnerHttp {
   readonly #options: HttpOptions
   readonly #agent: Agent
 
-  constructor(options: HttpOptions) {
+  constructor(options: HttpOptions, agent?: Agent) {
     this.#options = options
-    this.#agent = new Agent({ connect: { timeout: options.connectMs }, keepAliveTimeout: 4_000, connections: 256 })
+    this.#agent =
+      agent ?? new Agent({ connect: { timeout: options.connectMs }, keepAliveTimeout: 4_000, connections: 256 })
+  }
+
+  /** The same runner over the same connections, for another owner. */
+  withEpoch(epoch: number): RunnerHttp {
+    return new RunnerHttp({ ...this.#options, epoch }, this.#agent)
   }
 
   /** The response to a call that succeeded. The caller reads its body. */

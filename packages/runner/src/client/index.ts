@@ -5,6 +5,7 @@ import {
   type Box,
   type BoxCreate,
   boxListSchema,
+  boxOwnerSchema,
   boxSchema,
   type BoxState,
   type Exec,
@@ -34,7 +35,7 @@ export type RunnerClientOptions = {
   readonly prefix?: string | undefined
   /** The expected runner: any other refuses the call. */
   readonly runnerId?: string | undefined
-  /** The owner's epoch, sent with every call that changes something. */
+  /** The owner's epoch, sent with every call that changes something. `withEpoch` sets another one. */
   readonly epoch?: number | undefined
   readonly connectMs?: number | undefined
   readonly headersMs?: number | undefined
@@ -48,6 +49,8 @@ type RunnerHealth = ReturnType<(typeof runnerHealthSchema)['parse']>
 type FileEntry = ReturnType<(typeof fileListSchema)['parse']>['files'][number]
 
 export type RunnerClient = {
+  /** The same client for another owner. Both share their connections. */
+  withEpoch(epoch: number): RunnerClient
   health(o?: Cancellable): Promise<RunnerHealth>
   config(o?: Cancellable): Promise<unknown>
   createBox(create: BoxCreate, o?: Cancellable): Promise<Box>
@@ -55,6 +58,8 @@ export type RunnerClient = {
   checkBox(create: BoxCreate, o?: Cancellable): Promise<Box>
   getBox(id: string, o?: Cancellable): Promise<Box>
   listBoxes(o?: Cancellable & { readonly state?: BoxState | undefined }): Promise<Box[]>
+  /** Refuses every lower epoch from now on, with or without a box. */
+  ownBox(id: string, o?: Cancellable): Promise<{ readonly epoch: number }>
   startBox(id: string, o?: Cancellable): Promise<Box>
   /** `ifIdle`: refused while an exec is running. */
   stopBox(id: string, o?: IfIdle): Promise<Box>
@@ -85,7 +90,8 @@ export type RunnerClient = {
   ): Promise<OutputAnswer>
   /** Waits until the exec has ended, over as many connections as needed. */
   waitExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
-  killExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
+  /** `burn`: an id that the runner does not know never starts from now on, with or without a box. */
+  killExec(boxId: string, execId: string, o?: Cancellable & { readonly burn?: boolean | undefined }): Promise<Exec>
   signalExec(boxId: string, execId: string, signal: string, o?: Cancellable): Promise<Exec>
   writeStdin(
     boxId: string,
@@ -113,7 +119,6 @@ const WAIT_MS = 25_000 // one long poll; shorter than the idle limit of a proxy 
 const EVENTS_SILENCE_MS = 45_000 // three heartbeats
 
 export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
-  const dice = options.dice ?? (() => randomInt(2 ** 32) / 2 ** 32)
   const http = new RunnerHttp({
     url: options.url,
     token: options.token,
@@ -123,6 +128,11 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     connectMs: options.connectMs ?? CONNECT_MS,
     headersMs: options.headersMs ?? HEADERS_MS,
   })
+  return clientOver(http, options)
+}
+
+function clientOver(http: RunnerHttp, options: RunnerClientOptions): RunnerClient {
+  const dice = options.dice ?? (() => randomInt(2 ** 32) / 2 ** 32)
   const box = (id: string, o: Cancellable = {}): CallOptions => ({ params: { id }, signal: o.signal })
   const exec = (id: string, execId: string, o: Cancellable = {}): CallOptions => ({
     params: { id, execId },
@@ -141,6 +151,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     await http.bytes(name, await http.send(name, call), call)
   }
   return {
+    withEpoch: (epoch) => clientOver(http.withEpoch(epoch), options),
     health: (o = {}) => http.json('health', runnerHealthSchema, { signal: o.signal }),
     config: (o = {}) => http.json('config', { parse: (value) => value }, { signal: o.signal }),
     createBox: (create, o = {}) => http.json('createBox', boxSchema, { json: create, signal: o.signal }),
@@ -152,6 +163,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
         ({ boxes }) => boxes,
       ),
     startBox: (id, o) => http.json('startBox', boxSchema, box(id, o)),
+    ownBox: (id, o) => http.json('ownBox', boxOwnerSchema, box(id, o)),
     stopBox: (id, o) => http.json('stopBox', boxSchema, { ...box(id, o), ...onlyIfIdle(o) }),
     removeBox: (id, o) => nothing('removeBox', { ...box(id, o), ...onlyIfIdle(o) }),
     startExec: (id, request, o) => http.json('startExec', execSchema, { ...box(id, o), json: request }),
@@ -192,7 +204,12 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
         if (record.exit !== null) return record
       }
     },
-    killExec: (id, execId, o) => http.json('killExec', execSchema, { ...exec(id, execId, o), headersMs: KILL_MS }),
+    killExec: (id, execId, o) =>
+      http.json('killExec', execSchema, {
+        ...exec(id, execId, o),
+        ...(o?.burn === true ? { query: { burn: 1 } } : {}),
+        headersMs: KILL_MS,
+      }),
     signalExec: (id, execId, signal, o) =>
       http.json('signalExec', execSchema, { ...exec(id, execId, o), json: { signal } }),
     writeStdin: (id, execId, bytes, input = {}, o = {}) =>

@@ -39,7 +39,9 @@ export function makeFolder(path: string): void {
   mkdirSync(path, { recursive: true, mode: 0o700 })
 }
 
-export function syncFolder(path: string): void {
+export const syncFolder = (path: string): void => syncFile(path)
+
+export function syncFile(path: string): void {
   const fd = openSync(path, 'r')
   try {
     fsyncSync(fd)
