@@ -89,7 +89,7 @@ test('a kill right after a start never misses it: not found means that it did no
     const exit = killed.json['exit'] as { started: boolean | null }
     const file = await runner.call('GET', `boxes/${id}/files/${execId}.txt`)
     if (exit.started === false)
-      assert.equal(file.status, 404, `${execId} ran, although it was reported as never started`)
+      assert.equal(file.status, 404, `${execId} ran, but its record says that it did not start`)
     outcomes.add(String(exit.started))
   }
   assert.ok(outcomes.size > 0)
