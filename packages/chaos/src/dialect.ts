@@ -32,16 +32,22 @@ export function provesCompletion(data: string | undefined): boolean {
 }
 
 /** A field of an event with (part of) a tool call's arguments, which can be overwritten. */
-export type ArgumentField = { readonly text: string; write(text: string): void }
+export type ArgumentField = {
+  readonly text: string
+  /** It repeats what earlier events brought in parts. */
+  readonly isRepeat: boolean
+  write(text: string): void
+}
 
 export function argumentFields(json: Record<string, unknown>): ArgumentField[] {
   const fields: ArgumentField[] = []
-  const add = (holder: unknown, key: string): void => {
+  const add = (holder: unknown, key: string, isRepeat = false): void => {
     if (!isObject(holder)) return
     const text = holder[key]
     if (typeof text !== 'string') return
     fields.push({
       text,
+      isRepeat,
       write: (next) => {
         holder[key] = next
       },
@@ -54,12 +60,13 @@ export function argumentFields(json: Record<string, unknown>): ArgumentField[] {
   }
   if (read(json, 'delta', 'type') === 'input_json_delta') add(json['delta'], 'partial_json')
   if (typeof json['type'] === 'string' && CALL_EVENTS.has(json['type'])) {
-    for (const key of ['delta', 'arguments', 'input']) add(json, key)
+    for (const key of ['delta', 'arguments', 'input']) add(json, key, key !== 'delta')
   }
   // The Responses API repeats the arguments in the finished item and in the final object.
+  const isEvent = json['output'] === undefined
   for (const item of [json['item'], ...list(read(json, 'response', 'output')), ...list(json['output'])]) {
-    if (read(item, 'type') === 'function_call') add(item, 'arguments')
-    if (read(item, 'type') === 'custom_tool_call') add(item, 'input')
+    if (read(item, 'type') === 'function_call') add(item, 'arguments', isEvent)
+    if (read(item, 'type') === 'custom_tool_call') add(item, 'input', isEvent)
   }
   return fields
 }

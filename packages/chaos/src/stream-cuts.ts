@@ -6,6 +6,7 @@
  * I2  What is forwarded before the cut is forwarded unchanged, byte for byte.
  */
 import {
+  type ArgumentField,
   argumentFields,
   type Dialect,
   dropFinishReason,
@@ -117,29 +118,27 @@ const halved = (block: SseBlock): Buffer => {
   return withData(block, data.slice(0, Math.max(1, Math.floor(data.length / 2))))
 }
 
-/** Halves (or empties) the first chunk of arguments and drops all later ones. `ending` comes in place of the finish reason. */
+/**
+ * Halves (or empties) the first chunk of arguments and drops all later ones. Fields that repeat the arguments get what was left
+ * of them. `ending` comes in place of the finish reason.
+ */
 function cutArguments(withFinish: boolean, isEmptied: boolean, ending: Ending): StreamCut {
-  let isCut = false
-  const cut = (text: string): string => {
-    if (isCut || isEmptied || text === '') return ''
-    isCut = true
-    return text.slice(0, Math.max(1, Math.floor(text.length / 2)))
+  let kept: string | undefined
+  const cut = ({ text, isRepeat }: ArgumentField): string => {
+    if (kept !== undefined) return isRepeat && text.startsWith(kept) ? kept : ''
+    kept = isEmptied ? '' : text.slice(0, Math.max(1, Math.floor(text.length / 2)))
+    return kept
   }
-  let isHit = false
   return {
     block: (block) => {
       const json = parseJson(block.data)
       const fields = json === undefined ? [] : argumentFields(json).filter((field) => field.text !== '')
-      if (json !== undefined && fields.length > 0) {
-        isHit = true
-        for (const field of fields) field.write(cut(field.text))
-        if (!withFinish) dropFinishReason(json) // some servers send the call and the finish reason in one event
-        return { forward: withData(block, JSON.stringify(json)), isHit: true }
-      }
-      if (isHit && !withFinish && provesCompletion(block.data)) {
-        return { forward: null, isHit: true, ending }
-      }
-      return pass(block)
+      const isEnd = kept !== undefined && provesCompletion(block.data) && fields.every(({ isRepeat }) => isRepeat)
+      if (isEnd && !withFinish) return { forward: null, isHit: true, ending }
+      if (json === undefined || fields.length === 0) return pass(block)
+      for (const field of fields) field.write(cut(field))
+      if (!withFinish) dropFinishReason(json) // some servers send the call and the finish reason in one event
+      return { forward: withData(block, JSON.stringify(json)), isHit: true }
     },
     end: passEnd,
   }
