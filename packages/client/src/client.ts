@@ -178,7 +178,7 @@ export class DaemonClient {
     return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/cancel`, body }, isTurn, 'a turn')
   }
 
-  /** Resumes a parked turn now, or adopts an abandoned one (`live: false`). */
+  /** Resumes a parked turn now, ends the wait before a retry, or adopts an abandoned one (`live: false`). */
   resume(turnId: string): Promise<Turn> {
     return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/resume`, body: {} }, isTurn, 'a turn')
   }

@@ -138,7 +138,7 @@ class JournalDriver implements Driver {
     this.append(...discardDrafts(this.#turn, rung.discards, rung.fault))
     if (rung.action === 'stop') return
     if (rung.action !== 'park')
-      return this.append(retryDraft(this.#turn, rung, undefined, undefined, compactedBy(rung)))
+      return this.append(retryDraft(this.#turn, rung, undefined, undefined, { overflow: compactedBy(rung) }))
     this.append({ type: 'parked', turnId: 't1', fault: rung.fault, resumeAt: null })
     this.append({ type: 'resumed', turnId: 't1', because: 'person' })
   }

@@ -61,7 +61,10 @@ const eventSchemas = {
     model: z.string().optional(),
     provider: turnProviderSchema.optional().describe('the model server that this turn uses to its end'),
   }),
-  'step-start': event('step-start', { step: z.int() }),
+  'step-start': event('step-start', {
+    step: z.int(),
+    model: z.string().optional().describe('the model that is asked'),
+  }),
   'text-delta': event('text-delta', { ...partOf, text: z.string() }),
   'reasoning-delta': event('reasoning-delta', { ...partOf, text: z.string() }),
   'part-discarded': event('part-discarded', { ...partOf, because: faultReportSchema }),
@@ -102,6 +105,10 @@ const eventSchemas = {
       .optional()
       .describe('the request was too long for this model; a `compacted` event follows'),
     cost: costSchema.optional().describe('what it cost'),
+    to: record({ model: z.string(), provider: providerViewSchema })
+      .optional()
+      .describe('with `fallback`: the model that is asked next, and its server'),
+    callId: z.string().optional().describe('with `resolve`: the call that needs the runner'),
     prefillRefused: z.boolean().optional().describe('the model refused to continue the kept text'),
     free: z.boolean().optional().describe('the failed attempt cost nothing, so patience bounds it and not attemptsMax'),
   }),

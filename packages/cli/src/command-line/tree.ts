@@ -292,10 +292,14 @@ function addSessionCommands(command: AddCommand): void {
       await cancelCommand(context, id, reason)
     },
   ).option('--reason <text>', 'why, for the record')
-  command('resume <id>', 'resume a parked turn now, by its id or its session', async (context, _options, [id = '']) => {
-    const { resumeCommand } = await import('../commands/steer.ts')
-    await resumeCommand(context, id)
-  })
+  command(
+    'resume <id>',
+    'resume a parked turn or retry now, by its id or its session',
+    async (context, _options, [id = '']) => {
+      const { resumeCommand } = await import('../commands/steer.ts')
+      await resumeCommand(context, id)
+    },
+  )
   command<RmOptions>(
     'rm <session...>',
     'delete sessions that have ended; needs no daemon',

@@ -90,8 +90,7 @@ export class TurnView {
         this.#parkedWith = event.fault
         return [this.#line('warn', `⏸ parked: ${event.fault.error}`)]
       case 'resumed':
-        this.#resumed(event)
-        return [this.#line('good', `▶ ${resumedBy(event)}`)]
+        return [this.#line('good', `▶ ${this.#resumed(event)}`)]
       case 'taken-over':
         this.#note('taken_over', 'the daemon restarted', 'continued from the last safe point')
         return [this.#line('warn', '↻ the daemon restarted; the turn continues from the last safe point')]
@@ -149,11 +148,13 @@ export class TurnView {
     return [this.#line('warn', '⤺ the unfinished answer above was discarded; retrying')]
   }
 
-  #resumed(event: SessionEventOf<'resumed'>): void {
+  #resumed(event: SessionEventOf<'resumed'>): string {
     const fault = this.#parkedWith
     this.#parkedWith = undefined
+    if (fault === undefined && this.#pending.length > 0) return 'retrying now, as you asked' // the retry is counted already
     if (fault === undefined) this.#note('parked', 'a wait', resumedBy(event))
     else this.#note(fault.category, whatHappened(fault), `parked, ${resumedBy(event)}`)
+    return resumedBy(event)
   }
 
   #toolCall(event: SessionEventOf<'tool-call'>): readonly Segment[] {

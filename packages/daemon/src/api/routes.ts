@@ -233,7 +233,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       method: 'post',
       path: '/v1/turns/{id}/resume',
       operationId: 'resumeTurn',
-      summary: 'Wakes a parked turn now',
+      summary: 'Wakes a parked turn now, or ends the wait before a retry',
       body: turnResumeSchema,
       answers: { 202: turnSchema },
       faults: ['not_found', 'turn_not_parked'],

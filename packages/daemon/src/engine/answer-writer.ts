@@ -169,7 +169,7 @@ export function retryDraft(
   rung: Extract<Rung, { delayMs: number }>,
   usage: Usage | undefined,
   price: Price | undefined,
-  overflow: EventDraftOf<'retry'>['overflow'],
+  { overflow, to }: Pick<EventDraftOf<'retry'>, 'overflow' | 'to'> = {},
 ): EventDraftOf<'retry'> {
   const { attempt, fault, delayMs, nextAt, max, prefillRefused, free } = rung
   const action = rung.action === 'compact' ? 'retry' : rung.action // as the wire names it
@@ -178,6 +178,7 @@ export function retryDraft(
   return {
     ...retry,
     ...(cost === undefined ? {} : { cost }),
+    ...(to === undefined ? {} : { to }),
     ...(prefillRefused ? { prefillRefused } : {}),
     ...(free ? { free } : {}),
   }

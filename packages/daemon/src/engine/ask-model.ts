@@ -24,6 +24,7 @@ import { costOf, type Price } from '../turn/cost.ts'
 import { fixedBytes } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
 import type { RequestFacts } from '../turn/state.ts'
+import type { EventDraftOf } from '@breakfall/wire'
 import { type AttemptWriter, discardDrafts, retryDraft } from './answer-writer.ts'
 import type { LiveSession } from './live-session.ts'
 import { CONTINUE, type Performed } from './performed.ts'
@@ -37,6 +38,8 @@ export type Chosen = {
   readonly target: Target
   /** Models left in the list after it. */
   readonly fallbacks: number
+  /** The first of them. */
+  readonly next: NonNullable<EventDraftOf<'retry'>['to']> | undefined
   /** The server that this daemon runs, if it is asked. */
   readonly local: LocalModel | undefined
   /** What it costs, if that is known. */
@@ -72,10 +75,17 @@ export async function targetFor(
   return {
     target,
     fallbacks: targets.length - 1 - index,
+    next: nextTarget(ports, targets[index + 1]),
     local: isServed(model, index) ? model.served : undefined,
     price: priceOf(model, index),
     missingKey: index === 0 ? model.missingKey : undefined,
   }
+}
+
+/** The name of the model that a step asks first. */
+export function modelNow(ports: Ports, session: LiveSession): string {
+  const windows = ports.providers.windowsOf(session.data, session.currentTurn)
+  return windows[targetIndex(session, windows.length)]?.model ?? ''
 }
 
 /** What `next` has to know about the request, from the configuration that was read last. */
@@ -124,6 +134,12 @@ const targetIndex = ({ fold }: LiveSession, targets: number): number =>
 
 const fallbacksOf = ({ fallback }: TurnModel): readonly Fallback[] =>
   fallback.map(({ name, ...rest }) => (name === undefined ? rest : { ...rest, model: name }))
+
+function nextTarget(ports: Ports, target: Target | undefined): Chosen['next'] {
+  if (target === undefined) return undefined
+  const { api, request } = target
+  return { model: request.model, provider: ports.providers.viewAt(request.baseUrl, api) }
+}
 
 /** A fallback without a base URL is another model at the first model's server. */
 const isServed = ({ fallback }: TurnModel, index: number): boolean =>
@@ -211,7 +227,7 @@ export type Failure = {
 export async function failed(
   ports: Ports,
   session: LiveSession,
-  { target, fallbacks, price }: Chosen,
+  { target, fallbacks, price, next }: Chosen,
   { attempt, writer, canContinue, canCompact, requestBytes }: Question,
   { fault: seen, diverged, contentStarted, usage, served }: Failure,
 ): Promise<Performed> {
@@ -238,7 +254,8 @@ export async function failed(
     return { kind: 'give-up', fault: rung.fault, decision: rung.decision }
   }
   const overflow = rung.action === 'compact' ? { model: target.request.model, requestBytes } : undefined
-  await writer.flush(...discards, retryDraft(turn, rung, usage, price, overflow)) // I1
+  const to = rung.action === 'fallback' ? next : undefined
+  await writer.flush(...discards, retryDraft(turn, rung, usage, price, { overflow, to })) // I1
   if (usage !== undefined) ports.onUsed(usage, costOf(usage, price))
   return CONTINUE
 }

@@ -13,12 +13,13 @@ import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt, next } from '../turn/next.ts'
 import type { Command, QueuedTurn, TurnFold } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'
-import { requestFacts } from './ask-model.ts'
+import { modelNow, requestFacts } from './ask-model.ts'
 import { performCompaction } from './compact.ts'
 import { discardDrafts } from './answer-writer.ts'
 import { performCall } from './tool-call.ts'
 import { cancelTurn, endTurn, failTurn, openCalls, stopTurn } from './ending.ts'
 import type { LiveSession } from './live-session.ts'
+import { backOff } from './back-off.ts'
 import { parkTurn, stayParked } from './park.ts'
 import { CONTINUE, type GiveUp, giveUp, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
@@ -131,7 +132,6 @@ export class Engine {
 
   async #write(session: LiveSession, command: Exclude<Command, { do: 'answer' | 'compact' | 'call' }>): Promise<void> {
     const ports = this.#ports
-    const turnId = session.fold.turn?.id ?? ''
     switch (command.do) {
       case 'rest':
         return
@@ -147,11 +147,11 @@ export class Engine {
       case 'stay-parked':
         return stayParked(ports, session, command.parked)
       case 'pause':
-        return sleep(command.until - ports.now(), session.signal)
+        return backOff(ports, session, command.until)
       case 'discard':
         return void (await session.append(...interrupted(session.currentTurn, command.parts)))
       case 'begin-step':
-        return void (await session.append({ type: 'step-start', turnId, step: command.step }))
+        return void (await session.append(stepDraft(ports, session, command.step)))
     }
   }
 
@@ -251,6 +251,10 @@ async function startQueued(ports: Ports, session: LiveSession, { id: turnId, pro
   const opening = turnOpening(ports, session)
   const chosen = await ports.providers.forNextTurn(session.data)
   await session.transact((fold) => startingTurn(fold, session, { turnId, prompt }, { ...opening, ...chosen }))
+}
+
+function stepDraft(ports: Ports, session: LiveSession, step: number): EventDraft {
+  return { type: 'step-start', turnId: session.currentTurn.id, step, model: modelNow(ports, session) }
 }
 
 const hasWork = ({ fold }: LiveSession): boolean => fold.turn !== null || fold.queue.length > 0

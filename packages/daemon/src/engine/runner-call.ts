@@ -10,6 +10,7 @@
 import { classify, Fault, isFault, LIMITS, type Retry, retryOutcome } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { TurnFold } from '../turn/state.ts'
+import { backOff } from './back-off.ts'
 import type { LiveSession } from './live-session.ts'
 import { type GiveUp, giveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
@@ -37,6 +38,7 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
       policy,
       signal,
       now: ports.now,
+      sleep: (ms) => backOff(ports, session, ports.now() + ms),
       faultOf: (thrown) => {
         if (signal.aborted) throw thrown
         original = runnerFault(thrown, session.boxId)
@@ -67,6 +69,7 @@ async function journalRetry(
   { fault, attempt, delayMs }: Retry,
 ): Promise<void> {
   const max = LIMITS.resolvesMax
+  const callId = turn.calls.find(({ result }) => result === null)?.callId // calls run in order
   const nextAt = new Date(ports.now() + delayMs).toISOString()
   await session.append({
     type: 'retry',
@@ -75,6 +78,7 @@ async function journalRetry(
     attempt,
     fault: fault.with({ retry: { attempt, max, nextAt }, turnId: turn.id }).report,
     action: 'resolve',
+    ...(callId === undefined ? {} : { callId }),
     delayMs,
     nextAt,
     max,

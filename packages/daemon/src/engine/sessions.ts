@@ -37,6 +37,7 @@ import type { BoxReleases } from './box-releases.ts'
 import type { BoxRemoval, BoxRemovals } from './box-removals.ts'
 import type { LiveSession, Writing } from './live-session.ts'
 import { forgetQuarantined, type SessionLoader } from './loader.ts'
+import { skipBackOff } from './back-off.ts'
 import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
 import type { Pruning } from './pruning.ts'
@@ -228,10 +229,12 @@ export class Sessions {
     const view = await this.turn(turnId)
     const notParked = (state: string): Fault => new Fault('turn_not_parked', { facts: { detail: state }, turnId })
     const isUnowned = view.live === false
-    if (view.state !== 'parked' && !isUnowned) throw notParked(view.state)
+    const isWaiting = view.state === 'parked' || view.state === 'retrying'
+    if (!isWaiting && !isUnowned) throw notParked(view.state)
     const session = (await this.#loader.recover(view.sessionId)) ?? notFound('session')
-    const isResumed = session.memoryPark !== null || (await resumeTurn(session, 'person'))
-    if (!isResumed && !isUnowned) throw notParked(session.turn(turnId)?.state ?? view.state)
+    const isResumed =
+      session.memoryPark !== null || (await resumeTurn(session, 'person')) || (await skipBackOff(this.#ports, session))
+    if (!isResumed && !isUnowned) throw notParked(stateText(session.turn(turnId) ?? view))
     session.wake()
     this.#engine.drive(session)
     return session.turn(turnId) ?? view
@@ -390,6 +393,9 @@ const unfinished = (id: string, turnId: string | null): Fault =>
     message: { happened: `Session ${id} has not ended: it has an unfinished turn.`, advice: 'Cancel the turn first.' },
     ...(turnId === null ? {} : { turnId }),
   })
+
+/** A turn counts as retrying until its next attempt gets somewhere. */
+const stateText = ({ state }: Turn): string => (state === 'retrying' ? 'retrying already' : state)
 
 function notFound(what: string): never {
   throw new Fault('not_found', { facts: { name: `such ${what}` } })

@@ -142,6 +142,15 @@ export class Providers {
     return { name, baseUrl, api }
   }
 
+  /** The provider at that address, under the name that the configuration gives it. */
+  viewAt(baseUrl: string, api: string): ProviderView {
+    const known = Object.entries(providersOf(this.#config.last)).find(([, config]) =>
+      isSameAddress({ baseUrl, api }, config),
+    )
+    const host = URL.canParse(baseUrl) ? new URL(baseUrl).host : ''
+    return { name: known?.[0] ?? host, baseUrl: shownUrl(baseUrl), api }
+  }
+
   /** The model of a session that may not name one. */
   modelOf({ model, provider = null }: ModelData): string {
     return nameOf(model, provider, this.#config.last)

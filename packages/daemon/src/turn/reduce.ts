@@ -203,10 +203,10 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
   }
 }
 
-/** A turn that had used up its steps gets as many again. */
+/** A turn that had used up its steps gets as many again. One that backs off retries now. */
 function resumed(turn: TurnFold): TurnFold {
   const isGranted = turn.parked?.because === 'steps_spent'
-  return { ...turn, parked: null, stepsFrom: isGranted ? turn.step : turn.stepsFrom }
+  return { ...turn, parked: null, retryAt: null, stepsFrom: isGranted ? turn.step : turn.stepsFrom }
 }
 
 /** The answer that the model was writing when the last daemon died used tokens that were never counted. */

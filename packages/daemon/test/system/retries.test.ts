@@ -97,6 +97,15 @@ for (const { says, places, profile, actions: expected } of SETTINGS) {
     assert.equal(end.text, WHOLE)
     assert.equal(assembled(events).get(1), WHOLE)
     assert.deepEqual(actions(events), expected)
+    const servedBy = retries(events).flatMap(({ to }) =>
+      to === undefined ? [] : [`${to.model} ${to.provider.baseUrl}`],
+    )
+    assert.deepEqual(
+      servedBy,
+      fallback.map(({ name, baseUrl }) => `${name} ${baseUrl}`),
+      'who is asked next',
+    )
+    assert.ok(events.every((event) => event.type !== 'step-start' || event.model === first.name))
     assert.deepEqual(
       seen,
       expected.map((_, n) => [n, n]).concat([[expected.length, expected.length]]),

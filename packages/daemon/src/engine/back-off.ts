@@ -1,0 +1,18 @@
+/** The wait before a retry. Breakfall never shortens it, because a provider may have asked for it; a person may. */
+import type { LiveSession } from './live-session.ts'
+import type { Ports } from './ports.ts'
+
+/** Waits until then, unless a person ends the wait or something stops the turn. */
+export async function backOff({ now }: Pick<Ports, 'now'>, session: LiveSession, until: number): Promise<void> {
+  while (session.fold.turn?.retryAt != null && now() < until && !session.signal.aborted)
+    await session.isWokenWithin(until - now())
+}
+
+/** Ends the wait, because a person says so. False if the turn does not wait. */
+export async function skipBackOff({ now }: Pick<Ports, 'now'>, session: LiveSession): Promise<boolean> {
+  const events = await session.transact(({ turn }) => {
+    if (turn === null || turn.retryAt === null || turn.retryAt <= now()) return null
+    return { drafts: [{ type: 'resumed', turnId: turn.id, because: 'person' }] }
+  })
+  return events.length > 0
+}
