@@ -18,7 +18,6 @@ import {
   type SessionList,
   type SessionPatch,
   type SessionQuery,
-  type SameFolder,
   TOOL_NAMES,
   type Turn,
   type TurnList,
@@ -27,15 +26,15 @@ import {
 } from '@breakfall/wire'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import { within } from '@breakfall/supervisor'
-import type { CancelRequest, KeyRow, SessionData, SessionRow, Store, TurnRow } from '../store/store.ts'
-import type { SessionFold } from '../turn/state.ts'
+import type { CancelRequest, KeyRow, SessionRow, Store, TurnRow } from '../store/store.ts'
 import { sessionPage, sessionView } from '../turn/view.ts'
+import { accepted, type PromptRequest, titled } from './accept-prompt.ts'
 import { checkBox, checkSessionBox } from './box.ts'
-import { cancelQueued, supersededDraft } from './ending.ts'
+import { cancelQueued } from './ending.ts'
 import type { Engine } from './engine.ts'
 import type { BoxReleases } from './box-releases.ts'
 import type { BoxRemoval, BoxRemovals } from './box-removals.ts'
-import type { LiveSession, Writing } from './live-session.ts'
+import type { LiveSession } from './live-session.ts'
 import { forgetQuarantined, type SessionLoader } from './loader.ts'
 import { skipBackOff } from './back-off.ts'
 import { resumeTurn } from './park.ts'
@@ -43,20 +42,11 @@ import type { Ports } from './ports.ts'
 import type { Pruning } from './pruning.ts'
 import { selectionOf } from './session-selection.ts'
 import { type OutputRequest, storedOutput } from './stored-output.ts'
-import { type ChosenModel, startingTurn, type TurnOpening, turnOpening } from './turn-opening.ts'
+import { turnOpening } from './turn-opening.ts'
 import { newId } from '@breakfall/wire/node'
 
-const QUEUE_MAX = 100
 const TURNS_PAGE_MAX = 50
-const TITLE_CHARS = 80
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-
-export type PromptRequest = {
-  readonly prompt: string
-  readonly queue?: boolean | undefined
-  /** What to do while another session works in the same folder. Default: share it. */
-  readonly sameFolder?: SameFolder | undefined
-}
 
 type SessionsParts = {
   readonly ports: Ports
@@ -340,42 +330,6 @@ export class Sessions {
 /** A box may exist as soon as its runner is known, even if its creation was never recorded. */
 const boxesOf = ({ id, epoch, data }: SessionRow): readonly BoxRemoval[] =>
   data.runnerId === null ? [] : [{ boxId: data.box.id ?? id, runnerId: data.runnerId, epoch: epoch + 1 }]
-
-/** Without a title, a session is called after its first prompt: the first line that is not empty. */
-function titled(writing: Writing, { title, ...data }: SessionData, prompt: string): Writing {
-  if (title !== null) return writing
-  const first = (prompt.trim().split('\n')[0] ?? '').trim().slice(0, TITLE_CHARS).toWellFormed()
-  return { ...writing, data: { ...data, ...writing.data, title: first } }
-}
-
-function accepted(
-  fold: SessionFold,
-  session: LiveSession,
-  { turnId, prompt, queue, sameFolder = 'share' }: PromptRequest & { readonly turnId: string },
-  opening: TurnOpening & ChosenModel,
-  { folders }: Pick<Ports, 'folders'>,
-): Writing {
-  const { turn } = fold
-  if (turn?.parked?.because === 'steps_spent' && fold.queue.length === 0) {
-    const start = startingTurn(fold, session, { turnId, prompt }, opening)
-    return { ...start, drafts: [supersededDraft(turn.id), ...start.drafts] }
-  }
-  const busyWith = fold.turn?.id ?? fold.queue[0]?.id
-  if (busyWith === undefined) {
-    const behind = folders.enter(session, turnId, sameFolder)
-    if (behind !== undefined) return { drafts: [{ type: 'turn-queued', turnId, prompt, behind }] }
-    return startingTurn(fold, session, { turnId, prompt }, opening)
-  }
-  if (queue !== true) throw new Fault('session_busy', { facts: { name: busyWith }, turnId: busyWith })
-  if (fold.queue.length >= QUEUE_MAX) {
-    throw new Fault('quota_exceeded', {
-      boundary: 'daemon',
-      facts: { limit: `${QUEUE_MAX} waiting prompts` },
-      message: { advice: 'Wait until a turn has ended, or cancel one.' },
-    })
-  }
-  return { drafts: [{ type: 'turn-queued', turnId, prompt }] }
-}
 
 const seqOf = (events: readonly SessionEvent[], turnId: string): number =>
   events.find((event) => event.turnId === turnId)?.seq ?? 0
