@@ -1,0 +1,209 @@
+/**
+ * Group commit over the network: the appends that wait, one per session, travel in one statement, and those that come meanwhile are the
+ * next one.
+ *
+ * I1  A connection is given up, a statement never: an append ends written, refused, or with the store.
+ * I2  A repeated append is recognised by the hash of its last event, which covers everything before it.
+ * I3  What such a look finds is believed only after another commit of ours: a commit that waited for its standby when its connection
+ *     ended is visible, and a failover can still lose it.
+ * I4  A batch that fails as a whole is taken apart: only those that cannot be written fail.
+ */
+import { performance } from 'node:perf_hooks'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Fault } from '@breakfall/faults'
+import { CHAIN_START, chainHash } from '../chain.ts'
+import { type Row, textIn } from '../sqlite-statements.ts'
+import type { Append } from '../store.ts'
+import { appendStatement, type Hashed, isAlone } from './append-sql.ts'
+import type { Connection } from './connection.ts'
+import { conflictIn, pgFault, troubleOf } from './pg-fault.ts'
+import { closed } from './pool.ts'
+import { missedAppends, type Verdict } from './missed-append.ts'
+
+const SESSIONS_MAX = 1_000
+const CHARS_MAX = 4 * 1024 * 1024
+const PAUSE_MS_MAX = 1_000
+
+export type GroupAppendParts = {
+  readonly connection: Connection
+  /** For the commit of I3. */
+  readonly barrier: (connection: Connection) => Promise<unknown>
+  readonly onCommit: (appends: readonly Hashed[], ms: number) => void
+}
+
+type Waiting = { readonly append: Append; readonly resolve: () => void; readonly reject: (fault: Fault) => void }
+
+/** How far a journal reaches, as far as this process has written or claimed it. */
+type End = { readonly epoch: number; readonly lastSeq: number; readonly hash: string }
+
+export class GroupAppend {
+  readonly #parts: GroupAppendParts
+  #waiting: Waiting[] = []
+  readonly #ends = new Map<string, End>()
+  #isRunning = false
+  #isClosed = false
+
+  constructor(parts: GroupAppendParts) {
+    this.#parts = parts
+  }
+
+  append(append: Append): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      if (this.#isClosed) return reject(closed())
+      this.#waiting.push({ append, resolve, reject })
+      if (this.#isRunning) return
+      this.#isRunning = true
+      setImmediate(() => void this.#run())
+    })
+  }
+
+  /** A claim says where the journal ends. */
+  note(sessionId: string, end: End): void {
+    if (this.#ends.size >= ENDS_MAX) this.#ends.clear()
+    this.#ends.set(sessionId, end)
+  }
+
+  forget(sessionId: string): void {
+    this.#ends.delete(sessionId)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    for (const { reject } of this.#waiting.splice(0)) reject(closed())
+  }
+
+  // ---- details, in the order they are used above ----
+
+  async #run(): Promise<void> {
+    while (this.#waiting.length > 0) await this.#commit(this.#take())
+    this.#isRunning = false
+  }
+
+  /** At most one append of each session: the next one builds on it. */
+  #take(): readonly Waiting[] {
+    const taken = new Map<string, Waiting>()
+    const rest: Waiting[] = []
+    let chars = 0
+    for (const waiting of this.#waiting) {
+      const { append } = waiting
+      const isFirst = taken.size === 0
+      const isFull = chars > CHARS_MAX || taken.size >= SESSIONS_MAX
+      if (isFull || taken.has(append.sessionId) || (isAlone(append) && !isFirst)) rest.push(waiting)
+      else {
+        taken.set(append.sessionId, waiting)
+        for (const { body } of append.events) chars += body.length
+        if (isAlone(append)) chars = Number.POSITIVE_INFINITY
+      }
+    }
+    this.#waiting = rest
+    return [...taken.values()]
+  }
+
+  async #commit(batch: readonly Waiting[]): Promise<void> {
+    const from = performance.now()
+    for (let attempt = 0; ; attempt += 1) {
+      if (this.#isClosed) return refuse(batch, closed())
+      try {
+        const hashed = await this.#hashed(batch)
+        const { text, values } = appendStatement(hashed)
+        const rows = await this.#parts.connection.query(text, values)
+        const missing = await this.#settle(batch, hashed, new Set(rows.map(sessionIdIn)))
+        this.#parts.onCommit(
+          hashed.filter(({ append }) => !missing.has(append.sessionId)),
+          performance.now() - from,
+        )
+        return
+      } catch (error) {
+        const trouble = troubleOf(error)
+        if (trouble === 'connection') await pause(Math.min(25 * 2 ** attempt, PAUSE_MS_MAX)) // I1
+        else if (trouble === 'again' && attempt < AGAIN_MAX) await pause(attempt * 5)
+        else return this.#apart(batch, error)
+      }
+    }
+  }
+
+  /** I4 */
+  async #apart(batch: readonly Waiting[], error: unknown): Promise<void> {
+    const [only, ...others] = batch
+    if (only === undefined) return
+    if (others.length > 0) {
+      for (const waiting of batch) await this.#commit([waiting])
+      return
+    }
+    this.#ends.delete(only.append.sessionId)
+    const taken = conflictIn(error) === 'keys_pkey'
+    const key = only.append.key?.key ?? ''
+    only.reject(taken ? new Fault('idempotency_conflict', { errorRaw: `key ${key} is taken` }) : pgFault(error))
+  }
+
+  async #hashed(batch: readonly Waiting[]): Promise<readonly Hashed[]> {
+    const unknown = batch.filter(({ append }) => this.#hashBefore(append) === undefined).map(({ append }) => append)
+    const found = await this.#readHashes(unknown)
+    return batch.map(({ append }) => {
+      let head = this.#hashBefore(append) ?? found.get(append.sessionId) ?? CHAIN_START
+      const hashes = append.events.map(({ type, body }, index) => {
+        head = chainHash(head, { seq: append.after + 1 + index, epoch: append.epoch, type, body })
+        return head
+      })
+      return { append, hashes, head }
+    })
+  }
+
+  #hashBefore({ sessionId, epoch, after, events }: Append): string | undefined {
+    if (after === 0 || events.length === 0) return CHAIN_START
+    const end = this.#ends.get(sessionId)
+    return end?.epoch === epoch && end.lastSeq === after ? end.hash : undefined
+  }
+
+  /** Of the events that these appends follow. */
+  async #readHashes(appends: readonly Append[]): Promise<ReadonlyMap<string, string>> {
+    if (appends.length === 0) return new Map()
+    const rows = await this.#parts.connection.query(HASHES, [
+      appends.map(({ sessionId }) => sessionId),
+      appends.map(({ after }) => after),
+    ])
+    return new Map(rows.map((row) => [sessionIdIn(row), textIn(row, 'hash')]))
+  }
+
+  /** Answers everyone. Returns the sessions whose append was refused. */
+  async #settle(
+    batch: readonly Waiting[],
+    hashed: readonly Hashed[],
+    written: ReadonlySet<string>,
+  ): Promise<ReadonlySet<string>> {
+    const missed = hashed.filter(({ append }) => !written.has(append.sessionId))
+    const verdicts: ReadonlyMap<string, Verdict> =
+      missed.length === 0 ? new Map() : await missedAppends(this.#parts.connection, missed) // I2
+    if ([...verdicts.values()].includes('written')) await this.#parts.barrier(this.#parts.connection) // I3
+    const refused = new Set<string>()
+    for (const [index, { append, resolve, reject }] of batch.entries()) {
+      const verdict = written.has(append.sessionId) ? 'written' : verdicts.get(append.sessionId)
+      if (verdict === 'written') {
+        const head = append.events.length > 0 ? hashed[index]?.head : this.#ends.get(append.sessionId)?.hash
+        const lastSeq = append.after + append.events.length
+        if (head !== undefined) this.note(append.sessionId, { epoch: append.epoch, lastSeq, hash: head })
+        resolve()
+      } else {
+        refused.add(append.sessionId)
+        this.#ends.delete(append.sessionId)
+        reject(verdict ?? pgFault(new Error('no verdict')))
+      }
+    }
+    return refused
+  }
+}
+
+// ---- details ----
+
+const ENDS_MAX = 100_000
+const AGAIN_MAX = 5
+
+const HASHES = `
+SELECT e.session_id, encode(e.hash, 'hex') AS hash
+FROM unnest($1::uuid[], $2::int[]) AS a(session_id, seq) JOIN events e USING (session_id, seq)`
+
+const sessionIdIn = (row: Row): string => textIn(row, 'session_id')
+
+function refuse(batch: readonly Waiting[], fault: Fault): void {
+  for (const { reject } of batch) reject(fault)
+}

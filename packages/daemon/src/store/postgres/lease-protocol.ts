@@ -1,0 +1,67 @@
+/**
+ * Between the store and the thread that renews its lease. The time of the last renewal is in shared memory: a main thread that was busy
+ * for seconds knows at once that its lease was renewed meanwhile.
+ */
+import type { MessagePort } from 'node:worker_threads'
+
+export type LeaseStart = {
+  readonly url: string
+  readonly bootId: string
+  readonly leaseMs: number
+  readonly shared: SharedArrayBuffer
+  readonly port: MessagePort
+}
+
+export type Renewed = {
+  /** The database's time and what it took to hear it. */
+  readonly now: number
+  readonly roundTripMs: number
+  readonly receivedAt: number
+  readonly state: string
+  readonly live: number
+  readonly held: number
+  readonly era: number
+}
+
+export type LeaseMessage =
+  | { readonly kind: 'renewed'; readonly renewed: Renewed }
+  | { readonly kind: 'dead' } // another daemon declared this one dead: final
+  | { readonly kind: 'freed'; readonly sessions: number } // sessions of a dead daemon are due
+
+export type ToLeaseThread = { readonly kind: 'boot'; readonly bootId: string } | { readonly kind: 'end' }
+
+/**
+ * When the last good renewal was sent, by both clocks (a machine that sleeps stops the monotonic one, a correction moves the other),
+ * and when the main thread last ran.
+ */
+export class RenewalTimes {
+  readonly #times: Float64Array
+
+  constructor(shared: SharedArrayBuffer) {
+    this.#times = new Float64Array(shared)
+  }
+
+  static create(): SharedArrayBuffer {
+    return new SharedArrayBuffer(3 * Float64Array.BYTES_PER_ELEMENT)
+  }
+
+  renewed(sent: Times): void {
+    this.#times[0] = sent.monotonic
+    this.#times[1] = sent.wall
+  }
+
+  /** By the clock that says more. */
+  sinceRenewalMs(now: Times): number {
+    return Math.max(now.monotonic - (this.#times[0] ?? 0), now.wall - (this.#times[1] ?? 0))
+  }
+
+  tick(now: Times): void {
+    this.#times[2] = now.monotonic
+  }
+
+  sinceTickMs(now: Times): number {
+    return now.monotonic - (this.#times[2] ?? 0)
+  }
+}
+
+export type Times = { readonly monotonic: number; readonly wall: number }

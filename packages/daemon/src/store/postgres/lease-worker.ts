@@ -1,0 +1,70 @@
+/**
+ * The thread that renews a daemon's lease, on its own connection: neither a busy main thread nor a long statement delays it.
+ *
+ * I1  If the main thread has stopped running, the lease is not renewed: somebody else continues its work.
+ * I2  Only a daemon that renewed in time for a whole lease declares others dead: the one whose connections come back first after an
+ *     outage must not.
+ */
+import { workerData } from 'node:worker_threads'
+import { numberIn, textIn } from '../sqlite-statements.ts'
+import { times } from './clock.ts'
+import { Connection } from './connection.ts'
+import { type LeaseMessage, type LeaseStart, RenewalTimes, type ToLeaseThread } from './lease-protocol.ts'
+import { REAP, RENEW } from './lease-sql.ts'
+
+const start: LeaseStart = workerData
+const { url, leaseMs, shared, port } = start
+const every = leaseMs / 3
+const renewals = new RenewalTimes(shared)
+const connection = new Connection({ url, waitMs: every })
+let { bootId } = start
+let onTimeSince = times().monotonic
+
+const tell = (message: LeaseMessage): void => port.postMessage(message)
+
+async function renew(): Promise<void> {
+  const sent = times()
+  if (renewals.sinceTickMs(sent) > (leaseMs * 2) / 3) return // I1
+  const mine = bootId
+  const [row] = await connection.query(RENEW, [mine, leaseMs])
+  const received = times()
+  if (mine !== bootId) return
+  if (row === undefined) return tell({ kind: 'dead' })
+  if (renewals.sinceRenewalMs(sent) > leaseMs) onTimeSince = sent.monotonic
+  renewals.renewed(sent)
+  tell({
+    kind: 'renewed',
+    renewed: {
+      now: Date.parse(textIn(row, 'now')),
+      roundTripMs: received.monotonic - sent.monotonic,
+      receivedAt: received.wall,
+      state: textIn(row, 'state'),
+      live: numberIn(row, 'live'),
+      held: numberIn(row, 'held'),
+      era: numberIn(row, 'era'),
+    },
+  })
+  if (received.monotonic - onTimeSince < leaseMs) return // I2
+  const freed = await connection.query(REAP, [])
+  if (freed.length > 0) tell({ kind: 'freed', sessions: freed.length })
+}
+
+let pending = renewAgain()
+const timer = setInterval(() => {
+  pending = pending.then(renewAgain)
+}, every)
+
+/** An error here is a renewal that is missing: the main thread notices by the time. */
+async function renewAgain(): Promise<void> {
+  await renew().catch(() => undefined)
+}
+
+port.on('message', (message: ToLeaseThread) => {
+  if (message.kind === 'boot') {
+    bootId = message.bootId
+    pending = pending.then(renewAgain)
+    return
+  }
+  clearInterval(timer)
+  void pending.then(() => connection.end()).then(() => port.close())
+})

@@ -1,0 +1,193 @@
+/**
+ * This daemon's lease, as the rest of the process sees it.
+ *
+ * I1  Suspended before it can have run out: counted from before the last good renewal was sent, by the clock that says more.
+ * I2  Dead is final: after that the daemon is a new one, with a new `bootId`, and owns nothing.
+ */
+import { randomUUIDv7 } from 'node:crypto'
+import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
+import type { DaemonFacts, Lease, LeaseChange } from '../sharing.ts'
+import { type FleetClock, times } from './clock.ts'
+import { type LeaseMessage, type LeaseStart, RenewalTimes, type Renewed, type ToLeaseThread } from './lease-protocol.ts'
+import { ANNOUNCE, DRAIN, END, REGISTER } from './lease-sql.ts'
+import type { Pool } from './pool.ts'
+
+export type LeaseOptions = {
+  readonly url: string
+  readonly name: string
+  readonly version: string
+  readonly leaseMs: number
+  readonly pool: Pool
+  readonly clock: FleetClock
+  /** Sessions of a dead daemon are due now. */
+  readonly onFreed: () => void
+  readonly onEra: (era: number) => void
+  /** A new daemon of this name has started; the next one from the same folder declares it dead. */
+  readonly onBoot: (bootId: string) => void
+}
+
+const MARGIN = 0.2 // of the lease: 3 of 15 s, for what is under way to come to an end
+const TICKS_PER_LEASE = 15
+
+export class DaemonLease implements Lease {
+  readonly name: string
+  #bootId = randomUUIDv7()
+  #fleet = { live: 1, held: 0 }
+  #facts: DaemonFacts = {}
+  #isSuspended = false
+  #isDraining = false
+  #isDead = false
+  #isClosed = false
+  readonly #options: LeaseOptions
+  readonly #times: RenewalTimes
+  readonly #listeners = new Set<(change: LeaseChange) => void>()
+  readonly #timer: NodeJS.Timeout
+  readonly #worker: Worker
+  readonly #port: MessagePort
+
+  /** Registered, and renewed from now on. */
+  static async start(options: LeaseOptions, previous: string | undefined): Promise<DaemonLease> {
+    if (previous !== undefined) await options.pool.query(END, [previous])
+    const sent = times()
+    const lease = new DaemonLease(options)
+    try {
+      await lease.#register()
+    } catch (error) {
+      await lease.close()
+      throw error
+    }
+    lease.#times.renewed(sent)
+    return lease
+  }
+
+  constructor(options: LeaseOptions) {
+    this.#options = options
+    this.name = options.name
+    const shared = RenewalTimes.create()
+    this.#times = new RenewalTimes(shared)
+    this.#times.renewed(times())
+    this.#times.tick(times())
+    const { port1, port2 } = new MessageChannel()
+    this.#port = port1
+    const { url, leaseMs } = options
+    this.#worker = new Worker(new URL('./lease-worker.ts', import.meta.url), {
+      workerData: { url, leaseMs, bootId: this.#bootId, shared, port: port2 } satisfies LeaseStart,
+      transferList: [port2],
+    })
+    this.#worker.on('error', () => undefined) // not renewed any more: suspended, then lost
+    port1.on('message', (message: LeaseMessage) => this.#hear(message))
+    this.#timer = setInterval(() => this.#tick(), options.leaseMs / TICKS_PER_LEASE)
+    this.#timer.unref()
+  }
+
+  get bootId(): string {
+    return this.#bootId
+  }
+
+  get fleet(): { readonly live: number; readonly held: number } {
+    return this.#fleet
+  }
+
+  isHeld(): boolean {
+    return !this.#isDead && !this.#isClosed && this.remainingMs() > this.#options.leaseMs * MARGIN // I1
+  }
+
+  remainingMs(): number {
+    return Math.max(this.#options.leaseMs - this.#times.sinceRenewalMs(times()), 0)
+  }
+
+  on(listener: (change: LeaseChange) => void): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  async announce(facts: DaemonFacts): Promise<void> {
+    this.#facts = { ...this.#facts, ...facts }
+    const { url = null, configHash = null, places = null } = facts
+    await this.#options.pool.query(ANNOUNCE, [this.#bootId, url, configHash, places])
+  }
+
+  async drain(): Promise<void> {
+    this.#isDraining = true
+    await this.#options.pool.query(DRAIN, [this.#bootId])
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearInterval(this.#timer)
+    this.#send({ kind: 'end' })
+    const exited = new Promise((resolve) => this.#worker.once('exit', resolve))
+    await Promise.race([exited, new Promise((resolve) => setTimeout(resolve, EXIT_MS).unref())])
+    await this.#worker.terminate()
+    this.#port.close()
+  }
+
+  // ---- details, in the order they are used above ----
+
+  async #register(): Promise<void> {
+    const { name, version, leaseMs, pool } = this.#options
+    const { url = null, configHash = '', places = PLACES_MAX } = this.#facts
+    this.#options.onBoot(this.#bootId)
+    await pool.query(REGISTER, [this.#bootId, name, version, url, configHash, places, leaseMs])
+    if (this.#isDraining) await pool.query(DRAIN, [this.#bootId])
+  }
+
+  #hear(message: LeaseMessage): void {
+    if (this.#isClosed) return
+    if (message.kind === 'freed') this.#options.onFreed()
+    else if (message.kind === 'dead') void this.#startAgain()
+    else this.#renewed(message.renewed)
+  }
+
+  #renewed(renewed: Renewed): void {
+    const { live, held, state, era } = renewed
+    this.#options.clock.learn(renewed)
+    this.#fleet = { live: Math.max(live, 1), held }
+    this.#options.onEra(era)
+    if (state === 'draining' && !this.#isDraining) {
+      this.#isDraining = true
+      this.#emit('drain')
+    }
+    this.#tick()
+  }
+
+  #tick(): void {
+    this.#times.tick(times())
+    if (this.#isDead || this.#isSuspended !== this.isHeld()) return
+    this.#isSuspended = !this.#isSuspended
+    this.#emit(this.#isSuspended ? 'suspend' : 'resume')
+  }
+
+  /** I2 */
+  async #startAgain(): Promise<void> {
+    if (this.#isDead) return
+    this.#isDead = true
+    this.#emit('lost')
+    this.#bootId = randomUUIDv7()
+    for (;;) {
+      if (this.#isClosed) return
+      try {
+        await this.#register()
+        break
+      } catch {
+        // Away: each attempt waits ten seconds for it.
+      }
+    }
+    this.#isDead = false
+    this.#isSuspended = true // until the thread has renewed it
+    this.#send({ kind: 'boot', bootId: this.#bootId })
+  }
+
+  #emit(change: LeaseChange): void {
+    for (const listener of this.#listeners) listener(change)
+  }
+
+  #send(message: ToLeaseThread): void {
+    this.#port.postMessage(message)
+  }
+}
+
+// ---- details ----
+
+const PLACES_MAX = 1_000_000
+const EXIT_MS = 1_000

@@ -1,0 +1,78 @@
+/**
+ * A few connections for reads and short writes. Every statement here may be repeated: it reads, or the second time changes nothing.
+ *
+ * I1  Nobody waits longer than ten seconds, for a free connection and for the answer together: then `journal_unreachable`.
+ */
+import { performance } from 'node:perf_hooks'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Fault } from '@breakfall/faults'
+import type { Row } from '../sqlite-statements.ts'
+import { Connection, type PgValue } from './connection.ts'
+import { troubleOf, unreachable } from './pg-fault.ts'
+
+const WAIT_MS = 10_000
+const AGAIN_MS = 100 // between two attempts while the server is away
+
+export class Pool {
+  readonly #all: readonly Connection[]
+  readonly #free: Connection[]
+  readonly #waiting: ((connection: Connection) => void)[] = []
+  #isEnded = false
+
+  constructor(url: string, size: number) {
+    this.#all = Array.from({ length: size }, () => new Connection({ url, waitMs: WAIT_MS }))
+    this.#free = [...this.#all]
+  }
+
+  async query(text: string, values: readonly PgValue[] = []): Promise<readonly Row[]> {
+    const until = performance.now() + WAIT_MS
+    for (;;) {
+      const connection = await this.#take(until)
+      try {
+        return await connection.query(text, values)
+      } catch (error) {
+        const trouble = troubleOf(error)
+        if (this.#isEnded) throw closed()
+        if (trouble === 'statement') throw error
+        if (performance.now() + AGAIN_MS > until) throw unreachable(error) // I1
+        if (trouble === 'connection') await pause(AGAIN_MS)
+      } finally {
+        this.#give(connection)
+      }
+    }
+  }
+
+  async end(): Promise<void> {
+    this.#isEnded = true
+    await Promise.all(this.#all.map((connection) => connection.end()))
+  }
+
+  async #take(until: number): Promise<Connection> {
+    if (this.#isEnded) throw closed()
+    const free = this.#free.pop()
+    if (free !== undefined) return free
+    return new Promise<Connection>((resolve, reject) => {
+      const timer = setTimeout(
+        () => {
+          this.#waiting.splice(this.#waiting.indexOf(take), 1)
+          reject(unreachable())
+        },
+        Math.max(until - performance.now(), 0),
+      )
+      const take = (connection: Connection): void => {
+        clearTimeout(timer)
+        resolve(connection)
+      }
+      this.#waiting.push(take)
+    })
+  }
+
+  #give(connection: Connection): void {
+    const next = this.#waiting.shift()
+    if (next === undefined) this.#free.push(connection)
+    else next(connection)
+  }
+}
+
+/** Nothing is written after this. */
+export const closed = (): Fault => new Fault('shutting_down', { boundary: 'journal', errorRaw: 'the store is closed' })

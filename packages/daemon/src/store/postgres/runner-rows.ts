@@ -1,0 +1,109 @@
+/** The runners that the fleet knows. An address is stored only after a daemon has called it and the right runner answered. */
+import { numberIn, type Row, textIn } from '../sqlite-statements.ts'
+import type { LeftBox, RunnerFacts, RunnerRegistry, RunnerRow, RunnerState } from '../sharing.ts'
+import type { PgValue } from './connection.ts'
+import type { Owners } from './owners.ts'
+import type { Pool } from './pool.ts'
+import { json } from './session-rows.ts'
+
+export class RunnerRows implements RunnerRegistry {
+  readonly #pool: Pool
+  readonly #owners: Owners
+
+  constructor(pool: Pool, owners: Owners) {
+    this.#pool = pool
+    this.#owners = owners
+  }
+
+  async get(runnerId: string): Promise<RunnerRow | undefined> {
+    return (await this.#pool.query('SELECT * FROM runners WHERE runner_id = $1', [runnerId])).map(runnerOf)[0]
+  }
+
+  async list(): Promise<readonly RunnerRow[]> {
+    return (await this.#pool.query('SELECT * FROM runners ORDER BY runner_id')).map(runnerOf)
+  }
+
+  async verified(facts: RunnerFacts): Promise<RunnerRow> {
+    const [row = {}] = await this.#pool.query(VERIFIED, valuesOf(facts))
+    const runner = runnerOf(row)
+    if (runner.state !== 'lost') await this.#owners.wake(`runner:${facts.runnerId}`)
+    return runner
+  }
+
+  async seen(facts: RunnerFacts): Promise<RunnerRow | undefined> {
+    return (await this.#pool.query(SEEN, valuesOf(facts))).map(runnerOf)[0]
+  }
+
+  async setState(runnerId: string, state: RunnerState): Promise<boolean> {
+    const sql = 'UPDATE runners SET state = $2 WHERE runner_id = $1 RETURNING runner_id'
+    return (await this.#pool.query(sql, [runnerId, state])).length > 0
+  }
+
+  async leave(boxes: readonly LeftBox[]): Promise<void> {
+    if (boxes.length > 0) await this.#pool.query(LEAVE, boxValues(boxes))
+  }
+
+  async leftBoxes(runnerId: string): Promise<readonly LeftBox[]> {
+    const rows = await this.#pool.query('SELECT box_id, epoch FROM left_boxes WHERE runner_id = $1 ORDER BY 1', [runnerId])
+    return rows.map((row) => ({ runnerId, boxId: textIn(row, 'box_id'), epoch: numberIn(row, 'epoch') }))
+  }
+
+  async forget(boxes: readonly LeftBox[]): Promise<void> {
+    if (boxes.length > 0) await this.#pool.query(FORGET, boxValues(boxes))
+  }
+}
+
+// ---- details ----
+
+const FACTS = 'boot_id = $2, url = $3, capacity = $4, boxes = $5, labels = $6, workspaces = $7, isolation = $8, version = $9'
+
+const VERIFIED = `
+INSERT INTO runners (runner_id, boot_id, url, capacity, boxes, labels, workspaces, isolation, version, state, verified_at, last_seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'live', clock_timestamp(), clock_timestamp())
+ON CONFLICT (runner_id) DO UPDATE SET ${FACTS}, verified_at = clock_timestamp(), last_seen = clock_timestamp()
+RETURNING *`
+
+const SEEN = `UPDATE runners SET ${FACTS}, last_seen = clock_timestamp() WHERE runner_id = $1 AND boot_id = $2 AND url = $3 RETURNING *`
+
+const LEAVE = `
+INSERT INTO left_boxes (runner_id, box_id, epoch) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
+ON CONFLICT (runner_id, box_id) DO UPDATE SET epoch = greatest(left_boxes.epoch, excluded.epoch)`
+
+const FORGET = `
+DELETE FROM left_boxes l USING unnest($1::text[], $2::text[], $3::bigint[]) AS f(runner_id, box_id, epoch)
+WHERE l.runner_id = f.runner_id AND l.box_id = f.box_id AND l.epoch <= f.epoch`
+
+const valuesOf = (facts: RunnerFacts): readonly PgValue[] => [
+  facts.runnerId,
+  facts.bootId,
+  facts.url,
+  facts.capacity,
+  facts.boxes,
+  JSON.stringify(facts.labels),
+  JSON.stringify(facts.workspaces),
+  facts.isolation,
+  facts.version,
+]
+
+const boxValues = (boxes: readonly LeftBox[]): readonly PgValue[] => [
+  boxes.map(({ runnerId }) => runnerId),
+  boxes.map(({ boxId }) => boxId),
+  boxes.map(({ epoch }) => epoch),
+]
+
+const STATES: readonly RunnerState[] = ['live', 'draining', 'lost']
+
+const runnerOf = (row: Row): RunnerRow => ({
+  runnerId: textIn(row, 'runner_id'),
+  bootId: textIn(row, 'boot_id'),
+  url: textIn(row, 'url'),
+  state: STATES.find((state) => state === row['state']) ?? 'lost',
+  verifiedAt: textIn(row, 'verified_at'),
+  lastSeen: textIn(row, 'last_seen'),
+  capacity: numberIn(row, 'capacity'),
+  boxes: numberIn(row, 'boxes'),
+  labels: json<string[]>(textIn(row, 'labels')),
+  workspaces: json<string[]>(textIn(row, 'workspaces')),
+  isolation: textIn(row, 'isolation'),
+  version: textIn(row, 'version'),
+})

@@ -1,0 +1,76 @@
+/** Which sessions a list shows, as SQL. Pure. All of it reads the sessions' own rows, never their journals. */
+import { SESSION_FILTERS, type SessionFilter } from '@breakfall/wire'
+import { countsIn } from '../sqlite-selection.ts'
+import type { SessionSelection } from '../store.ts'
+import type { PgValue } from './connection.ts'
+import { isUuid } from './session-rows.ts'
+
+export { countsIn }
+
+type Query = { readonly sql: string; readonly values: readonly PgValue[] }
+
+/** The rest of a query, after `FROM`. Ids are UUIDv7: sorted by id is sorted by age. */
+export function pageQuery(selection: SessionSelection): Query {
+  const { after, states, limit } = selection
+  const values = new Values()
+  const conditions = [
+    ...conditionsOf(selection, values),
+    ...(after === undefined ? [] : [isUuid(after) ? `s.id < ${values.add(after)}::uuid` : 'false']),
+    ...(states === undefined ? [] : [`(${states.map((state) => STATES[state]).join(' OR ')})`]),
+  ]
+  return { sql: `WHERE ${conditions.join(' AND ')} ORDER BY s.id DESC LIMIT ${values.add(limit)}`, values: values.all }
+}
+
+/** A whole query. It ignores the states and the page: each count is that of the list with that state. */
+export function countQuery(selection: SessionSelection): Query {
+  const values = new Values()
+  const conditions = conditionsOf(selection, values)
+  const counts = SESSION_FILTERS.map((state) => `count(*) FILTER (WHERE ${STATES[state]}) AS ${state}`)
+  return { sql: `SELECT ${counts.join(', ')} FROM sessions s WHERE ${conditions.join(' AND ')}`, values: values.all }
+}
+
+// ---- details ----
+
+class Values {
+  readonly all: PgValue[] = []
+
+  /** Returns its place in the statement. */
+  add(value: PgValue): string {
+    this.all.push(value)
+    return `$${this.all.length}`
+  }
+}
+
+const STATES: Readonly<Record<SessionFilter, string>> = {
+  needs: `(s.quarantined IS NOT NULL OR s.unknown_outcomes > 0 OR (s.turn_state = 'parked' AND s.class = 'needs_action'))`,
+  parked: `(s.turn_state = 'parked')`,
+  retrying: `(s.turn_state = 'retrying')`,
+  running: `(s.turn_state = 'running')`,
+  queued: `(s.turn_state = 'queued')`,
+  finished: `(s.turn_state = 'finished')`,
+  failed: `(s.turn_state = 'failed')`,
+  cancelled: `(s.turn_state = 'cancelled')`,
+  unknown: '(s.unknown_outcomes > 0)',
+  idle: '(s.turn_state IS NULL)',
+}
+
+function conditionsOf(selection: SessionSelection, values: Values): readonly string[] {
+  const { category, text, workspace, updatedSince } = selection
+  const like = (column: string, pattern: string): string => `${column} ILIKE ${values.add(pattern)}`
+  const part = `%${escaped(text ?? '')}%`
+  return [
+    'NOT s.deleting',
+    ...(selection.class === undefined ? [] : [`s.class = ${values.add(selection.class)}`]),
+    ...(category === undefined ? [] : [`s.category = ${values.add(category)}`]),
+    ...(workspace === undefined ? [] : [`s.workspace = ${values.add(workspace)}`]),
+    ...(updatedSince === undefined ? [] : [`s.updated_at >= ${values.add(updatedSince)}`]),
+    ...(text === undefined
+      ? []
+      : [
+          `(${[like('s.id::text', `${escaped(text)}%`), like('s.title', part), like('s.workspace', part), like('s.prompt', part)].join(' OR ')})`,
+        ]),
+  ]
+}
+
+/** The text itself, not a pattern. PostgreSQL's own escape character is the backslash. */
+const escaped = (text: string): string => text.replaceAll('\0', '').replaceAll(/[\\%_]/g, '\\$&')
