@@ -21,6 +21,7 @@ const EDGES: readonly RegExp[] = [
   /^packages\/faults\/src\/(?:report|classify)\.ts$/, // default for a fault without a time, and for Retry-After without a clock
   /^packages\/wire\/src\/node\//,
   /\/src\/(?:clock|main)\.ts$/,
+  /^packages\/daemon\/src\/store\/postgres\/clock\.ts$/,
   /^packages\/cli\/src\//,
 ]
 
@@ -45,6 +46,8 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/daemon/src/engine/engine.ts':
     'waits until a time from the journal, and checks whether a full disk has room again',
   'packages/daemon/src/engine/coalesce.ts': 'batches journal writes',
+  'packages/daemon/src/store/postgres/group-append.ts': 'gives up on a connection, never on an append',
+  'packages/daemon/src/store/postgres/pool.ts': 'a statement that may be repeated, until ten seconds are over',
   'packages/daemon/src/api/events.ts': 'waits for a slow reader',
   'packages/daemon/src/runner/local-runner.ts': 'waits for a process to end',
   'packages/cli/src/daemon/until-idle.ts': 'waits for the work to end',

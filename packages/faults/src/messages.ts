@@ -44,6 +44,11 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     happened: `The runner${at(f)} rejected the token.`,
     advice: "Put the right token into the runner's token file.",
   }),
+  runner_not_available: (f) => ({
+    happened: `No runner fits this session${detail(f)}.`,
+    action: 'The turn waits until a runner that fits registers.',
+    advice: 'Start a runner with "breakfall runner --join", or change what the session asks for.',
+  }),
   isolation_unavailable: (f) => ({
     happened: `This machine cannot isolate commands as requested${detail(f)}.`,
     advice: 'Install bubblewrap, ask for a lower level, or allow level "process" explicitly.',
@@ -212,6 +217,11 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
   journal_full: () => ({
     happened: 'There is no space left to write the journal, so nothing new starts.',
     advice: 'Free some disk space.',
+  }),
+  journal_unreachable: (f) => ({
+    happened: `The journal's database${at(f)} does not answer${detail(f)}.`,
+    action: 'What was accepted before is kept, and work continues when the database is back.',
+    advice: 'Check that PostgreSQL runs and can be reached, then send the request again.',
   }),
   journal_corrupt: (f) => ({ happened: `The journal${f.name ? ` of ${f.name}` : ''} is damaged${detail(f)}.` }),
   cancelled: (f) => ({ happened: `Cancelled${f.name ? ` by ${f.name}` : ''}${detail(f)}.` }),

@@ -64,6 +64,7 @@ export const FAULTS = {
     http: 401,
     title: 'The runner rejected the token',
   },
+  runner_not_available: { class: 'needs_action', boundary: 'runner', next: 'park', http: 503, title: 'No runner fits' },
   isolation_unavailable: {
     class: 'needs_action',
     boundary: 'runner',
@@ -303,6 +304,13 @@ export const FAULTS = {
     next: 'park',
     http: 507,
     title: 'No space left for the journal',
+  },
+  journal_unreachable: {
+    class: 'transient',
+    boundary: 'journal',
+    next: 'retry',
+    http: 503,
+    title: 'The journal is not reachable',
   },
   journal_corrupt: {
     class: 'internal',

@@ -27,6 +27,7 @@ runner_unreachable        503 resolve transient       runner  125
 runner_identity_mismatch  421 resolve transient       runner  125
 runner_protocol_error     502 never   internal        runner  1
 runner_auth_failed        401 park    needs_action    runner  4
+runner_not_available      503 park    needs_action    runner  3
 isolation_unavailable     501 never   needs_action    runner  1
 box_not_found             404 never   invalid         box     1
 box_stopped               409 never   invalid         box     1
@@ -71,6 +72,7 @@ mcp_protocol_error        502 never   internal        mcp     1
 tool_not_offered          404 never   invalid         mcp     1
 approval_needed           409 park    needs_action    daemon  4
 journal_full              507 park    transient       journal 3
+journal_unreachable       503 retry   transient       journal 3
 journal_corrupt           500 never   internal        journal 1
 cancelled                 499 never   cancelled       client  130
 deadline_exceeded         504 never   transient       daemon  7

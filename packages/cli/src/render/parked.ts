@@ -47,6 +47,7 @@ const NAMED: Readonly<Partial<Record<FaultCategory, string>>> = {
   model_quota_exhausted: 'credit, or a quota reset',
   model_rate_limited: "the model provider's rate limit",
   runner_auth_failed: "the runner's token",
+  runner_not_available: 'a runner that fits',
   journal_full: 'at least 8 MiB of disk space',
   shutting_down: 'the next daemon',
   lease_lost: 'the next daemon',

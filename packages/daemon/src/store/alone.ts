@@ -1,4 +1,4 @@
-/** What a store answers that no other daemon shares: its lease never ends, nobody sends hints or commands, and no runner registers. */
+/** What a store answers that no other daemon shares: its lease never ends, no hints or commands arrive, and no runner registers. */
 import { newId } from '@breakfall/wire/node'
 import { Fault } from '@breakfall/faults'
 import type { Hints, Lease } from './sharing.ts'

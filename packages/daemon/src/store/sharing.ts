@@ -1,9 +1,9 @@
 /**
  * What daemons that share a store need from it besides journals: a lease for each daemon, hints between them, commands to the owner
- * of a session, and the runners that they know. A store that nobody shares answers with `alone.ts`.
+ * of a session, and the runners that they know. A store that is not shared answers with `alone.ts`.
  *
  * I1  No promise rests on a clock. A lease decides how soon another daemon takes over; the epoch of a session decides who may write.
- * I2  A hint may be lost, come twice or come late. Whoever waits for one also polls.
+ * I2  A hint may be lost, come twice or come late. A daemon that waits for a hint also polls.
  */
 
 /** This daemon's right to work on sessions. It gets a new `bootId` whenever others may have declared it dead. */
@@ -12,7 +12,7 @@ export type Lease = {
   readonly name: string
   /** False from shortly before the lease may run out until it is renewed: then start nothing that has an effect outside. */
   isHeld(): boolean
-  /** Until when it is held at least, in milliseconds from now. Infinite if nobody shares the store. */
+  /** Until when it is held at least, in milliseconds from now. Infinite if the store is not shared. */
   remainingMs(): number
   /** The daemons that live, and how many sessions they own together, as of the last renewal. */
   readonly fleet: { readonly live: number; readonly held: number }
@@ -127,7 +127,7 @@ export type RunnerRow = RunnerFacts & {
   readonly lastSeen: string
 }
 
-/** A box of a deleted session, or of one that has moved, that its runner still has. */
+/** A box that its runner still has although its session was deleted or has moved. */
 export type LeftBox = { readonly runnerId: string; readonly boxId: string; readonly epoch: number }
 
 export type RunnerRegistry = {

@@ -5,6 +5,9 @@ import { isFault } from '@breakfall/faults'
 import type { Append, NewSession, SessionRow, Store, TurnRow } from '../../src/store/store.ts'
 import { NO_USAGE } from '../../src/turn/state.ts'
 
+/** Of every event here. */
+export const TURN_ID = '01990000-0000-7000-8000-00000000000a'
+
 export function newSession(): NewSession {
   return {
     id: randomUUIDv7(),
@@ -29,7 +32,7 @@ export function appendOf(session: SessionRow, after: number, bodies: readonly st
   const events = bodies.map((body, index) => ({
     seq: after + 1 + index,
     type: 'text-delta' as const,
-    turnId: 't1',
+    turnId: TURN_ID,
     body,
   }))
   return { sessionId: session.id, epoch: session.epoch, after, events }

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { Fault } from '@breakfall/faults'
 import type { TurnSummary } from '@breakfall/wire'
 import type { Append, EndedQuery, SessionRow, SessionSelection, Store, StoredEvent } from '../../src/store/store.ts'
-import { appendOf, claimAgain, claimed, newSession, refused, turnOf } from './store-kit.ts'
+import { appendOf, claimAgain, claimed, newSession, refused, TURN_ID, turnOf } from './store-kit.ts'
 
 export type Adapter = {
   readonly name: string
@@ -157,7 +157,7 @@ export function storeSuite(adapter: Adapter): void {
       async (store, reopen) => {
         const [busy, idle, bad] = [await claimed(store), await claimed(store), await claimed(store)]
         for (const session of [busy, bad]) {
-          await store.append({ ...appendOf(session, 0, ['1']), set: { state: 'busy', turnId: 't' } })
+          await store.append({ ...appendOf(session, 0, ['1']), set: { state: 'busy', turnId: TURN_ID } })
         }
         await store.append(appendOf(idle, 0, ['1']))
         await store.quarantine(bad.id, new Fault('journal_corrupt', { error: 'x' }).report)
@@ -276,7 +276,7 @@ export function storeSuite(adapter: Adapter): void {
       await end(early, 0, '2026-11-16T01:00:00.000Z')
       await end(bad, 0, '2026-11-16T00:00:00.000Z')
       await store.quarantine(bad.id, new Fault('journal_corrupt', { error: 'x' }).report)
-      await store.append({ ...appendOf(busy, 0, ['1']), set: { state: 'busy', turnId: 't' } })
+      await store.append({ ...appendOf(busy, 0, ['1']), set: { state: 'busy', turnId: TURN_ID } })
       const again = await reopen()
       const ids = async (query: Partial<EndedQuery>): Promise<readonly string[]> =>
         (await again.endedSessions({ unusedBefore: '2026-01-01', skip: 0, limit: 10, ...query })).map(({ id }) => id)

@@ -134,7 +134,10 @@ export const isAlone = ({ key, outcomes = [] }: Append): boolean => key !== unde
 export const bytea = (hex: string): string => `\\x${hex}`
 
 /** What a session is searched by, beside its data. PostgreSQL's text has neither NUL nor half a character. */
-export function searchable({ title, box }: SessionData): Readonly<Record<'boxId' | 'title' | 'workspace', string | null>> {
+export function searchable({
+  title,
+  box,
+}: SessionData): Readonly<Record<'boxId' | 'title' | 'workspace', string | null>> {
   return { boxId: clean(box.id ?? null), title: clean(title ?? ''), workspace: clean(box.workspace ?? null) }
 }
 

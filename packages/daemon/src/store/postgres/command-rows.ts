@@ -9,7 +9,7 @@ import type { CommandKind, CommandRow, Inbox, NewCommand } from '../sharing.ts'
 import { Fault } from '@breakfall/faults'
 import { conflictIn } from './pg-fault.ts'
 import type { Pool } from './pool.ts'
-import { isUuid } from './session-rows.ts'
+import { isUuid } from './values.ts'
 
 export class CommandRows {
   readonly #pool: Pool

@@ -1,9 +1,9 @@
 /**
  * One connection to PostgreSQL, opened when it is needed and again after it broke. Statements on it run one after another.
  *
- * I1  A connection that breaks ends no process: `pg` emits an error on clients that nobody waits for, too.
+ * I1  A connection that breaks ends no process: `pg` emits an error also on clients that are idle.
  * I2  A statement without an answer in time costs the connection: what the server does with the statement is not known.
- * I3  Statements are unnamed, and nothing is set for the connection: a pooler in transaction mode may stand in between.
+ * I3  Statements are unnamed, and nothing is set for the connection: a pooler in transaction mode may sit in front of the server.
  */
 import { Socket } from 'node:net'
 import pg from 'pg'
@@ -54,14 +54,14 @@ export class Connection {
 
   async end(): Promise<void> {
     this.#isEnded = true
-    const open = await this.#open?.catch(() => undefined)
+    const open = await this.#open?.catch(() => undefined) // it never opened
     if (open === undefined) return
     const ended = open.client.end().catch(() => undefined) // it may be broken already
     await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, GOODBYE_MS).unref())])
     open.socket.destroy()
   }
 
-  /** Gives up on the connection now: whoever waits for an answer gets an error. */
+  /** Gives up on the connection now: a caller that waits for an answer gets an error. */
   break(): void {
     void this.#open?.then((open) => this.#drop(open)).catch(() => undefined) // it is not open
   }
@@ -131,7 +131,7 @@ type Open = { readonly client: pg.Client; readonly socket: Socket; isUnreplicate
 
 const GOODBYE_MS = 500
 
-const ignore = (): void => undefined
+const ignore = (): void => undefined // it was not open
 
 /** The server answered, so the connection is in order. Class 57 and 08 end it. */
 const isAnswer = (error: unknown): boolean =>

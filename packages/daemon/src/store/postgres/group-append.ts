@@ -40,6 +40,9 @@ export class GroupAppend {
   readonly #parts: GroupAppendParts
   #waiting: Waiting[] = []
   readonly #ends = new Map<string, End>()
+  /** How many appends of each session wait. */
+  readonly #count = new Map<string, number>()
+  readonly #settled: (() => void)[] = []
   #isRunning = false
   #isClosed = false
 
@@ -50,11 +53,17 @@ export class GroupAppend {
   append(append: Append): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       if (this.#isClosed) return reject(closed())
-      this.#waiting.push({ append, resolve, reject })
+      this.#waiting.push({ append, resolve: this.#leaving(append, resolve), reject: this.#leaving(append, reject) })
+      this.#count.set(append.sessionId, (this.#count.get(append.sessionId) ?? 0) + 1)
       if (this.#isRunning) return
       this.#isRunning = true
       setImmediate(() => void this.#run())
     })
+  }
+
+  /** Resolves when no append of this session waits any more: calls made at once take effect in their order. */
+  async settled(sessionId: string): Promise<void> {
+    while (this.#count.has(sessionId)) await new Promise<void>((resolve) => this.#settled.push(resolve))
   }
 
   /** A claim says where the journal ends. */
@@ -73,6 +82,17 @@ export class GroupAppend {
   }
 
   // ---- details, in the order they are used above ----
+
+  /** A caller that waits for the end of this session's appends checks again. */
+  #leaving<A extends readonly unknown[]>({ sessionId }: Append, answer: (...given: A) => void): (...given: A) => void {
+    return (...given) => {
+      const left = (this.#count.get(sessionId) ?? 1) - 1
+      if (left > 0) this.#count.set(sessionId, left)
+      else this.#count.delete(sessionId)
+      answer(...given)
+      for (const look of this.#settled.splice(0)) look()
+    }
+  }
 
   async #run(): Promise<void> {
     while (this.#waiting.length > 0) await this.#commit(this.#take())

@@ -4,7 +4,7 @@ import { CHAIN_START, isLink } from '../chain.ts'
 import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
 import type { KeyRow, StoredEvent, TurnRow } from '../store.ts'
 import type { Pool } from './pool.ts'
-import { isUuid, json } from './session-rows.ts'
+import { isUuid, json } from './values.ts'
 
 export class JournalRows {
   readonly #pool: Pool
@@ -14,7 +14,9 @@ export class JournalRows {
   }
 
   async read(sessionId: string, after: number, limit: number, bytesMax?: number): Promise<readonly StoredEvent[]> {
-    const rows = isUuid(sessionId) ? await this.#pool.query(READ, [sessionId, after, limit, bytesMax ?? 2 ** 31 - 1]) : []
+    const rows = isUuid(sessionId)
+      ? await this.#pool.query(READ, [sessionId, after, limit, bytesMax ?? 2 ** 31 - 1])
+      : []
     const [first] = rows
     if (first === undefined) throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
     let hash = after === 0 ? CHAIN_START : textOrNullIn(first, 'before')
@@ -40,12 +42,19 @@ export class JournalRows {
   async turns(sessionId: string, before: string | undefined, limit: number): Promise<readonly TurnRow[]> {
     if (!isUuid(sessionId) || (before !== undefined && !isUuid(before))) return []
     const which = 'WHERE t.session_id = $1 AND NOT s.deleting AND ($2::uuid IS NULL OR t.turn_id < $2)'
-    const rows = await this.#pool.query(`${TURN} ${which} ORDER BY t.turn_id DESC LIMIT $3`, [sessionId, before ?? null, limit])
+    const rows = await this.#pool.query(`${TURN} ${which} ORDER BY t.turn_id DESC LIMIT $3`, [
+      sessionId,
+      before ?? null,
+      limit,
+    ])
     return rows.map(turnOf)
   }
 
   async key(scope: string, key: string): Promise<KeyRow | undefined> {
-    const [row] = await this.#pool.query('SELECT request_hash, receipt FROM keys WHERE scope = $1 AND key = $2', [scope, key])
+    const [row] = await this.#pool.query('SELECT request_hash, receipt FROM keys WHERE scope = $1 AND key = $2', [
+      scope,
+      key,
+    ])
     if (row === undefined) return undefined
     return { scope, key, requestHash: textIn(row, 'request_hash'), receipt: textIn(row, 'receipt') }
   }

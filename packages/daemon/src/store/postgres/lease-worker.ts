@@ -56,7 +56,7 @@ const timer = setInterval(() => {
 
 /** An error here is a renewal that is missing: the main thread notices by the time. */
 async function renewAgain(): Promise<void> {
-  await renew().catch(() => undefined)
+  await renew().catch(() => undefined) // it is tried again in time
 }
 
 port.on('message', (message: ToLeaseThread) => {

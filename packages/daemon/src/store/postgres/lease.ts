@@ -4,7 +4,7 @@
  * I1  Suspended before it can have run out: counted from before the last good renewal was sent, by the clock that says more.
  * I2  Dead is final: after that the daemon is a new one, with a new `bootId`, and owns nothing.
  */
-import { randomUUIDv7 } from 'node:crypto'
+import { newId } from '@breakfall/wire/node'
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
 import type { DaemonFacts, Lease, LeaseChange } from '../sharing.ts'
 import { type FleetClock, times } from './clock.ts'
@@ -31,7 +31,7 @@ const TICKS_PER_LEASE = 15
 
 export class DaemonLease implements Lease {
   readonly name: string
-  #bootId = randomUUIDv7()
+  #bootId = newId()
   #fleet = { live: 1, held: 0 }
   #facts: DaemonFacts = {}
   #isSuspended = false
@@ -163,7 +163,7 @@ export class DaemonLease implements Lease {
     if (this.#isDead) return
     this.#isDead = true
     this.#emit('lost')
-    this.#bootId = randomUUIDv7()
+    this.#bootId = newId()
     for (;;) {
       if (this.#isClosed) return
       try {

@@ -21,7 +21,7 @@ export async function missedAppends(
 
 // ---- details ----
 
-/** The head as it is now, the hash of the event that the append would have ended with, and the command that it carries out. */
+/** The current head, the hash of the event that the append would have ended with, and the command that it carries out. */
 const LOOK = `
 SELECT h.session_id, h.epoch, h.last_seq, encode(e.hash, 'hex') AS hash, c.id::text AS command, c.outcome
 FROM unnest($1::uuid[], $2::int[], $3::uuid[]) AS a(session_id, seq, command)

@@ -9,7 +9,8 @@ import { numberIn, type Row, textIn } from '../sqlite-statements.ts'
 import type { SessionRow, Wait, WorkQuery } from '../store.ts'
 import type { Pool } from './pool.ts'
 import { EVENTS_VERSION } from './schema.ts'
-import { isUuid, ROW_COLUMNS, sessionOf } from './session-rows.ts'
+import { ROW_COLUMNS, sessionOf } from './session-rows.ts'
+import { isUuid } from './values.ts'
 
 const SUSPECT_MIN = 2 // takeovers without progress from which on a session is claimed last, and alone
 
@@ -31,9 +32,12 @@ export class Owners {
     if (row !== undefined) return claimedOf(row)
     const [why] = await this.#pool.query(WHY_NOT, [id, bootId, EVENTS_VERSION])
     if (why === undefined) return undefined
-    if (why['live'] !== true) throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'this daemon was declared dead' })
+    if (why['live'] !== true)
+      throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'this daemon was declared dead' })
     if (why['newer'] !== true) return 'owned'
-    throw new Fault('journal_corrupt', { error: `A newer version wrote session ${id}. A daemon of that version continues it.` })
+    throw new Fault('journal_corrupt', {
+      error: `A newer version wrote session ${id}. A daemon of that version continues it.`,
+    })
   }
 
   async claimWork({ limit, suspects = false }: WorkQuery): Promise<readonly Claimed[]> {

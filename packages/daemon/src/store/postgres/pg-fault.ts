@@ -1,11 +1,11 @@
 /**
  * What an error of PostgreSQL or of its connection means. Its codes are stable; its texts are not looked at, except for one notice
- * that has no code of its own.
+ * that has no separate code.
  */
 import { Fault, isFault } from '@breakfall/faults'
 
 /**
- * `connection`: nobody knows whether the statement took effect; the same statement again, on a new connection. `again`: it took no
+ * `connection`: it is unknown whether the statement took effect; the same statement again, on a new connection. `again`: it took no
  * effect, and the same statement may succeed at once. `statement`: something in it is wrong, perhaps in one session of many.
  */
 export type PgTrouble = 'connection' | 'again' | 'statement'

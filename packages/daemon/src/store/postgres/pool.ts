@@ -1,7 +1,7 @@
 /**
  * A few connections for reads and short writes. Every statement here may be repeated: it reads, or the second time changes nothing.
  *
- * I1  Nobody waits longer than ten seconds, for a free connection and for the answer together: then `journal_unreachable`.
+ * I1  No caller waits longer than ten seconds, for a free connection and for the answer together: then `journal_unreachable`.
  */
 import { performance } from 'node:perf_hooks'
 import { setTimeout as pause } from 'node:timers/promises'

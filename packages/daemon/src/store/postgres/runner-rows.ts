@@ -4,7 +4,7 @@ import type { LeftBox, RunnerFacts, RunnerRegistry, RunnerRow, RunnerState } fro
 import type { PgValue } from './connection.ts'
 import type { Owners } from './owners.ts'
 import type { Pool } from './pool.ts'
-import { json } from './session-rows.ts'
+import { json } from './values.ts'
 
 export class RunnerRows implements RunnerRegistry {
   readonly #pool: Pool
@@ -44,7 +44,9 @@ export class RunnerRows implements RunnerRegistry {
   }
 
   async leftBoxes(runnerId: string): Promise<readonly LeftBox[]> {
-    const rows = await this.#pool.query('SELECT box_id, epoch FROM left_boxes WHERE runner_id = $1 ORDER BY 1', [runnerId])
+    const rows = await this.#pool.query('SELECT box_id, epoch FROM left_boxes WHERE runner_id = $1 ORDER BY 1', [
+      runnerId,
+    ])
     return rows.map((row) => ({ runnerId, boxId: textIn(row, 'box_id'), epoch: numberIn(row, 'epoch') }))
   }
 
@@ -55,7 +57,8 @@ export class RunnerRows implements RunnerRegistry {
 
 // ---- details ----
 
-const FACTS = 'boot_id = $2, url = $3, capacity = $4, boxes = $5, labels = $6, workspaces = $7, isolation = $8, version = $9'
+const FACTS =
+  'boot_id = $2, url = $3, capacity = $4, boxes = $5, labels = $6, workspaces = $7, isolation = $8, version = $9'
 
 const VERIFIED = `
 INSERT INTO runners (runner_id, boot_id, url, capacity, boxes, labels, workspaces, isolation, version, state, verified_at, last_seen)

@@ -3,7 +3,7 @@ import { SESSION_FILTERS, type SessionFilter } from '@breakfall/wire'
 import { countsIn } from '../sqlite-selection.ts'
 import type { SessionSelection } from '../store.ts'
 import type { PgValue } from './connection.ts'
-import { isUuid } from './session-rows.ts'
+import { isUuid } from './values.ts'
 
 export { countsIn }
 

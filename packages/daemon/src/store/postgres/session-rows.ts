@@ -20,6 +20,7 @@ import { conflictIn } from './pg-fault.ts'
 import type { Pool } from './pool.ts'
 import { countQuery, countsIn, pageQuery } from './selection.ts'
 import { EVENTS_VERSION } from './schema.ts'
+import { isUuid, json } from './values.ts'
 
 export class SessionRows {
   readonly #pool: Pool
@@ -86,7 +87,7 @@ export class SessionRows {
     return { sessions: numberIn(row, 'sessions'), ended: numberIn(row, 'ended'), bytes: numberIn(row, 'bytes') }
   }
 
-  /** Hidden first, then fenced, then its events in portions, then the rest: after a crash, whoever claims it goes on. */
+  /** Hidden first, then fenced, then its events in portions, then the rest: after a crash, its next owner finishes it. */
   async remove(id: string, isIdleOnly: boolean): Promise<boolean> {
     if (!isUuid(id)) return false
     const [row] = await this.#pool.query(HIDE, [id, isIdleOnly])
@@ -135,12 +136,6 @@ export function sessionOf(row: Row): SessionRow {
     turn: json<SessionRow['turn']>(textOrNullIn(row, 'turn')),
   }
 }
-
-/** Others are no ids of ours: they are not found, rather than refused by the database. */
-export const isUuid = (id: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)
-
-/** A column that this store wrote itself, as JSON of `T`. SQL's NULL is null. */
-export const json = <T>(text: string | null): T => JSON.parse(text ?? 'null')
 
 // ---- details ----
 

