@@ -26,7 +26,7 @@ export async function resumeCommand({ config, out }: Context, id: string): Promi
   if (found.kind === 'offline') await refuseIfOver(found.viewer, id)
   const { address } = await requireDaemon(config, 'Or continue it in its folder: breakfall run --continue')
   const client = oneShotClient(address)
-  return await resume(client, id, out, (turn) => keyForTurn(turn, config))
+  return resume(client, id, out, (turn) => keyForTurn(turn, config))
 }
 
 /** Whether there is anything to resume is in the journal, so no daemon is needed to say that there is not. */
