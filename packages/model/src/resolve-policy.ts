@@ -22,7 +22,10 @@ function isAllowed(name: string, value: unknown): boolean {
   )
 }
 
-const NUMBERS = new Set(Object.keys(POLICY_DEFAULTS).filter((name) => name !== 'park' && name !== 'outcomeUnknown'))
+/** Every field but those that hold a word, such as `park`. */
+const NUMBERS = new Set(
+  Object.entries(POLICY_DEFAULTS).flatMap(([name, value]) => (typeof value === 'string' ? [] : [name])),
+)
 
 function wrong(name: string, value: unknown): Fault {
   const expected = 'a number of 0 or more'

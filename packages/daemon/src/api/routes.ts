@@ -233,7 +233,8 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       method: 'post',
       path: '/v1/turns/{id}/resume',
       operationId: 'resumeTurn',
-      summary: 'Wakes a parked turn now, or ends the wait before a retry; it may bring a key for the provider of the turn',
+      summary:
+        'Wakes a parked turn now, or ends the wait before a retry; it may bring a key for the provider of the turn',
       body: turnResumeSchema,
       answers: { 202: turnSchema },
       faults: ['invalid_request', 'not_found', 'turn_not_parked'],
