@@ -8,12 +8,13 @@ import { Fault, redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
 import { within } from '@breakfall/supervisor'
 import type { DaemonReady } from '@breakfall/wire'
-import { bearerToken, createService, type HttpServer, loadTokens, refuseIfReadOnly } from '@breakfall/wire/node'
+import { bearerToken, createService, type HttpServer, loadTokens, newId, refuseIfReadOnly } from '@breakfall/wire/node'
 import { type Logger, pino } from 'pino'
 import { ConsoleDoor } from './api/console-door.ts'
 import { consoleRoutes } from './api/console-routes.ts'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { daemonRoutes } from './api/routes.ts'
+import { viewRoutes } from './api/view-routes.ts'
 import { WebSocketApi } from './api/websocket.ts'
 import manifest from '../package.json' with { type: 'json' }
 import { Pacing } from './engine/pacing.ts'
@@ -26,6 +27,8 @@ import type { Ports } from './engine/ports.ts'
 import { Pruning } from './engine/pruning.ts'
 import { Retention } from './engine/retention.ts'
 import { Sessions } from './engine/sessions.ts'
+import { changedSince, countsOf, overviewOf } from './engine/session-overview.ts'
+import { WatchHub } from './engine/watch-hub.ts'
 import { logEvent } from './event-log.ts'
 import { listenAsBefore, notePort } from './last-port.ts'
 import { ConfigReader } from './live-config.ts'
@@ -37,6 +40,7 @@ import { SessionKeys } from './providers/session-keys.ts'
 import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions, resolvePolicy } from './options.ts'
 import { isOnThisMachine, RunnerEndpoint } from './runner/endpoint.ts'
 import { Secrets } from './secrets.ts'
+import { SystemView } from './system.ts'
 import { openSqliteStore } from './store/sqlite-store.ts'
 import type { Store } from './store/store.ts'
 
@@ -80,12 +84,13 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const log = logger(options, secrets)
   const store = await openSqliteStore(join(stateDir, 'journal'), { pagesMax: options.journalPagesMax })
   try {
-    const parts = await assemble(options, { limits, secrets, log, store })
+    const parts = await assemble(options, { limits, secrets, log, store, tokenFile })
     const { sessions, engine, boxReleases, retention, metrics, endpoint } = parts
     const recovered = await sessions.loader.recoverAll(options.onRecover)
     if (recovered > 0) log.info({ recovered }, 'recovered unfinished turns')
     const sockets = new WebSocketApi({
       sessions,
+      hub: parts.hub,
       limits,
       hosts,
       grantOf: (given) => door.grantOf(given),
@@ -101,7 +106,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         ready: () => readiness(parts, store),
         model: () => parts.model(),
         metricsText: () => metrics.text(),
-        more: consoleRoutes(door, options.console ?? NO_CONSOLE),
+        more: [...consoleRoutes(door, options.console ?? NO_CONSOLE), ...viewRoutes({ ...parts, limits })],
       }),
       boundary: 'daemon',
       hosts,
@@ -130,6 +135,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const close = async ({ stopRunner = false, releaseBoxes = false }: CloseOptions): Promise<void> => {
       parts.beginClosing()
       boxReleases.close()
+      parts.hub.close()
       for (const session of sessions.loader.all)
         session.interrupt(new Fault('cancelled', { facts: { name: 'shutdown' } }))
       await within(engine.allSettled(), limits.shutdownMs)
@@ -178,6 +184,8 @@ type Parts = {
   readonly metrics: DaemonMetrics
   readonly endpoint: RunnerEndpoint
   readonly providers: Providers
+  readonly hub: WatchHub
+  readonly system: SystemView
   readonly model: () => Promise<{ readonly name: string; readonly baseUrl: string }>
   readonly isClosing: () => boolean
   readonly beginClosing: () => void
@@ -186,7 +194,7 @@ type Parts = {
 
 async function assemble(
   options: DaemonOptions,
-  given: { limits: DaemonLimits; secrets: Secrets; log: Logger; store: Store },
+  given: { limits: DaemonLimits; secrets: Secrets; log: Logger; store: Store; tokenFile: string },
 ): Promise<Parts> {
   const { limits, secrets, log, store } = given
   const { stateDir, now = Date.now, dice = Math.random, failpoint = () => undefined } = options
@@ -234,12 +242,13 @@ async function assemble(
       metrics.event(event)
       logEvent(log, event)
     },
+    onChange: (sessionId) => hub.changed(sessionId),
     policyOf: (input) => resolvePolicy(options.policy ?? {}, input),
     providers,
     folders: new Folders(),
     tryAnswer: options.tryAnswer ?? tryAnswer,
-    readConfig: () => config.read(),
-    runnerFingerprint: () => config.runnerFingerprint,
+    fingerprint: () => config.fingerprint(),
+    lastFingerprint: () => config.lastFingerprint,
     secrets,
     agent: () => config.last.agent ?? {},
     isRunnerHere: () => isOnThisMachine(config.last.runner),
@@ -258,7 +267,40 @@ async function assemble(
     boxRemovals,
     boxReleases,
     pruning,
-    onCreate: () => retention.onCreate(),
+    onCreate: (id) => {
+      retention.onCreate()
+      hub.changed(id)
+    },
+  })
+  const bootId = newId()
+  const system = new SystemView({
+    store,
+    engine,
+    runner: endpoint,
+    config,
+    providers,
+    secrets,
+    now,
+    fixed: {
+      bootId,
+      version,
+      startedAt: new Date(now()).toISOString(),
+      tokenFile: given.tokenFile,
+      stateDir,
+      gateway: false,
+      chaos: false,
+    },
+  })
+  const hub: WatchHub = new WatchHub({
+    now,
+    bootId,
+    overview: () => overviewOf(store, (row) => sessions.viewOf(row)),
+    session: (id) => sessions.find(id),
+    counts: () => countsOf(store),
+    system: () => system.read(),
+    changedSince: store.isShared ? (since) => changedSince(store, since) : undefined,
+    gateway: undefined,
+    onError: (err) => log.warn({ err }, 'a watch could not be served'),
   })
   const metrics = createMetrics({
     turnsDriven: () => engine.driven,
@@ -273,6 +315,8 @@ async function assemble(
     metrics,
     endpoint,
     providers,
+    hub,
+    system,
     model: async () => {
       const { name, baseUrl } = (await config.read()).model
       return { name, baseUrl: providers.viewOf(null)?.baseUrl ?? redact(baseUrl) }

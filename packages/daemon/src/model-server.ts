@@ -15,6 +15,7 @@ import {
   type ServedRequest,
   serveModel,
   type ServeStatus,
+  type Supervised,
   sweepOrphans,
 } from '@breakfall/supervisor'
 import { commandFingerprint } from './command-files.ts'
@@ -27,6 +28,8 @@ export type LocalModel = {
   /** Where the current boot answers, or null while none does. */
   readonly baseUrl: string | null
   readonly status: ServeStatus
+  /** The process itself. */
+  readonly child: Pick<Supervised, 'state' | 'pid' | 'report' | 'lastLine'>
   /** Waits until the server is ready, through restarts. Starts it if it was given up; rejects with a fault if that fails. */
   request(signal: AbortSignal): Promise<LocalModelRequest>
   /** Whether it answers. A server that was given up restarts if something changed, and otherwise now and then. */
@@ -80,6 +83,10 @@ class SupervisedModel implements LocalModel {
 
   get status(): ServeStatus {
     return this.#server.status
+  }
+
+  get child(): LocalModel['child'] {
+    return this.#server.supervised
   }
 
   async request(signal: AbortSignal): Promise<LocalModelRequest> {

@@ -1,6 +1,9 @@
-/** What the console needs besides sessions and turns: tickets and tokens. */
+/** What the console needs besides sessions and turns: its tickets and tokens, the system around the sessions, and the watch. */
 import { z } from 'zod'
+import { sessionSchema } from './daemon-api.ts'
+import { diagnosticSchema } from './fault-schema.ts'
 import { body, record, text, time } from './fields.ts'
+import { SESSION_FILTERS } from './names.ts'
 
 /** Valid once, for two minutes: the part of an address that a person opens. */
 export const consoleTicketSchema = record({ ticket: z.string(), expiresAt: time })
@@ -10,3 +13,86 @@ export const consoleTicketCreateSchema = body({})
 export const consoleTokenCreateSchema = body({ ticket: text(200, 'a ticket') })
 export const consoleTokenSchema = record({ token: z.string(), expiresAt: time })
 export type ConsoleToken = z.infer<typeof consoleTokenSchema>
+
+// ---- the system ----
+
+/** A process that the daemon runs, and how its last run ended. */
+export const childSchema = record({
+  status: z.enum(['stopped', 'starting', 'ready', 'busy', 'stopping', 'failed', 'backoff', 'given_up']),
+  pid: z.int().nullable(),
+  attempt: z.int().optional().describe('starting and backoff: failures in a row'),
+  until: time.optional().describe('backoff: the time of the next start'),
+  reason: z.string().optional().describe('given_up: why'),
+  line: z.string().nullable().describe('the last line on its stderr'),
+  lastExit: record({
+    kind: z.string(),
+    code: z.int().nullable(),
+    signal: z.string().nullable(),
+    phase: z.string(),
+    uptimeMs: z.number(),
+    headline: z.string(),
+    diagnoses: z.array(diagnosticSchema).readonly(),
+    tail: z.array(z.string()).readonly(),
+  }).nullable(),
+})
+export type Child = z.infer<typeof childSchema>
+
+export const systemSchema = record({
+  bootId: z.string().describe('of this process: another one means that the daemon restarted'),
+  version: z.string(),
+  startedAt: time,
+  now: time,
+  tokenFile: z.string(),
+  stateDir: z.string(),
+  journal: record({
+    bytes: z.int(),
+    freeBytes: z.int().nullable().describe('on the disk of the state folder'),
+    isFull: z.boolean(),
+    quarantined: z.int().describe('damaged sessions'),
+  }),
+  turns: record({ driven: z.int(), parked: z.int() }),
+  runner: record({
+    state: z.enum(['connected', 'starting', 'looking', 'none']),
+    url: z.string().nullable(),
+    runnerId: z.string().nullable(),
+    since: time,
+    isolation: z.string().nullable(),
+  }),
+  model: record({
+    name: z.string(),
+    baseUrl: z.string(),
+    profile: z.string().nullable(),
+    fallbacks: z.array(record({ name: z.string(), baseUrl: z.string() })).readonly(),
+    serve: childSchema.nullable(),
+  }),
+  workspaces: z.array(z.string()).readonly().describe('host folders that boxes may use'),
+  gateway: z.boolean(),
+  chaos: z.boolean(),
+})
+export type System = z.infer<typeof systemSchema>
+
+// ---- the watch ----
+
+const countsSchema = z.partialRecord(z.enum(SESSION_FILTERS), z.int())
+
+/** The first answer: every session with work, those that need a person, and those that ended last. */
+export const watchSnapshotSchema = record({
+  bootId: z.string(),
+  at: time,
+  counts: countsSchema,
+  system: systemSchema,
+  sessions: z.array(sessionSchema).readonly(),
+  more: z.boolean().optional().describe('true: more sessions have work than are listed here'),
+})
+export type WatchSnapshot = z.infer<typeof watchSnapshotSchema>
+
+/** What changed: one field in each. `at` alone is the beat. */
+export const watchChangeSchema = record({
+  session: sessionSchema.optional(),
+  deleted: z.string().optional(),
+  counts: countsSchema.optional(),
+  system: systemSchema.optional(),
+  gateway: z.unknown().optional(),
+  at: time.optional(),
+})
+export type WatchChange = z.infer<typeof watchChangeSchema>

@@ -43,7 +43,7 @@ const turnProviderSchema = record({
 })
 export type TurnProvider = z.infer<typeof turnProviderSchema>
 
-const eventSchemas = {
+export const eventSchemas = {
   'turn-queued': event('turn-queued', {
     prompt: z.string(),
     behind: record({ sessionId: z.string(), turnId: z.string(), workspace: z.string() })

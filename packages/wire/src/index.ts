@@ -1,11 +1,19 @@
 /** Schemas and types of everything that crosses a boundary. `./browser` has what runs without zod, `./node` what needs Node. */
 export {
+  type Child,
+  childSchema,
   type ConsoleTicket,
   consoleTicketCreateSchema,
   consoleTicketSchema,
   type ConsoleToken,
   consoleTokenCreateSchema,
   consoleTokenSchema,
+  type System,
+  systemSchema,
+  type WatchChange,
+  watchChangeSchema,
+  type WatchSnapshot,
+  watchSnapshotSchema,
 } from './console-api.ts'
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
 export {
@@ -34,6 +42,7 @@ export {
   sessionQuerySchema,
   sessionSchema,
   type StreamNotice,
+  streamNoticeSchema,
   type Turn,
   turnCancelSchema,
   turnCreateSchema,
@@ -41,9 +50,7 @@ export {
   turnListSchema,
   type TurnReceipt,
   turnReceiptSchema,
-  type TurnResume,
   turnResumeSchema,
-  PRUNE_OLDER_THAN_DAYS,
   pruneSchema,
   type PruneInput,
   prunedSchema,

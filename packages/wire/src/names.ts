@@ -60,7 +60,16 @@ export const PROMPT_CHARS_MAX = 1024 * 1024
 /** Largest system prompt that a user may set. */
 export const SYSTEM_CHARS_MAX = 64 * 1024
 
-export const WS_METHODS = ['prompt', 'cancel', 'resume', 'subscribe', 'unsubscribe', 'sessions', 'session'] as const
+export const WS_METHODS = [
+  'prompt',
+  'cancel',
+  'resume',
+  'subscribe',
+  'unsubscribe',
+  'sessions',
+  'session',
+  'watch',
+] as const
 export type WsMethod = (typeof WS_METHODS)[number]
 export const WS_PROTOCOL = 'breakfall.v1'
 export const WS_TOKEN_PREFIX = 'breakfall.token.'

@@ -12,11 +12,14 @@ export type OpenApiRoute = {
   readonly query?: Readonly<Record<string, string>> | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
   readonly body?: z.ZodType | string | undefined
-  /** By status: a schema for JSON, a content type for anything else, null for no body. */
-  readonly answers: Readonly<Record<number, z.ZodType | string | null>>
+  /** By status: a schema for JSON, the events of a stream, a content type for anything else, null for no body. */
+  readonly answers: Readonly<Record<number, z.ZodType | SseAnswer | string | null>>
   readonly faults?: readonly FaultCategory[] | undefined
   readonly open?: boolean | undefined
 }
+
+/** Server-sent events: the schema of the data, by the name of the event. */
+export type SseAnswer = { readonly sse: Readonly<Record<string, z.ZodType>> }
 
 export function openApiDocument(info: { title: string; version: string }, routes: readonly OpenApiRoute[]): object {
   const paths: Record<string, Record<string, object>> = {}
@@ -89,8 +92,20 @@ function problems(categories: readonly FaultCategory[]): Record<string, object> 
   )
 }
 
-function content(answer: z.ZodType | string): object {
-  return typeof answer === 'string' ? { [answer]: {} } : { 'application/json': { schema: jsonSchema(answer) } }
+function content(answer: z.ZodType | SseAnswer | string): object {
+  if (typeof answer === 'string') return { [answer]: { schema: { type: 'string' } } }
+  if ('sse' in answer) return { 'text/event-stream': { schema: eventStreamSchema(answer) } }
+  return { 'application/json': { schema: jsonSchema(answer) } }
+}
+
+/** One event of the stream: OpenAPI 3.1 has no word for a sequence of them. */
+function eventStreamSchema({ sse }: SseAnswer): object {
+  const event = (name: string, data: z.ZodType): object => ({
+    type: 'object',
+    properties: { id: { type: 'string' }, event: { const: name }, data: jsonSchema(data) },
+    required: ['event', 'data'],
+  })
+  return { description: 'One event of the stream', oneOf: Object.entries(sse).map(([name, data]) => event(name, data)) }
 }
 
 function jsonSchema(schema: z.ZodType): object {

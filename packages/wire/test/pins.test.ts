@@ -158,7 +158,16 @@ test('the lists of words', () => {
   assert.deepEqual(RETRY_ACTIONS, ['retry', 'resolve', 'resume', 'fallback'])
   assert.deepEqual(wire.RESUME_REASONS, ['time', 'signal', 'person', 'restart'])
   assert.deepEqual(CANCEL_ACTORS, ['user', 'client_lost', 'deadline', 'shutdown', 'superseded'])
-  assert.deepEqual(WS_METHODS, ['prompt', 'cancel', 'resume', 'subscribe', 'unsubscribe', 'sessions', 'session'])
+  assert.deepEqual(WS_METHODS, [
+    'prompt',
+    'cancel',
+    'resume',
+    'subscribe',
+    'unsubscribe',
+    'sessions',
+    'session',
+    'watch',
+  ])
   assert.deepEqual(wire.POLICY_KEYS, [
     'attemptsMax',
     'patienceMs',

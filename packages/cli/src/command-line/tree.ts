@@ -297,7 +297,7 @@ function addSessionCommands(command: AddCommand): void {
     'resume a parked turn or retry now, by its id or its session',
     async (context, _options, [id = '']) => {
       const { resumeCommand } = await import('../commands/steer.ts')
-      return resumeCommand(context, id)
+      await resumeCommand(context, id)
     },
   )
   command<RmOptions>(

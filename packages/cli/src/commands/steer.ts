@@ -1,12 +1,11 @@
 /** `breakfall cancel` and `breakfall resume`. */
 import type { DaemonClient, SessionViewer } from '@breakfall/client'
-import { EXIT_CODES, Fault } from '@breakfall/faults'
-import { isTerminal, type ProviderGiven, type SessionEvent, type Turn } from '@breakfall/wire'
+import { Fault } from '@breakfall/faults'
+import { isTerminal, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findViewer, oneShotClient, requireDaemon } from '../daemon/find.ts'
 import type { Output } from '../render/output.ts'
-import { keyForTurn } from '../run/brought-model.ts'
-import { exitCodeWhenParked } from '../run/result.ts'
+import { KeyBringer } from '../run/brought-model.ts'
 import { fullId } from '../sessions/ids.ts'
 import { ifNotFound } from '../sessions/lookup.ts'
 import { isOver, showTurn, turnFor } from './sessions.ts'
@@ -20,13 +19,12 @@ export async function cancelCommand({ config, out }: Context, id: string, reason
   await withTemporaryDaemon(config, (client) => cancel(client, turn.id, reason, out))
 }
 
-/** Returns the exit code: a turn that parks again at once was not resumed. */
-export async function resumeCommand({ config, out }: Context, id: string): Promise<number> {
+export async function resumeCommand({ config, out }: Context, id: string): Promise<void> {
   const found = await findViewer(config, '')
   if (found.kind === 'offline') await refuseIfOver(found.viewer, id)
   const { address } = await requireDaemon(config, 'Or continue it in its folder: breakfall run --continue')
   const client = oneShotClient(address)
-  return resume(client, id, out, (turn) => keyForTurn(turn, config))
+  await resume(client, id, out, (turn) => new KeyBringer(config).bring(client, turn))
 }
 
 /** Whether there is anything to resume is in the journal, so no daemon is needed to say that there is not. */
@@ -52,30 +50,25 @@ export async function cancel(client: Client, id: string, reason: string | undefi
   showTurn(ended, out, 'the cancel was accepted; the turn is still ending')
 }
 
-/** `keyFor`: a daemon that restarted has forgotten the key, and this terminal may have it. */
+/** `bringKey`: a daemon that restarted has forgotten the key, and this terminal may have it. */
 export async function resume(
   client: Client,
   id: string,
   out: Output,
-  keyFor: (turn: Turn) => ProviderGiven | undefined = () => undefined,
-): Promise<number> {
+  bringKey: (turn: Turn) => Promise<unknown> = () => Promise.resolve(),
+): Promise<void> {
   const turn = await turnFor(client, id)
+  if (turn.parked !== null) await bringKey(turn)
   const { lastSeq } = await client.session(turn.sessionId)
-  await client.resume(turn.id, { provider: keyFor(turn) })
-  const resumed = await turnAfter(client, turn, lastSeq, ({ type }) => !UNDECIDED.has(type))
-  if (resumed.parked !== null) out.addToResult({ outcome: 'parked' })
-  showTurn(resumed, out)
-  return resumed.parked === null ? EXIT_CODES.finished : exitCodeWhenParked(resumed.parked.category)
+  await client.resume(turn.id)
+  showTurn(await turnAfter(client, turn, lastSeq, ({ type }) => type === 'resumed'), out)
 }
 
 // ---- details ----
 
-const SETTLE_MS = 3_000 // a server that refuses a key, or a port that refuses connections, has answered by then
+const SETTLE_MS = 1_000
 
-/** Events before it is clear that the turn works again. */
-const UNDECIDED: ReadonlySet<SessionEvent['type']> = new Set(['resumed', 'taken-over', 'step-start', 'model-server'])
-
-/** The turn after the expected event, or after a while without it. */
+/** The turn after the expected event, or after a second without it. */
 async function turnAfter(
   client: Client,
   { id, sessionId }: Turn,

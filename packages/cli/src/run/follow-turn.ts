@@ -8,15 +8,7 @@
  */
 import type { DaemonClient } from '@breakfall/client'
 import { Fault, faultFrom, sleep } from '@breakfall/faults'
-import type {
-  ProviderGiven,
-  SameFolder,
-  Session,
-  SessionCreate,
-  SessionEvent,
-  SessionEventOf,
-  Turn,
-} from '@breakfall/wire'
+import type { SameFolder, Session, SessionCreate, SessionEvent, SessionEventOf, Turn } from '@breakfall/wire'
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
 import type { Interrupt } from '../process/interrupt.ts'
 import { instructionsLine } from '../render/instructions.ts'
@@ -46,8 +38,8 @@ export type FollowInput = {
   readonly isLasting: () => boolean
   readonly onSession?: ((session: Session) => void) | undefined
   readonly onTurn?: ((turnId: string) => void) | undefined
-  /** The turn's own provider with this run's key for it. Undefined if this run has none. */
-  readonly keyFor?: ((turn: Turn) => ProviderGiven | undefined) | undefined
+  /** Brings the turn's key to its daemon. False if this run has none. */
+  readonly bringKey?: ((turn: Turn) => Promise<boolean>) | undefined
   /** Called with each event, before it is shown. */
   readonly onEvent?: ((event: SessionEvent) => void) | undefined
   /** More fields of the result line. */
@@ -60,7 +52,7 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   const session = input.session ?? (await input.client.createSession(input.create))
   input.onSession?.(session)
   out.addToResult({ sessionId: session.id })
-  const started = await startTurn(input, session)
+  const started = await startTurn(input.client, session, input.prompt, input.sameFolder)
   out.addToResult({ turnId: started.turnId })
   input.onTurn?.(started.turnId)
   const view = new TurnView({ holdsText: !out.isTerminal })
@@ -144,12 +136,11 @@ function sayInstructions({ instructions }: SessionEventOf<'turn-start'>, out: Ou
 }
 
 /** The daemon restarted and forgot the key: this run brings it again, and the turn continues. */
-async function isBroughtBack({ client, keyFor }: FollowInput, event: SessionEventOf<'parked'>): Promise<boolean> {
-  if (event.fault.reason !== KEY_MISSING) return false
+async function isBroughtBack({ client, bringKey }: FollowInput, event: SessionEventOf<'parked'>): Promise<boolean> {
+  if (event.fault.reason !== KEY_MISSING || bringKey === undefined) return false
   const turn = await client.turn(event.turnId)
-  const provider = turn.parked === null ? undefined : keyFor?.(turn)
-  if (provider === undefined) return false
-  return client.resume(turn.id, { provider }).then(
+  if (turn.parked === null || !(await bringKey(turn))) return false
+  return client.resume(turn.id).then(
     () => true,
     () => false, // it was resumed, or it ended, meanwhile
   )

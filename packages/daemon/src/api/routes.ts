@@ -9,6 +9,7 @@ import {
   type DaemonReady,
   daemonReadySchema,
   type FaultList,
+  eventSchemas,
   faultListSchema,
   invalidRequest,
   openApiDocument,
@@ -19,6 +20,7 @@ import {
   sessionListSchema,
   sessionPatchSchema,
   sessionSchema,
+  streamNoticeSchema,
   turnCancelSchema,
   turnCreateSchema,
   turnListSchema,
@@ -46,6 +48,9 @@ type RouteParts = {
 }
 
 const KEY_CHARS_MAX = 255
+
+/** By the name of the event. */
+const EVENT_STREAM = { ...eventSchemas, reset: streamNoticeSchema, closed: streamNoticeSchema }
 
 export function daemonRoutes(parts: RouteParts): readonly Route[] {
   const { sessions, limits, version } = parts
@@ -199,7 +204,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       summary: 'Events as SSE: replay after the cursor, then live',
       query: { after: 'JOURNAL-SEQ or a bare seq' },
       headers: { 'last-event-id': 'the same, as browsers send it' },
-      answers: { 200: 'text/event-stream' },
+      answers: { 200: { sse: EVENT_STREAM } },
       faults: ['invalid_request', 'not_found', 'journal_corrupt'],
       handle: async (context) => {
         await streamEvents(context, await sessions.open(param(context, 'id')), limits)
@@ -233,14 +238,13 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       method: 'post',
       path: '/v1/turns/{id}/resume',
       operationId: 'resumeTurn',
-      summary:
-        'Wakes a parked turn now, or ends the wait before a retry; it may bring a key for the provider of the turn',
+      summary: 'Wakes a parked turn now, or ends the wait before a retry',
       body: turnResumeSchema,
       answers: { 202: turnSchema },
-      faults: ['invalid_request', 'not_found', 'turn_not_parked'],
+      faults: ['not_found', 'turn_not_parked'],
       handle: async (context) => {
-        const request = await readJson(context.req, turnResumeSchema)
-        return { status: 202, json: await sessions.resume(param(context, 'id'), request) }
+        await readJson(context.req, turnResumeSchema)
+        return { status: 202, json: await sessions.resume(param(context, 'id')) }
       },
     },
     {

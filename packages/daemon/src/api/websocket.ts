@@ -18,8 +18,10 @@ import { bearerToken, checkHost, checkOrigin, readOnlyFault, type TokenGrant, ne
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { LiveSession } from '../engine/live-session.ts'
 import type { Sessions } from '../engine/sessions.ts'
+import type { WatchHub } from '../engine/watch-hub.ts'
 import type { DaemonLimits } from '../options.ts'
 import { isTaken, startOf } from './events.ts'
+import { takenWithin } from './watch.ts'
 
 const FRAME_BYTES_MAX = 1024 * 1024
 const REQUESTS_MAX = 64 // per connection, until their responses are received: a client that never reads has to wait
@@ -27,6 +29,7 @@ const CLOSE = { slow: 4008, goingAway: 1001 } as const
 
 type WebSocketOptions = {
   readonly sessions: Sessions
+  readonly hub: WatchHub
   readonly limits: DaemonLimits
   /** Host names besides loopback and the bound address. */
   readonly hosts: readonly string[]
@@ -107,7 +110,13 @@ function refuse(socket: Duplex, fault: Fault): void {
 }
 
 /** Methods that change nothing. */
-const READS: ReadonlySet<WsMethod> = new Set(['subscribe', 'unsubscribe', 'sessions', 'session'] satisfies WsMethod[])
+const READS: ReadonlySet<WsMethod> = new Set([
+  'subscribe',
+  'unsubscribe',
+  'sessions',
+  'session',
+  'watch',
+] satisfies WsMethod[])
 
 class Connection {
   readonly #ws: WebSocket
@@ -116,6 +125,7 @@ class Connection {
   readonly #subscriptions = new Map<string, AbortController>()
   readonly #waiting: string[] = []
   #open = 0
+  #endWatch: () => void = () => undefined
 
   constructor(ws: WebSocket, options: WebSocketOptions, grant: TokenGrant) {
     this.#grant = grant
@@ -132,6 +142,7 @@ class Connection {
   end(): void {
     for (const subscription of this.#subscriptions.values()) subscription.abort()
     this.#subscriptions.clear()
+    this.#endWatch()
   }
 
   async #serve(first: string): Promise<void> {
@@ -174,11 +185,9 @@ class Connection {
         await result((await sessions.cancel(turnId, { actor: 'user', reason: reason ?? null })).turn)
         return undefined
       }
-      case 'resume': {
-        const { turnId, ...request } = parseRequest(wsParamsSchemas.resume, params)
-        await result(await sessions.resume(turnId, request))
+      case 'resume':
+        await result(await sessions.resume(parseRequest(wsParamsSchemas.resume, params).turnId))
         return undefined
-      }
       case 'sessions':
         await result(await sessions.list(parseRequest(wsParamsSchemas.sessions, params)))
         return undefined
@@ -192,6 +201,10 @@ class Connection {
         await result({ sessionId })
         return undefined
       }
+      case 'watch': {
+        parseRequest(wsParamsSchemas.watch, params)
+        return this.#watch(result)
+      }
       case 'subscribe': {
         const { sessionId, after } = parseRequest(wsParamsSchemas.subscribe, params)
         const session = await sessions.open(sessionId)
@@ -200,6 +213,26 @@ class Connection {
         return () => this.#subscribe(session, start.after, start.reset)
       }
     }
+  }
+
+  /** A second watch replaces the first. */
+  async #watch(result: (value: unknown) => Promise<void>): Promise<() => void> {
+    const { hub, limits } = this.#options
+    const watch = await hub.watch({
+      send: async (changes) => {
+        const sent = Promise.all(changes.map((change) => this.#send({ watch: change })))
+        await takenWithin(sent, limits.readerStallMsMax, () => this.#closeSlow())
+      },
+    })
+    this.#endWatch()
+    this.#endWatch = watch.end
+    await result(watch.snapshot)
+    return () => (this.#ws.readyState === this.#ws.OPEN ? watch.start() : watch.end())
+  }
+
+  #closeSlow(): void {
+    this.#ws.close(CLOSE.slow, 'slow_consumer')
+    setTimeout(() => this.#ws.terminate(), this.#options.limits.readerLingerMs).unref()
   }
 
   /** A second subscription to the same session replaces the first. */
@@ -224,9 +257,7 @@ class Connection {
         sent = this.#sendRaw(event.frame)
       }
       if (!(await isTaken(sent, session.feed, this.#options.limits))) {
-        this.#ws.close(CLOSE.slow, 'slow_consumer')
-        setTimeout(() => this.#ws.terminate(), this.#options.limits.readerLingerMs).unref()
-        return
+        return this.#closeSlow()
       }
     }
     if (session.feed.ended !== undefined && !signal.aborted) {

@@ -164,6 +164,7 @@ export class LiveSession {
     const { report } = quarantinedFault(fault)
     await this.#store.quarantine(this.id, report)
     this.#row = { ...this.#row, quarantined: report }
+    this.#ports.onChange(this.id)
   }
 
   // ---- the journal ----
@@ -257,6 +258,8 @@ export class LiveSession {
     if (writing.cancel !== undefined) this.#cancels.set(writing.cancel.turnId, writing.cancel.request) // I3
     for (const { body } of append.events) this.journalChars += body.length
     this.feed.publish(append.events)
+    if (append.summary !== undefined || append.set !== undefined || append.data !== undefined)
+      this.#ports.onChange(this.id)
   }
 }
 

@@ -99,6 +99,7 @@ export class SessionLoader {
     this.#requested.delete(id)
     this.#live.get(id)?.feed.end(reason)
     this.#live.delete(id)
+    this.#ports.onChange(id)
   }
 
   /** Recovers every unfinished turn, unless we recover on request only. Returns how many. */

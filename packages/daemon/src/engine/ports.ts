@@ -29,10 +29,10 @@ export type Ports = {
   readonly folders: Folders
   /** Values that must never be shown. */
   readonly secrets: Secrets
-  /** Reads the configuration again. */
-  readonly readConfig: () => Promise<unknown>
-  /** Changes with the runner's address, token and level, by the configuration that was read last. */
-  readonly runnerFingerprint: () => string
+  /** Changes whenever the configuration or a token changes. */
+  readonly fingerprint: () => Promise<string>
+  /** The fingerprint of the configuration that was read and used last. */
+  readonly lastFingerprint: () => string
   readonly stateDir: string
   readonly limits: DaemonLimits
   /** What the configuration says to the model in every session. */
@@ -44,6 +44,8 @@ export type Ports = {
   readonly onUsed: (usage: Usage, cost: Cost | undefined) => void
   /** Called for every event, once it is committed. */
   readonly onEvent: (event: SessionEvent) => void
+  /** Called when the view of a session has changed, and when the session is gone. */
+  readonly onChange: (sessionId: string) => void
   /** Does nothing, except in tests that kill the process at a named point. */
   readonly failpoint: (name: string) => void
   /** True once the daemon is shutting down: turns are handed over instead of driven. */

@@ -22,7 +22,6 @@ import {
   type Turn,
   type TurnList,
   type TurnReceipt,
-  type TurnResume,
   turnReceiptSchema,
 } from '@breakfall/wire'
 import type { OutputAnswer } from '@breakfall/runner/client'
@@ -56,7 +55,7 @@ type SessionsParts = {
   readonly boxRemovals: BoxRemovals
   readonly boxReleases: BoxReleases
   readonly pruning: Pruning
-  readonly onCreate: () => void
+  readonly onCreate: (id: string) => void
 }
 
 export class Sessions {
@@ -67,7 +66,7 @@ export class Sessions {
   readonly #boxRemovals: BoxRemovals
   readonly #boxReleases: BoxReleases
   readonly #pruning: Pruning
-  readonly #onCreate: () => void
+  readonly #onCreate: (id: string) => void
 
   constructor(parts: SessionsParts) {
     this.#ports = parts.ports
@@ -96,7 +95,7 @@ export class Sessions {
       createdAt: new Date(this.#ports.now()).toISOString(),
       data: { title: this.#clean(title), ...bound, box, tools, policy, runnerId: null, boxMade: false, agent, about },
     })
-    this.#onCreate()
+    this.#onCreate(id)
     return this.#rowView(row)
   }
 
@@ -115,7 +114,7 @@ export class Sessions {
     const selection = selectionOf(query)
     const { rows, counts } = await this.#store.listSessions({ ...selection, limit: selection.limit + 1 })
     return sessionPage(
-      rows.map((row) => this.#viewOf(row)),
+      rows.map((row) => this.viewOf(row)),
       selection.limit,
       counts,
     )
@@ -136,7 +135,20 @@ export class Sessions {
   }
 
   async get(id: string): Promise<Session> {
-    return this.#viewOf((await this.#store.getSession(id)) ?? notFound('session'))
+    return this.viewOf((await this.#store.getSession(id)) ?? notFound('session'))
+  }
+
+  /** Undefined: there is no such session. */
+  async find(id: string): Promise<Session | undefined> {
+    const row = await this.#store.getSession(id)
+    return row === undefined ? undefined : this.viewOf(row)
+  }
+
+  /** The row as the API shows it. */
+  viewOf(row: SessionRow): Session {
+    if (row.quarantined !== null) return this.#rowView({ ...row, state: 'idle', turnId: null })
+    const view = this.#loader.peek(row.id)?.view() ?? this.#rowView(row)
+    return view.state === 'idle' || this.#loader.owns(row.id) ? view : { ...view, live: false }
   }
 
   /** All of an exec's output, from the runner. */
@@ -216,16 +228,13 @@ export class Sessions {
     return { turn, isOver: turn.endedAt !== null }
   }
 
-  /** `provider`: the turn's own one, with a key for it. */
-  async resume(turnId: string, { provider }: TurnResume = {}): Promise<Turn> {
+  async resume(turnId: string): Promise<Turn> {
     const view = await this.turn(turnId)
     const notParked = (state: string): Fault => new Fault('turn_not_parked', { facts: { detail: state }, turnId })
     const isUnowned = view.live === false
     const isWaiting = view.state === 'parked' || view.state === 'retrying'
     if (!isWaiting && !isUnowned) throw notParked(view.state)
     const session = (await this.#loader.recover(view.sessionId)) ?? notFound('session')
-    if (provider !== undefined && session.fold.turn !== null)
-      this.#ports.providers.bring(session.id, session.fold.turn, provider)
     const isResumed =
       session.memoryPark !== null || (await resumeTurn(session, 'person')) || (await skipBackOff(this.#ports, session))
     if (!isResumed && !isUnowned) throw notParked(stateText(session.turn(turnId) ?? view))
@@ -240,7 +249,7 @@ export class Sessions {
    */
   async delete(id: string, { ifEnded = false }: { readonly ifEnded?: boolean } = {}): Promise<void> {
     const row = (await this.#store.getSession(id)) ?? notFound('session')
-    const { state, turnId } = this.#viewOf(row)
+    const { state, turnId } = this.viewOf(row)
     if (ifEnded && state !== 'idle') throw unfinished(id, turnId)
     if (row.quarantined === null) await this.#stopAll(row)
     const boxes = boxesOf((await this.#store.getSession(id)) ?? row) // its last turn may have made one
@@ -275,12 +284,6 @@ export class Sessions {
     if (Object.keys(box).length > 0) return checkBox(this.#ports, box)
     if (this.#ports.runner.address === undefined) return undefined
     return checkBox(this.#ports, box).catch(() => undefined) // the first tool call reports what is wrong
-  }
-
-  #viewOf(row: SessionRow): Session {
-    if (row.quarantined !== null) return this.#rowView({ ...row, state: 'idle', turnId: null })
-    const view = this.#loader.peek(row.id)?.view() ?? this.#rowView(row)
-    return view.state === 'idle' || this.#loader.owns(row.id) ? view : { ...view, live: false }
   }
 
   #rowView(row: SessionRow): Session {

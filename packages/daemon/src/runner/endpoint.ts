@@ -57,6 +57,18 @@ export class RunnerEndpoint {
     return this.#isStarting
   }
 
+  /** Somebody waits for the runner to be found. */
+  get isLooking(): boolean {
+    return this.#looking !== undefined
+  }
+
+  /** How the known runner isolates commands. */
+  async isolation(signal: AbortSignal): Promise<string | undefined> {
+    if (this.#address === undefined) return undefined
+    const config = await this.#clientFor(this.#address).config({ signal })
+    return levelIn(config)
+  }
+
   /** A client for the session's runner, or for any runner if the session has none yet. */
   async connect(
     expect: string | null,
@@ -208,6 +220,12 @@ export async function remoteRunner(config: RunnerConfig, limitMs: number): Promi
 }
 
 // ---- details ----
+
+function levelIn(config: unknown): string | undefined {
+  const { isolation }: { isolation?: unknown } = { ...(typeof config === 'object' ? config : {}) }
+  const { level }: { level?: unknown } = { ...(typeof isolation === 'object' ? isolation : {}) }
+  return typeof level === 'string' ? level : undefined
+}
 
 const LOOPBACK: ReadonlySet<string> = new Set(['127.0.0.1', '[::1]', 'localhost'])
 

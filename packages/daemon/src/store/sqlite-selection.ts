@@ -7,13 +7,14 @@ export type Query = { readonly sql: string; readonly values: readonly SqlValue[]
 
 /** The rest of a query, after `FROM`. Ids are UUIDv7: sorted by id is sorted by age. */
 export function pageQuery(selection: SessionSelection): Query {
-  const { after, states, limit } = selection
+  const { after, states, limit, newestBy } = selection
+  const order = newestBy === 'updatedAt' ? 'updated_at DESC, id DESC' : 'id DESC'
   const conditions = [
     ...conditionsOf(selection),
     ...(after === undefined ? [] : [{ sql: 'id<?', values: [after] }]),
     ...(states === undefined ? [] : [{ sql: `(${states.map((state) => STATES[state]).join(' OR ')})`, values: [] }]),
   ]
-  return { sql: `${where(conditions)} ORDER BY id DESC LIMIT ?`, values: [...valuesOf(conditions), limit] }
+  return { sql: `${where(conditions)} ORDER BY ${order} LIMIT ?`, values: [...valuesOf(conditions), limit] }
 }
 
 /** A whole query. It ignores the states and the page: each count is that of the list with that state. */

@@ -153,6 +153,8 @@ export type SessionSelection = {
   readonly workspace?: string | undefined
   readonly updatedSince?: string | undefined
   readonly withCounts?: boolean | undefined
+  /** What newest first means. Default: `createdAt`; only then can `after` page on. */
+  readonly newestBy?: 'createdAt' | 'updatedAt' | undefined
 }
 
 /** `counts` has, for each state, how many sessions meet the other conditions. */

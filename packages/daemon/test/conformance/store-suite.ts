@@ -316,6 +316,14 @@ export function storeSuite(adapter: Adapter): void {
         [...first, ...rest].map((row) => row.id),
         ids,
       )
+      const [oldest = ''] = ids.toReversed()
+      const claim = await store.claim(oldest)
+      assert.ok(claim !== undefined && claim !== 'owned')
+      const summary = { turn: null, updatedAt: '2999-01-01T00:00:00.000Z' }
+      await store.append({ ...appendOf(claim, 0, ['1']), summary })
+      const { rows: newest } = await store.listSessions({ limit: 1, newestBy: 'updatedAt' })
+      assert.equal(newest[0]?.id, oldest, 'or by when they changed')
+      assert.deepEqual((await store.listSessions({ limit: 0 })).rows, [])
     })
 
     scenario('a list is filtered by how turns ended and by text, and counts what each filter finds', async (store) => {

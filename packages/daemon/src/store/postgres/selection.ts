@@ -18,7 +18,8 @@ export function pageQuery(selection: SessionSelection): Query {
     ...(after === undefined ? [] : [isUuid(after) ? `s.id < ${values.add(after)}::uuid` : 'false']),
     ...(states === undefined ? [] : [`(${states.map((state) => STATES[state]).join(' OR ')})`]),
   ]
-  return { sql: `WHERE ${conditions.join(' AND ')} ORDER BY s.id DESC LIMIT ${values.add(limit)}`, values: values.all }
+  const order = selection.newestBy === 'updatedAt' ? 's.updated_at DESC, s.id DESC' : 's.id DESC'
+  return { sql: `WHERE ${conditions.join(' AND ')} ORDER BY ${order} LIMIT ${values.add(limit)}`, values: values.all }
 }
 
 /** A whole query. It ignores the states and the page: each count is that of the list with that state. */
