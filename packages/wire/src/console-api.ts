@@ -17,7 +17,7 @@ export type ConsoleToken = z.infer<typeof consoleTokenSchema>
 // ---- the system ----
 
 /** A process that the daemon runs, and how its last run ended. */
-export const childSchema = record({
+const childSchema = record({
   status: z.enum(['stopped', 'starting', 'ready', 'busy', 'stopping', 'failed', 'backoff', 'given_up']),
   pid: z.int().nullable(),
   attempt: z.int().optional().describe('starting and backoff: failures in a row'),

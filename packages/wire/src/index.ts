@@ -1,7 +1,6 @@
 /** Schemas and types of everything that crosses a boundary. `./browser` has what runs without zod, `./node` what needs Node. */
 export {
   type Child,
-  childSchema,
   type ConsoleTicket,
   consoleTicketCreateSchema,
   consoleTicketSchema,
