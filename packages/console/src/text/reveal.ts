@@ -1,0 +1,19 @@
+/** Makes invisible characters visible in commands, paths and titles, where they can hide what a line really does. */
+
+// Controls, zero-width characters, and everything that changes the direction of text. A zero-width joiner inside an emoji stays.
+const HIDDEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|(?<!\p{Extended_Pictographic}\ufe0f?)\u200d|[\u{e0000}-\u{e007f}]/gu
+
+export const reveal = (text: string): string => text.replace(HIDDEN, mark)
+
+/** For text panes: line breaks and tabs are text, directions are isolated by CSS, the rest would be invisible. */
+export const printable = (text: string): string => text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g, mark)
+
+/** One line, cut to a length a list can show. */
+export function oneLine(text: string, charsMax = 160): string {
+  const line = reveal(text.trim().replaceAll(/\s+/g, ' '))
+  return line.length <= charsMax ? line : `${line.slice(0, charsMax - 1).toWellFormed()}…`
+}
+
+const mark = (hidden: string): string =>
+  `⟦U+${(hidden.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}⟧`
