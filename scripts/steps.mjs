@@ -11,6 +11,7 @@ export const checkSteps = () => [
   { name: 'format', run: () => step('oxfmt', ['--check']) },
   { name: 'lint', run: () => step('oxlint', ['--type-aware', '--deny-warnings', '--quiet']) },
   { name: 'types', run: () => step('tsc', ['--noEmit', '-p', '.']) },
+  { name: 'types of the console', run: () => step('tsc', ['--noEmit', '-p', 'packages/console']) }, // it knows a browser
 ]
 
 export const unitTests = (node) => ({ name: 'unit tests', run: () => nodeTest(node, UNIT) })

@@ -4,5 +4,7 @@ import { rerunUnder, setUp, wantDebian } from './setup.mjs'
 const node = setUp({ dev: true })
 rerunUnder(node, import.meta.url)
 const { runSteps, checkSteps, unitTests, systemTests } = await import('./steps.mjs')
-const missing = [wantDebian('bwrap', 'bubblewrap')].filter((reason) => reason !== null)
+const missing = [wantDebian('bwrap', 'bubblewrap'), wantDebian('chromium', 'chromium')].filter(
+  (reason) => reason !== null,
+)
 process.exitCode = runSteps([...checkSteps(), unitTests(node), systemTests(node)], missing)

@@ -16,7 +16,7 @@ function castsIn({ path, code }: Source): readonly string[] {
 }
 
 test('no double cast and no cast to never, in code and tests', () => {
-  const files = sources('packages/*/{src,test}/**/*.ts', 'e2e/**/*.ts', 'bench/**/*.ts', 'test/**/*.ts')
+  const files = sources('packages/*/{src,test}/**/*.{ts,tsx}', 'e2e/**/*.ts', 'bench/**/*.ts', 'test/**/*.ts')
   const found = files.flatMap(({ path, code }) =>
     code
       .split('\n')
@@ -28,7 +28,7 @@ test('no double cast and no cast to never, in code and tests', () => {
 })
 
 test(`the packages have at most ${CASTS_MAX} casts`, () => {
-  const found = sources('packages/*/src/**/*.ts').flatMap(castsIn)
+  const found = sources('packages/*/src/**/*.{ts,tsx}').flatMap(castsIn)
   assert.ok(found.length <= CASTS_MAX, `${found.length} casts:\n${found.join('\n')}`)
 })
 

@@ -33,7 +33,7 @@ function entryOf(specifier: string): string {
 
 test('no file imports itself through others', () => {
   const graph = new Map(
-    sources('packages/*/src/**/*.ts').map(({ path, text }) => [
+    sources('packages/*/src/**/*.{ts,tsx}').map(({ path, text }) => [
       path,
       importsOf(text).flatMap(({ specifier }) => {
         if (specifier.startsWith('.')) return [resolveRelative(path, specifier)]

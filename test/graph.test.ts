@@ -25,7 +25,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const ONLY_DYNAMIC: Readonly<Record<string, readonly string[]>> = { cli: ['chaos', 'console', 'console/build'] }
 
 /** Code that runs in a browser imports nothing from Node. */
-const BROWSER = ['packages/faults/src/', 'packages/wire/src/', 'packages/client/src/']
+const BROWSER = ['packages/faults/src/', 'packages/wire/src/', 'packages/client/src/', 'packages/console/src/']
 const isBrowser = (path: string): boolean =>
   BROWSER.some((folder) => path.startsWith(folder)) && !path.startsWith('packages/wire/src/node/')
 
@@ -49,7 +49,7 @@ export function violations(source: Source): readonly string[] {
     if (specifier.startsWith('.')) {
       if (!resolveRelative(source.path, specifier).startsWith(`packages/${own}/`))
         wrong('reaches into another package by path')
-      else if (!/\.(?:ts|json|sh|mjs)$/.test(specifier)) wrong('a relative import carries its ending')
+      else if (!/\.(?:tsx?|json|sh|mjs)$/.test(specifier)) wrong('a relative import carries its ending')
     } else if (specifier.startsWith('@breakfall/')) {
       const target = specifier.slice('@breakfall/'.length)
       const allowed = (MAY_IMPORT[own] ?? []).some(
@@ -70,13 +70,13 @@ export function violations(source: Source): readonly string[] {
 }
 
 test('every package imports only what the table allows and its manifest declares', () => {
-  const files = sources('packages/*/src/**/*.ts')
+  const files = sources('packages/*/src/**/*.{ts,tsx}')
   assert.ok(files.length > 30, 'the sources were found')
   assert.deepEqual(files.flatMap(violations), [])
 })
 
 test('every package is in the table', () => {
-  const packages = new Set(sources('packages/*/src/**/*.ts').map((source) => packageOf(source.path)))
+  const packages = new Set(sources('packages/*/src/**/*.{ts,tsx}').map((source) => packageOf(source.path)))
   assert.deepEqual(
     [...packages].filter((name) => MAY_IMPORT[name] === undefined),
     [],

@@ -59,7 +59,7 @@ function slipsIn(files: readonly { path: string; text: string }[]): { words: num
 
 const AREAS: Readonly<Record<string, readonly string[]>> = {
   'the documents': ['*.md', 'docs/**/*.md', 'packages/*/*.md', 'bench/*.md'],
-  'the packages': ['packages/*/src/**/*.ts', 'scripts/*.mjs'],
+  'the packages': ['packages/*/src/**/*.{ts,tsx}', 'scripts/*.mjs'],
   'the tests and benchmarks': ['packages/*/test/**/*.ts', 'e2e/**/*.ts', 'bench/**/*.ts'],
 }
 

@@ -7,13 +7,14 @@ import { test } from 'node:test'
 import { sleepingLoops } from './sleeping-loops.ts'
 import { importsOf, resolveRelative, root, sources } from './sources.ts'
 
-const product = sources('packages/*/src/**/*.ts')
+const product = sources('packages/*/src/**/*.{ts,tsx}')
 const everything = sources(
-  'packages/*/{src,test}/**/*.ts',
+  'packages/*/{src,test}/**/*.{ts,tsx}',
   'test/**/*.ts',
   'bench/**/*.ts',
   'e2e/**/*.ts',
   'scripts/*.mjs',
+  'packages/*/build.mjs',
 )
 
 /** Files at an edge, which may read the clock and use randomness. All others take them as arguments. */
@@ -129,7 +130,8 @@ test('every source file is imported somewhere', () => {
     for (const { specifier } of importsOf(text))
       if (specifier.startsWith('.')) entries.add(resolveRelative(path, specifier))
     // Programs are started, not imported; some file names their path.
-    for (const [, name] of text.matchAll(/['"`]([./\w-]*[\w-]+\.ts)['"`]/g)) entries.add(name?.split('/').at(-1) ?? '')
+    for (const [, name] of text.matchAll(/['"`]([./\w-]*[\w-]+\.tsx?)['"`]/g))
+      entries.add(name?.split('/').at(-1) ?? '')
     // The published package has other endings: `./worker${extname(…)}`.
     for (const [, name = ''] of text.matchAll(/([\w-]+)\$\{extname\(/g)) entries.add(`${name}.ts`)
   }

@@ -10,10 +10,10 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 const here = dirname(fileURLToPath(import.meta.url))
 const dist = join(here, 'dist')
 
-/** Resolves to `{ dist, built }`; rejects with a sentence if the page cannot be built. */
+/** The folder with `index.html` and `assets/`. Rejects with a sentence if the page cannot be built. */
 export async function buildConsole() {
   const stamp = stampOf()
-  if (readIfThere(join(dist, '.stamp')) === stamp) return { dist, built: false }
+  if (readIfThere(join(dist, '.stamp')) === stamp) return dist
   const next = join(here, `.dist-${randomUUID()}`)
   try {
     mkdirSync(next, { recursive: true })
@@ -21,7 +21,7 @@ export async function buildConsole() {
     writeFileSync(join(next, 'index.html'), page(files))
     writeFileSync(join(next, '.stamp'), stamp)
     replace(next)
-    return { dist, built: true }
+    return dist
   } finally {
     rmSync(next, { recursive: true, force: true })
   }
@@ -37,7 +37,7 @@ function stampOf() {
     .flatMap((pattern) => globSync(pattern, { cwd: root, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
-    .sort()
+    .sort((a, b) => a.localeCompare(b, 'en'))
   for (const file of [...sources, fileURLToPath(import.meta.url), join(root, 'package-lock.json')]) {
     if (existsSync(file)) hash.update(basename(file)).update('\0').update(readFileSync(file)).update('\0')
   }
@@ -50,9 +50,9 @@ async function bundle(folder) {
     absWorkingDir: here,
     entryPoints: { main: 'src/main.tsx', style: 'src/app.css', icon: 'src/icon.svg' },
     outdir: folder,
-    entryNames: '[name]-[hash]',
-    chunkNames: '[name]-[hash]',
-    assetNames: '[name]-[hash]',
+    entryNames: 'assets/[name]-[hash]',
+    chunkNames: 'assets/[name]-[hash]',
+    assetNames: 'assets/[name]-[hash]',
     loader: { '.svg': 'copy' },
     bundle: true,
     splitting: true,
@@ -66,15 +66,18 @@ async function bundle(folder) {
     logLevel: 'silent',
   })
   writeFileSync(join(folder, '.meta.json'), JSON.stringify(result.metafile))
-  const named = (name) => Object.keys(result.metafile.outputs).map((path) => basename(path)).find((file) => file.startsWith(`${name}-`))
+  const named = (name) =>
+    Object.keys(result.metafile.outputs)
+      .map((path) => basename(path))
+      .find((file) => file.startsWith(`${name}-`))
   return { script: named('main'), style: named('style'), icon: named('icon') }
 }
 
 function page({ script, style, icon }) {
   return readFileSync(join(here, 'src/index.html'), 'utf8')
-    .replace('{{script}}', `/${script}`)
-    .replace('{{style}}', `/${style}`)
-    .replace('{{icon}}', `/${icon}`)
+    .replace('{{script}}', `/assets/${script}`)
+    .replace('{{style}}', `/assets/${style}`)
+    .replace('{{icon}}', `/assets/${icon}`)
 }
 
 /** Two programs may build at once: each renames a whole folder, and the last one stays. */
@@ -94,6 +97,5 @@ function readIfThere(file) {
 }
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const { built } = await buildConsole()
-  process.stdout.write(built ? 'built\n' : 'unchanged\n')
+  process.stdout.write(`${await buildConsole()}\n`)
 }

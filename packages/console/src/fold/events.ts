@@ -5,7 +5,12 @@ import { hasFields, isJson, isNumber, isText, type Json } from '../link/shapes.t
 type Check = (value: unknown) => boolean
 
 /** Any event of the journal, whatever its type. */
-export type Numbered = Json & { readonly seq: number; readonly type: string; readonly turnId: string; readonly at: string }
+export type Numbered = Json & {
+  readonly seq: number
+  readonly type: string
+  readonly turnId: string
+  readonly at: string
+}
 
 export const isNumbered = (value: unknown): value is Numbered =>
   hasFields(value, { seq: isNumber, type: isText, turnId: isText, at: isTime })

@@ -5,11 +5,26 @@
  * I2  Every attempt stays, with its fault, its wait and what was thrown away.
  * I3  An event that this version does not know, or cannot read, is a note. Everything else still folds.
  */
-import type { SessionEvent, SessionEventOf, Usage } from '@breakfall/wire'
+import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { jsonOf, textOf, textOrNull } from '../link/shapes.ts'
-import { attemptOf, closeOpen, latestStep, openSpan, part, stepOf } from './rows.ts'
+import {
+  approved,
+  called,
+  callIn,
+  ended,
+  parked,
+  progress,
+  resulted,
+  resumed,
+  retried,
+  running,
+  scar,
+  takenOver,
+  touch,
+} from './changes.ts'
 import { isEvent, isNumbered, type Numbered } from './events.ts'
-import type { Call, SessionFold, TurnView, Wait } from './view.ts'
+import { attemptOf, closeOpen, latestStep, openSpan, part, stepOf } from './rows.ts'
+import type { SessionFold, TurnView } from './view.ts'
 
 export function fold(view: SessionFold, raw: unknown): void {
   if (!isNumbered(raw) || raw.seq <= view.lastSeq) return // seen before, or no event at all
@@ -104,7 +119,7 @@ function apply(turn: TurnView, event: SessionEvent): void {
       return
     }
     case 'part-discarded':
-      part(turn, event, 'text', at, event.seq).discarded = event.because
+      discarded(turn, event)
       return
     case 'tool-call':
       return called(turn, event, at)
@@ -167,256 +182,17 @@ const unknownType = (_event: never): void => undefined
 
 const bytes = (n: number): string => (n < 10_000 ? `${n} bytes` : `${Math.round(n / 1024)} KiB`)
 
+/** Throwing text away is our doing: it does not count as a sign of life from the model. */
+function discarded(turn: TurnView, event: SessionEventOf<'part-discarded'>): void {
+  const step = turn.steps.findLast(({ n }) => n === event.step)
+  const attempt = step?.attempts.findLast(({ n }) => n === event.attempt)
+  const target = attempt?.parts.find(({ key }) => key === event.part)
+  if (step === undefined || target === undefined) return
+  target.discarded = event.because
+  step.rev += 1
+}
+
 function missingTools(event: SessionEventOf<'turn-start'>): readonly string[] {
   const list = jsonOf(event)['missingTools']
   return Array.isArray(list) ? list.map((entry: unknown) => textOf(jsonOf(entry)['server'])).filter(Boolean) : []
-}
-
-function running(turn: TurnView): void {
-  endWait(turn, null)
-  turn.state = 'running'
-  turn.server = null
-}
-
-function endWait(turn: TurnView, at: number | null): void {
-  if (turn.wait === null) return
-  if (at !== null && at < turn.wait.until) turn.wait.endedAt = at
-  turn.wait = null
-}
-
-/** The faults so far are survived: the turn got past them. */
-function progress(turn: TurnView): void {
-  for (let i = turn.scars.length - 1; i >= 0; i -= 1) {
-    const one = turn.scars[i]
-    if (one === undefined || one.healed) break
-    one.healed = true
-  }
-}
-
-type ScarFields = { readonly counts?: boolean; readonly attempt?: number; readonly callId?: string | null }
-
-function scar(
-  turn: TurnView,
-  seq: number,
-  kind: TurnView['scars'][number]['kind'],
-  step: number,
-  category: string,
-  { counts = true, attempt, callId = null }: ScarFields = {},
-): void {
-  turn.scars.push({ seq, kind, step, attempt: attempt ?? null, callId, category, counts, healed: false })
-}
-
-function touch(turn: TurnView, step: number): void {
-  const found = turn.steps.findLast(({ n }) => n === step)
-  if (found !== undefined) found.rev += 1
-}
-
-function callIn(turn: TurnView, callId: string): Call | undefined {
-  for (let i = turn.steps.length - 1; i >= 0; i -= 1) {
-    const call = turn.steps[i]?.calls.find(({ id }) => id === callId)
-    if (call !== undefined) return call
-  }
-  return undefined
-}
-
-function called(turn: TurnView, event: SessionEventOf<'tool-call'>, at: number): void {
-  progress(turn)
-  const step = stepOf(turn, event.step, at, event.seq)
-  const attempt = step.attempts.findLast(({ state }) => state === 'running' || state === 'waiting')
-  if (attempt !== undefined) {
-    attempt.state = 'done'
-    closeSpan(attempt.spans, at)
-    attempt.parts.splice(0, attempt.parts.length, ...attempt.parts.filter(({ kind }) => kind !== 'call'))
-  }
-  step.calls.push({
-    id: event.callId,
-    step: step.n,
-    tool: event.tool,
-    arguments: event.arguments,
-    execId: event.execId,
-    spans: [{ from: at, to: null }],
-    lookups: [],
-    output: '',
-    outputBytes: 0,
-    outcome: 'running',
-    result: '',
-    exit: null,
-    approval: null,
-  })
-  spend(turn, event.usage)
-  step.rev += 1
-  running(turn)
-}
-
-function closeSpan(spans: Call['spans'], at: number): void {
-  const last = spans.at(-1)
-  if (last?.to === null) last.to = at
-}
-
-/** Unknown is never 0: it is counted, and shown as "at least". */
-function spend(turn: TurnView, usage: Usage | undefined): void {
-  if (usage === undefined) return
-  const { inputTokens, outputTokens } = usage
-  if (inputTokens.value === null || outputTokens.value === null) turn.tokens.unknown += 1
-  turn.tokens.input += inputTokens.value ?? 0
-  turn.tokens.output += outputTokens.value ?? 0
-}
-
-function resulted(turn: TurnView, event: SessionEventOf<'tool-result'>, at: number): void {
-  const call = callIn(turn, event.callId)
-  if (call === undefined) return
-  call.outcome = event.outcome
-  call.result = event.text
-  call.exit = event.exit ?? null
-  closeSpan(call.spans, at)
-  if (event.outcome === 'unknown') {
-    turn.unknownOutcomes += 1
-    scar(turn, event.seq, 'unknown', call.step, 'exec_outcome_unknown', { counts: false, callId: call.id })
-  }
-  touch(turn, call.step)
-}
-
-function retried(turn: TurnView, event: SessionEventOf<'retry'>, at: number): void {
-  const { fault, action, delayMs, attempt: n, max } = event
-  const extra = jsonOf(event)
-  const to = jsonOf(extra['to'])
-  const wait: Wait = {
-    seq: event.seq,
-    at,
-    until: Date.parse(event.nextAt),
-    endedAt: null,
-    action,
-    delayMs,
-    attempt: n,
-    max,
-    fault,
-    to: textOrNull(to['model']),
-    isFree: event.free === true,
-  }
-  turn.failures += 1
-  turn.waitedMs += delayMs
-  turn.state = 'retrying'
-  turn.wait = wait
-  spend(turn, event.usage)
-  const step = stepOf(turn, event.step, at, event.seq)
-  step.rev += 1
-  const callId = textOrNull(extra['callId']) ?? fault.callId ?? null
-  const call = action === 'resolve' || fault.boundary === 'runner' ? lookedUp(step.calls, callId) : undefined
-  if (call !== undefined) {
-    call.lookups.push(wait)
-    return scar(turn, event.seq, 'lookup', step.n, fault.category, { callId: call.id })
-  }
-  const failed = attemptOf(step, n, at)
-  failed.fault = fault
-  failed.state = 'failed'
-  failed.wait = wait
-  closeSpan(failed.spans, at)
-  const next = attemptOf(step, n + 1, wait.until)
-  next.state = 'waiting'
-  next.continues = action === 'resume'
-  next.model = wait.to ?? failed.model
-  scar(turn, event.seq, 'attempt', step.n, fault.category, { attempt: n })
-}
-
-const lookedUp = (calls: readonly Call[], id: string | null): Call | undefined =>
-  calls.find((call) => call.id === id) ?? calls.find(({ outcome }) => outcome === 'running')
-
-function parked(turn: TurnView, event: SessionEventOf<'parked'>, at: number): void {
-  endWait(turn, at)
-  closeOpen(turn, at)
-  const step = latestStep(turn, at, event.seq)
-  const park = {
-    seq: event.seq,
-    step: step.n,
-    at,
-    resumeAt: event.resumeAt ?? null,
-    fault: event.fault,
-    because: event.because ?? null,
-    endedAt: null,
-    endedBy: null,
-  }
-  step.parks.push(park)
-  step.rev += 1
-  turn.park = park
-  turn.state = 'parked'
-  const counts = event.fault.category !== 'shutting_down' && event.because !== 'steps_spent'
-  const failed = step.attempts.findLast(({ state }) => state === 'running' || state === 'cut')
-  if (failed !== undefined && counts) {
-    failed.state = 'failed'
-    failed.fault = event.fault
-  }
-  if (counts) scar(turn, event.seq, 'park', step.n, event.fault.category)
-}
-
-function resumed(turn: TurnView, event: SessionEventOf<'resumed'>, at: number): void {
-  if (turn.park !== null) {
-    turn.park.endedAt = at
-    turn.park.endedBy = event.because
-    touch(turn, turn.park.step)
-    turn.park = null
-  }
-  const isEarly = turn.wait !== null && at < turn.wait.until
-  endWait(turn, at)
-  const step = turn.steps.at(-1)
-  const next = step?.attempts.at(-1)
-  if (step !== undefined && next?.state === 'waiting') {
-    next.spans.splice(0, next.spans.length, { from: at, to: null })
-    next.state = 'running'
-    if (isEarly) {
-      const text = event.because === 'person' ? 'The wait was ended by a person.' : `The wait was ended early (${event.because}).`
-      step.notes.push({ seq: event.seq, step: step.n, at, text, json: null })
-    }
-    step.rev += 1
-  }
-  turn.state = 'running'
-}
-
-function takenOver(turn: TurnView, event: SessionEventOf<'taken-over'>, at: number): void {
-  const step = latestStep(turn, at, event.seq)
-  const from = turn.lastAt
-  for (const attempt of step.attempts) {
-    if (attempt.state !== 'running') continue
-    closeSpan(attempt.spans, from)
-    attempt.state = 'cut'
-  }
-  for (const call of step.calls) closeSpan(call.spans, from)
-  step.takeovers.push({ seq: event.seq, step: step.n, from, to: at, epoch: event.epoch })
-  step.rev += 1
-  const next = step.attempts.at(-1)
-  if (next?.state === 'waiting' && (next.spans[0]?.from ?? 0) < at) {
-    next.spans.splice(0, next.spans.length, { from: at, to: null })
-  }
-  if (turn.park === null) turn.state = 'running'
-  endWait(turn, from)
-  scar(turn, event.seq, 'takeover', step.n, 'daemon_killed', {})
-}
-
-function ended(turn: TurnView, at: number): void {
-  endWait(turn, at)
-  if (turn.park !== null) {
-    turn.park.endedAt = at
-    turn.park = null
-  }
-  turn.server = null
-  turn.endedAt = at
-  const step = turn.steps.at(-1)
-  if (step === undefined) return
-  step.rev += 1
-  for (const attempt of step.attempts.splice(0)) {
-    if (attempt.state === 'running') attempt.state = turn.state === 'finished' ? 'done' : 'cut'
-    if (attempt.state !== 'waiting') step.attempts.push(attempt)
-  }
-}
-
-/** Approvals are newer than the oldest daemon that this page talks to. */
-function approved(turn: TurnView, event: Numbered): boolean {
-  if (event.type !== 'approval-requested' && event.type !== 'approval') return false
-  const call = callIn(turn, textOf(event['callId']))
-  if (call === undefined) return false
-  call.approval =
-    event.type === 'approval-requested'
-      ? { why: textOf(event['why']), expiresAt: textOrNull(event['expiresAt']), decision: null }
-      : { why: '', expiresAt: null, ...call.approval, decision: textOf(event['decision']) }
-  touch(turn, call.step)
-  return true
 }

@@ -1,6 +1,9 @@
 /** What the turn screen shows: the sum of a session's events. Rows, not events, so its size follows what there is to see. */
-import type { Cost, SessionEventOf, TurnState, Usage, WireFault } from '@breakfall/wire'
+import type { Cost, SessionEventOf, TurnState, Usage } from '@breakfall/wire'
 import type { Json } from '../link/shapes.ts'
+
+/** A fault report as it came over the wire: only a newer daemon may know its category. */
+export type WireFault = SessionEventOf<'retry'>['fault']
 
 /** A stretch of time in which something happened. `to` is null while it lasts. */
 export type Span = { readonly from: number; to: number | null }

@@ -27,7 +27,10 @@ export async function openDoor(given: Given): Promise<void> {
   effect(() => {
     if (link.state.value.kind === 'refused' && door.peek().kind === 'open') {
       keepToken(null)
-      door.value = { kind: 'closed', why: 'The daemon did not accept this token. It may have expired, or the token file changed.' }
+      door.value = {
+        kind: 'closed',
+        why: 'The daemon did not accept this token. It may have expired, or the token file changed.',
+      }
     }
   })
 }

@@ -18,7 +18,7 @@ export const textOrNull = (value: unknown): string | null => (isText(value) ? va
 export const jsonOf = (value: unknown): Json => (isJson(value) ? value : {})
 export const jsonOrNull = (value: unknown): Json | null => (isJson(value) ? value : null)
 
-type Checked<C> = { readonly [K in keyof C]: C[K] extends (value: unknown) => value is infer T ? T : never }
+type Checked<C> = { readonly [K in keyof C]: C[K] extends ((value: unknown) => value is infer T) ? T : never }
 
 export function hasFields<const C extends Readonly<Record<string, (value: unknown) => boolean>>>(
   value: unknown,

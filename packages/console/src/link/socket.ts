@@ -111,7 +111,11 @@ export class Link {
     pending.reject(
       hasFields(error, { category: isText, error: isText })
         ? new CallError({ category: error.category, error: error.error, status: 0 })
-        : new CallError({ category: 'other', error: 'The daemon sent an answer that this page cannot read.', status: 0 }),
+        : new CallError({
+            category: 'other',
+            error: 'The daemon sent an answer that this page cannot read.',
+            status: 0,
+          }),
     )
   }
 

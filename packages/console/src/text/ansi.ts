@@ -35,7 +35,18 @@ type Style = {
 }
 
 // CSI … final byte; OSC/DCS/APC/PM/SOS … BEL or ST; other two-byte escapes.
-const ESCAPE = /\u001b\[([0-?]*)[ -/]*([@-~])|\u001b[\]PX^_][\s\S]*?(?:\u0007|\u001b\\|$)|\u001b[ -/]*[0-~]?|\u009b[0-?]*[ -/]*[@-~]/g
+const ESC = String.fromCharCode(0x1b)
+const CSI = String.fromCharCode(0x9b)
+const BELL = String.fromCharCode(0x07)
+const ESCAPE = new RegExp(
+  [
+    String.raw`${ESC}\[([0-?]*)[ -/]*([@-~])`,
+    String.raw`${ESC}[\]PX^_][\s\S]*?(?:${BELL}|${ESC}\\|$)`,
+    String.raw`${ESC}[ -/]*[0-~]?`,
+    String.raw`${CSI}[0-?]*[ -/]*[@-~]`,
+  ].join('|'),
+  'g',
+)
 
 function parseLine(line: string, from: Style): { spans: readonly Styled[]; style: Style; cut: number } {
   const cut = Math.max(0, line.length - LINE_CHARS_MAX)

@@ -5,7 +5,10 @@ import { memo } from '../parts/memo.ts'
 import type { Node } from './markdown.ts'
 import { printable } from './reveal.ts'
 
-type Lexer = typeof import('./markdown.ts')
+type Lexer = {
+  readonly blocksOf: (text: string) => readonly string[]
+  readonly markdown: (block: string) => readonly Node[]
+}
 const lexer = signal<Lexer | null>(null)
 
 export function loadMarkdown(): void {
@@ -45,7 +48,13 @@ function draw(node: Node, index: number): ComponentChildren {
       return printable(node.text)
     case 'code':
       return (
-        <pre key={index} class="code" tabIndex={0} role="region" aria-label={node.lang === '' ? 'code' : `${node.lang} code`}>
+        <pre
+          key={index}
+          class="code"
+          tabIndex={0}
+          role="region"
+          aria-label={node.lang === '' ? 'code' : `${node.lang} code`}
+        >
           <code>{printable(node.text)}</code>
         </pre>
       )

@@ -15,8 +15,28 @@ export type Node =
 export type Tag = (typeof TAGS)[number]
 /** The only elements that Markdown can make. */
 export const TAGS = [
-  'p', 'h3', 'h4', 'h5', 'h6', 'ul', 'ol', 'li', 'blockquote', 'strong', 'em', 'del', 'code', 'br', 'hr',
-  'table', 'thead', 'tbody', 'tr', 'th', 'td', 'span',
+  'p',
+  'h3',
+  'h4',
+  'h5',
+  'h6',
+  'ul',
+  'ol',
+  'li',
+  'blockquote',
+  'strong',
+  'em',
+  'del',
+  'code',
+  'br',
+  'hr',
+  'table',
+  'thead',
+  'tbody',
+  'tr',
+  'th',
+  'td',
+  'span',
 ] as const
 
 const BLOCK_CHARS_MAX = 32 * 1024
@@ -101,7 +121,12 @@ function nodesOf(token: Token, depth: number): readonly Node[] {
     case 'link':
       return linkNodes(stringOf(token, 'href'), stringOf(token, 'text'), token.tokens ?? [], depth)
     case 'image':
-      return linkNodes(stringOf(token, 'href'), `image: ${stringOf(token, 'text') || 'without a description'}`, [], depth) // I1
+      return linkNodes(
+        stringOf(token, 'href'),
+        `image: ${stringOf(token, 'text') || 'without a description'}`,
+        [],
+        depth,
+      ) // I1
     case 'text':
       return token.tokens === undefined
         ? [text(stringOf(token, 'text'))]

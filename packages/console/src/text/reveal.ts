@@ -2,12 +2,12 @@
 
 // Controls, zero-width characters, and everything that changes the direction of text. A zero-width joiner inside an emoji stays.
 const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|(?<!\p{Extended_Pictographic}\ufe0f?)\u200d|[\u{e0000}-\u{e007f}]/gu
+  /(?![\t\n])\p{Cc}|[\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|(?<!\p{Extended_Pictographic}\ufe0f?)\u200d|[\u{e0000}-\u{e007f}]/gu
 
 export const reveal = (text: string): string => text.replace(HIDDEN, mark)
 
 /** For text panes: line breaks and tabs are text, directions are isolated by CSS, the rest would be invisible. */
-export const printable = (text: string): string => text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g, mark)
+export const printable = (text: string): string => text.replace(/(?![\t\n\r])\p{Cc}/gu, mark)
 
 /** One line, cut to a length a list can show. */
 export function oneLine(text: string, charsMax = 160): string {

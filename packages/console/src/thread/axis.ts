@@ -43,7 +43,9 @@ export function ticksOf(axis: Axis, count: number): readonly number[] {
 
 // ---- details ----
 
-const STEPS_MS = [100, 200, 500, 1e3, 2e3, 5e3, 10e3, 30e3, 60e3, 120e3, 300e3, 600e3, 1_800e3, 3_600e3, 10_800e3, 43_200e3]
+const STEPS_MS = [
+  100, 200, 500, 1e3, 2e3, 5e3, 10e3, 30e3, 60e3, 120e3, 300e3, 600e3, 1_800e3, 3_600e3, 10_800e3, 43_200e3,
+]
 
 function foldsIn(segments: readonly Segment[], from: number, to: number): readonly Fold[] {
   const idle = segments

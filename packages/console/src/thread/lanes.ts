@@ -12,7 +12,9 @@ export const isQuiet = (step: Step): boolean =>
   step.takeovers.length === 0 &&
   step.notes.length === 0 &&
   step.attempts.every(({ fault }) => fault === null) &&
-  step.calls.every(({ outcome, lookups, approval }) => outcome !== 'unknown' && lookups.length === 0 && approval === null)
+  step.calls.every(
+    ({ outcome, lookups, approval }) => outcome !== 'unknown' && lookups.length === 0 && approval === null,
+  )
 
 /** `unfolded`: steps that a person opened, or that a link or a search points to. `upTo`: later steps never fold. */
 export function groupsOf(

@@ -42,34 +42,30 @@ export function segmentsOf(step: Step, turn: TurnView, now: number, words: Words
   return [
     ...step.attempts.flatMap((attempt) => attemptSegments(attempt, now, words)),
     ...step.calls.flatMap((call) => callSegments(call, now, words)),
-    ...step.parks.map(
-      (park): Segment => ({
-        key: `park-${park.seq}`,
-        kind: 'park',
-        from: park.at,
-        to: park.endedAt ?? Math.max(now, park.at),
-        isOpen: park.endedAt === null && turn.endedAt === null,
-        attempt: null,
-        callId: null,
-        name: words.park(park, (park.endedAt ?? now) - park.at),
-        scar: 'fault',
-        seq: park.seq,
-      }),
-    ),
-    ...step.takeovers.map(
-      (gap): Segment => ({
-        key: `gone-${gap.seq}`,
-        kind: 'gone',
-        from: gap.from,
-        to: gap.to,
-        isOpen: false,
-        attempt: null,
-        callId: null,
-        name: words.gone(gap.to - gap.from, gap.epoch),
-        scar: 'takeover',
-        seq: gap.seq,
-      }),
-    ),
+    ...step.parks.map((park): Segment => ({
+      key: `park-${park.seq}`,
+      kind: 'park',
+      from: park.at,
+      to: park.endedAt ?? Math.max(now, park.at),
+      isOpen: park.endedAt === null && turn.endedAt === null,
+      attempt: null,
+      callId: null,
+      name: words.park(park, (park.endedAt ?? now) - park.at),
+      scar: 'fault',
+      seq: park.seq,
+    })),
+    ...step.takeovers.map((gap): Segment => ({
+      key: `gone-${gap.seq}`,
+      kind: 'gone',
+      from: gap.from,
+      to: gap.to,
+      isOpen: false,
+      attempt: null,
+      callId: null,
+      name: words.gone(gap.to - gap.from, gap.epoch),
+      scar: 'takeover',
+      seq: gap.seq,
+    })),
   ].sort((a, b) => a.from - b.from)
 }
 
@@ -110,7 +106,16 @@ function attemptSegments(attempt: Attempt, now: number, words: Words): readonly 
     })
     if (isSilent) {
       const name = words.silent(attempt, to - heard)
-      out.push({ ...base, key: `${key}-silent`, kind: 'silent', from: workTo, to, isOpen: span.to === null, name, scar })
+      out.push({
+        ...base,
+        key: `${key}-silent`,
+        kind: 'silent',
+        from: workTo,
+        to,
+        isOpen: span.to === null,
+        name,
+        scar,
+      })
     }
   })
   if (attempt.wait !== null && attempt.wait.delayMs > 0) {

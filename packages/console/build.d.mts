@@ -1,0 +1,2 @@
+/** The folder with `index.html` and `assets/`. */
+export function buildConsole(): Promise<string>

@@ -1,0 +1,57 @@
+/** What the page knows about its connection: nothing for the first second, then one line that says nothing is lost. */
+import type { VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { now } from '../clock.ts'
+import { link } from '../link/connection.ts'
+import { restarted } from '../link/fleet.ts'
+import { clock } from '../clock.ts'
+import { clockTime, counted } from '../text/format.ts'
+import { announce } from './announcer.tsx'
+import { isUtc } from './basics.tsx'
+
+const QUIET_MS = 1_000 // most breaks are over by then
+
+export function ConnectionBar(): VNode | null {
+  const state = link.state.value
+  const seen = now.value // once a second
+  const isLate = seen > 0 && clock.local() - state.since >= QUIET_MS
+  const back = restarted.value
+  const text =
+    state.kind === 'silent'
+      ? 'The daemon is not answering. It is still connected; the page goes live again as soon as it answers.'
+      : state.kind === 'lost' && isLate
+        ? `Connection lost at ${clockTime(state.since, isUtc.value)}. Reconnecting… Nothing is lost.`
+        : null
+  const backText =
+    back === null
+      ? null
+      : `The daemon was restarted${back.at === '' ? '' : ` at ${clockTime(Date.parse(back.at), isUtc.value)}`}. ${
+          back.turns === 0
+            ? 'No turn was running.'
+            : `${counted(back.turns, 'turn')} continued where ${back.turns === 1 ? 'it' : 'they'} stopped.`
+        }`
+  useEffect(() => {
+    if (text !== null) announce(text)
+  }, [text])
+  useEffect(() => {
+    if (backText !== null) announce(backText)
+  }, [backText])
+  if (text !== null)
+    return (
+      <div class="bar tone-retrying" data-connection={state.kind}>
+        <strong>{state.kind === 'silent' ? '… not answering' : '↻ reconnecting'}</strong>
+        <span>{text}</span>
+      </div>
+    )
+  if (backText === null || state.kind !== 'open') return null
+  return (
+    <div class="bar tone-finished" data-connection="restarted">
+      <strong>⌇ stitched</strong>
+      <span>{backText}</span>
+      <span class="spacer" />
+      <button type="button" class="quiet" onClick={() => (restarted.value = null)}>
+        Dismiss
+      </button>
+    </div>
+  )
+}

@@ -1,0 +1,35 @@
+/** A fault as Markdown for another agent or a colleague: the sentence, the raw error, what was tried. */
+import type { TurnView, WireFault } from '../fold/view.ts'
+import { ACTIONS, faultTitle, happened } from '../thread/words.ts'
+import { length } from '../text/format.ts'
+
+export function forAnAgent(fault: WireFault, turn: TurnView): string {
+  const tried = turn.steps.flatMap((step) =>
+    step.attempts.flatMap(({ n, fault: failed, wait }) =>
+      failed === null
+        ? []
+        : [
+            `- step ${step.n}, attempt ${n}: ${failed.category}; ${wait === null ? 'gave up' : `${ACTIONS[wait.action] ?? wait.action} after ${length(wait.delayMs)}`}`,
+          ],
+    ),
+  )
+  return [
+    `# ${faultTitle(fault)} (\`${fault.category}\`)`,
+    '',
+    happened(fault),
+    fault.message?.advice ?? '',
+    '',
+    '```',
+    fault.errorRaw,
+    '```',
+    '',
+    ...fault.diagnostics.map(({ rank, message, advice }) => `- ${rank}: ${message} ${advice}`),
+    '',
+    '## What Breakfall tried',
+    ...(tried.length === 0 ? ['- nothing yet'] : tried.slice(-20)),
+    '',
+    `Turn \`${turn.id}\`, model \`${turn.model ?? 'unknown'}\`.`,
+  ]
+    .filter((line, index, all) => line !== '' || all[index - 1] !== '')
+    .join('\n')
+}

@@ -1,0 +1,42 @@
+/** Data of a screen that is read by a call: again after each reconnect, and whenever its path changes. */
+import { useEffect, useState } from 'preact/hooks'
+import { CallError, json } from '../link/api.ts'
+import { link } from '../link/connection.ts'
+import type { Json } from '../link/shapes.ts'
+
+export type Loaded = {
+  readonly data: Json | null
+  readonly problem: string
+  readonly isMissing: boolean
+  readonly reload: () => void
+}
+
+export function useJson(path: string, everyMs = 0): Loaded {
+  const [data, setData] = useState<Json | null>(null)
+  const [problem, setProblem] = useState('')
+  const [isMissing, setMissing] = useState(false)
+  const [round, setRound] = useState(0)
+  const isConnected = link.state.value.kind === 'open'
+  useEffect(() => {
+    const over = new AbortController()
+    json(path, { signal: over.signal }).then(
+      (value) => {
+        setData(value)
+        setProblem('')
+        setMissing(false)
+      },
+      (error: unknown) => {
+        if (over.signal.aborted) return
+        setProblem(error instanceof Error ? error.message : String(error))
+        setMissing(error instanceof CallError && error.fault.status === 404)
+      },
+    )
+    return () => over.abort()
+  }, [path, round, isConnected])
+  useEffect(() => {
+    if (everyMs === 0) return
+    const timer = setInterval(() => document.visibilityState === 'visible' && setRound((n) => n + 1), everyMs)
+    return () => clearInterval(timer)
+  }, [everyMs])
+  return { data, problem, isMissing, reload: () => setRound((n) => n + 1) }
+}

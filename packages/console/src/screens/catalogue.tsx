@@ -1,0 +1,114 @@
+/** Every kind of fault that Breakfall knows, what it does about each, and the page that explains it. */
+import type { VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { FAULTS } from '@breakfall/faults'
+import { jsonOf, listOf, numberOf, textOf } from '../link/shapes.ts'
+import { titleOfCategory } from '../parts/basics.tsx'
+import { useJson } from '../parts/use-json.ts'
+import { categoryLink } from '../route.ts'
+import { counted } from '../text/format.ts'
+import { Markdown } from '../text/markdown-view.tsx'
+
+const NEXT: Readonly<Record<string, string>> = {
+  never: 'reports it',
+  retry: 'retries',
+  resolve: 'looks up the address and retries',
+  restart: 'restarts the process',
+  compact: 'shortens the conversation and retries',
+  park: 'parks the turn until it can continue',
+}
+
+export function CatalogueScreen({ category }: { readonly category: string | null }): VNode {
+  useEffect(() => {
+    document.title = `${category ?? 'Catalogue'} · Breakfall`
+  }, [category])
+  return category === null ? <Table /> : <Page category={category} />
+}
+
+// ---- details ----
+
+function useSeen(): ReadonlyMap<string, number> {
+  const { data } = useJson('/v1/faults/seen')
+  const seen = new Map<string, number>()
+  for (const group of listOf(data?.['groups']).map(jsonOf)) {
+    const name = textOf(group['category'])
+    seen.set(name, (seen.get(name) ?? 0) + numberOf(group['count']))
+  }
+  return seen
+}
+
+function Table(): VNode {
+  const seen = useSeen()
+  const rows = Object.entries(FAULTS)
+  return (
+    <div class="page">
+      <div class="page-head">
+        <a href="#/faults">← Faults</a>
+        <h1>Catalogue</h1>
+        <span class="muted">{counted(rows.length, 'category', 'categories')}</span>
+      </div>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Categories of faults">
+        <table class="rows">
+          <thead>
+            <tr>
+              <th>category</th>
+              <th>what it means</th>
+              <th>class</th>
+              <th>where</th>
+              <th>what Breakfall does</th>
+              <th>HTTP</th>
+              <th>seen here</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(([name, row]) => (
+              <tr key={name}>
+                <td>
+                  <a href={categoryLink(name)}>
+                    <code>{name}</code>
+                  </a>
+                </td>
+                <td>{row.title}</td>
+                <td>{row.class.replaceAll('_', ' ')}</td>
+                <td>{row.boundary}</td>
+                <td>{NEXT[row.next]}</td>
+                <td class="num">{row.http}</td>
+                <td class="num">{seen.get(name) ?? ''}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </div>
+  )
+}
+
+function Page({ category }: { readonly category: string }): VNode {
+  const { data, problem } = useJson(`/v1/faults/${encodeURIComponent(category)}`)
+  const seen = useSeen().get(category) ?? 0
+  return (
+    <div class="page">
+      <div class="page-head">
+        <a href="#/faults/catalogue">← Catalogue</a>
+        <h1>{titleOfCategory(category)}</h1>
+        <code>{category}</code>
+        <span class="muted">seen here {counted(seen, 'time')}</span>
+      </div>
+      {problem === '' ? null : <p role="status">{problem}</p>}
+      {data === null ? null : (
+        <>
+          <div class="row">
+            {(['class', 'boundary', 'next', 'http', 'exitCode'] as const).map((name) =>
+              data[name] === undefined ? null : (
+                <span key={name} class="chip">
+                  {name === 'exitCode' ? 'exit code' : name}: {JSON.stringify(data[name]).replaceAll('"', '')}
+                </span>
+              ),
+            )}
+          </div>
+          <Markdown text={textOf(data['page']).replace(/^# .*\n+/, '')} />
+        </>
+      )}
+    </div>
+  )
+}
