@@ -4,7 +4,7 @@
  */
 import { cpSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import {
   COMMAND,
@@ -23,12 +23,12 @@ rerunUnder(setUp({ dev: true }), import.meta.url)
 const { values } = parseArgs({ options: { out: { type: 'string' } } })
 const scratch = mkdtempSync(join(tmpdir(), 'breakfall-build-'))
 try {
-  process.exitCode = build()
+  process.exitCode = await build()
 } finally {
   rmSync(scratch, { recursive: true, force: true })
 }
 
-function build() {
+async function build() {
   const code = step('tsc', ['-p', 'tsconfig.build.json', '--outDir', scratch])
   if (code !== 0) return code
   const rootManifest = json('package.json')
@@ -42,7 +42,7 @@ function build() {
   return buildCommand(rootManifest)
 }
 
-function buildCommand(rootManifest) {
+async function buildCommand(rootManifest) {
   const manifests = Object.fromEntries(PARTS.map((name) => [name, json(`packages/${name}/package.json`)]))
   const entries = {}
   for (const [name, { exports }] of Object.entries(manifests))
@@ -53,6 +53,7 @@ function buildCommand(rootManifest) {
   copyTexts('cli', to)
   cpSync(join(root, 'packages/cli/bin/installed.mjs'), join(to, 'bin/breakfall.mjs'))
   cpSync(join(root, 'docs/faults'), join(to, 'docs/faults'), { recursive: true })
+  await copyConsole(to)
   const { cli, ...others } = manifests
   writeJson(join(to, 'package.json'), commandManifest(cli, Object.values(others), rootManifest))
   return 0
@@ -110,6 +111,15 @@ function reachable(name, targets) {
   }
   for (const target of targets) visit(target.replace(/^\.\/src\//, '').replace(/\.ts$/, '.d.ts'))
   return found
+}
+
+/** The built page. Its own files that start with a dot are notes for the next build. */
+async function copyConsole(to) {
+  const program = join(root, 'packages/console/build.mjs')
+  if (!existsSync(program)) return
+  const { buildConsole } = await import(program)
+  const filter = (path) => !basename(path).startsWith('.')
+  cpSync(await buildConsole(), join(to, 'console'), { recursive: true, filter })
 }
 
 function copyTexts(name, to) {

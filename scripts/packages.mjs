@@ -83,7 +83,7 @@ function dependencies(manifests, version) {
   const out = {}
   for (const kind of KINDS) {
     const all = Object.assign({}, ...manifests.map((manifest) => manifest[kind]))
-    for (const part of PARTS) delete all[`@breakfall/${part}`]
+    for (const part of [...PARTS, 'console']) delete all[`@breakfall/${part}`]
     for (const name of Object.keys(all)) if (name.startsWith('@breakfall/')) all[name] = version
     const names = Object.keys(all).sort()
     if (names.length > 0) out[kind] = Object.fromEntries(names.map((name) => [name, all[name]]))

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { json, type Play } from '../../test/kit/plays.ts'
 import { startModelServer } from '../../test/kit/model-server.ts'
 import { cut, stream } from '../../test/kit/plays.ts'
 import { messageItem, responseFrames, upToDelta } from '../../test/kit/responses-frames.ts'
@@ -87,6 +88,32 @@ test(
     assert.equal(desk.model.received('any').at(-1)?.headers['authorization'], `Bearer ${FIRST}`)
     again.child.kill('SIGTERM')
     await again.ended
+  },
+)
+
+test(
+  'a run with a wrong key exits 4 at once and names the variable; so does a resume; the right key continues it',
+  LIMIT,
+  async () => {
+    const answer: Play = ({ headers }) =>
+      headers['authorization'] === `Bearer ${FIRST}` ? say('done') : json(401, { error: { message: 'no such key' } })
+    await using desk = await Desk.start([answer, answer, answer])
+    const daemon = desk.start(['up', '--json', '--port', '0', ...serverIsolation], { bare: true })
+    await daemon.seen(({ event }) => event === 'listening')
+    const run = checked(await whole(desk.begin(['go', '--model', 'any'], bare(desk.model.url, SECOND))))
+    endedWith(run, 4, 'parked', 'model_auth_failed')
+    assert.match(run.result.fault.error, /Set a valid key in OPENAI_API_KEY/)
+    assert.doesNotMatch(run.stderr, /waiting for up to/)
+    const { sessionId } = run.result
+    const again = await desk.command(['resume', sessionId], bare(desk.model.url, SECOND))
+    assert.equal(again.code, 4, again.stderr)
+    assert.match(again.lines.join('\n'), /breakfall resume .*breakfall login/)
+    const right = await desk.command(['resume', sessionId, '--json'], bare(desk.model.url, FIRST))
+    assert.equal(right.code, 0, right.stderr)
+    const tail = await desk.command(['tail', sessionId, '--no-follow', '--json'], { bare: true })
+    assert.match(tail.lines.join('\n'), /"type":"turn-end"/)
+    daemon.child.kill('SIGTERM')
+    await daemon.ended
   },
 )
 

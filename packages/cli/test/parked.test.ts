@@ -5,7 +5,7 @@ import { howItContinues } from '../src/render/parked.ts'
 test('after a rejected key the turn continues only with a new key, and the text says so', () => {
   assert.match(
     howItContinues('s', true, 'model_auth_failed'),
-    /continues automatically when its daemon has a new key: .*; to retry now/,
+    /^to continue it with the key of your terminal: breakfall resume s; a changed key .* automatically$/,
   )
   assert.equal(howItContinues('s', true, 'network_down'), 'continues automatically; to retry now: breakfall resume s')
 })

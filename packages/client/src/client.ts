@@ -21,6 +21,7 @@ import type {
   SessionPatch,
   SessionQuery,
   Turn,
+  TurnResume,
 } from '@breakfall/wire'
 import { type Surroundings, SURROUNDINGS } from './clock.ts'
 import { streamItems, type StreamItem } from './connection.ts'
@@ -140,7 +141,7 @@ export class DaemonClient {
     await this.#call({ method: 'DELETE', path }, () => Promise.resolve())
   }
 
-  /** Deletes sessions that have ended: those that match every given criterion, or all of them. */
+  /** Deletes sessions that have ended: those that match every given criterion, or those that were not used for 30 days. */
   prune(request: PruneInput = {}): Promise<Pruned> {
     return this.#json({ method: 'POST', path: '/v1/prune', body: request }, isPruned, 'what it deleted')
   }
@@ -178,9 +179,12 @@ export class DaemonClient {
     return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/cancel`, body }, isTurn, 'a turn')
   }
 
-  /** Resumes a parked turn now, ends the wait before a retry, or adopts an abandoned one (`live: false`). */
-  resume(turnId: string): Promise<Turn> {
-    return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/resume`, body: {} }, isTurn, 'a turn')
+  /**
+   * Resumes a parked turn now, ends the wait before a retry, or adopts an abandoned one (`live: false`). `provider`: the turn's own
+   * one, with a key that its daemon has lost.
+   */
+  resume(turnId: string, request: TurnResume = {}): Promise<Turn> {
+    return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/resume`, body: request }, isTurn, 'a turn')
   }
 
   /** The session's events: those in the journal, then live ones. Reconnects automatically; see `EventsOptions`. */

@@ -37,23 +37,23 @@ export class ConfigReader {
     return this.#last
   }
 
-  /** Changes whenever a setting, a key or the content of a token file changes. Reveals nothing about them. */
-  async fingerprint(): Promise<string> {
-    await this.read()
-    return this.lastFingerprint
-  }
-
-  /** The fingerprint of the configuration that was read last, which the last calls used. */
-  get lastFingerprint(): string {
-    const { tokenFile } = this.#last.runner
-    const tokens = tokenFile === undefined ? '' : contentOf(tokenFile)
-    return createHash('sha256').update(JSON.stringify(this.#last)).update(tokens).digest('hex')
+  /**
+   * Changes whenever the address, the token or the level of the runner changes, by the configuration that was read last. Folders
+   * that a run grants are no such change. Reveals nothing about them.
+   */
+  get runnerFingerprint(): string {
+    const { allowWorkspace: _folders, allowMount: _mounts, ...runner } = this.#last.runner
+    const tokens = runner.tokenFile === undefined ? '' : contentOf(runner.tokenFile)
+    return fingerprintOf(runner, tokens)
   }
 
   #learn(): void {
     this.#secrets.set(secretsIn(this.#last))
   }
 }
+
+export const fingerprintOf = (...values: readonly unknown[]): string =>
+  createHash('sha256').update(JSON.stringify(values)).digest('hex')
 
 // ---- details ----
 

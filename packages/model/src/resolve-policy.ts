@@ -22,6 +22,7 @@ function isAllowed(name: string, value: unknown): boolean {
   )
 }
 
+/** Every field but those that hold a word, such as `park`. */
 const NUMBERS = new Set(
   Object.entries(POLICY_DEFAULTS).flatMap(([name, value]) => (typeof value === 'string' ? [] : [name])),
 )

@@ -35,12 +35,19 @@ export const instructionsFileSchema = record({
 })
 export type InstructionsFile = z.infer<typeof instructionsFileSchema>
 
+const KEY = 'a key: 1 to 8192 printable ASCII characters without spaces or line breaks'
+
 /** A model server, as a session's creator gives it. The key stays in memory and is never returned. */
 export const providerGivenSchema = body({
   name: providerName().optional(),
   baseUrl: httpUrl,
-  api: text(40, 'the name of an API').optional(),
-  apiKey: text(8_192, 'a key').optional(),
+  api: text(40, 'the name of an API')
+    .optional()
+    .describe('default: openai-chat, and anthropic-messages for a host of anthropic.com'),
+  apiKey: z
+    .string({ error: KEY })
+    .regex(/^[\x21-\x7e]{1,8192}$/, { error: KEY })
+    .optional(),
   apiKeyEnv: text(256, 'the name of an environment variable')
     .optional()
     .describe('the variable that holds the key, for messages to name'),
@@ -60,11 +67,14 @@ export const providerViewSchema = record({ name: z.string(), baseUrl: z.string()
 export type ProviderView = z.infer<typeof providerViewSchema>
 
 const changeable = {
-  title: z.union([text(500, 'a title'), z.null()]).optional(),
+  title: text(500, 'null, or a title').nullable().optional(),
   model: text(200, "a model's name")
     .refine((name) => name.trim() !== '', { error: "a model's name that is not empty" })
+    .refine((name) => !name.trim().endsWith('/'), { error: "provider/name or a model's name: no slash at its end" })
     .optional()
-    .describe('provider/name, or the name of a model at `provider` or at the default provider'),
+    .describe(
+      'provider/name, or the name of a model at `provider` or at the default provider; default: the first model that the server lists',
+    ),
   provider: providerGivenSchema.optional(),
 }
 
@@ -146,11 +156,18 @@ export const turnCreateSchema = body({ prompt: promptField, queue: flag().option
 export const turnReceiptSchema = record({ turnId: z.string(), seq: z.int() })
 export type TurnReceipt = z.infer<typeof turnReceiptSchema>
 export const turnCancelSchema = body({ reason: text(500, 'a reason').optional() })
-export const turnResumeSchema = body({})
+export const turnResumeSchema = body({
+  provider: providerGivenSchema.optional().describe("the turn's own provider, with a key that the daemon has lost"),
+})
+export type TurnResume = z.infer<typeof turnResumeSchema>
 
-/** Which ended sessions to delete. Without a field, all of them. */
+/** Which ended sessions to delete. Without a criterion, those that were not used for this long. */
+export const PRUNE_OLDER_THAN_DAYS = 30
+
 export const pruneSchema = body({
-  olderThanMs: integer(0, 3_650 * 86_400_000).optional(),
+  olderThanMs: integer(0, 3_650 * 86_400_000)
+    .optional()
+    .describe(`0: however new they are. Default: ${PRUNE_OLDER_THAN_DAYS} days, unless keep is given`),
   keep: integer(0, 1_000_000_000).optional(),
   dryRun: flag().optional(),
 })
@@ -271,7 +288,7 @@ export const wsParamsSchemas = {
     idempotencyKey: text(255, 'a key').optional(),
   }),
   cancel: body({ turnId, reason: text(500, 'a reason').optional() }),
-  resume: body({ turnId }),
+  resume: body({ turnId, provider: providerGivenSchema.optional() }),
   subscribe: body({ sessionId, after: z.union([z.string(), z.int()], { error: 'a cursor or a seq' }).optional() }),
   unsubscribe: body({ sessionId }),
   sessions: sessionQuerySchema,

@@ -297,7 +297,7 @@ function addSessionCommands(command: AddCommand): void {
     'resume a parked turn or retry now, by its id or its session',
     async (context, _options, [id = '']) => {
       const { resumeCommand } = await import('../commands/steer.ts')
-      await resumeCommand(context, id)
+      return resumeCommand(context, id)
     },
   )
   command<RmOptions>(

@@ -16,9 +16,6 @@ export type RmOptions = {
 
 export type PruneOptions = { readonly olderThan?: number; readonly keep?: number; readonly dryRun?: boolean }
 
-/** Without any criterion, sessions that were not used for this long. */
-export const PRUNE_OLDER_THAN_DAYS = 30
-
 export async function rmCommand(
   context: Context,
   given: readonly string[],
@@ -28,8 +25,7 @@ export async function rmCommand(
 }
 
 export async function pruneCommand(context: Context, options: PruneOptions): Promise<void> {
-  const { keep, dryRun = false } = options
-  const olderThanMs = options.olderThan ?? (keep === undefined ? PRUNE_OLDER_THAN_DAYS * 24 * 3_600_000 : undefined)
+  const { olderThan: olderThanMs, keep, dryRun = false } = options
   await withDaemon(context, async (client) => {
     const pruned = await client.prune({ olderThanMs, keep, dryRun })
     if (context.out.json) context.out.result({ ...pruned, dryRun })

@@ -1,6 +1,7 @@
 /** `breakfall run`: chooses the model, the daemon and the session. `run/follow-turn.ts` follows the turn itself. */
 import { DaemonClient, type Session } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
+import type { ProviderGiven, Turn } from '@breakfall/wire'
 import { runnerWarnings } from '../config/runner.ts'
 import type { Context } from '../context.ts'
 import { findDaemon, findViewer, type FoundDaemon, oneShotClient } from '../daemon/find.ts'
@@ -12,7 +13,7 @@ import { prepareStateDir } from '../process/state-folder.ts'
 import { howToSetModel, rehearse } from '../rehearsal/rehearse.ts'
 import { TurnAdoption } from '../run/adopt-turn.ts'
 import { runMounts } from '../run/box.ts'
-import { broughtModel, changeFor, type ChangeOptions, KeyBringer, noModelFault } from '../run/brought-model.ts'
+import { broughtModel, changeFor, type ChangeOptions, keyForTurn, noModelFault } from '../run/brought-model.ts'
 import { childDaemonFor } from '../run/child-daemon.ts'
 import { followTurn } from '../run/follow-turn.ts'
 import { isContinuing, modelFlag, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
@@ -53,11 +54,8 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
     onTheirs: ({ url }) => out.say(`using the daemon at ${url}`),
   })
   const address = await interrupt.unlessInterrupted(daemon.address())
-  const key = new KeyBringer(config)
-  const adoption = new TurnAdoption(address, {
-    find: () => daemon.address(),
-    bringKey: (client, turn) => key.bring(client, turn),
-  })
+  const keyFor = (turn: Turn): ProviderGiven | undefined => keyForTurn(turn, config)
+  const adoption = new TurnAdoption(address, { find: () => daemon.address(), keyFor })
   const client = new DaemonClient(address, { locate: () => adoption.locate() })
   const session = await interrupt.unlessInterrupted(sessionToContinue(client, context, folder))
   const isNamed = modelFlag(options) !== undefined && prompt !== undefined // an unfinished turn keeps its model
@@ -73,7 +71,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
       isLasting: () => daemon.isLasting,
       onSession: (used) => out.say(sessionLine(used, told?.name)),
       onTurn: (turnId) => adoption.follow(turnId),
-      bringKey: (turn) => key.bring(client, turn),
+      keyFor,
     },
     out,
   )
@@ -87,8 +85,7 @@ function grantFolders(context: RunContext, folder: string): void {
 
 /** A continued session keeps its provider and its model, unless a flag names others. It gets this terminal's key for its provider. */
 async function changed(client: DaemonClient, session: Session, given: ChangeOptions): Promise<Session> {
-  const turn = session.turnId === null ? undefined : await client.turn(session.turnId)
-  const change = changeFor(session, turn, given)
+  const change = changeFor(session, given)
   return change === undefined ? session : client.changeSession(session.id, change)
 }
 

@@ -1,11 +1,12 @@
 /** `breakfall cancel` and `breakfall resume`. */
 import type { DaemonClient, SessionViewer } from '@breakfall/client'
-import { Fault } from '@breakfall/faults'
-import { isTerminal, type SessionEvent, type Turn } from '@breakfall/wire'
+import { EXIT_CODES, Fault } from '@breakfall/faults'
+import { isTerminal, type ProviderGiven, type SessionEvent, type Turn } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findViewer, oneShotClient, requireDaemon } from '../daemon/find.ts'
 import type { Output } from '../render/output.ts'
-import { KeyBringer } from '../run/brought-model.ts'
+import { keyForTurn } from '../run/brought-model.ts'
+import { exitCodeWhenParked } from '../run/result.ts'
 import { fullId } from '../sessions/ids.ts'
 import { ifNotFound } from '../sessions/lookup.ts'
 import { isOver, showTurn, turnFor } from './sessions.ts'
@@ -19,12 +20,13 @@ export async function cancelCommand({ config, out }: Context, id: string, reason
   await withTemporaryDaemon(config, (client) => cancel(client, turn.id, reason, out))
 }
 
-export async function resumeCommand({ config, out }: Context, id: string): Promise<void> {
+/** Returns the exit code: a turn that parks again at once was not resumed. */
+export async function resumeCommand({ config, out }: Context, id: string): Promise<number> {
   const found = await findViewer(config, '')
   if (found.kind === 'offline') await refuseIfOver(found.viewer, id)
   const { address } = await requireDaemon(config, 'Or continue it in its folder: breakfall run --continue')
   const client = oneShotClient(address)
-  await resume(client, id, out, (turn) => new KeyBringer(config).bring(client, turn))
+  return resume(client, id, out, (turn) => keyForTurn(turn, config))
 }
 
 /** Whether there is anything to resume is in the journal, so no daemon is needed to say that there is not. */
@@ -50,25 +52,30 @@ export async function cancel(client: Client, id: string, reason: string | undefi
   showTurn(ended, out, 'the cancel was accepted; the turn is still ending')
 }
 
-/** `bringKey`: a daemon that restarted has forgotten the key, and this terminal may have it. */
+/** `keyFor`: a daemon that restarted has forgotten the key, and this terminal may have it. */
 export async function resume(
   client: Client,
   id: string,
   out: Output,
-  bringKey: (turn: Turn) => Promise<unknown> = () => Promise.resolve(),
-): Promise<void> {
+  keyFor: (turn: Turn) => ProviderGiven | undefined = () => undefined,
+): Promise<number> {
   const turn = await turnFor(client, id)
-  if (turn.parked !== null) await bringKey(turn)
   const { lastSeq } = await client.session(turn.sessionId)
-  await client.resume(turn.id)
-  showTurn(await turnAfter(client, turn, lastSeq, ({ type }) => type === 'resumed'), out)
+  await client.resume(turn.id, { provider: keyFor(turn) })
+  const resumed = await turnAfter(client, turn, lastSeq, ({ type }) => !UNDECIDED.has(type))
+  if (resumed.parked !== null) out.addToResult({ outcome: 'parked' })
+  showTurn(resumed, out)
+  return resumed.parked === null ? EXIT_CODES.finished : exitCodeWhenParked(resumed.parked.category)
 }
 
 // ---- details ----
 
-const SETTLE_MS = 1_000
+const SETTLE_MS = 3_000 // a server that refuses a key, or a port that refuses connections, has answered by then
 
-/** The turn after the expected event, or after a second without it. */
+/** Events before it is clear that the turn works again. */
+const UNDECIDED: ReadonlySet<SessionEvent['type']> = new Set(['resumed', 'taken-over', 'step-start', 'model-server'])
+
+/** The turn after the expected event, or after a while without it. */
 async function turnAfter(
   client: Client,
   { id, sessionId }: Turn,

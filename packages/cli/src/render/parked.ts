@@ -17,20 +17,21 @@ export function parkedLines(parked: Parked, sessionId: string, isLive: boolean):
   ]
 }
 
-/** A running daemon continues it automatically; otherwise the user has to. A daemon keeps the keys that it was started with. */
+/** A running daemon continues it automatically; otherwise the user has to. */
 export function howItContinues(sessionId: string, isLive: boolean, category: string): string {
   if (category === 'quota_exceeded') return howToGrant(sessionId)
   if (!isLive) return howToContinue(sessionId)
-  const condition = category === 'model_auth_failed' ? ` ${WITH_A_KEY}` : ''
-  return `continues automatically${condition}; to retry now: breakfall resume ${sessionId}`
+  if (category === 'model_auth_failed') return howToBringKey(sessionId)
+  return `continues automatically; to retry now: breakfall resume ${sessionId}`
 }
 
 /** Only its steps park a turn with this category, and only a person knows whether it should continue. */
 const howToGrant = (sessionId: string): string =>
   `to give it as many steps again: breakfall run --session ${sessionId} (or breakfall resume ${sessionId}, if a daemon runs); another prompt to that session continues it as well`
 
-const WITH_A_KEY =
-  'when its daemon has a new key: restart the daemon with one, or name its variable as [model] apiKeyEnv in config.toml'
+/** A key from this terminal comes first, whatever the turn's key was and wherever it came from. */
+const howToBringKey = (sessionId: string): string =>
+  `to continue it with the key of your terminal: breakfall resume ${sessionId}; a changed key in the daemon's configuration (breakfall login) continues it automatically`
 
 export const howToContinue = (sessionId: string): string =>
   `to continue it: breakfall run --continue (in its folder) or breakfall run --session ${sessionId}; breakfall up continues all unfinished turns`

@@ -1,13 +1,13 @@
 /** Moves a turn along with its run: a daemon that replaces a lost one is asked to adopt the turn. */
-import type { DaemonAddress, DaemonClient } from '@breakfall/client'
+import type { DaemonAddress } from '@breakfall/client'
 import { isFault } from '@breakfall/faults'
-import type { Turn } from '@breakfall/wire'
+import type { ProviderGiven, Turn } from '@breakfall/wire'
 import { oneShotClient } from '../daemon/find.ts'
 
 export type AdoptionOptions = {
   readonly find: () => Promise<DaemonAddress>
-  /** A new daemon has forgotten the key. */
-  readonly bringKey: (client: DaemonClient, turn: Turn) => Promise<unknown>
+  /** A new daemon has forgotten the key. Undefined if this run has none. */
+  readonly keyFor: (turn: Turn) => ProviderGiven | undefined
 }
 
 export class TurnAdoption {
@@ -44,7 +44,6 @@ export class TurnAdoption {
   async #adopt(address: DaemonAddress, turnId: string): Promise<void> {
     const client = oneShotClient(address)
     const turn = await client.turn(turnId)
-    if (turn.endedAt === null) await this.#options.bringKey(client, turn)
-    if (turn['live'] === false) await client.resume(turnId)
+    if (turn['live'] === false) await client.resume(turnId, { provider: this.#options.keyFor(turn) })
   }
 }

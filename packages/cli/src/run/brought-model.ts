@@ -2,7 +2,6 @@
  * What a run brings to the daemon: the provider, the model and the key of its environment. The daemon keeps the key in memory,
  * for this session only.
  */
-import type { DaemonClient } from '@breakfall/client'
 import { Fault } from '@breakfall/faults'
 import type { ProviderGiven, ProviderView, Session, SessionCreate, SessionPatch, Turn } from '@breakfall/wire'
 import { apiOf, type ConfiguredProvider } from '../config/providers.ts'
@@ -37,39 +36,22 @@ export type ChangeOptions = {
   readonly isNamed: boolean
 }
 
-/** How a continued session changes before its next turn. Undefined: not at all. */
+/** How a continued session changes before its next turn. Undefined: not at all. The key for an unfinished turn comes with its resume. */
 export function changeFor(
-  session: Pick<Session, 'provider'>,
-  turn: { readonly provider?: ProviderView | null | undefined } | undefined,
+  session: Pick<Session, 'provider' | 'turnId'>,
   { choice, config, isNamed }: ChangeOptions,
 ): SessionPatch | undefined {
   if (isNamed || session.provider == null) {
     const change = broughtModel(choice, config)
     return change.model === undefined && change.provider === undefined ? undefined : change
   }
-  const provider = keyFor(turn?.provider ?? session.provider, config)
+  const provider = session.turnId === null ? keyFor(session.provider, config) : undefined
   return provider === undefined ? undefined : { provider }
 }
 
-/** Brings this terminal's key to a daemon that does not have it, for example after a restart. */
-export class KeyBringer {
-  readonly #config: Brings
-
-  constructor(config: Brings) {
-    this.#config = config
-  }
-
-  /** False if this terminal has no key for the turn's provider. */
-  async bring(
-    client: Pick<DaemonClient, 'changeSession'>,
-    turn: Pick<Turn, 'sessionId' | 'provider'>,
-  ): Promise<boolean> {
-    const provider = turn.provider == null ? undefined : keyFor(turn.provider, this.#config)
-    if (provider === undefined) return false
-    await client.changeSession(turn.sessionId, { provider })
-    return true
-  }
-}
+/** This terminal's key for the turn's own provider, for a daemon that does not have it, for example after a restart. */
+export const keyForTurn = (turn: Pick<Turn, 'provider'>, config: Brings): ProviderGiven | undefined =>
+  turn.provider == null ? undefined : keyFor(turn.provider, config)
 
 /** Every way to set a model, in one sentence. */
 export function noModelFault(config: Pick<ResolvedConfig, 'providers' | 'loaded' | 'checkout'>, how: string): Fault {

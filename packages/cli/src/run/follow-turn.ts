@@ -8,7 +8,15 @@
  */
 import type { DaemonClient } from '@breakfall/client'
 import { Fault, faultFrom, sleep } from '@breakfall/faults'
-import type { SameFolder, Session, SessionCreate, SessionEvent, SessionEventOf, Turn } from '@breakfall/wire'
+import type {
+  ProviderGiven,
+  SameFolder,
+  Session,
+  SessionCreate,
+  SessionEvent,
+  SessionEventOf,
+  Turn,
+} from '@breakfall/wire'
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
 import type { Interrupt } from '../process/interrupt.ts'
 import { instructionsLine } from '../render/instructions.ts'
@@ -38,8 +46,8 @@ export type FollowInput = {
   readonly isLasting: () => boolean
   readonly onSession?: ((session: Session) => void) | undefined
   readonly onTurn?: ((turnId: string) => void) | undefined
-  /** Brings the turn's key to its daemon. False if this run has none. */
-  readonly bringKey?: ((turn: Turn) => Promise<boolean>) | undefined
+  /** The turn's own provider with this run's key for it. Undefined if this run has none. */
+  readonly keyFor?: ((turn: Turn) => ProviderGiven | undefined) | undefined
   /** Called with each event, before it is shown. */
   readonly onEvent?: ((event: SessionEvent) => void) | undefined
   /** More fields of the result line. */
@@ -52,7 +60,7 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   const session = input.session ?? (await input.client.createSession(input.create))
   input.onSession?.(session)
   out.addToResult({ sessionId: session.id })
-  const started = await startTurn(input.client, session, input.prompt, input.sameFolder)
+  const started = await startTurn(input, session)
   out.addToResult({ turnId: started.turnId })
   input.onTurn?.(started.turnId)
   const view = new TurnView({ holdsText: !out.isTerminal })
@@ -136,11 +144,12 @@ function sayInstructions({ instructions }: SessionEventOf<'turn-start'>, out: Ou
 }
 
 /** The daemon restarted and forgot the key: this run brings it again, and the turn continues. */
-async function isBroughtBack({ client, bringKey }: FollowInput, event: SessionEventOf<'parked'>): Promise<boolean> {
-  if (event.fault.reason !== KEY_MISSING || bringKey === undefined) return false
+async function isBroughtBack({ client, keyFor }: FollowInput, event: SessionEventOf<'parked'>): Promise<boolean> {
+  if (event.fault.reason !== KEY_MISSING) return false
   const turn = await client.turn(event.turnId)
-  if (turn.parked === null || !(await bringKey(turn))) return false
-  return client.resume(turn.id).then(
+  const provider = turn.parked === null ? undefined : keyFor?.(turn)
+  if (provider === undefined) return false
+  return client.resume(turn.id, { provider }).then(
     () => true,
     () => false, // it was resumed, or it ended, meanwhile
   )

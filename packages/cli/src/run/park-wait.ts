@@ -16,7 +16,7 @@ export type ParkWaitOptions = {
   readonly out: Pick<Output, 'say'>
   /** Another run started the turn. */
   readonly isTheirs: boolean
-  /** The daemon outlives this run, and can be given a new key. */
+  /** The daemon outlives this run, and takes a new key from elsewhere. */
   readonly isLasting: () => boolean
 }
 
@@ -48,10 +48,10 @@ export class ParkWait implements Disposable {
   park(event: SessionEventOf<'parked'>): void {
     const { out, isLasting } = this.#options
     this.#parked = event
-    const needsKey = event.fault.category === 'model_auth_failed' && !isLasting() // this process keeps the key it started with
-    const isHopeless = needsKey || event.because === 'steps_spent' // it waits for the person who would wait for it
+    const needsPerson = event.fault.category === 'model_auth_failed' || event.because === 'steps_spent'
     const resumesInMs = event.resumeAt === null ? null : Math.max(0, Date.parse(event.resumeAt) - Date.now())
     const waitMs = this.#options.parkWaitMs ?? waitMsFor(resumesInMs)
+    const isHopeless = needsPerson && (this.#options.parkWaitMs === undefined || !isLasting()) // who would wait has to act
     if (isHopeless || waitMs === 0) return this.#leaving.abort() // I1
     if (this.#timer !== undefined) return
     this.#timer = setTimeout(() => this.#leaving.abort(), waitMs)

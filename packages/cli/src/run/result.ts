@@ -1,5 +1,5 @@
 /** How a run ended: the fields of its result line, and its exit code. */
-import { EXIT_CODES, exitCodeOf, type FaultReport } from '@breakfall/faults'
+import { EXIT_CODE_BY_CATEGORY, EXIT_CODES, exitCodeOf, type FaultReport, isFaultCategory } from '@breakfall/faults'
 
 import type { Cost, Usage } from '@breakfall/wire'
 
@@ -18,6 +18,11 @@ export type RunResult = {
   readonly left?: true
 }
 
+export const exitCodeWhenParked = (category: string): number =>
+  isFaultCategory(category) && EXIT_CODE_BY_CATEGORY[category] === EXIT_CODES.credentials
+    ? EXIT_CODES.credentials
+    : EXIT_CODES.transient
+
 export function exitCodeFor({ outcome, fault }: RunResult): number {
   switch (outcome) {
     case 'finished':
@@ -25,9 +30,7 @@ export function exitCodeFor({ outcome, fault }: RunResult): number {
     case 'cancelled':
       return EXIT_CODES.cancelled
     case 'parked':
-      return fault !== null && exitCodeOf(fault) === EXIT_CODES.credentials
-        ? EXIT_CODES.credentials
-        : EXIT_CODES.transient
+      return exitCodeWhenParked(fault?.category ?? '')
     case 'failed':
       return fault === null ? EXIT_CODES.failed : exitCodeOf(fault)
   }

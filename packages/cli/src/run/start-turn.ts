@@ -1,7 +1,7 @@
 /** The turn of a run: a new one for its prompt, or the unfinished one of its session. */
 import type { DaemonClient } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
-import type { SameFolder, Session, Turn } from '@breakfall/wire'
+import type { ProviderGiven, SameFolder, Session, Turn } from '@breakfall/wire'
 import { howToContinue, waitsFor } from '../render/parked.ts'
 import { lastTurnId } from '../sessions/lookup.ts'
 
@@ -15,12 +15,16 @@ export type StartedTurn = {
 
 type Client = Pick<DaemonClient, 'session' | 'turn' | 'prompt' | 'resume' | 'events'>
 
-export async function startTurn(
-  client: Client,
-  session: Session,
-  prompt: string | undefined,
-  sameFolder: SameFolder = 'share',
-): Promise<StartedTurn> {
+export type StartInput = {
+  readonly client: Client
+  readonly prompt: string | undefined
+  readonly sameFolder?: SameFolder | undefined
+  /** The turn's own provider with this run's key for it, which its daemon may have lost. */
+  readonly keyFor?: ((turn: Turn) => ProviderGiven | undefined) | undefined
+}
+
+export async function startTurn(input: StartInput, session: Session): Promise<StartedTurn> {
+  const { client, prompt, sameFolder = 'share' } = input
   if (prompt !== undefined) {
     const receipt = await client.prompt(session.id, prompt, { sameFolder }).catch(async (error: unknown) => {
       throw isFault(error) && error.category === 'session_busy' ? await busyFault(error, client, session.id) : error
@@ -36,7 +40,8 @@ export async function startTurn(
   }
   const turn = await client.turn(session.turnId)
   const isWaiting = turn.state === 'parked' || turn['live'] === false
-  const isOurs = isWaiting && (await client.resume(turn.id).then(() => true, ifRunning))
+  const request = { provider: input.keyFor?.(turn) }
+  const isOurs = isWaiting && (await client.resume(turn.id, request).then(() => true, ifRunning))
   return { turnId: turn.id, after: session.lastSeq, isTheirs: !isOurs }
 }
 

@@ -238,13 +238,14 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       method: 'post',
       path: '/v1/turns/{id}/resume',
       operationId: 'resumeTurn',
-      summary: 'Wakes a parked turn now, or ends the wait before a retry',
+      summary:
+        'Wakes a parked turn now, or ends the wait before a retry; it may bring a key for the provider of the turn',
       body: turnResumeSchema,
       answers: { 202: turnSchema },
-      faults: ['not_found', 'turn_not_parked'],
+      faults: ['invalid_request', 'not_found', 'turn_not_parked'],
       handle: async (context) => {
-        await readJson(context.req, turnResumeSchema)
-        return { status: 202, json: await sessions.resume(param(context, 'id')) }
+        const request = await readJson(context.req, turnResumeSchema)
+        return { status: 202, json: await sessions.resume(param(context, 'id'), request) }
       },
     },
     {

@@ -185,9 +185,11 @@ class Connection {
         await result((await sessions.cancel(turnId, { actor: 'user', reason: reason ?? null })).turn)
         return undefined
       }
-      case 'resume':
-        await result(await sessions.resume(parseRequest(wsParamsSchemas.resume, params).turnId))
+      case 'resume': {
+        const { turnId, ...request } = parseRequest(wsParamsSchemas.resume, params)
+        await result(await sessions.resume(turnId, request))
         return undefined
+      }
       case 'sessions':
         await result(await sessions.list(parseRequest(wsParamsSchemas.sessions, params)))
         return undefined

@@ -46,6 +46,8 @@ export type Chosen = {
   readonly price: Price | undefined
   /** The key for it is gone. */
   readonly missingKey: Fault | undefined
+  /** The variable that holds its key, if it is known. */
+  readonly keyVariable: string | undefined
 }
 
 export type Question = {
@@ -79,6 +81,7 @@ export async function targetFor(
     local: isServed(model, index) ? model.served : undefined,
     price: priceOf(model, index),
     missingKey: index === 0 ? model.missingKey : undefined,
+    keyVariable: (index === 0 ? model.endpoint : model.fallback[index - 1])?.apiKeyVariable,
   }
 }
 
@@ -227,13 +230,13 @@ export type Failure = {
 export async function failed(
   ports: Ports,
   session: LiveSession,
-  { target, fallbacks, price, next }: Chosen,
+  { target, fallbacks, price, next, keyVariable }: Chosen,
   { attempt, writer, canContinue, canCompact, requestBytes }: Question,
   { fault: seen, diverged, contentStarted, usage, served }: Failure,
 ): Promise<Performed> {
   await writer.flush()
   if (session.signal.aborted) return CONTINUE // the cancel or shutdown that stopped the turn also ends it, and shown text stays
-  const fault = (await served?.judge(seen)) ?? seen
+  const fault = withKeyAdvice((await served?.judge(seen)) ?? seen, keyVariable)
   const turn = session.currentTurn
   const ladder = {
     policy: session.policy,
@@ -258,4 +261,10 @@ export async function failed(
   await writer.flush(...discards, retryDraft(turn, rung, usage, price, { overflow, to })) // I1
   if (usage !== undefined) ports.onUsed(usage, costOf(usage, price))
   return CONTINUE
+}
+
+/** A server that refused the key does not know where it came from. */
+function withKeyAdvice(fault: Fault, variable: string | undefined): Fault {
+  const isKnown = fault.category !== 'model_auth_failed' || fault.report.reason !== undefined || variable === undefined
+  return isKnown ? fault : fault.with({ message: { advice: `Set a valid key in ${variable}.` } })
 }

@@ -6,14 +6,15 @@
  *     ready resume one after another: five hundred parked turns cause no storm, neither while they wait nor when they wake up.
  * I3  A turn waits no longer than its policy allows: then it ends, with the category that parked it.
  *     A turn that waits for a person costs nothing and has not failed: only its deadline ends it.
- * I4  A turn that waits for a new configuration also wakes up if the configuration changed while no daemon was running: the
- *     fingerprint under which it was parked is stored with it.
+ * I4  A turn that waits for a setting wakes up for its own settings only: its provider and key, or the runner. It also wakes up if
+ *     they changed while no daemon was running: the fingerprint under which it was parked is stored with it.
  */
 import { type Fault, faultFrom, type FaultReport, isFault, withDecision } from '@breakfall/faults'
 import { within } from '@breakfall/supervisor'
 import { deadlineAt } from '../turn/next.ts'
 import type { Parked } from '../turn/state.ts'
 import { endTurn } from './ending.ts'
+import { KEY_GONE } from '../providers/providers.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 import { hasDiskSpace } from './disk-space.ts'
@@ -37,7 +38,8 @@ export async function parkTurn(
   const { report } = faultFrom(fault).with({ turnId: turn.id, message })
   const drafts = [{ type: 'parked', turnId: turn.id, fault: report, resumeAt, because }] as const
   session.waitsForChange = false // this process parks it: it knows what changes
-  const data = wakeSource(fault) === 'config' ? { ...session.data, parkedUnder: ports.lastFingerprint() } : undefined // I4
+  const data =
+    wakeSource(fault) === 'config' ? { ...session.data, parkedUnder: settingsOf(ports, session, fault) } : undefined // I4
   await session.transact(() => ({ drafts, data }))
 }
 
@@ -58,7 +60,8 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
   const spentAt = source === 'person' ? Number.POSITIVE_INFINITY : Date.parse(parked.since) + parkMs
   const deadline = deadlineAt(turn, session.policy) ?? Number.POSITIVE_INFINITY
   const parkedUnder = session.waitsForChange ? undefined : session.data.parkedUnder
-  const before = parkedUnder ?? ports.lastFingerprint()
+  const settings = (): string => settingsOf(ports, session, parked.fault)
+  const before = parkedUnder ?? settings()
   for (let probe = 0; ; probe += 1) {
     const probeAt = ports.now() + nextProbe(ports, probe) // by the clock, too: timers do not run while a machine sleeps
     const until = Math.min(resumeAt ?? Number.POSITIVE_INFINITY, probeAt, spentAt, deadline)
@@ -67,7 +70,8 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
     if (now >= deadline) return
     if (resumeAt !== null && now >= resumeAt) return resumePaced(ports, session, 'time')
     if (now >= spentAt) return endTurn(session, waitedTooLong(parked.fault)) // I3
-    if (now >= probeAt && (await isReady(ports, session, source, before))) return resumePaced(ports, session, 'signal')
+    if (now >= probeAt && (await isReady(ports, session, source, () => isChanged(settings(), before))))
+      return resumePaced(ports, session, 'signal')
   }
 }
 
@@ -84,12 +88,31 @@ async function isWoken(session: LiveSession, ms: number): Promise<boolean> {
 const waitedTooLong = (fault: FaultReport): Fault =>
   withDecision(faultFrom(fault), { action: 'stop', because: 'park_time_spent' })
 
-async function isReady(ports: Ports, session: LiveSession, source: WakeSource, before: string): Promise<boolean> {
-  const isReadyNow = probeFor(ports, session, source, before)
+/** I4 */
+function settingsOf({ providers, runnerFingerprint }: Ports, session: LiveSession, fault: FaultReport): string {
+  if (fault.boundary !== 'model' && fault.boundary !== 'process') return runnerFingerprint()
+  return providers.fingerprint(session.id, session.data, session.currentTurn)
+}
+
+/** A restart that lost the key is no change for the better. */
+const isChanged = (now: string, before: string): boolean => now !== before && now !== KEY_GONE
+
+async function isReady(
+  ports: Ports,
+  session: LiveSession,
+  source: WakeSource,
+  hasChanged: () => boolean,
+): Promise<boolean> {
+  const isReadyNow = probeFor(ports, session, source, hasChanged)
   return (await within(isReadyNow, PROBE_MS_MAX, { signal: session.signal })) ?? false // others may still wait for the probe
 }
 
-async function probeFor(ports: Ports, session: LiveSession, source: WakeSource, before: string): Promise<boolean> {
+async function probeFor(
+  ports: Ports,
+  session: LiveSession,
+  source: WakeSource,
+  hasChanged: () => boolean,
+): Promise<boolean> {
   const { pacing } = ports
   switch (source) {
     case 'runner': {
@@ -101,7 +124,8 @@ async function probeFor(ports: Ports, session: LiveSession, source: WakeSource, 
     case 'journal':
       return pacing.probe('journal', () => hasDiskSpace(ports.stateDir))
     case 'config':
-      return pacing.probe(`config ${before}`, async () => (await ports.fingerprint()) !== before)
+      await pacing.probe('config', async () => (await ports.readConfig()) !== undefined)
+      return hasChanged()
     case 'time':
     case 'restart':
     case 'person':

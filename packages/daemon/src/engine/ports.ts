@@ -29,10 +29,10 @@ export type Ports = {
   readonly folders: Folders
   /** Values that must never be shown. */
   readonly secrets: Secrets
-  /** Changes whenever the configuration or a token changes. */
-  readonly fingerprint: () => Promise<string>
-  /** The fingerprint of the configuration that was read and used last. */
-  readonly lastFingerprint: () => string
+  /** Reads the configuration again. */
+  readonly readConfig: () => Promise<unknown>
+  /** Changes with the runner's address, token and level, by the configuration that was read last. */
+  readonly runnerFingerprint: () => string
   readonly stateDir: string
   readonly limits: DaemonLimits
   /** What the configuration says to the model in every session. */

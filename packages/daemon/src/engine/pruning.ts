@@ -2,7 +2,7 @@
  * Deletes sessions that have ended, with their events, keys, boxes and outputs. A session with a running, queued or parked turn is
  * never deleted here.
  */
-import type { Pruned, PruneInput } from '@breakfall/wire'
+import { PRUNE_OLDER_THAN_DAYS, type Pruned, type PruneInput } from '@breakfall/wire'
 import type { EndedSession, StoreUsage } from '../store/store.ts'
 import type { RetentionConfig } from '../options.ts'
 import type { BoxRemoval, BoxRemovals } from './box-removals.ts'
@@ -25,7 +25,9 @@ export class Pruning {
   }
 
   /** A session is deleted if it is both older than requested and not among the newest that are kept. */
-  async prune({ olderThanMs, keep = 0, dryRun = false }: PruneInput): Promise<Pruned> {
+  async prune(request: PruneInput): Promise<Pruned> {
+    const { keep = 0, dryRun = false } = request
+    const olderThanMs = request.olderThanMs ?? (request.keep === undefined ? PRUNE_OLDER_THAN_DAYS * DAY_MS : undefined)
     const { ended } = await this.#ports.store.usage(this.#unusedBefore())
     const before = olderThanMs === undefined ? undefined : isoTime(this.#ports.now() - olderThanMs)
     let [sessions, bytes, skip] = [0, 0, 0]

@@ -22,6 +22,7 @@ import {
   type Turn,
   type TurnList,
   type TurnReceipt,
+  type TurnResume,
   turnReceiptSchema,
 } from '@breakfall/wire'
 import type { OutputAnswer } from '@breakfall/runner/client'
@@ -228,13 +229,16 @@ export class Sessions {
     return { turn, isOver: turn.endedAt !== null }
   }
 
-  async resume(turnId: string): Promise<Turn> {
+  /** `provider`: the turn's own one, with a key for it. */
+  async resume(turnId: string, { provider }: TurnResume = {}): Promise<Turn> {
     const view = await this.turn(turnId)
     const notParked = (state: string): Fault => new Fault('turn_not_parked', { facts: { detail: state }, turnId })
     const isUnowned = view.live === false
     const isWaiting = view.state === 'parked' || view.state === 'retrying'
     if (!isWaiting && !isUnowned) throw notParked(view.state)
     const session = (await this.#loader.recover(view.sessionId)) ?? notFound('session')
+    if (provider !== undefined && session.fold.turn !== null)
+      this.#ports.providers.bring(session.id, session.fold.turn, provider)
     const isResumed =
       session.memoryPark !== null || (await resumeTurn(session, 'person')) || (await skipBackOff(this.#ports, session))
     if (!isResumed && !isUnowned) throw notParked(stateText(session.turn(turnId) ?? view))

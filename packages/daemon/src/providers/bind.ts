@@ -22,7 +22,12 @@ export type BoundModel = {
 }
 
 /** What only memory may hold. */
-export type BroughtSecret = { readonly apiKey: string | undefined; readonly baseUrl: string }
+export type BroughtSecret = {
+  readonly apiKey: string | undefined
+  readonly baseUrl: string
+  /** It was brought for this turn, so it comes before a key of the daemon. */
+  readonly turnId?: string | undefined
+}
 
 export type Binding = BoundModel & { readonly secret?: BroughtSecret | undefined }
 

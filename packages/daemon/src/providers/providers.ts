@@ -6,8 +6,8 @@
  */
 import { Fault } from '@breakfall/faults'
 import { isProfileName } from '@breakfall/model/names'
-import type { ProviderView, TurnProvider } from '@breakfall/wire'
-import type { ConfigReader } from '../live-config.ts'
+import { invalidRequest, type ProviderGiven, type ProviderView, type TurnProvider } from '@breakfall/wire'
+import { type ConfigReader, fingerprintOf } from '../live-config.ts'
 import type { LocalModel } from '../model-server.ts'
 import type { DaemonOptions, LiveConfig, ModelEndpoint, ProviderConfig } from '../options.ts'
 import type { SessionData } from '../store/store.ts'
@@ -30,6 +30,9 @@ import type { SessionKeys } from './session-keys.ts'
 
 type ModelData = Pick<SessionData, 'model' | 'provider'>
 
+/** What a turn started with. */
+type TurnChoice = { readonly id: string; readonly model: string | null; readonly provider: TurnProvider | null }
+
 /** How much a model can read, if that is known. */
 type Window = { readonly model: string; readonly contextTokens: number | undefined }
 
@@ -50,6 +53,8 @@ type ProviderParts = {
   readonly markKey: MarkKey
   readonly firstModel: DaemonOptions['firstModel']
 }
+
+export const KEY_GONE = 'the key is gone'
 
 export class Providers {
   readonly #config: ConfigReader
@@ -87,15 +92,11 @@ export class Providers {
   }
 
   /** For an attempt of a turn. */
-  async forTurn(
-    sessionId: string,
-    data: ModelData,
-    turn: { readonly model: string | null; readonly provider: TurnProvider | null },
-  ): Promise<TurnModel> {
+  async forTurn(sessionId: string, data: ModelData, turn: TurnChoice): Promise<TurnModel> {
     const live = await this.#config.read()
     const bound = turn.provider ?? defaultProvider(live)
     const config = bound === null ? live.model : sameProvider(bound, live)
-    const secret = bound === null ? undefined : (this.#keys.get(sessionId, bound) ?? this.#sameKey(bound, live))
+    const secret = bound === null ? undefined : this.#secretFor(sessionId, turn, bound, live)
     const provider = bound?.name ?? DEFAULT_PROVIDER
     const served = config?.serve === undefined ? undefined : this.#served.start(provider, config.serve)
     const missingKey = bound !== null && isKeyGone(bound, secret !== undefined, config) ? keyGone(bound) : undefined
@@ -104,7 +105,7 @@ export class Providers {
     const endpoint = {
       ...server,
       baseUrl: secret?.baseUrl ?? (served === undefined ? server.baseUrl : (served.baseUrl ?? '')),
-      apiKey: bound?.keyFrom === 'session' ? secret?.apiKey : config?.apiKey,
+      apiKey: secret === undefined && bound?.keyFrom !== 'session' ? config?.apiKey : secret?.apiKey,
     }
     const named = (data.model === null ? null : turn.model) ?? data.model
     const name = named ?? (isDefault ? live.model.name : await this.#firstModel(endpoint)) ?? 'default'
@@ -116,11 +117,33 @@ export class Providers {
     }
   }
 
+  /** A key for a turn's own provider, which a restart has made the daemon forget. Says nothing about the session's next turn. */
+  bring(sessionId: string, turn: TurnChoice, { baseUrl, api, apiKey }: ProviderGiven): void {
+    const bound = turn.provider ?? defaultProvider(this.#config.last)
+    if (bound === null || !isSameAddress(bound, { baseUrl, api })) {
+      const expected =
+        bound === null ? 'left out: the turn has no provider' : `the turn's own provider, ${bound.baseUrl}`
+      throw invalidRequest([{ field: 'provider.baseUrl', expected, got: JSON.stringify(shownUrl(baseUrl)) }])
+    }
+    this.#keys.set(sessionId, bound, { apiKey, baseUrl, turnId: turn.id })
+  }
+
+  /**
+   * Changes with what the turn's next attempt would use: its server, its key, its fallbacks. By the configuration that was read
+   * last. `KEY_GONE`: an attempt would only find that the key is gone.
+   */
+  fingerprint(sessionId: string, data: ModelData, turn: TurnChoice): string {
+    const live = this.#config.last
+    const bound = turn.provider ?? defaultProvider(live)
+    if (bound === null) return fingerprintOf(live.model)
+    const config = sameProvider(bound, live)
+    const secret = this.#secretFor(sessionId, turn, bound, live)
+    if (isKeyGone(bound, secret !== undefined, config)) return KEY_GONE
+    return fingerprintOf(data.model, bound, endpointOf(bound, config), config, secret, this.#fallbacks(live, bound))
+  }
+
   /** The models that a turn asks, in order, and how much each can read, by the configuration that was read last. */
-  windowsOf(
-    data: ModelData,
-    turn: { readonly model: string | null; readonly provider: TurnProvider | null },
-  ): readonly Window[] {
+  windowsOf(data: ModelData, turn: TurnChoice): readonly Window[] {
     const live = this.#config.last
     const bound = turn.provider ?? defaultProvider(live)
     const config = bound === null ? live.model : sameProvider(bound, live)
@@ -167,7 +190,16 @@ export class Providers {
     this.#keys.forget(sessionId)
   }
 
-  /** Without an address, a fallback is another model of the default provider. */
+  /** What was brought: for this turn, as the session's own key, or as one that the daemon does not have itself (any more). */
+  #secretFor(sessionId: string, turn: TurnChoice, bound: TurnProvider, live: LiveConfig): BroughtSecret | undefined {
+    const brought = this.#keys.get(sessionId, bound)
+    if (brought?.turnId === turn.id) return brought
+    if (bound.keyFrom === 'session') return brought ?? this.#sameKey(bound, live)
+    const config = sameProvider(bound, live)
+    const isNeeded = config === undefined || (config.apiKey === undefined && isSameAddress(bound, config))
+    return isNeeded ? brought : undefined
+  }
+
   /** The daemon's own key for that server, if it is the key that the session brought (I2). */
   #sameKey(bound: TurnProvider, live: LiveConfig): BroughtSecret | undefined {
     if (bound.keyFrom !== 'session' || bound.keyMark === undefined) return undefined
@@ -179,6 +211,7 @@ export class Providers {
     return undefined
   }
 
+  /** Without an address, a fallback is another model of the default provider. */
   #fallbacks(live: LiveConfig, bound: TurnProvider | null): readonly Partial<ModelEndpoint>[] {
     const isDefault = bound === null || bound.name === (live.model.provider ?? DEFAULT_PROVIDER)
     return (live.model.fallback ?? []).filter(({ baseUrl }) => baseUrl !== undefined || isDefault)
@@ -203,9 +236,10 @@ const isDefaultProvider = (provider: TurnProvider | null, live: LiveConfig): boo
 
 function endpointOf(bound: TurnProvider, config: ProviderConfig | undefined): ProviderConfig {
   if (config !== undefined && bound.isNamed === true) return config
-  const { baseUrl, api, profile, contextTokens, priceIn, priceOut, background } = bound
+  const { baseUrl, api, profile, contextTokens, priceIn, priceOut, background, apiKeyEnv } = bound
   return {
     baseUrl,
+    apiKeyVariable: apiKeyEnv,
     api: isApiName(api) ? api : undefined,
     profile: isProfileName(profile) ? profile : undefined,
     contextTokens,
@@ -217,8 +251,8 @@ function endpointOf(bound: TurnProvider, config: ProviderConfig | undefined): Pr
 
 /** I2 */
 function isKeyGone(bound: TurnProvider, isInMemory: boolean, config: ProviderConfig | undefined): boolean {
-  if (bound.keyFrom === 'session') return !isInMemory
-  return bound.keyFrom === 'daemon' && config === undefined
+  if (isInMemory) return false
+  return bound.keyFrom === 'session' || (bound.keyFrom === 'daemon' && config === undefined)
 }
 
 function keyGone({ baseUrl, apiKeyEnv }: TurnProvider): Fault {

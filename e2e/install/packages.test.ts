@@ -1,0 +1,246 @@
+/** Everything that can be installed, proven from packed files in a project outside the checkout. */
+import assert from 'node:assert/strict'
+import { cpSync, existsSync, globSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { newFolder, removeFolder } from '../../test/kit/folder.ts'
+import { Program } from '../../test/kit/program.ts'
+import { say, startScriptedModel } from '../answers.ts'
+import { isolation, Place } from '../breakfall.ts'
+import {
+  addNodeTypes,
+  build,
+  examplesIn,
+  install,
+  LIBRARIES,
+  npm,
+  oldNode,
+  pack,
+  type Packed,
+  succeed,
+} from './project.ts'
+import { root } from '../../test/sources.ts'
+
+const place = newFolder('install')
+const built = join(place, 'built')
+const files = join(place, 'files')
+const project = join(place, 'project')
+const launcher = join(project, 'node_modules/breakfall/bin/breakfall.mjs')
+let packed: readonly Packed[] = []
+
+before(() => {
+  build(built)
+  packed = pack(built, files)
+  install(project, files, packed)
+  addNodeTypes(project)
+})
+after(() => removeFolder(place))
+
+const packageOf = (name: string): Packed => {
+  const found = packed.find((one) => one.name === name)
+  assert.ok(found, `there is a package ${name}`)
+  return found
+}
+
+const manifestOf = (name: string): { exports: Record<string, unknown>; [field: string]: unknown } =>
+  JSON.parse(readFileSync(join(built, name, 'package.json'), 'utf8'))
+
+/** Every module that a user may import. */
+const specifiers = (): readonly string[] =>
+  LIBRARIES.flatMap((name) =>
+    Object.keys(manifestOf(name).exports)
+      .filter((path) => path !== './package.json')
+      .map((path) => `@breakfall/${name}${path.slice(1)}`),
+  )
+
+test('the packages have the promised names, one version, and manifests that say what they need', () => {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  assert.deepEqual(packed.map(({ name }) => name).toSorted(), [
+    ...LIBRARIES.map((name) => `@breakfall/${name}`),
+    'breakfall',
+  ])
+  for (const name of ['breakfall', ...LIBRARIES]) {
+    const { exports, ...manifest } = manifestOf(name)
+    assert.equal(manifest['version'], version)
+    assert.equal(manifest['private'], undefined)
+    assert.equal(manifest['license'], 'Apache-2.0')
+    assert.deepEqual(manifest['engines'], { node: name === 'breakfall' ? '>=24.12' : '>=22.19' })
+    if (name === 'breakfall') continue
+    assert.equal(manifest['sideEffects'], false)
+    for (const [path, target] of Object.entries(exports))
+      if (path !== './package.json')
+        assert.deepEqual(Object.keys(target ?? {}), ['types', 'default'], `${name} ${path}`)
+  }
+})
+
+test('a package contains its code, declarations, source maps, README and licence, and nothing else', () => {
+  for (const name of LIBRARIES) {
+    const others = packageOf(`@breakfall/${name}`)
+      .files.map(({ path }) => path)
+      .filter((path) => !/^lib\/[\w/-]+(?:\.js|\.js\.map|\.d\.ts|\.mjs|\.sh|\.py)$/.test(path))
+    assert.deepEqual(others.toSorted(), ['LICENSE', 'README.md', 'package.json'], name)
+    const code = packageOf(`@breakfall/${name}`).files.filter(({ path }) => path.endsWith('.js')).length
+    const maps = packageOf(`@breakfall/${name}`).files.filter(({ path }) => path.endsWith('.js.map')).length
+    assert.equal(maps, code, `${name}: a source map for each file`)
+  }
+  const command = packageOf('breakfall').files.map(({ path }) => path)
+  const others = command.filter(
+    (path) => !/^(?:(?:cli|daemon)\/[\w/-]+\.js(?:\.map)?|docs\/faults\/\w+\.md|console\/.+)$/.test(path),
+  )
+  assert.deepEqual(others.toSorted(), ['LICENSE', 'README.md', 'bin/breakfall.mjs', 'package.json'])
+  const pages = (folder: string): readonly string[] => readdirSync(folder).toSorted()
+  assert.deepEqual(pages(join(built, 'breakfall/docs/faults')), pages(join(root, 'docs/faults')))
+})
+
+test('breakfall is smaller than 3 MB packed, and @breakfall/model smaller than 150 kB', () => {
+  assert.ok(packageOf('breakfall').size <= 3_000_000, `${packageOf('breakfall').size}`)
+  assert.ok(packageOf('@breakfall/model').size <= 150_000, `${packageOf('@breakfall/model').size}`)
+})
+
+test('nothing in the packages refers to a TypeScript file, a private package or the checkout', () => {
+  for (const file of globSync('*/**/*.{js,d.ts}', { cwd: built })) {
+    const code = readFileSync(join(built, file), 'utf8')
+    assert.doesNotMatch(code, /(?:from|import\()\s*['"]\.{1,2}\/[^'"\n]*\.ts['"]/, file)
+    assert.doesNotMatch(code, /(?:from|import\()\s*['"]@breakfall\/(?:cli|daemon|console)\b/, file)
+    assert.ok(!code.includes(root), file)
+  }
+})
+
+test('ES modules import every entry point, and CommonJS requires it, on Node 24 and on the oldest supported Node', (t) => {
+  const imports = specifiers().map((name, at) => `import * as m${at} from '${name}'`)
+  const requires = specifiers().map((name) => `require('${name}')`)
+  writeFileSync(join(project, 'imports.mjs'), imports.join('\n'))
+  writeFileSync(join(project, 'requires.cjs'), requires.join('\n'))
+  for (const node of nodes(t)) for (const file of ['imports.mjs', 'requires.cjs']) succeed(node, [file], project)
+})
+
+test('the README of every library has an example, and each runs on Node 24 and on the oldest supported Node', async (t) => {
+  const model = await startScriptedModel()
+  t.after(() => model.close())
+  model.script('any', [say('Hello.'), say('Hello.')])
+  await using home = new Place({}, launcher)
+  await using daemon = home.start(['up', '--json', '--port', '0'], modelAt(model.url))
+  const { url, tokenFile } = await daemon.listening()
+  for (const name of LIBRARIES) {
+    const examples = examplesIn(name)
+    if (name !== 'mcp') assert.ok(examples.length > 0, `packages/${name}/README.md has an example`)
+    for (const [at, code] of examples.entries()) {
+      const file = `example-${name}-${at}.ts`
+      writeFileSync(join(project, file), code)
+      for (const node of nodes(t)) {
+        await using program = new Program(node, [file, String(url), String(tokenFile)], { cwd: project })
+        const { code: exit, lines, stderr } = await program.ended
+        assert.equal(exit, 0, `${file} on ${node}: ${stderr}`)
+        assert.ok(lines.length > 0, `${file} prints something`)
+      }
+    }
+  }
+})
+
+test('the types are right with bundler and with nodenext resolution, strict and without skipLibCheck', () => {
+  writeFileSync(
+    join(project, 'all.ts'),
+    specifiers()
+      .map((name, at) => `export * as m${at} from '${name}'`)
+      .join('\n'),
+  )
+  const common = {
+    strict: true,
+    skipLibCheck: false,
+    noEmit: true,
+    target: 'es2024',
+    types: ['node'],
+    exactOptionalPropertyTypes: true,
+  }
+  for (const [module, moduleResolution] of [
+    ['nodenext', 'nodenext'],
+    ['esnext', 'bundler'],
+  ]) {
+    const config = {
+      compilerOptions: { ...common, module, moduleResolution },
+      files: globSync('{all,example-*}.ts', { cwd: project }),
+    }
+    writeFileSync(join(project, `tsconfig.${moduleResolution}.json`), JSON.stringify(config))
+    succeed(join(root, 'node_modules/.bin/tsc'), ['-p', `tsconfig.${moduleResolution}.json`], project)
+  }
+})
+
+test('breakfall runs its demo and a turn, serves a gateway, keeps sessions over an upgrade, and removes its state', async (t) => {
+  const model = await startScriptedModel()
+  t.after(() => model.close())
+  model.script('any', [say('First.'), say('Second.')])
+  const env = modelAt(model.url)
+  await using home = new Place({}, launcher)
+
+  const demo = await home.start(['run', '--rehearsal', '--json', ...isolation]).ended
+  assert.equal(demo.code, 0, `${demo.stderr}${demo.lines.at(-1)}`)
+  const first = await home.start(['run', 'say something', '--json', ...isolation], env).ended
+  assert.equal(first.code, 0, first.stderr)
+  await using gateway = home.start(['gateway', '--upstream', model.url, '--port', '0', '--json'])
+  const served = await gateway.listening()
+  assert.equal((await fetch(`${String(served['url'])}/models`)).status, 200)
+  await gateway.stop()
+  const explained = await home.start(['explain', '--json', 'read ECONNRESET']).ended
+  assert.equal(explained.code, 0, explained.stderr)
+
+  const later = join(place, 'later')
+  cpSync(built, later, { recursive: true })
+  for (const file of globSync('*/package.json', { cwd: later })) {
+    const text = readFileSync(join(later, file), 'utf8')
+    writeFileSync(join(later, file), text.replaceAll('"0.1.0"', '"0.1.1"'))
+  }
+  install(project, join(place, 'later-files'), pack(later, join(place, 'later-files')))
+  assert.deepEqual((await home.start(['--version']).ended).lines, ['0.1.1'])
+  const second = await home.start(['run', '--continue', 'and more', '--json', ...isolation], env).ended
+  assert.equal(second.code, 0, second.stderr)
+  assert.equal(second.json.at(-1)?.['text'], 'Second.')
+  const sessions = (await home.start(['sessions', '--json']).ended).json.filter((line) => 'id' in line)
+  assert.equal(sessions.length, 1, 'the second turn continued the first session')
+
+  npm(['uninstall', '--no-audit', '--no-fund', '--loglevel=error', ...packed.map(({ name }) => name)], project)
+  assert.equal(existsSync(launcher), false)
+  assert.deepEqual(
+    globSync('**', { cwd: home.home }).filter((path) => path !== '.' && !path.startsWith('state')),
+    ['work'],
+    'uninstalling leaves only the state folder',
+  )
+  install(project, files, packed)
+  const refused = await home.start(['uninstall', '--json']).ended
+  assert.equal(refused.code, 2)
+  assert.equal(existsSync(home.stateDir), true)
+  const removed = await home.start(['uninstall', '--yes', '--json']).ended
+  assert.equal(removed.code, 0, removed.stderr)
+  assert.equal(existsSync(home.stateDir), false)
+})
+
+test('npx runs the command from packed files alone', (t) => {
+  const cache = join(place, 'npx')
+  mkdirSync(cache)
+  symlinkSync(join(npm(['config', 'get', 'cache'], place).trim(), '_cacache'), join(cache, '_cacache'))
+  const flags = packed.flatMap(({ filename }) => ['--package', join(files, filename)])
+  const folder = join(place, 'elsewhere')
+  mkdirSync(folder)
+  try {
+    npm(['exec', '--yes', '--prefer-offline', ...flags, '--', 'breakfall', 'explain', 'read ECONNRESET'], folder, {
+      npm_config_cache: cache,
+    })
+  } catch (error) {
+    if (!/ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|ENOTCACHED/.test(String(error))) throw error
+    t.skip('no registry')
+  }
+})
+
+// ---- details ----
+
+const modelAt = (url: string): Record<string, string> => ({
+  BREAKFALL_MODEL_BASE_URL: url,
+  BREAKFALL_MODEL_NAME: 'any',
+  BREAKFALL_MODEL_API_KEY_ENV: 'SOME_KEY',
+  SOME_KEY: 'sk-test',
+})
+
+function nodes(t: { diagnostic(message: string): void }): readonly string[] {
+  const old = oldNode()
+  if (old === undefined) t.diagnostic('the oldest supported Node could not be downloaded: only this Node was tried')
+  return old === undefined ? [process.execPath] : [process.execPath, old]
+}
