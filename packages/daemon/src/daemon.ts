@@ -19,6 +19,7 @@ import { WebSocketApi } from './api/websocket.ts'
 import manifest from '../package.json' with { type: 'json' }
 import { Pacing } from './engine/pacing.ts'
 import { Engine } from './engine/engine.ts'
+import { Feeds } from './engine/feeds.ts'
 import { Folders } from './engine/folders.ts'
 import { BoxReleases } from './engine/box-releases.ts'
 import { BoxRemovals } from './engine/box-removals.ts'
@@ -141,10 +142,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       await within(engine.allSettled(), limits.shutdownMs)
       if (releaseBoxes) await within(boxReleases.releaseAll(), limits.shutdownMs)
       await within(retention.close(), limits.shutdownMs)
-      for (const session of sessions.loader.all) session.feed.end('shutting_down')
+      parts.feeds.endAll('shutting_down')
       sockets.close()
       await service.close({ graceMs: Math.min(ANSWER_GRACE_MS, limits.shutdownMs) })
       await parts.providers.stop()
+      parts.feeds.close()
       endpoint.close()
       if (stopRunner) await endpoint.stopLocal()
       await store.close()
@@ -179,6 +181,7 @@ function logger(options: DaemonOptions, secrets: Secrets): Logger {
 type Parts = {
   readonly sessions: Sessions
   readonly engine: Engine
+  readonly feeds: Feeds
   readonly boxReleases: BoxReleases
   readonly retention: Retention
   readonly metrics: DaemonMetrics
@@ -226,8 +229,10 @@ async function assemble(
     markKey: keyMarker(stateDir),
     firstModel: options.firstModel,
   })
+  const feeds = new Feeds(store)
   const ports: Ports = {
     store,
+    feeds,
     now,
     dice,
     stateDir,
@@ -310,6 +315,7 @@ async function assemble(
   return {
     sessions,
     engine,
+    feeds,
     boxReleases,
     retention,
     metrics,

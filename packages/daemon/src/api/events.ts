@@ -8,13 +8,13 @@ import { Fault } from '@breakfall/faults'
 import { encodeSse, parseCursor, resumeFrom, type SseFrame, type StreamNotice } from '@breakfall/wire'
 import { type RequestContext, SseResponse } from '@breakfall/wire/node'
 import type { Feed, FedEvent } from '../engine/feed.ts'
-import type { LiveSession } from '../engine/live-session.ts'
+import type { SessionReading } from '../engine/loader.ts'
 import type { DaemonLimits } from '../options.ts'
 
 export type Start = { readonly after: number; readonly reset: string | null }
 
 /** Where a reader starts. A malformed cursor is a 400; a cursor that does not fit the journal causes a reset. */
-export function startOf(session: LiveSession, given: string | number | undefined): Start {
+export function startOf(session: Pick<SessionReading, 'journal' | 'feed'>, given: string | number | undefined): Start {
   const cursor = parseCursor(given)
   if (cursor === undefined) {
     throw new Fault('invalid_request', {
@@ -22,10 +22,14 @@ export function startOf(session: LiveSession, given: string | number | undefined
       errors: [{ field: 'after', expected: 'JOURNAL-SEQ or a seq', got: String(given).slice(0, 100) }],
     })
   }
-  return resumeFrom(cursor, session.row.journal, session.feed.head)
+  return resumeFrom(cursor, session.journal, session.feed.head)
 }
 
-export async function streamEvents(context: RequestContext, session: LiveSession, limits: DaemonLimits): Promise<void> {
+export async function streamEvents(
+  context: RequestContext,
+  session: SessionReading,
+  limits: DaemonLimits,
+): Promise<void> {
   // An EventSource that reconnects sends the same `after` again, and its position in the header.
   const given = headerOf(context, 'last-event-id') ?? context.query.get('after') ?? undefined
   const { after, reset } = startOf(session, given)

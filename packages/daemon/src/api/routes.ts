@@ -207,7 +207,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       answers: { 200: { sse: EVENT_STREAM } },
       faults: ['invalid_request', 'not_found', 'journal_corrupt'],
       handle: async (context) => {
-        await streamEvents(context, await sessions.open(param(context, 'id')), limits)
+        await streamEvents(context, await sessions.view(param(context, 'id')), limits)
         return undefined
       },
     },

@@ -16,7 +16,7 @@ import {
 } from '@breakfall/wire'
 import { bearerToken, checkHost, checkOrigin, readOnlyFault, type TokenGrant, newId } from '@breakfall/wire/node'
 import { type WebSocket, WebSocketServer } from 'ws'
-import type { LiveSession } from '../engine/live-session.ts'
+import type { SessionReading } from '../engine/loader.ts'
 import type { Sessions } from '../engine/sessions.ts'
 import type { WatchHub } from '../engine/watch-hub.ts'
 import type { DaemonLimits } from '../options.ts'
@@ -209,9 +209,9 @@ class Connection {
       }
       case 'subscribe': {
         const { sessionId, after } = parseRequest(wsParamsSchemas.subscribe, params)
-        const session = await sessions.open(sessionId)
+        const session = await sessions.view(sessionId)
         const start = startOf(session, after)
-        await result({ sessionId, journal: session.row.journal, lastSeq: session.feed.head, reset: start.reset })
+        await result({ sessionId, journal: session.journal, lastSeq: session.feed.head, reset: start.reset })
         return () => this.#subscribe(session, start.after, start.reset)
       }
     }
@@ -238,7 +238,7 @@ class Connection {
   }
 
   /** A second subscription to the same session replaces the first. */
-  #subscribe(session: LiveSession, after: number, reset: string | null): void {
+  #subscribe(session: SessionReading, after: number, reset: string | null): void {
     if (this.#ws.readyState !== this.#ws.OPEN) return // disconnected in the meantime: the subscription would never end
     this.#subscriptions.get(session.id)?.abort()
     const over = new AbortController()
@@ -251,7 +251,7 @@ class Connection {
     })
   }
 
-  async #follow(session: LiveSession, after: number, signal: AbortSignal): Promise<void> {
+  async #follow(session: SessionReading, after: number, signal: AbortSignal): Promise<void> {
     for await (const events of session.feed.tail(after, signal)) {
       let sent: Promise<void> = Promise.resolve()
       for (const event of events) {

@@ -62,8 +62,8 @@ export class BoxReleases {
 
   /** Releases the box of an idle session now. False if the session is in use or its runner cannot be reached. */
   async release(id: string): Promise<boolean> {
-    const session = await this.#loader.open(id)
-    if (session === undefined || !mayHaveBox(session.data)) return false
+    const session = await this.#loader.own(id)
+    if (session === undefined || session === 'owned' || !mayHaveBox(session.data)) return false
     return session.admission.run(() => this.#release(session)) // I1
   }
 

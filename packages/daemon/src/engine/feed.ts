@@ -41,10 +41,13 @@ export class FedEvent {
   }
 }
 
+type ReaderChanges = { readonly onFirstReader?: () => void; readonly onLastReader?: () => void }
+
 export class Feed {
   readonly #store: Pick<Store, 'read'>
   readonly #sessionId: string
-  readonly #journal: string
+  readonly journal: string
+  readonly #on: ReaderChanges
   readonly #recent: FedEvent[] = []
   #recentChars = 0
   /** Large events that readers are receiving, by seq, with the number of those readers. */
@@ -55,10 +58,15 @@ export class Feed {
   #wakeups = new Set<() => void>()
   #ended: string | undefined
 
-  constructor(store: Pick<Store, 'read'>, session: { id: string; journal: string; lastSeq: number }) {
+  constructor(
+    store: Pick<Store, 'read'>,
+    session: { id: string; journal: string; lastSeq: number },
+    on: ReaderChanges = {},
+  ) {
+    this.#on = on
     this.#store = store
     this.#sessionId = session.id
-    this.#journal = session.journal
+    this.journal = session.journal
     this.#head = session.lastSeq
   }
 
@@ -86,7 +94,8 @@ export class Feed {
       this.#published += event.body.length
       this.#head = event.seq
       if (!isRead) continue
-      this.#recent.push(new FedEvent(event, this.#journal))
+      if ((this.#recent.at(-1)?.seq ?? event.seq - 1) !== event.seq - 1) this.#forget() // I2
+      this.#recent.push(new FedEvent(event, this.journal))
       this.#recentChars += event.body.length
     }
     while (
@@ -95,6 +104,13 @@ export class Feed {
     ) {
       this.#recentChars -= this.#recent.shift()?.body.length ?? 0
     }
+    this.#wake()
+  }
+
+  /** The journal reaches this far, as the store says: another owner writes it. */
+  advanceTo(head: number): void {
+    if (head <= this.#head) return
+    this.#head = head
     this.#wake()
   }
 
@@ -110,6 +126,7 @@ export class Feed {
     let notify = (): void => undefined
     const wake = (): void => notify()
     this.#wakeups.add(wake)
+    if (this.#wakeups.size === 1) this.#on.onFirstReader?.()
     signal.addEventListener('abort', wake)
     try {
       while (!signal.aborted) {
@@ -130,7 +147,10 @@ export class Feed {
     } finally {
       this.#wakeups.delete(wake)
       signal.removeEventListener('abort', wake)
-      if (this.#wakeups.size === 0) this.#forget()
+      if (this.#wakeups.size === 0) {
+        this.#forget()
+        this.#on.onLastReader?.()
+      }
     }
   }
 
@@ -138,7 +158,8 @@ export class Feed {
     const given = this.#given.get(after + 1)
     if (given !== undefined) return [given.event] // I3
     const first = this.#recent[0]?.seq
-    if (first !== undefined && after + 1 >= first) {
+    const last = this.#recent.at(-1)?.seq ?? 0
+    if (first !== undefined && after + 1 >= first && after < last) {
       const from = after + 1 - first // I2: seqs have no gaps, so the index is arithmetic
       return bounded(this.#recent.slice(from, from + PAGE_EVENTS))
     }
@@ -149,7 +170,7 @@ export class Feed {
 
   async #read(after: number): Promise<readonly FedEvent[]> {
     const stored = await this.#store.read(this.#sessionId, after, PAGE_EVENTS, PAGE_CHARS_MAX)
-    return stored.filter((event) => event.seq <= this.#head).map((event) => new FedEvent(event, this.#journal))
+    return stored.filter((event) => event.seq <= this.#head).map((event) => new FedEvent(event, this.journal))
   }
 
   /** Replaces large events by the copy that other readers are receiving, too. */

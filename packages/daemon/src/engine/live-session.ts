@@ -20,7 +20,7 @@ import type { Append, CancelRequest, KeyRow, SessionData, SessionRow, Store, Sto
 import { reduce } from '../turn/reduce.ts'
 import type { Parked, SessionFold, TurnFold } from '../turn/state.ts'
 import { sessionState, sessionView, turnSummary, turnView } from '../turn/view.ts'
-import { Feed } from './feed.ts'
+import type { Feed } from './feed.ts'
 import { Mutex } from './mutex.ts'
 import type { Ports } from './ports.ts'
 
@@ -68,7 +68,7 @@ export class LiveSession {
     this.policy = ports.policyOf(row.data.policy)
     ports.secrets.set(secretsIn(row.data.box.env))
     this.unstartedCalls = unstartedCallsOf(fold)
-    this.feed = new Feed(ports.store, row)
+    this.feed = ports.feeds.own(row)
   }
 
   get id(): string {
@@ -158,7 +158,7 @@ export class LiveSession {
   /** This process cannot continue the session: readers get the reason, and a damaged journal is quarantined. */
   async abandon(fault: Fault): Promise<void> {
     this.isLost = true
-    this.feed.end(fault.category)
+    this.#ports.feeds.end(this.id, fault.category)
     this.#ports.log.error({ err: fault, sessionId: this.id }, 'session abandoned')
     if (fault.category !== 'journal_corrupt') return
     const { report } = quarantinedFault(fault)

@@ -22,6 +22,7 @@ import { reduce } from '../turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../turn/state.ts'
 import { providerView } from '../turn/view.ts'
 import type { Engine } from './engine.ts'
+import type { Feed } from './feed.ts'
 import { LiveSession, quarantinedFault } from './live-session.ts'
 import { Mutex } from './mutex.ts'
 import type { Ports } from './ports.ts'
@@ -34,6 +35,9 @@ const LOADS_AT_ONCE = 32
 const CLAIMED_MAX = 100_000
 const NEWEST_KEPT = 64 // evicted between being opened and used, a session would be taken over from ourselves
 
+/** What a reader of a session's events needs. */
+export type SessionReading = { readonly id: string; readonly journal: string; readonly feed: Feed }
+
 export class SessionLoader {
   readonly #ports: Ports
   readonly #store: Store
@@ -41,7 +45,7 @@ export class SessionLoader {
   readonly #scope: RecoveryScope
   /** Least recently used first. */
   readonly #live = new Map<string, LiveSession>()
-  readonly #loading = new Map<string, Promise<LiveSession | undefined>>()
+  readonly #loading = new Map<string, Promise<LiveSession | 'owned' | undefined>>()
   /** Sessions that a request has made ours, if we recover on request only. */
   readonly #requested = new Set<string>()
   readonly #recovering = new Mutex()
@@ -70,7 +74,19 @@ export class SessionLoader {
     return session
   }
 
-  async open(id: string): Promise<LiveSession | undefined> {
+  /** What a reader needs. Claims nothing. */
+  async view(id: string): Promise<SessionReading | undefined> {
+    const live = this.peek(id)
+    if (live !== undefined) return { id, journal: live.row.journal, feed: live.feed }
+    const row = await this.#store.getSession(id)
+    if (row === undefined) return undefined
+    if (row.quarantined !== null) throw faultFrom(row.quarantined)
+    if (row.state !== 'idle') this.#recoverLost(id)
+    return { id, journal: row.journal, feed: this.#ports.feeds.of(row) }
+  }
+
+  /** The session in memory, with the right to write it. `owned`: another daemon has that right. */
+  async own(id: string): Promise<LiveSession | 'owned' | undefined> {
     const live = this.peek(id)
     if (live !== undefined) return live
     const loading = this.#loading.get(id) ?? this.#load(id).finally(() => this.#loading.delete(id)) // I1
@@ -79,15 +95,15 @@ export class SessionLoader {
   }
 
   /** A request wants the session to continue: from now on we drive it. */
-  async recover(id: string): Promise<LiveSession | undefined> {
-    this.own(id)
-    const session = await this.open(id)
-    if (session !== undefined) await this.#continueOnce(session)
+  async recover(id: string): Promise<LiveSession | 'owned' | undefined> {
+    this.request(id)
+    const session = await this.own(id)
+    if (session instanceof LiveSession) await this.#continueOnce(session)
     return session
   }
 
   /** Marks the session as ours to drive. */
-  own(id: string): void {
+  request(id: string): void {
     if (this.#scope === 'requested') this.#requested.add(id)
   }
 
@@ -97,7 +113,7 @@ export class SessionLoader {
 
   forget(id: string, reason: string): void {
     this.#requested.delete(id)
-    this.#live.get(id)?.feed.end(reason)
+    this.#ports.feeds.end(id, reason)
     this.#live.delete(id)
     this.#ports.onChange(id)
   }
@@ -125,14 +141,18 @@ export class SessionLoader {
 
   // ---- details, in the order they are used above ----
 
-  async #load(id: string): Promise<LiveSession | undefined> {
+  /** I3: no other daemon works on it, and this one does not either. A reader does not wait for that. */
+  #recoverLost(id: string): void {
+    if (this.#store.isShared || !this.owns(id) || this.#ports.isClosing()) return
+    this.own(id).catch((err: unknown) => this.#ports.log.error({ err, sessionId: id }, 'cannot recover a session'))
+  }
+
+  async #load(id: string): Promise<LiveSession | 'owned' | undefined> {
     const found = await this.#store.getSession(id)
     if (found === undefined) return undefined
     if (found.quarantined !== null) throw faultFrom(found.quarantined)
     const row = await this.#store.claim(id)
-    if (row === undefined) return undefined
-    if (row === 'owned')
-      throw new Fault('lease_lost', { boundary: 'journal', errorRaw: `session ${id} has another owner` })
+    if (row === undefined || row === 'owned') return row
     const session = await this.#fold(row)
     this.#live.set(id, session)
     this.#evict()
@@ -227,12 +247,13 @@ export class SessionLoader {
     for (const [id, { journalChars }] of idle) {
       if (this.#live.size <= sessionsIdleMax && chars <= idleCharsMax) return
       this.#live.delete(id)
+      this.#ports.feeds.release(id)
       chars -= journalChars
     }
   }
 
   #isUsed(session: LiveSession): boolean {
-    return session.fold.turn !== null || session.feed.readers > 0 || this.#engine.isDriving(session)
+    return session.fold.turn !== null || this.#engine.isDriving(session)
   }
 }
 

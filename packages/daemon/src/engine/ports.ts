@@ -8,11 +8,14 @@ import type { Providers } from '../providers/providers.ts'
 import type { RunnerEndpoint } from '../runner/endpoint.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store/store.ts'
+import type { Feeds } from './feeds.ts'
 import type { Folders } from './folders.ts'
 import type { Pacing } from './pacing.ts'
 
 export type Ports = {
   readonly store: Store
+  /** The events of sessions, for their readers. */
+  readonly feeds: Feeds
   readonly now: () => number
   readonly dice: () => number
   readonly policyOf: (input: PolicyInput) => Policy

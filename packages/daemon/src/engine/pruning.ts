@@ -47,7 +47,7 @@ export class Pruning {
   async retain(retention: RetentionConfig): Promise<boolean> {
     const usage = await this.#ports.store.usage(this.#unusedBefore())
     const oldest = await this.#ended(SESSIONS_AT_ONCE, { skip: 0 })
-    const unread = oldest.filter(({ id }) => (this.#loader.peek(id)?.feed.readers ?? 0) === 0)
+    const unread = oldest.filter(({ id }) => (this.#ports.feeds.get(id)?.readers ?? 0) === 0)
     const expired = expiredSessions(unread, usage, retention, this.#ports.now())
     if (expired.length === 0) return false
     const deleted = await this.#delete(expired)

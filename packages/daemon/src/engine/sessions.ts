@@ -36,7 +36,7 @@ import type { Engine } from './engine.ts'
 import type { BoxReleases } from './box-releases.ts'
 import type { BoxRemoval, BoxRemovals } from './box-removals.ts'
 import type { LiveSession } from './live-session.ts'
-import { forgetQuarantined, type SessionLoader } from './loader.ts'
+import { forgetQuarantined, type SessionLoader, type SessionReading } from './loader.ts'
 import { skipBackOff } from './back-off.ts'
 import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
@@ -103,7 +103,7 @@ export class Sessions {
   /** Changes the title at once, and the model and its provider for the next turn. */
   async change(id: string, { title, ...request }: SessionPatch): Promise<Session> {
     this.#refuseWhileClosing()
-    const session = await this.open(id)
+    const session = await this.own(id)
     return session.admission.run(async () => {
       const bound = await this.#ports.providers.bind(id, request, session.data)
       await session.setData({ ...bound, ...(title === undefined ? {} : { title: this.#clean(title) }) })
@@ -158,14 +158,19 @@ export class Sessions {
     return storedOutput(this.#ports, this.#loader.peek(row.id)?.row ?? row, request)
   }
 
-  /** The session in memory, for readers of its events. */
-  async open(id: string): Promise<LiveSession> {
-    return (await this.#loader.open(id)) ?? notFound('session')
+  /** What a reader of the session's events needs. */
+  async view(id: string): Promise<SessionReading> {
+    return (await this.#loader.view(id)) ?? notFound('session')
+  }
+
+  /** The session in memory, with the right to write it. */
+  async own(id: string): Promise<LiveSession> {
+    return ours(await this.#loader.own(id))
   }
 
   async prompt(id: string, request: PromptRequest, key: string | undefined): Promise<TurnReceipt> {
     this.#refuseWhileClosing()
-    const session = await this.open(id)
+    const session = await this.own(id)
     session.releasing?.abort() // the box is needed again
     return session.admission.run(async () => {
       const requestHash = hashOf({ prompt: request.prompt, queue: request.queue ?? false })
@@ -200,7 +205,7 @@ export class Sessions {
               }),
         })) // I1, I2
         .finally(() => this.#ports.folders.update(session)) // if it was not written, the folder is free again
-      this.#loader.own(id)
+      this.#loader.request(id)
       if (isUnowned) await this.#loader.recover(id)
       else this.#engine.drive(session)
       session.wake() // it may be parked with a turn that this prompt has ended
@@ -216,7 +221,7 @@ export class Sessions {
   async cancel(turnId: string, request: Omit<CancelRequest, 'at'>): Promise<{ turn: Turn; isOver: boolean }> {
     const view = await this.turn(turnId)
     if (view.endedAt !== null) return { turn: view, isOver: true }
-    const session = await this.open(view.sessionId)
+    const session = await this.own(view.sessionId)
     const at = new Date(this.#ports.now()).toISOString()
     const cancel: CancelRequest = { ...request, reason: this.#clean(request.reason), at }
     await this.#storeCancel(session, turnId, cancel)
@@ -236,7 +241,7 @@ export class Sessions {
     const isUnowned = view.live === false
     const isWaiting = view.state === 'parked' || view.state === 'retrying'
     if (!isWaiting && !isUnowned) throw notParked(view.state)
-    const session = (await this.#loader.recover(view.sessionId)) ?? notFound('session')
+    const session = ours(await this.#loader.recover(view.sessionId))
     if (provider !== undefined && session.fold.turn !== null)
       this.#ports.providers.bring(session.id, session.fold.turn, provider)
     const isResumed =
@@ -306,7 +311,7 @@ export class Sessions {
     const row = await this.#store.getSession(sessionId)
     if (row?.quarantined == null && !this.#loader.owns(sessionId)) return { ...view, live: false }
     if (row?.quarantined != null) return { ...view, state: 'failed', parked: null, fault: row.quarantined }
-    return (await this.open(sessionId)).turn(view.id) ?? view
+    return view
   }
 
   async #storeCancel(session: LiveSession, turnId: string, cancel: CancelRequest): Promise<void> {
@@ -323,7 +328,7 @@ export class Sessions {
   }
 
   async #stopAll(row: SessionRow): Promise<void> {
-    const session = await this.open(row.id)
+    const session = await this.own(row.id)
     const ids = [...session.fold.queue.map((queued) => queued.id), session.fold.turn?.id].filter(
       (id) => id !== undefined,
     )
@@ -361,6 +366,12 @@ const unfinished = (id: string, turnId: string | null): Fault =>
 
 /** A turn counts as retrying until its next attempt gets somewhere. */
 const stateText = ({ state }: Turn): string => (state === 'retrying' ? 'retrying already' : state)
+
+function ours(session: LiveSession | 'owned' | undefined): LiveSession {
+  if (session === undefined) notFound('session')
+  if (session !== 'owned') return session
+  throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'another daemon owns the session' })
+}
 
 function notFound(what: string): never {
   throw new Fault('not_found', { facts: { name: `such ${what}` } })
