@@ -3,6 +3,8 @@ import { atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { WebSocket } from 'ws'
 import { assertNoGap, type Api } from '../support/api.ts'
@@ -120,4 +122,31 @@ test('a client that sends requests and never reads is paused: its pending respon
   assert.ok(list.mock.callCount() < ASKED / 2, `${list.mock.callCount()} were answered`)
   socket.resume()
   await all // each of them, once it reads
+})
+
+test('a tail claims nothing: reading a session over SSE, WebSocket and JSON leaves its epoch as it is', async (t) => {
+  const { api, stateDir, restart } = await rig(t, () => ({ text: 'done' }))
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  await api.ended(id, turnId)
+  const { api: again, daemon } = await restart() // the session is not in memory any more
+  const epochOf = (): unknown => {
+    using journal = new DatabaseSync(join(stateDir, 'journal', 'journal.db'), { readOnly: true })
+    return journal.prepare('SELECT epoch FROM sessions WHERE id = ?').get(id)
+  }
+  const before = epochOf()
+  await again.ended(id, turnId)
+  await again.turn(turnId)
+  await again.call('GET', `/v1/sessions/${id}`)
+  const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/ws`, [
+    'breakfall.v1',
+    `breakfall.token.${daemon.token}`,
+  ])
+  atEnd(t, () => socket.terminate())
+  await once(socket, 'open')
+  socket.send(JSON.stringify({ id: 1, method: 'subscribe', params: { sessionId: id } }))
+  await once(socket, 'message')
+  assert.deepEqual(epochOf(), before)
+  await again.ended(id, await again.prompt(id, 'go on'))
+  assert.notDeepEqual(epochOf(), before)
 })
