@@ -66,7 +66,7 @@ export class Feeds {
   }
 
   endAll(reason: string): void {
-    for (const id of [...this.#feeds.keys()]) this.end(id, reason)
+    for (const id of this.#feeds.keys()) this.end(id, reason)
   }
 
   close(): void {

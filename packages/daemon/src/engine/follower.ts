@@ -13,7 +13,7 @@ export class Follower {
   readonly #unlisten: () => void
   #timer: NodeJS.Timeout | undefined
   readonly #moved = new Set<string>()
-  #asking: Promise<void> | undefined
+  #isAsking = false
   #isClosed = false
 
   constructor(store: Store) {
@@ -40,7 +40,7 @@ export class Follower {
     this.#isClosed = true
     this.#unlisten()
     clearTimeout(this.#timer)
-    for (const id of [...this.#followed.keys()]) this.remove(id)
+    for (const id of this.#followed.keys()) this.remove(id)
   }
 
   // ---- details ----
@@ -60,9 +60,10 @@ export class Follower {
   /** One question at a time; what moves meanwhile is part of the next one. */
   #ask(ids: readonly string[]): void {
     for (const id of ids) if (this.#followed.has(id)) this.#moved.add(id)
-    if (this.#moved.size === 0 || this.#isClosed) return
-    this.#asking ??= this.#askStore().finally(() => {
-      this.#asking = undefined
+    if (this.#moved.size === 0 || this.#isClosed || this.#isAsking) return
+    this.#isAsking = true
+    void this.#askStore().finally(() => {
+      this.#isAsking = false
       this.#ask([])
     })
   }

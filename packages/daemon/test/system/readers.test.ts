@@ -125,11 +125,12 @@ test('a client that sends requests and never reads is paused: its pending respon
 })
 
 test('a tail claims nothing: reading a session over SSE, WebSocket and JSON leaves its epoch as it is', async (t) => {
-  const { api, stateDir, restart } = await rig(t, () => ({ text: 'done' }))
+  const first = await rig(t, () => ({ text: 'done' }))
+  const { api, stateDir } = first
   const { id } = await api.session()
   const turnId = await api.prompt(id, 'go')
   await api.ended(id, turnId)
-  const { api: again, daemon } = await restart() // the session is not in memory any more
+  const { api: again, daemon } = await first.restart() // the session is not in memory any more
   const epochOf = (): unknown => {
     using journal = new DatabaseSync(join(stateDir, 'journal', 'journal.db'), { readOnly: true })
     return journal.prepare('SELECT epoch FROM sessions WHERE id = ?').get(id)
