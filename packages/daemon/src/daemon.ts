@@ -146,7 +146,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       sockets.close()
       await service.close({ graceMs: Math.min(ANSWER_GRACE_MS, limits.shutdownMs) })
       await parts.providers.stop()
-      parts.feeds.close()
+      await parts.feeds.close()
       endpoint.close()
       if (stopRunner) await endpoint.stopLocal()
       await store.close()
@@ -229,7 +229,7 @@ async function assemble(
     markKey: keyMarker(stateDir),
     firstModel: options.firstModel,
   })
-  const feeds = new Feeds(store)
+  const feeds = new Feeds(store, dice)
   const ports: Ports = {
     store,
     feeds,

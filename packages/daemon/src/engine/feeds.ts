@@ -17,9 +17,9 @@ export class Feeds {
   readonly #owned = new Set<string>()
   readonly #follower: Follower
 
-  constructor(store: Store) {
+  constructor(store: Store, dice: () => number) {
     this.#store = store
-    this.#follower = new Follower(store)
+    this.#follower = new Follower(store, dice)
   }
 
   /** The feed of a session, for readers. */
@@ -69,8 +69,8 @@ export class Feeds {
     for (const id of this.#feeds.keys()) this.end(id, reason)
   }
 
-  close(): void {
-    this.#follower.close()
+  async close(): Promise<void> {
+    await this.#follower.close()
   }
 
   #update(id: string, feed: Feed): void {

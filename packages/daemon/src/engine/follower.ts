@@ -6,66 +6,56 @@
  */
 import type { Store } from '../store/store.ts'
 import type { Feed } from './feed.ts'
+import { Poll } from './poll.ts'
 
 export class Follower {
   readonly #store: Store
   readonly #followed = new Map<string, { readonly feed: Feed; readonly unwatch: () => void }>()
-  readonly #unlisten: () => void
-  #timer: NodeJS.Timeout | undefined
   readonly #moved = new Set<string>()
-  #isAsking = false
-  #isClosed = false
+  readonly #unlisten: () => void
+  readonly #asking: Poll
+  readonly #polling: Poll
 
-  constructor(store: Store) {
+  constructor(store: Store, dice: () => number) {
     this.#store = store
+    this.#asking = new Poll(
+      () => POLL_MS,
+      () => this.#askStore(),
+    )
+    this.#polling = new Poll(
+      () => (store.hints.isUp ? POLL_MS * (0.75 + dice() / 2) : POLL_MS_WITHOUT_HINTS), // I1
+      () => Promise.resolve(this.#ask(this.#followed.keys())),
+    )
     this.#unlisten = store.hints.on((hint) => {
       if (hint.kind === 'events') this.#ask(hint.sessionIds)
     })
   }
 
   add(id: string, feed: Feed): void {
-    if (!this.#store.isShared || this.#isClosed || this.#followed.get(id)?.feed === feed) return
+    if (!this.#store.isShared || this.#followed.get(id)?.feed === feed) return
     this.remove(id)
     this.#followed.set(id, { feed, unwatch: this.#store.hints.watch(id) })
     this.#ask([id]) // it may have moved since its row was read
-    this.#schedule()
+    this.#polling.start()
   }
 
   remove(id: string): void {
     this.#followed.get(id)?.unwatch()
     this.#followed.delete(id)
+    if (this.#followed.size === 0) this.#polling.stop()
   }
 
-  close(): void {
-    this.#isClosed = true
+  async close(): Promise<void> {
     this.#unlisten()
-    clearTimeout(this.#timer)
     for (const id of this.#followed.keys()) this.remove(id)
+    await Promise.all([this.#asking.close(), this.#polling.close()])
   }
 
   // ---- details ----
 
-  /** I1 */
-  #schedule(): void {
-    if (this.#timer !== undefined || this.#isClosed || this.#followed.size === 0) return
-    const everyMs = this.#store.hints.isUp ? POLL_MS * (0.75 + Math.random() / 2) : POLL_MS_WITHOUT_HINTS
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined
-      this.#ask([...this.#followed.keys()])
-      this.#schedule()
-    }, everyMs)
-    this.#timer.unref()
-  }
-
-  /** One question at a time; what moves meanwhile is part of the next one. */
-  #ask(ids: readonly string[]): void {
+  #ask(ids: Iterable<string>): void {
     for (const id of ids) if (this.#followed.has(id)) this.#moved.add(id)
-    if (this.#moved.size === 0 || this.#isClosed || this.#isAsking) return
-    this.#isAsking = true
-    void this.#askStore().finally(() => {
-      this.#isAsking = false
-      this.#ask([])
-    })
+    if (this.#moved.size > 0) this.#asking.now()
   }
 
   async #askStore(): Promise<void> {

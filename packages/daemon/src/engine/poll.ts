@@ -1,0 +1,59 @@
+/** Runs something now and then, and at once when it is asked to: one run at a time, and a request during a run causes one more. */
+
+export class Poll {
+  readonly #run: () => Promise<void>
+  readonly #everyMs: () => number
+  #timer: NodeJS.Timeout | undefined
+  #running: Promise<void> | undefined
+  #isAskedAgain = false
+  #isClosed = false
+
+  /** `run` never rejects. `everyMs` is asked before each wait. */
+  constructor(everyMs: () => number, run: () => Promise<void>) {
+    this.#everyMs = everyMs
+    this.#run = run
+  }
+
+  start(): void {
+    if (this.#timer === undefined) this.#wait()
+  }
+
+  /** Runs it as soon as possible. */
+  now(): void {
+    if (this.#isClosed) return
+    this.#isAskedAgain = true
+    this.#running ??= this.#runAll().finally(() => {
+      this.#running = undefined
+    })
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  /** Resolves when the run under way has ended; there is no other after it. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.stop()
+    await this.#running
+  }
+
+  // ---- details ----
+
+  async #runAll(): Promise<void> {
+    while (this.#isAskedAgain && !this.#isClosed) {
+      this.#isAskedAgain = false
+      await this.#run()
+    }
+  }
+
+  #wait(): void {
+    if (this.#isClosed) return
+    this.#timer = setTimeout(() => {
+      this.now()
+      this.#wait()
+    }, this.#everyMs())
+    this.#timer.unref()
+  }
+}
