@@ -9,7 +9,7 @@ import { Agent, OpenAIChatCompletionsModel, run as runAgent, setTracingDisabled 
 import { streamText } from 'ai'
 import OpenAI from 'openai'
 import { barPlot, compare, report, round, table } from './kit.ts'
-import { answerFrames } from './programs/stream-server.ts'
+import { answerEvents } from './programs/stream-server.ts'
 
 setTracingDisabled(true)
 
@@ -20,7 +20,9 @@ const server = spawn(process.execPath, [fileURLToPath(new URL('programs/stream-s
 const [line] = (await once(server.stdout, 'data')) as [Buffer]
 const origin = line.toString().trim()
 const query = `chunks=${CHUNKS}`
-const payloads = [...answerFrames(CHUNKS)].filter((frame) => frame !== '[DONE]')
+const payloads = [...answerEvents('chat', CHUNKS)]
+  .flatMap((event) => [...event.matchAll(/^data: (.*)$/gm)].map((match) => match[1] ?? ''))
+  .filter((frame) => frame !== '[DONE]')
 const messages = [{ role: 'user' as const, content: 'go on' }]
 
 let chars = 0

@@ -4,7 +4,7 @@
  * dependency is pinned to the last version found to work.
  */
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -14,10 +14,9 @@ export const PORTKEY = { version: '1.15.2', nodeServer: '1.13.7' } as const
 
 const folder = fileURLToPath(new URL('.portkey/', import.meta.url))
 const program = join(folder, 'node_modules/@portkey-ai/gateway/build/start-server.js')
-const TICKS_PER_SECOND = 100 // of /proc/PID/stat, on every Linux that Node runs on
 const START_LOOKS_MAX = 100
 
-export type Portkey = { readonly url: string; cpuMs(): number; stop(): void }
+export type Portkey = { readonly url: string; readonly pid: number; stop(): void }
 
 /** Or the reason why it cannot take part. */
 export async function startPortkey(): Promise<Portkey | string> {
@@ -36,7 +35,7 @@ export async function startPortkey(): Promise<Portkey | string> {
         () => false,
       )
     ) {
-      return { url, cpuMs: () => cpuMsOf(child.pid ?? 0), stop: () => void child.kill('SIGKILL') }
+      return { url, pid: child.pid ?? 0, stop: () => void child.kill('SIGKILL') }
     }
     await sleep(100)
   }
@@ -70,10 +69,4 @@ function install(): string | undefined {
   } catch {
     return 'it could not be installed (no network?)'
   }
-}
-
-function cpuMsOf(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return ((Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND) * 1000
 }
