@@ -174,8 +174,11 @@ function askingPortkey(url: string): Candidate['ask'] {
   }
 }
 
+/** A kept connection may close just as it is used again, so a request that reached no one is sent once more. */
 function post(url: string, body: string, headers: Record<string, string> = {}): Promise<Response> {
-  return fetch(url, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body })
+  const send = (): Promise<Response> =>
+    fetch(url, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body })
+  return send().catch(send)
 }
 
 async function measured(candidate: Candidate, dialect: StreamDialect): Promise<Sample> {
