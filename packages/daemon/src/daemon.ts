@@ -58,6 +58,8 @@ export type Daemon = {
   readonly sessions: Sessions
   /** How many unfinished turns were recovered at the start. */
   readonly recovered: number
+  /** The shared store, without its password, and who this daemon is in it. */
+  readonly store: { readonly store: string; readonly bootId: string; readonly name: string } | undefined
   /** Finds, adopts or starts the runner now. Undefined if it cannot be reached yet. */
   findRunner(): Promise<{ readonly url: string; readonly runnerId: string } | undefined>
   /** Hands over running turns and closes everything. */
@@ -83,7 +85,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const secrets = new Secrets()
   secrets.set(grants.map((grant) => grant.token))
   const log = logger(options, secrets)
-  const store = await openSqliteStore(join(stateDir, 'journal'), { pagesMax: options.journalPagesMax })
+  if (options.store !== undefined) secrets.set(passwordsIn([options.store.url, options.store.hintsUrl]))
+  const store = await openStore(options)
   try {
     const parts = await assemble(options, { limits, secrets, log, store, tokenFile })
     const { sessions, engine, boxReleases, retention, metrics, endpoint } = parts
@@ -159,6 +162,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       token,
       sessions,
       recovered,
+      store: sharedStore(options, store),
       findRunner: () => findRunner(endpoint, log),
       close: (how = {}) => (closing ??= close(how)),
     }
@@ -169,6 +173,21 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 }
 
 // ---- details, in the order they are used above ----
+
+async function openStore({ stateDir, store, journalPagesMax: pagesMax }: DaemonOptions): Promise<Store> {
+  if (store === undefined) return openSqliteStore(join(stateDir, 'journal'), { pagesMax })
+  const { openPostgresStore } = await import('./store/postgres/postgres-store.ts')
+  return openPostgresStore({ ...store, version, folder: join(stateDir, 'fleet') })
+}
+
+function sharedStore({ store }: DaemonOptions, { lease: { bootId, name } }: Store): Daemon['store'] {
+  return store === undefined ? undefined : { store: redact(store.url), bootId, name }
+}
+
+const passwordsIn = (urls: readonly (string | undefined)[]): readonly string[] =>
+  urls
+    .flatMap((url) => (url === undefined ? [] : [decodeURIComponent(new URL(url).password)]))
+    .filter((word) => word !== '')
 
 function logger(options: DaemonOptions, secrets: Secrets): Logger {
   const out = options.logTo ?? process.stderr
@@ -200,7 +219,7 @@ async function assemble(
   given: { limits: DaemonLimits; secrets: Secrets; log: Logger; store: Store; tokenFile: string },
 ): Promise<Parts> {
   const { limits, secrets, log, store } = given
-  const { stateDir, now = Date.now, dice = Math.random, failpoint = () => undefined } = options
+  const { stateDir, now = store.now, dice = Math.random, failpoint = () => undefined } = options
   let isClosing = false
   let sockets = (): number => 0
   const endpoint: RunnerEndpoint = new RunnerEndpoint({

@@ -92,8 +92,22 @@ export type UnfinishedTurn = {
 
 export type RecoveryScope = 'all' | 'interrupted' | 'requested'
 
+/** A store that several daemons share. */
+export type SharedStore = {
+  readonly url: string
+  /** A direct connection for hints, if `url` leads to a pooler. */
+  readonly hintsUrl?: string | undefined
+  /** In the fleet. */
+  readonly name: string
+  readonly leaseMs?: number | undefined
+  /** How long a daemon that stops lets its turns come to the end of their step. */
+  readonly drainMs?: number | undefined
+}
+
 export type DaemonOptions = {
   readonly stateDir: string
+  /** Without it, sessions are in a journal below `stateDir`. */
+  readonly store?: SharedStore | undefined
   readonly model: ModelConfig
   readonly providers?: LiveConfig['providers']
   readonly runner?: RunnerConfig | undefined

@@ -59,6 +59,12 @@ export function configFlags(options: Readonly<Record<string, unknown>>): FlagVal
   put('agent.systemPrompt', options['systemPrompt'], '--system-prompt')
   put('daemon.stateDir', options['stateDir'], '--state-dir')
   put('daemon.port', options['port'], '--port')
+  put('daemon.store', options['store'], '--store')
+  put('daemon.name', options['name'], '--name')
+  put('daemon.leaseMs', options['leaseMs'], '--lease-ms')
+  put('daemon.drainMs', options['drainMs'], '--drain-ms')
+  put('daemon.hintsUrl', options['hintsUrl'], '--hints-url')
+  put('fleet.keyFile', options['fleetKeyFile'], '--fleet-key-file')
   put('runner.url', options['runner'], '--runner')
   put('runner.tokenFile', options['runnerTokenFile'], '--runner-token-file')
   for (const key of POLICY_KEYS) {

@@ -130,6 +130,12 @@ export function buildProgram(done: (exitCode: number) => void): Command {
           .choices(['interrupted', 'all', 'none'])
           .default('interrupted'),
       )
+      .option('--store <url>', 'share sessions with other daemons: postgres://USER@HOST/DATABASE')
+      .option('--name <name>', "this daemon's name in the fleet (default: the host's name)")
+      .option('--lease-ms <ms>', 'how long other daemons wait for this one before they take over', milliseconds)
+      .option('--drain-ms <ms>', 'when it stops: how long turns may come to the end of their step', milliseconds)
+      .option('--fleet-key-file <file>', "the fleet's key, from which the tokens of runners are derived")
+      .option('--hints-url <url>', 'a direct connection for hints, if --store is a pooler')
       .option('--open', 'open the console in your browser, or print its address')
       .option('--quiet', 'log only parked turns and problems')
       .addOption(new Option('--until-idle', 'end when standard input closes and the work is done').hideHelp()),

@@ -1,7 +1,7 @@
 /** `breakfall config show` and `config example`: what is set, its origin, and what can be set. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { Fault } from '@breakfall/faults'
+import { Fault, redact } from '@breakfall/faults'
 import { PROFILE_NAMES } from '@breakfall/model/names'
 import type { LoadedConfig } from '../config/load.ts'
 import { aboutKey, type ConfiguredProvider } from '../config/providers.ts'
@@ -82,6 +82,7 @@ export function writeExample(file: string): void {
 function shown(value: unknown): unknown {
   if (Array.isArray(value))
     return value.every((word) => typeof word === 'string') ? shownCommand(value) : value.map(shown)
+  if (typeof value === 'string' && /^postgres(?:ql)?:/.test(value)) return redact(value) // it may have a password
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, shown(inner)]))
 }
@@ -189,6 +190,16 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 [daemon]
 # port = 4711
 # stateDir = "/path/to/state"
+# store = "postgres://breakfall@db/breakfall"   # share sessions with other daemons; without it, a journal in the state folder
+# name = "daemon-1"        # in the fleet; the host's name by default
+# leaseMs = 15000          # how long other daemons wait for this one before they take over
+# drainMs = 0              # when it stops: how long turns may come to the end of their step
+# hintsUrl = "postgres://breakfall@db:5432/breakfall"  # a direct connection, if store is a pooler such as PgBouncer
+
+[fleet]
+# keyFile = "/etc/breakfall/fleet.key"   # the same on every daemon
+# keepDays = 30            # delete sessions that were not used for this long
+# replaceAfterMs = 600000  # declare a runner lost after this long; by default only a person does
 
 # Ended sessions are deleted when one of these limits is passed, the longest unused first. By default nothing is deleted.
 [retention]

@@ -42,6 +42,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   const unfinished: UnfinishedTurn[] = []
   const daemon = await startDaemon({
     stateDir,
+    store: config.store,
     ...daemonSettings(config, choice, options),
     reload: async () => {
       const latest = reload()
@@ -74,7 +75,9 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   const runner = await soon(finding, stopped)
   const { url, tokenFile } = daemon
   const page = isOwned ? null : `${url}/`
-  if (out.json) out.data({ event: 'listening', url, pid: process.pid, runner, tokenFile, unfinished, console: page })
+  const { store } = daemon
+  if (out.json)
+    out.data({ event: 'listening', url, pid: process.pid, runner, tokenFile, unfinished, console: page, ...store })
   else {
     out.line(`daemon  ${daemon.url}`)
     out.line(
@@ -83,6 +86,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     out.line(
       `model   ${choice.kind === 'none' ? 'none configured; see "breakfall config example"' : describeModel(choice)}`,
     )
+    if (store !== undefined) out.line(`store   ${store.store} as ${store.name}`)
     out.line(`token   ${daemon.tokenFile}`)
     if (page !== null && options.open !== true) out.line(`console ${page}  sign in with: breakfall open`)
     out.line(out.style('dim', 'stop with Ctrl-C; unfinished turns continue at the next start'))

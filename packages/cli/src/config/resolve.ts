@@ -2,6 +2,7 @@
  * The configuration as one value. Every choice between files, variables and flags is made here, once. Code after this point
  * reads no flag and no variable to choose a model, a runner or a daemon.
  */
+import { hostname } from 'node:os'
 import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import type { Hold } from '@breakfall/model/names'
@@ -21,6 +22,15 @@ export type DaemonSetting =
   | { readonly kind: 'named'; readonly url: string; readonly token: string }
   | { readonly kind: 'local' }
 
+export type StoreSetting = {
+  readonly url: string
+  readonly hintsUrl: string | undefined
+  readonly name: string
+  readonly leaseMs: number | undefined
+  /** How long a daemon that stops lets its turns come to the end of their step. */
+  readonly drainMs: number
+}
+
 export type ResolvedConfig = {
   readonly model: ModelSetting
   /** The providers of the configuration files. */
@@ -34,6 +44,9 @@ export type ResolvedConfig = {
   readonly stateDir: string
   /** Undefined: the daemon takes the port of the last one, or a free one. */
   readonly port: number | undefined
+  /** The shared store of a fleet. Undefined: a journal in the state folder. */
+  readonly store: StoreSetting | undefined
+  readonly fleet: NonNullable<Config['fleet']>
   readonly policy: PolicyInput | undefined
   readonly limits: Config['limits']
   readonly agent: Config['agent']
@@ -63,6 +76,8 @@ export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Crede
     daemon: resolveDaemon(env),
     stateDir: config.daemon?.stateDir ?? defaultStateDir(env),
     port: config.daemon?.port,
+    store: resolveStore(config),
+    fleet: config.fleet ?? {},
     policy: config.policy,
     sameFolder: config.run?.sameFolder ?? 'wait', // nothing is lost by waiting, and two agents in the same files spoil each other's work
     limits: config.limits,
@@ -78,6 +93,11 @@ export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Crede
 }
 
 // ---- details ----
+
+function resolveStore({ daemon = {} }: Config): StoreSetting | undefined {
+  const { store: url, hintsUrl, name = hostname(), leaseMs, drainMs = 0 } = daemon
+  return url === undefined ? undefined : { url, hintsUrl, name, leaseMs, drainMs }
+}
 
 function resolveDaemon(env: Env): DaemonSetting {
   const named = env['BREAKFALL_URL'] ?? ''

@@ -25,6 +25,11 @@ const serveCommand = commandLine.refine(([, ...args]) => args.some((arg) => arg.
   error: 'a command with {port} in an argument, such as "--port", "{port}": each start fills in a free port',
 })
 
+const databaseUrl = text(4096, 'a PostgreSQL URL: postgres://USER@HOST/DATABASE').refine(
+  (url) => /^postgres(?:ql)?:\/\//.test(url) && URL.canParse(url),
+  { error: 'a PostgreSQL URL: postgres://USER@HOST/DATABASE' },
+)
+
 /** For a million tokens, in the currency of your bill. */
 const price = z.number({ error: 'a price for a million tokens' }).min(0, { error: 'a price for a million tokens' })
 
@@ -88,7 +93,20 @@ const sections = {
   }),
   agent: agentSchema,
   run: body({ sameFolder: oneOf(SAME_FOLDER).optional() }),
-  daemon: body({ port: integer(0, 65_535).optional(), stateDir: text(4096, 'a path').optional() }),
+  daemon: body({
+    port: integer(0, 65_535).optional(),
+    stateDir: text(4096, 'a path').optional(),
+    store: databaseUrl.optional(),
+    name: text(100, 'a name').optional(),
+    leaseMs: integer(1_000, 3_600_000).optional(),
+    drainMs: integer(0, 3_600_000).optional(),
+    hintsUrl: databaseUrl.optional(),
+  }),
+  fleet: body({
+    keyFile: text(4096, 'a path').optional(),
+    keepDays: integer(1, 3_650).optional(),
+    replaceAfterMs: integer(1_000, 2 ** 31 - 1).optional(),
+  }),
   retention: body({
     sessionDays: integer(1, 3_650).optional(),
     sessionsMax: integer(1, 1_000_000_000).optional(),
@@ -108,6 +126,7 @@ export const configSchema = body({
   agent: sections.agent.optional(),
   run: sections.run.optional(),
   daemon: sections.daemon.optional(),
+  fleet: sections.fleet.optional(),
   retention: sections.retention.optional(),
   gateway: sections.gateway.optional(),
 })

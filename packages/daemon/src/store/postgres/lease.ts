@@ -5,6 +5,7 @@
  * I2  Dead is final: after that the daemon is a new one, with a new `bootId`, and owns nothing.
  */
 import { newId } from '@breakfall/wire/node'
+import { extname } from 'node:path'
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
 import type { DaemonFacts, Lease, LeaseChange } from '../sharing.ts'
 import { type FleetClock, times } from './clock.ts'
@@ -70,7 +71,7 @@ export class DaemonLease implements Lease {
     const { port1, port2 } = new MessageChannel()
     this.#port = port1
     const { url, leaseMs } = options
-    this.#worker = new Worker(new URL('./lease-worker.ts', import.meta.url), {
+    this.#worker = new Worker(new URL(`./lease-worker${extname(import.meta.filename)}`, import.meta.url), {
       workerData: { url, leaseMs, bootId: this.#bootId, shared, port: port2 } satisfies LeaseStart,
       transferList: [port2],
     })
