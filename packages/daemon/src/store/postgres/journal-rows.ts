@@ -19,7 +19,7 @@ export class JournalRows {
       : []
     const [first] = rows
     if (first === undefined) throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
-    let hash = after === 0 ? CHAIN_START : textOrNullIn(first, 'before')
+    let hash = after === 0 ? CHAIN_START : textOrNullIn(first, 'hash_before')
     let seq = after
     const events: StoredEvent[] = []
     for (const row of rows.filter(({ body }) => body !== null)) {
@@ -64,7 +64,7 @@ export class JournalRows {
 
 /** A row without an event if there are none: it says how far the journal reaches. The size of a body is known without reading it. */
 const READ = `
-SELECT h.last_seq, encode(b.hash, 'hex') AS before, e.seq, e.epoch, e.type, e.turn_id, e.body, encode(e.hash, 'hex') AS hash
+SELECT h.last_seq, encode(b.hash, 'hex') AS hash_before, e.seq, e.epoch, e.type, e.turn_id, e.body, encode(e.hash, 'hex') AS hash
 FROM heads h
 LEFT JOIN events b ON b.session_id = h.session_id AND b.seq = $2
 LEFT JOIN LATERAL (

@@ -44,7 +44,7 @@ export async function migrate(connection: Connection): Promise<number> {
   return before.schema
 }
 
-/** A restored copy starts a new era, so that no epoch of the original comes again. */
+/** A restored copy starts a new era: no epoch of the original comes again. */
 export async function adopt(connection: Connection): Promise<void> {
   await connection.query(
     `UPDATE fleet SET system_id = ${SYSTEM_ID}, restores = restores + 1 WHERE system_id <> ${SYSTEM_ID}`,

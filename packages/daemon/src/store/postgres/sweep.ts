@@ -1,4 +1,4 @@
-/** Removes what nobody asks for any more: old outcomes, old keys of creations, daemons that died long ago. */
+/** Removes what no caller asks for any more: old outcomes, old keys of creations, daemons that died long ago. */
 import type { Pool } from './pool.ts'
 
 const EVERY_MS = 60_000
