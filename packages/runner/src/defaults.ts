@@ -12,6 +12,8 @@ export const RUNNER_DEFAULTS = {
   keeperNoteMs: 500, // from a keeper's claim to its first status line, on a loaded machine
   keepersIdleMax: 32, // per box; each is a shell of a few hundred KiB
   keepersIdleAll: 256, // in all boxes together: an ordinary user may have only a few thousand processes
+  warmMax: 4, // sandboxes built ahead, per box; each is four processes of 0.7 MiB together
+  warmAll: 256, // in all boxes together
   waitMs: 60_000,
   waitMsMax: 3_600_000,
   filePutBytesMax: 64 * 1024 * 1024,

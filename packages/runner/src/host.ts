@@ -33,6 +33,10 @@ export type RunnerHost = {
   readonly environment: Readonly<Record<string, string | undefined>>
   /** How many keepers this process has made, and how many of them are idle. */
   readonly keepers: { made: number; idle: number }
+  /** Sandboxes that are built ahead: whether, and how many there are in all boxes. */
+  readonly warm: { readonly isOn: boolean; count: number }
+  /** The machine's shell adds no variables to what it starts. */
+  readonly isPlainShell: boolean
   /** The words that start a keeper with an empty session keyring. */
   readonly keyring: readonly string[]
   readonly setsid: string

@@ -22,6 +22,7 @@ async function main(): Promise<void> {
       home: { type: 'string' },
       'allow-isolation': { type: 'string', multiple: true, default: [] },
       isolation: { type: 'string' },
+      'no-warm': { type: 'boolean', default: false },
       'allow-host': { type: 'string', multiple: true, default: [] },
       'idle-exit-ms': { type: 'string' },
       'boxes-max': { type: 'string' },
@@ -45,6 +46,7 @@ async function main(): Promise<void> {
     allowMount: values['allow-mount'],
     home: values.home === undefined ? undefined : homeModeOf(values.home),
     allowIsolation,
+    warm: !values['no-warm'],
     isolation: values.isolation === undefined ? undefined : levelOf(values.isolation),
     idleExitMs:
       values['idle-exit-ms'] === undefined ? null : wholeNumber('--idle-exit-ms', values['idle-exit-ms'], 2 ** 31 - 1),

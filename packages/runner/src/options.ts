@@ -14,6 +14,8 @@ export type RunnerOptions = {
   readonly allowMount?: readonly string[] | undefined
   /** The home folder of boxes that do not say. */
   readonly home?: 'real' | 'private' | undefined
+  /** False: no sandbox is built ahead. */
+  readonly warm?: boolean | undefined
   readonly allowIsolation?: readonly 'process'[] | undefined
   /** Exits after this long without a call and without an exec; null: never. */
   readonly idleExitMs?: number | null | undefined

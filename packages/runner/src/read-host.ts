@@ -1,4 +1,5 @@
 /** Reads at the start what this machine offers, and puts together what all boxes share. */
+import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
 import { availableParallelism, homedir, totalmem } from 'node:os'
 import { join } from 'node:path'
@@ -81,6 +82,8 @@ export async function readHost(
       home,
     },
     environment,
+    warm: { isOn: isolation.level === 'bwrap' && options.warm !== false, count: 0 },
+    isPlainShell: await isPlainShell(),
     keyring: await findKeyringPrefix(path),
     setsid: program('setsid'),
     sleep: program('sleep'),
@@ -106,6 +109,16 @@ export async function readHost(
 function homeOf({ HOME = '' }: Readonly<Record<string, string | undefined>>): string {
   const home = HOME.startsWith('/') ? HOME : homedir()
   return existsSync(home) ? realpathSync(home) : home
+}
+
+/** Bash, for example, exports SHLVL and _ to what it starts. */
+function isPlainShell(): Promise<boolean> {
+  const script = 'unset OLDPWD; exec env'
+  return new Promise((resolve) => {
+    execFile('/bin/sh', ['-c', script], { env: { PATH: '/usr/bin:/bin' }, timeout: 5_000 }, (error, stdout) =>
+      resolve(error === null && /^(PATH=.*\n|PWD=.*\n)*$/.test(stdout)),
+    )
+  })
 }
 
 /** Null if there is no program for this machine. */

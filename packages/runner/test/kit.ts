@@ -160,12 +160,13 @@ export async function asProgram(
   flags: readonly string[] = [],
   as: { uid?: number; gid?: number } = {},
   inherits: Readonly<Record<number, number>> = {},
+  env: Readonly<Record<string, string | undefined>> = process.env,
 ): Promise<RunnerProgram> {
   const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
   mkdirSync(stateDir, { recursive: true })
   if (as.uid !== undefined) chownSync(stateDir, as.uid, as.gid ?? as.uid)
   const all = ['--json', '--state-dir', stateDir, '--token-file', join(stateDir, 'token'), ...flags]
-  const program = nodeProgram(main, all, { cwd: '/', stderr: 'inherit', inherits, ...as })
+  const program = nodeProgram(main, all, { cwd: '/', stderr: 'inherit', inherits, env, ...as })
   const { child } = program
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const { url, runnerId } = await program.listening()
@@ -223,6 +224,28 @@ export async function until<T>(look: () => Promise<T> | T, holds: (value: T) => 
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
 }
+
+/** The folders of sandboxes that are built ahead and wait for a command. */
+export function warmOnes(stateDir: string, boxId: string): readonly string[] {
+  const folder = join(stateDir, 'boxes/default', boxId, 'warm')
+  if (!existsSync(folder)) return []
+  return readdirSync(folder)
+    .map((name) => join(folder, name))
+    .filter((each) => {
+      try {
+        return readFileSync(join(each, 'status'), 'latin1').includes('\nready\n')
+      } catch {
+        return false // it is being made, or was just taken
+      }
+    })
+}
+
+/** Resolves when one waits. */
+export const oneWarm = (stateDir: string, boxId = 'b1'): Promise<readonly string[]> =>
+  until(
+    () => warmOnes(stateDir, boxId),
+    (found) => found.length > 0,
+  )
 
 /** Processes that carry a runner's mark: its keepers, and at level process what they started. */
 export function keepersOf(runnerId: string): readonly number[] {

@@ -45,10 +45,11 @@ export function providerName(): z.ZodString {
 /** What fits into a request body. The runner reports an argument that is too long for the kernel: 422, `argument_too_long`. */
 export const ARGUMENT_CHARS_MAX = 1024 * 1024
 
-/** Environment variables: names a shell accepts, values without NUL bytes. */
+/** Environment variables: names that programs use, some of which no shell accepts; values without NUL bytes. */
 export function environment(): z.ZodType<Record<string, string>> {
-  const nameError = 'a name of letters, digits and underscores that does not start with a digit'
-  const name = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,255}$/, { error: nameError })
+  const nameError =
+    'a name of letters, digits, underscores, dots and dashes that does not start with a digit, dot or dash'
+  const name = z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,255}$/, { error: nameError })
   return z.record(name, text(ARGUMENT_CHARS_MAX), { error: 'an object of strings' })
 }
 

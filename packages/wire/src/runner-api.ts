@@ -90,6 +90,7 @@ const isolationSchema = record({
   memoryLimit: z.boolean(),
   pidsLimit: z.boolean(),
   cpuLimit: z.boolean().optional(),
+  warm: z.boolean().optional().describe('sandboxes are built ahead, and used once'),
   seccomp: z.boolean().optional().describe('a filter denies system calls that namespaces do not contain'),
 })
 

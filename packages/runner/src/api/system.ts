@@ -37,6 +37,7 @@ function config({ host, boxes }: ApiContext): object {
       cpuLimit: cgroups.has('cpu'),
       seccomp: isolation.seccomp !== null,
       keyring: host.keyring.length > 0,
+      warm: host.warm.isOn,
       wholeTree: isolation.level === 'bwrap' || cgroups.holdsTrees,
     },
     workspaces: host.rules.allowed,

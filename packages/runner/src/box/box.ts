@@ -17,8 +17,10 @@ import { replaced } from './fences.ts'
 import { GuardWatch } from './guard-watch.ts'
 import { guardWorkspace } from './guards.ts'
 import { Keepers } from './keepers.ts'
+import { planAhead, planView } from './launch.ts'
 import { mayFollow, wrongState } from './states.ts'
 import { type BoxPaths, saveBox, type StoredBox } from './stored.ts'
+import { WarmSandboxes } from './warm.ts'
 import { openSame } from './workspace-identity.ts'
 
 const STOP_GRACE_MS_MAX = 1_000 // a caller is waiting for the stop
@@ -29,6 +31,7 @@ export class Box {
   readonly execs: BoxExecs
   readonly starter: ExecStarter
   readonly keepers: Keepers
+  readonly warm: WarmSandboxes
   readonly reservations: Reservations
   readonly uploads: Uploads
   /** Only for a sandbox on a folder of the host. */
@@ -51,6 +54,15 @@ export class Box {
       groupName: this.groupName,
       execs: paths.execs,
       pids: () => this.record.limits.pids,
+      reuse: (keeper) => this.warm.refill(keeper),
+    })
+    this.warm = new WarmSandboxes(host, {
+      folder: paths.warm,
+      isRunning: () => this.state === 'running',
+      plan: () => planAhead(host, stored, planView(host, stored, paths).view),
+      makeKeeper: () => this.keepers.make(),
+      discardKeeper: (keeper) => this.keepers.discard(keeper),
+      onChange: () => this.keepers.limitPids(),
     })
     this.reservations = new Reservations(paths.reservations)
     this.uploads = new Uploads(paths.uploads)
@@ -118,6 +130,7 @@ export class Box {
     if (this.state !== 'stopped') throw wrongState(this.id, this.state)
     this.#requireRoom()
     this.openGroups()
+    this.warm.open()
     this.moveTo('running')
   }
 
@@ -160,6 +173,7 @@ export class Box {
         exec.stop('box_stopped', Math.min(STOP_GRACE_MS_MAX, exec.setup.reservation.request.killGraceMs)),
       ),
     )
+    this.warm.close()
     await this.keepers.close()
     await this.#host.cgroups.closeBox(this.groupName)
     this.reservations.close() // a stopped box uses no descriptor; the next exec opens it again

@@ -90,6 +90,7 @@ export class Boxes {
       box.openGroups()
       box.moveTo('running')
       this.#boxes.set(`${prefix}/${id}`, box)
+      box.warm.refillSoon(FIRST_SANDBOX_MS)
       return box
     } catch (error) {
       rmSync(paths.folder, { recursive: true, force: true })
@@ -205,6 +206,8 @@ export class Boxes {
     removeTree(folder).catch((error: unknown) => this.#onProblem(`cannot delete ${folder}`, error))
   }
 }
+
+const FIRST_SANDBOX_MS = 5 // the caller hears of its box first
 
 /** Only names that we give; anything else in the folder is not ours. */
 function foldersIn(folder: string): readonly string[] {

@@ -38,6 +38,7 @@ export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths
       pidsLimit: limits.pids !== null,
       cpuLimit: limits.cpus !== null,
       seccomp: level === 'bwrap' && host.isolation.seccomp !== null,
+      warm: level === 'bwrap' && host.warm.isOn,
     },
     limits,
     network,

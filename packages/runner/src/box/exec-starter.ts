@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
 import type { BoxState, ExecRequest } from '@breakfall/wire'
 import { Exec } from '../exec/exec.ts'
-import { EXEC_FILES, type ExecReservation, makeExecFolder } from '../exec/folder.ts'
+import { EXEC_FILES, type ExecReservation, makeExecFolder, replaceStatus } from '../exec/folder.ts'
 import { commandOfRequest, type FilledRequest, fillRequest, requestHash } from '../exec/request.ts'
 import type { Reservations } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host.ts'
@@ -20,9 +20,10 @@ import { checkRunnable, whyNotRunnable } from '../isolation/lookup.ts'
 import type { BoxExecs, ExecView } from './execs.ts'
 import type { GuardWatch } from './guard-watch.ts'
 import type { Keepers } from './keepers.ts'
-import { type LaunchPlan, planLaunch, prepareJob } from './launch.ts'
+import { type LaunchPlan, planAhead, planLaunch, prepareJob } from './launch.ts'
 import { requireRunning } from './states.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
+import type { WarmSandbox, WarmSandboxes } from './warm.ts'
 import { newId } from '@breakfall/wire/node'
 
 /** What starting an exec needs of its box. */
@@ -36,6 +37,7 @@ export type StartingBox = {
   readonly stored: StoredBox
   readonly execs: BoxExecs
   readonly keepers: Keepers
+  readonly warm: WarmSandboxes
   readonly reservations: Reservations
   readonly guardWatch: GuardWatch | undefined
   start(): void
@@ -88,11 +90,16 @@ export class ExecStarter {
   }
 
   /** Registers an exec. Without a plan it is one of an earlier runner, and can never be spawned again. */
-  open(reservation: ExecReservation, plan?: LaunchPlan): Exec {
+  open(reservation: ExecReservation, plan?: LaunchPlan, warm?: WarmSandbox): Exec {
     const { id: boxId, prefix, groupName, execs, keepers, stored } = this.#box
     const folder = execs.folderOf(reservation.execId)
     const { cgroups, clock, queue, pump, runnerId, retention } = this.#host
     const mark = `${runnerId}/${prefix}/${boxId}/${reservation.execId}`
+    let unused = warm
+    const abandon = (): void => {
+      if (unused !== undefined) this.#box.warm.abandon(unused)
+      unused = undefined
+    }
     const exec: Exec = new Exec({
       boxId,
       folder,
@@ -107,6 +114,15 @@ export class ExecStarter {
       spawn: (atMs, onGone, newKeeper) => {
         if (plan === undefined) throw new Error('an exec of an earlier runner is never spawned again')
         const { execId, request } = reservation
+        const ready = unused
+        if (ready !== undefined && !ready.keeper.isGone && !newKeeper) {
+          const keeper = ready.run({ ...plan, merge: request.merge, atMs: Math.round(atMs) }, onGone)
+          unused = undefined
+          keepers.limitPids()
+          return keeper
+        }
+        if (warm !== undefined) replaceStatus(folder) // the lines of a sandbox that ended before it was used
+        abandon()
         const job = prepareJob(this.#host, plan, { folder, request, mark })
         exec.stdin.prepare()
         return keepers.run({ execId, atMs, ...job }, onGone, newKeeper)
@@ -115,6 +131,7 @@ export class ExecStarter {
       whyNotRunnable: () => (plan === undefined ? undefined : whyNotRunnable(plan.view, plan)),
       groupOf: (keeper) => cgroups.execGroup(groupName, keeper),
       onEnd: (end) => {
+        abandon()
         this.#box.guardWatch?.remove(reservation.execId)
         execs.addFinished(reservation.execId, end, reservation.hash, false)
         this.#host.onExecEnd(end.exit.cause, end.exit.durationMs, end.exit.stdoutBytes + end.exit.stderrBytes)
@@ -136,11 +153,13 @@ export class ExecStarter {
     this.#checkRoom()
     const command = commandOfRequest(request)
     const plan = this.#plan(command, request)
-    const pipes = await fifos.hold(pipesOf(request).length)
+    const warm = this.#takeWarm(request, plan)
+    const pipes = warm === undefined ? await fifos.hold(pipesOf(request).length) : []
     try {
       this.#checkRoom() // making pipes may take a while: the box may be stopped, or gone, by now
     } catch (error) {
       fifos.giveBack(pipes)
+      if (warm !== undefined) this.#box.warm.abandon(warm)
       throw error
     }
     const reservation: ExecReservation = {
@@ -156,18 +175,34 @@ export class ExecStarter {
     // The disk syncs the reservation while we write the folder. A folder without a claim is an exec that never ran.
     const synced = reservations.add({ execId, machineBootId: clock.machineBootId, hash })
     synced.catch(ignored) // if the folder fails first, that is the error to report
-    this.#makeFolder(folder, reservation, plan, pipes)
     try {
+      if (warm === undefined) this.#makeFolder(folder, reservation, plan, pipes)
+      else warm.become(folder, reservation)
       await synced
       this.#checkRoom() // I2
       admit() // I4
     } catch (error) {
+      if (warm !== undefined) this.#box.warm.abandon(warm)
       rmSync(folder, { recursive: true, force: true }) // I3
       throw error
     }
-    const exec = this.open(reservation, plan)
+    const exec = this.open(reservation, plan, warm)
     exec.start()
     return exec
+  }
+
+  /** Undefined if none is ready for this. */
+  #takeWarm(request: FilledRequest, { view }: LaunchPlan): WarmSandbox | undefined {
+    const { warm, stored } = this.#box
+    if (request.stdin === 'pipe' || !this.#host.warm.isOn) return undefined
+    try {
+      const ahead = planAhead(this.#host, stored, view)
+      return ahead === undefined ? undefined : warm.take(ahead)
+    } catch {
+      return undefined // the ordinary path finds the same problem and reports it
+    } finally {
+      warm.refillSoon(REFILL_MS)
+    }
   }
 
   #checkRoom(): void {
@@ -206,6 +241,8 @@ export class ExecStarter {
       fifos.moveTo(pipes[i] ?? '', join(folder, file), owner)
   }
 }
+
+const REFILL_MS = 100 // a short command is over by then, and its keeper builds the next sandbox
 
 /** The pipes that an exec needs. */
 function pipesOf(request: FilledRequest): readonly string[] {

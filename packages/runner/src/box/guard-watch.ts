@@ -142,7 +142,7 @@ export function lostGuards(guards: readonly Remount[], mounts: MountedAt): reado
   })
 }
 
-/** A new mount covers what was mounted below it, so that is mounted again too. */
+/** A new mount covers what was mounted below it, and that is mounted again too. */
 function withInner(lost: readonly Remount[], guards: readonly Remount[]): readonly Remount[] {
   return guards.filter((guard) => lost.some(({ path }) => guard.path === path || guard.path.startsWith(`${path}/`)))
 }

@@ -16,16 +16,26 @@ export type KeeperHost = Pick<
   'cgroups' | 'runnerId' | 'bootId' | 'keepers' | 'sleep' | 'inherited' | 'keyring'
 >
 
+export type KeepersBox = {
+  readonly groupName: string
+  readonly execs: string
+  readonly pids: () => number | null
+  /** Asked a moment after an exec's end: true if the keeper has other work now. */
+  readonly reuse?: ((keeper: Keeper) => boolean) | undefined
+}
+
+const REUSE_MS = 2 // the caller hears of the end first
+
 export class Keepers {
   readonly #host: KeeperHost
-  readonly #box: { readonly groupName: string; readonly execs: string; readonly pids: () => number | null }
+  readonly #box: KeepersBox
   /** Idle keepers, the most recent last, each with the timer that ends it. */
   readonly #idle = new Map<Keeper, NodeJS.Timeout>()
   readonly #all = new Set<Keeper>()
   readonly #ending = new Set<Keeper>()
   #ownPids = 0
 
-  constructor(host: KeeperHost, box: { groupName: string; execs: string; pids: () => number | null }) {
+  constructor(host: KeeperHost, box: KeepersBox) {
     this.#host = host
     this.#box = box
   }
@@ -36,7 +46,7 @@ export class Keepers {
     const keeper = waiting ?? this.#make()
     this.#unlist(keeper)
     keeper.run(job, onGone)
-    this.#limitPids()
+    this.limitPids()
     return keeper
   }
 
@@ -53,6 +63,20 @@ export class Keepers {
     timer.unref()
     this.#idle.set(keeper, timer)
     this.#host.keepers.idle += 1
+    setTimeout(() => this.#offer(keeper), REUSE_MS).unref()
+  }
+
+  /** A keeper in its own control group, for what is built ahead. */
+  make(): Keeper {
+    const keeper = this.#make()
+    this.limitPids()
+    return keeper
+  }
+
+  /** Ends a keeper and everything in its group. */
+  discard(keeper: Keeper): void {
+    this.#unlist(keeper)
+    this.#discard(keeper)
   }
 
   /** Ends idle keepers. Resolves when they and their groups are gone. */
@@ -62,6 +86,11 @@ export class Keepers {
   }
 
   // ---- details, in the order they are used above ----
+
+  #offer(keeper: Keeper): void {
+    if (!this.#idle.has(keeper) || keeper.isGone) return
+    if (this.#box.reuse?.(keeper) === true) this.#unlist(keeper)
+  }
 
   #discard(keeper: Keeper): void {
     if (!keeper.isGone) this.#ending.add(keeper)
@@ -91,7 +120,7 @@ export class Keepers {
     keeper.group?.remove()
     this.#all.delete(keeper)
     this.#ending.delete(keeper)
-    this.#limitPids()
+    this.limitPids()
   }
 
   #expire(keeper: Keeper): void {
@@ -111,7 +140,8 @@ export class Keepers {
     return inGroup.length === 1 && inGroup[0] === keeper.pid
   }
 
-  #limitPids(): void {
+  /** I2 */
+  limitPids(): void {
     const pids = this.#box.pids()
     if (pids === null) return
     const own = [...this.#all].reduce((sum, keeper) => sum + keeper.processes, 0)

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
 import type { Network } from '@breakfall/wire'
+import { doorCommand } from '../exec/door.ts'
 import { EXEC_FILES } from '../exec/folder.ts'
 import { type Job, KEEPER_FDS, launchText } from '../exec/keeper.ts'
 import { KEEPER_MARK } from '../exec/process-table.ts'
@@ -18,10 +19,10 @@ import {
   withEnvironment,
 } from '../isolation/bwrap-args.ts'
 import { commandEnvironment } from '../isolation/environment.ts'
-import { BOX_HOME, boxView, type BoxView, withGuards } from '../isolation/view.ts'
+import { BOX_HOME, boxView, type BoxView, type Mount, withGuards } from '../isolation/view.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
 import { guardWorkspace } from './guards.ts'
-import { planHome } from './home-plan.ts'
+import { type HomePlan, planHome } from './home-plan.ts'
 import { openSame } from './workspace-identity.ts'
 
 export type LaunchPlan = {
@@ -41,10 +42,58 @@ export function planLaunch(
   command: readonly string[],
   request: FilledRequest,
 ): LaunchPlan {
-  const { level } = box.record.isolation
-  const { workspace } = box.record
-  const isHost = level === 'process'
+  const { workspace, isolation, network } = box.record
   if (workspace.kind === 'host') requireSame(host, box, command)
+  const { home, view } = planView(host, box, paths)
+  const cwd = posix.resolve(workspace.path, request.cwd)
+  const environment = commandEnvironment({
+    path: home.path,
+    host: host.environment,
+    home: home.at,
+    tmp: isolation.level === 'process' ? paths.tmp : '/tmp',
+    cwd,
+    user: box.uid === 0 ? 'root' : 'box',
+    locations: home.locations,
+    box: box.env,
+    exec: request.env,
+  })
+  return { view, cwd, environment, command, user: userOf(host, box), network, box }
+}
+
+/** A sandbox that is built before anyone knows what will run in it. */
+export type AheadPlan = {
+  /** Bubblewrap's options, each with a NUL. */
+  readonly args: string
+  /** Device and inode of everything that the door compares. */
+  readonly numbers: string
+  /** The file `door`: the words that start it. */
+  readonly door: string
+  readonly guarded: readonly string[]
+  readonly owner: { readonly uid: number; readonly gid: number } | undefined
+}
+
+/** Undefined without a sandbox. Throws if the workspace is gone. */
+export function planAhead(host: RunnerHost, box: StoredBox, view: BoxView): AheadPlan | undefined {
+  const user = userOf(host, box)
+  if (view.isHost || user === null) return undefined
+  const { network } = box.record
+  const plan = { ...sandboxPlan(host, { view, network, cwd: '/', environment: {}, box }, user), isAhead: true }
+  const door = [...(user.kind === 'setpriv' ? setprivArgs(user) : []), ...doorCommand(plan.entry)]
+  return {
+    args: bwrapOptions(plan)
+      .map((option) => `${option}\0`)
+      .join(''),
+    numbers: (plan.entry?.numbers ?? []).map(({ name, numbers }) => `${name} ${numbers}`).join('\n'),
+    door: launchText(undefined, sandboxWords(host, door), host.isolation.seccomp),
+    guarded: guardsOf(plan, box).map(({ at }) => at),
+    owner: user.kind === 'setpriv' ? user : undefined,
+  }
+}
+
+/** What the box sees, as of now. */
+export function planView(host: RunnerHost, box: StoredBox, paths: BoxPaths): { home: HomePlan; view: BoxView } {
+  const { isolation, workspace } = box.record
+  const { level } = isolation
   const isReal = box.record.home !== undefined && box.record.home.path !== BOX_HOME
   const home = planHome(host, { level, isReal, workspace: box.hostWorkspace, folder: paths.home })
   const view = boxView(level, host.layout, {
@@ -56,19 +105,7 @@ export function planLaunch(
     group: paths.group,
     nothing: host.nothing.file,
   })
-  const cwd = posix.resolve(workspace.path, request.cwd)
-  const environment = commandEnvironment({
-    path: home.path,
-    host: host.environment,
-    home: home.at,
-    tmp: isHost ? paths.tmp : '/tmp',
-    cwd,
-    user: box.uid === 0 ? 'root' : 'box',
-    locations: home.locations,
-    box: box.env,
-    exec: request.env,
-  })
-  return { view, cwd, environment, command, user: userOf(host, box), network: box.record.network, box }
+  return { home, view }
 }
 
 /** Refuses with 422 before anything is made. Later changes are detected at the launch, and in the sandbox. */
@@ -120,7 +157,11 @@ export function prepareJob(
 }
 
 /** Opens a host workspace again and makes its guards now, because it may have changed since the check. */
-function sandboxPlan(host: RunnerHost, plan: LaunchPlan, user: BoxUser): BwrapPlan {
+function sandboxPlan(
+  host: RunnerHost,
+  plan: Pick<LaunchPlan, 'view' | 'network' | 'cwd' | 'environment' | 'box'>,
+  user: BoxUser,
+): BwrapPlan {
   const { view, network, cwd, environment, box } = plan
   if (box.record.workspace.kind === 'private') return { view, user, network, cwd, environment }
   const { hostWorkspace: workspace, hostIdentity, uid, gid } = box
@@ -131,6 +172,10 @@ function sandboxPlan(host: RunnerHost, plan: LaunchPlan, user: BoxUser): BwrapPl
 }
 
 function sandboxCommand(host: RunnerHost, plan: BwrapPlan, command: readonly string[]): readonly string[] {
+  return sandboxWords(host, bwrapCommand(plan, command))
+}
+
+function sandboxWords(host: RunnerHost, command: readonly string[]): readonly string[] {
   return [
     host.isolation.bwrap ?? 'bwrap',
     '--args',
@@ -139,9 +184,13 @@ function sandboxCommand(host: RunnerHost, plan: BwrapPlan, command: readonly str
     String(KEEPER_FDS.sandboxStatus),
     ...seccompOptions(host.isolation.seccomp),
     '--',
-    ...bwrapCommand(plan, command),
+    ...command,
   ]
 }
+
+/** The read-only mounts inside a host workspace. */
+const guardsOf = ({ view }: BwrapPlan, { hostWorkspace }: StoredBox): readonly Mount[] =>
+  view.mounts.filter(({ at, host, mode }) => mode === 'ro' && at === host && at.startsWith(`${hostWorkspace}/`))
 
 /** The environment is set last: until then root may be running, and a caller's LD_PRELOAD would apply to root. */
 function plainCommand(host: RunnerHost, plan: LaunchPlan, mark: string): readonly string[] {

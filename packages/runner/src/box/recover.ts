@@ -27,6 +27,7 @@ export async function recoverBox(
   box: Box,
   onDamage: (what: string, error: unknown) => void,
 ): Promise<void> {
+  await removeTree(box.paths.warm) // sandboxes of an earlier process that were not used; their doors have ended
   box.uploads.sweep(() => workspaceOf(box.stored, host.clock.machineBootId).open())
   const folders = new Set(box.execs.onDisk())
   const reserved = new Map(box.reservations.read().map((entry) => [entry.execId, entry]))

@@ -24,6 +24,7 @@ export type BoxPaths = {
   readonly folder: string
   readonly file: string
   readonly execs: string
+  readonly warm: string
   readonly reservations: string
   readonly uploads: string
   readonly workspace: string
@@ -38,6 +39,7 @@ export function boxPaths(folder: string): BoxPaths {
     folder,
     file: join(folder, 'box.json'),
     execs: join(folder, 'execs'),
+    warm: join(folder, 'warm'),
     reservations: join(folder, 'reservations'),
     uploads: join(folder, 'uploads'),
     workspace: join(folder, 'workspace'),

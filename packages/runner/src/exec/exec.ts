@@ -310,7 +310,9 @@ export class Exec {
     if (ending === undefined) return
     const survivors = ending.claimed ? await ending.run.tree.end(RUNNER_DEFAULTS.treeEndMs) : []
     if (this.#ending() === undefined) return // released: the next runner reads what is left in the pipes
-    if (ending.claimed) this.#begin()
+    ending.run?.readStatus()
+    const { warm, begun } = this.#status.status
+    if (ending.claimed && (!warm || begun)) this.#begin()
     await this.#output.drain() // I1: no process is left that could write
     if (this.#ending() !== undefined) this.#finish(survivors)
   }

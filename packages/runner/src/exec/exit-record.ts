@@ -68,12 +68,12 @@ function judge(facts: ExitFacts): Outcome {
     return {
       ...none,
       cause: stop ?? 'runner_lost',
-      started: status.pid === undefined && stop !== null ? null : startedOf(status),
+      started: status.pid === undefined && stop !== null ? null : startedOf(facts),
     }
   }
   if (neverRan(facts)) return { ...none, cause: stop ?? 'spawn_failed', started: false }
   const end = codeOrSignal(facts, status.exit)
-  const started = facts.stdoutBytes + facts.stderrBytes > 0 ? true : startedOf(status) // without a pid line it may have been ended before it started
+  const started = facts.stdoutBytes + facts.stderrBytes > 0 ? true : startedOf(facts) // without a pid line it may have been ended before it started
   return { ...end, cause: stop ?? ownCause(facts, status.exit, end), started } // I3
 }
 
@@ -86,7 +86,11 @@ function reasonOf(facts: ExitFacts, whyNotRunnable: () => SpawnFailure | undefin
   return whyNotRunnable() ?? (level === 'bwrap' ? 'sandbox_failed' : 'cwd_missing')
 }
 
-const startedOf = (status: KeeperStatus): boolean | null => (status.pid === undefined ? null : true)
+/** A warm sandbox says so itself; while it may still be alive, it may yet say it. */
+function startedOf({ status, survivors }: ExitFacts): boolean | null {
+  if (status.warm && !status.begun) return survivors.length === 0 ? false : null
+  return status.pid === undefined ? null : true
+}
 
 /** Exit codes of a shell that failed before it reached the command. */
 const BEFORE_COMMAND: ReadonlySet<number | undefined> = new Set([2, 126])
@@ -97,6 +101,7 @@ const BEFORE_COMMAND: ReadonlySet<number | undefined> = new Set([2, 126])
  */
 function neverRan({ level, status, stdoutBytes, stderrBytes }: ExitFacts): boolean {
   if (status.refused) return true
+  if (status.warm) return !status.begun
   if (status.pid === undefined) return BEFORE_COMMAND.has(status.exit) && stdoutBytes + stderrBytes === 0
   return level === 'bwrap' && status.sandboxExit === undefined && status.exit === 1
 }

@@ -7,7 +7,9 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
+  renameSync,
   rmSync,
+  truncateSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -50,12 +52,16 @@ export const EXEC_FILES = {
   launch: 'launch',
   args: 'sandbox',
   notes: 'notes',
+  door: 'door',
+  job: 'job.fifo',
 } as const
 
 /** Removed once it is over. The command goes first and the claim last: a late keeper must see one of those changes. */
 const WORKING = [
   EXEC_FILES.launch,
   EXEC_FILES.args,
+  EXEC_FILES.door,
+  EXEC_FILES.job,
   EXEC_FILES.status,
   EXEC_FILES.stdin,
   EXEC_FILES.stdout,
@@ -67,16 +73,24 @@ const END_BYTES = 8_192
 
 /** All or nothing: an incomplete folder is removed again. With `end`, the exec is over from the start. */
 export function makeExecFolder(folder: string, reservation: ExecReservation, end?: ExecEnd): void {
-  mkdirSync(folder, { mode: 0o700 })
-  try {
-    fill(join(folder, EXEC_FILES.status), Buffer.alloc(4_096))
-    fill(join(folder, EXEC_FILES.end), endBytes(end))
-    fill(join(folder, EXEC_FILES.index), Buffer.alloc(INDEX_BYTES_FIRST))
+  makeFolderWith(folder, () => {
+    fillFirst(folder, end)
     fill(join(folder, EXEC_FILES.reservation), Buffer.from(JSON.stringify(reservation)))
-  } catch (error) {
-    rmSync(folder, { recursive: true, force: true })
-    throw error
-  }
+  })
+}
+
+/** A folder of a future exec: the same without a request, and an empty command. */
+export function makeWarmFolder(folder: string, files: ReadonlyMap<string, string>): void {
+  makeFolderWith(folder, () => {
+    fillFirst(folder, undefined)
+    for (const [name, text] of files) fill(join(folder, name), Buffer.from(text))
+  })
+}
+
+/** Becomes the folder of an exec, all at once: the request is in it before it has its place. */
+export function useWarmFolder(warm: string, folder: string, reservation: ExecReservation): void {
+  fill(join(warm, EXEC_FILES.reservation), Buffer.from(JSON.stringify(reservation)))
+  renameSync(warm, folder)
 }
 
 /** Throws if it is damaged. */
@@ -103,6 +117,13 @@ export function readReservation(folder: string): ExecReservation {
     reservedMonotonicMs,
     machineBootId,
   }
+}
+
+/** Forgets what a keeper wrote, in a file that no earlier process has open. */
+export function replaceStatus(folder: string): void {
+  const file = join(folder, EXEC_FILES.status)
+  rmSync(file, { force: true })
+  fill(file, Buffer.alloc(4_096))
 }
 
 export function writeReservation(folder: string, reservation: ExecReservation): void {
@@ -175,6 +196,11 @@ export function claim(folder: string): boolean {
 
 /** From now on no keeper can run it, even if it has claimed it. */
 export function withdraw(folder: string): void {
+  try {
+    truncateSync(join(folder, EXEC_FILES.launch)) // the door of a warm sandbox has it open already
+  } catch {
+    // There is none.
+  }
   rmSync(join(folder, EXEC_FILES.launch), { force: true })
 }
 
@@ -206,6 +232,22 @@ const isTextList = (value: unknown): value is string[] =>
 function endBytes(end: ExecEnd | undefined): Buffer {
   const text = Buffer.from(end === undefined ? '' : JSON.stringify(end))
   return text.length >= END_BYTES ? text : Buffer.concat([text, Buffer.alloc(END_BYTES - text.length, ' ')])
+}
+
+function makeFolderWith(folder: string, work: () => void): void {
+  mkdirSync(folder, { mode: 0o700 })
+  try {
+    work()
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true })
+    throw error
+  }
+}
+
+function fillFirst(folder: string, end: ExecEnd | undefined): void {
+  fill(join(folder, EXEC_FILES.status), Buffer.alloc(4_096))
+  fill(join(folder, EXEC_FILES.end), endBytes(end))
+  fill(join(folder, EXEC_FILES.index), Buffer.alloc(INDEX_BYTES_FIRST))
 }
 
 function fill(file: string, bytes: Buffer): void {

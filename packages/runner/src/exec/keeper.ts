@@ -19,6 +19,7 @@ import { Socket } from 'node:net'
 import { SECCOMP_FD } from '../isolation/bwrap-args.ts'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import { spawnCovered } from '../state/inherited.ts'
+import { quoted } from './shell-words.ts'
 import { KEEPER_MARK, sendSignal, settingsOf } from './process-table.ts'
 
 /** The descriptors of a command's sandbox. One digit each: a POSIX shell supports no others. */
@@ -27,7 +28,8 @@ export const KEEPER_FDS = { args: 9, sandboxStatus: 4 } as const
 /**
  * $1 the folder of all execs, $2 the keeper's name, $3 the path of sleep, then the files of the control groups to join.
  * A job is one line: the exec's id, `sandbox`, `checked` or `plain`, the pipes of its input (or `-`) and its stderr, and
- * the time it was sent, all without blanks.
+ * the time it was sent, all without blanks. With `warm` the id names a folder in which a sandbox is built ahead (door.ts):
+ * that folder becomes an exec's by a rename, which the keeper's working folder follows, and the runner makes the claim.
  * The shell's own messages, such as "Killed" for a child that a signal ended, go to the status file: they prove the signal.
  */
 export const KEEPER_SCRIPT = `breakfall_execs=$1
@@ -37,10 +39,15 @@ shift 3
 for breakfall_group in "$@"; do echo 0 >"$breakfall_group" || exit 126; done
 set --
 while read -r breakfall_id breakfall_mode breakfall_in breakfall_err breakfall_at; do
-  breakfall_exec=$breakfall_execs/$breakfall_id
-  set -C
-  [ -e "$breakfall_exec/launch" ] && : >"$breakfall_exec/started" || exit 1
-  set +C
+  if [ "$breakfall_mode" = warm ]; then
+    cd -- "$breakfall_execs/../warm/$breakfall_id" || exit 126
+    breakfall_exec=.
+  else
+    breakfall_exec=$breakfall_execs/$breakfall_id
+    set -C
+    [ -e "$breakfall_exec/launch" ] && : >"$breakfall_exec/started" || exit 1
+    set +C
+  fi
   exec 1<>"$breakfall_exec/out.fifo" 2<>"$breakfall_exec/status" 3<>"$breakfall_exec/$breakfall_err"
   echo "keeper $$ $breakfall_name $breakfall_at" >&2
   if [ "$breakfall_in" = - ]; then
@@ -53,12 +60,19 @@ while read -r breakfall_id breakfall_mode breakfall_in breakfall_err breakfall_a
     exec 5>&-
   fi
   (
-    . "$breakfall_exec/launch"
+    if [ "$breakfall_mode" = warm ]; then
+      echo warm >&2
+      exec 5<>./job.fifo 7<./job.fifo 5>&-
+      . ./door
+    else
+      . "$breakfall_exec/launch"
+    fi
     exec 0<"$breakfall_in" || exit 126
     read -r breakfall_pid breakfall_rest </proc/self/stat
     echo "pid $breakfall_pid" >&2
     case $breakfall_mode in
       sandbox) exec "$@" 9<"$breakfall_exec/sandbox" 4>&2 2>&3 3>&- ;;
+      warm) exec "$@" 9<./sandbox 4>&2 6<./launch 8>&2 2>&3 3>&- ;;
       checked) exec "$@" 9<"$breakfall_exec/sandbox" 4>&2 8>&2 2>&3 3>&- ;;
       *) exec "$@" 2>&3 3>&- ;;
     esac
@@ -66,7 +80,9 @@ while read -r breakfall_id breakfall_mode breakfall_in breakfall_err breakfall_a
   echo "exit $?" >&2
   if read -r breakfall_done; then
     exec 1>/dev/null 2>/dev/null 3>&-
+    cd /
   else
+    [ "$breakfall_mode" = warm ] && [ ! -e ./started ] && kill -9 0
     while [ -e "$breakfall_exec/launch" ] && "$breakfall_sleep" 10; do :; done
     kill -9 0 # itself and the holder: what it ran has its own process groups
   fi
@@ -79,9 +95,6 @@ export function launchText(cwd: string | undefined, command: readonly string[], 
   const filter = seccomp === null ? '' : `exec ${SECCOMP_FD}<${quoted(seccomp)} || exit 126\n`
   return `${start}${filter}set -- ${command.map(quoted).join(' ')}\n`
 }
-
-/** In single quotes a shell gives no character a special meaning, except the quote itself. */
-const quoted = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`
 
 export type KeeperPlan = {
   readonly execs: string
@@ -116,6 +129,7 @@ export class Keeper {
   #onGone: OnGone | undefined
   readonly #settings: string
   #hasInput = false
+  #isWarm = false
   #isExposed = false
   #isGone = false
 
@@ -156,9 +170,9 @@ export class Keeper {
     return this.#isGone
   }
 
-  /** Itself, and the holder of its command's input. */
+  /** Itself, the holder of its command's input, and a sandbox that waits: bubblewrap, its init and the door. */
   get processes(): number {
-    return this.#hasInput ? 2 : 1
+    return 1 + (this.#hasInput ? 1 : 0) + (this.#isWarm ? 3 : 0)
   }
 
   run(job: Job, onGone: OnGone): void {
@@ -166,6 +180,21 @@ export class Keeper {
     this.#hasInput = job.stdin !== undefined
     this.#isExposed = job.mode === 'plain'
     this.#child.stdin?.write(`${job.execId} ${job.mode} ${job.stdin ?? '-'} ${job.stderr} ${job.atMs}\n`)
+  }
+
+  /** Builds a sandbox in a folder of warm ones. */
+  warm(name: string, atMs: number, onGone: OnGone): void {
+    this.#onGone = onGone
+    this.#hasInput = false
+    this.#isWarm = true
+    this.#isExposed = false
+    this.#child.stdin?.write(`${name} warm - err.fifo ${atMs}\n`)
+  }
+
+  /** Its sandbox is an exec's from now on. */
+  take(onGone: OnGone): void {
+    this.#onGone = onGone
+    this.#isWarm = false
   }
 
   /** Continues it: a stopped keeper would not take its job, or not report the end. */

@@ -34,20 +34,19 @@ export class Run {
   /** Reads the status file. True once the command, or its sandbox, has a process. */
   readStatus(): boolean {
     const isRead = this.#status.read()
-    const { holder, sandboxPid, pid } = this.#status.status
+    const { holder, sandboxPid, pid, warm, begun } = this.#status.status
     const leader = this.#setup.level === 'bwrap' ? sandboxPid : pid
     if (isRead) {
       if (leader !== undefined) this.tree.setLeader(leader)
       this.tree.holder = holder
       if (holder !== undefined) this.#stdin.holder ??= prove(holder)
     }
-    return leader !== undefined
+    return leader !== undefined && (!warm || begun)
   }
 
   /** True once the command can be signalled. */
   isReady(): boolean {
-    this.readStatus()
-    return this.tree.isReady()
+    return this.readStatus() && this.tree.isReady()
   }
 
   elapsedMs(): number {

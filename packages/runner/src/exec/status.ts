@@ -17,6 +17,12 @@ export type KeeperStatus = {
   readonly exit: number | undefined
   /** The sandbox had the wrong workspace, so the command was not started. */
   readonly refused: boolean
+  /** The sandbox was built ahead. */
+  readonly warm: boolean
+  /** Its door waits for a command. */
+  readonly ready: boolean
+  /** Its command may have run. */
+  readonly begun: boolean
   /** The shell's own messages: that a signal ended the command, or that something failed. */
   readonly messages: readonly string[]
 }
@@ -33,16 +39,21 @@ export function parseStatus(text: string): KeeperStatus {
     sandboxExit: undefined,
     exit: undefined,
     refused: false,
+    warm: false,
+    ready: false,
+    begun: false,
     messages,
   }
   const whole = text.slice(0, text.lastIndexOf('\n') + 1) // a line without its end is not complete yet
   for (const line of whole.replaceAll('\0', '').split('\n')) {
     if (line === '') continue
     const keeper = /^keeper (\d+) (\S+) (\d+)$/.exec(line)
+    const begun = /^begun (\d+)$/.exec(line)
     const [, fact, value] = /^(holder|pid|exit) (\d+)$/.exec(line) ?? []
     if (keeper !== null) Object.assign(found, { keeper: Number(keeper[1]), name: keeper[2], atMs: Number(keeper[3]) })
     else if (fact === 'holder' || fact === 'pid' || fact === 'exit') found[fact] = Number(value)
-    else if (line === 'refused') found.refused = true
+    else if (begun !== null) Object.assign(found, { begun: true, atMs: Number(begun[1]) })
+    else if (line === 'refused' || line === 'warm' || line === 'ready') found[line] = true
     else if (!readSandboxLine(line, found)) messages.push(line)
   }
   return found

@@ -27,6 +27,8 @@ export type BwrapPlan = {
   readonly environment: Readonly<Record<string, string>>
   /** If set, our own shell in the sandbox checks it and then starts the command. */
   readonly entry?: Entry | undefined
+  /** The command is not known yet: the sandbox starts nowhere, with an environment of ours. */
+  readonly isAhead?: boolean | undefined
 }
 
 /** What must hold before the command starts. */
@@ -38,6 +40,7 @@ export type Entry = {
 /** Options for `--args FD`, so they do not show up in a process list. */
 export function bwrapOptions(plan: BwrapPlan): readonly string[] {
   const { user, view } = plan
+  const isOwn = plan.entry !== undefined || plan.isAhead === true // our own shell starts first
   return [
     ...(user.kind === 'userns'
       ? [
@@ -75,9 +78,9 @@ export function bwrapOptions(plan: BwrapPlan): readonly string[] {
     ...view.masks.flatMap(({ at, host }) => ['--ro-bind', host, at]),
     ...[...view.links].flatMap(([at, target]) => ['--symlink', target, at]),
     ...['/proc', '/'].flatMap((path) => ['--remount-ro', path]), // I1, I3
-    ...(plan.entry === undefined ? ['--chdir', plan.cwd] : []),
+    ...(isOwn ? [] : ['--chdir', plan.cwd]),
     '--clearenv',
-    ...Object.entries(plan.entry === undefined ? plan.environment : ENTRY_ENVIRONMENT).flatMap(([name, value]) => [
+    ...Object.entries(isOwn ? ENTRY_ENVIRONMENT : plan.environment).flatMap(([name, value]) => [
       '--setenv',
       name,
       value,

@@ -1,5 +1,5 @@
 /**
- * How a keeper leaves the session keyring that the runner inherited, so no command can find the keys of whoever started the
+ * How a keeper leaves the session keyring that the runner inherited, so no command can find the keys of the session that started the
  * runner. Node cannot make that system call; `keyctl` and perl can. In a sandbox the seccomp filter denies the calls anyway:
  * this is the second lock there, and the only one at level process.
  */

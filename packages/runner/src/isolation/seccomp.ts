@@ -3,7 +3,7 @@
  *
  * A deny-list: namespaces, mounts and dropped capabilities are the sandbox; this closes what they leave open. AF_VSOCK has no
  * namespace, so it reaches the hypervisor even without a network. Keys belong to sessions and users, so a command would find
- * those of whoever started the runner. The rest is kernel surface that agents do not need. ptrace stays, because agents debug,
+ * those of the session that started the runner. The rest is kernel surface that agents do not need. ptrace stays, because agents debug,
  * and each exec has its own pid namespace.
  */
 

@@ -30,10 +30,15 @@ const PROCESS = { allowIsolation: ['process'] } as const
 const PLAIN = 12_345 // a user without control groups
 
 /** Two kinds of hosts: root, with control groups if available, and an ordinary user without. */
-async function onHost(t: TestContext, level: (typeof LEVELS)[number], uid: number): Promise<TestRunner> {
+async function onHost(
+  t: TestContext,
+  level: (typeof LEVELS)[number],
+  uid: number,
+  flags: readonly string[] = [],
+): Promise<TestRunner> {
   const folder = tempFolder(t)
   chmodSync(folder, 0o755)
-  return asProgram(t, join(folder, 'state'), LEVEL_FLAGS[level], uid === 0 ? {} : { uid, gid: uid })
+  return asProgram(t, join(folder, 'state'), [...LEVEL_FLAGS[level], ...flags], uid === 0 ? {} : { uid, gid: uid })
 }
 
 for (const level of LEVELS) {
@@ -68,7 +73,7 @@ for (const level of LEVELS) {
       const who = uid === 0 ? 'root' : 'a plain user'
 
       test(`an exec inherits nothing from the one before it (${who})`, { skip }, async (t) => {
-        const runner = await onHost(t, level, uid)
+        const runner = await onHost(t, level, uid, ['--no-warm'])
         await runner.box({ id: 'b1' })
         const before = await runner.run('b1', { shell: SELF, execId: 'e1' })
         assert.equal(before.stderr, '')

@@ -289,7 +289,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
   })
 
   test('a finished exec leaves only its record: no pipe, no process, no control group', async (t) => {
-    const runner = await inProcess(t)
+    const runner = await inProcess(t, { warm: false })
     await runner.box({ id: 'b1' })
     await runner.run('b1', { execId: 'e1', shell: 'echo x' })
     assert.deepEqual(readdirSync(join(runner.stateDir, 'boxes/default/b1/execs/e1')).toSorted(), [
