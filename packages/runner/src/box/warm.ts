@@ -100,7 +100,7 @@ export class WarmSandboxes {
     this.#isClosed = true
     clearTimeout(this.#timer)
     this.#timer = undefined
-    for (const sandbox of [...this.#all]) this.#discard(sandbox)
+    for (const sandbox of this.#all) this.#discard(sandbox)
   }
 
   open(): void {
