@@ -11,18 +11,21 @@ import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { environment, say } from './setup.mjs'
 
-/** Without `cwd` the program runs in the current folder. */
-export function become(node, args, cwd) {
+/**
+ * Without `cwd` the program runs in the current folder. `parents`: processes without which the program ends, by their ids.
+ */
+export function become(node, args, { cwd, parents = [] } = {}) {
+  const env = { ...environment(), ...(parents.length === 0 ? {} : { BREAKFALL_PARENTS: parents.join(',') }) }
   if (process.execve) {
     if (cwd !== undefined) process.chdir(cwd)
-    process.execve(node, [node, ...args], environment())
+    process.execve(node, [node, ...args], env)
   }
   let child
   const start = (early = '') => {
     child = spawn(node, args, {
       stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
       cwd,
-      env: { ...environment(), BREAKFALL_SIGNAL: early },
+      env: { ...env, BREAKFALL_SIGNAL: early },
     })
     child.on('error', (error) => {
       say(`could not run ${node}: ${error.message}`)

@@ -58,8 +58,13 @@ export function refuseUpgrade(call: Call): number {
     errorRaw: `an upgrade to ${String(call.req.headers.upgrade).slice(0, 50)}`,
   })
   const headers = { upgrade: 'HTTP/1.1', connection: 'upgrade, close' }
-  return send(call, { ...errorAnswer(call.api, fault.report, undefined), status: 426 }, headers)
+  const answer = errorAnswer(call.api, fault.report, undefined)
+  // Gemini repeats the status in the body.
+  const body = String(answer.body).replace(`"code":${answer.status}`, `"code":${UPGRADE_REQUIRED}`)
+  return send(call, { ...answer, body, status: UPGRADE_REQUIRED }, headers)
 }
+
+const UPGRADE_REQUIRED = 426
 
 export const wantsWebSocket = ({ req }: Call): boolean =>
   /(?:^|[\s,])websocket(?:$|[\s,/])/i.test(req.headers.upgrade ?? '')

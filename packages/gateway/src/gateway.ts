@@ -157,7 +157,7 @@ class RunningGateway {
     }
     if (!isServed(call.path))
       throw new Fault('not_found', {
-        facts: { name: 'route outside /v1' },
+        facts: { name: 'route outside /v1 and /v1beta' },
         errorRaw: `no route ${call.path.slice(0, 200)}`,
       })
     const body = await readBytes(call.req, this.#settings.limits.bodyBytesMax)

@@ -105,13 +105,13 @@ export class PassThrough {
 
 /** The same path under the upstream's base URL, never outside it. */
 function urlFor(call: Call, upstream: Upstream): URL {
-  if (leavesBase(call.path)) throw new Fault('not_found', { facts: { name: 'route outside /v1' } })
+  if (leavesBase(call.path)) throw new Fault('not_found', { facts: { name: 'route outside /v1 and /v1beta' } })
   const isOther = !/^\/v1(?:\/|$)/.test(call.path) // Gemini's paths bring their own version
   const url = new URL(isOther ? withoutVersion(upstream.url) : upstream.url)
   const base = url.pathname.replace(/\/+$/, '')
   url.pathname = base + (isOther ? call.path : call.path.slice('/v1'.length))
   if (url.pathname !== base && !url.pathname.startsWith(`${base}/`))
-    throw new Fault('not_found', { facts: { name: 'route outside /v1' } })
+    throw new Fault('not_found', { facts: { name: 'route outside /v1 and /v1beta' } })
   if (call.search !== '') url.search = url.search === '' ? call.search : `${url.search}&${call.search.slice(1)}`
   return url
 }

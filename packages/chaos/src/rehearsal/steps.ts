@@ -22,7 +22,8 @@ export function steps(turn: Turn, count: number): Move {
   }
   const step = state.done + 1
   if (step > count) {
-    return { text: `All ${count} steps ran, each once and in order. Checksum: ${sums[count]}.` }
+    const ran = count === 1 ? 'The step ran once' : `All ${count} steps ran, each once and in order`
+    return { text: `${ran}. Checksum: ${sums[count]}.` }
   }
   return {
     ...(step % 3 === 1 ? { reasoning: `${step - 1} of ${count} steps are done. Line ${step} is next.` } : {}),

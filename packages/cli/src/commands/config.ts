@@ -54,6 +54,7 @@ export function modelLines(
     return ['a run would have no model: none is set, and none answers on this machine. A prompt would exit with code 2']
   const key = masked(choice.apiKey)
   const variable = isReachable(choice) ? choice.apiKeyVariable : undefined
+  const from = choice.isKeyStored ? ' that "breakfall login" stored' : variable === undefined ? '' : ` from ${variable}`
   const isReplaced = choice.kind === 'served' && config.model?.baseUrl !== undefined
   return [
     `a run would use ${describeModel(choice)}`,
@@ -61,7 +62,7 @@ export function modelLines(
       ? ['{port} becomes a free port at each start; to try it: breakfall doctor --start-model']
       : []),
     ...(isReplaced ? [`model.baseUrl (${origins.get('model.baseUrl')}) is not used: model.serve comes first`] : []),
-    key === null ? 'without a key' : `with the key${variable === undefined ? '' : ` from ${variable}`}: ${key}`,
+    key === null ? 'without a key' : `with the key${from}: ${key}`,
   ]
 }
 

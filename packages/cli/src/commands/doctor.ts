@@ -5,6 +5,7 @@ import type { ServedModel } from '../config/model.ts'
 import type { Finding } from '../doctor/finding.ts'
 import { checkDisk, checkNode, checkPort, checkSandbox, checkState, checkTokens } from '../doctor/machine.ts'
 import { checkProviders } from '../doctor/providers.ts'
+import { checkMounts } from '../doctor/mounts.ts'
 import { checkServedModel } from '../doctor/served-model.ts'
 import { checkDaemon, checkModel, checkRunner } from '../doctor/servers.ts'
 import { checkToolchains } from '../doctor/toolchains.ts'
@@ -39,6 +40,7 @@ export async function doctor(
     ...checkTokens(stateDir),
     await checkPort(config.port),
     daemon.finding,
+    ...checkMounts(config.box),
     ...(await checkRunner(config)),
     ...(await checkToolchains(config)),
     await checkModel(config, daemon.url),
@@ -73,7 +75,7 @@ function servedModels({ model, providers }: ResolvedConfig): readonly ServedMode
   return providers.flatMap((provider) => {
     const { name, serve, ...rest } = provider
     if (serve === undefined || (name === 'default' && isReplaced)) return []
-    return [{ ...rest, kind: 'served', provider: name, command: serve.command, name: undefined } as const]
+    return [{ ...rest, kind: 'served', provider: name, command: serve.command, serve, name: undefined } as const]
   })
 }
 

@@ -10,18 +10,19 @@ import { Fault } from '@breakfall/faults'
 import { providerName } from '@breakfall/wire'
 import { removeKey, storeKey } from '../config/credentials.ts'
 import { credentialsFile } from '../config/paths.ts'
+import type { Config } from '../config/schema.ts'
 import type { Context } from '../context.ts'
 
 export async function loginCommand({ out, config }: Context, given: string): Promise<void> {
   const name = checkedName(given)
+  const provider = config.providers.find((known) => known.name === name)
+  if (provider === undefined) throw unknownProvider(name, config.providers)
   const apiKey = checkedKey(process.stdin.isTTY ? await promptFor(name) : await allOf(process.stdin))
   const file = storeKey(config.childEnv, name, apiKey)
   if (out.json) return out.result({ provider: name, file })
   out.line(`stored the key of ${name} in ${file}`)
-  const provider = config.providers.find((known) => known.name === name)
-  if (provider === undefined) out.say(`there is no [providers.${name}] in your config.toml yet`)
-  const variable = provider?.apiKeyVariable
-  if (variable !== undefined && (config.childEnv[variable] ?? '') !== '' && provider?.isKeyStored !== true)
+  const variable = apiKeyEnvOf(name, config.loaded.config)
+  if (variable !== undefined && (config.childEnv[variable] ?? '') !== '')
     out.say(`${variable} is set and comes first; unset it to use the stored key`)
 }
 
@@ -34,6 +35,26 @@ export function logoutCommand({ out, config }: Context, given: string): void {
 }
 
 // ---- details, in the order they are used above ----
+
+/** The variable that the provider's table names. Its key comes before a stored one. */
+const apiKeyEnvOf = (name: string, { model, providers = {} }: Config): string | undefined =>
+  (name === 'default' ? model : providers[name])?.apiKeyEnv
+
+/** A key that no provider uses would be stored for nothing, most likely for a misspelt name. */
+function unknownProvider(name: string, providers: readonly { readonly name: string }[]): Fault {
+  const known = providers.map((provider) => provider.name)
+  const happened = `There is no provider "${name}" in your config.toml${known.length === 0 ? '' : `, only ${known.join(', ')}`}; nothing was stored.`
+  const table = name === 'default' ? '[model]' : `[providers.${name}]`
+  const baseUrl = USUAL_URLS[name] ?? 'https://…/v1'
+  return new Fault('invalid_request', {
+    error: `${happened} Add it first: ${table} baseUrl = "${baseUrl}"`,
+  })
+}
+
+const USUAL_URLS: Readonly<Record<string, string>> = {
+  openai: 'https://api.openai.com/v1',
+  anthropic: 'https://api.anthropic.com/v1',
+}
 
 function checkedName(name: string): string {
   if (providerName().safeParse(name).success) return name

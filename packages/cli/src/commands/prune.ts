@@ -7,6 +7,7 @@ import { bytesText } from '../render/bytes.ts'
 import { counted } from '../render/counted.ts'
 import type { Output } from '../render/output.ts'
 import { fullId } from '../sessions/ids.ts'
+import { ifNotFound } from '../sessions/lookup.ts'
 import { refuseUnreadable } from '../process/state-folder.ts'
 
 export type RmOptions = {
@@ -53,7 +54,7 @@ async function withDaemon(context: Context, act: (client: DaemonClient) => Promi
 
 async function remove(client: DaemonClient, given: readonly string[], force: boolean, out: Output): Promise<void> {
   const ids: string[] = []
-  for (const each of given) ids.push((await client.session(await fullId(client, each))).id) // all of them exist, or nothing is deleted
+  for (const each of given) ids.push(await existing(client, each)) // all of them exist, or nothing is deleted
   const removed: string[] = []
   for (const id of new Set(ids)) {
     await client.deleteSession(id, { ifEnded: !force }).catch((thrown: unknown) => {
@@ -63,6 +64,12 @@ async function remove(client: DaemonClient, given: readonly string[], force: boo
     if (!out.json) out.line(`deleted session ${id}`)
   }
   if (out.json) out.result({ sessions: removed.length, removed })
+}
+
+async function existing(client: DaemonClient, given: string): Promise<string> {
+  const found = await client.session(await fullId(client, given)).catch(ifNotFound)
+  if (found !== undefined) return found.id
+  throw new Fault('not_found', { error: `No session has the id ${given}; nothing was deleted` })
 }
 
 function withAdvice(thrown: unknown, count: number): unknown {

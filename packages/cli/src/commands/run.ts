@@ -41,6 +41,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   const { out, interrupt, config, options } = context
   const folder = currentFolder()
   checkFolder(folder, context)
+  refuseUnenforceable(context)
   const theirs = await interrupt.unlessInterrupted(findDaemon(config))
   const choice = await interrupt.unlessInterrupted(chosenModel(context, theirs))
   if (choice?.kind === 'none' && !isContinuing(context)) throw noModelFault(config, howToSetModel(config.checkout))
@@ -75,6 +76,18 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
     },
     out,
   )
+}
+
+/** Level "process" mounts nothing: a command could write where only reading was meant. */
+function refuseUnenforceable(context: RunContext): void {
+  const { options, config } = context
+  if (isContinuing(context) || (options.isolation ?? config.runner.isolation) !== 'process') return
+  const mount = runMounts(context).find(({ mode }) => mode === 'ro')
+  if (mount === undefined) return
+  const given = options.mount === undefined ? '[box] mounts' : '--mount'
+  throw new Fault('invalid_request', {
+    error: `Without a sandbox (level "process"), ${mount.path} cannot be read-only: commands see your whole machine. Omit it from ${given}, or write ${mount.path}:rw to allow that`,
+  })
 }
 
 function grantFolders(context: RunContext, folder: string): void {

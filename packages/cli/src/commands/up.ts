@@ -62,7 +62,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
       if (!out.json) for (const turn of turns) out.say(unfinishedLine(turn))
     },
     logLevel: config.logLevel ?? (isOwned || options.quiet === true ? 'warn' : 'info'),
-    ...(out.isStderrTerminal && !out.json ? { logTo: { write: (line: string) => out.say(logLine(line)) } } : {}),
+    ...(out.json ? {} : { logTo: { write: (line: string) => out.say(logLine(line)) } }), // JSON for programs, text for people
     ...(isOwned
       ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS, fileFields: { untilIdle: true }, recover: 'requested' as const }
       : { recover: SCOPES[options.resume] }),

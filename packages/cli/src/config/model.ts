@@ -9,7 +9,7 @@ import type { ApiName, ProfileName } from '@breakfall/model/names'
 import { type LocalServer, localServers } from '../model/local-servers.ts'
 import type { Env } from './env.ts'
 import type { LoadedConfig } from './load.ts'
-import { apiOf, type ConfiguredProvider, type Key, keyOf, variableKey } from './providers.ts'
+import { apiOf, type ConfiguredProvider, type Key, keyOf, type ServeSetting, variableKey } from './providers.ts'
 import type { Config } from './schema.ts'
 
 /** What is known about a provider's models. */
@@ -31,6 +31,8 @@ export type ServedModel = Key & {
   readonly kind: 'served'
   readonly provider: string
   readonly command: readonly string[]
+  /** How it becomes ready, and what it gets. */
+  readonly serve?: Pick<ServeSetting, 'healthPath' | 'readyMs' | 'env'> | undefined
   readonly name: string | undefined
   readonly api: ApiName | undefined
   readonly profile: ProfileName | undefined

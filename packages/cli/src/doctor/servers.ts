@@ -5,7 +5,7 @@ import { createRunnerClient } from '@breakfall/runner/client'
 import { z } from 'zod'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { findDaemon, oneShotClient } from '../daemon/find.ts'
-import { daemonSettings } from '../daemon/options.ts'
+import { daemonSettings, NO_MODEL } from '../daemon/options.ts'
 import { chooseModel, describeModel, type ReachableModel } from '../model/choose.ts'
 import { firstListedModel, listModels, unreachableFault } from '../model/list.ts'
 import type { Finding } from './finding.ts'
@@ -44,15 +44,16 @@ export async function checkRunner(config: ResolvedConfig): Promise<readonly Find
 }
 
 /** `daemon` is the address of a running one. */
-export async function checkModel({ model }: ResolvedConfig, daemon: string | undefined): Promise<Finding> {
+export async function checkModel(config: ResolvedConfig, daemon: string | undefined): Promise<Finding> {
   const check = 'model'
-  const choice = await chooseModel(model, listModels)
-  if (choice.kind === 'none' && daemon !== undefined)
+  const choice = await chooseModel(config.model, listModels)
+  const theirs = daemon === undefined ? undefined : await daemonModel(config)
+  if (choice.kind === 'none' && theirs !== undefined)
     return { check, verdict: 'ok', found: `none configured here; runs use the model of the daemon at ${daemon}` }
   if (choice.kind === 'none')
     return {
       check,
-      verdict: 'warn',
+      verdict: 'bad',
       found: 'none configured, and none answers on this machine; a prompt would exit with code 2',
       fix: 'set model = "PROVIDER/NAME", [model] baseUrl, OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, or start Ollama or llama-server',
     }
@@ -82,6 +83,17 @@ const runnerUseSchema = z.object({
   boxes: z.object({ running: z.number() }).default({ running: 0 }),
   limits: z.object({ boxesMax: z.number() }),
 })
+
+/** Undefined if it has none, or does not say. */
+async function daemonModel(config: ResolvedConfig): Promise<string | undefined> {
+  const found = await findDaemon(config).catch(() => undefined) // the check of the daemon reports that
+  const model =
+    found &&
+    (await oneShotClient(found.address)
+      .model()
+      .catch(() => undefined))
+  return model === undefined || model.baseUrl === NO_MODEL ? undefined : model.baseUrl
+}
 
 const MODEL_MS = 3_000
 

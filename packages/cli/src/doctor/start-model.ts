@@ -5,7 +5,7 @@
  * I2  Printed lines are redacted before they are shown.
  */
 import { duration, type Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
-import { makeRedactor, modelCommand, type ModelServer, serveModel } from '@breakfall/supervisor'
+import { makeRedactor, modelCommand, type ModelServer, type ModelServerSpec, serveModel } from '@breakfall/supervisor'
 import type { Env } from '../config/env.ts'
 import type { ServedModel } from '../config/model.ts'
 import { firstListedModel } from '../model/list.ts'
@@ -26,6 +26,7 @@ export async function startModelOnce(served: ServedModel, options: StartOptions)
   const said = new LastLines(makeRedactor({ inherited: options.env })) // I2
   const server = serveModel({
     ...modelCommand(served.command),
+    ...settingsOf(served),
     onLine: (line, stream) => said.add(line, stream),
     mayRestart: () => false,
   })
@@ -62,6 +63,15 @@ export async function startModelOnce(served: ServedModel, options: StartOptions)
 }
 
 // ---- details, in the order they are used above ----
+
+function settingsOf({ serve = {} }: ServedModel): Pick<ModelServerSpec, 'healthPath' | 'limits' | 'env'> {
+  const { healthPath, readyMs, env } = serve
+  return {
+    ...(healthPath === undefined ? {} : { healthPath }),
+    ...(readyMs === undefined ? {} : { limits: { startMsMax: readyMs, startTotalMsMax: readyMs } }),
+    ...(env === undefined ? {} : { env }),
+  }
+}
 
 const CHECK = 'model start'
 const LOADING_EVERY_MS = 5_000

@@ -11,6 +11,7 @@ import type { ResolvedConfig } from '../config/resolve.ts'
 import { readToken } from '../daemon/find.ts'
 import { mountText } from '../workspace/allowed.ts'
 import type { Finding } from './finding.ts'
+import { isMissing } from './mounts.ts'
 
 const TOOL_MS = 15_000
 
@@ -54,9 +55,10 @@ function onPath(name: string, path: string): string | undefined {
 
 /** A box as a run would make it, in a private runner that leaves nothing behind. */
 async function inBox(
-  { childEnv, box: { env, mounts, home, network } }: ResolvedConfig,
+  { childEnv, box: { env, mounts: named, home, network } }: ResolvedConfig,
   check: (client: RunnerClient, box: Box) => Promise<readonly Tried[]>,
 ): Promise<readonly Finding[]> {
+  const mounts = named.filter((mount) => !isMissing(mount)) // the check of mounts reports the others
   const stateDir = mkdtempSync(join(tmpdir(), 'breakfall-doctor-'))
   try {
     const tokenFile = join(stateDir, 'token')

@@ -30,6 +30,8 @@ const single: { readonly signal: NodeJS.Signals; readonly route: Route; readonly
 /** A signal to the process group arrives by both routes and counts once. On a busy machine the second one is late. */
 const TWIN_MS_MAX = 5_000
 
+const PARENT_EVERY_MS = 500
+
 function arrive(signal: NodeJS.Signals, route: Route): void {
   const now = performance.now()
   const twin = single.findIndex((one) => one.signal === signal && one.route !== route && now - one.at < TWIN_MS_MAX)
@@ -45,6 +47,27 @@ function dispatch(signal: NodeJS.Signals): void {
 }
 
 for (const signal of SIGNALS) process.on(signal, () => arrive(signal, 'direct'))
+
+// `npm start` (scripts/start.mjs): a signal to npm ends its shell and not this program, so the death of either counts as one.
+const parents = (process.env['BREAKFALL_PARENTS'] ?? '').split(',').map(Number).filter(Boolean)
+delete process.env['BREAKFALL_PARENTS']
+if (parents.length > 0) {
+  const { ppid } = process
+  const timer = setInterval(() => {
+    if (process.ppid === ppid && parents.every(isAlive)) return
+    clearInterval(timer)
+    dispatch('SIGTERM')
+  }, PARENT_EVERY_MS)
+  timer.unref()
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
 
 // On an older Node a launcher (scripts/become.mjs) stays beside this program. It passes on the signals that it received before
 // this program was listening, and those that it receives later. If the launcher is killed, this program was meant.

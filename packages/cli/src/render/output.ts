@@ -20,6 +20,9 @@ export class Output {
   /** Fields of every result. A result's own fields win. */
   #resultFields: object
   #endsWithStatus = false
+  /** On a terminal, stdout and stderr share lines: a message does not continue a line of text. */
+  #isMidLine = false
+  #isBroken = false
   /** The style that streamed text is in, and the sequence that ends it. */
   #streamed: { readonly style: Style; readonly close: string } | undefined
 
@@ -89,7 +92,14 @@ export class Output {
   write(text: string): void {
     this.endStyle()
     this.#endsWithStatus = false
-    this.#stdout.write(this.#clean(text))
+    this.#put(this.#clean(text))
+  }
+
+  #put(text: string): void {
+    const shown = this.#isBroken ? text.replace(/^\n/, '') : text // the line has ended already
+    this.#isBroken = false
+    this.#isMidLine = shown === '' ? this.#isMidLine : !shown.endsWith('\n')
+    this.#stdout.write(shown)
   }
 
   /** On a terminal: erases the last lines. */
@@ -107,7 +117,7 @@ export class Output {
       this.#streamed = { style, close }
       this.#stdout.write(open)
     }
-    this.#stdout.write(this.#clean(text))
+    this.#put(this.#clean(text))
   }
 
   /** With colours off, the text contains none of ours. */
@@ -126,6 +136,10 @@ export class Output {
   say(text: string): void {
     this.endStyle()
     this.#endsWithStatus = false
+    const isShared = this.#isMidLine && this.isTerminal && this.isStderrTerminal
+    if (isShared) this.#stderr.write('\n')
+    this.#isBroken ||= isShared
+    this.#isMidLine &&= !isShared
     this.#stderr.write((this.styleErr('dim', 'x') === 'x' ? withoutControls(text) : printable(text)) + '\n')
   }
 

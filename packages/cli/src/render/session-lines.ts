@@ -56,6 +56,7 @@ export function sessionLines(session: Session, turns: readonly Turn[], now: numb
     ['state', `${sessionStatus(session)}, changed ${age(updatedAt, now)} ago`],
     ['folder', workspace ?? '(private)'],
     ['model', model],
+    ['provider', providerText(session)],
     ['created', `${utcTime(createdAt)}, ${age(createdAt, now)} ago`],
     ['turns', String(turns.length)],
     ['used', total === '' ? undefined : total],
@@ -69,6 +70,13 @@ export function sessionLines(session: Session, turns: readonly Turn[], now: numb
 }
 
 // ---- details, in the order they are used above ----
+
+/** `cloud at https://api.example.com/v1 (openai-chat)`. */
+function providerText({ provider }: Session): string | undefined {
+  if (provider == null) return undefined
+  const { name, baseUrl, api } = provider
+  return `${name}${baseUrl === '' ? ', started by the daemon' : ` at ${baseUrl}`} (${api})`
+}
 
 const titleOf = ({ title, turn }: Session): string => title ?? turn?.prompt.trim().split('\n')[0] ?? ''
 

@@ -8,9 +8,9 @@ import { faultPage } from './fault-page.ts'
 import { howItContinues, waitsFor } from './parked.ts'
 import type { Segment, Survived, TurnView } from './turn-view.ts'
 
-/** Not if level "process" itself is what the runner refused. */
+/** Not if level "process" itself is what the runner refused, or what cannot do what was asked. */
 export const isForLackOfSandbox = ({ category, errorRaw }: Pick<FaultReport, 'category' | 'errorRaw'>): boolean =>
-  category === 'isolation_unavailable' && !errorRaw.includes('--allow-isolation process')
+  category === 'isolation_unavailable' && !/--allow-isolation process|level "process"/.test(errorRaw)
 
 export const WITHOUT_SANDBOX = 'to run without a sandbox, at your own risk: breakfall run --isolation process'
 

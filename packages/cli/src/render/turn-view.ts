@@ -165,7 +165,9 @@ export class TurnView {
     const { path } = event.arguments
     if ((event.tool === 'write' || event.tool === 'edit') && typeof path === 'string')
       this.#writes.set(event.callId, path)
-    return [this.#line('head', `● ${event.tool} ${summaryOf(event.arguments)}`)]
+    const call = this.#line('head', `● ${event.tool} ${summaryOf(event.arguments)}`)
+    // Who reads later may want all of an output, also of one that is shown in full here.
+    return this.#showsPrompts && event.tool === 'bash' ? [call, this.#line('dim', `  exec ${event.execId}`)] : [call]
   }
 
   /** Shows the first lines as they come, and the last ones when the tool has ended. */

@@ -54,13 +54,19 @@ export const keyForTurn = (turn: Pick<Turn, 'provider'>, config: Brings): Provid
   turn.provider == null ? undefined : keyFor(turn.provider, config)
 
 /** Every way to set a model, in one sentence. */
-export function noModelFault(config: Pick<ResolvedConfig, 'providers' | 'loaded' | 'checkout'>, how: string): Fault {
+export function noModelFault(
+  config: Pick<ResolvedConfig, 'providers' | 'loaded' | 'checkout' | 'modelName'>,
+  how: string,
+): Fault {
   const [set] = [...config.loaded.origins].filter(([key]) => key.startsWith('model.'))
   const [provider] = config.providers
+  const [prefix = '', name] = config.modelName?.split('/') ?? []
   const happened =
-    set === undefined
-      ? 'There is no model for this prompt: none is set, and none answers on this machine.'
-      : `${set[0]} is set (${set[1]}), but there is no model server: none is set, and none answers on this machine.`
+    name !== undefined
+      ? `There is no provider "${prefix}" for the model ${config.modelName}, and no other model server is set or answers on this machine.`
+      : set === undefined
+        ? 'There is no model for this prompt: none is set, and none answers on this machine.'
+        : `${set[0]} is set (${set[1]}), but there is no model server: none is set, and none answers on this machine.`
   const advice = [
     ...(provider === undefined
       ? []

@@ -1,6 +1,6 @@
 /** The output of an exec, byte for byte from the runner: callers of the daemon have no token for the runner. */
 import { pipeline } from 'node:stream/promises'
-import { Fault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import type { RequestContext } from '@breakfall/wire/node'
 import type { OutputRequest } from '../engine/stored-output.ts'
@@ -13,6 +13,19 @@ export function outputRequestOf({ params, req, signal }: RequestContext): Output
   const { range } = req.headers
   return { sessionId: params['id'] ?? '', execId: params['execId'] ?? '', stream, range, signal }
 }
+
+/** A 416 says how long the output is, as the runner's did. */
+export async function orUnsatisfiable({ res }: RequestContext, opening: Promise<OutputAnswer>): Promise<OutputAnswer> {
+  try {
+    return await opening
+  } catch (thrown) {
+    if (isFault(thrown) && thrown.category === 'range_not_satisfiable' && SIZE.test(thrown.report.errorRaw))
+      res.setHeader('content-range', thrown.report.errorRaw)
+    throw thrown
+  }
+}
+
+const SIZE = /^bytes \*\/\d+$/
 
 export async function relayOutput({ res, method }: RequestContext, output: OutputAnswer): Promise<void> {
   res.writeHead(output.status, output.headers)

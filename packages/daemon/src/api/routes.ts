@@ -32,7 +32,7 @@ import { readJson, type RequestContext, type Route } from '@breakfall/wire/node'
 import type { Sessions } from '../engine/sessions.ts'
 import type { DaemonLimits } from '../options.ts'
 import { streamEvents } from './events.ts'
-import { outputRequestOf, relayOutput } from './output.ts'
+import { orUnsatisfiable, outputRequestOf, relayOutput } from './output.ts'
 import { sessionQueryOf } from './session-query.ts'
 
 type RouteParts = {
@@ -193,7 +193,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       answers: { 200: 'application/octet-stream', 206: 'application/octet-stream' },
       faults: ['not_found', 'exec_not_found', 'range_not_satisfiable', 'runner_unreachable'],
       handle: async (context) => {
-        await relayOutput(context, await sessions.output(outputRequestOf(context)))
+        await relayOutput(context, await orUnsatisfiable(context, sessions.output(outputRequestOf(context))))
         return undefined
       },
     },
