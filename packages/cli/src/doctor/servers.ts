@@ -86,13 +86,13 @@ const runnerUseSchema = z.object({
 
 /** Undefined if it has none, or does not say. */
 async function daemonModel(config: ResolvedConfig): Promise<string | undefined> {
-  const found = await findDaemon(config).catch(() => undefined) // the check of the daemon reports that
-  const model =
-    found &&
-    (await oneShotClient(found.address)
-      .model()
-      .catch(() => undefined))
-  return model === undefined || model.baseUrl === NO_MODEL ? undefined : model.baseUrl
+  try {
+    const found = await findDaemon(config)
+    const model = found && (await oneShotClient(found.address).model())
+    return model === undefined || model.baseUrl === NO_MODEL ? undefined : model.baseUrl
+  } catch {
+    return undefined // the check of the daemon reports that
+  }
 }
 
 const MODEL_MS = 3_000
