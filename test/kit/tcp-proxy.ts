@@ -16,9 +16,8 @@ export class TcpProxy implements AsyncDisposable {
   readonly #held: { to: Socket; bytes: Buffer }[] = []
 
   static async start(port: number): Promise<TcpProxy> {
-    let proxy: TcpProxy | undefined
-    const server = await startTcpServer((client) => proxy?.accept(client, port))
-    proxy = new TcpProxy(server)
+    const server = await startTcpServer((client) => proxy.accept(client, port))
+    const proxy = new TcpProxy(server)
     return proxy
   }
 
