@@ -42,8 +42,13 @@ export function Talk(props: TalkProps): VNode {
   useEffect(() => {
     const scroller = scrollerOf(box.current)
     const target: EventTarget = scroller === document.scrollingElement ? document : (scroller ?? document)
+    let wasAt = scroller?.scrollTop ?? 0
     const take = (): void => {
-      if (scroller !== null) setFollowing(distanceToEnd(scroller) < NEAR_END_PX)
+      if (scroller === null) return
+      const isUp = scroller.scrollTop < wasAt - 1 // only a person scrolls up; new text only makes the end move away
+      wasAt = scroller.scrollTop
+      if (distanceToEnd(scroller) < NEAR_END_PX) setFollowing(true)
+      else if (isUp) setFollowing(false)
     }
     target.addEventListener('scroll', take, { passive: true })
     const follow = (): void => setFollowing(true)

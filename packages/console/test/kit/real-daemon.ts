@@ -1,0 +1,100 @@
+/** A real daemon with a rehearsal model behind the fault proxy, started as a person starts it, and killed as nobody should. */
+import { readFileSync } from 'node:fs'
+import { type FaultProxy, type RehearsalModel, startFaultProxy, startRehearsalModel } from '@breakfall/chaos'
+import { hasSandbox, Place } from '../../../../e2e/breakfall.ts'
+import type { Program } from '../../../../test/kit/program.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export class RealDaemon implements AsyncDisposable {
+  readonly place = new Place()
+  readonly #model: RehearsalModel
+  readonly proxy: FaultProxy
+  readonly #flags: readonly string[]
+  #program: Program | undefined
+  url = ''
+  pid = 0
+  token = ''
+
+  private constructor(model: RehearsalModel, proxy: FaultProxy, flags: readonly string[]) {
+    this.#model = model
+    this.proxy = proxy
+    this.#flags = flags
+  }
+
+  static async start(options: { plan?: string; model?: string; flags?: readonly string[] } = {}): Promise<RealDaemon> {
+    const model = await startRehearsalModel()
+    const proxy = await startFaultProxy({ upstream: model.url, plan: options.plan ?? 'none' })
+    const flags = ['--model', options.model ?? 'rehearsal/steps-12', ...(options.flags ?? [])]
+    const real = new RealDaemon(model, proxy, flags)
+    await real.up()
+    return real
+  }
+
+  /** Without --port: it takes the one it had before. */
+  async up(more: readonly string[] = []): Promise<void> {
+    const isolation = hasSandbox ? [] : ['--allow-isolation', 'process']
+    this.#program = this.place.start([
+      'up',
+      '--json',
+      '--base-url',
+      this.proxy.url,
+      '--allow-workspace',
+      this.place.folder,
+      ...isolation,
+      ...this.#flags,
+      ...more,
+    ])
+    const listening: Json = await this.#program.listening()
+    this.url = String(listening['url'])
+    this.pid = Number(listening['pid'])
+    this.token = readFileSync(String(listening['tokenFile']), 'utf8').trim().split(/\s/)[0] ?? ''
+  }
+
+  async kill9(): Promise<void> {
+    process.kill(this.pid, 'SIGKILL')
+    await this.#program?.ended
+  }
+
+  async stop(): Promise<void> {
+    process.kill(this.pid, 'SIGTERM')
+    await this.#program?.ended
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    process.kill(this.pid, signal)
+  }
+
+  open(hash = '/'): string {
+    return `${this.url}/#token=${this.token}&to=${encodeURIComponent(hash)}`
+  }
+
+  async call(method: string, path: string, body?: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Json> {
+    const response = await fetch(`${this.url}${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${this.token}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    const value: unknown = text === '' ? {} : JSON.parse(text)
+    return { status: response.status, ...(typeof value === 'object' && value !== null ? value : {}) }
+  }
+
+  /** A session with a turn that runs. */
+  async turn(prompt = 'go', create: Json = {}): Promise<{ readonly id: string; readonly turnId: string }> {
+    const session = await this.call('POST', '/v1/sessions', { box: { workspace: this.place.folder }, ...create })
+    const id = String(session['id'])
+    const receipt = await this.call('POST', `/v1/sessions/${id}/turns`, { prompt })
+    return { id, turnId: String(receipt['turnId']) }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.place[Symbol.asyncDispose]()
+    await this.proxy.close()
+    await this.#model.close()
+  }
+}
