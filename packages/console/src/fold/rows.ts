@@ -52,8 +52,9 @@ export function part(turn: TurnView, place: PartPlace, kind: Part['kind'], at: n
   const attempt = attemptOf(step, place.attempt, at)
   attempt.heardAt = at
   if (attempt.state === 'waiting' || attempt.state === 'cut') {
+    const from = attempt.state === 'cut' ? (step.takeovers.at(-1)?.to ?? at) : at // it was asked again when the daemon came back
     attempt.state = 'running'
-    openSpan(attempt.spans, at)
+    openSpan(attempt.spans, from)
   }
   const known = attempt.parts.find(({ key }) => key === place.part)
   if (known !== undefined) return known

@@ -69,7 +69,12 @@ export class RealDaemon implements AsyncDisposable {
     return `${this.url}/#token=${this.token}&to=${encodeURIComponent(hash)}`
   }
 
-  async call(method: string, path: string, body?: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Json> {
+  async call(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Json> {
     const response = await fetch(`${this.url}${path}`, {
       method,
       headers: {

@@ -1,0 +1,50 @@
+/** The built page: small, without a schema library, nothing from elsewhere, and built only when something changed. */
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { buildConsole } from '../build.mjs'
+
+const KB = 1_000
+
+test('the page keeps its budgets, and zod is not in it', async () => {
+  const folder = await buildConsole()
+  const assets = join(folder, 'assets')
+  const size = (start: string): number =>
+    readdirSync(assets)
+      .filter((name) => name.startsWith(start))
+      .reduce((sum, name) => sum + gzipSync(readFileSync(join(assets, name))).length, 0)
+  const page = readFileSync(join(folder, 'index.html'), 'utf8')
+  const first = [...page.matchAll(/src="\/assets\/([^"]+)"/g)].map(([, name]) => name)
+  assert.equal(first.length, 1, 'one script')
+  assert.ok(size('main-') <= 60 * KB, `initial JavaScript: ${size('main-')} bytes`)
+  assert.ok(size('style-') <= 12 * KB, `CSS: ${size('style-')} bytes`)
+  assert.ok(size('markdown-') <= 18 * KB, `Markdown: ${size('markdown-')} bytes`)
+  const { inputs } = JSON.parse(readFileSync(join(folder, '.meta.json'), 'utf8')) as { inputs: Record<string, unknown> }
+  assert.deepEqual(
+    Object.keys(inputs).filter((path) => path.includes('node_modules/zod')),
+    [],
+  )
+  assert.doesNotMatch(page, /https?:/)
+  for (const name of readdirSync(assets)) assert.match(name, /-[A-Z0-9]{8}\.(?:js|css|svg)$/)
+})
+
+test('a second build does nothing, and two at once leave one whole page', async () => {
+  const folder = await buildConsole()
+  const before = statSync(join(folder, 'index.html')).mtimeMs
+  await Promise.all([buildConsole(), buildConsole()])
+  assert.equal(statSync(join(folder, 'index.html')).mtimeMs, before)
+})
+
+test('no HTML string is made anywhere: the sources name none of the functions that take one', () => {
+  const source = new URL('../src/', import.meta.url)
+  const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((name) => /\.tsx?$/.test(name))
+  assert.ok(files.length > 40)
+  for (const name of files)
+    assert.doesNotMatch(
+      readFileSync(new URL(name, source), 'utf8'),
+      /innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|DOMParser|\beval\(/,
+      name,
+    )
+})

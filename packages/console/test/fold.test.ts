@@ -1,0 +1,249 @@
+/** The fold: the same view whether events come live, replayed or in pieces, and whatever is wrong with some of them. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { cardLines, cardMarkdown, cardSvg } from '../src/fold/card.ts'
+import { fold } from '../src/fold/fold.ts'
+import { stepsWith } from '../src/fold/search.ts'
+import { answerIn, emptyFold, type SessionFold, survivedIn, type TurnView } from '../src/fold/view.ts'
+import { axisOf, ticksOf } from '../src/thread/axis.ts'
+import { groupsOf } from '../src/thread/lanes.ts'
+import { segmentsOf } from '../src/thread/segments.ts'
+import { WORDS } from '../src/thread/words.ts'
+import { type Event, Journal } from './kit/journal.ts'
+
+const START = Date.parse('2026-11-16T08:00:00.000Z')
+
+function foldAll(events: readonly unknown[]): SessionFold {
+  const view = emptyFold()
+  for (const event of events) fold(view, event)
+  return view
+}
+
+function onlyTurn(events: readonly unknown[]): TurnView {
+  const [turn] = foldAll(events).turns
+  assert.ok(turn !== undefined)
+  return turn
+}
+
+/** A turn as random as a bad night: every kind of event, in an order that a daemon could write. */
+const journals = fc
+  .array(
+    fc.constantFrom(
+      'say',
+      'think',
+      'cut',
+      'continue',
+      'stall',
+      'tool',
+      'lookup',
+      'park',
+      'kill',
+      'unknown',
+      'strange',
+      'step',
+    ),
+    { maxLength: 40 },
+  )
+  .map((moves) => {
+    const journal = new Journal('s1', START).turn('t1', 'go').wait(20).step()
+    for (const move of moves) {
+      if (move === 'say') journal.say('some words of an answer', 90)
+      if (move === 'think') journal.say('thoughts', 30, 'reasoning-delta')
+      if (move === 'cut')
+        journal.say('lost words', 40).retry('model_stream_interrupted', 'read ECONNRESET', 100).wait(120)
+      if (move === 'continue')
+        journal.say('kept words', 40).retry('model_stream_interrupted', 'reset', 50, { action: 'resume' }).wait(60)
+      if (move === 'stall')
+        journal.say('and then', 40).wait(9_000).retry('model_stream_stalled', 'silence', 20).wait(30)
+      if (move === 'tool') journal.call('bash', { command: 'ls' }).output('a\nb\n').result('ok', 'a\nb').step()
+      if (move === 'lookup')
+        journal
+          .call('bash', { command: 'ls' })
+          .retry('runner_unreachable', 'refused', 70, { action: 'resolve' })
+          .wait(80)
+          .output('x')
+          .result('ok', 'x')
+          .step()
+      if (move === 'park')
+        journal
+          .add('parked', { fault: journal.fault('model_unreachable', 'refused'), resumeAt: null })
+          .wait(90_000)
+          .add('resumed', { because: 'signal' })
+      if (move === 'kill') journal.wait(4_000).add('taken-over', { epoch: 2 })
+      if (move === 'unknown') journal.call('bash', { command: 'deploy' }).result('unknown', 'nobody knows', null).step()
+      if (move === 'strange') journal.add('from-the-future', { anything: [1, 2] })
+      if (move === 'step') journal.step()
+    }
+    return journal.say('done', 20).end('done', 0).events
+  })
+
+test('the view is the same whether events come at once, twice, or over connections that overlap', () => {
+  fc.assert(
+    fc.property(journals, fc.array(fc.nat(200), { maxLength: 5 }), (events, cuts) => {
+      const whole = foldAll(events)
+      const pieces: Event[] = []
+      let from = 0
+      for (const cut of [...cuts.map((n) => n % (events.length + 1)).sort((a, b) => a - b), events.length]) {
+        pieces.push(...events.slice(Math.max(0, from - 3), cut)) // a replay that overlaps
+        from = Math.max(from, cut)
+      }
+      assert.deepEqual(foldAll(pieces), whole)
+    }),
+    { numRuns: 150 },
+  )
+})
+
+test('a consumer of the fold holds exactly the journalled answer, and survived counts like the daemon', () => {
+  fc.assert(
+    fc.property(journals, (events) => {
+      const turn = onlyTurn(events)
+      assert.equal(answerIn(turn), 'done')
+      const counted = events.filter(({ type }) => type === 'retry' || type === 'parked' || type === 'taken-over').length
+      assert.equal(survivedIn(turn), counted)
+      assert.equal(
+        cardLines(turn).reduce((sum, line) => sum + Number(line.split(' ')[0]?.replaceAll(',', '')), 0),
+        counted,
+      )
+    }),
+    { numRuns: 100 },
+  )
+})
+
+test('every segment of the thread has a name, lies on the axis, and ends after it starts', () => {
+  fc.assert(
+    fc.property(journals, (events) => {
+      const turn = onlyTurn(events)
+      const now = turn.endedAt ?? 0
+      const segments = turn.steps.flatMap((step) => segmentsOf(step, turn, now, WORDS))
+      const axis = axisOf(segments, turn.startedAt ?? 0, now)
+      for (const { name, from, to } of segments) {
+        assert.ok(name.length > 5, name)
+        assert.ok(to >= from)
+        assert.ok(axis.at(from) >= 0 && axis.at(to) <= 1 && axis.at(from) <= axis.at(to))
+      }
+      assert.ok(ticksOf(axis, 6).length <= 7)
+      assert.equal(
+        groupsOf(turn, 'all').reduce((sum, { steps }) => sum + steps.length, 0),
+        turn.steps.length,
+      )
+      assert.equal(
+        groupsOf(turn, new Set()).reduce((sum, { steps }) => sum + steps.length, 0),
+        turn.steps.length,
+      )
+    }),
+    { numRuns: 100 },
+  )
+})
+
+test('events with missing, extra or wrong fields cost one note each, and nothing throws', () => {
+  const sane = new Journal('s1', START).turn('t1', 'go').step().say('words', 30).end('words', 0).events
+  fc.assert(
+    fc.property(
+      fc.nat(sane.length - 1),
+      fc.constantFrom('step', 'attempt', 'part', 'text', 'usage', 'prompt', 'at', 'turnId', 'type'),
+      fc.jsonValue(),
+      (index, field, value) => {
+        const broken = sane.map((event, at) => (at === index ? { ...event, [field]: value } : event))
+        const view = foldAll([...broken, value, null, 7, 'x'])
+        assert.ok(view.turns.length >= 1)
+        for (const turn of view.turns) {
+          survivedIn(turn)
+          for (const step of turn.steps) segmentsOf(step, turn, START + 1_000, WORDS)
+        }
+      },
+    ),
+    { numRuns: 300 },
+  )
+})
+
+test('a stall is drawn as silence, a wait never as work, and a killed daemon as a gap', () => {
+  const journal = new Journal('s1', START)
+    .turn('t1', 'go')
+    .step()
+    .say('and then', 100)
+    .wait(8_000)
+    .retry('model_stream_stalled', 'silence', 500)
+    .wait(520)
+    .say('better', 100)
+    .wait(4_000)
+    .add('taken-over', { epoch: 2 })
+    .say(' now', 50)
+  const turn = onlyTurn(journal.end('better now', 2).events)
+  const [step] = turn.steps
+  assert.ok(step !== undefined)
+  const kinds = segmentsOf(step, turn, turn.endedAt ?? 0, WORDS).map(({ kind, from, to }) => [kind, to - from])
+  assert.deepEqual(kinds, [
+    ['work', 100],
+    ['silent', 8_000],
+    ['wait', 500],
+    ['work', 120],
+    ['gone', 4_000],
+    ['work', 50],
+  ])
+})
+
+test('a long wait folds on the axis, so the work beside it stays visible', () => {
+  const journal = new Journal('s1', START).turn('t1', 'go').step().say('a', 1_000)
+  journal
+    .add('parked', { fault: journal.fault('model_unreachable', 'refused'), resumeAt: null })
+    .wait(8 * 3_600_000)
+    .add('resumed', { because: 'signal' })
+    .say('b', 1_000)
+  const turn = onlyTurn(journal.end('ab', 1).events)
+  const segments = turn.steps.flatMap((step) => segmentsOf(step, turn, turn.endedAt ?? 0, WORDS))
+  const axis = axisOf(segments, turn.startedAt ?? 0, turn.endedAt ?? 0)
+  assert.equal(axis.folds.length, 1)
+  assert.ok(axis.at(START + 1_000) > 0.4, 'the first second of work has a good part of the width')
+})
+
+test('usage with an unknown attempt is counted as unknown, not as zero', () => {
+  const turn = onlyTurn(
+    new Journal('s1', START)
+      .turn('t1', 'go')
+      .step()
+      .say('x', 10)
+      .retry('model_stream_interrupted', 'reset', 10)
+      .wait(20)
+      .say('x', 10)
+      .end('x', 1).events,
+  )
+  assert.equal(turn.tokens.unknown, 1)
+})
+
+test('look-ups stay inside their call and leave the step’s attempts alone', () => {
+  const journal = new Journal('s1', START).turn('t1', 'go').step().say('x', 10).call('bash', { command: 'ls' })
+  for (let n = 0; n < 3; n += 1)
+    journal.retry('runner_unreachable', 'refused', 50, { action: 'resolve', event: { callId: 'c1' } }).wait(60)
+  const turn = onlyTurn(journal.output('a').result('ok', 'a').step().say('y', 10).end('y', 3).events)
+  assert.equal(turn.steps[0]?.attempts.length, 1)
+  assert.equal(turn.steps[0]?.calls[0]?.lookups.length, 3)
+  assert.equal(survivedIn(turn), 3)
+})
+
+test('search finds text, thrown-away text, commands, output and categories in folded steps', () => {
+  const journal = new Journal('s1', START).turn('t1', 'go')
+  for (let n = 1; n <= 9; n += 1)
+    journal
+      .step()
+      .say(`needle${n}`, 10)
+      .call('bash', { command: `cmd${n}` })
+      .output(`out${n}\n`)
+      .result('ok', '')
+  const turn = onlyTurn(
+    journal.step().say('lost words', 10).retry('model_overloaded', '503', 5).wait(5).say('x', 5).end('x', 1).events,
+  )
+  assert.deepEqual(stepsWith(turn, 'NEEDLE4'), [4])
+  assert.deepEqual(stepsWith(turn, 'cmd7'), [7])
+  assert.deepEqual(stepsWith(turn, 'out2'), [2])
+  assert.deepEqual(stepsWith(turn, 'lost words'), [10])
+  assert.deepEqual(stepsWith(turn, 'model_overloaded'), [10])
+})
+
+test('the card holds any title as text', () => {
+  const turn = onlyTurn(new Journal('s1', START).turn('t1', 'go').step().say('x', 10).end('x', 0).events)
+  const svg = cardSvg(turn, '<script>alert(1)</script>\u202e')
+  assert.ok(!svg.includes('<script>'))
+  assert.ok(svg.includes('U+202E'))
+  assert.match(cardMarkdown(turn, 'title'), /1 step, each once/)
+})
