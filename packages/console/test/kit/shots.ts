@@ -27,9 +27,8 @@ export const SHOTS: readonly Shot[] = [
     name: 'turn-away',
     hash: `/s/${IDS.running}`,
     before: async (page, staged) => {
-      await page.waitForSelector('[data-link="open"]')
-      await page.route('**/v1/**', (route) => route.abort())
-      staged.drop()
+      await page.waitForSelector('.state-bar')
+      staged.goAway()
       await page.waitForSelector('[data-connection="lost"]')
     },
   },
@@ -83,6 +82,7 @@ export async function takeShots(folder: string, only: readonly string[]): Promis
         await page.screenshot({ path: join(folder, `${name}-${width}-${colorScheme}.png`) })
         if (violations.length > 0) process.stdout.write(`${name}: ${violations.join('; ')}\n`)
         await context.close()
+        staged.isAway = false
       }
     }
   }

@@ -39,6 +39,8 @@ export class StagedDaemon implements AsyncDisposable {
   bootId = randomUUID()
   journal = 'j1'
   beats = true
+  /** True: every connection is cut, and new ones are refused. */
+  isAway = false
   readonly #server: Server
   readonly #sockets = new WebSocketServer({ noServer: true, handleProtocols: () => 'breakfall.v1' })
   readonly #subscribed = new Map<WebSocket, Set<string>>()
@@ -48,6 +50,7 @@ export class StagedDaemon implements AsyncDisposable {
   private constructor() {
     this.#server = createServer((req, res) => void this.#serve(req, res))
     this.#server.on('upgrade', (req, socket, head) => {
+      if (this.isAway) return void socket.destroy()
       if (!(req.headers['sec-websocket-protocol'] ?? '').includes(TOKEN)) {
         socket.end('HTTP/1.1 401 Unauthorized\r\nConnection: close\r\n\r\n')
         return
@@ -93,6 +96,11 @@ export class StagedDaemon implements AsyncDisposable {
   change(session: Json & { readonly id: string }): void {
     this.sessions.set(session.id, session)
     this.send({ watch: { session } })
+  }
+
+  goAway(): void {
+    this.isAway = true
+    for (const ws of this.#sockets.clients) ws.terminate()
   }
 
   drop(code = 1001): void {
@@ -151,6 +159,7 @@ export class StagedDaemon implements AsyncDisposable {
   }
 
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    if (this.isAway) return void req.socket.destroy()
     let body = ''
     for await (const chunk of req) body += String(chunk)
     const url = new URL(req.url ?? '/', this.url)
