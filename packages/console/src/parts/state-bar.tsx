@@ -5,13 +5,14 @@ import { useEffect } from 'preact/hooks'
 import { clock, now } from '../clock.ts'
 import { attemptsIn, survivedIn, type TurnView } from '../fold/view.ts'
 import { json } from '../link/api.ts'
+import { link } from '../link/connection.ts'
 import { type StateName, stateOfTurn, STATES } from '../state.ts'
 import { callLine, faultTitle, happened } from '../thread/words.ts'
-import { countdown, counted, length, number } from '../text/format.ts'
+import { clockTime, countdown, counted, length, number } from '../text/format.ts'
 import { oneLine } from '../text/reveal.ts'
 import { Action, outcomes } from './action.tsx'
 import { announce } from './announcer.tsx'
-import { Badge, Countdown } from './basics.tsx'
+import { Badge, Countdown, isUtc } from './basics.tsx'
 
 type StateBarProps = {
   readonly turn: TurnView
@@ -22,7 +23,8 @@ type StateBarProps = {
 
 export function StateBar({ turn, session, isReadOnly, onWhy }: StateBarProps): VNode {
   const state = stateOfTurn(turn, session)
-  const { tone } = STATES[state]
+  const away = isReadOnly || turn.endedAt !== null ? null : awaySince()
+  const tone = away === null ? STATES[state].tone : 'cancelled'
   const sentence = saidState(turn, state)
   useEffect(() => announce(sentence), [sentence])
   const wait = waitOf(turn)
@@ -30,8 +32,20 @@ export function StateBar({ turn, session, isReadOnly, onWhy }: StateBarProps): V
   return (
     <div class={`state-bar tone-${tone}`} data-state={state} role="group" aria-label="State of this turn">
       <div class="what">
-        <Badge state={state} word={STATES[state].word.toUpperCase()} />
-        <What turn={turn} state={state} />
+        {away === null ? (
+          <>
+            <Badge state={state} word={STATES[state].word.toUpperCase()} />
+            <What turn={turn} state={state} />
+          </>
+        ) : (
+          <>
+            <Badge state="abandoned" word={`LAST SEEN ${STATES[state].word.toUpperCase()}`} />
+            <span>
+              at {clockTime(away, isUtc.value)}. No daemon answers. Nothing is lost: it continues from its last safe
+              point.
+            </span>
+          </>
+        )}
       </div>
       <div class="facts">
         <Facts turn={turn} session={session} />
@@ -68,6 +82,14 @@ export async function cancelTurn(turnId: string): Promise<string | undefined> {
 }
 
 // ---- details, in the order they are used above ----
+
+const QUIET_MS = 1_000
+
+/** Since when the daemon is gone, once that is more than a blink. */
+function awaySince(): number | null {
+  const { kind, since } = link.state.value
+  return kind === 'lost' && now.value > 0 && clock.local() - since >= QUIET_MS ? since : null
+}
 
 const saidState = (turn: TurnView, state: StateName): string =>
   state === 'retrying' && turn.wait !== null
