@@ -2,12 +2,16 @@
 import { render } from 'preact'
 import { App } from './app.tsx'
 import { startTicking } from './clock.ts'
-import { openDoor } from './link/connection.ts'
+import { openDoor, tryToEnter } from './link/connection.ts'
 import { takeFromAddress } from './link/token.ts'
 import { startRouting } from './route.ts'
 import { loadMarkdown } from './text/markdown-view.tsx'
 
 const given = takeFromAddress()
+addEventListener('hashchange', () => {
+  const pasted = takeFromAddress() // a new link into a tab that shows the page already
+  if (pasted.ticket !== undefined || pasted.token !== undefined) void tryToEnter(pasted)
+})
 startRouting()
 startTicking()
 const root = document.getElementById('app')

@@ -14,6 +14,7 @@ import { length } from '../text/format.ts'
 import { printable } from '../text/reveal.ts'
 import { Ago, Boundary, CopyButton } from './basics.tsx'
 import { Ending } from './ending.tsx'
+import { following } from './following.ts'
 import type { Pick } from './pick.ts'
 import { StepView } from './step-view.tsx'
 
@@ -33,11 +34,12 @@ type TalkProps = {
 const BLOCK_GROUPS = 20
 const WINDOWED_FROM = 300 // groups, about 1,500 rows
 const NEAR_END_PX = 48
+const UNSEEN_PX = 3_000 // a block that was never laid out
 
 export function Talk(props: TalkProps): VNode {
   const { view, rev, before } = props
   const box = useRef<HTMLDivElement>(null)
-  const [isFollowing, setFollowing] = useState(true)
+  const isFollowing = following.value
   const frozen = useRef(new Map<string, number>())
   useEffect(() => {
     const scroller = scrollerOf(box.current)
@@ -47,22 +49,24 @@ export function Talk(props: TalkProps): VNode {
       if (scroller === null) return
       const isUp = scroller.scrollTop < wasAt - 1 // only a person scrolls up; new text only makes the end move away
       wasAt = scroller.scrollTop
-      if (distanceToEnd(scroller) < NEAR_END_PX) setFollowing(true)
-      else if (isUp) setFollowing(false)
+      if (distanceToEnd(scroller) < NEAR_END_PX) following.value = true
+      else if (isUp) following.value = false
     }
     target.addEventListener('scroll', take, { passive: true })
-    const follow = (): void => setFollowing(true)
+    const follow = (): void => {
+      following.value = true
+    }
     addEventListener('breakfall:follow', follow)
     return () => {
       target.removeEventListener('scroll', take)
       removeEventListener('breakfall:follow', follow)
     }
   }, [])
-  useLayoutEffect(() => toEnd(isFollowing, box.current), [rev, isFollowing])
+  useLayoutEffect(() => toEnd(box.current), [rev, isFollowing])
   useEffect(() => {
     const list = box.current?.firstElementChild
     if (!isFollowing || list == null) return
-    const observer = new ResizeObserver(() => toEnd(true, box.current)) // blocks get their real size when they are laid out
+    const observer = new ResizeObserver(() => toEnd(box.current)) // blocks get their real size when they are laid out
     observer.observe(list)
     return () => observer.disconnect()
   }, [isFollowing])
@@ -80,7 +84,7 @@ export function Talk(props: TalkProps): VNode {
       </ol>
       {isFollowing ? null : (
         <div class="follow">
-          <button type="button" onClick={() => setFollowing(true)}>
+          <button type="button" onClick={() => (following.value = true)}>
             ↓ follow
           </button>
         </div>
@@ -96,9 +100,9 @@ function scrollerOf(box: HTMLElement | null): Element | null {
   return getComputedStyle(box).overflowY === 'visible' ? document.scrollingElement : box
 }
 
-function toEnd(isFollowing: boolean, box: HTMLElement | null): void {
+function toEnd(box: HTMLElement | null): void {
   const scroller = scrollerOf(box)
-  if (isFollowing && scroller !== null) scroller.scrollTop = scroller.scrollHeight
+  if (following.peek() && scroller !== null) scroller.scrollTop = scroller.scrollHeight
 }
 
 const distanceToEnd = (scroller: Element): number => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight
@@ -185,8 +189,8 @@ function Block({
   readonly children: () => ComponentChildren
 }): VNode {
   const item = useRef<HTMLLIElement>(null)
-  const [isNear, setNear] = useState(true)
-  const height = useRef(0)
+  const [isNear, setNear] = useState(!isWindowed)
+  const height = useRef(UNSEEN_PX)
   useEffect(() => {
     const element = item.current
     if (!isWindowed || element === null) return

@@ -6,6 +6,7 @@ import { stepsWith } from '../fold/search.ts'
 import type { SessionFold, TurnView } from '../fold/view.ts'
 import { Boundary, CopyButton } from '../parts/basics.tsx'
 import { Composer } from '../parts/composer.tsx'
+import { following } from '../parts/following.ts'
 import { ExportButton } from '../parts/export-button.tsx'
 import { Inspector } from '../parts/inspector.tsx'
 import { type Pick, picked } from '../parts/pick.ts'
@@ -76,6 +77,9 @@ export function TurnScreen({
     nextHit: (by) => setHit((at) => (at + by + hits.length) % Math.max(1, hits.length)),
   })
   useTitle(turn, session)
+  useEffect(() => {
+    following.value = route.focus.step === undefined
+  }, [route.id])
   if (turn === undefined) return null
   const isBusy = view.turns.some(({ endedAt }) => endedAt === null)
   const sessionId = session?.id ?? route.id
@@ -164,7 +168,9 @@ function scrollTo({ step, attempt, call, seq }: Pick): void {
     `step-${step}`,
   ]
   const element = ids.map((id) => (id === '' ? null : document.getElementById(id))).find((one) => one !== null)
-  element?.scrollIntoView({ block: 'center' })
+  if (element === undefined || element === null) return
+  following.value = false
+  element.scrollIntoView({ block: 'center' })
 }
 
 const pickOfScar = ({ step, attempt, callId, kind, seq }: TurnView['scars'][number]): Pick => {

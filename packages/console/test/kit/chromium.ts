@@ -32,13 +32,17 @@ export type Watched = {
   readonly foreign: string[]
 }
 
+/** `clockAt`: the page's clock starts there and moves as the test says, besides as usual. */
+export type PageOptions = BrowserContextOptions & { readonly clockAt?: number }
+
 /** A page that records errors, blocked content, dialogs and requests to anywhere else. */
 export async function openPage(
   browser: Browser,
   address: string,
-  options: BrowserContextOptions = {},
+  { clockAt, ...options }: PageOptions = {},
 ): Promise<Watched> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options })
+  if (clockAt !== undefined) await context.clock.install({ time: clockAt })
   const violations: string[] = []
   const foreign: string[] = []
   const origin = new URL(address).origin

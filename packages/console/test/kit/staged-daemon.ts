@@ -36,7 +36,7 @@ export class StagedDaemon implements AsyncDisposable {
   handle: Handler = () => undefined
   system: Json = {}
   counts: Json = {}
-  bootId = randomUUID()
+  bootId: string = randomUUID()
   journal = 'j1'
   beats = true
   /** True: every connection is cut, and new ones are refused. */

@@ -1,0 +1,47 @@
+/** What every browser test file shares: one browser, a page per case, and no case that leaves a violation behind. */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { LIMIT } from '../../../../test/kit/wait.ts'
+import { launch, noChromium, openPage, type PageOptions } from './chromium.ts'
+
+export type Case = {
+  readonly browser: Browser
+  /** Opens a page in a context of its own. Everything that it must never do fails the case. */
+  readonly open: (address: string, options?: PageOptions) => Promise<Page & { readonly inContext: BrowserContext }>
+}
+
+let browser: Browser | undefined
+before(async () => {
+  if (noChromium === false) browser = await launch()
+})
+after(() => browser?.close())
+
+export function browserTest(name: string, run: (one: Case) => Promise<void>): void {
+  test(name, { ...LIMIT, skip: noChromium }, async () => {
+    if (browser === undefined) return
+    const here = browser
+    const contexts: BrowserContext[] = []
+    const wrong: string[][] = []
+    try {
+      await run({
+        browser: here,
+        open: async (address, options) => {
+          const { page, context, violations, foreign } = await openPage(here, address, options)
+          contexts.push(context)
+          wrong.push(violations, foreign)
+          return Object.assign(page, { inContext: context })
+        },
+      })
+      assert.deepEqual(wrong.flat(), [], 'errors, blocked content, dialogs, requests to elsewhere')
+    } finally {
+      for (const context of contexts) await context.close()
+    }
+  })
+}
+
+/** The text of an element, with blanks as one. */
+export const textOf = async (page: Page, selector: string): Promise<string> =>
+  ((await page.locator(selector).first().textContent()) ?? '').replaceAll(/\s+/g, ' ').trim()
+
+export const isLive = (page: Page): Promise<unknown> => page.waitForSelector('[data-link="open"]', { timeout: 60_000 })

@@ -1,0 +1,370 @@
+/** The door, the fleet and the turn screen on a stage: cases 3, 4, 11–13, 17, 22–24, 28, 30–32, 34–36, 43–45, 47, 66, 68. */
+import assert from 'node:assert/strict'
+import { after, before } from 'node:test'
+import { Journal } from '../kit/journal.ts'
+import { IDS, stageFleet } from '../kit/stage.ts'
+import { StagedDaemon, TOKEN } from '../kit/staged-daemon.ts'
+import { browserTest, isLive, textOf } from '../kit/suite.ts'
+
+let fleet: StagedDaemon
+before(async () => {
+  fleet = await stageFleet()
+})
+after(() => fleet[Symbol.asyncDispose]())
+
+browserTest(
+  '3: a wrong token is refused in words; the right one leads on to the page that was asked for',
+  async ({ open }) => {
+    const page = await open(`${fleet.url}/#/s/${IDS.finished}`)
+    await page.getByLabel('Token').fill('wrong')
+    await page.getByRole('button', { name: 'Open' }).click()
+    await page.getByRole('alert').waitFor()
+    assert.match(await textOf(page, '[role=alert]'), /did not accept/)
+    await page.getByLabel('Token').fill(`${TOKEN} scope=all`)
+    await page.getByRole('button', { name: 'Open' }).click()
+    await page.waitForSelector('.state-bar[data-state="finished"]')
+  },
+)
+
+browserTest(
+  '2, 4: the token leaves the address; a new tab gets it from an open one, and asks if there is none',
+  async ({ open, browser }) => {
+    const page = await open(fleet.open('/system'))
+    await isLive(page)
+    assert.equal(page.url(), `${fleet.url}/#/system`)
+    const tab = await page.inContext.newPage()
+    await tab.goto(`${fleet.url}/#/s/${IDS.finished}`)
+    await tab.waitForSelector('.state-bar')
+    const stranger = await browser.newContext()
+    const alone = await stranger.newPage()
+    await alone.goto(`${fleet.url}/#/s/${IDS.finished}`)
+    await alone.getByLabel('Token').waitFor()
+    await stranger.close()
+  },
+)
+
+browserTest(
+  '12, 13: every state is in its section, with its word and glyph, and what needs a person comes first',
+  async ({ open }) => {
+    const page = await open(fleet.open())
+    await page.waitForSelector('[data-section="needs"]')
+    const expected = {
+      needs: ['needs', '▲', 'key refused'],
+      unknown: ['needs', '?', 'outcome unknown'],
+      quarantined: ['needs', '⚠', 'journal damaged'],
+      abandoned: ['needs', '◌', 'not running'],
+      parked: ['waiting', '◔', 'parked'],
+      retrying: ['waiting', '↻', 'retrying 3/6'],
+      queued: ['waiting', '⋯', 'queued'],
+      running: ['running', '●', 'running'],
+      finished: ['ended', '✓', 'finished'],
+      failed: ['ended', '✗', 'failed'],
+      cancelled: ['ended', '⊘', 'cancelled'],
+    } as const
+    for (const [key, [section, glyph, word]] of Object.entries(expected)) {
+      const row = `[data-section="${section}"] [data-session="${IDS[key as keyof typeof IDS]}"] .badge`
+      assert.equal(await textOf(page, row), `${glyph}${word}`)
+    }
+    const sections = await page
+      .locator('[data-section]')
+      .evaluateAll((all) => all.map((one) => one.getAttribute('data-section')))
+    assert.deepEqual(sections, ['needs', 'waiting', 'running', 'ended'])
+    assert.doesNotMatch(await textOf(page, `[data-session="${IDS.unknown}"]`), /fail/i)
+    assert.match(await page.title(), /▲ 4/)
+  },
+)
+
+browserTest('17: a session that is deleted disappears from the list, and its open page says so', async ({ open }) => {
+  await using staged = await stageFleet()
+  const [list, turn] = [await open(staged.open()), await open(staged.open(`/s/${IDS.finished}`))]
+  await list.waitForSelector(`[data-session="${IDS.finished}"]`)
+  await turn.waitForSelector('.state-bar')
+  staged.send({ watch: { deleted: IDS.finished } })
+  await list.waitForSelector(`[data-session="${IDS.finished}"]`, { state: 'detached' })
+  await turn.getByText('This session was deleted').waitFor()
+})
+
+browserTest('11: an empty fleet has a composer; a prompt from it runs and opens', async ({ open }) => {
+  await using staged = await StagedDaemon.start()
+  staged.counts = { needs: 0 }
+  staged.handle = ({ method, url }) => {
+    if (method === 'POST' && url.pathname === '/v1/sessions') {
+      const journal = new Journal('s1', Date.now()).turn('t1', 'hello').step().say('Hi.', 10)
+      staged.put(
+        {
+          id: 's1',
+          title: 'hello',
+          state: 'busy',
+          model: 'm',
+          createdAt: new Date().toISOString(),
+          lastSeq: 1,
+          turn: null,
+        },
+        journal.events,
+      )
+      return { status: 201, json: staged.sessions.get('s1') }
+    }
+    return method === 'POST' ? { status: 202, json: { turnId: 't1', seq: 1 } } : undefined
+  }
+  const page = await open(staged.open())
+  await page.getByLabel('First prompt').fill('hello')
+  await page.getByRole('button', { name: 'Start' }).click()
+  await page.waitForSelector('.state-bar[data-state="running"]')
+  assert.match(page.url(), /#\/s\/s1$/)
+})
+
+const retryJournal = (delayMs: number, more: Readonly<Record<string, unknown>> = {}): Journal =>
+  new Journal('s1', Date.now())
+    .turn('t1', 'go')
+    .step()
+    .say('half an ans', 5)
+    .retry('model_overloaded', '503', delayMs, { fault: more })
+
+function stageOne(staged: StagedDaemon, journal: Journal, state = 'retrying'): void {
+  staged.put(
+    {
+      id: 's1',
+      title: 'One',
+      state: 'busy',
+      model: 'm',
+      createdAt: new Date().toISOString(),
+      lastSeq: 1,
+      policy: {},
+      turn: {
+        id: 't1',
+        state,
+        prompt: 'go',
+        steps: 1,
+        attempts: 1,
+        marks: '-x',
+        faultsSurvived: 0,
+        unknownOutcomes: 0,
+        startedAt: new Date().toISOString(),
+        endedAt: null,
+        fault: null,
+        parked: null,
+        retry: null,
+      },
+    },
+    journal.events,
+  )
+}
+
+browserTest(
+  '22: a countdown runs to "now…" and never below, also with a clock that is an hour wrong',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    stageOne(staged, retryJournal(7_000))
+    for (const wrongMs of [0, 3_600_000]) {
+      const page = await open(staged.open('/s/s1'), { clockAt: Date.now() + wrongMs })
+      await page.waitForSelector('.state-bar .countdown')
+      const seen = new Set<string>()
+      for (let i = 0; i < 12; i += 1) {
+        seen.add(await textOf(page, '.state-bar .countdown'))
+        await page.clock.runFor(1_000)
+      }
+      for (const text of seen) assert.match(text, /^(?:0:0[0-7]|now…)$/)
+      assert.ok(seen.has('now…'), [...seen].join(' '))
+      if (wrongMs === 0) assert.ok(seen.has('0:03') || seen.has('0:04'), [...seen].join(' '))
+      stageOne(staged, retryJournal(7_000))
+    }
+  },
+)
+
+browserTest(
+  '23, 24, 28: retry now is sent once, however often it is pressed; a Retry-After is named first; a refusal is said',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    stageOne(staged, retryJournal(60_000))
+    const answers = Promise.withResolvers<void>()
+    let resumes = 0
+    staged.handle = ({ url }) => {
+      if (!url.pathname.endsWith('/resume')) return undefined
+      resumes += 1
+      return {
+        status: 409,
+        json: { category: 'turn_not_parked', error: 'The turn is running, so there is nothing to resume.' },
+      }
+    }
+    const page = await open(staged.open('/s/s1'))
+    await page.getByRole('button', { name: 'Retry now' }).dblclick()
+    await page.getByText('The turn is running, so there is nothing to resume.').first().waitFor()
+    assert.equal(resumes, 1)
+    assert.equal(
+      await page.getByRole('button', { name: 'Retry now' }).getAttribute('aria-disabled'),
+      'false',
+      'usable again',
+    )
+    answers.resolve()
+    const asked = await open(staged.open('/s/s2'))
+    const journal = new Journal('s2', Date.now())
+      .turn('t2', 'go')
+      .step()
+      .retry('model_rate_limited', '429', 23_000, { fault: { retryAfterMs: 23_000 } })
+    staged.put(
+      {
+        id: 's2',
+        title: 'Two',
+        state: 'busy',
+        model: 'm',
+        createdAt: new Date().toISOString(),
+        lastSeq: 1,
+        turn: null,
+      },
+      journal.events,
+    )
+    await asked.goto(staged.open('/s/s2'))
+    await asked.reload()
+    await asked.getByRole('button', { name: 'Retry now' }).click()
+    await asked.getByText(/The provider asked for 23\.0 s/).waitFor()
+    assert.equal(resumes, 1, 'nothing is sent before the answer')
+  },
+)
+
+browserTest(
+  '30–32, 34: an unknown outcome has its own words; a fallback names both models; unknown usage is never 0; edits are diffs',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    const journal = new Journal('s1', Date.now() - 9_000)
+      .turn('t1', 'go')
+      .step()
+      .say('x', 5)
+      .retry('model_overloaded', '503', 10, { action: 'fallback', event: { to: { model: 'spare-model' } } })
+      .wait(20)
+      .say('y', 5)
+      .call('bash', { command: 'deploy' })
+      .wait(9)
+      .result('unknown', 'the runner kept no record.', null)
+    journal
+      .step()
+      .say('z', 5)
+      .call('edit', { path: 'a.ts', old: 'one\ntwo\n', new: 'one\nthree\n' })
+      .wait(9)
+      .result('ok', 'edited', null)
+      .step()
+      .say('a', 5)
+      .call('bash', { command: 'slow' })
+      .output('first line\n')
+    stageOne(staged, journal, 'running')
+    const page = await open(staged.open('/s/s1'))
+    await page.waitForSelector('.call[data-outcome="unknown"]')
+    assert.doesNotMatch(await textOf(page, '.call[data-outcome="unknown"]'), /fail/i)
+    assert.match(await textOf(page, '.call[data-outcome="unknown"]'), /cannot be known whether this ran/)
+    assert.match(await textOf(page, '.scar[data-attempt="1"]'), /spare-model instead of qwen3-coder/)
+    assert.match(await textOf(page, '.state-bar .facts'), /≥ [\d,]+ in/)
+    assert.equal(await textOf(page, '.diff ins'), 'three')
+    assert.equal(await textOf(page, '.diff del'), 'two')
+    assert.match(await textOf(page, '.call[data-outcome="running"]'), /first line/, 'output is shown before the exit')
+  },
+)
+
+browserTest(
+  '35, 36: n and p walk through every fault and stop at the ends; a deep link unfolds, scrolls and selects',
+  async ({ open }) => {
+    const page = await open(fleet.open(`/s/${IDS.running}`))
+    await page.waitForSelector('.state-bar')
+    const steps: string[] = []
+    for (let i = 0; i < 6; i += 1) {
+      await page.keyboard.press('n')
+      await page.waitForSelector('#inspector')
+      steps.push(await textOf(page, '#inspector h2'))
+    }
+    assert.deepEqual(
+      steps,
+      [5, 13, 21, 29, 29, 29].map((step) => `Attempt 1 of step ${step}`),
+    )
+    await page.keyboard.press('p')
+    await page.getByText('Attempt 1 of step 21').waitFor()
+    const deep = await open(fleet.open(`/s/${IDS.running}?step=8&call=c8`))
+    await deep.waitForSelector('#inspector')
+    await deep.waitForFunction(() => {
+      const box = document.getElementById('call-c8')?.getBoundingClientRect()
+      return box !== undefined && box.top > 0 && box.bottom < innerHeight
+    })
+    assert.match(await textOf(deep, '#inspector h2'), /bash in step 8/)
+  },
+)
+
+browserTest(
+  '43–45: away, it keeps what was typed and says why nothing can be done; a prompt sent again has the same key; another journal is shown from the start',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    stageOne(
+      staged,
+      new Journal('s1', Date.now()).turn('t1', 'go').step().say('Hello.', 5).end('Hello.', 0),
+      'finished',
+    )
+    let isBroken = true
+    staged.handle = ({ method, url }) => {
+      if (method !== 'POST' || !url.pathname.endsWith('/turns')) return undefined
+      if (!isBroken) return { status: 202, json: { turnId: 't2', seq: 9 } }
+      isBroken = false
+      return { status: 503, json: { category: 'shutting_down', error: 'The daemon is shutting down.' } }
+    }
+    const page = await open(staged.open('/s/s1'))
+    await page.getByLabel('Next prompt').fill('and then?')
+    staged.goAway()
+    await page.waitForSelector('[data-connection="lost"]')
+    assert.match(await textOf(page, '.composer .said'), /no connection.*kept/i)
+    assert.equal(await page.getByRole('button', { name: 'Send' }).getAttribute('aria-disabled'), 'true')
+    staged.isAway = false
+    staged.bootId = 'another'
+    await isLive(page)
+    await page.getByText('The daemon was restarted').first().waitFor()
+    assert.equal(await page.getByLabel('Next prompt').inputValue(), 'and then?')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByText('The daemon is shutting down.').first().waitFor()
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.waitForFunction(() => document.querySelector<HTMLTextAreaElement>('#composer')?.value === '')
+    const keys = staged.requests
+      .filter(({ method, path }) => method === 'POST' && path.endsWith('/turns'))
+      .map(({ key }) => key)
+    assert.equal(keys.length, 2)
+    assert.equal(new Set(keys).size, 1)
+    staged.journal = 'j2'
+    stageOne(
+      staged,
+      new Journal('s1', Date.now()).turn('t9', 'from the backup').step().say('Older.', 5).end('Older.', 0),
+      'finished',
+    )
+    staged.drop()
+    await page.getByText('The daemon has another journal than before').waitFor()
+    await page.getByText('from the backup').first().waitFor()
+  },
+)
+
+browserTest(
+  '47: a daemon that stops answering is said after two missed beats, and is live again with the next frame',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    staged.beats = false
+    stageOne(staged, retryJournal(60_000))
+    const page = await open(staged.open('/s/s1'), { clockAt: Date.now() })
+    await isLive(page)
+    for (let i = 0; i < 14; i += 1) await page.clock.runFor(1_000)
+    await page.waitForSelector('[data-connection="silent"]')
+    assert.match(await textOf(page, '[data-connection]'), /not answering/)
+    staged.send({ watch: { at: new Date().toISOString() } })
+    await isLive(page)
+  },
+)
+
+browserTest('66: an exported bundle, opened without a daemon, reads like the live page', async ({ open, browser }) => {
+  const live = await open(fleet.open(`/s/${IDS.finished}`), { acceptDownloads: true })
+  await live.waitForSelector('.state-bar')
+  await live.keyboard.press('e')
+  const downloading = live.waitForEvent('download')
+  await live.getByRole('button', { name: 'export' }).click()
+  await live.getByRole('button', { name: 'Everything' }).click()
+  const path = await (await downloading).path()
+  const stranger = await browser.newContext()
+  const file = await stranger.newPage()
+  await file.goto(`${fleet.url}/#/bundle`) // without a token
+  await file.setInputFiles('input[type=file]', path)
+  await file.waitForSelector('.state-bar')
+  await file.keyboard.press('e')
+  const read = (page: typeof file): Promise<string> =>
+    page.evaluate(() => (document.querySelector('.talk')?.textContent ?? '').replaceAll(/\d+ \w+ ago|just now/g, ''))
+  assert.equal(await read(file), await read(live))
+  await stranger.close()
+})

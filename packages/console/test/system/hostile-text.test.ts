@@ -1,0 +1,196 @@
+/** Text that wants to be more than text: cases 5, 53–55, 57, 58, 68. */
+import assert from 'node:assert/strict'
+import { Journal } from '../kit/journal.ts'
+import { StagedDaemon, TOKEN } from '../kit/staged-daemon.ts'
+import { browserTest, isLive, textOf } from '../kit/suite.ts'
+
+const MARKUP = [
+  '<img src=x onerror="alert(1)">',
+  '<script>alert(2)</script>',
+  '[click](javascript:alert(3)) [data](data:text/html,<script>alert(4)</script>)',
+  '![](http://other.example/?q=secret)',
+  '<svg onload=alert(5)><a xlink:href="javascript:alert(6)">x</a></svg>',
+  '>'.repeat(5_000),
+  'L'.repeat(1_000_000),
+  '```js\nan unclosed fence <b>',
+].join('\n\n')
+
+const TERMINAL = [
+  '\u001b]8;;http://other.example\u0007link\u001b]8;;\u0007',
+  '\u001b]52;c;c2VjcmV0\u0007',
+  '\u001b[2J\u001b[1;1H',
+  ...Array.from({ length: 500 }, (_, n) => `${n} %\r`),
+  '\u0000\ufffd',
+  '\u202egnp.exe',
+  '\u001b[31mred\u001b[0m',
+].join('')
+
+const NAME = '<b>\u202etitle</b> "\'`\u0000'
+
+function stage(staged: StagedDaemon): void {
+  const journal = new Journal('s1', Date.now() - 5_000)
+    .turn('t1', NAME, { model: NAME })
+    .step()
+    .say('lost <i>', 5)
+    .retry('model_stream_interrupted', NAME, 5)
+    .wait(6)
+    .add('text-delta', { step: 1, attempt: 2, part: 'p2', text: MARKUP })
+  journal
+    .call('bash', { command: `echo ${NAME}` })
+    .output(TERMINAL)
+    .result('ok', '')
+  journal
+    .call('read', { path: `/tmp/${NAME}` })
+    .wait(5)
+    .result('ok', '<u>file</u>', null)
+  const events = [...journal.step().say('still here', 5).end('still here', 1).events]
+  staged.put(
+    {
+      id: 's1',
+      title: NAME,
+      state: 'idle',
+      model: NAME,
+      workspace: `/tmp/${NAME}`,
+      createdAt: new Date().toISOString(),
+      lastSeq: events.length,
+      turn: {
+        id: 't1',
+        state: 'finished',
+        prompt: NAME,
+        steps: 2,
+        attempts: 2,
+        marks: '-x-',
+        faultsSurvived: 1,
+        unknownOutcomes: 0,
+        startedAt: new Date().toISOString(),
+        endedAt: new Date().toISOString(),
+        fault: null,
+        parked: null,
+        retry: null,
+      },
+    },
+    events,
+  )
+  staged.counts = { finished: 1 }
+  staged.system = { tokenFile: "/tmp/it's a token", chaos: false, gateway: false }
+}
+
+browserTest(
+  '53, 54: markup, scripts, odd links, images and escapes are text; no request leaves, no dialog opens, the page answers',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    stage(staged)
+    const page = await open(staged.open('/s/s1'))
+    await page.waitForSelector('.state-bar[data-state="finished"]')
+    await page.keyboard.press('e')
+    await page.waitForSelector('.md p')
+    const talk = await textOf(page, '.talk')
+    for (const text of ['<script>alert(2)</script>', '<img src=x onerror="alert(1)">', 'still here'])
+      assert.ok(talk.includes(text), text)
+    const made = await page.evaluate(() => {
+      const talkBox = document.querySelector('.talk')
+      return {
+        tags: [...new Set([...(talkBox?.querySelectorAll('*') ?? [])].map((element) => element.localName))].sort(),
+        links: [...(talkBox?.querySelectorAll('a[target]') ?? [])].map((link) => [
+          link.getAttribute('href'),
+          link.getAttribute('rel'),
+        ]),
+        handlers: [...document.querySelectorAll('*')].filter((element) =>
+          element.getAttributeNames().some((name) => name.startsWith('on')),
+        ).length,
+      }
+    })
+    for (const tag of ['img', 'script', 'svg', 'iframe', 'object', 'b', 'i', 'u'])
+      assert.ok(!made.tags.includes(tag), tag)
+    assert.deepEqual(made.links, [['http://other.example/?q=secret', 'noopener noreferrer']])
+    assert.equal(made.handlers, 0)
+    const output = await textOf(page, '.call pre.output')
+    assert.ok(!output.includes('\u001b') && !output.includes('other.example'), 'escapes are gone')
+    assert.match(output, /red/)
+    await page.getByRole('button', { name: 'survival card' }).click()
+  },
+)
+
+browserTest(
+  '55: the same in a title, a path, a model’s name and an error: marked in list, header and tab',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    stage(staged)
+    const page = await open(staged.open())
+    await page.waitForSelector('[data-session="s1"]')
+    assert.match(await textOf(page, '[data-session="s1"] .title'), /^<b>⟦U\+202E⟧title<\/b>/)
+    await page.goto(`${staged.url}/#/s/s1`)
+    await page.waitForSelector('.state-bar')
+    assert.match(await textOf(page, 'h1'), /⟦U\+202E⟧/)
+    assert.match(await page.title(), /⟦U\+202E⟧/)
+    assert.match(await textOf(page, '.turn-title .chip'), /⟦U\+202E⟧/)
+  },
+)
+
+browserTest('57: events with missing, extra or wrong fields cost one line each', async ({ open }) => {
+  await using staged = await StagedDaemon.start()
+  stage(staged)
+  const page = await open(staged.open('/s/s1'))
+  await page.waitForSelector('.state-bar[data-state="finished"]')
+  const base = { sessionId: 's1', turnId: 't2', at: new Date().toISOString() }
+  const n = staged.journals.get('s1')?.length ?? 0
+  staged.push(
+    's1',
+    { ...base, seq: n + 1, type: 'turn-start', prompt: 'second' },
+    { ...base, seq: n + 2, type: 'step-start', step: 1 },
+    { ...base, seq: n + 3, type: 'text-delta', step: 'x', text: 7 },
+    {
+      ...base,
+      seq: n + 4,
+      type: 'retry',
+      step: 1,
+      attempt: 1,
+      fault: 'no',
+      action: 'retry',
+      delayMs: 1,
+      nextAt: 'never',
+      max: 6,
+    },
+    { ...base, seq: n + 5, type: 'from-the-future', deep: { a: [1] } },
+    { ...base, seq: n + 6, type: 'text-delta', step: 1, attempt: 1, part: 'p1', text: 'the rest lives' },
+  )
+  await page.getByText('the rest lives').waitFor()
+  assert.equal(await page.locator('[data-note]').count(), 3)
+})
+
+browserTest(
+  '58, 68: the token is nowhere a person or another program could read it, and a copied curl names the file instead',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    stage(staged)
+    staged.put(
+      {
+        id: 's2',
+        title: 'Parked',
+        state: 'parked',
+        model: 'm',
+        createdAt: new Date().toISOString(),
+        lastSeq: 1,
+        turn: null,
+      },
+      new Journal('s2', Date.now()).turn('t2', 'go').step().retry('model_overloaded', '503', 60_000).events,
+    )
+    const page = await open(staged.open('/s/s2'), { permissions: ['clipboard-read', 'clipboard-write'] })
+    await page.waitForSelector('.state-bar')
+    await isLive(page)
+    await page.getByRole('button', { name: 'Why' }).click()
+    await page.getByRole('button', { name: 'copy curl' }).click()
+    const curl = await page.evaluate(() => navigator.clipboard.readText())
+    assert.ok(curl.includes(`'/tmp/it'\\''s a token'`), curl)
+    const seen = await page.evaluate(() =>
+      [
+        document.documentElement.outerHTML,
+        JSON.stringify(localStorage),
+        document.cookie,
+        location.href,
+        document.title,
+      ].join('\n'),
+    )
+    for (const place of [seen, curl]) assert.ok(!place.includes(TOKEN))
+  },
+)

@@ -1,0 +1,171 @@
+/** Size and speed: 10,000 events, 800 steps, a fast stream under a reader’s eye, many sessions (15, 37, 39, and the budgets). */
+import assert from 'node:assert/strict'
+import type { Page } from 'playwright-core'
+import { Journal } from '../kit/journal.ts'
+import { StagedDaemon } from '../kit/staged-daemon.ts'
+import { browserTest, textOf } from '../kit/suite.ts'
+
+const session = (
+  id: string,
+  title: string,
+  state: string,
+  at: number,
+): Readonly<Record<string, unknown>> & { readonly id: string } => ({
+  id,
+  title,
+  state: 'idle',
+  model: 'm',
+  createdAt: new Date(at).toISOString(),
+  updatedAt: new Date(at).toISOString(),
+  lastSeq: 1,
+  policy: {},
+  turn: {
+    id: `t-${id}`,
+    state,
+    prompt: title,
+    steps: 3,
+    attempts: 3,
+    marks: '-x--',
+    faultsSurvived: 1,
+    unknownOutcomes: 0,
+    startedAt: new Date(at).toISOString(),
+    endedAt: new Date(at).toISOString(),
+    fault: null,
+    parked: null,
+    retry: null,
+  },
+})
+
+async function cost(page: Page): Promise<{ readonly heapMb: number; readonly nodes: number }> {
+  const cdp = await page.context().newCDPSession(page)
+  await cdp.send('HeapProfiler.collectGarbage')
+  const { usedSize } = await cdp.send('Runtime.getHeapUsage')
+  const { nodes } = await cdp.send('Memory.getDOMCounters')
+  return { heapMb: usedSize / 1e6, nodes }
+}
+
+browserTest(
+  '37: 800 steps and 10,000 events fold, open, are searched, and stay within 40 MB and 25,000 nodes',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    const journal = new Journal('s1', Date.now() - 900_000).turn('t1', 'Write 800 lines')
+    for (let n = 1; n <= 800; n += 1) {
+      journal.step()
+      if (n % 9 === 0) journal.say('half an ans', 20).retry('model_stream_interrupted', 'read ECONNRESET', 50).wait(60)
+      journal
+        .say(`Step ${n}: needle-${n}. `.repeat(6), 300)
+        .call('bash', { command: `echo ${n}` })
+        .output(`${n}\n`)
+        .result('ok', '')
+    }
+    staged.put(session('s1', 'Long', 'running', Date.now()), journal.step().say('done', 5).end('done', 88).events)
+    assert.ok(journal.events.length > 8_000, String(journal.events.length))
+    const page = await open(staged.open('/s/s1'))
+    await page.waitForSelector('.state-bar[data-state="finished"]')
+    const folded = await cost(page)
+    assert.ok(folded.heapMb <= 40 && folded.nodes <= 25_000, JSON.stringify(folded))
+    await page.keyboard.press('e')
+    await page.waitForFunction(
+      () => document.querySelectorAll('.step').length > 100 || document.querySelectorAll('.block').length > 5,
+    )
+    const unfolded = await cost(page)
+    assert.ok(unfolded.heapMb <= 40 && unfolded.nodes <= 25_000, JSON.stringify(unfolded))
+    await page.keyboard.press('w')
+    await page.locator('#search').fill('needle-400')
+    await page.getByText('1 of 1 steps').waitFor()
+    await page.waitForFunction(() => {
+      const box = document.getElementById('step-400')?.getBoundingClientRect()
+      return box !== undefined && box.top > 0 && box.top < innerHeight
+    })
+  },
+)
+
+browserTest(
+  '39: what a person reads moves 0 px while 2,000 events arrive below; End follows again, and none is lost',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    const journal = new Journal('s1', Date.now() - 60_000).turn('t1', 'Write')
+    for (let n = 1; n <= 30; n += 1)
+      journal
+        .step()
+        .say(`Paragraph ${n}. `.repeat(10), 50)
+        .call('bash', { command: `echo ${n}` })
+        .output(`${n}\n`)
+        .result('ok', '')
+    journal.step()
+    staged.put(session('s1', 'Busy', 'running', Date.now()), journal.events)
+    const page = await open(staged.open('/s/s1'))
+    await page.waitForSelector('.state-bar[data-state="running"]')
+    await page.keyboard.press('e')
+    await page.waitForSelector('#step-10')
+    await page.locator('#step-10').scrollIntoViewIfNeeded()
+    await page.getByRole('button', { name: 'follow' }).waitFor()
+    await page.evaluate(() => {
+      const moves: number[] = []
+      Reflect.set(globalThis, 'moves', moves)
+      const step = document.getElementById('step-10')
+      const from = step?.getBoundingClientRect().top ?? 0
+      const look = (): void => {
+        moves.push(Math.abs((step?.getBoundingClientRect().top ?? 0) - from))
+        requestAnimationFrame(look)
+      }
+      look()
+    })
+    for (let burst = 0; burst < 10; burst += 1) {
+      const from = journal.events.length
+      for (let n = 0; n < 4; n += 1)
+        journal
+          .say('z'.repeat(24 * 40), 100)
+          .call('bash', { command: 'echo' })
+          .output('x\n')
+          .result('ok', '')
+          .step()
+      staged.push('s1', ...journal.events.slice(from))
+      await page.waitForTimeout(60)
+    }
+    const head = journal.events.length
+    await page.waitForFunction(() => document.querySelectorAll('.step').length >= 70)
+    const moves = await page.evaluate(() => Reflect.get(globalThis, 'moves') as number[])
+    assert.ok(moves.length > 5)
+    assert.equal(Math.max(...moves), 0)
+    await page.keyboard.press('End')
+    await page.waitForFunction(() => {
+      const talk = document.querySelector('.talk')
+      return talk !== null && talk.scrollHeight - talk.scrollTop - talk.clientHeight < 60
+    })
+    staged.push('s1', ...journal.end('done', 0).events.slice(head))
+    await page.waitForSelector('.state-bar[data-state="finished"]')
+    assert.match(await textOf(page, '.ending'), /71 steps/)
+  },
+)
+
+browserTest(
+  '15: of 1,000 sessions 100 are shown at a time, and a filter finds the one that failed',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    const all = Array.from({ length: 1_000 }, (_, n) =>
+      session(`s${n}`, `Session ${n}`, n === 777 ? 'failed' : 'finished', Date.now() - n * 1_000),
+    )
+    for (const one of all.slice(0, 50)) staged.put(one)
+    staged.counts = { finished: 999, failed: 1 }
+    staged.handle = ({ url }) => {
+      if (url.pathname !== '/v1/sessions') return undefined
+      const states = url.searchParams.get('state')?.split(',') ?? []
+      const from = Number(url.searchParams.get('cursor') ?? 0)
+      const found = all.filter(({ turn }) => states.includes((turn as { state: string }).state))
+      const next = from + 100 < found.length ? { next: String(from + 100) } : {}
+      return { json: { sessions: found.slice(from, from + 100), counts: staged.counts, ...next } }
+    }
+    const page = await open(staged.open())
+    await page.locator('[data-filter="finished"]').click()
+    await page.waitForSelector('[data-shown="100"]')
+    for (const shown of [200, 300]) {
+      await page.keyboard.press('End')
+      await page.waitForSelector(`[data-shown="${shown}"]`)
+    }
+    assert.ok((await cost(page)).nodes <= 25_000)
+    await page.locator('[data-filter="failed"]').click()
+    await page.waitForSelector('[data-session="s777"]')
+    assert.equal(await page.locator('[data-session]').count(), 1)
+  },
+)

@@ -1,0 +1,181 @@
+/** For everyone: axe on every screen, theme and state; keyboard only; 320 px; reduced motion; few announcements (59–61, 63–65). */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { after, before } from 'node:test'
+import type { Page } from 'playwright-core'
+import { Journal } from '../kit/journal.ts'
+import { SHOTS } from '../kit/shots.ts'
+import { IDS, stageFleet } from '../kit/stage.ts'
+import { StagedDaemon } from '../kit/staged-daemon.ts'
+import { browserTest, isLive, textOf } from '../kit/suite.ts'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+let fleet: StagedDaemon
+before(async () => {
+  fleet = await stageFleet()
+})
+after(() => fleet[Symbol.asyncDispose]())
+
+async function findings(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axe) // passes the content security policy, unlike a script tag
+  return page.evaluate(async () => {
+    type Found = { violations: { id: string; nodes: { target: string[]; failureSummary: string }[] }[] }
+    const run: unknown = Reflect.get(globalThis, 'axe')
+    const tool = run as { run: (options: unknown) => Promise<Found> }
+    const { violations } = await tool.run({
+      runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+    })
+    return violations.flatMap(({ id, nodes }) =>
+      nodes.map(({ target, failureSummary }) => `${id}: ${target.join(' ')}: ${failureSummary.split('\n')[1] ?? ''}`),
+    )
+  })
+}
+
+for (const colorScheme of ['light', 'dark'] as const)
+  browserTest(`61: axe finds nothing on any screen in any state, ${colorScheme}`, async ({ open }) => {
+    await using staged = await stageFleet()
+    const page = await open(staged.open(), { colorScheme })
+    const wrong: string[] = []
+    await isLive(page)
+    for (const { name, hash, before: act } of SHOTS) {
+      await page.goto(staged.open(hash))
+      await page.reload()
+      await isLive(page)
+      await page.locator('h1').first().waitFor()
+      await act?.(page, staged)
+      await page.waitForFunction(() => document.querySelector('[aria-busy="true"]') === null)
+      wrong.push(...(await findings(page)).map((one) => `${name}: ${one}`))
+      staged.isAway = false
+    }
+    assert.deepEqual(wrong, [])
+  })
+
+browserTest(
+  '63: at 320 px and with text at 200 % nothing scrolls sideways, and every action is reachable',
+  async ({ open }) => {
+    const page = await open(fleet.open(), { viewport: { width: 320, height: 640 } })
+    const wide: string[] = []
+    for (const { name, hash } of SHOTS.filter(({ before: act }) => act === undefined)) {
+      for (const size of ['14px', '28px']) {
+        await page.goto(fleet.open(hash))
+        await page.reload()
+        await isLive(page)
+        await page.locator('h1').first().waitFor()
+        await page.evaluate((fontSize) => {
+          document.documentElement.style.fontSize = fontSize
+        }, size)
+        const width = await page.evaluate(() => document.documentElement.scrollWidth)
+        if (width > 321) wide.push(`${name} at ${size}: ${width}`)
+      }
+    }
+    assert.deepEqual(wide, [])
+    await page.goto(fleet.open(`/s/${IDS.retrying}`))
+    await page.reload()
+    for (const name of ['Retry now', 'Cancel', 'Why', 'Queue'])
+      await page.getByRole('button', { name }).first().scrollIntoViewIfNeeded()
+  },
+)
+
+browserTest(
+  '59, 60: everything by keyboard; live updates never take the focus; single keys can be switched off',
+  async ({ open }) => {
+    const page = await open(fleet.open())
+    await page.waitForSelector('[data-section="needs"]')
+    await page.keyboard.press('j')
+    await page.keyboard.press('j')
+    const focused = (): Promise<string> => page.evaluate(() => (document.activeElement?.textContent ?? '').trim())
+    const title = await focused()
+    fleet.send({ watch: { session: fleet.sessions.get(IDS.running) } })
+    fleet.send({ watch: { counts: fleet.counts } })
+    await page.waitForTimeout(50)
+    assert.equal(await focused(), title)
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('.state-bar')
+    await page.keyboard.press('c')
+    await page.keyboard.type('npx')
+    assert.equal(await page.locator('#composer').inputValue(), 'npx', 'keys are dead in fields')
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('Escape')
+    await page.waitForSelector('[data-section="needs"]')
+    await page.keyboard.press('g')
+    await page.keyboard.press('s')
+    await page.getByRole('heading', { name: 'System', exact: true }).waitFor()
+    await page.keyboard.press('?')
+    await page.getByLabel('Single-letter keys').uncheck()
+    await page.getByRole('button', { name: 'Close', exact: true }).click()
+    for (const key of ['g', 'f', '/', 'j', '?']) await page.keyboard.press(key)
+    assert.equal(await page.locator('dialog[open]').count(), 0)
+    assert.match(page.url(), /#\/system$/)
+    assert.equal(await textOf(page, 'h1'), 'System')
+  },
+)
+
+browserTest(
+  '59: the thread is walked with arrow keys, bar by bar, each with a sentence for a name',
+  async ({ open }) => {
+    const page = await open(fleet.open(`/s/${IDS.retrying}`))
+    await page.waitForSelector('.seg')
+    await page.locator('.seg[tabindex="0"]').focus()
+    const names: string[] = []
+    for (const key of ['ArrowLeft', 'ArrowLeft', 'ArrowDown', 'ArrowDown', 'ArrowRight']) {
+      await page.keyboard.press(key)
+      await page.waitForTimeout(60)
+      names.push(await page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? ''))
+    }
+    for (const name of names) assert.match(name, /^(?:Step|No daemon)/)
+    assert.ok(new Set(names).size >= 4, names.join('\n'))
+    assert.equal(await page.locator('.seg[tabindex="0"]').count(), 1, 'one stop for the whole thread')
+  },
+)
+
+browserTest('64: with reduced motion nothing moves', async ({ open }) => {
+  const page = await open(fleet.open(`/s/${IDS.retrying}`), { reducedMotion: 'reduce' })
+  await page.waitForSelector('.state-bar')
+  assert.equal(await page.evaluate(() => document.getAnimations().length), 0)
+})
+
+browserTest(
+  '65: a minute of 200 events a second is announced in at most 20 lines, and no countdown is',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    staged.beats = false
+    const journal = new Journal('s1', Date.now()).turn('t1', 'go').step().say('x', 5)
+    staged.put(
+      {
+        id: 's1',
+        title: 'Busy',
+        state: 'busy',
+        model: 'm',
+        createdAt: new Date().toISOString(),
+        lastSeq: 1,
+        turn: null,
+      },
+      journal.events,
+    )
+    const page = await open(staged.open('/s/s1'), { clockAt: Date.now() })
+    await page.waitForSelector('.state-bar')
+    await page.evaluate(() => {
+      const said: string[] = []
+      Reflect.set(globalThis, 'said', said)
+      const box = document.getElementById('announcer')
+      if (box !== null)
+        new MutationObserver(() => said.push(box.textContent ?? '')).observe(box, {
+          childList: true,
+          characterData: true,
+          subtree: true,
+        })
+    })
+    for (let second = 0; second < 60; second += 1) {
+      const from = journal.events.length
+      if (second % 2 === 0) journal.retry('model_overloaded', '503', 900).wait(900)
+      else journal.say('y'.repeat(24 * 60), 900)
+      staged.push('s1', ...journal.events.slice(from))
+      await page.clock.runFor(1_000)
+    }
+    const said = await page.evaluate(() => Reflect.get(globalThis, 'said') as string[])
+    assert.ok(said.length > 0 && said.length <= 22, `${said.length} announcements`)
+    for (const line of said) assert.doesNotMatch(line, /\d:\d\d/)
+  },
+)
