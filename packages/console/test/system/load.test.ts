@@ -65,9 +65,7 @@ browserTest(
     const folded = await cost(page)
     assert.ok(folded.heapMb <= 40 && folded.nodes <= 25_000, JSON.stringify(folded))
     await page.keyboard.press('e')
-    await page.waitForFunction(
-      () => document.querySelectorAll('.step').length > 100 || document.querySelectorAll('.block').length > 5,
-    )
+    await page.waitForFunction(() => document.querySelectorAll('.lane').length > 500)
     const unfolded = await cost(page)
     assert.ok(unfolded.heapMb <= 40 && unfolded.nodes <= 25_000, JSON.stringify(unfolded))
     await page.keyboard.press('w')
