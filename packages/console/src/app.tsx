@@ -109,7 +109,7 @@ function Top(): VNode {
       <span class="spacer" />
       <Search />
       <LinkDot />
-      <button type="button" class="quiet" aria-label="Keyboard help" onClick={() => (isHelpOpen.value = true)}>
+      <button type="button" class="quiet" onClick={() => (isHelpOpen.value = true)}>
         ? keys
       </button>
     </header>

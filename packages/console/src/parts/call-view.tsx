@@ -115,7 +115,7 @@ function Diff({ before, after }: { readonly before: string; readonly after: stri
   const changes = before.length + after.length > 200_000 ? [] : diffLines(before, after)
   const counts = changes.filter(({ added, removed }) => added || removed).length
   return (
-    <pre class="diff" tabIndex={0} role="region" aria-label={`Change: ${counted(counts, 'stretch', 'stretches')}`}>
+    <pre class="diff" tabIndex={0} role="group" aria-label={`Change: ${counted(counts, 'stretch', 'stretches')}`}>
       {changes.length === 0
         ? 'This change is too large to compare here.'
         : changes.flatMap(({ added, removed, value }, index) =>

@@ -38,20 +38,20 @@ export function ConnectionBar(): VNode | null {
   }, [backText])
   if (text !== null)
     return (
-      <div class="bar tone-retrying" data-connection={state.kind}>
+      <section class="bar tone-retrying" data-connection={state.kind} aria-label="Connection">
         <strong>{state.kind === 'silent' ? '… not answering' : '↻ reconnecting'}</strong>
         <span>{text}</span>
-      </div>
+      </section>
     )
   if (backText === null || state.kind !== 'open') return null
   return (
-    <div class="bar tone-finished" data-connection="restarted">
+    <section class="bar tone-finished" data-connection="restarted" aria-label="Connection">
       <strong>⌇ stitched</strong>
       <span>{backText}</span>
       <span class="spacer" />
       <button type="button" class="quiet" onClick={() => (restarted.value = null)}>
         Dismiss
       </button>
-    </div>
+    </section>
   )
 }

@@ -162,7 +162,7 @@ function FaultDetails({
         <strong>{faultTitle(fault)}.</strong> {happened(fault)} {fault.message?.action ?? ''}
       </p>
       {fault.message?.advice === undefined ? null : <p class="muted">{fault.message.advice}</p>}
-      <pre class="raw" tabIndex={0} role="region" aria-label="The original error">
+      <pre class="raw" tabIndex={0} role="group" aria-label="The original error">
         {reveal(fault.errorRaw)}
       </pre>
       {fault.diagnostics.map((one, index) => (
@@ -206,7 +206,7 @@ function CallDetails({ call, sessionId }: { readonly call: Call; readonly sessio
   return (
     <>
       <p>{WORDS.call(call, ms)}.</p>
-      <pre class="raw" tabIndex={0} role="region" aria-label="Arguments">
+      <pre class="raw" tabIndex={0} role="group" aria-label="Arguments">
         {reveal(JSON.stringify(call.arguments, null, 2)).slice(0, 20_000)}
       </pre>
       <List

@@ -96,7 +96,7 @@ function Lines({ text, label, isLive }: OutputProps): VNode {
   const between = raw.length - head.length - tail.length
   return (
     <>
-      <pre class="output" tabIndex={0} role="region" aria-label={label}>
+      <pre class="output" tabIndex={0} role="group" aria-label={label}>
         {head.map(drawLine)}
         {isCut ? <span class="dim">{`⋯ ${number(between)} lines between\n`}</span> : null}
         {tail.map(drawLine)}

@@ -34,7 +34,7 @@ function Shown(props: StepProps): VNode {
   return (
     <li class={`step ${isFound ? 'found' : ''}`} id={`step-${step.n}`} data-step={step.n}>
       <div class="step-head">
-        <h3>{step.n === 0 ? 'Before the first step' : `Step ${step.n}`}</h3>
+        <h2>{step.n === 0 ? 'Before the first step' : `Step ${step.n}`}</h2>
         <span>{[failed === 0 ? '' : counted(failed, 'failed attempt'), took(step)].filter(Boolean).join(' · ')}</span>
       </div>
       {inOrder(props).map(({ node }) => node)}
@@ -95,7 +95,7 @@ function NoteLine({ note }: { readonly note: Note }): VNode {
       {note.json === null ? null : (
         <details>
           <summary>JSON</summary>
-          <pre class="raw" tabIndex={0} role="region" aria-label="Event">
+          <pre class="raw" tabIndex={0} role="group" aria-label="Event">
             {JSON.stringify(note.json, null, 2).slice(0, 20_000)}
           </pre>
         </details>

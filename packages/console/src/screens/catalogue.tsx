@@ -106,6 +106,7 @@ function Page({ category }: { readonly category: string }): VNode {
               ),
             )}
           </div>
+          <h2>What it means</h2>
           <Markdown text={textOf(data['page']).replace(/^# .*\n+/, '')} />
         </>
       )}

@@ -110,7 +110,7 @@ export function TurnScreen({
         ))}
       </div>
       <div class="panes" data-tab={tab}>
-        <section class="pane-talk" aria-label="Conversation">
+        <section class="pane-talk">
           <Talk
             view={view}
             rev={rev}

@@ -52,7 +52,7 @@ function draw(node: Node, index: number): ComponentChildren {
           key={index}
           class="code"
           tabIndex={0}
-          role="region"
+          role="group"
           aria-label={node.lang === '' ? 'code' : `${node.lang} code`}
         >
           <code>{printable(node.text)}</code>

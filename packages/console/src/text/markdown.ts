@@ -101,7 +101,7 @@ function nodesOf(token: Token, depth: number): readonly Node[] {
     case 'paragraph':
       return inside('p', token.tokens)
     case 'heading':
-      return inside(HEADINGS[Math.min(3, (token as Tokens.Heading).depth - 1)] ?? 'h6', token.tokens)
+      return inside(HEADINGS[Math.min(4, (token as Tokens.Heading).depth - 1)] ?? 'h6', token.tokens)
     case 'blockquote':
     case 'strong':
     case 'em':
@@ -138,7 +138,7 @@ function nodesOf(token: Token, depth: number): readonly Node[] {
   }
 }
 
-const HEADINGS = ['h3', 'h4', 'h5', 'h6'] as const
+const HEADINGS = ['h3', 'h3', 'h4', 'h5', 'h6'] as const
 
 function stringOf(token: Token, name: 'text' | 'lang' | 'href'): string {
   const value: unknown = (token as Tokens.Generic)[name]

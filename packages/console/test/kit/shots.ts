@@ -45,7 +45,7 @@ export const SHOTS: readonly Shot[] = [
     name: 'keys',
     hash: '/',
     before: async (page) => {
-      await page.getByRole('button', { name: 'Keyboard help' }).click()
+      await page.getByRole('button', { name: '? keys' }).click()
     },
   },
   {

@@ -24,7 +24,7 @@ async function readTurn(page: Page): Promise<string> {
 
 /** Where two long texts part. */
 function differs(a: string, b: string): string {
-  const at = [...a].findIndex((char, index) => char !== b[index])
+  const at = a.split('').findIndex((char, index) => char !== b[index])
   const from = Math.max(0, (at === -1 ? b.length : at) - 80)
   return `${a.slice(from, from + 200)}\n${b.slice(from, from + 200)}`
 }
