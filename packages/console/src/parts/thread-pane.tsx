@@ -47,8 +47,10 @@ export function ThreadPane({ turn, rev, unfolded, onPick, onUnfold }: ThreadProp
   )
   const scale = ZOOMS[zoom] ?? 1
   useZoomKeys(setZoom)
+  const [walkedTo, setWalkedTo] = useState('')
   const flat = lanes.flatMap(({ bars }) => bars)
-  const current = flat.find(({ segment, step }) => isSamePick(picked.value, pickOf(segment, step))) ?? flat.at(-1)
+  const own = flat.filter(({ segment, step }) => isSamePick(picked.value, pickOf(segment, step)))
+  const current = own.find((bar) => keyOf(bar) === walkedTo) ?? own[0] ?? flat.at(-1) // an attempt may have several bars
   const place = (time: number): string => `${(axis.at(time) * 100).toFixed(3)}%`
   return (
     <>
@@ -83,7 +85,12 @@ export function ThreadPane({ turn, rev, unfolded, onPick, onUnfold }: ThreadProp
           <ol
             class="lanes"
             aria-label="Thread, by step"
-            onKeyDown={(event) => moveByKey(event, lanes, current, onPick)}
+            onKeyDown={(event) =>
+              moveByKey(event, lanes, current, (bar) => {
+                setWalkedTo(keyOf(bar))
+                onPick(pickOf(bar.segment, bar.step))
+              })
+            }
           >
             {lanes.map((lane) => (
               <li
@@ -169,6 +176,8 @@ function useZoomKeys(setZoom: (change: (zoom: number) => number) => void): void 
   }, [])
 }
 
+const keyOf = ({ segment, step }: Bar): string => `${step}/${segment.key}`
+
 const pickOf = ({ attempt, callId, seq, kind }: Segment, step: number): Pick => {
   if (callId !== null) return { step, call: callId }
   if (kind === 'park' || kind === 'gone') return { step, seq }
@@ -219,7 +228,7 @@ function moveByKey(
   event: KeyboardEvent,
   lanes: readonly Lane[],
   current: Bar | undefined,
-  onPick: (pick: Pick) => void,
+  onWalk: (bar: Bar) => void,
 ): void {
   const flat = lanes.flatMap(({ bars }) => bars)
   const at = flat.findIndex((bar) => bar.segment === current?.segment)
@@ -237,7 +246,7 @@ function moveByKey(
   if (next === undefined) return
   event.preventDefault()
   event.stopPropagation()
-  onPick(pickOf(next.segment, next.step))
+  onWalk(next)
   const list = event.currentTarget
   requestAnimationFrame(() => {
     if (list instanceof HTMLElement) list.querySelector<HTMLElement>('.seg[tabindex="0"]')?.focus()

@@ -58,7 +58,11 @@ browserTest(
     const page = await open(fleet.open(), { viewport: { width: 320, height: 640 } })
     const wide: string[] = []
     for (const { name, hash } of SHOTS.filter(({ before: act }) => act === undefined)) {
-      for (const size of ['14px', '28px']) {
+      for (const [size, width] of [
+        ['14px', 320],
+        ['28px', 640],
+      ] as const) {
+        await page.setViewportSize({ width, height: 640 })
         await page.goto(fleet.open(hash))
         await page.reload()
         await isLive(page)
@@ -66,11 +70,12 @@ browserTest(
         await page.evaluate((fontSize) => {
           document.documentElement.style.fontSize = fontSize
         }, size)
-        const width = await page.evaluate(() => document.documentElement.scrollWidth)
-        if (width > 321) wide.push(`${name} at ${size}: ${width}`)
+        const actual = await page.evaluate(() => document.documentElement.scrollWidth)
+        if (actual > width) wide.push(`${name} at ${size}, ${width} px: ${actual}`)
       }
     }
     assert.deepEqual(wide, [])
+    await page.setViewportSize({ width: 320, height: 640 })
     await page.goto(fleet.open(`/s/${IDS.retrying}`))
     await page.reload()
     for (const name of ['Retry now', 'Cancel', 'Why', 'Queue'])
