@@ -14,7 +14,7 @@ export const LAUNCHER = fileURLToPath(new URL('../packages/cli/bin/breakfall.mjs
 
 /** Flags that make `run` work on this machine, with or without a sandbox. */
 export const hasSandbox = (process.env['PATH'] ?? '').split(':').some((folder) => existsSync(join(folder, 'bwrap')))
-export const isolation = hasSandbox ? [] : ['--isolation', 'process']
+export const isolation = hasSandbox ? [] : ['--isolation', 'process', '--approve', 'never']
 
 /** Addresses that refuse connections. They keep the tests from finding a model server on the developer's machine. */
 export const NO_LOCAL_MODEL = { OLLAMA_HOST: '127.0.0.77:9009', LLAMA_ARG_HOST: '127.0.0.77', LLAMA_ARG_PORT: '9010' }

@@ -73,7 +73,7 @@ test(
 
 test('--isolation process is honoured, or refused with a sentence', { ...LIMIT, skip }, async () => {
   await using desk = await Desk.start(byProgress([ask([bash('readlink /proc/self/ns/pid')]), say('done')]))
-  const outside = await desk.run(['go', '--isolation', 'process'])
+  const outside = await desk.run(['go', '--isolation', 'process', '--approve', 'never'])
   assert.equal(outside.code, 0, outside.stderr)
   assert.ok(resultsOf(outside).includes(readlinkSync('/proc/self/ns/pid')), 'no sandbox')
   const inside = await desk.run(['go'])

@@ -15,7 +15,9 @@ export const API_KEY = 'sk-wire-cli-5e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b'
 /** An address that refuses connections. The servers of these tests listen on 127.0.0.1 only. */
 export const REFUSING_URL = 'http://127.0.0.77:9009'
 
-export const serverIsolation: readonly string[] = hasSandbox ? [] : ['--allow-isolation', 'process']
+export const serverIsolation: readonly string[] = hasSandbox
+  ? []
+  : ['--allow-isolation', 'process', '--approve', 'never']
 
 export type How = { readonly env?: Readonly<Record<string, string>>; readonly input?: string; readonly bare?: boolean }
 

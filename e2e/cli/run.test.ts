@@ -124,7 +124,13 @@ test('with a running daemon, runs work in any folder of the user, also two at on
   try {
     const flags = ['--json', '--state-dir', place.stateDir]
     const daemon = place.start(
-      ['up', ...flags, '--model', 'rehearsal/steps-4', ...(hasSandbox ? [] : ['--allow-isolation', 'process'])],
+      [
+        'up',
+        ...flags,
+        '--model',
+        'rehearsal/steps-4',
+        ...(hasSandbox ? [] : ['--allow-isolation', 'process', '--approve', 'never']),
+      ],
       env,
     )
     await daemon.seen((line) => line['event'] === 'listening')
@@ -156,7 +162,7 @@ test('a run follows a daemon that was killed and came back on another port', LIM
       place.stateDir,
       '--model',
       'rehearsal/steps-8',
-      ...(hasSandbox ? [] : ['--allow-isolation', 'process']),
+      ...(hasSandbox ? [] : ['--allow-isolation', 'process', '--approve', 'never']),
     ]
     const first = place.start(up, env)
     await first.seen((line) => line['event'] === 'listening')

@@ -12,7 +12,7 @@ import { startScriptedModel } from '../answers.ts'
 export const API_KEY = 'sk-wire-9f8e7d6c5b4a39281706f5e4d3c2b1a0'
 
 const sandbox = (process.env['PATH'] ?? '').split(':').some((folder) => existsSync(join(folder, 'bwrap')))
-export const isolation: readonly string[] = sandbox ? [] : ['--allow-isolation', 'process']
+export const isolation: readonly string[] = sandbox ? [] : ['--allow-isolation', 'process', '--approve', 'never']
 
 /** A private home with a scripted model and, between `up` and its end, one daemon. */
 export class Rig implements AsyncDisposable {

@@ -9,7 +9,7 @@ import { tryAnswer } from '@breakfall/model'
 import { within } from '@breakfall/supervisor'
 import type { DaemonReady } from '@breakfall/wire'
 import { bearerToken, createService, type HttpServer, loadTokens, newId, refuseIfReadOnly } from '@breakfall/wire/node'
-import { type Logger, pino } from 'pino'
+import type { Logger } from 'pino'
 import { ConsoleDoor } from './api/console-door.ts'
 import { consoleRoutes } from './api/console-routes.ts'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
@@ -32,6 +32,7 @@ import { changedSince, countsOf, overviewOf } from './engine/session-overview.ts
 import { WatchHub } from './engine/watch-hub.ts'
 import { logEvent } from './event-log.ts'
 import { listenAsBefore, notePort } from './last-port.ts'
+import { logFault, logger } from './log.ts'
 import { ConfigReader } from './live-config.ts'
 import { providersOf } from './providers/bind.ts'
 import { keyMarker } from './providers/key-marks.ts'
@@ -39,6 +40,7 @@ import { Providers } from './providers/providers.ts'
 import { ServedModels } from './providers/served-models.ts'
 import { SessionKeys } from './providers/session-keys.ts'
 import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions, resolvePolicy } from './options.ts'
+import { OutsideTools } from './outside/outside-tools.ts'
 import { isOnThisMachine, RunnerEndpoint } from './runner/endpoint.ts'
 import { Secrets } from './secrets.ts'
 import { SystemView } from './system.ts'
@@ -111,6 +113,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         model: () => parts.model(),
         metricsText: () => metrics.text(),
         more: [...consoleRoutes(door, options.console ?? NO_CONSOLE), ...viewRoutes({ ...parts, limits })],
+        outside: parts.outside,
       }),
       boundary: 'daemon',
       hosts,
@@ -148,7 +151,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       parts.feeds.endAll('shutting_down')
       sockets.close()
       await service.close({ graceMs: Math.min(ANSWER_GRACE_MS, limits.shutdownMs) })
-      await parts.providers.stop()
+      await Promise.all([parts.providers.stop(), parts.outside.stop()])
       await parts.feeds.close()
       endpoint.close()
       if (stopRunner) await endpoint.stopLocal()
@@ -189,14 +192,6 @@ const passwordsIn = (urls: readonly (string | undefined)[]): readonly string[] =
     .flatMap((url) => (url === undefined ? [] : [decodeURIComponent(new URL(url).password)]))
     .filter((word) => word !== '')
 
-function logger(options: DaemonOptions, secrets: Secrets): Logger {
-  const out = options.logTo ?? process.stderr
-  return pino(
-    { level: options.logLevel ?? 'info', base: null, serializers: { err: pino.stdSerializers.errWithCause } },
-    { write: (line: string) => void out.write(secrets.scrubLine(line)) },
-  )
-}
-
 type Parts = {
   readonly sessions: Sessions
   readonly engine: Engine
@@ -205,6 +200,7 @@ type Parts = {
   readonly retention: Retention
   readonly metrics: DaemonMetrics
   readonly endpoint: RunnerEndpoint
+  readonly outside: OutsideTools
   readonly providers: Providers
   readonly hub: WatchHub
   readonly system: SystemView
@@ -249,6 +245,9 @@ async function assemble(
     firstModel: options.firstModel,
   })
   const feeds = new Feeds(store, dice)
+  const outside = new OutsideTools({ stateDir, log, now, limits: options.mcpLimits })
+  config.onRead = (read) => outside.configure(read)
+  outside.configure(config.last)
   const ports: Ports = {
     store,
     feeds,
@@ -259,6 +258,7 @@ async function assemble(
     log,
     failpoint,
     runner: endpoint,
+    outside,
     reclaimBoxes: () => boxReleases.reclaim(),
     pacing: new Pacing({ probeMs: limits.probeMsFirst / 2 }), // shorter than between two probes of the same turn
     onUsed: (usage, cost) => metrics.used(usage, cost),
@@ -339,6 +339,7 @@ async function assemble(
     retention,
     metrics,
     endpoint,
+    outside,
     providers,
     hub,
     system,
@@ -373,12 +374,6 @@ async function readiness(parts: Parts, store: Store): Promise<DaemonReady> {
     closing: parts.isClosing(),
   }
   return { status: journal === 'ok' && !parts.isClosing() ? 'ready' : 'not_ready', checks }
-}
-
-function logFault(log: Logger, fault: Fault, call: object): void {
-  const line = { ...call, category: fault.category, err: fault.class === 'internal' ? fault : undefined }
-  if (fault.class === 'internal') log.error(line, 'a request failed')
-  else log.debug(line, 'a request was refused')
 }
 
 function writeDaemonFile(stateDir: string, fields: Readonly<Record<string, unknown>>): void {

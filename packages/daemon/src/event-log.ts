@@ -30,6 +30,10 @@ export function logEvent(log: Logger, event: SessionEvent): void {
       return log.info({ ...ids, epoch: event.epoch }, 'turn taken over')
     case 'model-server':
       return log.info({ ...ids, state: event.state, since: event.since }, 'turn waits for the model server')
+    case 'approval-requested':
+      return log.warn({ ...ids, tool: event.tool, callId: event.callId }, 'a tool call needs an approval')
+    case 'approval':
+      return log.info({ ...ids, callId: event.callId, decision: event.decision }, 'approval')
     case 'turn-end':
       return log.info({ ...ids, steps: event.steps, faultsSurvived: event.faultsSurvived }, 'turn ended')
     case 'turn-error':
@@ -42,6 +46,7 @@ export function logEvent(log: Logger, event: SessionEvent): void {
     case 'tool-draft':
     case 'tool-output':
     case 'tool-result':
+    case 'tool-sent':
       return undefined
   }
 }

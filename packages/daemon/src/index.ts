@@ -2,6 +2,7 @@
 export { type Daemon, startDaemon } from './daemon.ts'
 export type { Sessions } from './engine/sessions.ts'
 export {
+  type CustomToolConfig,
   type DaemonOptions,
   type LiveConfig,
   type ModelConfig,

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { parseTokens } from '@breakfall/wire/node'
+import type { McpServerConfig } from '@breakfall/mcp'
 import type { Logger } from 'pino'
 import type { DaemonOptions, LiveConfig } from './options.ts'
 import type { Secrets } from './secrets.ts'
@@ -11,13 +12,15 @@ export class ConfigReader {
   readonly #secrets: Secrets
   readonly #log: Logger
   #last: LiveConfig
+  /** Called with every configuration that was read. */
+  onRead: (config: LiveConfig) => void = () => undefined
 
   constructor(options: DaemonOptions, parts: { secrets: Secrets; log: Logger }) {
     this.#reload = options.reload
     this.#secrets = parts.secrets
     this.#log = parts.log
-    const { model, providers, runner = {}, agent } = options
-    this.#last = { model, providers, runner, agent }
+    const { model, providers, runner = {}, agent, mcp, tools } = options
+    this.#last = { model, providers, runner, agent, mcp, tools }
     this.#learn()
   }
 
@@ -30,6 +33,7 @@ export class ConfigReader {
     try {
       this.#last = await this.#reload()
       this.#learn()
+      this.onRead(this.#last)
     } catch (err) {
       // Most likely the file is being edited right now.
       this.#log.warn({ err }, 'cannot read the configuration again; the last one stays in force')
@@ -58,16 +62,26 @@ export const fingerprintOf = (...values: readonly unknown[]): string =>
 // ---- details ----
 
 /** API keys, the tokens of a remote runner, and user information in URLs. */
-function secretsIn({ model, providers = {}, runner }: LiveConfig): readonly (string | undefined)[] {
+function secretsIn({ model, providers = {}, runner, mcp = {} }: LiveConfig): readonly (string | undefined)[] {
   const models = [model, ...(model.fallback ?? []), ...Object.values(providers)]
   const addresses = [...models.map(({ baseUrl }) => baseUrl), runner.url, runner.resolveUrl]
   const tokens = runner.tokenFile === undefined ? [] : parseTokens(contentOf(runner.tokenFile))
   return [
     ...models.map(({ apiKey }) => apiKey),
     ...tokens.map(({ token }) => token),
+    ...Object.values(mcp).flatMap(secretsOfServer),
     ...addresses.flatMap((address) => (address === undefined ? [] : credentialsIn(address))),
   ]
 }
+
+/** Its headers, and the variables that sound like keys. */
+function secretsOfServer({ headers = {}, env = {}, url }: McpServerConfig): readonly string[] {
+  const keys = Object.entries(env).flatMap(([name, value]) => (SECRET_NAME.test(name) ? [value] : []))
+  const tokens = Object.values(headers).flatMap((value) => [value, value.replace(/^Bearer /i, '')])
+  return [...keys, ...tokens, ...(url === undefined ? [] : credentialsIn(url))]
+}
+
+const SECRET_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL/i
 
 /** As written, and percent-decoded. */
 function credentialsIn(address: string): readonly string[] {

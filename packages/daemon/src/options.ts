@@ -1,6 +1,7 @@
 /** The options of a daemon. Resolved once at the door; inside, nothing is optional. */
 import { fullPolicy, type Policy } from '@breakfall/faults'
 import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '@breakfall/model'
+import type { McpLimits, McpServerConfig } from '@breakfall/mcp'
 import type { ModelServerSpec } from '@breakfall/supervisor'
 import type { ConsolePage } from './api/console-page.ts'
 import type { AgentInput, IsolationLevel, PolicyInput, ProviderView } from '@breakfall/wire'
@@ -70,12 +71,25 @@ export type RetentionConfig = {
 }
 
 /** What may change while the daemon runs: read again for every answer and every look-up, and to wake turns that wait for a key. */
+/** A command of the user's own that a model may call. It runs in the box. */
+export type CustomToolConfig = {
+  readonly command: readonly string[]
+  /** The JSON schema of its input. */
+  readonly schema?: Readonly<Record<string, unknown>> | undefined
+  readonly effect?: 'pure' | 'idempotent' | 'unsafe' | undefined
+  readonly description?: string | undefined
+}
+
 export type LiveConfig = {
   readonly model: ModelConfig
   /** The other providers, by name. */
   readonly providers?: Readonly<Record<string, ProviderConfig>> | undefined
   readonly runner: RunnerConfig
   readonly agent?: AgentInput | undefined
+  /** Servers of tools, by name. */
+  readonly mcp?: Readonly<Record<string, McpServerConfig>> | undefined
+  /** The user's own tools, by name. */
+  readonly tools?: Readonly<Record<string, CustomToolConfig>> | undefined
 }
 
 /** A turn that a daemon finds unfinished at its start. */
@@ -113,6 +127,10 @@ export type DaemonOptions = {
   readonly runner?: RunnerConfig | undefined
   /** The system prompt, unless a session sets its own. */
   readonly agent?: AgentInput | undefined
+  readonly mcp?: LiveConfig['mcp']
+  readonly tools?: LiveConfig['tools']
+  /** Limits of MCP servers, for tests. */
+  readonly mcpLimits?: Partial<McpLimits> | undefined
   /** Reads the configuration again. Default: it never changes. */
   readonly reload?: (() => LiveConfig | Promise<LiveConfig>) | undefined
   /** The first model that a server lists, for sessions that name none. */
@@ -173,6 +191,8 @@ export const DAEMON_LIMITS = {
   sessionsIdleMax: 2_000, // sessions in memory without a turn and without a reader
   idleCharsMax: 64 * 1024 * 1024, // total size of their journals; a long conversation is loaded again quickly
   boxSweepMs: 60_000, // between two looks for boxes that an earlier process left running
+  mcpGraceMs: 5_000, // how long the start of a turn waits for servers of tools; an installed server is ready by then
+  mcpCallWaitMs: 30_000, // how long a call waits for a server that restarts
   retentionMs: 60_000, // between two passes of retention, each of which is one short query if there is nothing to delete
 } as const
 

@@ -21,8 +21,10 @@ export function systemPrompt(given: {
   readonly box: readonly string[]
   /** Nearest first. */
   readonly project: readonly ProjectText[]
+  /** Servers whose tools are not there yet. */
+  readonly missing?: readonly { readonly server: string; readonly because: string }[]
 }): string {
-  const { agent, box, project } = given
+  const { agent, box, project, missing = [] } = given
   return [
     agent.systemPrompt ?? DEFAULT_SYSTEM_PROMPT,
     ...(box.length === 0
@@ -32,6 +34,7 @@ export function systemPrompt(given: {
             .map((sentence) => `- ${sentence}`)
             .join('\n')}`,
         ]),
+    ...(missing.length === 0 ? [] : [missingText(missing)]),
     ...(project.length === 0 ? [] : [[PROJECT_INTRODUCTION, ...project.map(framed)].join('\n\n')]),
     ...(agent.append === undefined ? [] : [agent.append]),
   ].join('\n\n')
@@ -46,6 +49,13 @@ export function plannedBox({ workspace, network }: BoxCreate): readonly string[]
 }
 
 // ---- details ----
+
+const missingText = (missing: readonly { readonly server: string; readonly because: string }[]): string =>
+  `The tools of these servers are not available now. They join once their server is ready:\n${bounded(
+    missing.map(({ server, because }) => `${server}: ${because}`),
+  )
+    .map((line) => `- ${line}`)
+    .join('\n')}`
 
 const SENTENCES_MAX = 24
 const SENTENCE_CHARS_MAX = 1_000

@@ -154,7 +154,7 @@ test('compaction starts at 85 % of a known window, once a step, and not when the
   assert.notEqual(compactionDue(state, within(tokens - 10), 50), null)
   assert.equal(compactionDue(state, within(tokens - 10), 0), null)
   assert.equal(compactionDue(state, REQUEST, 50), null, 'an unknown window is never full')
-  const due = { policy: POLICY_DEFAULTS, cancel: null, request: within(tokens - 10), now: 0 }
+  const due = { policy: POLICY_DEFAULTS, cancel: null, request: within(tokens - 10), now: 0, approvalFor: () => null }
   assert.equal(next(state, due).do, 'compact')
   const sizes = {
     fromStep: 1,

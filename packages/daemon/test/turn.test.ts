@@ -15,7 +15,14 @@ const fault = (category: 'model_stream_interrupted' | 'runner_unreachable' | 'sh
 
 const fold = (...drafts: readonly TestDraft[]): SessionFold => eventsOf(drafts).reduce(reduce, EMPTY_FOLD)
 const asked = (state: SessionFold, more: Partial<Parameters<typeof next>[1]> = {}): Command =>
-  next(state, { policy: POLICY_DEFAULTS, cancel: null, request: REQUEST, now: NOW + 1_000, ...more })
+  next(state, {
+    policy: POLICY_DEFAULTS,
+    cancel: null,
+    request: REQUEST,
+    now: NOW + 1_000,
+    approvalFor: () => null,
+    ...more,
+  })
 
 const REQUEST = { model: 'm', contextTokens: null, fixedBytes: 100 }
 

@@ -1,2 +1,7 @@
-/** MCP servers that fail well. */
-export {}
+/** MCP servers that fail well: supervised processes, calls that never run twice. See docs/how-to/mcp.md. */
+export { type CallEnd } from './call-end.ts'
+export { type McpLimits, type McpServerConfig } from './config.ts'
+export { McpHost, type McpHostOptions } from './host.ts'
+export { type McpState } from './link.ts'
+export { McpServer, type McpStatus, type ToolCallOptions, type ToolCallRequest } from './server.ts'
+export { type McpTool, type RefusedTool } from './tool.ts'

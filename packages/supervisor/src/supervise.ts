@@ -144,6 +144,10 @@ class Supervisor implements Supervised {
     await promise
   }
 
+  fail(why: string): void {
+    void this.#run?.end('unhealthy', why)
+  }
+
   request(init: RequestInit = {}): InFlightRequest {
     if (this.serving) return this.#inFlight.open(init)
     if (this.#state.status === 'given_up' || this.#state.status === 'failed') throw this.#state.fault

@@ -50,6 +50,8 @@ export type Supervised = AsyncDisposable & {
   readonly ready: (signal?: AbortSignal) => Promise<void>
   readonly stop: () => Promise<ExitReport | null>
   readonly restart: () => Promise<void>
+  /** The caller found the child useless: it is ended as unhealthy and restarts as after a crash. */
+  readonly fail: (why: string) => void
   /** Registers a request that the child works on. Throws a fault if the child is not ready. */
   readonly request: (init?: RequestInit) => InFlightRequest
   /** Probes a ready child now. Ends it, as unhealthy, if it no longer listens where its `ready` probe looks. */

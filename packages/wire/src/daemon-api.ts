@@ -4,13 +4,16 @@ import { z } from 'zod'
 import { body, flag, httpUrl, integer, oneOf, providerName, record, text, time } from './fields.ts'
 import { faultReportSchema } from './fault-schema.ts'
 import {
+  APPROVAL_DECISIONS,
   CANCEL_ACTORS,
+  MCP_STATES,
   PROMPT_CHARS_MAX,
   SAME_FOLDER,
   SESSION_FILTERS,
   SESSION_STATES,
   SYSTEM_CHARS_MAX,
   TOOL_NAMES,
+  TOOL_OUTCOMES,
   TURN_STATES,
   WS_METHODS,
   type WsMethod,
@@ -81,10 +84,17 @@ const changeable = {
 export const sessionPatchSchema = body(changeable)
 export type SessionPatch = z.infer<typeof sessionPatchSchema>
 
+const toolName = text(200, 'the name of a tool').refine((name) => /^[A-Za-z][\w-]*$/.test(name), {
+  error: `one of ${TOOL_NAMES.join(', ')}, or the name of a tool from outside`,
+})
+
 export const sessionCreateSchema = body({
   ...changeable,
   box: boxCreateSchema.optional(),
-  tools: z.array(oneOf(TOOL_NAMES), { error: `a list of ${TOOL_NAMES.join(', ')}` }).optional(),
+  tools: z
+    .array(toolName, { error: `a list of ${TOOL_NAMES.join(', ')}, mcp__SERVER, mcp__SERVER__TOOL or your own tools` })
+    .optional()
+    .describe('default: all'),
   policy: policySchema.optional(),
   agent: agentSchema.optional(),
 })
@@ -161,6 +171,13 @@ export const turnResumeSchema = body({
 })
 export type TurnResume = z.infer<typeof turnResumeSchema>
 
+export const turnApproveSchema = body({
+  callId: text(500, 'the id of a call'),
+  decision: oneOf(APPROVAL_DECISIONS),
+  reason: text(2_000, 'a reason').optional(),
+})
+export type TurnApprove = z.infer<typeof turnApproveSchema>
+
 /** Which ended sessions to delete. Without a criterion, those that were not used for this long. */
 export const PRUNE_OLDER_THAN_DAYS = 30
 
@@ -233,11 +250,58 @@ export const turnSchema = record({
   unknownOutcomes: z.int().optional().describe('calls that may or may not have run'),
   firstSeq: z.int().optional().describe("the turn's first event"),
   lastSeq: z.int().optional().describe("the turn's last event"),
+  approval: record({
+    callId: z.string(),
+    tool: z.string(),
+    arguments: z.record(z.string(), z.unknown()),
+    why: z.string(),
+    expiresAt: time.nullable(),
+  })
+    .optional()
+    .describe('the call that waits for an approval'),
 })
 export type Turn = z.infer<typeof turnSchema>
 
 export const turnListSchema = record({ turns: z.array(turnSchema).readonly(), next: z.string().optional() })
 export type TurnList = z.infer<typeof turnListSchema>
+
+// ---- tools from outside ----
+
+export const mcpServerSchema = record({
+  name: z.string(),
+  state: z.enum(MCP_STATES),
+  era: z.string().nullable().describe('the version of the protocol that it speaks'),
+  tools: z.int(),
+  since: time,
+  lastExit: record({ code: z.int().nullable(), signal: z.string().nullable(), error: z.string() }).optional(),
+  error: z.string().optional().describe('why it is restarting or has failed'),
+})
+export const mcpListSchema = record({ servers: z.array(mcpServerSchema).readonly() })
+export type McpList = z.infer<typeof mcpListSchema>
+
+export const mcpToolSchema = record({
+  name: z.string().describe('as the model calls it'),
+  tool: z.string().describe('as its server calls it'),
+  description: z.string(),
+  inputSchema: z.record(z.string(), z.unknown()),
+  readOnly: z.boolean().describe('what its server declares'),
+  idempotent: z.boolean().describe('what its server declares'),
+  trusted: z.boolean().describe('whether the configuration trusts that'),
+})
+export const mcpDetailSchema = record({
+  ...mcpServerSchema.shape,
+  offered: z.array(mcpToolSchema).readonly(),
+  refused: z.array(record({ tool: z.string(), because: z.string() })).readonly(),
+  log: z.array(z.string()).readonly().describe('its last lines besides the protocol'),
+})
+export type McpDetail = z.infer<typeof mcpDetailSchema>
+export const mcpRestartSchema = body({})
+export const mcpCallSchema = body({
+  tool: text(500, 'the name of a tool'),
+  arguments: z.record(z.string(), z.unknown()).optional(),
+})
+export const mcpCalledSchema = record({ outcome: z.enum(TOOL_OUTCOMES), text: z.string() })
+export type McpCalled = z.infer<typeof mcpCalledSchema>
 
 // ---- the daemon itself ----
 

@@ -9,7 +9,15 @@ import { z } from 'zod'
 import { costSchema, instructionsFileSchema, providerViewSchema, usageSchema } from './daemon-api.ts'
 import { faultReportSchema } from './fault-schema.ts'
 import { record, time } from './fields.ts'
-import { CANCEL_ACTORS, EVENT_TYPES, type EventType, RESUME_REASONS, RETRY_ACTIONS, TOOL_OUTCOMES } from './names.ts'
+import {
+  APPROVAL_DECISIONS,
+  CANCEL_ACTORS,
+  EVENT_TYPES,
+  type EventType,
+  RESUME_REASONS,
+  RETRY_ACTIONS,
+  TOOL_OUTCOMES,
+} from './names.ts'
 import { execExitSchema } from './runner-api.ts'
 
 /** Fields of every event. */
@@ -60,6 +68,11 @@ export const eventSchemas = {
     system: z.string().optional().describe('the system prompt from this turn on; left out if it did not change'),
     model: z.string().optional(),
     provider: turnProviderSchema.optional().describe('the model server that this turn uses to its end'),
+    missingTools: z
+      .array(record({ server: z.string(), because: z.string() }))
+      .readonly()
+      .optional()
+      .describe('servers whose tools were not ready in time; the tools join once they are'),
   }),
   'step-start': event('step-start', {
     step: z.int(),
@@ -75,6 +88,7 @@ export const eventSchemas = {
     tool: z.string(),
     arguments: z.record(z.string(), z.unknown()),
     execId: z.string(),
+    definition: z.string().optional().describe('marks the definition of the tool that the model was shown'),
     usage: usageSchema.optional().describe('on the first call of an answer: what that answer used'),
     requestBytes: z.int().optional().describe('beside `usage`: size of the request that it counts'),
     cost: costSchema.optional().describe('what that answer cost'),
@@ -140,6 +154,25 @@ export const eventSchemas = {
     since: time,
     line: z.string().optional().describe('the last line on its stderr'),
   }),
+  'tool-sent': event('tool-sent', {
+    callId: z.string(),
+    server: z.string(),
+    taskId: z.string().optional().describe("the server's handle of a call that it runs as a task"),
+    refused: z.boolean().optional().describe('true: the server certainly did not run what was sent last'),
+  }),
+  'approval-requested': event('approval-requested', {
+    callId: z.string(),
+    tool: z.string(),
+    arguments: z.record(z.string(), z.unknown()),
+    why: z.string(),
+    expiresAt: time.nullable(),
+  }),
+  approval: event('approval', {
+    callId: z.string(),
+    decision: z.enum(APPROVAL_DECISIONS),
+    actor: z.string(),
+    reason: z.string().nullable(),
+  }),
   'turn-end': event('turn-end', {
     text: z.string(),
     usage: usageSchema,
@@ -173,6 +206,9 @@ export const sessionEventSchema = z.discriminatedUnion('type', [
   eventSchemas.resumed,
   eventSchemas['taken-over'],
   eventSchemas['model-server'],
+  eventSchemas['tool-sent'],
+  eventSchemas['approval-requested'],
+  eventSchemas.approval,
   eventSchemas['turn-end'],
   eventSchemas['turn-error'],
 ])

@@ -17,6 +17,9 @@ export const EVENT_TYPES = [
   'resumed',
   'taken-over',
   'model-server',
+  'tool-sent',
+  'approval-requested',
+  'approval',
   'turn-end',
   'turn-error',
 ] as const
@@ -25,6 +28,8 @@ export type EventType = (typeof EVENT_TYPES)[number]
 export const RETRY_ACTIONS = ['retry', 'resolve', 'resume', 'fallback'] as const
 export const TOOL_OUTCOMES = ['ok', 'failed', 'unknown', 'cancelled'] as const
 export const RESUME_REASONS = ['time', 'signal', 'person', 'restart'] as const
+export const APPROVAL_DECISIONS = ['allow', 'deny', 'allow_session'] as const
+export type ApprovalDecision = (typeof APPROVAL_DECISIONS)[number]
 export const CANCEL_ACTORS = ['user', 'client_lost', 'deadline', 'shutdown', 'superseded'] as const
 
 export const SESSION_STATES = ['idle', 'busy', 'parked'] as const
@@ -53,6 +58,9 @@ export type TurnState = (typeof TURN_STATES)[number]
 /** Built-in tools. */
 export const TOOL_NAMES = ['bash', 'read', 'write', 'edit'] as const
 export type ToolName = (typeof TOOL_NAMES)[number]
+
+/** How a server of tools is. */
+export const MCP_STATES = ['starting', 'ready', 'restarting', 'failed'] as const
 
 /** Largest prompt that fits into a request body. */
 export const PROMPT_CHARS_MAX = 1024 * 1024

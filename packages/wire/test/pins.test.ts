@@ -59,6 +59,9 @@ const EVENTS: Record<wire.EventType, object> = {
   resumed: { because: 'time' },
   'taken-over': { epoch: 3 },
   'model-server': { state: 'loading', since: at },
+  'tool-sent': { callId: 'c1', server: 'files' },
+  'approval-requested': { callId: 'c1', tool: 'bash', arguments: { command: 'ls' }, why: '…', expiresAt: at },
+  approval: { callId: 'c1', decision: 'allow', actor: 'user', reason: null },
   'turn-end': { text: '…', usage, steps: 3, faultsSurvived: 2 },
   'turn-error': { ...fault, turnId: 't1' },
 }
@@ -89,6 +92,9 @@ test('the names of the events', () => {
     'resumed',
     'taken-over',
     'model-server',
+    'tool-sent',
+    'approval-requested',
+    'approval',
     'turn-end',
     'turn-error',
   ])

@@ -12,6 +12,7 @@ import type { Env } from './env.ts'
 import type { LoadedConfig } from './load.ts'
 import { type BoxSetting, resolveBox } from './box.ts'
 import { type FallbackModel, fallbackModels, type ModelSetting, resolveModel } from './model.ts'
+import { type OutsideSetting, resolveOutside } from './outside.ts'
 import { defaultStateDir } from './paths.ts'
 import { configuredProviders, type ConfiguredProvider } from './providers.ts'
 import { resolveRunner, type RunnerSetting } from './runner.ts'
@@ -54,6 +55,9 @@ export type ResolvedConfig = {
   readonly sameFolder: SameFolder
   readonly retention: Config['retention']
   readonly box: BoxSetting
+  readonly outside: OutsideSetting
+  /** The tools of sessions that runs create. Undefined: all. */
+  readonly runTools: readonly string[] | undefined
   readonly gateway: { readonly upstream: string | undefined; readonly hold: Hold | undefined }
   readonly logLevel: string | undefined
   /** The checkout, if `npm start` started this. */
@@ -84,6 +88,8 @@ export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Crede
     agent: config.agent,
     retention: config.retention,
     box: resolveBox(config, env),
+    outside: resolveOutside(config, env),
+    runTools: config.run?.tools,
     gateway: { upstream: config.gateway?.upstream ?? config.model?.baseUrl, hold: config.gateway?.hold },
     logLevel: env['BREAKFALL_LOG'],
     checkout: env['npm_lifecycle_event'] === 'start' ? dirname(env['npm_package_json'] ?? '.') : undefined,

@@ -11,6 +11,7 @@ import {
   providerName,
   SAME_FOLDER,
   text,
+  TOOL_NAMES,
 } from '@breakfall/wire'
 import { z } from 'zod'
 
@@ -56,6 +57,48 @@ const serve = body({
   env: environment().optional(),
 })
 
+/** A name that is part of tool names. */
+const outsideName = z.string().regex(/^[A-Za-z](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-])){0,31}$/, {
+  error: 'a name of letters, digits, - and single _, up to 32 characters',
+})
+
+const toolName = z
+  .string()
+  .regex(/^(?!mcp__)[A-Za-z][\w-]{0,63}$/, { error: 'a name of letters, digits, _ and -, up to 64 characters' })
+  .refine((name) => !TOOL_NAMES.some((known) => known === name), { error: 'a name that no built-in tool has' })
+
+const mcpServer = body({
+  command: z
+    .union([text(4096, 'a program').refine((word) => word !== ''), commandLine], {
+      error: 'a program, or a list that starts with one',
+    })
+    .optional(),
+  url: httpUrl.optional(),
+  args: z.array(text(65_536), { error: 'a list of strings' }).optional(),
+  env: environment().optional(),
+  cwd: text(4096, 'a path').optional(),
+  headersEnv: z
+    .record(z.string().regex(/^[\w-]+$/, { error: 'the name of a header' }), variableName, {
+      error: 'a table of headers and the variables that hold them',
+    })
+    .optional(),
+  tools: z.array(text(200, 'the name of a tool'), { error: 'a list of tools' }).optional(),
+  trust: z
+    .union([z.boolean(), z.array(text(200, 'the name of a tool'))], { error: 'true, false or a list of tools' })
+    .optional(),
+  startMs: integer(100, 3_600_000).optional(),
+  callMs: integer(100, 86_400_000).optional(),
+}).refine(({ command, url }) => (command === undefined) !== (url === undefined), {
+  error: 'a table with either command or url',
+})
+
+const customTool = body({
+  command: commandLine,
+  schema: z.record(z.string(), z.unknown(), { error: 'a JSON schema' }).optional(),
+  effect: oneOf(['pure', 'idempotent', 'unsafe']).optional(),
+  description: text(8_192, 'a description').optional(),
+})
+
 const { name: _modelName, ...providerShape } = modelShape
 
 const sections = {
@@ -92,7 +135,12 @@ const sections = {
     home: oneOf(['real', 'private']).optional(),
   }),
   agent: agentSchema,
-  run: body({ sameFolder: oneOf(SAME_FOLDER).optional() }),
+  run: body({
+    sameFolder: oneOf(SAME_FOLDER).optional(),
+    tools: z.array(text(200, 'the name of a tool'), { error: 'a list of tools' }).optional(),
+  }),
+  mcp: z.record(outsideName, mcpServer, { error: 'a table for each MCP server: [mcp.NAME]' }),
+  tools: z.record(toolName, customTool, { error: 'a table for each tool: [tools.NAME]' }),
   daemon: body({
     port: integer(0, 65_535).optional(),
     stateDir: text(4096, 'a path').optional(),
@@ -125,6 +173,8 @@ export const configSchema = body({
   box: sections.box.optional(),
   agent: sections.agent.optional(),
   run: sections.run.optional(),
+  mcp: sections.mcp.optional(),
+  tools: sections.tools.optional(),
   daemon: sections.daemon.optional(),
   fleet: sections.fleet.optional(),
   retention: sections.retention.optional(),
@@ -137,7 +187,9 @@ export type Config = z.infer<typeof configSchema>
 export function isSafeForFolder(path: readonly string[]): boolean {
   const [section, key] = path
   if (section === 'box') return key === 'env'
-  return section === 'policy' || section === 'limits' || (section === 'model' && key === 'name' && path.length === 2)
+  if (section === 'policy') return key !== 'approve' && key !== 'approveMsMax' // a clone must not switch off questions
+  if (section === 'run') return key === 'tools' // it can only leave tools out
+  return section === 'limits' || (section === 'model' && key === 'name' && path.length === 2)
 }
 
 export function isKnownKey([section = '', key = '', inner = '']: readonly string[]): boolean {

@@ -19,7 +19,7 @@ export function daemonSettings(
   config: ResolvedConfig,
   choice: ModelChoice,
   flags: RunnerFlags = {},
-): Pick<DaemonOptions, 'model' | 'providers' | 'runner' | 'agent'> & LiveConfig {
+): Pick<DaemonOptions, 'model' | 'providers' | 'runner' | 'agent' | 'mcp' | 'tools'> & LiveConfig {
   const { runner } = config
   const allowWorkspace = [
     ...allowedFolders(runner.allowWorkspace, 'runner.allowWorkspace'),
@@ -28,6 +28,8 @@ export function daemonSettings(
   ]
   return {
     agent: config.agent,
+    mcp: config.outside.mcp,
+    tools: config.outside.tools,
     model: { ...modelOf(config, choice), fallback: config.fallbacks },
     providers: providersOf(config),
     runner: {

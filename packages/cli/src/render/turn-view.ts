@@ -95,7 +95,12 @@ export class TurnView {
         this.#note('taken_over', 'the daemon restarted', 'continued from the last safe point')
         return [this.#line('warn', '↻ the daemon restarted; the turn continues from the last safe point')]
       case 'model-server':
-        return [] // the status line shows it
+      case 'tool-sent':
+        return [] // the status line shows it, or the result of the call
+      case 'approval-requested':
+        return [this.#line('warn', `? ${event.tool} needs your approval: ${event.why}`)]
+      case 'approval':
+        return [this.#line(event.decision === 'deny' ? 'warn' : 'good', approvalText(event))]
       case 'turn-end':
         this.#progress()
         this.endedAt = event.at
@@ -302,4 +307,9 @@ function summaryOf(parameters: Readonly<Record<string, unknown>>): string {
   const text = typeof command === 'string' ? command : typeof path === 'string' ? path : JSON.stringify(parameters)
   const flat = text.replace(/\s*\n\s*/g, ' ⏎ ')
   return flat.length > 140 ? `${flat.slice(0, 139)}…` : flat
+}
+
+function approvalText({ decision, reason }: SessionEventOf<'approval'>): string {
+  if (decision === 'deny') return `✗ denied${reason === null ? '' : `: ${reason}`}`
+  return decision === 'allow' ? '✓ approved' : '✓ approved for this session'
 }

@@ -13,13 +13,14 @@ export function sessionToCreate(
   prompt: string | undefined,
   brought: BroughtModel,
 ): SessionCreate {
-  const { policy, agent } = context.config
+  const { policy, agent, runTools } = context.config
   return {
     title: prompt === undefined ? null : (prompt.split('\n')[0]?.slice(0, 80) ?? null),
     box: boxToCreate(context, folder),
     ...brought,
     ...(policy === undefined ? {} : { policy }),
     ...(agent === undefined ? {} : { agent }),
+    ...(runTools === undefined ? {} : { tools: [...runTools] }),
   }
 }
 

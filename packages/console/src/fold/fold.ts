@@ -156,6 +156,12 @@ function apply(turn: TurnView, event: SessionEvent): void {
       turn.server = state === 'ready' || state === 'busy' ? null : { state, since, line }
       return
     }
+    case 'tool-sent':
+      return // the call shows how it went
+    case 'approval-requested':
+    case 'approval':
+      approved(turn, event)
+      return
     case 'turn-end': {
       progress(turn)
       closeOpen(turn, at)

@@ -21,6 +21,7 @@ import {
   sessionPatchSchema,
   sessionSchema,
   streamNoticeSchema,
+  turnApproveSchema,
   turnCancelSchema,
   turnCreateSchema,
   turnListSchema,
@@ -31,6 +32,8 @@ import {
 import { readJson, type RequestContext, type Route } from '@breakfall/wire/node'
 import type { Sessions } from '../engine/sessions.ts'
 import type { DaemonLimits } from '../options.ts'
+import type { OutsideTools } from '../outside/outside-tools.ts'
+import { mcpRoutes } from './mcp-routes.ts'
 import { streamEvents } from './events.ts'
 import { orUnsatisfiable, outputRequestOf, relayOutput } from './output.ts'
 import { sessionQueryOf } from './session-query.ts'
@@ -43,6 +46,7 @@ type RouteParts = {
   /** The model server in use. */
   readonly model: () => Promise<DaemonModel>
   readonly metricsText: () => Promise<string>
+  readonly outside: OutsideTools
   /** Routes with their own parts. */
   readonly more: readonly Route[]
 }
@@ -249,6 +253,19 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       },
     },
     {
+      method: 'post',
+      path: '/v1/turns/{id}/approve',
+      operationId: 'approveCall',
+      summary: 'Answers a tool call that waits for an approval',
+      body: turnApproveSchema,
+      answers: { 202: turnSchema },
+      faults: ['invalid_request', 'not_found', 'turn_not_parked'],
+      handle: async (context) => {
+        const request = await readJson(context.req, turnApproveSchema)
+        return { status: 202, json: await sessions.approve(param(context, 'id'), request) }
+      },
+    },
+    {
       method: 'get',
       path: '/v1/ws',
       operationId: 'webSocket',
@@ -312,7 +329,8 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
     },
     ...parts.more,
   ]
-  return [...routes, openApi(routes, version)]
+  const all = [...routes, ...mcpRoutes(parts.outside, limits)]
+  return [...all, openApi(all, version)]
 }
 
 // ---- details ----

@@ -27,6 +27,14 @@ export type AttemptWriter = {
   drop(): void
 }
 
+/** What is known about the request. */
+export type Asked = {
+  readonly requestBytes: number
+  /** The definitions of tools that the model was shown. */
+  readonly definitions: ReadonlyMap<string, string>
+  readonly price?: Price | undefined
+}
+
 type EventOf<T extends TryEvent['type']> = Extract<TryEvent, { type: T }>
 type Delta = EventOf<'text-delta'> | EventOf<'reasoning-delta'>
 
@@ -40,10 +48,12 @@ export class AnswerWriter implements AttemptWriter {
   readonly #text: Readonly<Record<Delta['type'], SecretStream<string>>>
   readonly #calls: EventOf<'tool-call'>[] = []
   readonly #requestBytes: number
+  readonly #definitions: ReadonlyMap<string, string>
   #draftedAt = Number.NEGATIVE_INFINITY
 
-  constructor(ports: Ports, session: LiveSession, attempt: number, requestBytes: number, price?: Price) {
+  constructor(ports: Ports, session: LiveSession, attempt: number, { requestBytes, definitions, price }: Asked) {
     this.#requestBytes = requestBytes
+    this.#definitions = definitions
     this.#ports = ports
     this.#session = session
     this.#attempt = attempt
@@ -136,7 +146,9 @@ export class AnswerWriter implements AttemptWriter {
       const id = unusedId(callId, taken, step)
       taken.add(id)
       const execId = `${turnId}-${step}-${index + 1}`
-      const call = { type: 'tool-call', turnId, step, callId: id, tool, arguments: given, execId } as const
+      const definition = this.#definitions.get(tool)
+      const shown = definition === undefined ? {} : { definition }
+      const call = { type: 'tool-call', turnId, step, callId: id, tool, arguments: given, execId, ...shown } as const
       const used = { usage, ...(cost === undefined ? {} : { cost }), requestBytes: this.#requestBytes }
       return index === 0 ? { ...call, ...used } : call
     })

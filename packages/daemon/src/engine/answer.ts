@@ -8,12 +8,13 @@ import { askModel, requestFacts, systemOf, targetFor } from './ask-model.ts'
 import type { LiveSession } from './live-session.ts'
 import { CONTINUE, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
-import { toolSpecs } from './tools.ts'
+import { offeredTools } from './offered.ts'
 
 export async function performAnswer(ports: Ports, session: LiveSession, attempt: number): Promise<Performed> {
-  const { fold, data } = session
+  const { fold } = session
+  const offered = offeredTools(ports, session)
   const kept = shownText(session.currentTurn.answer)
-  const request = { messages: toMessages(fold.entries, systemOf(ports, session)), tools: toolSpecs(data.tools) }
+  const request = { messages: toMessages(fold.entries, systemOf(ports, session)), tools: offered.specs }
   const chosen = await targetFor(ports, session, request)
   if (kept !== '' && !canContinue(chosen.target, kept)) return takeBack(session)
   const facts = requestFacts(ports, session)
@@ -22,7 +23,11 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
     attempt,
     kept,
     requestBytes,
-    writer: new AnswerWriter(ports, session, attempt, requestBytes, chosen.price),
+    writer: new AnswerWriter(ports, session, attempt, {
+      requestBytes,
+      definitions: offered.definitions,
+      price: chosen.price,
+    }),
     canContinue: takesPrefill(chosen.target),
     canCompact: () => planCompaction(session.fold, facts) !== null,
   })

@@ -14,6 +14,7 @@ import {
   nextRung,
   type Target,
   targetsOf,
+  type ToolSpec,
   type TryOptions,
   type Usage,
   wasEmpty,
@@ -30,8 +31,8 @@ import type { LiveSession } from './live-session.ts'
 import { CONTINUE, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { waitForServer } from './served-wait.ts'
-import { toolSpecs } from './tools.ts'
-import { turnOpening } from './turn-opening.ts'
+import { offeredTools } from './offered.ts'
+import { openingOf } from './turn-opening.ts'
 
 /** The model that is asked now, and the request to it. */
 export type Chosen = {
@@ -127,7 +128,7 @@ export async function askModel(
 
 /** The system prompt of the turn. Journals of earlier versions do not have it. */
 export const systemOf = (ports: Ports, session: LiveSession): string =>
-  session.fold.system ?? turnOpening(ports, session).system
+  session.fold.system ?? openingOf(ports, session).system
 
 const NO_REQUEST: RequestFacts = { model: '', contextTokens: null, fixedBytes: 0 }
 
@@ -155,14 +156,18 @@ function priceOf({ endpoint, fallback }: TurnModel, index: number): Price | unde
 }
 
 /** The same in every step of a turn. */
-const FIXED_BYTES = new WeakMap<LiveSession, { readonly system: string; readonly bytes: number }>()
+const FIXED_BYTES = new WeakMap<
+  LiveSession,
+  { readonly system: string; readonly specs: readonly ToolSpec[]; readonly bytes: number }
+>()
 
 function fixedBytesOf(ports: Ports, session: LiveSession): number {
   const system = systemOf(ports, session)
   const known = FIXED_BYTES.get(session)
-  if (known?.system === system) return known.bytes
-  const bytes = fixedBytes(system, toolSpecs(session.data.tools))
-  FIXED_BYTES.set(session, { system, bytes })
+  const { specs } = offeredTools(ports, session)
+  if (known?.system === system && known.specs === specs) return known.bytes
+  const bytes = fixedBytes(system, specs)
+  FIXED_BYTES.set(session, { system, specs, bytes })
   return bytes
 }
 

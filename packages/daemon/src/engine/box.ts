@@ -121,7 +121,7 @@ async function made(ports: Ports, session: LiveSession, client: RunnerClient): P
       ? await client.getBox(session.boxId, { signal: session.signal }) // its files are there, or lost with it
       : await created(ports, session, client)
   const running = await started(ports, session, client, box)
-  await session.setData({ boxMade: true, boxReleased: false, about: running.about }) // I2
+  await session.setData({ boxMade: true, boxReleased: false, about: running.about, level: running.isolation.level }) // I2
   return running
 }
 

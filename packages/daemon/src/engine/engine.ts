@@ -11,7 +11,7 @@ import { classify, Fault, faultFrom, isFault, sleep, TIMER_MS_MAX, withDecision 
 import type { ShownPart } from '@breakfall/model'
 import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt, next } from '../turn/next.ts'
-import type { Command, QueuedTurn, TurnFold } from '../turn/state.ts'
+import type { Command, QueuedTurn, ToolCall, TurnFold } from '../turn/state.ts'
 import { performAnswer } from './answer.ts'
 import { modelNow, requestFacts } from './ask-model.ts'
 import { performCompaction } from './compact.ts'
@@ -24,6 +24,7 @@ import { parkTurn, stayParked } from './park.ts'
 import { CONTINUE, type GiveUp, giveUp, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { recoverTurn, waitToRecover } from './recover.ts'
+import { approvalFor, askApproval, denyCall } from './approval.ts'
 import { askForSteps } from './steps-spent.ts'
 import { decideFor } from './turn-decision.ts'
 import { startingTurn, turnOpening } from './turn-opening.ts'
@@ -119,7 +120,9 @@ export class Engine {
   #next(session: LiveSession): Command {
     const { fold, policy } = session
     const request = requestFacts(this.#ports, session)
-    return next(fold, { policy, request, cancel: session.cancelOf(fold.turn?.id), now: this.#ports.now() })
+    const approval = (call: ToolCall): string | null => approvalFor(this.#ports, session, call)
+    const cancel = session.cancelOf(fold.turn?.id)
+    return next(fold, { policy, request, cancel, now: this.#ports.now(), approvalFor: approval })
   }
 
   async #perform(session: LiveSession, command: Command): Promise<Performed> {
@@ -144,6 +147,10 @@ export class Engine {
         return failTurn(ports, session, command.why, command.open)
       case 'ask-for-steps':
         return askForSteps(ports, session)
+      case 'ask-approval':
+        return askApproval(ports, session, command.call, command.why)
+      case 'refuse-call':
+        return denyCall(session, command.call, command.reason)
       case 'stay-parked':
         return stayParked(ports, session, command.parked)
       case 'pause':
@@ -248,7 +255,7 @@ export class Engine {
 type Drive = { isInherited: boolean; done: Promise<void> }
 
 async function startQueued(ports: Ports, session: LiveSession, { id: turnId, prompt }: QueuedTurn): Promise<void> {
-  const opening = turnOpening(ports, session)
+  const opening = await turnOpening(ports, session)
   const chosen = await ports.providers.forNextTurn(session.data)
   await session.transact((fold) => startingTurn(fold, session, { turnId, prompt }, { ...opening, ...chosen }))
 }

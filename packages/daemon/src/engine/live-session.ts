@@ -269,10 +269,14 @@ export class LiveSession {
 const secretsIn = (env: Readonly<Record<string, string>> = {}): readonly string[] =>
   Object.entries(env).flatMap(([name, value]) => (/KEY|TOKEN|SECRET|PASSW|CREDENTIAL/i.test(name) ? [value] : []))
 
-/** Calls run in order: of those without a result, only the first can have started in an earlier process. */
+/**
+ * Calls run in order: of those without a result, only the first can have started in an earlier process. A call that waits for an
+ * approval has not, nor has a call of a server's tool that never left.
+ */
 export function unstartedCallsOf({ turn }: SessionFold): Set<string> {
-  const [, ...later] = turn?.calls.filter((call) => call.result === null) ?? []
-  return new Set(later.map((call) => call.callId))
+  const [first, ...later] = turn?.calls.filter((call) => call.result === null) ?? []
+  const waits = first?.approval?.decision === null || (first?.tool.startsWith('mcp__') && first.sent.times === 0)
+  return new Set((first !== undefined && waits === true ? [first, ...later] : later).map((call) => call.callId))
 }
 
 const STREAMED: ReadonlySet<EventType> = new Set(['text-delta', 'reasoning-delta', 'tool-draft', 'tool-output'])

@@ -5,14 +5,16 @@
  * I2  Waiting costs only a timer. Probes become less frequent, and turns that wait for the same thing share them. Turns that are
  *     ready resume one after another: five hundred parked turns cause no storm, neither while they wait nor when they wake up.
  * I3  A turn waits no longer than its policy allows: then it ends, with the category that parked it.
- *     A turn that waits for a person costs nothing and has not failed: only its deadline ends it.
+ *     A turn that waits for a person costs nothing and has not failed: only its deadline ends it, or the expiry of the approval
+ *     that it waits for.
  * I4  A turn that waits for a setting wakes up for its own settings only: its provider and key, or the runner. It also wakes up if
  *     they changed while no daemon was running: the fingerprint under which it was parked is stored with it.
  */
 import { type Fault, faultFrom, type FaultReport, isFault, withDecision } from '@breakfall/faults'
 import { within } from '@breakfall/supervisor'
+import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt } from '../turn/next.ts'
-import type { Parked } from '../turn/state.ts'
+import type { Parked, TurnFold } from '../turn/state.ts'
 import { endTurn } from './ending.ts'
 import { KEY_GONE } from '../providers/providers.ts'
 import type { LiveSession } from './live-session.ts'
@@ -30,13 +32,17 @@ export async function parkTurn(
   fault: FaultReport,
   requestedAt: number | null,
   because?: string,
+  before: readonly EventDraft[] = [],
 ): Promise<void> {
   const turn = session.currentTurn
   const at = resumeTime(fault, requestedAt, turn.answer.budget.parks, ports.dice(), ports.now())
   const resumeAt = at === null ? null : new Date(at).toISOString()
   const message = { action: waitText(fault, resumeAt) }
   const { report } = faultFrom(fault).with({ turnId: turn.id, message })
-  const drafts = [{ type: 'parked', turnId: turn.id, fault: report, resumeAt, because }] as const
+  const drafts: readonly EventDraft[] = [
+    ...before,
+    { type: 'parked', turnId: turn.id, fault: report, resumeAt, because },
+  ]
   session.waitsForChange = false // this process parks it: it knows what changes
   const data =
     wakeSource(fault) === 'config' ? { ...session.data, parkedUnder: settingsOf(ports, session, fault) } : undefined // I4
@@ -57,7 +63,7 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
   const source = wakeSource(parked.fault)
   const resumeAt = parked.resumeAt === null ? null : Date.parse(parked.resumeAt)
   const parkMs = session.policy.parkMsMax - turn.answer.budget.parkedMs
-  const spentAt = source === 'person' ? Number.POSITIVE_INFINITY : Date.parse(parked.since) + parkMs
+  const spentAt = source === 'person' ? expiryOf(turn) : Date.parse(parked.since) + parkMs
   const deadline = deadlineAt(turn, session.policy) ?? Number.POSITIVE_INFINITY
   const parkedUnder = session.waitsForChange ? undefined : session.data.parkedUnder
   const settings = (): string => settingsOf(ports, session, parked.fault)
@@ -77,6 +83,13 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
 
 // ---- details, in the order they are used above ----
 
+/** A call waits for its approval until then; any other question to a person waits forever. */
+function expiryOf({ calls, parked }: TurnFold): number {
+  const waiting = calls.find(({ approval }) => approval?.decision === null)
+  const at = parked?.because === 'approval_needed' ? waiting?.approval?.expiresAt : null
+  return at == null ? Number.POSITIVE_INFINITY : Date.parse(at)
+}
+
 const nextProbe = (ports: Ports, probe: number): number =>
   probeIntervalMs(probe, ports.dice(), ports.limits.probeMsFirst) // I2
 
@@ -89,7 +102,12 @@ const waitedTooLong = (fault: FaultReport): Fault =>
   withDecision(faultFrom(fault), { action: 'stop', because: 'park_time_spent' })
 
 /** I4 */
-function settingsOf({ providers, runnerFingerprint }: Ports, session: LiveSession, fault: FaultReport): string {
+function settingsOf(
+  { providers, runnerFingerprint, outside }: Ports,
+  session: LiveSession,
+  fault: FaultReport,
+): string {
+  if (fault.boundary === 'mcp') return outside.fingerprint
   if (fault.boundary !== 'model' && fault.boundary !== 'process') return runnerFingerprint()
   return providers.fingerprint(session.id, session.data, session.currentTurn)
 }

@@ -5,6 +5,7 @@ import type { AgentInput, Cost, PolicyInput, SessionEvent, Usage } from '@breakf
 import type { Logger } from 'pino'
 import type { DaemonLimits } from '../options.ts'
 import type { Providers } from '../providers/providers.ts'
+import type { OutsideTools } from '../outside/outside-tools.ts'
 import type { RunnerEndpoint } from '../runner/endpoint.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store/store.ts'
@@ -24,6 +25,8 @@ export type Ports = {
   /** One attempt at an answer. The engine decides what follows. */
   readonly tryAnswer: (request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>
   readonly runner: RunnerEndpoint
+  /** Tools from outside. */
+  readonly outside: OutsideTools
   /** Releases boxes of idle sessions because the runner has no room. True if there is room now. */
   readonly reclaimBoxes: () => Promise<boolean>
   /** Shared by parked turns. */

@@ -4,7 +4,6 @@
  * I1  A prompt is accepted once per key: the key is stored in the same commit as the turn.
  * I2  An accepted request is durable before it is answered.
  */
-import { createHash } from 'node:crypto'
 import { Fault, isFault } from '@breakfall/faults'
 import {
   type Box,
@@ -18,18 +17,18 @@ import {
   type SessionList,
   type SessionPatch,
   type SessionQuery,
-  TOOL_NAMES,
   type Turn,
+  type TurnApprove,
   type TurnList,
   type TurnReceipt,
   type TurnResume,
-  turnReceiptSchema,
 } from '@breakfall/wire'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import { within } from '@breakfall/supervisor'
-import type { CancelRequest, KeyRow, SessionRow, Store, TurnRow } from '../store/store.ts'
+import type { CancelRequest, SessionRow, Store, TurnRow } from '../store/store.ts'
 import { sessionPage, sessionView } from '../turn/view.ts'
 import { accepted, type PromptRequest, titled } from './accept-prompt.ts'
+import { approvalDrafts } from './approval.ts'
 import { checkBox, checkSessionBox } from './box.ts'
 import { cancelQueued } from './ending.ts'
 import type { Engine } from './engine.ts'
@@ -38,6 +37,8 @@ import type { BoxRemoval, BoxRemovals } from './box-removals.ts'
 import type { LiveSession } from './live-session.ts'
 import { forgetQuarantined, type SessionLoader, type SessionReading } from './loader.ts'
 import { skipBackOff } from './back-off.ts'
+import { toolsIn } from './tool-names.ts'
+import { hashOf, receiptOf, unfinished } from './answers.ts'
 import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
 import type { Pruning } from './pruning.ts'
@@ -86,15 +87,28 @@ export class Sessions {
 
   async create(request: SessionCreate): Promise<Session> {
     this.#refuseWhileClosing()
-    const { title = null, box = {}, tools = [...TOOL_NAMES], policy = {}, agent } = request
-    const about = tools.length === 0 ? undefined : (await this.#checkedBox(box))?.about
+    const { title = null, box = {}, policy = {}, agent } = request
+    const { tools, outside, needsBox } = toolsIn(request.tools, this.#ports.outside.custom)
+    const { about, isolation } = (needsBox ? await this.#checkedBox(box) : undefined) ?? {}
     const id = newId()
     const bound = await this.#ports.providers.bind(id, request, { model: null })
     const row = await this.#store.createSession({
       id,
       journal: newId(),
       createdAt: new Date(this.#ports.now()).toISOString(),
-      data: { title: this.#clean(title), ...bound, box, tools, policy, runnerId: null, boxMade: false, agent, about },
+      data: {
+        title: this.#clean(title),
+        ...bound,
+        box,
+        tools,
+        outside,
+        policy,
+        agent,
+        about,
+        level: isolation?.level,
+        runnerId: null,
+        boxMade: false,
+      },
     })
     this.#onCreate(id)
     return this.#rowView(row)
@@ -183,7 +197,7 @@ export class Sessions {
       if (session.fold.turn === null && session.fold.queue.length === 0) await checkSessionBox(this.#ports, session)
       const isUnowned = !this.#loader.owns(id) && session.fold.turn !== null
       const turnId = newId()
-      const opening = turnOpening(this.#ports, session)
+      const opening = await turnOpening(this.#ports, session)
       const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
       const chosen = await this.#ports.providers.forNextTurn(session.data)
       const events = await session
@@ -247,6 +261,21 @@ export class Sessions {
     const isResumed =
       session.memoryPark !== null || (await resumeTurn(session, 'person')) || (await skipBackOff(this.#ports, session))
     if (!isResumed && !isUnowned) throw notParked(stateText(session.turn(turnId) ?? view))
+    session.wake()
+    this.#engine.drive(session)
+    return session.turn(turnId) ?? view
+  }
+
+  /** Answers a call that waits for an approval; the turn continues. */
+  async approve(turnId: string, request: TurnApprove): Promise<Turn> {
+    const view = await this.turn(turnId)
+    if (view.state !== 'parked') throw new Fault('turn_not_parked', { facts: { detail: view.state }, turnId })
+    const session = ours(await this.#loader.recover(view.sessionId))
+    const answer = {
+      ...request,
+      reason: request.reason === undefined ? undefined : this.#ports.secrets.scrub(request.reason),
+    }
+    await session.transact((fold) => ({ drafts: approvalDrafts(fold, turnId, answer) })) // I2
     session.wake()
     this.#engine.drive(session)
     return session.turn(turnId) ?? view
@@ -349,20 +378,6 @@ const boxesOf = ({ id, epoch, data }: SessionRow): readonly BoxRemoval[] =>
 
 const seqOf = (events: readonly SessionEvent[], turnId: string): number =>
   events.find((event) => event.turnId === turnId)?.seq ?? 0
-
-function receiptOf(known: KeyRow, requestHash: string): TurnReceipt {
-  if (known.requestHash !== requestHash) throw new Fault('idempotency_conflict')
-  return turnReceiptSchema.parse(JSON.parse(known.receipt))
-}
-
-const hashOf = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex')
-
-const unfinished = (id: string, turnId: string | null): Fault =>
-  new Fault('session_busy', {
-    facts: { name: turnId ?? id },
-    message: { happened: `Session ${id} has not ended: it has an unfinished turn.`, advice: 'Cancel the turn first.' },
-    ...(turnId === null ? {} : { turnId }),
-  })
 
 /** A turn counts as retrying until its next attempt gets somewhere. */
 const stateText = ({ state }: Turn): string => (state === 'retrying' ? 'retrying already' : state)

@@ -11,6 +11,7 @@ import type { ToolCall } from '../turn/state.ts'
 import { followExec, killBash, missingOutput } from './bash.ts'
 import { hasDiskSpace } from './disk-space.ts'
 import type { LiveSession } from './live-session.ts'
+import { isMcpTool } from './mcp-call.ts'
 import { forModel } from './output.ts'
 import type { Ports } from './ports.ts'
 import { cleanUpAtRunner } from './runner-cleanup.ts'
@@ -21,8 +22,9 @@ type StoppedCall = ToolOutcome & { readonly isUnsure: boolean }
 
 export async function stopCall(ports: Ports, session: LiveSession, call: ToolCall, fault: Fault): Promise<StoppedCall> {
   const { runnerId } = session.data
+  if (isMcpTool(call.tool)) return stopMcp(call, fault)
   if (call.tool === 'read' || session.unstartedCalls.has(call.callId) || runnerId === null) return neverRan(fault)
-  if (call.tool === 'bash') return stopCommand(ports, session, call, runnerId, fault)
+  if (!IN_DAEMON.has(call.tool)) return stopCommand(ports, session, call, runnerId, fault)
   return isCancel(fault)
     ? { outcome: 'cancelled', text: 'Cancelled: the file may or may not have been written.', isUnsure: true }
     : { ...ENDED_TOO_EARLY, isUnsure: true }
@@ -34,6 +36,9 @@ export const ENDED_TOO_EARLY: ToolOutcome = unknownOutcome('the turn ended befor
 
 // ---- details, in the order they are used above ----
 
+/** Tools that run no command. */
+const IN_DAEMON: ReadonlySet<string> = new Set(['read', 'write', 'edit'])
+
 const isCancel = (fault: Fault): boolean => fault.class === 'cancelled'
 
 function neverRan(fault: Fault): StoppedCall {
@@ -41,6 +46,13 @@ function neverRan(fault: Fault): StoppedCall {
     ? { outcome: 'cancelled', text: 'Cancelled before it ran.' }
     : notRun(fault)
   return { ...outcome, isUnsure: false }
+}
+
+/** The end of the call has told its server, which may or may not stop. */
+function stopMcp(call: ToolCall, fault: Fault): StoppedCall {
+  if (call.sent.times === 0) return neverRan(fault)
+  const text = 'Cancelled: its server was told. It may have had all, some or none of its effects.'
+  return { ...(isCancel(fault) ? { outcome: 'cancelled', text } : ENDED_TOO_EARLY), isUnsure: true }
 }
 
 async function stopCommand(

@@ -2,8 +2,11 @@
 import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { ToolCall } from '../turn/state.ts'
 import { runBash } from './bash.ts'
+import { runCustom } from './custom-call.ts'
 import { runEdit, runRead, runWrite } from './file-tools.ts'
 import type { LiveSession } from './live-session.ts'
+import { isMcpTool, runMcp } from './mcp-call.ts'
+import { mayUse } from './offered.ts'
 import { CONTINUE, type GiveUp, giveUp, isGiveUp, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { failedOutcome, type ToolOutcome } from './tool-outcome.ts'
@@ -26,6 +29,9 @@ export async function performCall(ports: Ports, session: LiveSession, call: Tool
 
 async function outcomeOf(ports: Ports, session: LiveSession, call: ToolCall): Promise<ToolOutcome | GiveUp> {
   try {
+    if (isMcpTool(call.tool)) return await runMcp(ports, session, call)
+    const custom = ports.outside.custom[call.tool]
+    if (custom !== undefined && mayUse(session.data, call.tool)) return await runCustom(ports, session, call, custom)
     const parsed = parseCall(call.tool, call.arguments, session.data.tools)
     switch (parsed.tool) {
       case 'bash':

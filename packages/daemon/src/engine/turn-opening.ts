@@ -9,12 +9,25 @@ import { readProjectFiles } from '../project-files.ts'
 import type { SessionFold } from '../turn/state.ts'
 import { plannedBox, systemPrompt } from '../system-prompt.ts'
 import type { LiveSession, Writing } from './live-session.ts'
+import type { MissingTools } from '../outside/outside-tools.ts'
 import type { Ports } from './ports.ts'
 import { BASH_LIMITS } from './tools.ts'
 
-export type TurnOpening = { readonly system: string; readonly instructions: readonly InstructionsFile[] }
+export type TurnOpening = {
+  readonly system: string
+  readonly instructions: readonly InstructionsFile[]
+  /** Servers whose tools are not there yet. */
+  readonly missingTools: readonly MissingTools[]
+}
 
-export function turnOpening(ports: Ports, session: LiveSession): TurnOpening {
+/** Waits for servers of tools, but no longer than the grace. */
+export async function turnOpening(ports: Ports, session: LiveSession): Promise<TurnOpening> {
+  if (session.data.outside?.length !== 0) await ports.outside.settled(ports.limits.mcpGraceMs)
+  return openingOf(ports, session)
+}
+
+export function openingOf(ports: Ports, session: LiveSession): TurnOpening {
+  const missingTools = ports.outside.missing.filter(({ server }) => mayUseServer(session, server))
   const { box, tools, agent = {}, about } = session.data
   const { workspace } = box
   const { files, texts } = workspace !== undefined && ports.isRunnerHere() ? readProjectFiles(workspace) : NO_FILES
@@ -24,8 +37,10 @@ export function turnOpening(ports: Ports, session: LiveSession): TurnOpening {
       agent: { ...ports.agent(), ...agent },
       box: tools.length === 0 ? [] : [...described, ...(tools.includes('bash') ? [TIME_LIMITS] : [])],
       project: texts,
+      missing: missingTools,
     }),
     instructions: files,
+    missingTools,
   }
 }
 
@@ -37,7 +52,7 @@ export function startingTurn(
   fold: SessionFold,
   session: LiveSession,
   { turnId, prompt }: { readonly turnId: string; readonly prompt: string },
-  { system, instructions, model, provider }: TurnOpening & ChosenModel,
+  { system, instructions, missingTools, model, provider }: TurnOpening & ChosenModel,
 ): Writing {
   const draft: EventDraftOf<'turn-start'> = {
     type: 'turn-start',
@@ -46,6 +61,7 @@ export function startingTurn(
     model,
     ...(provider === null ? {} : { provider }),
     ...(instructions.length === 0 ? {} : { instructions }),
+    ...(missingTools.length === 0 ? {} : { missingTools }),
     ...(system === fold.system ? {} : { system }), // I1
   }
   const { data } = session
@@ -57,6 +73,10 @@ export function startingTurn(
 }
 
 // ---- details ----
+
+/** A session that names its tools uses only the servers that it names. */
+const mayUseServer = ({ data: { outside } }: LiveSession, server: string): boolean =>
+  outside === undefined || outside.some((name) => name === `mcp__${server}` || name.startsWith(`mcp__${server}__`))
 
 const NO_FILES = { files: [], texts: [] }
 

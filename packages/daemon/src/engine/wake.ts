@@ -16,7 +16,7 @@ export type WakeSource =
 
 export function wakeSource(fault: FaultReport): WakeSource {
   if (fault.category === 'shutting_down') return 'restart'
-  if (fault.reason === 'steps_spent') return 'person'
+  if (fault.reason === 'steps_spent' || fault.category === 'approval_needed') return 'person'
   // Only the journal's own disk can be probed: a runner's disk may be on another machine.
   if (fault.category === 'journal_full') return fault.boundary === 'journal' ? 'journal' : 'time'
   if (fault.next === 'resolve' || fault.phase === 'resolve') return 'runner'
@@ -85,6 +85,7 @@ export function waitText(fault: FaultReport, resumeAt: string | null): string {
     case 'restart':
       return 'The turn waits for the next start of the daemon, which resumes it.'
     case 'person':
+      if (fault.category === 'approval_needed') return 'The turn waits for your answer; the call has not run.'
       return 'The turn waits; "resume" gives it as many steps again, and another prompt continues the conversation.'
     case 'journal':
       return 'The turn waits until there is space again; a running daemon then resumes it.'

@@ -13,6 +13,7 @@ import type {
   AgentInput,
   BoxCreate,
   InstructionsFile,
+  IsolationLevel,
   PolicyInput,
   SessionFilter,
   SessionState,
@@ -172,6 +173,10 @@ export type SessionData = {
   readonly provider?: TurnProvider | null | undefined
   readonly box: BoxCreate
   readonly tools: readonly ToolName[]
+  /** Which tools from outside it may use: names, or `mcp__SERVER` for all of a server. Undefined: all. */
+  readonly outside?: readonly string[] | undefined
+  /** How its box is isolated, as its runner said last. */
+  readonly level?: IsolationLevel | undefined
   readonly policy: PolicyInput
   /** The runner that has, or is about to have, this session's box. Set before the first call that could create it. */
   readonly runnerId: string | null

@@ -23,6 +23,9 @@ export function advanced(answer: AnswerState, event: SessionEvent): AnswerState 
     case 'tool-output':
     case 'tool-result':
     case 'model-server':
+    case 'tool-sent':
+    case 'approval-requested':
+    case 'approval':
     case 'turn-end':
     case 'turn-error':
       return answer

@@ -7,7 +7,7 @@
 import { LIMITS } from '@breakfall/faults'
 import { interruptedParts, nextAttempt } from '@breakfall/model'
 import { compactionDue } from './compaction.ts'
-import type { Circumstances, Command, SessionFold, TurnFold } from './state.ts'
+import type { Circumstances, Command, SessionFold, ToolCall, TurnFold } from './state.ts'
 
 export function next(state: SessionFold, circumstances: Circumstances): Command {
   const { turn } = state
@@ -29,9 +29,18 @@ export function next(state: SessionFold, circumstances: Circumstances): Command 
     return plan === null ? { do: 'answer', step: turn.step, attempt } : { do: 'compact', plan, attempt }
   }
   const [call] = open
-  if (call !== undefined) return { do: 'call', call } // I2
+  if (call !== undefined) return nextCall(state, call, circumstances) // I2
   if (turn.step - turn.stepsFrom >= circumstances.policy.stepsMax) return { do: 'ask-for-steps' }
   return { do: 'begin-step', step: turn.step + 1 }
+}
+
+/** A call that needs a yes waits for it, unless its tool was allowed for the whole session. */
+function nextCall({ allowedTools }: SessionFold, call: ToolCall, { approvalFor }: Circumstances): Command {
+  const decision = call.approval?.decision ?? null
+  if (decision === 'deny') return { do: 'refuse-call', call, reason: call.approval?.reason ?? null }
+  if (decision !== null || call.sent.times > 0 || allowedTools.includes(call.tool)) return { do: 'call', call }
+  const why = approvalFor(call)
+  return why === null ? { do: 'call', call } : { do: 'ask-approval', call, why }
 }
 
 /** A time further ahead than any wait can be was set before the clock was turned back: that wait is over. */

@@ -12,7 +12,7 @@ import { type AnyEvent, isKnownEvent, type SessionEventOf } from '@breakfall/wir
 import { advanced } from './answer-events.ts'
 import { addCost, NO_COST } from './cost.ts'
 import { firstGlance, glanced } from './glance.ts'
-import type { ToolCall, ToolCallRequest, Entry, EntryPlace, SessionFold, TurnFold } from './state.ts'
+import type { Approval, ToolCall, ToolCallRequest, Entry, EntryPlace, SessionFold, TurnFold } from './state.ts'
 import { NO_USAGE, UNCOUNTED } from './state.ts'
 import { compacted } from './compaction.ts'
 import { addUsage } from './usage.ts'
@@ -64,6 +64,18 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
       return withTurn(state, takenOver(turn))
     case 'model-server':
       return state
+    case 'tool-sent':
+      return withTurn(
+        state,
+        updatedCall(turn, event.callId, (call) => sent(call, event)),
+      )
+    case 'approval-requested':
+      return withTurn(
+        state,
+        updatedCall(turn, event.callId, (call) => ({ ...call, approval: asked(event) })),
+      )
+    case 'approval':
+      return approved(state, turn, event)
   }
 }
 
@@ -116,9 +128,19 @@ const stepStarted = (turn: TurnFold, step: number): TurnFold => ({
 
 /** The first call of a step proves that its answer is complete: calls are journalled together, after the proof. */
 function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-call'>, isFirst: boolean): SessionFold {
-  const { callId, tool, arguments: given, step, execId } = event
+  const { callId, tool, arguments: given, step, execId, definition } = event
   const request: ToolCallRequest = { callId, tool, arguments: given }
-  const call: ToolCall = { ...request, step, execId, output: '', execSeq: 0, execOffsets: {}, result: null }
+  const call: ToolCall = {
+    ...request,
+    step,
+    execId,
+    output: '',
+    execSeq: 0,
+    execOffsets: {},
+    result: null,
+    ...NOT_SENT,
+    definition,
+  }
   const entries = isFirst
     ? [
         ...state.entries,
@@ -163,6 +185,32 @@ function resulted(state: SessionFold, turn: TurnFold, event: SessionEventOf<'too
   }
 }
 
+function sent(call: ToolCall, { taskId, refused }: SessionEventOf<'tool-sent'>): ToolCall {
+  const times = call.sent.times + (refused === true ? -1 : taskId === undefined ? 1 : 0)
+  return { ...call, sent: { times, taskId: taskId ?? call.sent.taskId } }
+}
+
+const NOT_SENT = { sent: { times: 0, taskId: undefined }, approval: null } as const
+
+const asked = ({ why, expiresAt }: SessionEventOf<'approval-requested'>): Approval => ({
+  why,
+  expiresAt,
+  decision: null,
+  reason: null,
+})
+
+function approved(state: SessionFold, turn: TurnFold, event: SessionEventOf<'approval'>): SessionFold {
+  const { callId, decision, reason } = event
+  const call = turn.calls.find((entry) => entry.callId === callId)
+  const answered = updatedCall(turn, callId, (entry) => ({
+    ...entry,
+    approval: { why: '', expiresAt: null, ...entry.approval, decision, reason },
+  }))
+  const isNew = call !== undefined && decision === 'allow_session' && !state.allowedTools.includes(call.tool)
+  const allowedTools = isNew ? [...state.allowedTools, call.tool] : state.allowedTools
+  return { ...state, allowedTools, turn: answered }
+}
+
 function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retry'>): SessionFold {
   const next: TurnFold = {
     ...turn,
@@ -193,7 +241,8 @@ function shortened(state: SessionFold, turn: TurnFold, event: SessionEventOf<'co
 
 function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
   const { fault, at: since, resumeAt, because } = event
-  const counts = isHandover(fault.category) || because === 'steps_spent' ? 0 : 1
+  const isQuestion = because === 'steps_spent' || because === 'approval_needed'
+  const counts = isHandover(fault.category) || isQuestion ? 0 : 1
   return {
     ...turn,
     parked: { fault: faultFrom(fault).report, since, resumeAt, ...(because === undefined ? {} : { because }) },

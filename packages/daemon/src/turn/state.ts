@@ -1,7 +1,7 @@
 /** The state that a session's journal folds into. Immutable; only `reduce` makes a new one. */
 import type { FaultReport, Policy } from '@breakfall/faults'
 import type { AnswerState, ShownPart } from '@breakfall/model'
-import type { SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
+import type { ApprovalDecision, SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
 import type { CostSum } from './cost.ts'
 import type { Glance } from './glance.ts'
@@ -15,6 +15,8 @@ export type SessionFold = {
   readonly system: string | null
   readonly turn: TurnFold | null
   readonly queue: readonly QueuedTurn[]
+  /** Tools that a person allowed for the rest of the session. */
+  readonly allowedTools: readonly string[]
   /** The turn that ended last, for requests right after its end. */
   readonly ended: EndedTurn | null
 }
@@ -137,7 +139,20 @@ export type ToolCall = ToolCallRequest &
     /** The part of its output that is in the journal. */
     readonly output: string
     readonly result: SessionEventOf<'tool-result'> | null
+    /** The definition of the tool that the model was shown. */
+    readonly definition: string | undefined
+    /** How often it left for a server of tools, and what the server calls it. */
+    readonly sent: { readonly times: number; readonly taskId: string | undefined }
+    readonly approval: Approval | null
   }
+
+/** A question to a person about one call, and the answer. */
+export type Approval = {
+  readonly why: string
+  readonly expiresAt: string | null
+  readonly decision: ApprovalDecision | null
+  readonly reason: string | null
+}
 
 export type Parked = {
   readonly fault: FaultReport
@@ -165,6 +180,8 @@ export type Command =
   | { readonly do: 'begin-step'; readonly step: number }
   | { readonly do: 'answer'; readonly step: number; readonly attempt: number }
   | { readonly do: 'call'; readonly call: ToolCall }
+  | { readonly do: 'ask-approval'; readonly call: ToolCall; readonly why: string }
+  | { readonly do: 'refuse-call'; readonly call: ToolCall; readonly reason: string | null }
 
 /** What `next` reads besides the fold. */
 export type Circumstances = {
@@ -174,6 +191,8 @@ export type Circumstances = {
   /** The request that would be sent now, without the conversation. */
   readonly request: RequestFacts
   readonly now: number
+  /** Why a call needs a person's yes, or null if it does not. */
+  readonly approvalFor: (call: ToolCall) => string | null
 }
 
 export const EMPTY_FOLD: SessionFold = {
@@ -182,6 +201,7 @@ export const EMPTY_FOLD: SessionFold = {
   system: null,
   turn: null,
   queue: [],
+  allowedTools: [],
   ended: null,
 }
 

@@ -27,7 +27,7 @@ export function sessionView(row: SessionRow, model: string, provider = providerV
     workspace: row.data.box.workspace ?? null,
     createdAt: row.createdAt,
     lastSeq: row.lastSeq,
-    tools: row.data.tools,
+    tools: [...row.data.tools, ...(row.data.outside ?? [])],
     policy: row.data.policy,
     instructions: row.data.instructions ?? [],
     quarantined: row.quarantined,
@@ -117,7 +117,16 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
     endedAt: null,
     ...glanceFields(turn.glance),
     ...(cost === undefined ? {} : { cost }),
+    ...approvalView(turn),
   }
+}
+
+/** The call that waits for a person. */
+function approvalView({ calls, parked }: TurnFold): Pick<Turn, 'approval'> {
+  const call = calls.find(({ result, approval }) => result === null && approval?.decision === null)
+  if (parked?.because !== 'approval_needed' || call?.approval == null) return {}
+  const { callId, tool, arguments: given, approval } = call
+  return { approval: { callId, tool, arguments: given, why: approval.why, expiresAt: approval.expiresAt } }
 }
 
 function parkedView({ fault: { category }, since, resumeAt, because }: Parked): NonNullable<Turn['parked']> {

@@ -1,0 +1,46 @@
+/** The tools from outside that the configuration names: MCP servers and the user's own commands. Pure. */
+import { resolve } from 'node:path'
+import type { CustomToolConfig } from '@breakfall/daemon'
+import type { McpServerConfig } from '@breakfall/mcp'
+import type { Env } from './env.ts'
+import { homeFolder } from './paths.ts'
+import type { Config } from './schema.ts'
+
+export type OutsideSetting = {
+  readonly mcp: Readonly<Record<string, McpServerConfig>>
+  readonly tools: Readonly<Record<string, CustomToolConfig>>
+  /** Variables that `headersEnv` names and that are not set. */
+  readonly unset: readonly { readonly server: string; readonly variable: string }[]
+}
+
+export function resolveOutside({ mcp = {}, tools = {} }: Config, env: Env): OutsideSetting {
+  const servers = Object.entries(mcp)
+  return {
+    mcp: Object.fromEntries(servers.map(([name, table]) => [name, serverOf(table, env)])),
+    tools,
+    unset: servers.flatMap(([server, { headersEnv = {} }]) =>
+      Object.values(headersEnv).flatMap((variable) => ((env[variable] ?? '') === '' ? [{ server, variable }] : [])),
+    ),
+  }
+}
+
+// ---- details ----
+
+type ServerTable = NonNullable<Config['mcp']>[string]
+
+function serverOf({ command, args = [], cwd, headersEnv = {}, ...rest }: ServerTable, env: Env): McpServerConfig {
+  const [program, ...first] = typeof command === 'string' ? [command] : (command ?? [])
+  const headers = Object.entries(headersEnv).flatMap(([name, variable]) => {
+    const value = env[variable] ?? ''
+    return value === '' ? [] : [[name, value] as const]
+  })
+  return {
+    ...rest,
+    ...(program === undefined ? {} : { command: inHome(program, env), args: [...first, ...args] }),
+    ...(cwd === undefined ? {} : { cwd: resolve(inHome(cwd, env)) }),
+    ...(headers.length === 0 ? {} : { headers: Object.fromEntries(headers) }),
+  }
+}
+
+const inHome = (path: string, env: Env): string =>
+  /^~(?:\/|$)/.test(path) ? `${homeFolder(env) ?? ''}${path.slice(1)}` : path

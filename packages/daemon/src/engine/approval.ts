@@ -1,0 +1,85 @@
+/**
+ * Approvals: which calls wait for a person, how they ask, and what an answer does.
+ *
+ * I1  The question and the park are one append: a crash leaves both or neither.
+ * I2  A call that waits has not started, and stays so until an answer is in the journal.
+ */
+import { decide, Fault, withDecision } from '@breakfall/faults'
+import type { EventDraft, TurnApprove } from '@breakfall/wire'
+import { deadlineAt } from '../turn/next.ts'
+import type { SessionFold, ToolCall } from '../turn/state.ts'
+import { stopTurn } from './ending.ts'
+import type { LiveSession } from './live-session.ts'
+import { isMcpTool } from './mcp-call.ts'
+import { parkTurn } from './park.ts'
+import type { Ports } from './ports.ts'
+
+/** Why this call needs a yes, or null if it does not. */
+export function approvalFor(ports: Pick<Ports, 'outside'>, session: LiveSession, call: ToolCall): string | null {
+  const { approve } = session.policy
+  if (approve === 'never') return null
+  if (approve === 'always') return 'the policy asks before every call'
+  if (isMcpTool(call.tool)) {
+    const tool = ports.outside.tool(call.tool)
+    return tool?.isSafe === true
+      ? null
+      : 'it runs outside the sandbox, and the configuration does not trust it as read-only'
+  }
+  const isPure = call.tool === 'read' || ports.outside.custom[call.tool]?.effect === 'pure'
+  return levelOf(session) === 'process' && !isPure ? 'this box is no sandbox: commands run as you' : null
+}
+
+export async function askApproval(ports: Ports, session: LiveSession, call: ToolCall, why: string): Promise<void> {
+  const turn = session.currentTurn
+  const { policy } = session
+  const fault = new Fault('approval_needed', {
+    facts: { name: call.tool, detail: why },
+    callId: call.callId,
+    errorRaw: `approve is ${policy.approve}`,
+  })
+  const situation = { at: 'limit', because: 'approval_needed', deadlineAt: deadlineAt(turn, policy) } as const
+  const decision = decide(fault.report, situation, policy, ports.now())
+  session.unstartedCalls.add(call.callId) // I2
+  if (decision.action !== 'park') return stopTurn(ports, session, [call], withDecision(fault, decision))
+  const expiresAt = new Date(ports.now() + policy.approveMsMax).toISOString()
+  const { callId, tool, arguments: given } = call
+  const question = {
+    type: 'approval-requested',
+    turnId: turn.id,
+    callId,
+    tool,
+    arguments: given,
+    why,
+    expiresAt,
+  } as const
+  await parkTurn(ports, session, fault.report, null, decision.because, [question]) // I1
+}
+
+/** The events of an answer. Throws if the turn does not wait, or not for this call. */
+export function approvalDrafts(
+  fold: SessionFold,
+  turnId: string,
+  { callId, decision, reason }: TurnApprove,
+): readonly EventDraft[] {
+  const { turn } = fold
+  if (turn?.id !== turnId || turn.parked === null)
+    throw new Fault('turn_not_parked', { facts: { detail: 'not waiting for an approval' }, turnId })
+  const call = turn.calls.find((entry) => entry.callId === callId)
+  if (call?.approval == null || call.approval.decision !== null || call.result !== null)
+    throw new Fault('not_found', { facts: { name: 'call that waits for an approval under this id' }, turnId })
+  const approval = { type: 'approval', turnId, callId, decision, actor: 'user', reason: reason ?? null } as const
+  return [approval, { type: 'resumed', turnId, because: 'person' }]
+}
+
+/** The model reads that the call was denied, and why. */
+export async function denyCall(session: LiveSession, { callId }: ToolCall, reason: string | null): Promise<void> {
+  const text = `This was not run: the user denied it${reason === null || reason === '' ? '.' : `, saying: ${reason}`}`
+  await session.append({ type: 'tool-result', turnId: session.currentTurn.id, callId, outcome: 'failed', text })
+  session.unstartedCalls.delete(callId)
+}
+
+// ---- details ----
+
+/** The level of the box, or the one that its creator asked for while there is none yet. */
+const levelOf = ({ box, data }: LiveSession): string | undefined =>
+  box?.isolation.level ?? data.level ?? data.box.isolation?.level ?? data.box.isolation?.min

@@ -1,0 +1,95 @@
+/**
+ * Runs a call of an MCP server's tool.
+ *
+ * I1  The journal has the call before it leaves, and every repetition before that leaves.
+ * I2  A call that left and got no answer is `unknown` and not repeated, unless the configuration trusts the tool and the tool
+ *     says that repeating does no harm: then it is repeated once.
+ * I3  A task's handle is in the journal before it is polled. Whoever recovers the turn polls the same task.
+ */
+import type { CallEnd } from '@breakfall/mcp'
+import { Fault } from '@breakfall/faults'
+import type { ToolCall } from '../turn/state.ts'
+import type { LiveSession } from './live-session.ts'
+import { mayUse } from './offered.ts'
+import { forModel } from './output.ts'
+import type { Ports } from './ports.ts'
+import { failedOutcome, type ToolOutcome } from './tool-outcome.ts'
+
+export const isMcpTool = (tool: string): boolean => tool.startsWith('mcp__')
+
+export async function runMcp(ports: Ports, session: LiveSession, call: ToolCall): Promise<ToolOutcome> {
+  const server = ports.outside.serverOf(call.tool)
+  if (server === undefined || !mayUse(session.data, call.tool, server.name)) return failedOutcome(noSuchTool(call.tool))
+  const { signal } = session
+  const { taskId } = call.sent
+  if (taskId !== undefined) return outcomeOf(ports, session, await server.follow({ taskId, pollMs: undefined }, signal)) // I3
+  let sends = call.sent.times
+  const mayRepeat = (): boolean => sends < SENDS_MAX && ports.outside.tool(call.tool)?.mayRepeat === true // I2
+  if (sends > 0 && server.state !== 'ready')
+    await server.settled(AbortSignal.any([signal, AbortSignal.timeout(ports.limits.mcpCallWaitMs)]))
+  if (sends > 0 && !mayRepeat()) return unknownCall('Breakfall was interrupted while it ran')
+  const sent = (more: { readonly taskId?: string; readonly refused?: boolean } = {}): Promise<unknown> =>
+    session.append({
+      type: 'tool-sent',
+      turnId: session.currentTurn.id,
+      callId: call.callId,
+      server: server.name,
+      ...more,
+    })
+  for (;;) {
+    const end = await server.call(
+      { tool: call.tool, arguments: call.arguments, hash: call.definition, key: call.execId },
+      {
+        signal,
+        waitMs: ports.limits.mcpCallWaitMs,
+        onSent: async () => {
+          sends += 1
+          await sent() // I1
+          session.unstartedCalls.delete(call.callId)
+          ports.failpoint('after:tool-sent')
+        },
+        onTask: async (id) => {
+          await sent({ taskId: id }) // I3
+          ports.failpoint('after:task')
+        },
+      },
+    )
+    if (end.kind === 'lost' && mayRepeat()) continue
+    if (end.kind === 'refused' && end.fault.category === 'mcp_auth_failed') {
+      if (sends > call.sent.times) await sent({ refused: true })
+      throw end.fault // the turn waits for credentials
+    }
+    return outcomeOf(ports, session, end)
+  }
+}
+
+// ---- details ----
+
+const SENDS_MAX = 2
+
+const noSuchTool = (tool: string): string =>
+  new Fault('tool_not_offered', { facts: { name: tool.slice(0, 100) } }).error
+
+function outcomeOf(ports: Ports, session: LiveSession, end: CallEnd): ToolOutcome {
+  switch (end.kind) {
+    case 'answered':
+      return { outcome: end.isError ? 'failed' : 'ok', text: forModel(ports.secrets.scrub(end.text)) }
+    case 'refused':
+      return failedOutcome(`This was not run. ${end.fault.error}`)
+    case 'lost':
+    case 'task':
+      return unknownCall(end.kind === 'lost' ? withoutDot(end.fault.error) : 'its task was not followed')
+    case 'cancelled':
+      session.signal.throwIfAborted() // the cancel, the deadline or the shutdown says what follows
+      return unknownCall('it was cancelled')
+  }
+}
+
+const withoutDot = (text: string): string => text.replace(/\.$/, '')
+
+export function unknownCall(why: string): ToolOutcome {
+  return {
+    outcome: 'unknown',
+    text: `It is unknown whether this ran: ${why}. It may have had all, some or none of its effects, and it was not run again. Check what it did before you repeat it.`,
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * Tools from outside: MCP servers and the user's own commands, as the configuration names them. The code of MCP is loaded with
+ * the first server.
+ */
+import { createHash } from 'node:crypto'
+import type { McpHost, McpLimits, McpServer, McpServerConfig, McpTool } from '@breakfall/mcp'
+import type { McpDetail, McpList } from '@breakfall/wire'
+import type { Logger } from 'pino'
+import type { CustomToolConfig, LiveConfig } from '../options.ts'
+
+export type MissingTools = { readonly server: string; readonly because: string }
+
+export class OutsideTools {
+  readonly #stateDir: string
+  readonly #log: Logger
+  readonly #limits: Partial<McpLimits> | undefined
+  #configs: Readonly<Record<string, McpServerConfig>> = {}
+  #custom: Readonly<Record<string, CustomToolConfig>> = {}
+  #host: McpHost | undefined
+  #loading: Promise<void> | undefined
+  readonly #since: string
+  #version = 0
+  #isClosed = false
+
+  constructor(parts: {
+    readonly stateDir: string
+    readonly log: Logger
+    readonly now: () => number
+    readonly limits?: Partial<McpLimits> | undefined
+  }) {
+    this.#stateDir = parts.stateDir
+    this.#since = new Date(parts.now()).toISOString()
+    this.#log = parts.log
+    this.#limits = parts.limits
+  }
+
+  configure({ mcp = {}, tools = {} }: Pick<LiveConfig, 'mcp' | 'tools'>): void {
+    if (this.#isClosed) return
+    if (!isSame(tools, this.#custom)) {
+      this.#custom = tools
+      this.#version += 1
+    }
+    if (isSame(mcp, this.#configs)) return
+    this.#configs = mcp
+    this.#version += 1
+    if (this.#host !== undefined) this.#host.configure(mcp)
+    else this.#loading ??= this.#load()
+  }
+
+  /** Changes whenever the tools may have changed. */
+  get version(): number {
+    return this.#version
+  }
+
+  /** Changes whenever the configuration of a server does. Reveals nothing about it. */
+  get fingerprint(): string {
+    return createHash('sha256').update(JSON.stringify(this.#configs)).digest('hex')
+  }
+
+  get custom(): Readonly<Record<string, CustomToolConfig>> {
+    return this.#custom
+  }
+
+  get tools(): readonly McpTool[] {
+    return this.#host?.tools ?? []
+  }
+
+  tool(name: string): McpTool | undefined {
+    return this.tools.find((tool) => tool.name === name)
+  }
+
+  serverOf(tool: string): McpServer | undefined {
+    return this.#host?.serverOf(tool)
+  }
+
+  server(name: string): McpServer | undefined {
+    return this.#host?.server(name)
+  }
+
+  /** Servers that are not ready, with the reason. */
+  get missing(): readonly MissingTools[] {
+    const host = this.#host
+    return Object.keys(this.#configs).flatMap((server) => {
+      const because = host === undefined ? 'it is still starting' : (host.server(server)?.missing ?? null)
+      return because === null ? [] : [{ server, because }]
+    })
+  }
+
+  /** Returns when every server is ready or has failed, at the latest after `graceMs`. */
+  async settled(graceMs: number): Promise<void> {
+    if (this.#loading !== undefined) await this.#loading
+    await this.#host?.settled(graceMs)
+  }
+
+  get list(): McpList {
+    const starting = (name: string) => ({ name, state: 'starting', era: null, tools: 0, since: this.#since }) as const
+    return { servers: this.#host?.statuses ?? Object.keys(this.#configs).map(starting) }
+  }
+
+  async detail(name: string): Promise<McpDetail | undefined> {
+    await this.#loading
+    const server = this.#host?.server(name)
+    if (server === undefined) return undefined
+    const offered = server.tools.map((tool) => ({
+      name: tool.name,
+      tool: tool.tool,
+      description: tool.description,
+      inputSchema: tool.inputSchema,
+      readOnly: tool.isReadOnly,
+      idempotent: tool.isIdempotent,
+      trusted: tool.isTrusted,
+    }))
+    return { ...server.status, offered, refused: server.refused, log: server.log }
+  }
+
+  async stop(): Promise<void> {
+    this.#isClosed = true
+    await this.#loading
+    await this.#host?.stop()
+  }
+
+  // ---- details ----
+
+  async #load(): Promise<void> {
+    const { McpHost } = await import('@breakfall/mcp')
+    if (this.#isClosed) return
+    this.#host = new McpHost({
+      stateDir: this.#stateDir,
+      limits: this.#limits,
+      onChange: (name) => {
+        this.#version += 1
+        const status = this.#host?.server(name)?.status
+        if (status !== undefined) this.#log.info({ mcp: status }, 'MCP server')
+      },
+    })
+    this.#host.configure(this.#configs)
+    this.#loading = undefined
+  }
+}
+
+const isSame = (a: unknown, b: unknown): boolean => a === b || JSON.stringify(a) === JSON.stringify(b)

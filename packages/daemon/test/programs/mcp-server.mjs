@@ -1,0 +1,106 @@
+/**
+ * An MCP server of 2025 in plain JavaScript, misbehaving on request. It keeps a diary: one line per start and per call, so a test
+ * can count what really ran.
+ *
+ *     node mcp-server.mjs DIARY [BEHAVIOUR…]
+ *
+ * dies-in-call: exits while `act` runs, as long as the file DIARY.die exists. silent: never answers. garbage: prints banners.
+ * long-line: answers `act` with 100 MiB. deaf: reads no input after the handshake. twice: answers every call twice and some that
+ * nobody made. forks: leaves a child behind and exits in `act`. floods: writes to stderr without end. slow: takes a second per call,
+ * with progress every 100 ms. grows: each start has another schema for `act`. no-tool: the second start has no `act`.
+ * strict: exits on any request before `initialize`.
+ */
+import { spawn } from 'node:child_process'
+import { appendFileSync, existsSync, readFileSync, rmSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+
+const [diary = '/dev/null', ...behaviours] = process.argv.slice(2)
+const is = (name) => behaviours.includes(name)
+const note = (line) => appendFileSync(diary, `${line}\n`)
+const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+
+note(`start ${process.pid}`)
+const starts = readFileSync(diary, 'utf8')
+  .split('\n')
+  .filter((line) => line.startsWith('start')).length
+if (is('garbage')) process.stdout.write('Welcome to the server!\n{"not": "a message"}\n\u0000\u0001\n')
+if (is('floods')) setInterval(() => process.stderr.write('x'.repeat(65_536)), 1)
+
+const schema = () => ({
+  type: 'object',
+  properties: { n: { type: 'number' }, ...(is('grows') ? { [`added${starts}`]: { type: 'string' } } : {}) },
+})
+const tools = () => [
+  ...(is('no-tool') && starts > 1 ? [] : [{ name: 'act', description: 'Acts.', inputSchema: schema() }]),
+  { name: 'look', description: 'Looks.', inputSchema: schema(), annotations: { readOnlyHint: true } },
+]
+
+const calls = new Map()
+async function call(id, { name, arguments: given = {}, _meta = {} }) {
+  note(`${name} ${given.n ?? ''}`.trim())
+  const text = (words) => send({ id, result: { content: [{ type: 'text', text: words }] } })
+  const mustDie = is('dies-in-call') && existsSync(`${diary}.die`)
+  if (mustDie) {
+    rmSync(`${diary}.die`)
+    process.stderr.write('about to die\n')
+    process.exit(3)
+  }
+  if (is('forks')) {
+    const child = spawn('sleep', ['300'], { stdio: 'inherit' })
+    note(`child ${child.pid}`)
+    process.exit(0)
+  }
+  if (is('long-line')) return process.stdout.write('x'.repeat(100 * 1024 * 1024))
+  if (is('hangs') || is('slow')) {
+    const step = setInterval(() => {
+      if (is('slow') && _meta.progressToken !== undefined)
+        send({ method: 'notifications/progress', params: { progressToken: _meta.progressToken, progress: 1 } })
+    }, 100)
+    calls.set(id, step)
+    if (is('hangs')) return
+    await new Promise((resolve) => setTimeout(resolve, given.n ?? 1_000))
+    clearInterval(step)
+  }
+  text(`${name} done ${given.n ?? ''}`.trim())
+  if (is('twice')) {
+    text('a second answer')
+    send({ id: 4711, result: { content: [{ type: 'text', text: 'nobody asked' }] } })
+    send({ id: 'x', error: { code: 1, message: 'nobody asked' } })
+  }
+}
+
+const lines = createInterface({ input: process.stdin })
+lines.on('line', (line) => {
+  const { id, method, params } = JSON.parse(line)
+  if (is('silent')) return
+  switch (method) {
+    case 'initialize':
+      send({
+        id,
+        result: {
+          protocolVersion: params.protocolVersion,
+          capabilities: { tools: {} },
+          serverInfo: { name: 'bad', version: '1' },
+        },
+      })
+      return
+    case 'tools/list':
+      send({ id, result: { tools: tools() } })
+      if (is('deaf')) process.stdin.pause()
+      return
+    case 'tools/call':
+      void call(id, params)
+      return
+    case 'notifications/cancelled':
+      note(`cancelled ${params.requestId}`)
+      clearInterval(calls.get(params.requestId))
+      return
+    default:
+      if (id === undefined) return
+      if (is('strict')) process.exit(1)
+      send({ id, error: { code: -32601, message: 'Method not found' } })
+  }
+})
+lines.on('close', () => {
+  if (!is('stays')) process.exit(0)
+})

@@ -1,0 +1,43 @@
+/** The configuration of an MCP server, resolved at the door. */
+
+export type McpServerConfig = {
+  /** The program of a server that Breakfall runs. */
+  readonly command?: string | undefined
+  readonly args?: readonly string[] | undefined
+  readonly env?: Readonly<Record<string, string>> | undefined
+  readonly cwd?: string | undefined
+  /** The address of a server that runs elsewhere. */
+  readonly url?: string | undefined
+  /** Request headers, with their values. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** The tools to offer. Default: all. */
+  readonly tools?: readonly string[] | undefined
+  /** The hints of these tools count: all of them, or those listed. Default: none. */
+  readonly trust?: boolean | readonly string[] | undefined
+  /** How long it may take to become ready. */
+  readonly startMs?: number | undefined
+  /** How long a call may go without an answer or progress. */
+  readonly callMs?: number | undefined
+}
+
+export type McpLimits = { readonly [Name in keyof typeof MCP_LIMITS]: number }
+
+export const MCP_LIMITS = {
+  startMs: 60_000, // a first start through npx downloads the server
+  callMs: 300_000, // without progress
+  callMsMaxFactor: 12, // with progress, an hour at the default
+  probeMs: 3_000, // for a server of 2025 that never answers an unknown request; after that its era is remembered
+  eraDays: 7, // then a server of 2025 is asked again, because it may have been updated
+  messageBytesMax: 16 * 1024 * 1024, // one JSON-RPC message; a larger result belongs in a file
+  inputBytesMax: 8 * 1024 * 1024, // written, but not read by the server
+  failuresMax: 20, // within ten minutes; then the server is given up
+  garbageLinesMax: 1_000, // lines on stdout that are not JSON, per run; then the server is ended
+  toolsMax: 256, // per server; a model cannot choose among more
+  pagesMax: 32, // of a list of tools
+  toolBytesMax: 64 * 1024, // one definition: name, description and schema
+  descriptionCharsMax: 8_192,
+  textCharsMax: 400_000, // of a result; the engine shows the model less
+  pollMs: 1_000, // between two looks at a task, unless the server says
+  pollMsMax: 60_000,
+  reconnectMsMax: 60_000, // between two attempts to reach a server at a URL
+} as const

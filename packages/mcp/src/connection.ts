@@ -1,0 +1,199 @@
+/**
+ * One conversation with a server: handshake in the era that it speaks, its tools, and calls. The SDK's client does the
+ * protocol; a new run of a server, or a new session, is a new connection.
+ */
+import { sleep } from '@breakfall/faults'
+import {
+  CLIENT_CAPABILITIES_META_KEY,
+  CLIENT_INFO_META_KEY,
+  Client,
+  type PriorDiscovery,
+  PROTOCOL_VERSION_META_KEY,
+} from '@modelcontextprotocol/client'
+import manifest from '../package.json' with { type: 'json' }
+import { type CallEnd, type Callee, endOf } from './call-end.ts'
+import { MCP_LIMITS } from './config.ts'
+import { textOf } from './content.ts'
+import { CALL_KEY, type Tap } from './tap.ts'
+import { type McpTool, toolsOf, type ToolList } from './tool.ts'
+import type { McpServerConfig } from './config.ts'
+
+export type ConnectionOptions = {
+  readonly name: string
+  readonly config: McpServerConfig
+  readonly tap: Tap
+  /** The era, if it is known. */
+  readonly prior: PriorDiscovery | undefined
+  readonly startMs: number
+  readonly signal: AbortSignal
+  /** For messages; undefined for a local process. */
+  readonly address?: string | undefined
+  /** The server offers other tools than before. */
+  readonly onTools: (list: ToolList) => void
+}
+
+export type CallRequest = {
+  readonly tool: McpTool
+  readonly arguments: Readonly<Record<string, unknown>>
+  /** Names this call for good: the same call has the same key after a crash. */
+  readonly key: string
+}
+
+export type CallOptions = {
+  readonly signal: AbortSignal
+  readonly callMs: number
+  /** The server reported progress. */
+  readonly onProgress?: ((message: string) => void) | undefined
+}
+
+const CLIENT_INFO = { name: 'breakfall', version: manifest.version }
+const CAPABILITIES = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
+const TASK_TTL_MS = 3_600_000
+const LISTEN_MS = 10_000
+const RELIST_MS = 200 // a server that registers ten tools announces ten changes
+
+export class Connection {
+  readonly #options: ConnectionOptions
+  readonly #client: Client
+  #list: ToolList = { tools: [], refused: [] }
+  #relisting: NodeJS.Timeout | undefined
+  readonly #life = new AbortController()
+
+  private constructor(options: ConnectionOptions, client: Client) {
+    this.#options = options
+    this.#client = client
+  }
+
+  /** Resolves when the server has said which tools it offers. */
+  static async open(options: ConnectionOptions): Promise<Connection> {
+    const { tap, prior, startMs, signal } = options
+    const client = new Client(CLIENT_INFO, {
+      capabilities: CAPABILITIES,
+      versionNegotiation: { mode: 'auto', probe: { timeoutMs: Math.min(MCP_LIMITS.probeMs, startMs) } },
+      inputRequired: { autoFulfill: false },
+      listMaxPages: MCP_LIMITS.pagesMax,
+    })
+    client.onerror = () => undefined // a message that nobody can read; the request that it belongs to times out
+    await client.connect(tap, { timeout: startMs, signal, ...(prior === undefined ? {} : { prior }) })
+    const connection = new Connection(options, client)
+    try {
+      await connection.#relist(signal)
+      connection.#followChanges()
+    } catch (thrown) {
+      await connection.close()
+      throw thrown
+    }
+    return connection
+  }
+
+  /** The negotiated version of the protocol. */
+  get era(): string | null {
+    return this.#client.getNegotiatedProtocolVersion() ?? null
+  }
+
+  get isModern(): boolean {
+    return this.#client.getProtocolEra() === 'modern'
+  }
+
+  get list(): ToolList {
+    return this.#list
+  }
+
+  get stray(): number {
+    return this.#options.tap.stray
+  }
+
+  /** What to remember for the next start. Undefined if the server did not settle it. */
+  get verdict(): PriorDiscovery | undefined {
+    const discover = this.#client.getDiscoverResult()
+    if (discover !== undefined) return { kind: 'modern', discover }
+    return this.#options.tap.hasAnsweredLate ? undefined : { kind: 'legacy' }
+  }
+
+  async call({ tool, arguments: given, key }: CallRequest, options: CallOptions): Promise<CallEnd> {
+    const { tap } = this.#options
+    const { signal, callMs, onProgress } = options
+    const tracked = tap.track(key)
+    const task = tool.needsTask && !this.isModern ? { task: { ttl: TASK_TTL_MS } } : {}
+    const params = { name: tool.tool, arguments: { ...given }, _meta: { [CALL_KEY]: key }, ...task }
+    try {
+      const result = await this.#client.callTool(params, {
+        signal,
+        timeout: callMs,
+        maxTotalTimeout: callMs * MCP_LIMITS.callMsMaxFactor,
+        resetTimeoutOnProgress: true,
+        onprogress: ({ message }) => onProgress?.(message ?? ''), // without a callback the client asks for no progress
+      })
+      return { kind: 'answered', ...textOf(result) }
+    } catch (thrown) {
+      if (tracked.task !== undefined) return { kind: 'task', task: tracked.task }
+      return signal.aborted ? { kind: 'cancelled' } : endOf(thrown, tracked, this.#callee)
+    } finally {
+      tap.untrack(key)
+    }
+  }
+
+  /** A request that the SDK's client does not send. */
+  exchange(method: string, params: Record<string, unknown>, signal: AbortSignal): Promise<unknown> {
+    const version = this.era
+    const envelope = this.isModern
+      ? {
+          _meta: {
+            [PROTOCOL_VERSION_META_KEY]: version,
+            [CLIENT_INFO_META_KEY]: CLIENT_INFO,
+            [CLIENT_CAPABILITIES_META_KEY]: CAPABILITIES,
+          },
+        }
+      : {}
+    return this.#options.tap.exchange(method, { ...params, ...envelope }, signal)
+  }
+
+  async close(): Promise<void> {
+    this.#life.abort()
+    clearTimeout(this.#relisting)
+    await this.#client.close().catch(() => undefined) // it is closed already
+  }
+
+  // ---- details ----
+
+  get #callee(): Callee {
+    const { name, address } = this.#options
+    return { name, address }
+  }
+
+  async #relist(signal?: AbortSignal): Promise<void> {
+    const { name, config, startMs, onTools } = this.#options
+    const options = { timeout: startMs, cacheMode: 'refresh', ...(signal === undefined ? {} : { signal }) } as const
+    const { tools } = await this.#client.listTools(undefined, options)
+    this.#list = toolsOf(name, tools, config)
+    onTools(this.#list)
+  }
+
+  #followChanges(): void {
+    this.#client.setNotificationHandler('notifications/tools/list_changed', () => this.#relistSoon())
+    const { tools } = this.#client.getServerCapabilities() ?? {}
+    if (this.isModern && tools?.listChanged === true) void this.#listen()
+  }
+
+  #relistSoon(): void {
+    clearTimeout(this.#relisting)
+    this.#relisting = setTimeout(() => {
+      this.#relist().catch(() => undefined) // the last list stays; a call of a tool that is gone says so
+    }, RELIST_MS)
+  }
+
+  /** In 2026 a server reports changes only to those who listen. */
+  async #listen(): Promise<void> {
+    while (!this.#life.signal.aborted) {
+      try {
+        const subscription = await this.#client.listen({ toolsListChanged: true }, { timeout: LISTEN_MS })
+        const closed = await subscription.closed
+        if (closed === 'local' || this.#life.signal.aborted) return
+        this.#relistSoon() // what changed meanwhile was not reported
+      } catch {
+        if (this.#life.signal.aborted) return // it was closed meanwhile; otherwise the server does not offer it now
+      }
+      await sleep(LISTEN_MS, this.#life.signal)
+    }
+  }
+}

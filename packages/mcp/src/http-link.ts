@@ -1,0 +1,199 @@
+/**
+ * A server at a URL: connects, and connects again when a call shows that the connection is gone.
+ *
+ * I1  `decide` says when to connect again. Rejected credentials wait for a person.
+ * I2  A lost session is replaced by a new one; nothing that was sent is sent again here.
+ */
+import { classify, decide, Fault, isFault, POLICY_DEFAULTS, sleep } from '@breakfall/faults'
+import { SdkError, SdkErrorCode, SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { boundedFetch } from './bounded-fetch.ts'
+import { dice, isoNow, systemNow } from './clock.ts'
+import { Connection } from './connection.ts'
+import { type LastExit, type Link, LogTail, type McpState, Waiters } from './link.ts'
+import type { LinkOptions } from './stdio-link.ts'
+import { Tap } from './tap.ts'
+
+export class HttpLink implements Link {
+  readonly lastExit: LastExit | null = null
+  readonly #options: LinkOptions
+  readonly #waiters = new Waiters()
+  readonly #log = new LogTail()
+  #connection: Connection | undefined
+  #state: McpState = 'starting'
+  #since = isoNow()
+  #fault: Fault | null = null
+  #life = new AbortController()
+  #loop: Promise<void> | undefined
+
+  constructor(options: LinkOptions) {
+    this.#options = options
+  }
+
+  get state(): McpState {
+    return this.#state
+  }
+
+  get since(): string {
+    return this.#since
+  }
+
+  get connection(): Connection | undefined {
+    return this.#connection
+  }
+
+  get fault(): Fault | null {
+    return this.#fault
+  }
+
+  get log(): readonly string[] {
+    return this.#log.lines
+  }
+
+  start(): void {
+    this.#life = new AbortController()
+    this.#connect()
+  }
+
+  connected(signal: AbortSignal): Promise<Connection> {
+    return this.#waiters.until(() => {
+      if (this.#connection !== undefined) return this.#connection
+      if (this.#state === 'failed') throw this.#fault ?? new Fault('mcp_unreachable', { facts: this.#callee })
+      return undefined
+    }, signal)
+  }
+
+  async broken(connection: Connection, fault: Fault): Promise<Fault> {
+    if (this.#connection !== connection) return fault
+    this.#connection = undefined
+    await connection.close()
+    this.#fault = fault
+    if (fault.category === 'mcp_auth_failed') this.#set('failed')
+    else {
+      this.#set('restarting')
+      this.#connect()
+    }
+    return fault
+  }
+
+  using(): Disposable {
+    return { [Symbol.dispose]: () => undefined }
+  }
+
+  async restart(): Promise<void> {
+    await this.stop()
+    this.#set('restarting')
+    this.start()
+    await this.connected(AbortSignal.timeout(this.#startMs))
+  }
+
+  async stop(): Promise<void> {
+    this.#life.abort()
+    const connection = this.#connection
+    this.#connection = undefined
+    this.#set('failed')
+    await connection?.close()
+    await this.#loop
+  }
+
+  // ---- details ----
+
+  get #startMs(): number {
+    return this.#options.config.startMs ?? this.#options.limits.startMs
+  }
+
+  get #callee(): { readonly name: string; readonly address: string } {
+    const { name, config } = this.#options
+    const url = config.url ?? ''
+    return { name, address: URL.canParse(url) ? new URL(url).host : url }
+  }
+
+  #connect(): void {
+    this.#loop ??= this.#connecting(this.#life.signal).finally(() => {
+      this.#loop = undefined
+    })
+  }
+
+  async #connecting(signal: AbortSignal): Promise<void> {
+    const startedAt = systemNow()
+    for (let attempt = 1; !signal.aborted; attempt += 1) {
+      try {
+        const connection = await this.#open(signal)
+        if (signal.aborted) return await connection.close()
+        this.#connection = connection
+        this.#fault = null
+        return this.#set('ready')
+      } catch (thrown) {
+        if (signal.aborted) return
+        this.#fault = this.#faultOf(thrown)
+        this.#log.add(this.#fault.error)
+        const situation = { at: 'call', attempt, awayMs: systemNow() - startedAt, dice: dice() } as const
+        const policy = {
+          ...POLICY_DEFAULTS,
+          attemptsMax: Number.POSITIVE_INFINITY,
+          waitMsMax: Number.POSITIVE_INFINITY,
+        }
+        const decision = decide(this.#fault.report, situation, policy, systemNow()) // I1
+        if (decision.action !== 'retry') return this.#set('failed')
+        if (this.#state !== 'starting') this.#set('restarting')
+        this.#waiters.wake()
+        await sleep(Math.min(this.#options.limits.reconnectMsMax, decision.delayMs), signal)
+      }
+    }
+  }
+
+  async #open(signal: AbortSignal): Promise<Connection> {
+    const { name, config, eras, limits, onTools } = this.#options
+    const transport = new StreamableHTTPClientTransport(new URL(config.url ?? ''), {
+      requestInit: { headers: { ...config.headers } },
+      fetch: boundedFetch(limits.messageBytesMax),
+      reconnectionOptions: {
+        initialReconnectionDelay: 250,
+        maxReconnectionDelay: 2_000,
+        reconnectionDelayGrowFactor: 2,
+        maxRetries: 2, // with event ids, a cut response is read on; then the call ends
+      },
+    })
+    const prior = eras.prior(config)
+    try {
+      const connection = await Connection.open({
+        name,
+        config,
+        prior,
+        onTools,
+        tap: new Tap(transport),
+        startMs: this.#startMs,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(this.#startMs)]),
+        address: this.#callee.address,
+      })
+      if (connection.verdict !== undefined) eras.remember(config, connection.verdict)
+      return connection
+    } catch (thrown) {
+      await transport.close()
+      if (prior !== undefined) eras.forget(config)
+      throw thrown
+    }
+  }
+
+  #faultOf(thrown: unknown): Fault {
+    const context = { boundary: 'mcp', ...this.#callee } as const
+    if (SdkHttpError.isInstance(thrown)) {
+      const response = { status: thrown.status, body: thrown.data['text'] }
+      return classify(thrown, { ...context, response })
+    }
+    const detail = thrown instanceof Error ? thrown.message.slice(0, 300) : String(thrown)
+    if (SdkError.isInstance(thrown) && thrown.code === SdkErrorCode.InvalidResult)
+      return new Fault('mcp_protocol_error', { cause: thrown, facts: { ...this.#callee, detail } })
+    const fault = classify(thrown, context)
+    if (isFault(fault) && fault.category !== 'other') return fault
+    return new Fault('mcp_unreachable', { cause: thrown, facts: { ...this.#callee, detail } })
+  }
+
+  #set(state: McpState): void {
+    if (this.#state !== state) {
+      this.#state = state
+      this.#since = isoNow()
+      this.#options.onState()
+    }
+    this.#waiters.wake()
+  }
+}

@@ -1,0 +1,59 @@
+/** The stdio transport: one run of a supervised child. The supervisor owns the process; this only carries messages. */
+import { type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
+import { JsonLines } from './json-lines.ts'
+
+export type PipeOptions = {
+  readonly write: (line: string) => Promise<void>
+  readonly messageBytesMax: number
+  readonly garbageLinesMax: number
+  /** The child has broken the protocol beyond repair. */
+  readonly onBroken: (why: string) => void
+  /** A line on stdout that is no message. */
+  readonly onGarbage: (line: string) => void
+}
+
+export class Pipe implements Transport {
+  onclose?: () => void
+  onerror?: (error: Error) => void
+  onmessage?: (message: JSONRPCMessage) => void
+  readonly #options: PipeOptions
+  readonly #lines: JsonLines
+  #garbage = 0
+  #isClosed = false
+
+  constructor(options: PipeOptions) {
+    this.#options = options
+    const { messageBytesMax, garbageLinesMax } = options
+    this.#lines = new JsonLines(messageBytesMax, {
+      onMessage: (message) => this.onmessage?.(message),
+      onGarbage: (line) => {
+        options.onGarbage(line)
+        this.#garbage += 1
+        if (this.#garbage === garbageLinesMax)
+          options.onBroken(`${garbageLinesMax} lines on stdout that are not messages; the last: ${line}`)
+      },
+      onTooLong: () => options.onBroken(`a line of more than ${Math.round(messageBytesMax / 2 ** 20)} MiB on stdout`),
+    })
+  }
+
+  /** Bytes from the child's stdout. */
+  push(chunk: Buffer): void {
+    if (!this.#isClosed) this.#lines.push(chunk)
+  }
+
+  async start(): Promise<void> {
+    // The supervisor has started the child.
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    if (this.#isClosed) throw new Error('the connection is closed')
+    await this.#options.write(serializeMessage(message))
+  }
+
+  /** Ends the conversation, not the process. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.onclose?.()
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * One MCP server: its state, its tools, and calls that never run twice.
+ *
+ * I1  `onSent` is awaited before the call leaves, so the caller's journal has it first.
+ * I2  A call made against another definition of a tool than the server offers now is refused by name.
+ * I3  A call that was refused because its session was lost is sent once more, to the new session. Nothing else is repeated here.
+ */
+import { Fault, isFault } from '@breakfall/faults'
+import type { CallEnd } from './call-end.ts'
+import type { McpLimits, McpServerConfig } from './config.ts'
+import { MCP_LIMITS } from './config.ts'
+import type { Connection } from './connection.ts'
+import { HttpLink } from './http-link.ts'
+import type { LastExit, Link, McpState } from './link.ts'
+import { type LinkOptions, StdioLink } from './stdio-link.ts'
+import type { TaskHandle } from './tap.ts'
+import { followTask } from './tasks.ts'
+import type { McpTool, RefusedTool } from './tool.ts'
+
+export type McpStatus = {
+  readonly name: string
+  readonly state: McpState
+  /** The version of the protocol that it speaks, once that is known. */
+  readonly era: string | null
+  /** How many tools it offers. */
+  readonly tools: number
+  readonly since: string
+  readonly lastExit?: LastExit | undefined
+  /** Why it is restarting or has failed. */
+  readonly error?: string | undefined
+}
+
+export type ToolCallRequest = {
+  /** As the model calls it. */
+  readonly tool: string
+  readonly arguments: Readonly<Record<string, unknown>>
+  /** The definition that the model was shown. Undefined: whatever is offered now. */
+  readonly hash?: string | undefined
+  /** Names this call for good. */
+  readonly key: string
+}
+
+export type ToolCallOptions = {
+  readonly signal: AbortSignal
+  /** How long to wait for a server that is not ready. */
+  readonly waitMs: number
+  readonly onSent?: (() => Promise<void>) | undefined
+  readonly onTask?: ((taskId: string) => Promise<void>) | undefined
+  readonly onProgress?: ((message: string) => void) | undefined
+}
+
+export class McpServer {
+  readonly name: string
+  readonly config: McpServerConfig
+  readonly #limits: McpLimits
+  readonly #link: Link
+  #tools: ReadonlyMap<string, McpTool> = new Map()
+  #refused: readonly RefusedTool[] = []
+
+  constructor(options: Omit<LinkOptions, 'onTools'>) {
+    this.name = options.name
+    this.config = options.config
+    this.#limits = options.limits
+    const given: LinkOptions = {
+      ...options,
+      onTools: ({ tools, refused }) => {
+        this.#tools = new Map(tools.map((tool) => [tool.name, tool]))
+        this.#refused = refused
+        options.onState()
+      },
+    }
+    this.#link = options.config.url === undefined ? new StdioLink(given) : new HttpLink(given)
+  }
+
+  get status(): McpStatus {
+    const { state, since, connection, fault, lastExit } = this.#link
+    return {
+      name: this.name,
+      state,
+      era: connection?.era ?? null,
+      tools: this.#tools.size,
+      since,
+      ...(lastExit === null ? {} : { lastExit }),
+      ...(fault === null || state === 'ready' ? {} : { error: fault.error }),
+    }
+  }
+
+  /** Those it offers, or offered last if it is restarting. */
+  get tools(): readonly McpTool[] {
+    return this.#link.state === 'failed' ? [] : [...this.#tools.values()]
+  }
+
+  get refused(): readonly RefusedTool[] {
+    return this.#refused
+  }
+
+  get log(): readonly string[] {
+    return this.#link.log
+  }
+
+  /** Why its tools are missing, or null if it is ready. */
+  get missing(): string | null {
+    const { state, fault } = this.#link
+    if (state === 'ready') return null
+    return state === 'starting' ? 'it is still starting' : (fault?.error ?? `it is ${state}`)
+  }
+
+  get state(): McpState {
+    return this.#link.state
+  }
+
+  start(): void {
+    this.#link.start()
+  }
+
+  restart(): Promise<void> {
+    return this.#link.restart()
+  }
+
+  stop(): Promise<void> {
+    return this.#link.stop()
+  }
+
+  /** Returns when it is ready or has failed, or when the signal fires. */
+  async settled(signal: AbortSignal): Promise<void> {
+    await this.#link.connected(signal).catch(() => undefined) // the status says which
+  }
+
+  async call(request: ToolCallRequest, options: ToolCallOptions): Promise<CallEnd> {
+    const { signal } = options
+    for (let attempt = 1; ; attempt += 1) {
+      const connection = await this.#connection(options)
+      if (isFault(connection)) return signal.aborted ? { kind: 'cancelled' } : { kind: 'refused', fault: connection }
+      const end = await this.#callOn(connection, request, options)
+      if (end.kind === 'task') {
+        await options.onTask?.(end.task.taskId)
+        return this.follow(end.task, signal)
+      }
+      if (end.kind !== 'lost' && end.kind !== 'refused') return end
+      if (NOT_BROKEN.has(end.fault.category) && end.kind === 'refused') return end
+      const fault = await this.#link.broken(connection, end.fault)
+      const isNewSession = end.kind === 'refused' && end.fault.report.status === 404 && attempt === 1
+      if (isNewSession) continue // I3
+      return { kind: end.kind, fault: fault.with({ sideEffects: end.fault.report.sideEffects }) }
+    }
+  }
+
+  /** Waits for the end of a task that this server runs. */
+  follow(task: TaskHandle, signal: AbortSignal): Promise<CallEnd> {
+    const totalMs = this.#callMs * MCP_LIMITS.callMsMaxFactor
+    return followTask(task, { name: this.name, signal, totalMs, connected: (limit) => this.#link.connected(limit) })
+  }
+
+  // ---- details ----
+
+  get #callMs(): number {
+    return this.config.callMs ?? this.#limits.callMs
+  }
+
+  /** A fault if there is none in time. */
+  async #connection({ signal, waitMs }: ToolCallOptions): Promise<Connection | Fault> {
+    try {
+      return await this.#link.connected(AbortSignal.any([signal, AbortSignal.timeout(waitMs)]))
+    } catch (thrown) {
+      if (isFault(thrown)) return thrown
+      const detail = this.#link.state === 'starting' ? 'it is still starting' : 'it is restarting'
+      const category = this.config.url === undefined ? 'mcp_server_failed' : 'mcp_unreachable'
+      return this.#link.fault ?? new Fault(category, { facts: { name: this.name, detail } })
+    }
+  }
+
+  async #callOn(connection: Connection, request: ToolCallRequest, options: ToolCallOptions): Promise<CallEnd> {
+    const tool = this.#tools.get(request.tool)
+    if (tool === undefined || (request.hash !== undefined && request.hash !== tool.hash))
+      return { kind: 'refused', fault: notOffered(request.tool, tool !== undefined) } // I2
+    let usage: Disposable
+    try {
+      usage = this.#link.using(request.key)
+    } catch (thrown) {
+      const facts = { name: this.name, detail: 'it just stopped' }
+      return { kind: 'refused', fault: new Fault('mcp_server_failed', { cause: thrown, facts }) }
+    }
+    using _ = usage
+    await options.onSent?.() // I1
+    const { signal, onProgress } = options
+    const given = { tool, arguments: request.arguments, key: request.key }
+    return await connection.call(given, { signal, callMs: this.#callMs, onProgress })
+  }
+}
+
+/** These say nothing about the connection. */
+const NOT_BROKEN: ReadonlySet<string> = new Set(['tool_not_offered'])
+
+function notOffered(tool: string, isChanged: boolean): Fault {
+  const detail = isChanged
+    ? 'its schema changed after you were shown it, so this call was not run; call it again as it is described now'
+    : 'its server does not offer it any more'
+  return new Fault('tool_not_offered', { facts: { name: tool, detail }, sideEffects: 'none' })
+}

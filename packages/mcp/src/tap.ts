@@ -1,0 +1,187 @@
+/**
+ * A transport between the SDK's client and a server that sees every message: it knows which calls have left, ends a call whose
+ * response stream was cut, takes task handles out of results, and carries requests that the client does not know.
+ *
+ * I1  A request gets at most one response. Second answers and answers to nobody are counted and dropped.
+ * I2  A call counts as sent from just before it is handed to the transport.
+ */
+import type { JSONRPCMessage, MessageExtraInfo, Transport, TransportSendOptions } from '@modelcontextprotocol/client'
+
+/** Where a call's key travels, so that a server that knows it can recognise a repetition. */
+export const CALL_KEY = 'io.breakfall/call'
+
+/** A task that a server started instead of answering. */
+export type TaskHandle = { readonly taskId: string; readonly pollMs: number | undefined }
+
+export type TrackedCall = {
+  isSent: boolean
+  /** The response stream ended without a response. */
+  isCut: boolean
+  task: TaskHandle | undefined
+}
+
+type Sent = { readonly method: string; readonly call: TrackedCall | undefined }
+type Exchange = { readonly resolve: (result: unknown) => void; readonly reject: (error: Error) => void }
+
+export class Tap implements Transport {
+  onclose?: () => void
+  onerror?: (error: Error) => void
+  onmessage?: (message: JSONRPCMessage, extra?: MessageExtraInfo) => void
+  /** Responses that nobody asked for. */
+  stray = 0
+  /** A server that was taken for one of 2025, because it started slowly, knows `server/discover` after all. */
+  hasAnsweredLate = false
+  readonly #inner: Transport
+  readonly #sent = new Map<string | number, Sent>()
+  readonly #probes = new Set<string | number>()
+  readonly #calls = new Map<string, TrackedCall>()
+  readonly #exchanges = new Map<string, Exchange>()
+  #count = 0
+
+  constructor(inner: Transport) {
+    this.#inner = inner
+    inner.onmessage = (message, extra) => this.#receive(message, extra)
+    inner.onerror = (error) => this.onerror?.(error)
+    inner.onclose = () => this.#closed()
+  }
+
+  get hasPerRequestStream(): boolean {
+    return this.#inner.hasPerRequestStream === true
+  }
+
+  get sessionId(): string | undefined {
+    return this.#inner.sessionId
+  }
+
+  setProtocolVersion(version: string): void {
+    this.#inner.setProtocolVersion?.(version)
+  }
+
+  setSupportedProtocolVersions(versions: string[]): void {
+    this.#inner.setSupportedProtocolVersions?.(versions)
+  }
+
+  start(): Promise<void> {
+    return this.#inner.start()
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close()
+  }
+
+  async send(message: JSONRPCMessage, options: TransportSendOptions = {}): Promise<void> {
+    if (!('method' in message) || !('id' in message)) return this.#inner.send(message, options)
+    const { id, method, params } = message
+    const key = params?._meta?.[CALL_KEY]
+    const call = typeof key === 'string' ? this.#calls.get(key) : undefined
+    this.#sent.set(id, { method, call })
+    if (method === 'server/discover') this.#probes.add(id)
+    if (call !== undefined) call.isSent = true // I2
+    const { onRequestStreamEnd } = options
+    const ended = (): void => {
+      onRequestStreamEnd?.()
+      this.#cut(id)
+    }
+    try {
+      await this.#inner.send(message, { ...options, onRequestStreamEnd: ended })
+    } catch (thrown) {
+      this.#sent.delete(id)
+      throw thrown
+    }
+  }
+
+  track(key: string): TrackedCall {
+    const call: TrackedCall = { isSent: false, isCut: false, task: undefined }
+    this.#calls.set(key, call)
+    return call
+  }
+
+  untrack(key: string): void {
+    this.#calls.delete(key)
+  }
+
+  /** A request of our own, for methods that the client does not send. */
+  async exchange(method: string, params: Record<string, unknown>, signal: AbortSignal): Promise<unknown> {
+    signal.throwIfAborted()
+    this.#count += 1
+    const id = `breakfall-${this.#count}`
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+    this.#exchanges.set(id, { resolve, reject })
+    const abort = (): void => reject(new Error('the request was given up'))
+    signal.addEventListener('abort', abort, { once: true })
+    try {
+      await this.send({ jsonrpc: '2.0', id, method, params }, { requestSignal: signal })
+      return await promise
+    } finally {
+      signal.removeEventListener('abort', abort)
+      this.#exchanges.delete(id)
+      this.#sent.delete(id)
+    }
+  }
+
+  // ---- details ----
+
+  #receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
+    if ('method' in message) return this.onmessage?.(message, extra)
+    const { id } = message
+    const sent = id === undefined ? undefined : this.#sent.get(id)
+    if (id === undefined || sent === undefined) {
+      if (id !== undefined && this.#probes.has(id) && 'result' in message) this.hasAnsweredLate = true
+      this.stray += 1 // I1
+      return
+    }
+    this.#sent.delete(id)
+    const exchange = typeof id === 'string' ? this.#exchanges.get(id) : undefined
+    if (exchange !== undefined) {
+      if ('result' in message) exchange.resolve(message.result)
+      else exchange.reject(Object.assign(new Error(message.error.message), { code: message.error.code }))
+      return
+    }
+    const task = sent.call !== undefined && 'result' in message ? taskIn(message.result) : undefined
+    if (task === undefined || sent.call === undefined) return this.onmessage?.(message, extra)
+    sent.call.task = task
+    this.#fail(id, 'the server runs this call as a task')
+  }
+
+  /** Without this, the client would wait for its whole time limit. */
+  #cut(id: string | number): void {
+    const sent = this.#sent.get(id)
+    if (sent === undefined) return
+    this.#sent.delete(id)
+    if (sent.call !== undefined) sent.call.isCut = true
+    const exchange = typeof id === 'string' ? this.#exchanges.get(id) : undefined
+    if (exchange !== undefined) exchange.reject(new Error('the response was cut off'))
+    else this.#fail(id, 'the response was cut off')
+  }
+
+  #fail(id: string | number, message: string): void {
+    this.onmessage?.({ jsonrpc: '2.0', id, error: { code: -32_000, message } })
+  }
+
+  #closed(): void {
+    for (const { reject } of this.#exchanges.values()) reject(new Error('the connection is closed'))
+    this.#exchanges.clear()
+    this.#sent.clear()
+    this.onclose?.()
+  }
+}
+
+/** The shape that the SDK's client takes for a local process: there, silence after the era probe means a server of 2025. */
+export class StdioTap extends Tap {
+  readonly stderr = null
+  readonly pid = null
+}
+
+/** Flat in the extension of 2026, under `task` in 2025. */
+export function taskIn(result: unknown): TaskHandle | undefined {
+  if (!isRecord(result)) return undefined
+  const isTask = result['resultType'] === 'task' || isRecord(result['task'])
+  const holder = isRecord(result['task']) ? result['task'] : result
+  const taskId = holder['taskId']
+  if (!isTask || typeof taskId !== 'string' || taskId === '') return undefined
+  const poll = holder['pollIntervalMs'] ?? holder['pollInterval']
+  return { taskId, pollMs: typeof poll === 'number' && poll >= 0 ? poll : undefined }
+}
+
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
