@@ -42,6 +42,10 @@ export type FaultProxy = {
   readonly injected: readonly Injection[]
   /** Switches to another plan; requests already counted keep their numbers. */
   use(plan: Plan | PlanInput | string): void
+  /** Injects this fault into the next counted request, before what the plan says. Several wait in line. */
+  once(fault: unknown): void
+  /** Faults of `once` that did not come yet. */
+  readonly waiting: number
   /** Refuses connections until `up`; open ones stay open. */
   down(): Promise<void>
   up(): Promise<void>
@@ -56,6 +60,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
 // ---- details ----
 
 const BODY_BYTES_MAX = 64 * 1024 * 1024
+const ONCE_MAX = 20
 
 class ProxyServer {
   readonly #upstream: URL
@@ -73,6 +78,7 @@ class ProxyServer {
     (req, res) => void this.#handle(req, res),
   )
   #plan: Plan
+  readonly #next: Plan[] = []
   #connections = 0
   #port = 0
   #isRefusing = false
@@ -103,12 +109,20 @@ class ProxyServer {
   async start(port: number): Promise<FaultProxy> {
     this.#port = await this.#listener.open(port)
     const shownHost = this.#host.includes(':') ? `[${this.#host}]` : this.#host
+    const next = this.#next
     return {
+      get waiting() {
+        return next.length
+      },
       url: `http://${shownHost}:${this.#port}${this.#upstream.pathname.replace(/\/$/, '')}`,
       port: this.#port,
       injected: this.#log.list,
       use: (plan) => {
         this.#plan = planOf(plan)
+      },
+      once: (fault) => {
+        this.#next.push(onceOf(fault))
+        if (this.#next.length > ONCE_MAX) this.#next.shift()
       },
       down: () => this.#down(),
       up: () => this.#up(),
@@ -142,7 +156,7 @@ class ProxyServer {
       if (body === undefined) return
       if (this.#isCounted(method, path)) {
         counted = this.#counter.count(method, path, body)
-        fault = this.#choose === undefined ? faultFor(this.#plan, counted) : this.#choose({ method, path, body })
+        fault = this.#faultFor(counted, { method, path, body })
         this.#log.emit({ type: 'request', method, path, fault: fault ?? null, ...counted })
       }
       await runExchange({
@@ -163,6 +177,12 @@ class ProxyServer {
       if (gone.signal.aborted) this.#log.emit({ type: 'client_left', method, path })
       else await this.#upstreamFailed(error, req, res)
     }
+  }
+
+  #faultFor(counted: CountedRequest, request: { method: string; path: string; body: Buffer }): ChaosFault | undefined {
+    const once = this.#next.shift()
+    if (once !== undefined) return faultFor(once, counted)
+    return this.#choose === undefined ? faultFor(this.#plan, counted) : this.#choose(request)
   }
 
   /** I3 */
@@ -243,6 +263,11 @@ class ProxyServer {
     this.#isRefusing = false
     this.#log.emit({ type: 'listening' })
   }
+}
+
+/** As a plan that hits whatever comes: the plan's reader checks the fault and fills in its settings. */
+function onceOf(fault: unknown): Plan {
+  return typeof fault === 'string' ? parsePlan(`rate=1,faults=${fault}`) : readPlan({ rate: 1, faults: [fault] })
 }
 
 function upstreamOf(text: string): URL {

@@ -227,3 +227,18 @@ test('close ends open connections and frees the port', async () => {
   const refused = await new Promise((resolve) => connect(proxy.port, '127.0.0.1').on('error', resolve))
   assert.match(String(refused), /ECONNREFUSED/)
 })
+
+test('a fault for the next request comes once, before what the plan says, and a wrong one is refused', async (t) => {
+  const upstream = await startUpstream((_req, res) => res.end('ok'))
+  t.after(() => upstream.close())
+  const proxy = await proxyTo(t, upstream.url, { plan: { method: 'POST' } })
+  proxy.once('status:429:retryAfter=5s')
+  proxy.once({ kind: 'status', status: 503 })
+  assert.throws(() => proxy.once('explode'), /faults\.0/)
+  assert.equal(proxy.waiting, 2)
+  const ask = (method: string) => fetch(proxy.url, { method })
+  assert.equal((await ask('GET')).status, 200, 'it is not counted')
+  const first = await ask('POST')
+  assert.deepEqual([first.status, first.headers.get('retry-after')], [429, '5'])
+  assert.deepEqual([(await ask('POST')).status, (await ask('POST')).status, proxy.waiting], [503, 200, 0])
+})

@@ -227,6 +227,21 @@ test('the model name selects the script, else the prompt', () => {
   assert.equal(scriptFor('rehearsal', 'echo me')?.name, 'echo')
   assert.equal(scriptFor('rehearsal/nonsense', 'x'), undefined)
   assert.equal(scriptFor('rehearsal/steps-0', 'x'), undefined)
+  for (const name of ['hostile', 'slow', 'flood-2']) assert.equal(scriptFor(`rehearsal/${name}`, 'x')?.name, name)
+  assert.equal(scriptFor('rehearsal/flood-0', 'x'), undefined)
+  assert.equal(scriptFor('rehearsal/flood-100000', 'x'), undefined)
+})
+
+test('hostile and flood do with a real shell what they say', (t) => {
+  const { tools } = realTools(t, {})
+  const flooded = play('rehearsal/flood-1', 'go', tools)
+  const output = flooded.conversation.find((message) => message.role === 'tool')?.text ?? ''
+  assert.equal(output.length, 1_000_000)
+  const { answers, conversation } = play('rehearsal/hostile', 'go', tools)
+  assert.ok(answers[0]?.text.includes('<script>') && (answers[1]?.text.length ?? 0) > 1024 * 1024)
+  const printed = conversation.find((message) => message.role === 'tool')?.text ?? ''
+  for (const part of ['\u001b]52;', 'progress 1999\r', '\u0000', '\u202e', '<img src=x'])
+    assert.ok(printed.includes(part), part)
 })
 
 test('a client without the tools learns which are missing', () => {

@@ -10,6 +10,7 @@ import { within } from '@breakfall/supervisor'
 import type { DaemonReady } from '@breakfall/wire'
 import { bearerToken, createService, type HttpServer, loadTokens, newId, refuseIfReadOnly } from '@breakfall/wire/node'
 import type { Logger } from 'pino'
+import { chaosRoutes } from './api/chaos-routes.ts'
 import { ConsoleDoor } from './api/console-door.ts'
 import { consoleRoutes } from './api/console-routes.ts'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
@@ -112,7 +113,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         ready: () => readiness(parts, store),
         model: () => parts.model(),
         metricsText: () => metrics.text(),
-        more: [...consoleRoutes(door, options.console ?? NO_CONSOLE), ...viewRoutes({ ...parts, limits })],
+        more: [
+          ...consoleRoutes(door, options.console ?? NO_CONSOLE),
+          ...viewRoutes({ ...parts, limits }),
+          ...chaosRoutes(options.chaos),
+        ],
         outside: parts.outside,
       }),
       boundary: 'daemon',
@@ -312,7 +317,7 @@ async function assemble(
       tokenFile: given.tokenFile,
       stateDir,
       gateway: false,
-      chaos: false,
+      chaos: options.chaos !== undefined,
     },
   })
   const hub: WatchHub = new WatchHub({

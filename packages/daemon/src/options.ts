@@ -4,7 +4,15 @@ import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '
 import type { McpLimits, McpServerConfig } from '@breakfall/mcp'
 import type { ModelServerSpec } from '@breakfall/supervisor'
 import type { ConsolePage } from './api/console-page.ts'
-import type { AgentInput, IsolationLevel, PolicyInput, ProviderView } from '@breakfall/wire'
+import type { AgentInput, ChaosTarget, ChaosView, IsolationLevel, PolicyInput, ProviderView } from '@breakfall/wire'
+
+/** Faults go to a proxy that is not ours, and this process may be their target: whoever started it does the rest. */
+export type ChaosPort = {
+  readonly read: () => Promise<ChaosView>
+  readonly setPlan: (plan: unknown) => Promise<ChaosView>
+  readonly injectNext: (fault: unknown) => Promise<ChaosView>
+  readonly kill: (what: ChaosTarget) => Promise<void>
+}
 
 /** A model server, and what is known about its models. */
 export type ProviderConfig = {
@@ -142,6 +150,8 @@ export type DaemonOptions = {
   readonly keepPort?: boolean | undefined
   /** The built console, or why there is none. */
   readonly console?: ConsolePage | undefined
+  /** Breaks things on request, for `breakfall demo`. Without it there are no such routes. */
+  readonly chaos?: ChaosPort | undefined
   /** Host names that requests may use besides loopback and the bound address, for a proxy in front of the daemon. */
   readonly hosts?: readonly string[] | undefined
   readonly tokenFile?: string | undefined

@@ -134,6 +134,17 @@ test('the system is described without its secrets', async (t) => {
   })
 })
 
+test('without a demo there is nothing to break', async (t) => {
+  const { api } = await rig(t, () => ({ text: 'hi' }))
+  for (const [method, path] of [
+    ['GET', '/v1/chaos'],
+    ['PUT', '/v1/chaos/plan'],
+    ['POST', '/v1/chaos/next'],
+    ['POST', '/v1/chaos/kill'],
+  ] as const)
+    assert.equal((await api.call(method, path)).status, 404, path)
+})
+
 test('a session that changes often is sent at most four times a second, and a slow watcher gets the last state', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
   let title = 0

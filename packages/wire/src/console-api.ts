@@ -1,8 +1,8 @@
-/** What the console needs besides sessions and turns: its tickets and tokens, the system around the sessions, and the watch. */
+/** What the console needs besides sessions and turns: tickets and tokens, the system around the sessions, the watch, and chaos. */
 import { z } from 'zod'
 import { sessionSchema } from './daemon-api.ts'
 import { diagnosticSchema } from './fault-schema.ts'
-import { body, record, text, time } from './fields.ts'
+import { body, oneOf, record, text, time } from './fields.ts'
 import { SESSION_FILTERS } from './names.ts'
 
 /** Valid once, for two minutes: the part of an address that a person opens. */
@@ -96,3 +96,37 @@ export const watchChangeSchema = record({
   at: time.optional(),
 })
 export type WatchChange = z.infer<typeof watchChangeSchema>
+
+// ---- chaos, only under `breakfall demo` ----
+
+export const CHAOS_TARGETS = ['daemon', 'runner', 'move-runner'] as const
+export type ChaosTarget = (typeof CHAOS_TARGETS)[number]
+
+/** A plan or a fault as `breakfall chaos` takes it: in one line, or as JSON. */
+const plannedText = z.union([text(10_000, 'a plan'), z.record(z.string(), z.unknown())], {
+  error: 'one line of text or an object, as for "breakfall chaos --plan"',
+})
+
+export const chaosPlanSchema = body({ plan: plannedText })
+export const chaosNextSchema = body({ fault: plannedText })
+export const chaosKillSchema = body({ what: oneOf(CHAOS_TARGETS) })
+
+export const chaosSchema = record({
+  plan: z.record(z.string(), z.unknown()),
+  waiting: z.int().describe('faults for the next answers that did not come yet'),
+  injections: z
+    .array(
+      record({
+        at: time,
+        request: z.int(),
+        attempt: z.int(),
+        fault: record({ kind: z.string() }),
+        outcome: z.enum(['injected', 'missed']),
+        bytes: z.int(),
+        events: z.int(),
+      }),
+    )
+    .readonly()
+    .describe('the last 200, oldest first'),
+})
+export type ChaosView = z.infer<typeof chaosSchema>

@@ -1,5 +1,11 @@
 /** Schemas and types of everything that crosses a boundary. `./browser` has what runs without zod, `./node` what needs Node. */
 export {
+  chaosKillSchema,
+  chaosNextSchema,
+  chaosPlanSchema,
+  chaosSchema,
+  type ChaosTarget,
+  type ChaosView,
   type Child,
   type ConsoleTicket,
   consoleTicketCreateSchema,

@@ -2,6 +2,7 @@
 import { digestOf } from '../random.ts'
 import { type Message, type Move, type ToolCall, type Turn, turnOf } from './conversation.ts'
 import { echo } from './echo.ts'
+import { flood, FLOOD_MB_MAX, hostile, slow } from './extremes.ts'
 import { fix } from './fix.ts'
 import { steps, STEPS_MAX } from './steps.ts'
 
@@ -15,7 +16,7 @@ export type Answer = {
 
 export type Script = { readonly name: string; readonly tools: readonly string[]; play(turn: Turn): Move }
 
-/** Selected by the model's name (`rehearsal/fix`, `rehearsal/steps-50`, `rehearsal/echo`), else by the prompt; undefined for an unknown script. */
+/** Selected by the model's name (`rehearsal/fix`, `steps-50`, `echo`, `hostile`, `flood-10`, `slow`), else by the prompt; undefined for an unknown script. */
 export function scriptFor(model: string, prompt: string): Script | undefined {
   const [, name] = /^rehearsal\/(.*)$/.exec(model) ?? []
   const scriptName = name ?? /^(steps[ :-]\d+|echo\b)/.exec(prompt)?.[1] ?? 'fix'
@@ -25,6 +26,11 @@ export function scriptFor(model: string, prompt: string): Script | undefined {
   }
   if (scriptName === 'fix') return { name: 'fix', tools: ['bash', 'read', 'edit', 'write'], play: fix }
   if (scriptName === 'echo') return { name: 'echo', tools: [], play: echo }
+  if (scriptName === 'hostile') return { name: 'hostile', tools: ['bash'], play: hostile }
+  if (scriptName === 'slow') return { name: 'slow', tools: ['bash'], play: slow }
+  const [, megabytes = '0'] = /^flood-(\d+)$/.exec(scriptName) ?? []
+  const mb = Number(megabytes)
+  if (mb >= 1 && mb <= FLOOD_MB_MAX) return { name: `flood-${mb}`, tools: ['bash'], play: (turn) => flood(turn, mb) }
   return undefined
 }
 
@@ -49,7 +55,14 @@ export function answerTo(script: Script, conversation: readonly Message[], offer
   }
 }
 
-export const REHEARSAL_MODELS = ['rehearsal/fix', 'rehearsal/steps-50', 'rehearsal/echo'] as const
+export const REHEARSAL_MODELS = [
+  'rehearsal/fix',
+  'rehearsal/steps-50',
+  'rehearsal/echo',
+  'rehearsal/hostile',
+  'rehearsal/flood-10',
+  'rehearsal/slow',
+] as const
 
 // ---- details ----
 

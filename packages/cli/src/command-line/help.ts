@@ -11,6 +11,7 @@ Examples:
   breakfall run "make the failing test pass"     one turn in this folder, with your model
   breakfall run --rehearsal                      watch faults being survived, without a model
   breakfall run --continue                       continue a parked turn
+  breakfall demo                                 break things in your browser, without a model
   breakfall gateway --upstream http://127.0.0.1:8080/v1
   breakfall chaos --upstream http://127.0.0.1:8080 --plan "rate=0.2"
   some-command 2>&1 | breakfall explain -
@@ -36,6 +37,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall up --port 4711 --json',
   ],
   open: ['breakfall open', 'breakfall open --print                    the address, for another browser'],
+  demo: ['breakfall demo', 'breakfall demo --plan "rate=0.3"          break a third of all answers'],
   runner: [
     'breakfall runner --port 7411 --token-file ./token --allow-workspace /srv/projects',
     'breakfall runner --port 0 --json',

@@ -7,6 +7,7 @@ import { BOUNDARIES, EXIT_CODES } from '@breakfall/faults'
 import { HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
 import { SESSION_FILTERS } from '@breakfall/wire'
 import type { ChaosOptions } from '../commands/chaos.ts'
+import type { DemoOptions } from '../commands/demo.ts'
 import type { DoctorOptions } from '../commands/doctor.ts'
 import type { ExplainOptions } from '../commands/explain.ts'
 import type { GatewayOptions } from '../commands/gateway.ts'
@@ -138,6 +139,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       .option('--hints-url <url>', 'a direct connection for hints, if --store is a pooler')
       .option('--open', 'open the console in your browser, or print its address')
       .option('--quiet', 'log only parked turns and problems')
+      .addOption(new Option('--demo', 'take faults from the process that started it').hideHelp())
       .addOption(new Option('--until-idle', 'end when standard input closes and the work is done').hideHelp()),
   )
 
@@ -145,6 +147,21 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     const { openCommand } = await import('../commands/open.ts')
     await openCommand(context, options)
   }).option('--print', 'only print the address; it is valid once, for two minutes')
+
+  command<DemoOptions>(
+    'demo',
+    'break things and watch them survive: the console, a scripted model, no key',
+    async (context, options) => {
+      const { demoCommand } = await import('../commands/demo.ts')
+      return demoCommand(context, options)
+    },
+  )
+    .option('--port <port>', 'the port of the console (default: a free one)', portNumber)
+    .option('--print', 'only print the address of the console')
+    .option('--plan <plan>', 'faults from the start, as for "breakfall chaos" (default: none)')
+    .addOption(
+      new Option('--isolation <level>', 'process: run commands without a sandbox (default: bwrap)').choices(ISOLATION),
+    )
 
   command<RunnerOptions>('runner', 'run a runner: boxes and execs over HTTP', async (context, options) => {
     const { runnerCommand } = await import('../commands/runner.ts')
@@ -259,7 +276,7 @@ const ISOLATION = ['bwrap', 'process'] as const
 const HOMES = ['real', 'private'] as const
 
 /** These commands keep no state. */
-const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos', 'trial', 'login', 'logout'])
+const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos', 'trial', 'demo', 'login', 'logout'])
 
 type AddCommand = <O extends object>(
   spec: string,

@@ -18,13 +18,17 @@ export async function openCommand({ config, out }: Context, { print = false }: O
   await openConsole(client, { out, browse: print ? undefined : config.childEnv })
 }
 
+export type OpenConsole = {
+  readonly out: Output
+  readonly browse: Context['config']['childEnv'] | undefined
+  /** The screen to show, such as `/demo`. */
+  readonly path?: string
+}
+
 /** `browse`: the environment to look for a browser in. Without it, the address is only printed. */
-export async function openConsole(
-  client: DaemonClient,
-  { out, browse }: { readonly out: Output; readonly browse: Context['config']['childEnv'] | undefined },
-): Promise<void> {
+export async function openConsole(client: DaemonClient, { out, browse, path = '' }: OpenConsole): Promise<void> {
   const { ticket, expiresAt } = await client.consoleTicket()
-  const url = `${client.url}/#ticket=${ticket}`
+  const url = `${client.url}/#ticket=${ticket}${path === '' ? '' : `&to=${encodeURIComponent(path)}`}`
   const isOpened = browse !== undefined && (await openBrowser(url, browse))
   if (out.json) out.data({ event: 'console', url, expiresAt, opened: isOpened })
   else if (isOpened) out.line(`console  opened in your browser: ${client.url}/`)

@@ -25,6 +25,8 @@ export type UpOptions = RunnerFlags & {
   /** Opens the console in a browser. */
   readonly open?: boolean
   readonly resume: keyof typeof SCOPES
+  /** It belongs to a demo. */
+  readonly demo?: boolean
   /** It belongs to a run. */
   readonly untilIdle?: boolean
 }
@@ -40,6 +42,8 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   const stateDir = prepareStateDir(config.stateDir)
   for (const warning of runnerWarnings(config.runner)) out.say(out.styleErr('yellow', `warning: ${warning}`))
   const unfinished: UnfinishedTurn[] = []
+  const demo =
+    options.demo === true ? (await import('../demo/chaos-link.ts')).chaosLink((value) => out.data(value)) : undefined
   const daemon = await startDaemon({
     stateDir,
     store: config.store,
@@ -52,6 +56,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     host,
     console: isOwned ? undefined : await builtConsole(),
     keepPort: !isOwned,
+    chaos: demo?.port,
     hosts: options.allowHost,
     policy: config.policy,
     retention: config.retention,
@@ -95,10 +100,10 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     await openConsole(new DaemonClient({ url, token: daemon.token }), { out, browse: config.childEnv })
   try {
     if (isOwned) await Promise.race([stopped, untilIdle(daemon, () => out.data({ event: 'staying' }))])
-    else await stopped
+    else await Promise.race([stopped, demo?.ended ?? stopped])
   } finally {
     if (isOwned) await finding // a runner that is still starting has to be stopped, too
-    await daemon.close({ stopRunner: isOwned, releaseBoxes: isOwned })
+    await daemon.close({ stopRunner: isOwned, releaseBoxes: isOwned || demo !== undefined })
   }
   if (!out.json) out.say(stoppedMessage(runner !== null && config.runner.kind === 'local'))
   return EXIT_CODES.finished

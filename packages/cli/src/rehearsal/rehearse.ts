@@ -5,19 +5,14 @@ import type { Env } from '../config/env.ts'
 import { ChildDaemon } from '../daemon/child.ts'
 import { onRestart } from '../run/child-daemon.ts'
 import { followTurn } from '../run/follow-turn.ts'
+import type { Output } from '../render/output.ts'
 import type { RunContext } from '../run/options.ts'
 import { startRehearsal } from './environment.ts'
 
 export async function rehearse(context: RunContext, prompt: string | undefined): Promise<number> {
   const { out, interrupt, config } = context
   const { faults, parkWaitMs } = context.options
-  const isolation = context.options.isolation ?? (hasWorkingBwrap() ? 'bwrap' : 'process')
-  if (isolation === 'process')
-    out.say(
-      context.options.isolation === 'process'
-        ? 'this rehearsal runs its commands without a sandbox, as you asked (level "process").'
-        : 'bubblewrap does not work here, so this rehearsal runs its commands without a sandbox (level "process").',
-    )
+  const isolation = chosenIsolation(context.options.isolation, 'this rehearsal', out)
   const rehearsal = await startRehearsal({ plan: faults === 'none' ? 'rate=0' : faults, prompt, isolation })
   const injected = faults === undefined ? 'injecting a broken stream, a stall and a moved runner' : `faults: ${faults}`
   out.say(`model: ${rehearsal.modelName}, scripted; ${injected}`)
@@ -52,6 +47,22 @@ export async function rehearse(context: RunContext, prompt: string | undefined):
   }
 }
 
+/** The requested level, or the best that works here. Says so if that is no sandbox. */
+export function chosenIsolation(
+  asked: 'bwrap' | 'process' | undefined,
+  what: string,
+  out: Pick<Output, 'say'>,
+): 'bwrap' | 'process' {
+  const isolation = asked ?? (hasWorkingBwrap() ? 'bwrap' : 'process')
+  if (isolation === 'process')
+    out.say(
+      asked === 'process'
+        ? `${what} runs its commands without a sandbox, as you asked (level "process").`
+        : `bubblewrap does not work here, so ${what} runs its commands without a sandbox (level "process").`,
+    )
+  return isolation
+}
+
 /** How to set a model, with a command that works from the current folder. Pure. */
 export function howToSetModel(checkout: string | undefined): string {
   const command = checkout === undefined ? 'breakfall' : shellQuoted(`${checkout}/packages/cli/bin/breakfall.mjs`)
@@ -63,7 +74,8 @@ export const shellQuoted = (path: string): string =>
 
 // ---- details ----
 
-const withoutBreakfall = (env: Env): Env =>
+/** The caller's own settings do not matter here. */
+export const withoutBreakfall = (env: Env): Env =>
   Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('BREAKFALL_')))
 
 function hasWorkingBwrap(): boolean {

@@ -1,4 +1,4 @@
-/** A runner as a child process, for the length of a rehearsal. */
+/** A runner as a child process, for the length of a rehearsal or a demo. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -9,6 +9,10 @@ import { startArguments } from '../process/self.ts'
 export type RunnerProcess = {
   readonly url: string
   readonly tokenFile: string
+  /** SIGKILL. */
+  kill(): void
+  /** Settles when it has ended. */
+  readonly ended: Promise<unknown>
   stop(): Promise<void>
 }
 
@@ -19,9 +23,11 @@ export async function startRunnerProcess(options: {
   stateDir: string
   allowWorkspace: readonly string[]
   isolation: 'bwrap' | 'process' | undefined
+  port?: string
 }): Promise<RunnerProcess> {
   const tokenFile = join(options.stateDir, 'token')
-  const args = ['runner', '--json', '--port', '0', '--state-dir', options.stateDir, '--token-file', tokenFile]
+  const args = ['runner', '--json', '--port', options.port ?? '0', '--state-dir', options.stateDir]
+  args.push('--token-file', tokenFile)
   args.push('--idle-exit-ms', String(IDLE_EXIT_MS))
   for (const folder of options.allowWorkspace) args.push('--allow-workspace', folder)
   if (options.isolation === 'process') args.push('--allow-isolation', 'process')
@@ -51,6 +57,8 @@ export async function startRunnerProcess(options: {
   return {
     url,
     tokenFile,
+    kill: () => void child.kill('SIGKILL'),
+    ended,
     stop: async () => {
       if (child.exitCode !== null || child.signalCode !== null) return
       child.kill('SIGTERM')

@@ -32,7 +32,7 @@ export class ConsoleDoor {
     this.#now = now
   }
 
-  /** The grant of a token from the token file, or of one that this door gave out. */
+  /** The grant of a token from the token file, or of a token that this door gave out. */
   grantOf(token: string | undefined): TokenGrant | undefined {
     return findGrant(this.#grants, token) ?? this.#consoleGrant(token ?? '')
   }

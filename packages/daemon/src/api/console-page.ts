@@ -11,7 +11,7 @@ import type { RequestContext } from '@breakfall/wire/node'
 /** The folder with the built page, or the reason why there is none. */
 export type ConsolePage = { readonly folder: string } | { readonly reason: string }
 
-/** `/`: the page, or a plain one that says why it is not there. */
+/** `/`: the page, or a plain page with the reason why there is none. */
 export async function sendPage(context: RequestContext, page: ConsolePage): Promise<void> {
   const bytes = 'folder' in page ? await bytesOf(join(page.folder, 'index.html')) : undefined
   if (bytes !== undefined) return send(context, { status: 200, bytes, type: TYPES['.html'], isForever: false })

@@ -158,7 +158,7 @@ export class WatchHub {
     return new Date(this.#parts.now()).toISOString()
   }
 
-  /** A journal that cannot be read is reported by those who need it; the watch goes on. */
+  /** A journal that cannot be read is reported by those who need it; the watch continues. */
   async #guarded(act: () => Promise<void>): Promise<void> {
     try {
       if (this.#outboxes.size > 0) await act()
