@@ -9,6 +9,7 @@ import { cut, stream } from '../../test/kit/plays.ts'
 import { messageItem, responseFrames, upToDelta } from '../../test/kit/responses-frames.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 import { say, sayWhen } from '../answers.ts'
+import { hasTerminals } from '../breakfall.ts'
 import { checked, Desk, endedWith, gone, serverIsolation, whole } from './desk.ts'
 
 const FIRST = 'sk-first-5e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b'
@@ -178,3 +179,93 @@ test('a provider with background = true is read on after a break: the answer is 
     [[true, true]],
   )
 })
+
+test(
+  'login asks for the key without showing it, and refuses an unknown provider; run, rm and doctor name what is missing',
+  LIMIT,
+  async (t) => {
+    await using desk = await Desk.start()
+    const missing = join(desk.place.home, 'no-such-folder')
+    desk.config(`[providers.work]\nbaseUrl = "${desk.model.url}"\n[box]\nmounts = [${JSON.stringify(missing)}]\n`)
+    const bareCommand = (...args: string[]) => desk.command(args, { bare: true, input: `${FIRST}\n` })
+    for (const [args, says] of [
+      [['login', 'wrok'], /There is no provider "wrok" in your config\.toml, only work; nothing was stored/],
+      [['run', '--model', 'wrok/any', 'hi'], /There is no provider "wrok" for the model wrok\/any/],
+      [['run', '--isolation', 'process', '--mount', '/usr', '--model', 'work/any', 'hi'], /\/usr cannot be read-only/],
+    ] as const) {
+      const { code, stderr } = await bareCommand(...args)
+      assert.equal(code, 2, stderr)
+      assert.match(stderr, says)
+      assert.ok(!stderr.includes(FIRST))
+    }
+    const doctor = await bareCommand('doctor')
+    assert.equal(doctor.code, 1)
+    assert.match(doctor.lines.join('\n'), /no-such-folder is in \[box\] mounts, but there is no such folder/)
+    assert.ok(!existsSync(join(desk.place.home, 'config', 'breakfall', 'credentials.toml')))
+    if (!hasTerminals) return t.diagnostic('no program "script": the prompt is not tried')
+    const login = desk.place.startInTerminal(['login', 'work'])
+    await login.shown(/key of work \(not shown\): /)
+    login.press(`${FIRST}\r`)
+    assert.equal(await login.code, 0, login.text())
+    assert.ok(!login.text().includes(FIRST.slice(0, 12)), login.text())
+    assert.match(
+      readFileSync(join(desk.place.home, 'config', 'breakfall', 'credentials.toml'), 'utf8'),
+      new RegExp(FIRST),
+    )
+  },
+)
+
+test(
+  'several providers serve at once, each with its own health path and variables; a fallback is provider/name',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start([], { 'server.mjs': SERVED })
+    const served = (name: string): string =>
+      `[providers.${name}.serve]\ncommand = ${JSON.stringify([process.execPath, join(desk.folder, 'server.mjs'), '{port}'])}\nhealthPath = "/ready/${name}"\nreadyMs = 60000\nenv = { WHO = "${name}" }\n`
+    desk.config(
+      `[model]\nname = "one/any"\n${served('one')}${served('two')}[providers.spare]\nbaseUrl = "${desk.model.url}"\napiKeyEnv = "SPARE_KEY"\n[[model.fallback]]\nname = "spare/any"\n`,
+    )
+    desk.model.script('any', [say('from the spare one')])
+    const env = { SPARE_KEY: SECOND }
+    const up = desk.start(['up', '--json', '--port', '0', ...serverIsolation], { bare: true, env })
+    await up.listening()
+    for (const name of ['one', 'two']) {
+      const run = checked(await whole(desk.begin(['go', '--share', '--model', `${name}/any`], { bare: true, env })))
+      endedWith(run, 0, 'finished')
+      assert.equal(run.result.text, `I am ${name}.`)
+    }
+    const fails = ['fail', '--share', '--model', 'one/broken', '--attempts-max', '1', '--patience-ms', '0']
+    const spare = checked(await whole(desk.begin(fails, { bare: true, env })))
+    endedWith(spare, 0, 'finished')
+    assert.equal(spare.result.text, 'from the spare one')
+    assert.equal(desk.model.received('any')[0]?.headers['authorization'], `Bearer ${SECOND}`)
+    await up.kill('SIGTERM')
+    const doctor = await desk.command(['doctor', '--start-model', '--json'], { bare: true, env })
+    const starts = doctor.json.filter(({ check }) => check === 'model start')
+    assert.deepEqual(
+      starts.map(({ verdict }) => verdict),
+      ['ok', 'ok'],
+      JSON.stringify(starts),
+    )
+  },
+)
+
+/** Ready only at the path that has its name, which is in its environment. */
+const SERVED = `
+import { createServer } from 'node:http'
+const { WHO } = process.env
+createServer(async (request, response) => {
+  if (request.url === '/v1/models') return response.end('{"data":[{"id":"any"}]}')
+  if (request.method === 'GET') return response.writeHead(request.url === '/ready/' + WHO ? 200 : 404).end()
+  const chunks = []
+  for await (const chunk of request) chunks.push(chunk)
+  if (JSON.parse(Buffer.concat(chunks).toString()).model === 'broken')
+    return response.writeHead(500, { 'content-type': 'application/json' }).end('{"error":{"message":"broken"}}')
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+  const frame = (delta, finish_reason = null) =>
+    response.write('data: ' + JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'any', choices: [{ index: 0, delta, finish_reason }] }) + '\\n\\n')
+  frame({ role: 'assistant', content: 'I am ' + WHO + '.' })
+  frame({}, 'stop')
+  response.end('data: [DONE]\\n\\n')
+}).listen(Number(process.argv[2]), '127.0.0.1')
+`

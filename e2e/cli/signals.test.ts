@@ -1,14 +1,15 @@
 /** SIGINT, SIGTERM and SIGHUP at any moment: the final output appears, the exit code is the documented one, nothing is left. */
-import type { Program } from '../../test/kit/program.ts'
+import { Program } from '../../test/kit/program.ts'
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isolation, LAUNCHER, main, Place } from '../breakfall.ts'
 import { Desk, whole } from './desk.ts'
 import { sayWhen } from '../answers.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
@@ -74,6 +75,24 @@ describe('a signal to a run', { ...LIMIT, concurrency: 1 }, () => {
     assert.deepEqual(place.leftovers(), [])
   })
 })
+
+test('npm start ends with npm: a shell that a signal kills does not leave the program behind', LIMIT, async () => {
+  await using place = new Place()
+  const start = fileURLToPath(new URL('../../scripts/start.mjs', import.meta.url))
+  for (const node of [{}, OLD_NODE]) {
+    // As npm runs it: a shell between npm and the program, which passes no signal on.
+    const command = `"${process.execPath}" "${start}" gateway --upstream http://127.0.0.77:9009/v1 --port 0 --json; exit 9`
+    const env = { PATH: process.env['PATH'] ?? '', HOME: place.home, npm_lifecycle_event: 'start', ...node }
+    await using shell = new Program('/bin/sh', ['-c', command], { cwd: place.folder, env })
+    const { url } = await shell.listening()
+    shell.child.kill('SIGTERM')
+    await eventually('the gateway is gone', () => fetch(`${url}/models`).then(() => false, isRefused))
+  }
+})
+
+/** Nothing listens there any more. */
+const isRefused = (error: unknown): boolean =>
+  error instanceof Error && (error.cause as { code?: string } | undefined)?.code === 'ECONNREFUSED'
 
 describe('the launcher of an older Node and its program act as one', { ...LIMIT, concurrency: 1 }, () => {
   for (const signal of SIGNALS)

@@ -44,6 +44,29 @@ test(
   },
 )
 
+test(
+  'kill -9 of the first of two runs in one folder, and of its daemon, does not hold up the second',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start()
+    desk.model.script('first', [sayWhen(new Promise(() => undefined), 'one', ' never'), say('one ends')])
+    desk.model.script('second', [say('two')])
+    const first = desk.begin(['first', '--model', 'first'])
+    await first.seen((line) => line['type'] === 'text-delta')
+    const second = desk.begin(['second', '--model', 'second'])
+    await second.seen((line) => line['type'] === 'turn-queued')
+    const { pid } = desk.daemon()
+    first.child.kill('SIGKILL')
+    process.kill(pid, 'SIGKILL')
+    await first.ended
+    const run = checked(await whole(second))
+    endedWith(run, 0, 'finished')
+    assert.equal(run.result.text, 'two')
+    const rest = checked(await whole(desk.begin(['--session', String((await first.seen(() => true))['sessionId'])])))
+    assert.equal(rest.result.text, 'one ends', 'the turn of the first run was not lost')
+  },
+)
+
 test('a second run in the same folder says that it waits, and starts when the first has ended', LIMIT, async () => {
   const gate = Promise.withResolvers<void>()
   await using desk = await Desk.start([sayWhen(gate.promise, 'one', ' ends'), say('two')])

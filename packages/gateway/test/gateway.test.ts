@@ -127,7 +127,7 @@ test('a base URL with a trailing slash or a second /v1 is healed like the right 
 
 test('a WebSocket upgrade on any path is 426 at once, in JSON, and never reaches the upstream', async (t) => {
   const { gateway, model } = await stand(t, [json(200, {})], { token: 'secret-token' })
-  for (const path of ['/v1/responses', '/v1/realtime?model=x', '/', '/v2/anything']) {
+  for (const path of ['/v1/responses', '/v1/realtime?model=x', '/', '/v2/anything', '/v1beta/models/x']) {
     const socket = connect(gateway.port, '127.0.0.1')
     socket.write(
       `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n`,
@@ -136,8 +136,9 @@ test('a WebSocket upgrade on any path is 426 at once, in JSON, and never reaches
     const said = Buffer.concat(pieces).toString()
     assert.match(said, /^HTTP\/1\.1 426 /, path)
     assert.match(said, /\r\nupgrade: HTTP\/1\.1\r\n/i)
-    const body = JSON.parse(said.slice(said.indexOf('\r\n\r\n') + 4)) as { error: { message: string } }
+    const body = JSON.parse(said.slice(said.indexOf('\r\n\r\n') + 4)) as { error: { message: string; code: unknown } }
     assert.match(body.error.message, /over HTTP/)
+    if (path.startsWith('/v1beta')) assert.equal(body.error.code, 426)
   }
   assert.equal(model.requests.length, 0)
 })

@@ -25,25 +25,56 @@ export function parsedOr(text: string): unknown {
 }
 
 /**
- * A request's body as JSON. Messages that never change (frozen) are written once, however often they are sent: a long conversation
- * sends the same messages in every step.
+ * A request's body as JSON. Messages, and blocks in them, that never change (frozen) are written once, however often they are sent:
+ * a long conversation sends the same messages in every step.
  */
 export function bodyJson(body: object): string {
   const fields = Object.entries(body).flatMap(([name, value]: [string, unknown]) => {
-    const isList = name === 'messages' && Array.isArray(value)
-    const json: string | undefined = isList ? `[${value.map(messageJson).join(',')}]` : JSON.stringify(value)
+    const json: string | undefined =
+      CONVERSATION.has(name) && Array.isArray(value) ? listJson(value) : JSON.stringify(value)
     return json === undefined ? [] : [`${JSON.stringify(name)}:${json}`]
   })
   return `{${fields.join(',')}}`
 }
 
+/** What the APIs call the list of messages. */
+const CONVERSATION: ReadonlySet<string> = new Set(['messages', 'input'])
+
 const WRITTEN = new WeakMap<object, string>()
 
+const listJson = (list: readonly unknown[]): string => `[${list.map(messageJson).join(',')}]`
+
 function messageJson(message: unknown): string {
-  if (!isObject(message) || !Object.isFrozen(message)) return JSON.stringify(message) ?? 'null'
-  const known = WRITTEN.get(message)
+  if (!isObject(message)) return JSON.stringify(message) ?? 'null'
+  if (Object.isFrozen(message)) return frozenJson(message)
+  const { role, content, ...more } = message
+  if (!Array.isArray(content) || Object.keys(more).length > 0 || !content.every(isFrozenObject))
+    return JSON.stringify(message)
+  return `{"role":${JSON.stringify(role)},"content":${listJson(content)}}` // blocks of several messages, joined for this request
+}
+
+const isFrozenObject = (value: unknown): boolean => isObject(value) && Object.isFrozen(value)
+
+function frozenJson(value: JsonObject): string {
+  const known = WRITTEN.get(value)
   if (known !== undefined) return known
-  const json = JSON.stringify(message)
-  WRITTEN.set(message, json)
+  const json = JSON.stringify(value)
+  WRITTEN.set(value, json)
   return json
+}
+
+/** The same parts for the same frozen message, themselves frozen, so that their JSON is written once. */
+export function oncePerMessage<M extends object, P extends object>(
+  make: (message: M) => readonly P[],
+): (message: M) => readonly P[] {
+  const made = new WeakMap<M, readonly P[]>()
+  return (message) => {
+    const known = made.get(message)
+    if (known !== undefined) return known
+    const parts = make(message)
+    if (!Object.isFrozen(message)) return parts // it may change
+    for (const part of parts) Object.freeze(part)
+    made.set(message, parts)
+    return parts
+  }
 }

@@ -63,7 +63,7 @@ export async function doctor(
       bad,
       findings: findings.length,
     })
-  else out.line(bad === 0 ? '\nready' : `\n${counted(bad, 'problem')} to fix`)
+  else out.line(`\n${conclusion(findings)}`)
   return bad === 0 ? 0 : 1
 }
 
@@ -106,6 +106,14 @@ async function startEach(
   const { signal } = interrupt
   const onLoading = (sentence: string): void => out.say(out.styleErr('dim', sentence))
   return await each(served, async (model) => [await startModelOnce(model, { env, daemon, signal, onLoading })])
+}
+
+/** Not "ready" if a prompt would be refused. */
+function conclusion(findings: readonly Finding[]): string {
+  const bad = findings.filter(({ verdict }) => verdict === 'bad').length
+  if (bad > 0) return `${counted(bad, 'problem')} to fix`
+  const hasModel = !findings.some(({ check, verdict }) => check === 'model' && verdict === 'warn')
+  return hasModel ? 'ready' : 'the machine is ready, but there is no model for a prompt yet: set one'
 }
 
 const MARKS = { ok: ['green', '✓'], warn: ['yellow', '!'], bad: ['red', '✗'] } as const

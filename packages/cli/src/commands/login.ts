@@ -73,9 +73,9 @@ function checkedKey(given: string): string {
 
 /** I1 */
 async function promptFor(name: string): Promise<string> {
-  process.stderr.write(`key of ${name} (not shown): `)
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
   const lines = createInterface({ input: process.stdin, output: silent, terminal: true })
+  process.stderr.write(`key of ${name} (not shown): `) // after the terminal stops echoing: a key may be pasted at once
   try {
     return await new Promise<string>((resolve, reject) => {
       lines.once('line', resolve)

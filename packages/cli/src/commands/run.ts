@@ -82,9 +82,9 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
 function refuseUnenforceable(context: RunContext): void {
   const { options, config } = context
   if (isContinuing(context) || (options.isolation ?? config.runner.isolation) !== 'process') return
-  const mount = runMounts(context).find(({ mode }) => mode === 'ro')
+  const mount = runMounts(context).findLast(({ mode }) => mode === 'ro')
   if (mount === undefined) return
-  const given = options.mount === undefined ? '[box] mounts' : '--mount'
+  const given = config.box.mounts.some(({ path }) => path === mount.path) ? '[box] mounts' : '--mount'
   throw new Fault('invalid_request', {
     error: `Without a sandbox (level "process"), ${mount.path} cannot be read-only: commands see your whole machine. Omit it from ${given}, or write ${mount.path}:rw to allow that`,
   })

@@ -53,7 +53,7 @@ export async function checkModel(config: ResolvedConfig, daemon: string | undefi
   if (choice.kind === 'none')
     return {
       check,
-      verdict: 'bad',
+      verdict: 'warn',
       found: 'none configured, and none answers on this machine; a prompt would exit with code 2',
       fix: 'set model = "PROVIDER/NAME", [model] baseUrl, OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, or start Ollama or llama-server',
     }

@@ -10,7 +10,7 @@ import type { Segment, Survived, TurnView } from './turn-view.ts'
 
 /** Not if level "process" itself is what the runner refused, or what cannot do what was asked. */
 export const isForLackOfSandbox = ({ category, errorRaw }: Pick<FaultReport, 'category' | 'errorRaw'>): boolean =>
-  category === 'isolation_unavailable' && !/--allow-isolation process|level "process"/.test(errorRaw)
+  category === 'isolation_unavailable' && !/--allow-isolation process|enforced: level "process"/.test(errorRaw)
 
 export const WITHOUT_SANDBOX = 'to run without a sandbox, at your own risk: breakfall run --isolation process'
 

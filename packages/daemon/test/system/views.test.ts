@@ -65,6 +65,8 @@ test(
     const part = await bytes('stdout', { range: 'bytes=700000-700099' })
     assert.deepEqual([part.status, await part.text()], [206, whole.slice(700_000, 700_100)])
     assert.equal(part.headers.get('content-range'), `bytes 700000-700099/${whole.length}`)
+    const beyond = await bytes('stdout', { range: 'bytes=99000000-' })
+    assert.deepEqual([beyond.status, beyond.headers.get('content-range')], [416, `bytes */${whole.length}`])
     assert.equal(await (await bytes('stderr')).text(), 'problem\n')
     assert.equal((await bytes('stdin')).status, 404)
 

@@ -1,6 +1,6 @@
 /** The body of a streaming message, from a conversation in the shape of OpenAI's chat API. Pure. */
 import type { AnswerRequest, ChatMessage } from '../answer.ts'
-import type { JsonObject } from '../json.ts'
+import { type JsonObject, oncePerMessage } from '../json.ts'
 
 const MAX_TOKENS_DEFAULT = 8192 // the API requires a number; every model since 2024 can write that much
 
@@ -32,28 +32,28 @@ type Turn = { role: 'user' | 'assistant'; content: string | Block[] }
 /** Tool results are part of the user's message here, those of one step together in one message. */
 function turns(messages: readonly ChatMessage[]): readonly Turn[] {
   const out: Turn[] = []
-  for (const message of messages) {
-    switch (message.role) {
-      case 'system':
-        break
-      case 'user':
-        add(out, 'user', [{ type: 'text', text: message.content }])
-        break
-      case 'tool':
-        add(out, 'user', [{ type: 'tool_result', tool_use_id: message.tool_call_id, content: message.content }])
-        break
-      case 'assistant':
-        add(out, 'assistant', assistantBlocks(message))
-    }
-  }
+  for (const message of messages) add(out, message.role === 'assistant' ? 'assistant' : 'user', blocksOf(message))
   return out
 }
 
-function add(out: Turn[], role: Turn['role'], blocks: Block[]): void {
+const blocksOf = oncePerMessage((message: ChatMessage): readonly Block[] => {
+  switch (message.role) {
+    case 'system':
+      return []
+    case 'user':
+      return [{ type: 'text', text: message.content }]
+    case 'tool':
+      return [{ type: 'tool_result', tool_use_id: message.tool_call_id, content: message.content }]
+    case 'assistant':
+      return assistantBlocks(message)
+  }
+})
+
+function add(out: Turn[], role: Turn['role'], blocks: readonly Block[]): void {
   if (blocks.length === 0) return // the API refuses an empty message
   const last = out.at(-1)
   if (last?.role === role && Array.isArray(last.content)) last.content.push(...blocks)
-  else out.push({ role, content: blocks })
+  else out.push({ role, content: [...blocks] })
 }
 
 function assistantBlocks(message: Extract<ChatMessage, { role: 'assistant' }>): Block[] {

@@ -1,13 +1,18 @@
 /** The body of a streaming response, from a conversation in the shape of OpenAI's chat API. Pure. */
 import type { AnswerRequest, ChatMessage } from '../answer.ts'
-import type { JsonObject } from '../json.ts'
+import { type JsonObject, oncePerMessage } from '../json.ts'
 import type { Profile } from '../profiles.ts'
 
 /** `store: false`: the conversation is in every request, so the provider need not keep a copy, unless it must to be read on. */
 export function responsesBody(request: AnswerRequest, profile: Profile): JsonObject {
   const { model, messages, tools, maxTokens, temperature, background, extra } = request
   const instructions = messages.filter(({ role }) => role === 'system').map(({ content }) => content)
-  const body: Record<string, unknown> = { model, input: messages.flatMap(itemsOf), stream: true, store: false }
+  const body: Record<string, unknown> = {
+    model,
+    input: messages.flatMap((message) => itemsOf(message)),
+    stream: true,
+    store: false,
+  }
   if (background === true && profile.reattach === 'responses') Object.assign(body, { background: true, store: true })
   if (instructions.length > 0) body['instructions'] = instructions.join('\n\n')
   if (tools !== undefined && tools.length > 0)
@@ -25,7 +30,7 @@ export function responsesBody(request: AnswerRequest, profile: Profile): JsonObj
 
 // ---- details ----
 
-function itemsOf(message: ChatMessage): readonly JsonObject[] {
+const itemsOf = oncePerMessage((message: ChatMessage): readonly JsonObject[] => {
   switch (message.role) {
     case 'system':
       return []
@@ -44,4 +49,4 @@ function itemsOf(message: ChatMessage): readonly JsonObject[] {
       return [...(text === '' ? [] : [{ role: 'assistant', content: text }]), ...calls]
     }
   }
-}
+})
