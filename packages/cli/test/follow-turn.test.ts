@@ -11,6 +11,7 @@ const unused = (): never => assert.fail('not asked for')
 /** A daemon whose session has one turn, which ended at that time. */
 const input = (endedAt: number): FollowInput => ({
   client: {
+    approve: unused,
     createSession: unused,
     session: unused,
     prompt: unused,

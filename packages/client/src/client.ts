@@ -12,6 +12,9 @@
 import { type Fault, POLICY_DEFAULTS, type RetryOptions, type RetryPolicy, retrying } from '@breakfall/faults'
 import type {
   ConsoleTicket,
+  McpCalled,
+  McpDetail,
+  McpList,
   Pruned,
   PruneInput,
   SameFolder,
@@ -21,6 +24,7 @@ import type {
   SessionPatch,
   SessionQuery,
   Turn,
+  TurnApprove,
   TurnResume,
 } from '@breakfall/wire'
 import { type Surroundings, SURROUNDINGS } from './clock.ts'
@@ -33,6 +37,10 @@ import {
   type DaemonReadiness,
   type Guard,
   isHealth,
+  isMcpCalled,
+  isMcpDetail,
+  isMcpList,
+  isMcpServer,
   isModel,
   isPruned,
   isReadinessBody,
@@ -185,6 +193,38 @@ export class DaemonClient {
    */
   resume(turnId: string, request: TurnResume = {}): Promise<Turn> {
     return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/resume`, body: request }, isTurn, 'a turn')
+  }
+
+  /** Answers a tool call that waits for an approval. */
+  approve(turnId: string, request: TurnApprove): Promise<Turn> {
+    return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/approve`, body: request }, isTurn, 'a turn')
+  }
+
+  /** The MCP servers, and how they are. */
+  mcpServers(): Promise<McpList> {
+    return this.#json({ method: 'GET', path: '/v1/mcp' }, isMcpList, 'a list of MCP servers')
+  }
+
+  /** One MCP server, with its tools and its last lines. */
+  mcpServer(name: string): Promise<McpDetail> {
+    return this.#json({ method: 'GET', path: `/v1/mcp/${segment(name)}` }, isMcpDetail, 'an MCP server')
+  }
+
+  restartMcp(name: string): Promise<McpList['servers'][number]> {
+    const path = `/v1/mcp/${segment(name)}/restart`
+    return this.#json({ method: 'POST', path, body: {} }, isMcpServer, 'an MCP server')
+  }
+
+  /** Calls a tool once, outside of any session. It is not called again if the answer is lost. */
+  async callMcp(name: string, tool: string, given: Record<string, unknown>): Promise<McpCalled> {
+    const request: ApiRequest = {
+      method: 'POST',
+      path: `/v1/mcp/${segment(name)}/call`,
+      body: { tool, arguments: given },
+    }
+    const { signal } = this.#options
+    const response = await send(this.#surroundings.fetch, this.#address, { ...request, signal })
+    return read(response, isMcpCalled, 'the result of a tool')
   }
 
   /** The session's events: those in the journal, then live ones. Reconnects automatically; see `EventsOptions`. */

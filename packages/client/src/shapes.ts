@@ -2,7 +2,18 @@
  * Checks what the daemon sent against what callers rely on. Not a full schema: fields that a newer daemon adds pass, and a
  * missing or mistyped one is a fault here instead of a crash far away.
  */
-import type { ConsoleTicket, EventType, Pruned, Session, SessionEvent, SessionFilter, Turn } from '@breakfall/wire'
+import type {
+  ConsoleTicket,
+  EventType,
+  McpCalled,
+  McpDetail,
+  McpList,
+  Pruned,
+  Session,
+  SessionEvent,
+  SessionFilter,
+  Turn,
+} from '@breakfall/wire'
 
 export type TurnReceipt = { readonly turnId: string; readonly seq: number }
 export type DaemonHealth = { readonly status: 'ok'; readonly version: string }
@@ -46,6 +57,10 @@ export const isReceipt = shape<TurnReceipt>({ turnId: isText, seq: isNumber })
 export const isTicket = shape<ConsoleTicket>({ ticket: isText, expiresAt: isText })
 export const isPruned = shape<Pruned>({ sessions: isNumber, bytes: isNumber })
 export const isReleased = shape<{ readonly released: boolean }>({ released: (value) => typeof value === 'boolean' })
+export const isMcpServer = shape<McpList['servers'][number]>({ name: isText, state: isText, tools: isNumber })
+export const isMcpList = shape<McpList>({ servers: (value) => Array.isArray(value) && value.every(isMcpServer) })
+export const isMcpDetail = shape<McpDetail>({ name: isText, state: isText, offered: Array.isArray, log: Array.isArray })
+export const isMcpCalled = shape<McpCalled>({ outcome: isText, text: isText })
 export const isHealth = shape<DaemonHealth>({ status: (value) => value === 'ok', version: isText })
 export const isModel = shape<DaemonModel>({ name: isText, baseUrl: isText })
 export const isReadinessBody = shape<Pick<DaemonReadiness, 'checks'>>({ checks: isRecord })

@@ -6,6 +6,7 @@
  * I3  A call that was refused because its session was lost is sent once more, to the new session. Nothing else is repeated here.
  */
 import { Fault, isFault } from '@breakfall/faults'
+import type { McpDetail } from '@breakfall/wire'
 import type { CallEnd } from './call-end.ts'
 import type { McpLimits, McpServerConfig } from './config.ts'
 import { MCP_LIMITS } from './config.ts'
@@ -90,8 +91,18 @@ export class McpServer {
     return this.#link.state === 'failed' ? [] : [...this.#tools.values()]
   }
 
-  get refused(): readonly RefusedTool[] {
-    return this.#refused
+  /** Everything that is known about it, as the API shows it. */
+  get detail(): McpDetail {
+    const offered = this.tools.map((tool) => ({
+      name: tool.name,
+      tool: tool.tool,
+      description: tool.description,
+      inputSchema: tool.inputSchema,
+      readOnly: tool.isReadOnly,
+      idempotent: tool.isIdempotent,
+      trusted: tool.isTrusted,
+    }))
+    return { ...this.status, offered, refused: this.#refused, log: this.log }
   }
 
   get log(): readonly string[] {

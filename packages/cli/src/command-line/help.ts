@@ -2,7 +2,7 @@
 
 const EXIT_CODES_HELP = `
 Exit codes:
-  0 finished   1 failed   2 usage   3 parked or transient: retry later   4 credentials
+  0 finished   1 failed   2 usage   3 parked or transient: retry later   4 credentials or approval
   7 budget   125 daemon or runner unreachable   130 cancelled
 `
 
@@ -55,6 +55,17 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   show: ['breakfall show 0198c2a4-91e0              a session or a turn, by its id or the first characters of it'],
   cancel: ['breakfall cancel 0198c2a4-91e0 --reason "wrong branch"'],
   resume: ['breakfall resume 0198c2a4-91e0'],
+  approve: [
+    'breakfall approve                         what waits for you',
+    'breakfall approve 0198c2a4-91e0',
+    'breakfall approve 0198c2a4-91e0 --deny --reason "use the staging server"',
+  ],
+  'mcp list': ['breakfall mcp list'],
+  'mcp tools': ['breakfall mcp tools files'],
+  'mcp call': ['breakfall mcp call files read_file \'{"path":"/tmp/a"}\''],
+  'mcp logs': ['breakfall mcp logs files'],
+  'mcp restart': ['breakfall mcp restart files'],
+  'mcp import': ['breakfall mcp import ~/.config/agent/mcp.json   a file with "mcpServers"'],
   rm: ['breakfall rm 0198c2a4-91e0 0198c2a5-03b1'],
   prune: [
     'breakfall prune --dry-run                 what is 30 days old',

@@ -6,6 +6,7 @@ import { Argument, Command, Option } from 'commander'
 import { BOUNDARIES, EXIT_CODES } from '@breakfall/faults'
 import { HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
 import { SESSION_FILTERS } from '@breakfall/wire'
+import type { ApproveOptions } from '../commands/approve.ts'
 import type { ChaosOptions } from '../commands/chaos.ts'
 import type { DemoOptions } from '../commands/demo.ts'
 import type { DoctorOptions } from '../commands/doctor.ts'
@@ -23,6 +24,7 @@ import type { Context } from '../context.ts'
 import { version } from '../process/version.ts'
 import { printable } from '../render/printable.ts'
 import type { RunOptions } from '../run/options.ts'
+import { addMcpCommands } from './mcp-commands.ts'
 import { addConfigCommands } from './config-commands.ts'
 import { completionScript, type Shell, SHELLS } from './completion.ts'
 import { type CommonOptions, contextFor, printText, resultFieldsOf } from './context.ts'
@@ -260,6 +262,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     logoutCommand(context, name)
   })
   addConfigCommands(program, done)
+  addMcpCommands(program, done)
   const completion = program
     .command('completion')
     .description('print a completion script for your shell')
@@ -323,6 +326,17 @@ function addSessionCommands(command: AddCommand): void {
       return resumeCommand(context, id)
     },
   )
+  command<ApproveOptions>(
+    'approve [id]',
+    'allow or deny the tool call that a turn waits with; without an id, list what waits',
+    async (context, options, [id]) => {
+      const { approveCommand } = await import('../commands/approve.ts')
+      return approveCommand(context, options, id)
+    },
+  )
+    .option('--deny', 'deny it')
+    .option('--session', 'allow this tool for the rest of the session')
+    .option('--reason <text>', 'why, for the model and the record')
   command<RmOptions>(
     'rm <session...>',
     'delete sessions that have ended; needs no daemon',

@@ -202,6 +202,15 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # keepDays = 30            # delete sessions that were not used for this long
 # replaceAfterMs = 600000  # declare a runner lost after this long; by default only a person does
 
+# Tools from outside: docs/how-to/mcp.md
+# [mcp.files]
+# command = "npx"
+# args = ["-y", "@modelcontextprotocol/server-filesystem", "/path/to/folder"]
+# trust = ["read_text_file"]   # believe what these tools say about themselves
+# [tools.ticket]
+# command = ["./scripts/ticket.sh"]   # runs in the box; gets JSON on standard input
+# effect = "pure"
+
 # Ended sessions are deleted when one of these limits is passed, the longest unused first. By default nothing is deleted.
 [retention]
 # sessionDays = 30

@@ -4,6 +4,7 @@ import type { ResolvedConfig } from '../config/resolve.ts'
 import type { ServedModel } from '../config/model.ts'
 import type { Finding } from '../doctor/finding.ts'
 import { checkDisk, checkNode, checkPort, checkSandbox, checkState, checkTokens } from '../doctor/machine.ts'
+import { checkMcp } from '../doctor/mcp.ts'
 import { checkProviders } from '../doctor/providers.ts'
 import { checkMounts } from '../doctor/mounts.ts'
 import { checkServedModel } from '../doctor/served-model.ts'
@@ -45,6 +46,7 @@ export async function doctor(
     ...(await checkToolchains(config)),
     await checkModel(config, daemon.url),
     ...checkProviders(config.providers, config.childEnv),
+    ...(await checkMcp(config.outside, config.childEnv)),
     ...(await each(served, (model) =>
       checkServedModel(model, { env: config.childEnv, folder: currentFolderIfAny() ?? '/' }),
     )),

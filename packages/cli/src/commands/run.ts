@@ -67,6 +67,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
       create: sessionToCreate(context, folder, prompt, broughtModel(choice, config)),
       session: session === undefined ? undefined : await changed(client, session, { choice, config, isNamed }),
       parkWaitMs: options.parkWaitMs,
+      answer: options.answer,
       sameFolder: options.share === true ? 'share' : config.sameFolder,
       interrupt,
       isLasting: () => daemon.isLasting,

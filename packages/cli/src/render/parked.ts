@@ -20,6 +20,7 @@ export function parkedLines(parked: Parked, sessionId: string, isLive: boolean):
 /** A running daemon continues it automatically; otherwise the user has to. */
 export function howItContinues(sessionId: string, isLive: boolean, category: string): string {
   if (category === 'quota_exceeded') return howToGrant(sessionId)
+  if (category === 'approval_needed') return howToApprove(sessionId)
   if (!isLive) return howToContinue(sessionId)
   if (category === 'model_auth_failed') return howToBringKey(sessionId)
   return `continues automatically; to retry now: breakfall resume ${sessionId}`
@@ -28,6 +29,10 @@ export function howItContinues(sessionId: string, isLive: boolean, category: str
 /** Only its steps park a turn with this category, and only a person knows whether it should continue. */
 const howToGrant = (sessionId: string): string =>
   `to give it as many steps again: breakfall run --session ${sessionId} (or breakfall resume ${sessionId}, if a daemon runs); another prompt to that session continues it as well`
+
+/** Without a daemon, the command continues the turn itself. */
+const howToApprove = (sessionId: string): string =>
+  `to allow it: breakfall approve ${sessionId}; to deny it: breakfall approve ${sessionId} --deny --reason TEXT`
 
 /** A key from this terminal comes first, whatever the turn's key was and wherever it came from. */
 const howToBringKey = (sessionId: string): string =>
@@ -43,6 +48,8 @@ export const utcTime = (at: string): string => `${at.slice(0, 19).replace('T', '
 
 const NAMED: Readonly<Partial<Record<FaultCategory, string>>> = {
   quota_exceeded: 'you to say whether it continues',
+  approval_needed: 'your approval of a tool call',
+  mcp_auth_failed: 'a valid token for an MCP server',
   network_down: 'the network',
   model_auth_failed: 'a valid key for the model provider',
   model_quota_exhausted: 'credit, or a quota reset',

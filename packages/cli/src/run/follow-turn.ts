@@ -25,6 +25,7 @@ import { paint } from '../render/paint.ts'
 import { StatusLine } from '../render/status-line.ts'
 import { summary } from '../render/summary.ts'
 import { type Segment, TurnView } from '../render/turn-view.ts'
+import { Approvals, type GivenAnswer } from './approvals.ts'
 import { ParkWait } from './park-wait.ts'
 import { exitCodeFor, type RunResult } from './result.ts'
 import { type StartedTurn, startTurn } from './start-turn.ts'
@@ -32,13 +33,15 @@ import { type StartedTurn, startTurn } from './start-turn.ts'
 export type FollowInput = {
   readonly client: Pick<
     DaemonClient,
-    'createSession' | 'session' | 'turn' | 'prompt' | 'resume' | 'cancel' | 'events' | 'releaseBox'
+    'approve' | 'createSession' | 'session' | 'turn' | 'prompt' | 'resume' | 'cancel' | 'events' | 'releaseBox'
   >
   readonly prompt: string | undefined
   readonly create: SessionCreate
   /** Continue in this session instead of a new one. */
   readonly session: Session | undefined
   readonly parkWaitMs?: number | undefined
+  /** Answers the first call that waits for an approval. */
+  readonly answer?: GivenAnswer | undefined
   /** If another session works in the folder. Default: share it. */
   readonly sameFolder?: SameFolder | undefined
   readonly interrupt: Pick<Interrupt, 'signal' | 'throwIfInterrupted' | 'onCancel' | 'leaveInstead'>
@@ -116,6 +119,7 @@ async function follow(
   const { turnId, after, isTheirs } = started
   using wait = new ParkWait({ ...input, out, isTheirs })
   using status = new StatusLine(out)
+  using approvals = new Approvals({ client: input.client, out, given: input.answer, leave: () => wait.leave() })
   const onUnreachable = (url: string): void => {
     if (input.isLasting()) out.say(waitingForDaemon(url)) // the restart of the run's own daemon has its own message
   }
@@ -127,7 +131,8 @@ async function follow(
     const segments = view.show(event)
     if (!out.json) showEvent(event, segments, status, out)
     if (event.type === 'parked' && (await isBroughtBack(input, event))) continue
-    if (event.type === 'parked') wait.park(event)
+    const isAnswered = await approvals.takes(event)
+    if (event.type === 'parked') wait.park(event, isAnswered)
     else if (event.type !== 'turn-queued') wait.resume()
     if (event.type === 'turn-end') return finished(event)
     if (event.type === 'turn-error') return failed(event, view)

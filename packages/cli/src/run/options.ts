@@ -2,6 +2,7 @@
 import { Fault } from '@breakfall/faults'
 import type { ModelFlags } from '../command-line/flags.ts'
 import type { Context } from '../context.ts'
+import type { GivenAnswer } from './approvals.ts'
 import type { Interrupt } from '../process/interrupt.ts'
 
 export type RunOptions = ModelFlags & {
@@ -17,6 +18,8 @@ export type RunOptions = ModelFlags & {
   readonly faults?: string
   readonly parkWaitMs?: number | undefined
   readonly share?: boolean
+  /** Answers the call that waits for an approval. Set by `breakfall approve`. */
+  readonly answer?: GivenAnswer
 }
 
 export type RunContext = Context & {

@@ -45,10 +45,12 @@ export class ParkWait implements Disposable {
     return this.#parked
   }
 
-  park(event: SessionEventOf<'parked'>): void {
+  /** `isAnswered`: the person at the keyboard is asked, and the run waits for the answer. */
+  park(event: SessionEventOf<'parked'>, isAnswered = false): void {
     const { out, isLasting } = this.#options
     this.#parked = event
-    const needsPerson = event.fault.category === 'model_auth_failed' || event.because === 'steps_spent'
+    if (isAnswered) return this.#leaveOnSignal(true)
+    const needsPerson = NEEDS_PERSON.has(event.fault.category) || event.because === 'steps_spent'
     const resumesInMs = event.resumeAt === null ? null : Math.max(0, Date.parse(event.resumeAt) - Date.now())
     const waitMs = this.#options.parkWaitMs ?? waitMsFor(resumesInMs)
     const isHopeless = needsPerson && (this.#options.parkWaitMs === undefined || !isLasting()) // who would wait has to act
@@ -59,6 +61,10 @@ export class ParkWait implements Disposable {
     const why =
       resumesInMs === null || resumesInMs > waitMs ? '' : `, because the turn resumes in ${duration(resumesInMs)}`
     out.say(`waiting for up to ${duration(waitMs)}${why}; Ctrl-C leaves the turn parked`)
+  }
+
+  leave(): void {
+    this.#leaving.abort()
   }
 
   resume(): void {
@@ -79,6 +85,8 @@ export class ParkWait implements Disposable {
 }
 
 // ---- details ----
+
+const NEEDS_PERSON: ReadonlySet<string> = new Set(['model_auth_failed', 'mcp_auth_failed', 'approval_needed'])
 
 /** At least until the turn resumes automatically, if that is soon. */
 function waitMsFor(resumesInMs: number | null): number {

@@ -99,18 +99,7 @@ export class OutsideTools {
 
   async detail(name: string): Promise<McpDetail | undefined> {
     await this.#loading
-    const server = this.#host?.server(name)
-    if (server === undefined) return undefined
-    const offered = server.tools.map((tool) => ({
-      name: tool.name,
-      tool: tool.tool,
-      description: tool.description,
-      inputSchema: tool.inputSchema,
-      readOnly: tool.isReadOnly,
-      idempotent: tool.isIdempotent,
-      trusted: tool.isTrusted,
-    }))
-    return { ...server.status, offered, refused: server.refused, log: server.log }
+    return this.#host?.server(name)?.detail
   }
 
   async stop(): Promise<void> {

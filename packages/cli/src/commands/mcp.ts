@@ -1,0 +1,126 @@
+/** `breakfall mcp`: the servers of tools, as the running daemon has them, or started here for one command. */
+import { Fault } from '@breakfall/faults'
+import type { McpDetail, McpList } from '@breakfall/wire'
+import type { Context } from '../context.ts'
+import { findDaemon, oneShotClient, requireDaemon } from '../daemon/find.ts'
+import { printable } from '../render/printable.ts'
+
+export async function mcpList({ config, out }: Context): Promise<void> {
+  const daemon = await findDaemon(config)
+  const { servers } =
+    daemon === undefined
+      ? await withServers(config, (all) => Promise.resolve(all.list()))
+      : await oneShotClient(daemon.address).mcpServers()
+  if (out.json) {
+    for (const server of servers) out.data(server)
+    return out.result({ outcome: 'finished', servers: servers.length })
+  }
+  if (servers.length === 0) out.line('no MCP server is configured; see docs/how-to/mcp.md')
+  for (const { name, state, era, tools, since, error } of servers) {
+    out.line(`${name.padEnd(20)} ${state.padEnd(10)} ${String(tools).padStart(3)} tools  ${era ?? '-'}  since ${since}`)
+    if (error !== undefined) out.line(`  ${printable(error)}`)
+  }
+}
+
+export async function mcpTools(context: Context, name: string): Promise<void> {
+  const { out } = context
+  const { offered, refused } = await detail(context, name)
+  if (out.json) return out.result({ outcome: 'finished', tools: offered, refused })
+  for (const tool of offered) {
+    const hints = [tool.readOnly ? 'read-only' : '', tool.idempotent ? 'idempotent' : ''].filter((hint) => hint !== '')
+    const trust = hints.length === 0 ? '' : ` (${hints.join(', ')}${tool.trusted ? '' : '; not trusted'})`
+    out.line(`${tool.name}${trust}`)
+    const [first = ''] = tool.description.split('\n')
+    out.line(`  ${printable(first).slice(0, 120)}`)
+  }
+  for (const { tool, because } of refused) out.line(`${printable(tool)} is not offered: ${because}`)
+}
+
+export async function mcpLogs(context: Context, name: string): Promise<void> {
+  const { log, error } = await detail(context, name)
+  if (context.out.json) return context.out.result({ outcome: 'finished', log })
+  for (const line of log) context.out.line(printable(line))
+  if (error !== undefined) context.out.say(printable(error))
+}
+
+export async function mcpCall(context: Context, name: string, tool: string, given = '{}'): Promise<number> {
+  const { config, out } = context
+  const args = parsedArguments(given)
+  const daemon = await findDaemon(config)
+  const called =
+    daemon === undefined
+      ? await withServers(config, (all) => all.call(name, tool, args))
+      : await oneShotClient(daemon.address).callMcp(name, tool, args)
+  if (out.json) out.result({ ...called, outcome: called.outcome === 'ok' ? 'finished' : 'failed' })
+  else out.line(called.text)
+  return called.outcome === 'ok' ? 0 : 1
+}
+
+export async function mcpRestart({ config, out }: Context, name: string): Promise<void> {
+  const { address } = await requireDaemon(config)
+  const server = await oneShotClient(address).restartMcp(name)
+  if (out.json) out.result({ ...server, outcome: 'finished' })
+  else out.line(`${name} is ${server.state}; "breakfall mcp list" shows when it is ready`)
+}
+
+// ---- details ----
+
+async function detail({ config }: Context, name: string): Promise<McpDetail> {
+  const daemon = await findDaemon(config)
+  if (daemon !== undefined) return oneShotClient(daemon.address).mcpServer(name)
+  return withServers(config, (all) => all.detail(name))
+}
+
+function parsedArguments(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
+  } catch {
+    // Reported below, as anything else that is not an object.
+  }
+  throw new Fault('invalid_request', { error: `The arguments of a tool are a JSON object, got ${text.slice(0, 100)}` })
+}
+
+type HereServers = {
+  readonly list: () => McpList
+  readonly detail: (name: string) => Promise<McpDetail>
+  readonly call: (
+    name: string,
+    tool: string,
+    given: Record<string, unknown>,
+  ) => Promise<{ outcome: string; text: string }>
+}
+
+const START_MS = 60_000
+
+/** Without a daemon the servers run in this process, for this command. */
+async function withServers<T>(config: Context['config'], act: (all: HereServers) => Promise<T>): Promise<T> {
+  const { McpHost } = await import('@breakfall/mcp')
+  const host = new McpHost({ stateDir: config.stateDir })
+  const server = (name: string) =>
+    host.server(name) ??
+    (() => {
+      throw new Fault('not_found', {
+        error: `No MCP server is called ${name}; [mcp.NAME] in your config.toml defines one`,
+      })
+    })()
+  try {
+    host.configure(config.outside.mcp)
+    await host.settled(START_MS)
+    return await act({
+      list: () => ({ servers: [...host.statuses] }),
+      detail: async (name) => server(name).detail,
+      call: async (name, tool, given) => {
+        const found = server(name)
+        const known = found.tools.find((entry) => entry.tool === tool || entry.name === tool)
+        const request = { tool: known?.name ?? tool, arguments: given, key: crypto.randomUUID() }
+        const end = await found.call(request, { signal: new AbortController().signal, waitMs: START_MS })
+        if (end.kind === 'answered') return { outcome: end.isError ? 'failed' : 'ok', text: end.text }
+        if (end.kind === 'lost' || end.kind === 'refused') throw end.fault
+        return { outcome: 'cancelled', text: 'Cancelled.' }
+      },
+    })
+  } finally {
+    await host.stop()
+  }
+}

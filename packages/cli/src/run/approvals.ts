@@ -1,0 +1,108 @@
+/**
+ * Answers to tool calls that wait for an approval, during a run: from the keyboard, or one that the command line gave.
+ *
+ * I1  A question is asked once, and goes away when someone else answers it.
+ * I2  Without a keyboard and without an answer the run does not wait: it says how to approve.
+ */
+import type { DaemonClient } from '@breakfall/client'
+import type { ApprovalDecision, SessionEvent, SessionEventOf } from '@breakfall/wire'
+import type { Output } from '../render/output.ts'
+import { printable } from '../render/printable.ts'
+
+export type GivenAnswer = { readonly decision: ApprovalDecision; readonly reason?: string | undefined }
+
+type Keyboard = Pick<NodeJS.ReadStream, 'isTTY' | 'setRawMode' | 'on' | 'off' | 'resume' | 'pause'>
+
+export class Approvals implements Disposable {
+  readonly #client: Pick<DaemonClient, 'approve'>
+  readonly #out: Output
+  readonly #keyboard: Keyboard
+  readonly #leave: () => void
+  #given: GivenAnswer | undefined
+  #question: SessionEventOf<'approval-requested'> | undefined
+  #stopListening: (() => void) | undefined
+
+  constructor(parts: {
+    readonly client: Pick<DaemonClient, 'approve'>
+    readonly out: Output
+    /** Answers the first question. */
+    readonly given?: GivenAnswer | undefined
+    /** Ctrl-C, which a raw keyboard does not send as a signal. */
+    readonly leave: () => void
+    readonly keyboard?: Keyboard
+  }) {
+    this.#client = parts.client
+    this.#out = parts.out
+    this.#given = parts.given
+    this.#leave = parts.leave
+    this.#keyboard = parts.keyboard ?? process.stdin
+  }
+
+  /** True if the park is a question that this run answers. */
+  async takes(event: SessionEvent): Promise<boolean> {
+    if (event.type === 'approval-requested') this.#question = event
+    if (event.type !== 'parked') {
+      this.#stopListening?.() // I1
+      return false
+    }
+    const question = this.#question
+    if (event.because !== 'approval_needed' || question === undefined) return false
+    if (this.#given !== undefined) {
+      const given = this.#given
+      this.#given = undefined
+      await this.#answer(question, given.decision, given.reason)
+      return true
+    }
+    if (this.#out.json || this.#keyboard.isTTY !== true || !this.#out.isTerminal) return false // I2
+    this.#ask(question)
+    return true
+  }
+
+  [Symbol.dispose](): void {
+    this.#stopListening?.()
+  }
+
+  // ---- details ----
+
+  #ask(question: SessionEventOf<'approval-requested'>): void {
+    const given = printable(JSON.stringify(question.arguments)).slice(0, ARGUMENTS_CHARS)
+    this.#out.say(`${question.tool} ${given}`)
+    this.#out.say('[y] allow   [a] allow this tool for the session   [n] deny   [Ctrl-C] decide later')
+    const onKey = (data: Buffer): void => {
+      const key = data.toString().toLowerCase()
+      const decision = KEYS[key]
+      if (key === CTRL_C) {
+        this.#stopListening?.()
+        this.#leave()
+      } else if (decision !== undefined) {
+        this.#stopListening?.()
+        void this.#answer(question, decision, undefined)
+      }
+    }
+    this.#keyboard.setRawMode(true)
+    this.#keyboard.resume()
+    this.#keyboard.on('data', onKey)
+    this.#stopListening = () => {
+      this.#stopListening = undefined
+      this.#keyboard.off('data', onKey)
+      this.#keyboard.setRawMode(false)
+      this.#keyboard.pause()
+    }
+  }
+
+  async #answer(
+    { turnId, callId }: SessionEventOf<'approval-requested'>,
+    decision: ApprovalDecision,
+    reason: string | undefined,
+  ): Promise<void> {
+    try {
+      await this.#client.approve(turnId, { callId, decision, ...(reason === undefined ? {} : { reason }) })
+    } catch (thrown) {
+      this.#out.say(`the answer was not accepted: ${thrown instanceof Error ? thrown.message : String(thrown)}`)
+    }
+  }
+}
+
+const ARGUMENTS_CHARS = 500
+const CTRL_C = '\u0003'
+const KEYS: Readonly<Record<string, ApprovalDecision>> = { y: 'allow', a: 'allow_session', n: 'deny' }
