@@ -143,6 +143,14 @@ export class DaemonClient {
     return response.body ?? new Blob([]).stream()
   }
 
+  /** The session as NDJSON: a `bundle` line, then its events. `redact: 'text'` leaves out prompts, answers and output. */
+  async export(sessionId: string, options: { redact?: 'text' } = {}): Promise<ReadableStream<Uint8Array>> {
+    const path = withQuery(`/v1/sessions/${segment(sessionId)}/export`, Object.entries(options))
+    const { signal } = this.#options
+    const response = await send(this.#surroundings.fetch, this.#address, { method: 'GET', path, signal })
+    return response.body ?? new Blob([]).stream()
+  }
+
   /** Ends what runs in the session, and deletes it with its box. `ifEnded`: refused if a turn is unfinished. */
   async deleteSession(id: string, options: { ifEnded?: boolean } = {}): Promise<void> {
     const path = `/v1/sessions/${segment(id)}${options.ifEnded === true ? '?ifEnded=1' : ''}`

@@ -8,7 +8,7 @@ import { Fault, redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
 import { within } from '@breakfall/supervisor'
 import type { DaemonReady } from '@breakfall/wire'
-import { bearerToken, createService, type HttpServer, loadTokens, newId, refuseIfReadOnly } from '@breakfall/wire/node'
+import { bearerToken, createService, type HttpServer, loadTokens, refuseIfReadOnly } from '@breakfall/wire/node'
 import type { Logger } from 'pino'
 import { chaosRoutes } from './api/chaos-routes.ts'
 import { ConsoleDoor } from './api/console-door.ts'
@@ -29,8 +29,7 @@ import type { Ports } from './engine/ports.ts'
 import { Pruning } from './engine/pruning.ts'
 import { Retention } from './engine/retention.ts'
 import { Sessions } from './engine/sessions.ts'
-import { changedSince, countsOf, overviewOf } from './engine/session-overview.ts'
-import { WatchHub } from './engine/watch-hub.ts'
+import type { WatchHub } from './engine/watch-hub.ts'
 import { logEvent } from './event-log.ts'
 import { listenAsBefore, notePort } from './last-port.ts'
 import { logFault, logger } from './log.ts'
@@ -44,7 +43,8 @@ import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions, resolvePolicy } f
 import { OutsideTools } from './outside/outside-tools.ts'
 import { isOnThisMachine, RunnerEndpoint } from './runner/endpoint.ts'
 import { Secrets } from './secrets.ts'
-import { SystemView } from './system.ts'
+import type { SystemView } from './system.ts'
+import { watching } from './watching.ts'
 import { openSqliteStore } from './store/sqlite-store.ts'
 import type { Store } from './store/store.ts'
 
@@ -115,7 +115,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         metricsText: () => metrics.text(),
         more: [
           ...consoleRoutes(door, options.console ?? NO_CONSOLE),
-          ...viewRoutes({ ...parts, limits }),
+          ...viewRoutes({ ...parts, limits, options }),
           ...chaosRoutes(options.chaos),
         ],
         outside: parts.outside,
@@ -301,8 +301,7 @@ async function assemble(
       hub.changed(id)
     },
   })
-  const bootId = newId()
-  const system = new SystemView({
+  const { system, hub }: ReturnType<typeof watching> = watching({
     store,
     engine,
     runner: endpoint,
@@ -310,25 +309,10 @@ async function assemble(
     providers,
     secrets,
     now,
-    fixed: {
-      bootId,
-      version,
-      startedAt: new Date(now()).toISOString(),
-      tokenFile: given.tokenFile,
-      stateDir,
-      gateway: false,
-      chaos: options.chaos !== undefined,
-    },
-  })
-  const hub: WatchHub = new WatchHub({
-    now,
-    bootId,
-    overview: () => overviewOf(store, (row) => sessions.viewOf(row)),
-    session: (id) => sessions.find(id),
-    counts: () => countsOf(store),
-    system: () => system.read(),
-    changedSince: store.isShared ? (since) => changedSince(store, since) : undefined,
-    gateway: undefined,
+    sessions,
+    options,
+    version,
+    tokenFile: given.tokenFile,
     onError: (err) => log.warn({ err }, 'a watch could not be served'),
   })
   const metrics = createMetrics({

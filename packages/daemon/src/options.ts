@@ -150,6 +150,10 @@ export type DaemonOptions = {
   readonly keepPort?: boolean | undefined
   /** The built console, or why there is none. */
   readonly console?: ConsolePage | undefined
+  /** What the gateway beside this daemon is doing, if there is one. */
+  readonly gateway?: (() => object) | undefined
+  /** The file with the documentation of a category. */
+  readonly faultPage?: ((category: string) => string) | undefined
   /** Breaks things on request, for `breakfall demo`. Without it there are no such routes. */
   readonly chaos?: ChaosPort | undefined
   /** Host names that requests may use besides loopback and the bound address, for a proxy in front of the daemon. */

@@ -5,6 +5,7 @@ export type * from './daemon-api.ts'
 export type * from './events.ts'
 export {
   EPOCH_HEADER,
+  EVENT_TYPES,
   type EventType,
   isTerminal,
   REQUEST_ID_HEADER,

@@ -4,6 +4,7 @@ import { sessionSchema } from './daemon-api.ts'
 import { diagnosticSchema } from './fault-schema.ts'
 import { body, oneOf, record, text, time } from './fields.ts'
 import { SESSION_FILTERS } from './names.ts'
+import { boxSchema, execSchema } from './runner-api.ts'
 
 /** Valid once, for two minutes: the part of an address that a person opens. */
 export const consoleTicketSchema = record({ ticket: z.string(), expiresAt: time })
@@ -96,6 +97,26 @@ export const watchChangeSchema = record({
   at: time.optional(),
 })
 export type WatchChange = z.infer<typeof watchChangeSchema>
+
+// ---- the runner's boxes ----
+
+export const boxOverviewSchema = record({
+  boxes: z.array(record({ ...boxSchema.shape, execs: z.array(execSchema).readonly() })).readonly(),
+})
+export type BoxOverview = z.infer<typeof boxOverviewSchema>
+
+// ---- one category ----
+
+export const faultPageSchema = record({
+  category: z.string(),
+  class: z.string(),
+  boundary: z.string(),
+  next: z.string(),
+  http: z.int(),
+  title: z.string(),
+  docs: z.string(),
+  page: z.string().nullable().describe('Markdown'),
+})
 
 // ---- chaos, only under `breakfall demo` ----
 

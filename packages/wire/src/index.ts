@@ -1,5 +1,7 @@
 /** Schemas and types of everything that crosses a boundary. `./browser` has what runs without zod, `./node` what needs Node. */
 export {
+  type BoxOverview,
+  boxOverviewSchema,
   chaosKillSchema,
   chaosNextSchema,
   chaosPlanSchema,
@@ -13,6 +15,7 @@ export {
   type ConsoleToken,
   consoleTokenCreateSchema,
   consoleTokenSchema,
+  faultPageSchema,
   type System,
   systemSchema,
   type WatchChange,

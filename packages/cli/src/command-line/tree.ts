@@ -11,6 +11,7 @@ import type { ChaosOptions } from '../commands/chaos.ts'
 import type { DemoOptions } from '../commands/demo.ts'
 import type { DoctorOptions } from '../commands/doctor.ts'
 import type { ExplainOptions } from '../commands/explain.ts'
+import type { ExportOptions } from '../commands/export.ts'
 import type { GatewayOptions } from '../commands/gateway.ts'
 import type { PruneOptions, RmOptions } from '../commands/prune.ts'
 import type { RunnerOptions } from '../commands/runner.ts'
@@ -139,6 +140,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       .option('--drain-ms <ms>', 'when it stops: how long turns may come to the end of their step', milliseconds)
       .option('--fleet-key-file <file>', "the fleet's key, from which the tokens of runners are derived")
       .option('--hints-url <url>', 'a direct connection for hints, if --store is a pooler')
+      .option('--gateway', 'also run a gateway to the configured model server; the console shows its streams')
       .option('--open', 'open the console in your browser, or print its address')
       .option('--quiet', 'log only parked turns and problems')
       .addOption(new Option('--demo', 'take faults from the process that started it').hideHelp())
@@ -310,6 +312,14 @@ function addSessionCommands(command: AddCommand): void {
       await outputCommand(context, id, options)
     },
   ).addOption(new Option('--stream <stream>', 'only this stream (default: both)').choices(['stdout', 'stderr']))
+  command<ExportOptions>(
+    'export <session>',
+    'print a session as a bundle of JSON lines, for the console or a colleague',
+    async (context, options, [id = '']) => {
+      const { exportCommand } = await import('../commands/export.ts')
+      await exportCommand(context, id, options)
+    },
+  ).addOption(new Option('--redact <what>', 'text: without prompts, answers, commands and output').choices(['text']))
   command<{ reason?: string }>(
     'cancel <id>',
     'cancel a turn, by its id or its session; needs no daemon',

@@ -9,6 +9,7 @@ import { runnerWarnings } from '../config/runner.ts'
 import type { Context } from '../context.ts'
 import { findDaemon } from '../daemon/find.ts'
 import { daemonSettings, NO_MODEL, type RunnerFlags } from '../daemon/options.ts'
+import { gatewayBeside } from './gateway-beside.ts'
 import { openConsole } from './open.ts'
 import { untilIdle } from '../daemon/until-idle.ts'
 import { chooseModel, describeModel, type ModelChoice } from '../model/choose.ts'
@@ -16,6 +17,7 @@ import { listModels, NAMED_MS } from '../model/list.ts'
 import { listenFault } from '../process/listen-errors.ts'
 import { prepareStateDir, stateFileFault } from '../process/state-folder.ts'
 import { untilSignal } from '../process/until-signal.ts'
+import { faultPage } from '../render/fault-page.ts'
 import { logLine } from '../render/log-lines.ts'
 
 export type UpOptions = RunnerFlags & {
@@ -25,6 +27,8 @@ export type UpOptions = RunnerFlags & {
   /** Opens the console in a browser. */
   readonly open?: boolean
   readonly resume: keyof typeof SCOPES
+  /** Runs a gateway beside the daemon. */
+  readonly gateway?: boolean
   /** It belongs to a demo. */
   readonly demo?: boolean
   /** It belongs to a run. */
@@ -42,6 +46,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   const stateDir = prepareStateDir(config.stateDir)
   for (const warning of runnerWarnings(config.runner)) out.say(out.styleErr('yellow', `warning: ${warning}`))
   const unfinished: UnfinishedTurn[] = []
+  const gateway = options.gateway === true ? await gatewayBeside(config) : undefined
   const demo =
     options.demo === true ? (await import('../demo/chaos-link.ts')).chaosLink((value) => out.data(value)) : undefined
   const daemon = await startDaemon({
@@ -57,6 +62,8 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     console: isOwned ? undefined : await builtConsole(),
     keepPort: !isOwned,
     chaos: demo?.port,
+    faultPage,
+    gateway: gateway === undefined ? undefined : () => gateway.stats(),
     hosts: options.allowHost,
     policy: config.policy,
     retention: config.retention,
@@ -82,7 +89,17 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   const page = isOwned ? null : `${url}/`
   const { store } = daemon
   if (out.json)
-    out.data({ event: 'listening', url, pid: process.pid, runner, tokenFile, unfinished, console: page, ...store })
+    out.data({
+      event: 'listening',
+      url,
+      pid: process.pid,
+      runner,
+      tokenFile,
+      unfinished,
+      console: page,
+      gateway: gateway?.url,
+      ...store,
+    })
   else {
     out.line(`daemon  ${daemon.url}`)
     out.line(
@@ -93,6 +110,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     )
     if (store !== undefined) out.line(`store   ${store.store} as ${store.name}`)
     out.line(`token   ${daemon.tokenFile}`)
+    if (gateway !== undefined) out.line(`gateway ${gateway.url}`)
     if (page !== null && options.open !== true) out.line(`console ${page}  sign in with: breakfall open`)
     out.line(out.style('dim', 'stop with Ctrl-C; unfinished turns continue at the next start'))
   }
@@ -103,6 +121,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     else await Promise.race([stopped, demo?.ended ?? stopped])
   } finally {
     if (isOwned) await finding // a runner that is still starting has to be stopped, too
+    await gateway?.close()
     await daemon.close({ stopRunner: isOwned, releaseBoxes: isOwned || demo !== undefined })
   }
   if (!out.json) out.say(stoppedMessage(runner !== null && config.runner.kind === 'local'))

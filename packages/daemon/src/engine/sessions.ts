@@ -25,7 +25,7 @@ import {
 } from '@breakfall/wire'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import { within } from '@breakfall/supervisor'
-import type { CancelRequest, SessionRow, Store, TurnRow } from '../store/store.ts'
+import type { CancelRequest, SessionRow, Store, StoredEvent, TurnRow } from '../store/store.ts'
 import { sessionPage, sessionView } from '../turn/view.ts'
 import { accepted, type PromptRequest, titled } from './accept-prompt.ts'
 import { approvalDrafts } from './approval.ts'
@@ -164,6 +164,11 @@ export class Sessions {
     if (row.quarantined !== null) return this.#rowView({ ...row, state: 'idle', turnId: null })
     const view = this.#loader.peek(row.id)?.view() ?? this.#rowView(row)
     return view.state === 'idle' || this.#loader.owns(row.id) ? view : { ...view, live: false }
+  }
+
+  /** A page of the session's events, as they are in the journal. */
+  journalOf(id: string, after: number, limit: number, charsMax: number): Promise<readonly StoredEvent[]> {
+    return this.#store.read(id, after, limit, charsMax)
   }
 
   /** All of an exec's output, from the runner. */

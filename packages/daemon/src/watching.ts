@@ -1,0 +1,36 @@
+/** Connects what shows the whole daemon: the system as one value, and the hub that tells watchers what changed. */
+import { newId } from '@breakfall/wire/node'
+import { changedSince, countsOf, overviewOf } from './engine/session-overview.ts'
+import type { Sessions } from './engine/sessions.ts'
+import { WatchHub } from './engine/watch-hub.ts'
+import type { DaemonOptions } from './options.ts'
+import { type SystemParts, SystemView } from './system.ts'
+
+type WatchingParts = Omit<SystemParts, 'fixed'> & {
+  readonly sessions: Sessions
+  readonly options: Pick<DaemonOptions, 'stateDir' | 'gateway' | 'chaos'>
+  readonly version: string
+  readonly tokenFile: string
+  readonly onError: (error: unknown) => void
+}
+
+export function watching(parts: WatchingParts): { readonly system: SystemView; readonly hub: WatchHub } {
+  const { store, sessions, now, options, version, tokenFile, onError } = parts
+  const { stateDir, gateway, chaos } = options
+  const bootId = newId()
+  const startedAt = new Date(now()).toISOString()
+  const has = { gateway: gateway !== undefined, chaos: chaos !== undefined }
+  const system = new SystemView({ ...parts, fixed: { bootId, version, startedAt, tokenFile, stateDir, ...has } })
+  const hub = new WatchHub({
+    now,
+    bootId,
+    overview: () => overviewOf(store, (row) => sessions.viewOf(row)),
+    session: (id) => sessions.find(id),
+    counts: () => countsOf(store),
+    system: () => system.read(),
+    changedSince: store.isShared ? (since) => changedSince(store, since) : undefined,
+    gateway,
+    onError,
+  })
+  return { system, hub }
+}
