@@ -128,11 +128,11 @@ export function linePlot(
 }
 
 /** Writes `bench/reports/NAME.md` (and `NAME.svg`), prints the text, and says on what it was measured. */
-export function report(name: string, sections: { title: string; text: string; svg?: string }): void {
+export function report(name: string, sections: { title: string; text: string; svg?: string; command?: string }): void {
   const folder = join(dirname(fileURLToPath(import.meta.url)), 'reports')
   mkdirSync(folder, { recursive: true })
   const picture = sections.svg === undefined ? '' : `\n![${sections.title}](${name}.svg)\n`
-  const text = `# ${sections.title}\n\n\`node bench/${name}.ts\`, ${machine()}\n\n${sections.text}\n${picture}`
+  const text = `# ${sections.title}\n\n\`${sections.command ?? `node bench/${name}.ts`}\`, ${machine()}\n\n${sections.text}\n${picture}`
   if (sections.svg !== undefined) writeFileSync(join(folder, `${name}.svg`), sections.svg)
   writeFileSync(join(folder, `${name}.md`), text)
   process.stdout.write(text + '\n')

@@ -8,7 +8,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { parseArgs } from 'node:util'
+import { parseArgs, stripVTControlCharacters } from 'node:util'
 import { report, table } from '../kit.ts'
 import { type AgentRow, AGENTS } from './agents.ts'
 import { cacheFolder, install } from './install.ts'
@@ -52,7 +52,11 @@ if (results.length === 0) {
   process.stderr.write(`\nNo agent ran.\n${skipped.join('\n')}\n`)
   process.exitCode = 1
 } else {
-  const written = { title: 'Real agents under faults, with and without the gateway', text: reportText() }
+  const written = {
+    title: 'Real agents under faults, with and without the gateway',
+    text: reportText(),
+    command: 'npm run agents',
+  }
   if (wanted.length > 0 || values.faults !== '') process.stdout.write(`${written.text}\n`)
   else report('agents', written)
 }
@@ -86,7 +90,7 @@ function reportText(): string {
     ])
     const whys = cells
       .filter((cell) => cell.verdict !== 'exact')
-      .map((cell) => `- ${cell.through}, \`${cell.fault}\`: ${cell.why}`)
+      .map((cell) => `- ${cell.through}, \`${cell.fault}\`: ${plain(cell.why)}`)
     const heading = `## ${agent.name} ${agent.version} (${agent.api})`
     return [heading, '', table(['', ...faults, 'exact'], lines), '', ...whys].join('\n')
   })
@@ -96,8 +100,25 @@ cell; the fault breaks the second step and the last answer, once each. \`exact\`
 \`error\`: it gave up. \`hang\`: it was still running after ${Number(values['timeout-ms']) / 1000} s. \`–\`: the fault does not exist in that API.
 The gateway gives up on a silent stream after 5 s here.
 
+${summary()}
+
 ${sections.join('\n\n')}
 ${skipped.length === 0 ? '' : `\n## Skipped\n${skipped.map((line) => `- ${line}`).join('\n')}\n`}`
+}
+
+/** Exact cells of each agent, and of all together. */
+function summary(): string {
+  const all = results.flatMap(({ cells }) => cells)
+  const rows = results.map(({ agent, cells }) => [
+    `${agent.name} ${agent.version}`,
+    ...COLUMNS.map((through) => scoreText(cells, through)),
+  ])
+  return table(['', ...COLUMNS], [...rows, ['all', ...COLUMNS.map((through) => scoreText(all, through))]])
+}
+
+/** Without the colours of a terminal. */
+function plain(text: string): string {
+  return stripVTControlCharacters(text)
 }
 
 function verdictIn(cells: readonly Cell[], fault: string, through: string): string {

@@ -94,10 +94,11 @@ const textOf = (step: number, take: number): string =>
 const ranProof = (step: number): string => String(step * FACTOR)
 const checkProof = (step: number, found: 0 | 1): string => String(step * FACTOR * 10 + found)
 
+// Without `$(`: some agents refuse commands that substitute others.
 const stepCommand = (step: number, ledger: string): string =>
-  `: trial-step-${step}; echo ${step} >> ${quoted(ledger)} && echo $((${step} * ${FACTOR}))`
+  `: trial-step-${step}; echo ${step} >> ${quoted(ledger)} && expr ${step} '*' ${FACTOR}`
 
 const checkCommand = (step: number, ledger: string): string =>
-  `: trial-check-${step}; echo $((${step} * ${FACTOR * 10} + $(grep -c '^${step}$' ${quoted(ledger)})))`
+  `: trial-check-${step}; cat ${quoted(ledger)} | awk '$0 == ${step} { found = 1 } END { print ${step * FACTOR * 10} + found }'`
 
 const quoted = (path: string): string => `'${path.replaceAll("'", String.raw`'\''`)}'`
