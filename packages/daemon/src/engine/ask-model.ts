@@ -268,7 +268,7 @@ export async function failed(
   return CONTINUE
 }
 
-/** A server that refused the key does not know where it came from. */
+/** A server that refuses the key does not know its origin. */
 function withKeyAdvice(fault: Fault, variable: string | undefined): Fault {
   const isKnown = fault.category !== 'model_auth_failed' || fault.report.reason !== undefined || variable === undefined
   return isKnown ? fault : fault.with({ message: { advice: `Set a valid key in ${variable}.` } })

@@ -30,16 +30,24 @@ export function openingOf(ports: Ports, session: LiveSession): TurnOpening {
   const missingTools = ports.outside.missing.filter(({ server }) => mayUseServer(session, server))
   const { box, tools, agent = {}, about } = session.data
   const { workspace } = box
-  const { files, texts } = workspace !== undefined && ports.isRunnerHere() ? readProjectFiles(workspace) : NO_FILES
+  const isElsewhere = workspace !== undefined && !ports.isRunnerHere()
+  const { files, texts } = workspace === undefined || isElsewhere ? NO_FILES : readProjectFiles(workspace)
   const described = session.box?.about ?? about ?? plannedBox(box)
   return {
     system: systemPrompt({
       agent: { ...ports.agent(), ...agent },
-      box: tools.length === 0 ? [] : [...described, ...(tools.includes('bash') ? [TIME_LIMITS] : [])],
+      box:
+        tools.length === 0
+          ? []
+          : [
+              ...described,
+              ...(isElsewhere ? [READ_INSTRUCTIONS] : []),
+              ...(tools.includes('bash') ? [TIME_LIMITS] : []),
+            ],
       project: texts,
       missing: missingTools,
     }),
-    instructions: files,
+    instructions: isElsewhere && tools.length > 0 ? UNSEEN_FILES : files,
     missingTools,
   }
 }
@@ -79,5 +87,18 @@ const mayUseServer = ({ data: { outside } }: LiveSession, server: string): boole
   outside === undefined || outside.some((name) => name === `mcp__${server}` || name.startsWith(`mcp__${server}__`))
 
 const NO_FILES = { files: [], texts: [] }
+
+/** The files are on the runner's machine, where there is no box before the first tool call: the model reads them itself. */
+const UNSEEN_FILES = [
+  {
+    path: 'AGENTS.md',
+    bytes: 0,
+    sentBytes: 0,
+    refused: 'is on the machine of the runner, if it exists; the model is told to read it there',
+  },
+]
+
+const READ_INSTRUCTIONS =
+  "If the workspace has an AGENTS.md (or else a CLAUDE.md), read it first: it holds the project's instructions."
 
 const TIME_LIMITS = `Time limits: a bash command is ended after ${BASH_LIMITS.timeoutMs / 1000} s unless you set timeoutMs, at most ${BASH_LIMITS.timeoutMsMax}. Each command is a fresh sh.`

@@ -190,7 +190,7 @@ export class Providers {
     this.#keys.forget(sessionId)
   }
 
-  /** What was brought: for this turn, as the session's own key, or as one that the daemon does not have itself (any more). */
+  /** What was brought: for this turn, as the session's own key, or because the daemon has no key of its own (any more). */
   #secretFor(sessionId: string, turn: TurnChoice, bound: TurnProvider, live: LiveConfig): BroughtSecret | undefined {
     const brought = this.#keys.get(sessionId, bound)
     if (brought?.turnId === turn.id) return brought

@@ -3,11 +3,12 @@ import assert from 'node:assert/strict'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { atEnd } from '../../../../test/kit/folder.ts'
+import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { spawnDaemon } from '../support/daemon-process.ts'
 import { ofType } from '../support/events.ts'
+import { testRunner } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
-import { optionsFor } from '../support/setup.ts'
+import { optionsFor, rig } from '../support/setup.ts'
 
 test('a turn that a killed daemon left sends the same system prompt; the next turn reads AGENTS.md again', async (t) => {
   const script = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'true' } }] }, { text: 'done' })
@@ -49,4 +50,21 @@ test('a turn that a killed daemon left sends the same system prompt; the next tu
   assert.equal(again?.instructions, undefined)
   const { json } = await daemon.api.call<{ instructions: unknown }>('GET', `/v1/sessions/${id}`)
   assert.deepEqual(json.instructions, [])
+})
+
+test('with a runner on another machine, the model is told to read AGENTS.md there, and the turn says so', async (t) => {
+  const folder = tempFolder(t)
+  writeFileSync(join(folder, 'AGENTS.md'), 'Always say please.\n')
+  const runner = await testRunner(t, { allowWorkspace: [folder] })
+  const { url: _url, ...config } = runner.config // known by its address, it would be on this machine
+  const remote = { ...config, resolveCommand: ['echo', runner.url] }
+  const { api, model } = await rig(t, () => ({ text: 'done' }), { runner: remote })
+  const { id } = await api.session({ box: { workspace: folder } })
+  const [start] = ofType(await api.ended(id, await api.prompt(id, 'work')), 'turn-start')
+  const [file] = start?.instructions ?? []
+  assert.deepEqual([file?.path, file?.sentBytes], ['AGENTS.md', 0])
+  assert.match(String(file?.refused), /on the machine of the runner/)
+  const system = String(model.asked[0]?.messages[0]?.content)
+  assert.match(system, /has an AGENTS\.md .*read it first/)
+  assert.ok(!system.includes('Always say please.'))
 })
