@@ -201,14 +201,15 @@ function Facts({
 
 function Actions({ turn, state }: { readonly turn: TurnView; readonly state: StateName }): ComponentChildren {
   if (turn.endedAt !== null) return null
-  const asked = turn.wait?.fault.retryAfterMs
-  const leftMs = turn.wait === null ? 0 : turn.wait.until - clock.server()
+  const asked = (turn.wait ?? turn.park)?.fault.retryAfterMs
+  const until = turn.wait?.until ?? (turn.park?.resumeAt == null ? 0 : Date.parse(turn.park.resumeAt))
+  const leftMs = until - clock.server()
   const confirm =
     asked === undefined
       ? undefined
       : {
           question: `The provider asked for ${length(asked)}; ${countdown(leftMs)} is left. Retry anyway?`,
-          yes: 'Retry now',
+          yes: turn.wait === null ? 'Resume now' : 'Retry now',
         }
   const canResume = turn.park !== null || turn.wait !== null || state === 'abandoned'
   const label = turn.wait !== null ? 'Retry now' : 'Resume'

@@ -1,6 +1,8 @@
 /** A real daemon with a rehearsal model behind the fault proxy, started as a person starts it, and killed as nobody should. */
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { type FaultProxy, type RehearsalModel, startFaultProxy, startRehearsalModel } from '@breakfall/chaos'
+import { SseDecoder } from '@breakfall/wire'
 import { hasSandbox, Place } from '../../../../e2e/breakfall.ts'
 import type { Program } from '../../../../test/kit/program.ts'
 
@@ -95,6 +97,39 @@ export class RealDaemon implements AsyncDisposable {
     const id = String(session['id'])
     const receipt = await this.call('POST', `/v1/sessions/${id}/turns`, { prompt })
     return { id, turnId: String(receipt['turnId']) }
+  }
+
+  /** Everything in the journal, by the export that `breakfall tail` reads too. */
+  async events(id: string): Promise<readonly (Json & { readonly type: string })[]> {
+    const over = new AbortController()
+    const response = await fetch(`${this.url}/v1/sessions/${id}/events?after=0`, {
+      headers: { authorization: `Bearer ${this.token}` },
+      signal: over.signal,
+    })
+    const { lastSeq } = await this.call('GET', `/v1/sessions/${id}`)
+    const events: (Json & { readonly type: string })[] = []
+    const decoder = new SseDecoder({
+      onEvent: ({ data }) => {
+        const event: unknown = JSON.parse(data)
+        if (typeof event === 'object' && event !== null && 'type' in event)
+          events.push({ ...event, type: String(event.type) })
+      },
+    })
+    const body: AsyncIterable<Uint8Array> | null = response.body
+    for await (const chunk of body ?? []) {
+      decoder.push(chunk)
+      if (events.at(-1)?.['seq'] === lastSeq) break
+    }
+    over.abort()
+    return events
+  }
+
+  /** Deletes the journal, between a stop and an up. */
+  forgetSessions(): void {
+    for (const file of globSync('**/*.db*', { cwd: this.place.stateDir }))
+      rmSync(join(this.place.stateDir, file), { force: true })
+    for (const file of globSync('**/journal*', { cwd: this.place.stateDir }))
+      rmSync(join(this.place.stateDir, file), { force: true, recursive: true })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

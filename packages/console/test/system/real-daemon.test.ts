@@ -1,6 +1,7 @@
-/** The page with a real daemon that fails, is killed and comes back: cases 1, 2, 3, 4, 19, 20, 23, 27, 35, 41, 42, 45, 50. */
+/** The page with a real daemon that fails, is killed and comes back: cases 1, 16, 18–20, 23, 24, 27, 40–43, 45–47, 50, 51. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { startTcpProxy } from '@breakfall/chaos'
 import type { Browser, Page } from 'playwright-core'
 import { LIMIT } from '../../../../test/kit/wait.ts'
 import { launch, noChromium, openPage } from '../kit/chromium.ts'
@@ -97,5 +98,158 @@ test(
     assert.deepEqual([...violations, ...fresh.violations], [])
     await fresh.context.close()
     await context.close()
+  },
+)
+
+test(
+  '1, 16, 18, 20, 23, 27, 40, 50: one daemon, many faults: what the page says is what the daemon journalled',
+  options,
+  async () => {
+    await using real = await RealDaemon.start({
+      plan: 'at=1.1:status:429:retryAfter=25s+2.1:early_end+3.1:malformed_line+4.1:cut_tool_arguments+5.1:status:503',
+      model: 'rehearsal/steps-6',
+      flags: ['--backoff-ms', '20'],
+    })
+    // 1: a ticket opens the page once, and leaves nothing behind
+    const { ticket } = await real.call('POST', '/v1/console/tickets', {})
+    const { page, context, violations } = await openPage(browser, `${real.url}/#ticket=${String(ticket)}`)
+    await page.waitForSelector('[data-link="open"]')
+    assert.equal(page.url(), `${real.url}/#/`)
+    const again = await fetch(`${real.url}/v1/console/tokens`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ticket }),
+    })
+    assert.equal(again.status, 401)
+    await page.waitForSelector('#first-prompt')
+
+    // 23, 24: the provider asked for 90 s; a person ends the wait, after a question, once
+    const { id, turnId } = await real.turn('100 % of _it_ "quoted" 🎉')
+    await page.goto(`${real.url}/#/s/${id}`)
+    await stateIs(page, 'retrying')
+    const other = await context.newPage()
+    await other.goto(`${real.url}/#/`)
+    await other.waitForSelector(`[data-session="${id}"][data-state="retrying"]`)
+    await page.getByRole('button', { name: 'Retry now' }).click()
+    await page.getByText(/The provider asked for 25\.0 s/).waitFor()
+    await page.getByRole('button', { name: 'Retry now' }).click()
+    await stateIs(page, 'finished')
+    await other.waitForSelector(`[data-session="${id}"][data-state="finished"]`, { timeout: 60_000 }) // 18, 50
+    const events = await real.events(id)
+    assert.equal(events.filter(({ type, because }) => type === 'resumed' && because === 'person').length, 1)
+
+    // 20: each journalled retry is on the page, with its category
+    await page.keyboard.press('e')
+    const retries = events.filter(({ type }) => type === 'retry')
+    assert.ok(retries.length >= 4, String(retries.length))
+    for (const retry of retries) {
+      const { category } = retry['fault'] as { category: string }
+      const scar = page.locator(`#attempt-${String(retry['step'])}-${String(retry['attempt'])}`)
+      assert.equal(await scar.getAttribute('data-category'), category)
+    }
+
+    // 40: header, card and the daemon agree
+    const turn = await real.call('GET', `/v1/turns/${turnId}`)
+    assert.match(
+      await page.locator('.state-bar .facts').innerText(),
+      new RegExp(`survived ${String(turn['faultsSurvived'])}\\b`),
+    )
+    await page.getByRole('button', { name: 'survival card' }).click()
+    const lines = await page.locator('.survival li').allInnerTexts()
+    assert.equal(
+      lines.reduce((sum, line) => sum + Number.parseInt(line, 10), 0),
+      turn['faultsSurvived'],
+    )
+
+    // 16: a search matches literally
+    for (const [q, isFound] of [
+      ['100 %', true],
+      ['_it_', true],
+      ['"quoted"', true],
+      ['🎉', true],
+      ['100%', false],
+      ['xit_', false],
+    ] as const) {
+      await other.locator('#search').fill(q)
+      if (isFound) await other.waitForSelector(`[data-section="found"] [data-session="${id}"]`)
+      else await other.getByText('No session matches').waitFor()
+    }
+    await other.locator('#search').fill('')
+
+    // 27, 50: cancel in one tab shows in the other
+    real.proxy.use('rate=1,faults=stall:60000')
+    const second = await real.call('POST', `/v1/sessions/${id}/turns`, { prompt: 'again' })
+    await page.waitForSelector('.state-bar[data-state="running"]')
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('button', { name: 'Yes, cancel it' }).click()
+    await stateIs(page, 'cancelled')
+    await other.waitForSelector(`[data-session="${id}"][data-state="cancelled"]`)
+    const ended = await real.call('GET', `/v1/turns/${String(second['turnId'])}`)
+    assert.equal((ended['fault'] as { actor: string }).actor, 'user')
+    assert.deepEqual(violations, [])
+    await context.close()
+  },
+)
+
+test(
+  '43, 47, 51: stopped, it is not answering; killed, a reload works once it is back; on an empty folder the page says so',
+  options,
+  async () => {
+    await using real = await RealDaemon.start({ model: 'rehearsal/steps-3' })
+    const { id } = await real.turn()
+    const { page, context } = await openPage(browser, real.open(`/s/${id}`))
+    await stateIs(page, 'finished')
+    real.signal('SIGSTOP')
+    try {
+      await page.waitForSelector('[data-link="silent"]', { timeout: 60_000 })
+      assert.match(await page.locator('[data-connection]').innerText(), /not answering/)
+    } finally {
+      real.signal('SIGCONT')
+    }
+    await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
+    await real.kill9()
+    await page.reload().catch(() => undefined) // the browser's own error page
+    await real.up()
+    await page.goto(`${real.url}/#/s/${id}`)
+    await stateIs(page, 'finished') // 51: with the kept token
+    await real.stop()
+    real.forgetSessions()
+    await real.up()
+    await page.getByText(/There is no such session|This session was deleted/).waitFor({ timeout: 60_000 })
+    await page.getByRole('link', { name: 'Fleet' }).first().click()
+    await page.waitForSelector('#first-prompt')
+    await context.close()
+  },
+)
+
+test(
+  '45, 46: behind a network that breaks, what is typed stays, and a prompt that is sent again runs once',
+  options,
+  async () => {
+    await using real = await RealDaemon.start({ model: 'rehearsal/steps-2' })
+    const { id } = await real.turn()
+    const proxy = await startTcpProxy({
+      upstream: { port: Number(new URL(real.url).port) },
+      toxics: [{ type: 'latency', attributes: { latency: 40, jitter: 30 } }],
+    })
+    const { page, context } = await openPage(
+      browser,
+      `http://127.0.0.1:${proxy.port}/#token=${real.token}&to=${encodeURIComponent(`/s/${id}`)}`,
+    )
+    await stateIs(page, 'finished')
+    await page.locator('#composer').fill('a second one')
+    await proxy.down()
+    await page.waitForSelector('[data-connection="lost"]')
+    assert.equal(await page.getByRole('button', { name: 'Send' }).getAttribute('aria-disabled'), 'true')
+    await proxy.up()
+    await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
+    assert.equal(await page.locator('#composer').inputValue(), 'a second one')
+    await page.locator('#composer').press('Enter')
+    await page.getByText('a second one').first().waitFor()
+    await stateIs(page, 'finished')
+    const prompts = (await real.events(id)).filter(({ type }) => type === 'turn-start')
+    assert.equal(prompts.length, 2)
+    await context.close()
+    await proxy.close()
   },
 )
