@@ -64,7 +64,7 @@ export function go(link: string): void {
   location.hash = link
 }
 
-/** Changes the address without a new entry in the history: for a selection, a filter as it is typed. */
+/** Changes the address without a new entry in the history: for a selection, or a filter while a person types. */
 export function replaceRoute(link: string): void {
   history.replaceState(null, '', link)
   route.value = parseRoute(link)

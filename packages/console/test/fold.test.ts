@@ -1,4 +1,4 @@
-/** The fold: the same view whether events come live, replayed or in pieces, and whatever is wrong with some of them. */
+/** The fold: the same view whether events come live, replayed or in pieces, even if some of them are wrong. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -71,7 +71,8 @@ const journals = fc
           .wait(90_000)
           .add('resumed', { because: 'signal' })
       if (move === 'kill') journal.wait(4_000).add('taken-over', { epoch: 2 })
-      if (move === 'unknown') journal.call('bash', { command: 'deploy' }).result('unknown', 'nobody knows', null).step()
+      if (move === 'unknown')
+        journal.call('bash', { command: 'deploy' }).result('unknown', 'no record of it', null).step()
       if (move === 'strange') journal.add('from-the-future', { anything: [1, 2] })
       if (move === 'step') journal.step()
     }

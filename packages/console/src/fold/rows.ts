@@ -68,7 +68,7 @@ export function openSpan(spans: Span[], from: number): void {
   if (spans.at(-1)?.to !== null) spans.push({ from, to: null })
 }
 
-/** Ends whatever is still open in the current step: a park, the next step or the end of the turn came. */
+/** Ends what is still open in the current step, because a park, the next step or the end of the turn came. */
 export function closeOpen(turn: TurnView, at: number): void {
   const step = turn.steps.at(-1)
   if (step === undefined) return

@@ -2,7 +2,7 @@
 import type { Cost, SessionEventOf, TurnState, Usage } from '@breakfall/wire'
 import type { Json } from '../link/shapes.ts'
 
-/** A fault report as it came over the wire: only a newer daemon may know its category. */
+/** A fault report from the wire: only a newer daemon may know its category. */
 export type WireFault = SessionEventOf<'retry'>['fault']
 
 /** A stretch of time in which something happened. `to` is null while it lasts. */
@@ -161,7 +161,7 @@ export const emptyFold = (): SessionFold => ({ turns: [], byId: new Map(), lastS
 /** Faults that the turn got past: what the header, the stitches and the card count. */
 export const survivedIn = (turn: TurnView): number => turn.scars.filter(({ counts, healed }) => counts && healed).length
 
-/** The answer as it stands: the kept text of the last step, and `turn-end.text` once that is there. */
+/** The current answer: the kept text of the last step, and `turn-end.text` once that is there. */
 export function answerIn(turn: TurnView): string {
   if (turn.end !== null) return turn.end.text
   return turn.steps.at(-1)?.attempts.map(keptText).join('') ?? ''

@@ -26,7 +26,7 @@ export function useToken(next: string): void {
 
 export const currentToken = (): string => token
 
-/** The response as it is, for bytes. */
+/** The raw response, for bytes. */
 export async function send(path: string, call: Call = {}): Promise<Response> {
   const { method = 'GET', body, headers = {}, signal } = call
   const response = await fetch(path, {

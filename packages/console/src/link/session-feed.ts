@@ -2,7 +2,7 @@
  * One session's events, folded as they come and shown once a frame.
  *
  * I1  After a reconnect it asks for what follows the last event it folded, by JOURNAL-SEQ. Nothing is folded twice.
- * I2  Only a reset starts over: the daemon has another journal than before.
+ * I2  Only a reset starts over: the daemon has another journal now.
  * I3  However fast events come, the page renders at most once per animation frame.
  */
 import { signal } from '@preact/signals'

@@ -1,5 +1,5 @@
 /**
- * How the page gets a token and where it keeps it: a one-use ticket or a token in the fragment, this tab's storage, another tab.
+ * How the page gets and keeps a token: a one-use ticket or a token in the fragment, this tab's storage, another tab.
  *
  * I1  Nothing secret stays in the address or the history: the fragment is replaced before anything else runs.
  * I2  The token is in sessionStorage only. Other programs on this port, later or at the same time, never see it.

@@ -1,4 +1,4 @@
-/** Where a person types the next prompt. What was typed stays, whatever happens to the connection. */
+/** Where a person types the next prompt. What was typed stays while the connection is gone. */
 import { signal } from '@preact/signals'
 import type { VNode } from 'preact'
 import { json } from '../link/api.ts'

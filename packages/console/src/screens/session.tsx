@@ -56,8 +56,8 @@ export function SessionScreen({ route }: { readonly route: SessionRoute }): VNod
         <div class="bar tone-parked" role="status">
           <strong>↺ another journal</strong>
           <span>
-            The daemon has another journal than before (it may have been restored from a backup). This page shows it
-            from the start.
+            The daemon has another journal now (it may have been restored from a backup). This page shows it from the
+            start.
           </span>
           <button type="button" class="quiet" onClick={() => (current.resetReason.value = null)}>
             Dismiss

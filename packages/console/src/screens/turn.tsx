@@ -150,7 +150,7 @@ export function TurnScreen({
 
 // ---- details, in the order they are used above ----
 
-/** The turn of the route; else the one that runs; else the last. */
+/** The turn of the route; else the running turn; else the last. */
 function shownTurn(view: SessionFold, turnId: string | null): TurnView | undefined {
   if (turnId !== null && view.byId.has(turnId)) return view.byId.get(turnId)
   return (

@@ -1,7 +1,7 @@
 /**
  * Markdown to a plain tree, by marked's lexer. No renderer runs and no HTML string exists, so there is nothing to sanitise.
  *
- * I1  HTML is text. Images are links. Links are http, https or mailto, and show where they lead.
+ * I1  HTML is text. Images are links. Links are http, https or mailto, and show their host.
  * I2  It never throws and never takes long: a block that is large or nested too deep stays plain text.
  */
 import { Lexer, type Token, type Tokens } from 'marked'
@@ -76,7 +76,7 @@ export function blocksOf(text: string): readonly string[] {
   return blocks
 }
 
-/** The address, if it is one that a page may link to. */
+/** The address, if a page may link to it. */
 export function safeHref(href: string): { readonly href: string; readonly host: string } | null {
   if (!URL.canParse(href)) return null
   const url = new URL(href)

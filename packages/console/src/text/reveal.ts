@@ -1,4 +1,4 @@
-/** Makes invisible characters visible in commands, paths and titles, where they can hide what a line really does. */
+/** Makes invisible characters visible in commands, paths and titles: they can hide what a line really does. */
 
 // Controls, zero-width characters, and everything that changes the direction of text. A zero-width joiner inside an emoji stays.
 const HIDDEN =

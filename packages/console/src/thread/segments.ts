@@ -20,7 +20,7 @@ export type Segment = {
   readonly isOpen: boolean
   readonly attempt: number | null
   readonly callId: string | null
-  /** The sentence that names it for everyone who does not see the bar. */
+  /** The sentence that names it for a screen reader. */
   readonly name: string
   /** It ends in a fault. */
   readonly scar: 'fault' | 'unknown' | 'takeover' | null

@@ -13,7 +13,7 @@ export const faultTitle = ({ category }: { readonly category: string }): string 
 
 export const ACTIONS = {
   retry: 'asked again',
-  resume: 'continued where it broke off',
+  resume: 'continued from the break',
   fallback: 'asked another model',
   resolve: 'looked for the runner again',
 } as const

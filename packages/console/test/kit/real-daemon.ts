@@ -1,4 +1,4 @@
-/** A real daemon with a rehearsal model behind the fault proxy, started as a person starts it, and killed as nobody should. */
+/** A real daemon with a rehearsal model behind the fault proxy, started like a person starts it, then killed. */
 import { globSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type FaultProxy, type RehearsalModel, startFaultProxy, startRehearsalModel } from '@breakfall/chaos'

@@ -7,7 +7,7 @@ import { launch, noChromium, openPage, type PageOptions } from './chromium.ts'
 
 export type Case = {
   readonly browser: Browser
-  /** Opens a page in a context of its own. Everything that it must never do fails the case. */
+  /** Opens a page in a new context. Everything that it must never do fails the case. */
   readonly open: (address: string, options?: PageOptions) => Promise<Page & { readonly inContext: BrowserContext }>
 }
 

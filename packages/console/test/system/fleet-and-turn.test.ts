@@ -13,7 +13,7 @@ before(async () => {
 after(() => fleet[Symbol.asyncDispose]())
 
 browserTest(
-  '3: a wrong token is refused in words; the right one leads on to the page that was asked for',
+  '3: a wrong token is refused with a sentence; the right one leads on to the page that was asked for',
   async ({ open }) => {
     const page = await open(`${fleet.url}/#/s/${IDS.finished}`)
     await page.getByLabel('Token').fill('wrong')
@@ -328,7 +328,7 @@ browserTest(
       'finished',
     )
     staged.drop()
-    await page.getByText('The daemon has another journal than before').waitFor()
+    await page.getByText('The daemon has another journal now').waitFor()
     await page.getByText('from the backup').first().waitFor()
   },
 )

@@ -138,7 +138,7 @@ browserTest(
 )
 
 browserTest(
-  '15: of 1,000 sessions 100 are shown at a time, and a filter finds the one that failed',
+  '15: of 1,000 sessions 100 are shown at a time, and a filter finds the failed session',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     const all = Array.from({ length: 1_000 }, (_, n) =>
