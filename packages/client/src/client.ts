@@ -59,6 +59,7 @@ import {
 export type ClientOptions = Partial<Surroundings> & {
   /** False: a call to a daemon that does not answer fails at once. Event streams reconnect in either case. Default: true. */
   readonly retryCalls?: boolean | undefined
+  /** When to give up. Default: calls after about half a minute, event streams never. */
   readonly policy?: RetryPolicy | undefined
   /** Called before each retry for the daemon's current address. Default: the address does not change. */
   readonly locate?: ((fault: Fault) => Promise<DaemonAddress>) | undefined
@@ -75,6 +76,13 @@ export type SessionViewer = Pick<DaemonClient, 'sessionPage' | 'session' | 'turn
 
 /** About half a minute of attempts: enough for a service manager to restart the daemon. */
 export const RECONNECT_POLICY: RetryPolicy = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 }
+
+/** An event stream has lost nothing while its daemon is away, so it keeps looking for it. */
+const FOREVER: RetryPolicy = {
+  ...RECONNECT_POLICY,
+  attemptsMax: Number.POSITIVE_INFINITY,
+  waitMsMax: Number.POSITIVE_INFINITY,
+}
 
 const CALL_MS = 120_000 // creating a session may wait for a sandbox that is just waking up
 const LIVENESS_MS = 60_000 // four missed heartbeats
@@ -246,6 +254,7 @@ export class DaemonClient {
           this.#retrying(act, {
             signal,
             failed,
+            policy: this.#options.policy ?? FOREVER,
             onRetry: ({ attempt }) => {
               if (attempt === UNREACHABLE_ATTEMPTS) options.onUnreachable?.(this.url)
             },
@@ -291,8 +300,8 @@ export class DaemonClient {
     return retryCalls ? this.#retrying(once, { signal }) : once()
   }
 
-  #retrying<T>(act: () => Promise<T>, options: Pick<RetryOptions, 'signal' | 'failed' | 'onRetry'>): Promise<T> {
-    const { policy = RECONNECT_POLICY, locate } = this.#options
+  #retrying<T>(act: () => Promise<T>, options: CallRetry): Promise<T> {
+    const { policy = options.policy ?? RECONNECT_POLICY, locate } = this.#options
     const { now, random, sleep } = this.#surroundings
     return retrying(act, {
       ...options,
@@ -320,6 +329,8 @@ export class DaemonClient {
     yield* streamItems(response, { url: this.url, livenessMs: this.#options.livenessMs ?? LIVENESS_MS, signal })
   }
 }
+
+type CallRetry = Pick<RetryOptions, 'signal' | 'failed' | 'onRetry'> & { readonly policy?: RetryPolicy }
 
 function withQuery(path: string, given: readonly (readonly [string, string | number | undefined])[]): string {
   const query = new URLSearchParams()

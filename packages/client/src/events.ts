@@ -3,7 +3,8 @@
  *
  * I1  Every event once, in order. The next connection asks for what follows the last event received.
  * I2  Only a `reset` starts over: the cursor belongs to another journal. Then events count from 1 again.
- * I3  It ends when the caller's signal aborts, or with a Fault when the daemon stays away.
+ * I3  It ends when the caller's signal aborts, or with a Fault that no reconnect can cure. A daemon that is away is looked for
+ *     forever, unless the client has its own policy.
  */
 import { Fault, isFault } from '@breakfall/faults'
 import type { SessionEvent } from '@breakfall/wire'

@@ -1,5 +1,5 @@
 /** Typed client of the daemon's API, for Node and browsers. It loads no schema library. */
-export { type ClientOptions, DaemonClient, type SessionViewer } from './client.ts'
+export { type ClientOptions, DaemonClient, RECONNECT_POLICY, type SessionViewer } from './client.ts'
 export type { EventsOptions } from './events.ts'
 export type { DaemonAddress } from './http.ts'
 export type { DaemonHealth, DaemonModel, DaemonReadiness, SessionPage, TurnPage, TurnReceipt } from './shapes.ts'

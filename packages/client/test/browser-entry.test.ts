@@ -5,6 +5,7 @@ import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
 
 const packages = fileURLToPath(new URL('../../', import.meta.url))
 
@@ -56,4 +57,27 @@ test('the client loads in a browser: its entry reaches neither zod nor a module 
 
 test('the walk itself finds zod behind the full wire entry', () => {
   assert.ok(reachable(join(packages, 'wire/src/index.ts')).outside.has('zod'))
+})
+
+/** Two thirds of it are the fault table, its messages and the classifier. The goal is 12 kB. */
+const BYTES_MAX = 21_500
+
+test('bundled for a browser, the client has no zod in it, and does not grow', async () => {
+  const { build } = await import('esbuild')
+  const { outputFiles, metafile } = await build({
+    entryPoints: [join(packages, 'client/src/index.ts')],
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    platform: 'browser',
+    target: 'es2022',
+    write: false,
+    metafile: true,
+  })
+  const bytes = gzipSync(outputFiles[0]?.contents ?? Buffer.alloc(0)).length
+  assert.ok(bytes > 3_000 && bytes <= BYTES_MAX, `${bytes} bytes`)
+  assert.deepEqual(
+    Object.keys(metafile.inputs).filter((file) => file.includes('node_modules/zod')),
+    [],
+  )
 })

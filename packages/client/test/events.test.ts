@@ -139,6 +139,25 @@ test('abort ends the sequence without an error, while it waits for events and wh
   for await (const event of gone.events('s1', { signal })) assert.fail(String(event.seq))
 })
 
+test('by default a stream looks for its daemon forever, and gets every event once', async () => {
+  let requests = 0
+  await using daemon = await FakeDaemon.start((response) => {
+    requests += 1
+    if (requests % 50 !== 0) return void response.destroy()
+    const event = { type: 'step-start', step: 1, seq: requests / 50, sessionId: 's1', turnId: 't', at: 'x' }
+    sse(response)
+    response.end(`id: j-${event.seq}\nevent: step-start\ndata: ${JSON.stringify(event)}\n\n`)
+  })
+  const client = new DaemonClient({ url: daemon.url, token: 'x' }, { sleep: () => Promise.resolve() })
+  const seen: number[] = []
+  for await (const { seq } of client.events('s1')) {
+    seen.push(seq)
+    if (seen.length === 2) break
+  }
+  assert.deepEqual(seen, [1, 2])
+  assert.equal(requests, 100)
+})
+
 test('a daemon that stays away: onUnreachable is called once, then the fault says why retrying stopped', async () => {
   await using daemon = await FakeDaemon.start((response) => void response.destroy())
   const client = new DaemonClient({ url: daemon.url, token: 'x' }, QUICK)

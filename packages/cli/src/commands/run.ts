@@ -1,5 +1,5 @@
 /** `breakfall run`: chooses the model, the daemon and the session. `run/follow-turn.ts` follows the turn itself. */
-import { DaemonClient, type Session } from '@breakfall/client'
+import { DaemonClient, RECONNECT_POLICY, type Session } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
 import type { ProviderGiven, Turn } from '@breakfall/wire'
 import { runnerWarnings } from '../config/runner.ts'
@@ -57,7 +57,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   const address = await interrupt.unlessInterrupted(daemon.address())
   const keyFor = (turn: Turn): ProviderGiven | undefined => keyForTurn(turn, config)
   const adoption = new TurnAdoption(address, { find: () => daemon.address(), keyFor })
-  const client = new DaemonClient(address, { locate: () => adoption.locate() })
+  const client = new DaemonClient(address, { locate: () => adoption.locate(), policy: RECONNECT_POLICY })
   const session = await interrupt.unlessInterrupted(sessionToContinue(client, context, folder))
   const isNamed = modelFlag(options) !== undefined && prompt !== undefined // an unfinished turn keeps its model
   return await followTurn(

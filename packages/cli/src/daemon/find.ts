@@ -1,7 +1,7 @@
 /** Finds the daemon: by BREAKFALL_URL, or by the `daemon.json` in the state folder. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type DaemonAddress, DaemonClient } from '@breakfall/client'
+import { type DaemonAddress, DaemonClient, RECONNECT_POLICY } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { refuseUnreadable } from '../process/state-folder.ts'
@@ -31,7 +31,8 @@ export async function findDaemon({ daemon, stateDir }: DaemonPlace): Promise<Fou
 }
 
 /** A client for one command: if the daemon does not answer, the command fails at once. */
-export const oneShotClient = (address: DaemonAddress): DaemonClient => new DaemonClient(address, { retryCalls: false })
+export const oneShotClient = (address: DaemonAddress): DaemonClient =>
+  new DaemonClient(address, { retryCalls: false, policy: RECONNECT_POLICY })
 
 /** A client that follows events: a daemon that is restarted may be at another address. */
 export function followingClient(place: DaemonPlace, { address }: FoundDaemon): DaemonClient {
@@ -40,7 +41,7 @@ export function followingClient(place: DaemonPlace, { address }: FoundDaemon): D
     const found = await findDaemon(place).catch(() => undefined) // still away: the next attempt reports why
     return (latest = found?.address ?? latest)
   }
-  return new DaemonClient(address, { locate })
+  return new DaemonClient(address, { locate, policy: RECONNECT_POLICY })
 }
 
 /** Throws if no daemon answers. `alternative` says what else the user can do. */

@@ -5,7 +5,7 @@
  * I2  It asks no model: an adopted turn waits for its cancel.
  */
 import { once } from 'node:events'
-import { DaemonClient } from '@breakfall/client'
+import { DaemonClient, RECONNECT_POLICY } from '@breakfall/client'
 import { startDaemon } from '@breakfall/daemon'
 import { Fault } from '@breakfall/faults'
 import type { TryEvent, TryOptions } from '@breakfall/model'
@@ -26,7 +26,9 @@ export async function withTemporaryDaemon<T>(
     isMomentary: true, // I1
   })
   try {
-    return await act(new DaemonClient({ url: daemon.url, token: daemon.token }, { retryCalls: false }))
+    return await act(
+      new DaemonClient({ url: daemon.url, token: daemon.token }, { retryCalls: false, policy: RECONNECT_POLICY }),
+    )
   } finally {
     await daemon.close({ stopRunner: true, releaseBoxes: true })
   }

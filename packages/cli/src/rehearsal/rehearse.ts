@@ -1,6 +1,6 @@
 /** Runs a rehearsal instead of a real model: on request, or `npm start` without a prompt. */
 import { spawnSync } from 'node:child_process'
-import { DaemonClient } from '@breakfall/client'
+import { DaemonClient, RECONNECT_POLICY } from '@breakfall/client'
 import type { Env } from '../config/env.ts'
 import { ChildDaemon } from '../daemon/child.ts'
 import { onRestart } from '../run/child-daemon.ts'
@@ -24,7 +24,7 @@ export async function rehearse(context: RunContext, prompt: string | undefined):
     const address = await interrupt.unlessInterrupted(daemon.address())
     return await followTurn(
       {
-        client: new DaemonClient(address, { locate: () => daemon.address() }),
+        client: new DaemonClient(address, { locate: () => daemon.address(), policy: RECONNECT_POLICY }),
         prompt: rehearsal.prompt,
         create: {
           title: 'rehearsal',
