@@ -98,6 +98,13 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall doctor --json',
     'breakfall doctor --start-model           start the model server of [model.serve] once, and stop it again',
   ],
+  store: [
+    'breakfall store migrate --store postgres://breakfall@db/breakfall',
+    'breakfall store check                     every event of every session, against its hash',
+    'breakfall store export sessions.jsonl     the journal in the state folder; no daemon may run on it',
+    'breakfall store import sessions.jsonl --store postgres://breakfall@db/breakfall',
+    'breakfall store adopt --store URL         use a restored copy of a database',
+  ],
   login: ['breakfall login cloud', 'pass show openai | breakfall login cloud'],
   logout: ['breakfall logout cloud'],
   'config show': ['breakfall config show --origin           what is set, where, and which model a run would use'],

@@ -18,6 +18,7 @@ import type { RunnerOptions } from '../commands/runner.ts'
 import type { OpenOptions } from '../commands/open.ts'
 import type { OutputOptions } from '../commands/output.ts'
 import type { SessionsOptions, TailOptions } from '../commands/sessions.ts'
+import type { StoreOptions } from '../commands/store.ts'
 import type { TrialOptions } from '../commands/trial.ts'
 import type { UninstallOptions } from '../commands/uninstall.ts'
 import type { UpOptions } from '../commands/up.ts'
@@ -263,6 +264,14 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     const { logoutCommand } = await import('../commands/login.ts')
     logoutCommand(context, name)
   })
+  command<StoreOptions>(
+    'store <action> [file]',
+    'migrate, check, adopt, export or import a store',
+    async (context, _options, args) => {
+      const { storeCommand } = await import('../commands/store.ts')
+      return storeCommand(context, args)
+    },
+  ).option('--store <url>', 'the shared store (default: [daemon] store, else the journal in the state folder)')
   addConfigCommands(program, done)
   addMcpCommands(program, done)
   const completion = program

@@ -1,0 +1,91 @@
+/** `breakfall store`: what an operator does with a shared store, and how sessions move there from a state folder. */
+import { createReadStream, createWriteStream } from 'node:fs'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { adoptStore, checkStore, exportStore, importStore, migrateStore, type StorePlace } from '@breakfall/daemon'
+import { EXIT_CODES, Fault } from '@breakfall/faults'
+import type { Context } from '../context.ts'
+import { counted } from '../render/counted.ts'
+
+export type StoreOptions = { readonly store?: string }
+
+export const STORE_ACTIONS = ['migrate', 'check', 'adopt', 'export', 'import'] as const
+
+export async function storeCommand(
+  { out, config }: Context,
+  [action = '', file = '-']: readonly string[],
+): Promise<number> {
+  const place: StorePlace = config.store === undefined ? { stateDir: config.stateDir } : { url: config.store.url }
+  const say = (result: object, line: string): number => {
+    if (out.json) out.result(result)
+    else if (action === 'export' && file === '-') out.say(line)
+    else out.line(line)
+    return EXIT_CODES.finished
+  }
+  switch (action) {
+    case 'migrate': {
+      const { before, schema } = await migrateStore(urlOf(place))
+      const line = before === schema ? `schema ${schema}; nothing to do` : `migrated from schema ${before} to ${schema}`
+      return say({ before, schema }, line)
+    }
+    case 'adopt':
+      await adoptStore(urlOf(place))
+      return say({}, 'adopted; daemons may start')
+    case 'check': {
+      const checked = await checkStore(place)
+      const { sessions, events, problems } = checked
+      for (const problem of problems) out.say(problem)
+      say(
+        { ...checked },
+        `${counted(sessions, 'session')}, ${counted(events, 'event')}, ${counted(problems.length, 'problem')}`,
+      )
+      return problems.length === 0 ? EXIT_CODES.finished : EXIT_CODES.failed
+    }
+    case 'export': {
+      if (file === '-' && out.json) throw usage('With --json, name a file to export to.')
+      const dumped = await exported(place, file)
+      return say({ ...dumped }, `exported ${counted(dumped.sessions, 'session')}, ${counted(dumped.events, 'event')}`)
+    }
+    case 'import': {
+      const { sessions, events, skipped } = await importStore(place, linesOf(file))
+      const rest = skipped === 0 ? '' : `; ${counted(skipped, 'session')} were there already`
+      return say(
+        { sessions, events, skipped },
+        `imported ${counted(sessions, 'session')}, ${counted(events, 'event')}${rest}`,
+      )
+    }
+    default:
+      throw usage(`"${action}" is no action; choose from ${STORE_ACTIONS.join(', ')}.`)
+  }
+}
+
+// ---- details ----
+
+const usage = (error: string): Fault => new Fault('invalid_request', { error })
+
+function urlOf(place: StorePlace): string {
+  if ('url' in place) return place.url
+  throw usage('Say which database: --store postgres://USER@HOST/DATABASE, or [daemon] store in your config.toml.')
+}
+
+/** Opened when the first line is wanted: a reader that starts earlier loses the lines that nothing waits for. */
+async function* linesOf(file: string): AsyncGenerator<string> {
+  const input = file === '-' ? process.stdin : createReadStream(file)
+  yield* createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })
+}
+
+/** Prompts and outputs are private: a new file, for its owner only. */
+async function exported(place: StorePlace, file: string): ReturnType<typeof exportStore> {
+  const output = file === '-' ? process.stdout : createWriteStream(file, { flags: 'wx', mode: 0o600 })
+  if (output !== process.stdout) await once(output, 'open')
+  try {
+    return await exportStore(place, async (line) => {
+      if (!output.write(`${line}\n`)) await once(output, 'drain')
+    })
+  } finally {
+    if (output !== process.stdout) {
+      output.end()
+      await once(output, 'close')
+    }
+  }
+}

@@ -1,0 +1,75 @@
+/** What an operator does with stores: bring a database to this version, check journals, move sessions from one store to another. */
+import { Connection } from './store/postgres/connection.ts'
+import { adopt, fleetRow, migrate, refuseIfUnfit } from './store/postgres/migrate.ts'
+import { pgFault } from './store/postgres/pg-fault.ts'
+import { PostgresDump } from './store/postgres/postgres-dump.ts'
+import { SCHEMA_VERSION } from './store/postgres/schema.ts'
+import {
+  checkSessions,
+  type Dumped,
+  type DumpSource,
+  type DumpTarget,
+  exportSessions,
+  importSessions,
+} from './store/dump.ts'
+import { storeFault } from './store/store-fault.ts'
+import { openSqliteDump } from './store/sqlite-dump.ts'
+
+/** A database, or the journal in a state folder. */
+export type StorePlace = { readonly url: string } | { readonly stateDir: string }
+
+/** Returns the versions before and after. */
+export const migrateStore = (url: string): Promise<{ readonly before: number; readonly schema: number }> =>
+  connected(url, async (connection) => ({ before: await migrate(connection), schema: SCHEMA_VERSION }))
+
+/** Accepts a restored copy. No daemon may use the original any more. */
+export const adoptStore = (url: string): Promise<void> => connected(url, adopt)
+
+export async function checkStore(place: StorePlace): Promise<Dumped & { readonly problems: readonly string[] }> {
+  return using(place, await opened(place), checkSessions)
+}
+
+export async function exportStore(place: StorePlace, write: (line: string) => Promise<void>): Promise<Dumped> {
+  return using(place, await opened(place), (source) => exportSessions(source, write))
+}
+
+export async function importStore(place: StorePlace, lines: AsyncIterable<string>): Promise<Dumped> {
+  return using(place, await opened(place, true), (target) => importSessions(lines, target))
+}
+
+// ---- details, in the order they are used above ----
+
+async function connected<T>(url: string, act: (connection: Connection) => Promise<T>): Promise<T> {
+  const connection = new Connection({ url, waitMs: 60_000 })
+  try {
+    return await act(connection)
+  } catch (error) {
+    throw pgFault(error)
+  } finally {
+    await connection.end()
+  }
+}
+
+async function opened(place: StorePlace, create = false): Promise<DumpSource & DumpTarget> {
+  if ('stateDir' in place) return openSqliteDump(place.stateDir, { create })
+  await connected(place.url, async (connection) => {
+    if (create) await migrate(connection)
+    const fleet = await fleetRow(connection)
+    if (fleet !== undefined) refuseIfUnfit(fleet)
+  })
+  return new PostgresDump(place.url)
+}
+
+async function using<D extends { close(): Promise<void> }, T>(
+  place: StorePlace,
+  dump: D,
+  act: (dump: D) => Promise<T>,
+): Promise<T> {
+  try {
+    return await act(dump)
+  } catch (error) {
+    throw 'url' in place ? pgFault(error) : storeFault(error)
+  } finally {
+    await dump.close()
+  }
+}

@@ -1,0 +1,78 @@
+/** Sessions move between stores with their hashes. */
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
+import { type Database, newDatabase } from '../../../test/kit/postgres.ts'
+import { openSqliteStore } from '../src/store/sqlite-store.ts'
+import { checkStore, exportStore, importStore, migrateStore } from '../src/store-admin.ts'
+import { openDaemon } from './conformance/postgres-adapter.ts'
+import { appendOf, claimAgain, claimed, refused, TURN_ID, turnOf } from './conformance/store-kit.ts'
+
+let database: Database
+before(async () => {
+  database = await newDatabase()
+})
+after(() => database.close())
+
+async function* from(lines: readonly string[]): AsyncGenerator<string> {
+  for (const line of lines) yield await Promise.resolve(line)
+}
+
+test('sessions go from a state folder to PostgreSQL and back, with every event, epoch and hash, and their turns continue', async (t) => {
+  const stateDir = tempFolder(t)
+  const sqlite = await openSqliteStore(join(stateDir, 'journal'))
+  const [one, two] = [await claimed(sqlite), await claimed(sqlite)]
+  const key = { scope: one.id, key: 'k', requestHash: 'h', receipt: 'r' }
+  await sqlite.append({ ...appendOf(one, 0, ['"a"', '"ü🙂"']), key, turns: [turnOf(one.id)] })
+  const again = await claimAgain(sqlite, one.id)
+  await sqlite.append({ ...appendOf(again, 2, ['"c"']), set: { state: 'busy', turnId: TURN_ID } })
+  const heads = await sqlite.heads([one.id, two.id])
+  await sqlite.close()
+  const lines: string[] = []
+  const write = (line: string): Promise<void> => Promise.resolve(void lines.push(line))
+  assert.deepEqual(await exportStore({ stateDir }, write), { sessions: 2, events: 3, skipped: 0 })
+  const { url } = database
+  assert.deepEqual(await importStore({ url }, from(lines)), { sessions: 2, events: 3, skipped: 0 })
+  assert.equal((await importStore({ url }, from(lines))).skipped, 2)
+  assert.deepEqual((await checkStore({ url })).problems, [])
+  assert.deepEqual(await migrateStore(url), { before: 1, schema: 1 })
+  const postgres = await openDaemon(url, join(stateDir, 'fleet'))
+  atEnd(t, () => postgres.close())
+  const hashes = (all: readonly { readonly hash: string }[]) => all.map(({ hash }) => hash)
+  assert.deepEqual(hashes(await postgres.heads([one.id, two.id])), hashes(heads))
+  assert.deepEqual(await postgres.getKey(one.id, 'k'), key)
+  assert.equal((await postgres.listTurns(one.id, { limit: 9 })).length, 1)
+  const [row] = await postgres.claimWork({ limit: 9 })
+  assert.ok(row?.id === one.id && row.epoch > again.epoch)
+  await postgres.append(appendOf(row, 3, ['"d"']))
+  const back: string[] = []
+  await exportStore({ url }, (line) => Promise.resolve(void back.push(line)))
+  const other = tempFolder(t)
+  await importStore({ stateDir: other }, from(back))
+  const returned = await openSqliteStore(join(other, 'journal'))
+  atEnd(t, () => returned.close())
+  assert.deepEqual(hashes(await returned.heads([one.id])), hashes(await postgres.heads([one.id])))
+  assert.deepEqual(
+    (await returned.read(one.id, 0, 9)).map(({ body }) => body),
+    ['"a"', '"ü🙂"', '"c"', '"d"'],
+  )
+})
+
+test('a changed or a cut export is refused, and a changed event in the database is found', async (t) => {
+  const stateDir = tempFolder(t)
+  const sqlite = await openSqliteStore(join(stateDir, 'journal'))
+  const session = await claimed(sqlite)
+  await sqlite.append(appendOf(session, 0, ['"a"', '"b"']))
+  await sqlite.close()
+  const lines: string[] = []
+  await exportStore({ stateDir }, (line) => Promise.resolve(void lines.push(line)))
+  const { url } = database
+  const changed = lines.map((line) => line.replace(String.raw`\"b\"`, String.raw`\"x\"`))
+  await refused(importStore({ url }, from(changed)), 'journal_corrupt')
+  await refused(importStore({ url }, from(lines.slice(0, -1))), 'invalid_request')
+  await refused(importStore({ url }, from(lines.slice(1))), 'invalid_request')
+  await database.query(`UPDATE events SET body = '"x"' WHERE session_id = $1 AND seq = 2`, [session.id])
+  const { problems } = await checkStore({ url })
+  assert.match(problems.join(), new RegExp(`${session.id}.*the first bad event is 2`))
+})

@@ -1,0 +1,424 @@
+/** What stores that share a database promise each other. */
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, test, type TestContext } from 'node:test'
+import { join } from 'node:path'
+import { isFault } from '@breakfall/faults'
+import { newId } from '@breakfall/wire/node'
+import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
+import { type Database, newDatabase } from '../../../test/kit/postgres.ts'
+import { TcpProxy } from '../../../test/kit/tcp-proxy.ts'
+import { eventually } from '../../../test/kit/wait.ts'
+import type { Hint, LeaseChange } from '../src/store/sharing.ts'
+import { openSqliteStore } from '../src/store/sqlite-store.ts'
+import type { SessionRow, Store } from '../src/store/store.ts'
+import { openDaemon } from './conformance/postgres-adapter.ts'
+import { appendOf, claimAgain, claimed, newSession, refused, TURN_ID } from './conformance/store-kit.ts'
+
+let database: Database
+before(async () => {
+  database = await newDatabase()
+})
+after(() => database.close())
+beforeEach(async () => {
+  const [has] = await database.query("SELECT to_regclass('sessions') AS it")
+  if (has?.['it'] !== null) await database.query('TRUNCATE sessions, events, keys, daemons, runners CASCADE')
+})
+
+async function opened(
+  t: TestContext,
+  options: { leaseMs?: number; url?: string; folder?: string } = {},
+): Promise<Store> {
+  const { leaseMs, url = database.url, folder = join(tempFolder(t), 'daemon') } = options
+  const store = await openDaemon(url, folder, leaseMs)
+  atEnd(t, () => store.close())
+  return store
+}
+
+async function proxied(t: TestContext): Promise<{ proxy: TcpProxy; url: string }> {
+  const url = new URL(database.url)
+  const proxy = await TcpProxy.start(Number(url.port))
+  atEnd(t, () => proxy[Symbol.asyncDispose]())
+  url.port = String(proxy.port)
+  return { proxy, url: url.href }
+}
+
+const busy = { state: 'busy', turnId: TURN_ID } as const
+const free = { wakeAt: '2020-01-01T00:00:00.000Z', waitFor: null }
+
+const command = (sessionId: string, more: object = {}) =>
+  ({ id: newId(), sessionId, kind: 'prompt', body: '{}', ...more }) as const
+
+test('a session that a living daemon owns is claimed by no other, and a released one is', async (t) => {
+  const [a, b] = [await opened(t), await opened(t)]
+  const session = await claimed(a)
+  assert.equal(await b.claim(session.id), 'owned')
+  assert.equal((await b.getSession(session.id))?.owner?.bootId, a.lease.bootId)
+  assert.deepEqual(await b.claimWork({ limit: 10 }), [])
+  await a.append({ ...appendOf(session, 0, ['1']), set: busy, release: free })
+  const [taken] = await b.claimWork({ limit: 10 })
+  assert.ok(taken !== undefined && taken.epoch > session.epoch)
+  await refused(a.append(appendOf(session, 1, ['late'])), 'lease_lost')
+  await b.append({ ...appendOf(taken, 1, ['2']), set: { state: 'idle', turnId: null }, release: free })
+})
+
+test('one fenced member of a batch is refused, and the others are written', async (t) => {
+  const [a, b] = [await opened(t), await opened(t)]
+  const sessions = await Promise.all(Array.from({ length: 9 }, () => claimed(a)))
+  const stolen = sessions[4]
+  assert.ok(stolen !== undefined)
+  await database.query('UPDATE heads SET owner = NULL WHERE session_id = $1', [stolen.id])
+  await claimAgain(b, stolen.id)
+  const answers = await Promise.allSettled(sessions.map((session) => a.append(appendOf(session, 0, ['1']))))
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    sessions.map((session) => (session === stolen ? 'rejected' : 'fulfilled')),
+  )
+  assert.equal((await a.read(stolen.id, 0, 10)).length, 0)
+})
+
+test('an append whose COMMIT was cut off is written once, fifty times', async (t) => {
+  const { proxy, url } = await proxied(t)
+  const a = await opened(t, { url })
+  const sessions = await Promise.all(Array.from({ length: 3 }, () => claimed(a)))
+  let cuts = 0
+  for (let seq = 0; seq < 50; seq += 1) {
+    let isArmed = true
+    proxy.cutAnswerTo = (question) => {
+      if (!isArmed || !question.includes('INSERT INTO events')) return false
+      isArmed = false
+      cuts += 1
+      return true
+    }
+    await Promise.all(sessions.map((session) => a.append(appendOf(session, seq, [`"${seq}"`]))))
+  }
+  assert.equal(cuts, 50)
+  for (const { id } of sessions) {
+    const bodies = (await a.read(id, 0, 100)).map(({ body }) => body)
+    assert.deepEqual(
+      bodies,
+      Array.from({ length: 50 }, (_, seq) => `"${seq}"`),
+    )
+  }
+  const [row] = await database.query('SELECT barrier FROM daemons WHERE boot_id = $1', [a.lease.bootId])
+  assert.ok(Number(row?.['barrier']) >= 50, 'each was believed behind another commit only')
+})
+
+test('a key, a data change and an outcome whose COMMIT was cut off are written once', async (t) => {
+  const { proxy, url } = await proxied(t)
+  const a = await opened(t, { url })
+  const session = await claimed(a)
+  const asked = await a.submit(command(session.id, { key: 'k' }))
+  const cutOnce = (): void => {
+    proxy.cutAnswerTo = (question) => {
+      if (!question.includes('INSERT INTO events')) return false
+      proxy.cutAnswerTo = undefined
+      return true
+    }
+  }
+  const key = { scope: session.id, key: 'k', requestHash: 'h', receipt: 'r' }
+  cutOnce()
+  const outcomes = [{ commandId: asked.id, outcome: 'done' }]
+  await a.append({ ...appendOf(session, 0, ['1']), key, outcomes, seen: 1 })
+  assert.deepEqual(await a.getKey(session.id, 'k'), key)
+  assert.equal((await a.getCommand(asked.id))?.outcome, 'done')
+  cutOnce()
+  await a.append({ ...appendOf(session, 1, []), data: { ...session.data, title: 'new' } })
+  assert.equal((await a.getSession(session.id))?.data.title, 'new')
+  const refusedOne = await a.submit(command(session.id, { key: 'k2' }))
+  cutOnce()
+  await a.append({
+    ...appendOf(session, 1, []),
+    outcomes: [{ commandId: refusedOne.id, outcome: 'no', isRefused: true }],
+    seen: 2,
+  })
+  assert.equal((await a.getCommand(refusedOne.id))?.outcome, 'no')
+  assert.equal((await a.submit(command(session.id, { key: 'k2' }))).nr, 3, 'a refusal frees the key')
+  assert.equal((await a.submit(command(session.id, { key: 'k' }))).id, asked.id, 'an accepted key stays taken')
+})
+
+test("a command's outcome is written with its append or not at all", async (t) => {
+  const [a, b] = [await opened(t), await opened(t)]
+  const session = await claimed(a)
+  const asked = await b.submit(command(session.id))
+  const [inbox] = await a.openCommands()
+  assert.deepEqual([inbox?.asked, inbox?.commands.map(({ id }) => id)], [1, [asked.id]])
+  assert.equal(await b.withdraw(asked.id), true)
+  const outcomes = [{ commandId: asked.id, outcome: 'done' }]
+  await refused(a.append({ ...appendOf(session, 0, ['1']), outcomes }), 'cancelled')
+  assert.equal((await a.getSession(session.id))?.lastSeq, 0)
+  assert.deepEqual(
+    (await a.openCommands()).map(({ commands }) => commands),
+    [[]],
+  )
+  await a.append({ ...appendOf(session, 0, []), seen: 1 })
+  assert.deepEqual(await a.openCommands(), [])
+  await refused(b.submit(command(newId())), 'not_found')
+})
+
+test('a command is carried out or withdrawn, never both and never neither, however they race', async (t) => {
+  const [a, b] = [await opened(t), await opened(t)]
+  const sessions = await Promise.all(Array.from({ length: 60 }, () => claimed(a)))
+  const counts = { carried: 0, withdrawn: 0 }
+  await Promise.all(
+    sessions.map(async (session) => {
+      const asked = await b.submit(command(session.id))
+      const outcomes = [{ commandId: asked.id, outcome: 'done' }]
+      const [isWithdrawn, isCarried] = await Promise.all([
+        b.withdraw(asked.id),
+        a.append({ ...appendOf(session, 0, ['1']), outcomes, seen: 1 }).then(
+          () => true,
+          (error: unknown) => {
+            assert.ok(isFault(error) && error.category === 'cancelled', String(error))
+            return false
+          },
+        ),
+      ])
+      assert.notEqual(isWithdrawn, isCarried)
+      counts[isCarried ? 'carried' : 'withdrawn'] += 1
+    }),
+  )
+  assert.equal(counts.carried + counts.withdrawn, 60)
+})
+
+test('a command submitted while its session is being released is found by whoever claims it, every time', async (t) => {
+  const [a, b] = [await opened(t), await opened(t)]
+  const sessions = await Promise.all(Array.from({ length: 60 }, () => claimed(a)))
+  await Promise.all(
+    sessions.flatMap((session) => [
+      b.submit(command(session.id)),
+      a.append({ ...appendOf(session, 0, ['1']), release: { wakeAt: null, waitFor: null } }), // idle: only the command makes it due
+    ]),
+  )
+  const taken = await b.claimWork({ limit: 100 })
+  assert.deepEqual(new Set(taken.map(({ id }) => id)), new Set(sessions.map(({ id }) => id)))
+  for (const row of taken) await b.append({ ...appendOf(row, 1, []), seen: row.asked, release: free })
+})
+
+test('eight daemons that claim work at once get each session once', async (t) => {
+  const stores = await Promise.all(Array.from({ length: 8 }, () => opened(t)))
+  const [first] = stores
+  assert.ok(first !== undefined)
+  const sessions = await Promise.all(Array.from({ length: 200 }, () => claimed(first)))
+  await Promise.all(sessions.map((each) => first.append({ ...appendOf(each, 0, ['1']), set: busy, release: free })))
+  const taken: string[] = []
+  await Promise.all(
+    stores.map(async (store) => {
+      for (;;) {
+        const rows = await store.claimWork({ limit: 7 })
+        if (rows.length === 0) return
+        taken.push(...rows.map(({ id }) => id))
+      }
+    }),
+  )
+  assert.equal(taken.length, 200)
+  assert.equal(new Set(taken).size, 200)
+})
+
+test('a daemon that is cut off suspends itself before its lease ends, is declared dead, and comes back as another', async (t) => {
+  const { proxy, url } = await proxied(t)
+  const leaseMs = 1_500
+  const a = await opened(t, { url, leaseMs })
+  const b = await opened(t, { leaseMs })
+  const session = await claimed(a)
+  await a.append({ ...appendOf(session, 0, ['1']), set: busy })
+  const changes: LeaseChange[] = []
+  a.lease.on((change) => changes.push(change))
+  const bootId = a.lease.bootId
+  proxy.up = 'hold'
+  const late = a.append(appendOf(session, 1, ['late'])).then(
+    () => 'written',
+    (error: unknown) => (isFault(error) ? error.category : String(error)),
+  )
+  let wasHeldWhenTaken = true
+  const taken = await eventually('the session is due elsewhere', async () => {
+    const [row] = await b.claimWork({ limit: 1 })
+    wasHeldWhenTaken = a.lease.isHeld()
+    return row
+  })
+  assert.deepEqual([taken.id, wasHeldWhenTaken], [session.id, false])
+  await b.append({ ...appendOf(taken, 1, ['2']), set: { state: 'idle', turnId: null }, release: free })
+  proxy.release()
+  assert.equal(await late, 'lease_lost')
+  await eventually('it is a new daemon', () => a.lease.isHeld())
+  assert.notEqual(a.lease.bootId, bootId)
+  assert.deepEqual(changes, ['suspend', 'lost', 'resume'])
+  assert.deepEqual(
+    (await a.read(session.id, 0, 10)).map(({ body }) => body),
+    ['1', '2'],
+  )
+  const again = await claimAgain(a, session.id)
+  await a.append({ ...appendOf(again, 2, ['3']), release: free })
+})
+
+test('a stall shorter than the lease changes no owner', async (t) => {
+  const { proxy, url } = await proxied(t)
+  const leaseMs = 3_000
+  const a = await opened(t, { url, leaseMs })
+  await opened(t, { leaseMs })
+  const session = await claimed(a)
+  proxy.down = 'hold' // answers are late; what was asked took effect
+  const append = a.append({ ...appendOf(session, 0, ['1']), set: busy })
+  await new Promise((resolve) => setTimeout(resolve, leaseMs * 0.5))
+  proxy.release()
+  await append
+  await a.append({ ...appendOf(session, 1, ['2']), set: { state: 'idle', turnId: null } })
+  assert.equal((await a.getSession(session.id))?.epoch, session.epoch)
+  assert.equal(a.lease.isHeld(), true)
+})
+
+test('renew or reap wins, never both', async (t) => {
+  const a = await opened(t)
+  const [renewed, reaped] = await Promise.all([
+    database.query(
+      "UPDATE daemons SET lease_until = clock_timestamp() + interval '1 s' WHERE boot_id = $1 AND state <> 'dead' RETURNING 1",
+      [a.lease.bootId],
+    ),
+    database.query(
+      "UPDATE daemons SET state = 'dead' WHERE boot_id = $1 AND lease_until < clock_timestamp() RETURNING 1",
+      [a.lease.bootId],
+    ),
+  ])
+  assert.deepEqual([renewed.length, reaped.length], [1, 0])
+})
+
+test('of two daemons that accept the same key at once, one writes it and the other learns that', async (t) => {
+  const [a, b] = [await opened(t), await opened(t)]
+  for (let round = 0; round < 20; round += 1) {
+    const key = (receipt: string) => ({ scope: 'create', key: `key ${round}`, requestHash: 'h', receipt })
+    const [one, two] = [newSession(), newSession()]
+    const answers = await Promise.allSettled([a.createSession(one, key('a')), b.createSession(two, key('b'))])
+    assert.deepEqual(answers.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
+    const winner = answers[0]?.status === 'fulfilled' ? 'a' : 'b'
+    assert.equal((await a.getKey('create', `key ${round}`))?.receipt, winner)
+    assert.equal(
+      (await a.listSessions({ limit: 100 })).rows.filter(({ id }) => [one.id, two.id].includes(id)).length,
+      1,
+    )
+  }
+})
+
+test('hints reach other daemons, and events of watched sessions are announced', async (t) => {
+  const [a, b] = [await opened(t), await opened(t)]
+  const session = await claimed(a)
+  const heard: Hint[] = []
+  b.hints.on((hint) => heard.push(hint))
+  await eventually('hints work', () => a.hints.isUp && b.hints.isUp)
+  const unwatch = b.hints.watch(session.id)
+  let seq = 0
+  await eventually('an event is announced', async () => {
+    await a.append(appendOf(session, seq, ['1']))
+    seq += 1
+    return heard.some((hint) => hint.kind === 'events' && hint.sessionIds.includes(session.id))
+  })
+  unwatch()
+  a.hints.send({ kind: 'command', sessionId: session.id })
+  await eventually('a hint arrives', () => heard.some((hint) => hint.kind === 'command'))
+  const ended = database.query(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_notify%' AND pid <> pg_backend_pid()",
+  )
+  await ended
+  await eventually('they come back', () => a.hints.isUp && b.hints.isUp)
+})
+
+test('the same events have the same hashes in both stores', async (t) => {
+  const folder = tempFolder(t)
+  const sqlite = await openSqliteStore(join(folder, 'journal'))
+  atEnd(t, () => sqlite.close())
+  const postgres = await opened(t)
+  const given = newSession()
+  const bodies = ['{"a":1}', '{"text":"zeilen\\n\u2028 🙂"}']
+  const hashes: string[] = []
+  for (const store of [sqlite, postgres]) {
+    await store.createSession(given)
+    const claim = await claimAgain(store, given.id)
+    const row: SessionRow = (await store.raiseEpoch(claim, 5_000_000_000 - 1)) ?? claim
+    await store.append(appendOf(row, 0, bodies))
+    hashes.push((await store.heads([given.id]))[0]?.hash ?? '')
+  }
+  assert.equal(hashes[0], hashes[1])
+})
+
+test('an unfinished deletion is finished by the next owner, and hides the session at once', async (t) => {
+  const [a, b] = [await opened(t), await opened(t)]
+  const session = await claimed(a)
+  await a.append({ ...appendOf(session, 0, ['1', '2']), set: busy })
+  await b.submit(command(session.id, { kind: 'delete' }))
+  assert.equal(await a.getSession(session.id), undefined)
+  assert.equal(
+    (await a.listSessions({ limit: 100 })).rows.some(({ id }) => id === session.id),
+    false,
+  )
+  await a.close()
+  const [row] = await eventually('it is due', async () => {
+    const rows = await b.claimWork({ limit: 10 })
+    return rows.length > 0 && rows
+  })
+  assert.deepEqual([row?.id, row?.isDeleting], [session.id, true])
+  assert.equal(await b.deleteSession(session.id), true)
+  assert.deepEqual(await database.query('SELECT 1 FROM events WHERE session_id = $1', [session.id]), [])
+})
+
+test('an older daemon does not claim what a newer one has written', async (t) => {
+  const a = await opened(t)
+  const session = await claimed(a)
+  await a.append({ ...appendOf(session, 0, ['1']), set: busy, release: free })
+  await database.query('UPDATE heads SET pin = 99 WHERE session_id = $1', [session.id])
+  assert.deepEqual(await a.claimWork({ limit: 10 }), [])
+  await refused(a.claim(session.id), 'journal_corrupt')
+  await database.query('DELETE FROM sessions WHERE id = $1', [session.id])
+})
+
+test('a runner is known at the address that was verified, and its sessions wake', async (t) => {
+  const a = await opened(t)
+  const runners = a.runners
+  assert.ok(runners !== undefined)
+  const session = await claimed(a)
+  await a.append({ ...appendOf(session, 0, ['1']), set: busy, release: { wakeAt: null, waitFor: 'runner:r1' } })
+  const facts = {
+    runnerId: 'r1',
+    bootId: 'b1',
+    url: 'http://127.0.0.1:1',
+    capacity: 10,
+    boxes: 1,
+    labels: ['gpu'],
+    workspaces: [],
+    isolation: 'bwrap',
+    version: '0',
+  }
+  assert.equal(await runners.seen(facts), undefined)
+  assert.deepEqual((await runners.verified(facts)).labels, ['gpu'])
+  assert.equal((await a.claimWork({ limit: 10 })).length, 1)
+  assert.equal((await runners.seen({ ...facts, boxes: 2 }))?.boxes, 2)
+  assert.equal(await runners.seen({ ...facts, url: 'http://127.0.0.1:2' }), undefined)
+  assert.equal(await runners.setState('r1', 'lost'), true)
+  assert.equal((await runners.verified({ ...facts, bootId: 'b2' })).state, 'lost')
+  await runners.leave([{ runnerId: 'r1', boxId: 'x', epoch: 4 }])
+  assert.deepEqual(await runners.leftBoxes('r1'), [{ runnerId: 'r1', boxId: 'x', epoch: 4 }])
+  await runners.forget([{ runnerId: 'r1', boxId: 'x', epoch: 4 }])
+  assert.deepEqual(await runners.leftBoxes('r1'), [])
+  await a.deleteSession(session.id)
+})
+
+test('a restart in the same folder takes over at once, and a copy of a database is refused until it is adopted', async (t) => {
+  const folder = join(tempFolder(t), 'daemon')
+  const a = await opened(t, { folder, leaseMs: 60_000 })
+  const session = await claimed(a)
+  await a.append({ ...appendOf(session, 0, ['1']), set: busy })
+  // As after a kill: the row of the daemon stays unchanged, and only the lock of the folder is gone.
+  const bootId = a.lease.bootId
+  await a.close()
+  await database.query(
+    "UPDATE daemons SET state = 'live', lease_until = clock_timestamp() + interval '1 min' WHERE boot_id = $1",
+    [bootId],
+  )
+  await database.query('UPDATE heads SET owner = $1 WHERE session_id = $2', [bootId, session.id])
+  const again = await opened(t, { folder, leaseMs: 60_000 })
+  assert.deepEqual(
+    (await again.claimWork({ limit: 10 })).map(({ id }) => id),
+    [session.id],
+  )
+  await again.deleteSession(session.id)
+  await database.query("UPDATE fleet SET system_id = 'another'")
+  await refused(opened(t), 'journal_corrupt')
+  await database.query('UPDATE fleet SET system_id = (SELECT system_identifier::text FROM pg_control_system())')
+})

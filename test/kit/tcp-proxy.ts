@@ -1,0 +1,77 @@
+/** A proxy in front of any TCP server that holds back, swallows, delays or cuts what passes. */
+import { connect, type Socket } from 'node:net'
+import { startTcpServer, type TcpServer } from './tcp-server.ts'
+
+/** `up` is from the client to the server, `down` the way back. `hold` keeps bytes for later, `drop` loses them. */
+export type Flow = 'pass' | 'hold' | 'drop'
+
+export class TcpProxy implements AsyncDisposable {
+  up: Flow = 'pass'
+  down: Flow = 'pass'
+  delayMs = 0
+  /** Cuts the connection instead of passing on the server's answer to a question that contains this. Returns whether to. */
+  cutAnswerTo: ((question: string) => boolean) | undefined
+  readonly #server: TcpServer
+  readonly #pairs = new Set<readonly [Socket, Socket]>()
+  readonly #held: { to: Socket; bytes: Buffer }[] = []
+
+  static async start(port: number): Promise<TcpProxy> {
+    const server = await startTcpServer((client) => proxy.accept(client, port))
+    const proxy = new TcpProxy(server)
+    return proxy
+  }
+
+  constructor(server: TcpServer) {
+    this.#server = server
+  }
+
+  get port(): number {
+    return this.#server.port
+  }
+
+  /** Delivers everything that was held back. */
+  release(): void {
+    this.up = 'pass'
+    this.down = 'pass'
+    for (const { to, bytes } of this.#held.splice(0)) to.write(bytes)
+  }
+
+  /** Ends every connection. */
+  cut(): void {
+    for (const pair of this.#pairs) for (const socket of pair) socket.destroy()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.cut()
+    await this.#server.close()
+  }
+
+  accept(client: Socket, port: number): void {
+    const server = connect(port, '127.0.0.1')
+    const pair = [client, server] as const
+    let isCutting = false
+    this.#pairs.add(pair)
+    for (const [socket, other] of [pair, pair.toReversed()] as const) {
+      socket?.on('error', () => socket.destroy()) // `close` follows
+      socket?.on('close', () => {
+        other?.destroy()
+        this.#pairs.delete(pair)
+      })
+    }
+    client.on('data', (bytes: Buffer) => {
+      isCutting ||= this.cutAnswerTo?.(bytes.toString('latin1')) === true
+      this.#pass(bytes, server, this.up)
+    })
+    server.on('data', (bytes: Buffer) => {
+      if (isCutting) for (const socket of pair) socket.destroy()
+      else this.#pass(bytes, client, this.down)
+    })
+  }
+
+  #pass(bytes: Buffer, to: Socket, flow: Flow): void {
+    if (flow === 'hold') this.#held.push({ to, bytes })
+    if (flow !== 'pass') return
+    if (this.delayMs === 0) to.write(bytes)
+    else setTimeout(() => to.write(bytes), this.delayMs)
+  }
+}
