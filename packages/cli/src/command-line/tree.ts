@@ -18,7 +18,6 @@ import type { RunnerOptions } from '../commands/runner.ts'
 import type { OpenOptions } from '../commands/open.ts'
 import type { OutputOptions } from '../commands/output.ts'
 import type { SessionsOptions, TailOptions } from '../commands/sessions.ts'
-import type { StoreOptions } from '../commands/store.ts'
 import type { TrialOptions } from '../commands/trial.ts'
 import type { UninstallOptions } from '../commands/uninstall.ts'
 import type { UpOptions } from '../commands/up.ts'
@@ -42,6 +41,7 @@ import {
   positive,
   wholeNumber,
 } from './flags.ts'
+import { type AddCommand, addFleetCommands, addStoreFlags } from './fleet-commands.ts'
 import { helpOf, PROGRAM_HELP } from './help.ts'
 
 /** `done` gets the exit code. */
@@ -113,14 +113,16 @@ export function buildProgram(done: (exitCode: number) => void): Command {
   )
 
   addPolicyFlags(
-    addModelFlags(
-      command<UpOptions>(
-        'up',
-        'run the daemon, and a runner unless another one is configured',
-        async (context, options) => {
-          const { up } = await import('../commands/up.ts')
-          return up(context, options)
-        },
+    addStoreFlags(
+      addModelFlags(
+        command<UpOptions>(
+          'up',
+          'run the daemon, and a runner unless another one is configured',
+          async (context, options) => {
+            const { up } = await import('../commands/up.ts')
+            return up(context, options)
+          },
+        ),
       ),
     )
       .option('--port <port>', 'the port; 0 for a free one (default: that of the last start)', portNumber)
@@ -135,12 +137,6 @@ export function buildProgram(done: (exitCode: number) => void): Command {
           .choices(['interrupted', 'all', 'none'])
           .default('interrupted'),
       )
-      .option('--store <url>', 'share sessions with other daemons: postgres://USER@HOST/DATABASE')
-      .option('--name <name>', "this daemon's name in the fleet (default: the host's name)")
-      .option('--lease-ms <ms>', 'how long other daemons wait for this one before they take over', milliseconds)
-      .option('--drain-ms <ms>', 'when it stops: how long turns may come to the end of their step', milliseconds)
-      .option('--fleet-key-file <file>', "the fleet's key, from which the tokens of runners are derived")
-      .option('--hints-url <url>', 'a direct connection for hints, if --store is a pooler')
       .option('--gateway', 'also run a gateway to the configured model server; the console shows its streams')
       .option('--open', 'open the console in your browser, or print its address')
       .option('--quiet', 'log only parked turns and problems')
@@ -264,14 +260,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     const { logoutCommand } = await import('../commands/login.ts')
     logoutCommand(context, name)
   })
-  command<StoreOptions>(
-    'store <action> [file]',
-    'migrate, check, adopt, export or import a store',
-    async (context, _options, args) => {
-      const { storeCommand } = await import('../commands/store.ts')
-      return storeCommand(context, args)
-    },
-  ).option('--store <url>', 'the shared store (default: [daemon] store, else the journal in the state folder)')
+  addFleetCommands(command)
   addConfigCommands(program, done)
   addMcpCommands(program, done)
   const completion = program
@@ -291,12 +280,6 @@ const HOMES = ['real', 'private'] as const
 
 /** These commands keep no state. */
 const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos', 'trial', 'demo', 'login', 'logout'])
-
-type AddCommand = <O extends object>(
-  spec: string,
-  about: string,
-  act: (context: Context, options: O, args: readonly string[]) => Promise<number | void>,
-) => Command
 
 function addSessionCommands(command: AddCommand): void {
   command<SessionsOptions>('sessions', 'list the sessions; needs no daemon', async (context, options) => {
