@@ -34,7 +34,7 @@ test('every command ends with a result line, and this list contains every comman
     sessions: { args: [], says: {} },
     show: { args: [turnId], says: { id: turnId, state: 'parked' } },
     tail: { args: [sessionId, '--no-follow'], says: { sessionId } },
-    resume: { args: [turnId], says: { id: turnId } },
+    resume: { args: [turnId], code: 3, says: { id: turnId, outcome: 'parked' } }, // it parks again at once
     cancel: { args: [turnId], says: { id: turnId, state: 'cancelled' } },
     explain: { args: ['429 Too Many Requests'], says: { category: 'model_rate_limited' } },
     doctor: { args: ['--state-dir', other.stateDir], code: 1, says: { bad: 1 } },
@@ -45,8 +45,19 @@ test('every command ends with a result line, and this list contains every comman
     output: { args: ['no-such-exec'], code: 2, says: { outcome: 'failed' } },
     prune: { args: ['--older-than', '30d', '--dry-run'], says: { sessions: 0 } },
     rm: { args: [sessionId], says: {} },
-    login: { args: ['somewhere'], code: 2, says: { outcome: 'failed' } }, // there is no key on its standard input
+    login: { args: ['somewhere'], code: 2, says: { outcome: 'failed' } }, // there is no such provider
     logout: { args: ['somewhere'], code: 1, says: { outcome: 'failed' } }, // it has none
+    approve: { args: ['nobody'], code: 1, says: { outcome: 'failed' } },
+    export: { args: ['nobody'], code: 1, says: { outcome: 'failed' } },
+    'mcp list': { args: [], says: { servers: 0 } },
+    'mcp tools': { args: ['none'], code: 1, says: { outcome: 'failed' } },
+    'mcp call': { args: ['none', 'tool'], code: 1, says: { outcome: 'failed' } },
+    'mcp logs': { args: ['none'], code: 1, says: { outcome: 'failed' } },
+    'mcp restart': { args: ['none'], code: 1, says: { outcome: 'failed' } },
+    'mcp import': { args: [], code: 2, says: { outcome: 'failed' } },
+    open: { args: ['--print'], says: {} },
+    demo: { args: ['--print', '--port', '70000'], code: 2, says: { outcome: 'failed' } },
+    uninstall: { args: [], code: 1, says: { outcome: 'failed' } }, // a daemon runs
     trial: { args: ['--faults', 'status:503', '--', process.execPath, AGENT], says: { score: { exact: 1, of: 1 } } },
   }
   assert.deepEqual(Object.keys(rows).toSorted(), leaves(buildProgram(() => undefined)).toSorted())
