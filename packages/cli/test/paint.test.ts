@@ -25,12 +25,12 @@ test('streamed text opens its style once, and closes it before anything else is 
   assert.equal(shown(), '\x1b[2mI think so\x1b[22m\nyes\n\x1b[32mdone\x1b[39m\n')
 })
 
-test('a message does not inherit the style of the streamed text that it interrupts', () => {
+test('a message starts on its own line and does not inherit the style of the streamed text that it interrupts', () => {
   const { out, shown } = terminal(true)
   paint(out, [text('dim', 'thinking')])
   out.say('cancelling')
   out.endStyle()
-  assert.equal(shown(), '\x1b[2mthinking\x1b[22mcancelling\n')
+  assert.equal(shown(), '\x1b[2mthinking\x1b[22m\ncancelling\n')
 })
 
 test('without colours the output contains no escape sequence', () => {

@@ -17,7 +17,9 @@ export function toolsIn(
   const unknown = outside.find((name) => !isMcpTool(name) && custom[name] === undefined)
   if (unknown !== undefined) {
     const expected = `${TOOL_NAMES.join(', ')}, mcp__SERVER, mcp__SERVER__TOOL, or a tool that [tools.NAME] defines`
-    throw invalidRequest([{ field: 'tools', expected, got: JSON.stringify(unknown.slice(0, 100)) }])
+    throw invalidRequest([
+      { field: `tools.${names.indexOf(unknown)}`, expected, got: JSON.stringify(unknown.slice(0, 100)) },
+    ])
   }
   return { tools, outside, needsBox: tools.length > 0 || outside.some((name) => !isMcpTool(name)) }
 }
