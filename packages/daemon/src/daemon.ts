@@ -7,13 +7,14 @@ import { join } from 'node:path'
 import { Fault, redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
 import { within } from '@breakfall/supervisor'
-import type { DaemonReady } from '@breakfall/wire'
+import { DAEMON_HEADER } from '@breakfall/wire'
 import { bearerToken, createService, type HttpServer, loadTokens, refuseIfReadOnly } from '@breakfall/wire/node'
 import type { Logger } from 'pino'
 import { chaosRoutes } from './api/chaos-routes.ts'
 import { ConsoleDoor } from './api/console-door.ts'
 import { consoleRoutes } from './api/console-routes.ts'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
+import { fleetRoutes } from './api/fleet-routes.ts'
 import { daemonRoutes } from './api/routes.ts'
 import { viewRoutes } from './api/view-routes.ts'
 import { WebSocketApi } from './api/websocket.ts'
@@ -21,6 +22,7 @@ import manifest from '../package.json' with { type: 'json' }
 import { Pacing } from './engine/pacing.ts'
 import { Engine } from './engine/engine.ts'
 import { Feeds } from './engine/feeds.ts'
+import { Gate } from './engine/ownership.ts'
 import { Folders } from './engine/folders.ts'
 import { BoxReleases } from './engine/box-releases.ts'
 import { BoxRemovals } from './engine/box-removals.ts'
@@ -29,7 +31,9 @@ import type { Ports } from './engine/ports.ts'
 import { Pruning } from './engine/pruning.ts'
 import { Retention } from './engine/retention.ts'
 import { Sessions } from './engine/sessions.ts'
+import { Fleet } from './fleet.ts'
 import type { WatchHub } from './engine/watch-hub.ts'
+import { readiness } from './readiness.ts'
 import { logEvent } from './event-log.ts'
 import { listenAsBefore, notePort } from './last-port.ts'
 import { logFault, logger } from './log.ts'
@@ -45,7 +49,7 @@ import { isOnThisMachine, RunnerEndpoint } from './runner/endpoint.ts'
 import { Secrets } from './secrets.ts'
 import type { SystemView } from './system.ts'
 import { watching } from './watching.ts'
-import { openSqliteStore } from './store/sqlite-store.ts'
+import { openStore, passwordsIn, sharedStore } from './store/open-store.ts'
 import type { Store } from './store/store.ts'
 
 const { version } = manifest
@@ -89,10 +93,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   secrets.set(grants.map((grant) => grant.token))
   const log = logger(options, secrets)
   if (options.store !== undefined) secrets.set(passwordsIn([options.store.url, options.store.hintsUrl]))
-  const store = await openStore(options)
+  const store = await openStore(options, version)
   try {
     const parts = await assemble(options, { limits, secrets, log, store, tokenFile })
-    const { sessions, engine, boxReleases, retention, metrics, endpoint } = parts
+    const { sessions, engine, boxReleases, retention, metrics, endpoint, fleet } = parts
     const recovered = await sessions.loader.recoverAll(options.onRecover)
     if (recovered > 0) log.info({ recovered }, 'recovered unfinished turns')
     const sockets = new WebSocketApi({
@@ -110,10 +114,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         sessions,
         limits,
         version,
-        ready: () => readiness(parts, store),
+        ready: () => readiness(store, { hasRunner: endpoint.address !== undefined, isClosing: parts.isClosing() }),
         model: () => parts.model(),
         metricsText: () => metrics.text(),
         more: [
+          ...fleetRoutes(store),
           ...consoleRoutes(door, options.console ?? NO_CONSOLE),
           ...viewRoutes({ ...parts, limits, options }),
           ...chaosRoutes(options.chaos),
@@ -122,6 +127,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       }),
       boundary: 'daemon',
       hosts,
+      headers: store.isShared ? { [DAEMON_HEADER]: store.lease.name } : {},
       authorize: (req) => {
         const grant = door.grantOf(bearerToken(req))
         if (grant === undefined) throw new Fault('unauthorized')
@@ -143,17 +149,17 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     log.info({ url }, 'listening')
     boxReleases.start()
     retention.start()
+    await fleet.start(options.publicUrl ?? url)
     let closing: Promise<void> | undefined
     const close = async ({ stopRunner = false, releaseBoxes = false }: CloseOptions): Promise<void> => {
-      parts.beginClosing()
       boxReleases.close()
       parts.hub.close()
-      for (const session of sessions.loader.all)
-        session.interrupt(new Fault('cancelled', { facts: { name: 'shutdown' } }))
+      await parts.handOver()
       await within(engine.allSettled(), limits.shutdownMs)
       if (releaseBoxes) await within(boxReleases.releaseAll(), limits.shutdownMs)
       await within(retention.close(), limits.shutdownMs)
-      parts.feeds.endAll('shutting_down')
+      await fleet.close()
+      parts.feeds.endAll(store.isShared ? 'draining' : 'shutting_down')
       sockets.close()
       await service.close({ graceMs: Math.min(ANSWER_GRACE_MS, limits.shutdownMs) })
       await Promise.all([parts.providers.stop(), parts.outside.stop()])
@@ -182,21 +188,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 
 // ---- details, in the order they are used above ----
 
-async function openStore({ stateDir, store, journalPagesMax: pagesMax }: DaemonOptions): Promise<Store> {
-  if (store === undefined) return openSqliteStore(join(stateDir, 'journal'), { pagesMax })
-  const { openPostgresStore } = await import('./store/postgres/postgres-store.ts')
-  return openPostgresStore({ ...store, version, folder: join(stateDir, 'fleet') })
-}
-
-function sharedStore({ store }: DaemonOptions, { lease: { bootId, name } }: Store): Daemon['store'] {
-  return store === undefined ? undefined : { store: redact(store.url), bootId, name }
-}
-
-const passwordsIn = (urls: readonly (string | undefined)[]): readonly string[] =>
-  urls
-    .flatMap((url) => (url === undefined ? [] : [decodeURIComponent(new URL(url).password)]))
-    .filter((word) => word !== '')
-
 type Parts = {
   readonly sessions: Sessions
   readonly engine: Engine
@@ -211,7 +202,9 @@ type Parts = {
   readonly system: SystemView
   readonly model: () => Promise<{ readonly name: string; readonly baseUrl: string }>
   readonly isClosing: () => boolean
-  readonly beginClosing: () => void
+  /** Claims nothing more, and lets every turn come to a stop. */
+  readonly handOver: () => Promise<void>
+  readonly fleet: Fleet
   readonly countSockets: (count: () => number) => void
 }
 
@@ -256,7 +249,8 @@ async function assemble(
   const ports: Ports = {
     store,
     feeds,
-    now,
+    gate: new Gate(store.lease),
+    now: store.isShared ? () => store.now() : now,
     dice,
     stateDir,
     limits,
@@ -283,7 +277,10 @@ async function assemble(
     isRunnerHere: () => isOnThisMachine(config.last.runner),
     isClosing: () => isClosing,
   }
-  const engine = new Engine(ports, (session) => boxReleases.later(session))
+  const engine = new Engine(ports, (session) => {
+    boxReleases.later(session)
+    loader.rest(session).catch((err: unknown) => log.warn({ err, sessionId: session.id }, 'cannot give up a session'))
+  })
   const loader = new SessionLoader(ports, engine, options.recover)
   const boxRemovals = new BoxRemovals(ports)
   const boxReleases = new BoxReleases(ports, engine, loader)
@@ -315,6 +312,12 @@ async function assemble(
     tokenFile: given.tokenFile,
     onError: (err) => log.warn({ err }, 'a watch could not be served'),
   })
+  const handOver = async (): Promise<void> => {
+    isClosing = true
+    await fleet.drain()
+    for (const session of loader.all) session.interrupt(new Fault('cancelled', { facts: { name: 'shutdown' } }))
+  }
+  const fleet = new Fleet({ ports, engine, sessions, log, onDrain: () => void handOver() })
   const metrics = createMetrics({
     turnsDriven: () => engine.driven,
     sessionsLive: () => sessions.loader.count,
@@ -337,9 +340,8 @@ async function assemble(
       return { name, baseUrl: providers.viewOf(null)?.baseUrl ?? redact(baseUrl) }
     },
     isClosing: () => isClosing,
-    beginClosing: () => {
-      isClosing = true
-    },
+    handOver,
+    fleet,
     countSockets: (count) => {
       sockets = count
     },
@@ -351,19 +353,6 @@ const listen = (service: HttpServer, { port, host, stateDir, isMomentary = false
   port === undefined && !isMomentary ? listenAsBefore(service, stateDir, host) : service.listen(port ?? 0, host)
 
 const NO_CONSOLE = { reason: 'This daemon serves no console. Start one with "breakfall up".' }
-
-async function readiness(parts: Parts, store: Store): Promise<DaemonReady> {
-  const journal = await store.listSessions({ limit: 1 }).then(
-    () => 'ok',
-    () => 'failed', // the caller that hit the problem logged the reason
-  )
-  const checks = {
-    journal,
-    runner: parts.endpoint.address === undefined ? 'not_connected' : 'ok',
-    closing: parts.isClosing(),
-  }
-  return { status: journal === 'ok' && !parts.isClosing() ? 'ready' : 'not_ready', checks }
-}
 
 function writeDaemonFile(stateDir: string, fields: Readonly<Record<string, unknown>>): void {
   const content = { ...fields, pid: process.pid, version }

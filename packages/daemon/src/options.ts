@@ -143,6 +143,8 @@ export type DaemonOptions = {
   readonly reload?: (() => LiveConfig | Promise<LiveConfig>) | undefined
   /** The first model that a server lists, for sessions that name none. */
   readonly firstModel?: ((server: ProviderConfig) => Promise<string | undefined>) | undefined
+  /** Where others reach this daemon, if not at the address that it listens on. */
+  readonly publicUrl?: string | undefined
   readonly host?: string | undefined
   /** Default: the port of the last daemon of this state folder, or a free one. */
   readonly port?: number | undefined

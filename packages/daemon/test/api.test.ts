@@ -134,7 +134,8 @@ test('the API documents its routes, faults and metrics', async (t) => {
   const { json } = await api.call<{ paths: Record<string, object>; openapi: string }>('GET', '/v1/openapi.json')
   assert.equal(json.openapi, '3.1.0')
   const ready = await api.call<{ checks: object }>('GET', '/v1/ready')
-  assert.deepEqual(ready.json.checks, { journal: 'ok', runner: 'not_connected', closing: false })
+  const shared = { store: 'sqlite', lease: 'held', hints: 'ok' }
+  assert.deepEqual(ready.json.checks, { journal: 'ok', runner: 'not_connected', closing: false, ...shared })
   for (const path of [
     '/v1/ws',
     '/v1/sessions',

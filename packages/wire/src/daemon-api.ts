@@ -143,6 +143,11 @@ export const sessionSchema = record({
   live: z.boolean().optional().describe('false: the turn is unfinished and no daemon works on it'),
   updatedAt: time.optional().describe('when its turns last changed state'),
   turn: turnSummarySchema.nullable().optional().describe('the current turn, else the last one'),
+  runnerId: z.string().nullable().optional().describe('the runner that has its box'),
+  owner: record({ name: z.string(), since: time })
+    .nullable()
+    .optional()
+    .describe('the daemon that works on it, if daemons share a store'),
 })
 export type Session = z.infer<typeof sessionSchema>
 
@@ -305,12 +310,45 @@ export type McpCalled = z.infer<typeof mcpCalledSchema>
 
 // ---- the daemon itself ----
 
-export const daemonHealthSchema = record({ status: z.literal('ok'), version: z.string() })
-export type DaemonHealth = z.infer<typeof daemonHealthSchema>
+/** Clients and daemons with the same number understand each other. */
+export const API_NUMBER = 1
+
+export const daemonHealthSchema = record({
+  status: z.literal('ok'),
+  version: z.string(),
+  api: z.int().optional().describe('clients and daemons with the same number understand each other'),
+})
+
+/** A daemon that shares its store, and how many sessions it works on. */
+export const daemonListSchema = record({
+  daemons: z
+    .array(
+      record({
+        bootId: z.string(),
+        name: z.string(),
+        url: z.string().nullable(),
+        version: z.string(),
+        configHash: z.string(),
+        state: z.enum(['live', 'draining', 'dead']),
+        leaseUntil: time,
+        held: z.int(),
+        places: z.int(),
+        startedAt: time,
+      }),
+    )
+    .readonly(),
+})
 
 export const daemonReadySchema = record({
   status: z.enum(['ready', 'not_ready']),
-  checks: record({ journal: z.string(), runner: z.string(), closing: z.boolean() }),
+  checks: record({
+    journal: z.string(),
+    runner: z.string(),
+    closing: z.boolean(),
+    store: z.string().optional(),
+    lease: z.string().optional(),
+    hints: z.string().optional(),
+  }),
 })
 export type DaemonReady = z.infer<typeof daemonReadySchema>
 

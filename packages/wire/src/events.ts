@@ -148,7 +148,10 @@ export const eventSchemas = {
     because: z.string().optional().describe('why it is not retried at once'),
   }),
   resumed: event('resumed', { because: z.enum(RESUME_REASONS) }),
-  'taken-over': event('taken-over', { epoch: z.int() }),
+  'taken-over': event('taken-over', {
+    epoch: z.int(),
+    daemon: z.string().optional().describe('the name of the new owner, if daemons share a store'),
+  }),
   'model-server': event('model-server', {
     state: z.enum(SERVE_STATES),
     since: time,

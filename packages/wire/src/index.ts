@@ -28,8 +28,9 @@ export {
   type AgentInput,
   agentSchema,
   type Cost,
-  type DaemonHealth,
+  API_NUMBER,
   daemonHealthSchema,
+  daemonListSchema,
   type DaemonModel,
   daemonModelSchema,
   type DaemonReady,
@@ -102,6 +103,7 @@ export {
 } from './fields.ts'
 export {
   type ApprovalDecision,
+  DAEMON_HEADER,
   EPOCH_HEADER,
   type EventType,
   isTerminal,

@@ -85,6 +85,8 @@ export const WS_TOKEN_PREFIX = 'breakfall.token.'
 /** Request headers that name the runner the caller means, and the epoch of the calling owner. */
 export const RUNNER_HEADER = 'x-breakfall-runner'
 export const EPOCH_HEADER = 'x-breakfall-epoch'
+/** Which daemon of several answered. */
+export const DAEMON_HEADER = 'x-breakfall-daemon'
 export const REQUEST_ID_HEADER = 'x-request-id'
 
 export function isTerminal(event: { readonly type: string }): boolean {

@@ -1,6 +1,7 @@
 /** The daemon's routes, as data: names, parameters, responses and handlers. */
 import { FAULTS } from '@breakfall/faults'
 import {
+  API_NUMBER,
   boxReleasedSchema,
   boxReleaseSchema,
   daemonHealthSchema,
@@ -64,13 +65,14 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       path: '/v1/sessions',
       operationId: 'createSession',
       summary: 'A new session',
+      headers: { 'idempotency-key': 'the same key gets the same session' },
       body: sessionCreateSchema,
       answers: { 201: sessionSchema },
-      faults: ['invalid_request', 'quota_exceeded', 'isolation_unavailable', 'shutting_down'],
-      handle: async (context) => ({
-        status: 201,
-        json: await sessions.create(await readJson(context.req, sessionCreateSchema)),
-      }),
+      faults: ['invalid_request', 'quota_exceeded', 'isolation_unavailable', 'shutting_down', 'idempotency_conflict'],
+      handle: async (context) => {
+        const request = await readJson(context.req, sessionCreateSchema)
+        return { status: 201, json: await sessions.create(request, keyOf(context)) }
+      },
     },
     {
       method: 'get',
@@ -301,7 +303,7 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       summary: 'The daemon runs',
       open: true,
       answers: { 200: daemonHealthSchema },
-      handle: () => ({ status: 200, json: { status: 'ok', version } }),
+      handle: () => ({ status: 200, json: { status: 'ok', version, api: API_NUMBER } }),
     },
     {
       method: 'get',

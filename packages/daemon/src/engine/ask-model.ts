@@ -194,6 +194,7 @@ async function ask(
   const request = served === undefined ? plain : { ...plain, baseUrl: served.baseUrl }
   try {
     for await (const event of ports.tryAnswer(request, optionsOf(ports, session, question, served))) {
+      if (!ports.gate.isOpen) await ports.gate.pass(session.signal) // a suspended daemon reads no further
       served?.hold() // while the journal takes the event, the server is not to blame for silence
       ports.failpoint(`answer:${event.type}`)
       if (event.type === 'failed') {

@@ -114,7 +114,7 @@ export class Engine {
     await waitToRecover(this.#ports, session)
     if (this.#ports.isClosing()) return // I3
     drive.isInherited = false
-    await recoverTurn(session, inherited)
+    await recoverTurn(session, inherited, this.#ports.store.lease.name)
   }
 
   #next(session: LiveSession): Command {
@@ -231,8 +231,9 @@ export class Engine {
   /** I3 */
   async #handOver(session: LiveSession, { isInherited }: Drive): Promise<void> {
     const { turn } = session.fold
-    if (turn === null || turn.parked !== null || session.cancelOf(turn.id) !== null || isInherited) return
     try {
+      const isKept = turn === null || turn.parked !== null || session.cancelOf(turn.id) !== null || isInherited
+      if (isKept) return await session.giveUp(true)
       await parkTurn(this.#ports, session, new Fault('shutting_down', { turnId: turn.id }).report, null)
     } catch (thrown) {
       // The next daemon finds the turn unfinished, as after a crash, and recovers it all the same.

@@ -3,10 +3,11 @@
  *
  * I1  Journal first: the fold and the readers move only after the store has committed.
  * I2  Writes of one session run one after another; each is decided on the state that the previous one left.
+ * I4  In a shared store, the append that ends or parks a turn also gives the session up, unless a request is using it here.
  * I3  An accepted cancel is durable: it is stored with its turn before the caller gets an answer.
  */
 import assert from 'node:assert/strict'
-import { type Fault, type Policy, sleep } from '@breakfall/faults'
+import { Fault, type Policy, sleep } from '@breakfall/faults'
 import {
   type Box,
   type EventDraft,
@@ -16,12 +17,23 @@ import {
   type SessionEvent,
   type Turn,
 } from '@breakfall/wire'
-import type { Append, CancelRequest, KeyRow, SessionData, SessionRow, Store, StoredEvent } from '../store/store.ts'
+import type { CommandOutcome } from '../store/sharing.ts'
+import type {
+  Append,
+  CancelRequest,
+  KeyRow,
+  Release,
+  SessionData,
+  SessionRow,
+  Store,
+  StoredEvent,
+} from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
 import type { Parked, SessionFold, TurnFold } from '../turn/state.ts'
 import { sessionState, sessionView, turnSummary, turnView } from '../turn/view.ts'
 import type { Feed } from './feed.ts'
 import { Mutex } from './mutex.ts'
+import { releaseOf } from './ownership.ts'
 import type { Ports } from './ports.ts'
 
 export type Writing = {
@@ -29,6 +41,12 @@ export type Writing = {
   readonly data?: SessionData | undefined
   readonly key?: ((events: readonly SessionEvent[]) => KeyRow) | undefined
   readonly cancel?: { readonly turnId: string; readonly request: CancelRequest } | undefined
+  /** Commands of other daemons that this carries out. */
+  readonly outcomes?: readonly CommandOutcome[] | undefined
+  /** How many of them were looked at. */
+  readonly seen?: number | undefined
+  /** Gives the session up, whatever its state. */
+  readonly release?: Release | undefined
 }
 
 export class LiveSession {
@@ -46,6 +64,10 @@ export class LiveSession {
   releasing: AbortController | null = null
   /** True if this process must not write to the journal any more. */
   isLost = false
+  /** An earlier owner left a call open: its requests may still be on their way to the runner. */
+  mustFence: boolean
+  /** Requests that are using the session now. While there are any, it is not given up. */
+  uses = 0
   /** The turn ignores what changed before this process started: only a later change of the configuration wakes it. */
   waitsForChange = false
   /** Set while a full disk keeps the `parked` event itself from being written. */
@@ -68,6 +90,7 @@ export class LiveSession {
     this.policy = ports.policyOf(row.data.policy)
     ports.secrets.set(secretsIn(row.data.box.env))
     this.unstartedCalls = unstartedCallsOf(fold)
+    this.mustFence = row.data.runnerId !== null && (fold.turn?.calls.some((call) => call.result === null) ?? false)
     this.feed = ports.feeds.own(row)
   }
 
@@ -158,6 +181,11 @@ export class LiveSession {
   /** This process cannot continue the session: readers get the reason, and a damaged journal is quarantined. */
   async abandon(fault: Fault): Promise<void> {
     this.isLost = true
+    if (this.#store.isShared && fault.category === 'lease_lost') {
+      this.#ports.feeds.release(this.id) // readers get what the new owner commits
+      this.#ports.log.warn({ sessionId: this.id, epoch: this.#row.epoch }, 'another daemon has taken over the session')
+      return
+    }
     this.#ports.feeds.end(this.id, fault.category)
     this.#ports.log.error({ err: fault, sessionId: this.id }, 'session abandoned')
     if (fault.category !== 'journal_corrupt') return
@@ -177,9 +205,20 @@ export class LiveSession {
     return this.transact(() => ({ drafts: [], data: { ...this.data, ...patch } }))
   }
 
+  /** Gives the session up, if nothing here uses it. `isUrgent`: even if its turn is worked on; it is due at once then. */
+  async giveUp(isUrgent = false): Promise<void> {
+    if (!this.#store.isShared || this.isLost) return
+    const atOnce = { wakeAt: new Date(this.#ports.now()).toISOString(), waitFor: null }
+    await this.transact((fold) => {
+      const release = this.#releaseOf(fold) ?? (isUrgent ? atOnce : null)
+      return release === null || (this.uses > 0 && !isUrgent) ? null : { drafts: [], release }
+    })
+  }
+
   /** Decides from the current state what to write, and writes it. Null writes nothing. */
   transact(decide: (fold: SessionFold) => Writing | null): Promise<readonly SessionEvent[]> {
     return this.#mutex.run(async () => {
+      if (this.isLost) throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'the session was given up' })
       const writing = decide(this.#fold) // I2
       if (writing === null) return []
       const drafted = writing.drafts.map((draft, index) => this.#clean(this.#numbered(draft, index)))
@@ -189,6 +228,7 @@ export class LiveSession {
       const append = this.#appendOf(writing, drafted, fold)
       await this.#store.append(append)
       this.#commit(append, writing, fold)
+      if (append.release !== undefined) this.#released()
       for (const event of events) this.#ports.failpoint(`after:${event.type}`)
       for (const event of events) this.#ports.onEvent(event)
       return events
@@ -220,7 +260,9 @@ export class LiveSession {
     const state = sessionState(fold)
     const turnId = fold.turn?.id ?? fold.queue[0]?.id ?? null
     const isMoved = state !== this.#row.state || turnId !== this.#row.turnId
-    const { cancel, data, key } = writing
+    const { cancel, data, key, outcomes, seen } = writing
+    const release = writing.release ?? this.#releaseAfter(fold, events)
+    const suspect = fold.turn?.takeovers ?? 0
     const isEssential = cancel !== undefined || events.some((event) => event.type === 'parked' || isTerminal(event)) // I3
     const shown = new Set(events.filter((event) => !isStreamed(event)).map((event) => event.turnId))
     if (cancel !== undefined) shown.add(cancel.turnId)
@@ -241,7 +283,27 @@ export class LiveSession {
         : { turns, summary: { turn: turnSummary(fold, this.id), updatedAt: this.#updatedAt(events) } }),
       ...(key === undefined ? {} : { key: key(events) }),
       ...(isEssential ? { essential: true } : {}),
+      ...(suspect === this.#row.suspect ? {} : { suspect }),
+      ...(outcomes === undefined ? {} : { outcomes }),
+      ...(seen === undefined ? {} : { seen }),
+      ...(release === undefined ? {} : { release }),
     }
+  }
+
+  /** I4 */
+  #releaseAfter(fold: SessionFold, events: readonly SessionEvent[]): Release | undefined {
+    const isEnd = events.some((event) => event.type === 'parked' || isTerminal(event))
+    return this.#store.isShared && isEnd && this.uses === 0 ? (this.#releaseOf(fold) ?? undefined) : undefined
+  }
+
+  #releaseOf(fold: SessionFold): Release | null {
+    const isCancelled = this.cancelOf(fold.turn?.id) !== null
+    return releaseOf(fold, { policy: this.policy, runnerId: this.data.runnerId, isCancelled, now: this.#ports.now() })
+  }
+
+  #released(): void {
+    this.isLost = true
+    this.#ports.feeds.release(this.id)
   }
 
   #updatedAt(events: readonly SessionEvent[]): string {
@@ -252,7 +314,8 @@ export class LiveSession {
     const lastSeq = append.events.at(-1)?.seq ?? this.#row.lastSeq
     const { at: movedAt = this.#row.updatedAt, ...moved } = append.set ?? {}
     const changed = { updatedAt: movedAt, ...moved, ...append.summary }
-    this.#row = { ...this.#row, ...changed, lastSeq, data: writing.data ?? this.#row.data }
+    const { suspect = this.#row.suspect } = append
+    this.#row = { ...this.#row, ...changed, lastSeq, suspect, data: writing.data ?? this.#row.data }
     this.#fold = fold // I1
     this.#ports.folders.update(this)
     if (writing.cancel !== undefined) this.#cancels.set(writing.cancel.turnId, writing.cancel.request) // I3

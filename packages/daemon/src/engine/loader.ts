@@ -31,6 +31,7 @@ import { wakeSource } from './wake.ts'
 
 const PAGE_EVENTS = 2_000
 const PAGE_CHARS_MAX = 4 * 1024 * 1024
+const TRIES_MAX = 3 // a session that is given up while a request waits is claimed again
 const LOADS_AT_ONCE = 32
 const CLAIMED_MAX = 100_000
 const NEWEST_KEPT = 64 // evicted between being opened and used, a session would be taken over from ourselves
@@ -94,6 +95,60 @@ export class SessionLoader {
     return loading
   }
 
+  /** Does something with a session that this daemon owns, or becomes the owner of. It is not given up meanwhile. */
+  async use<T>(id: string, work: (session: LiveSession) => Promise<T>): Promise<T | 'owned' | undefined> {
+    for (let tries = 1; ; tries += 1) {
+      const session = await this.own(id)
+      if (session === undefined || session === 'owned') return session
+      session.uses += 1
+      try {
+        return await work(session)
+      } catch (thrown) {
+        const isGivenUp = session.isLost && isFault(thrown) && thrown.category === 'lease_lost'
+        if (!this.#store.isShared || !isGivenUp || tries === TRIES_MAX) throw thrown
+      } finally {
+        session.uses -= 1
+        await this.rest(session)
+      }
+    }
+  }
+
+  /** Gives a session up that is neither worked on nor used, and forgets one that was given up. */
+  async rest(session: LiveSession): Promise<void> {
+    if (!this.#store.isShared) return
+    try {
+      if (session.uses === 0 && !this.#engine.isDriving(session)) await session.giveUp()
+    } catch (thrown) {
+      if (!isFault(thrown) || thrown.category !== 'lease_lost') throw thrown
+      session.isLost = true // another daemon has it: nothing is left to give up
+    }
+    if (session.isLost && this.#live.get(session.id) === session) this.#live.delete(session.id)
+  }
+
+  /** Every session may have another owner by now. */
+  loseAll(): void {
+    for (const session of this.all) {
+      session.isLost = true
+      session.interrupt(new Fault('lease_lost', { boundary: 'journal', errorRaw: 'the lease ran out' }))
+      this.#ports.feeds.release(session.id)
+      this.#live.delete(session.id)
+    }
+  }
+
+  /** Drives a session that was just claimed because it is due. `first` is done before. */
+  async adopt(row: SessionRow, first: (session: LiveSession) => Promise<void>): Promise<void> {
+    const session = await this.#fold(row)
+    this.#live.set(row.id, session)
+    session.uses += 1
+    try {
+      await first(session)
+    } finally {
+      session.uses -= 1
+    }
+    this.#ports.folders.update(session)
+    if (!session.isLost) this.#engine.driveInherited(session)
+  }
+
   /** A request wants the session to continue: from now on we drive it. */
   async recover(id: string): Promise<LiveSession | 'owned' | undefined> {
     this.request(id)
@@ -121,7 +176,7 @@ export class SessionLoader {
   /** Recovers every unfinished turn, unless we recover on request only. Returns how many. */
   async recoverAll(onRecover: NonNullable<DaemonOptions['onRecover']> = () => undefined): Promise<number> {
     await this.#quarantineDamaged()
-    if (this.#scope === 'requested') return 0 // I4
+    if (this.#scope === 'requested' || this.#store.isShared) return 0 // I4; in a shared store, what is due is claimed in portions
     const rows = [
       ...(await this.#store.claimWork({ limit: CLAIMED_MAX })),
       ...(await this.#store.claimWork({ limit: CLAIMED_MAX, suspects: true })),
@@ -156,8 +211,20 @@ export class SessionLoader {
     const session = await this.#fold(row)
     this.#live.set(id, session)
     this.#evict()
-    if (this.owns(id)) await this.#continueOnce(session) // I3, I4
+    session.uses += 1
+    try {
+      if (this.owns(id)) await this.#continueOnce(session) // I3, I4
+    } finally {
+      setImmediate(() => this.#loaded(session)) // whoever waited for it uses it by then
+    }
     return session
+  }
+
+  #loaded(session: LiveSession): void {
+    session.uses -= 1
+    this.rest(session).catch((err: unknown) =>
+      this.#ports.log.warn({ err, sessionId: session.id }, 'cannot give up a session'),
+    )
   }
 
   async #fold(row: SessionRow): Promise<LiveSession> {
@@ -212,7 +279,7 @@ export class SessionLoader {
   async #continue(session: LiveSession): Promise<void> {
     const { turn, queue } = session.fold
     if (turn === null && queue.length === 0) return
-    await recoverTurn(session, turn)
+    await recoverTurn(session, turn, this.#store.lease.name)
     this.#engine.drive(session)
   }
 
@@ -255,6 +322,13 @@ export class SessionLoader {
   #isUsed(session: LiveSession): boolean {
     return session.fold.turn !== null || this.#engine.isDriving(session)
   }
+}
+
+/** For requests that only the owner can serve. */
+export function ours(session: LiveSession | 'owned' | undefined): LiveSession {
+  if (session === undefined) throw new Fault('not_found', { facts: { name: 'such session' } })
+  if (session !== 'owned') return session
+  throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'another daemon owns the session' })
 }
 
 const quarantineFolder = (stateDir: string): string => join(stateDir, 'quarantine')

@@ -9,6 +9,7 @@
  *     that it waits for.
  * I4  A turn that waits for a setting wakes up for its own settings only: its provider and key, or the runner. It also wakes up if
  *     they changed while no daemon was running: the fingerprint under which it was parked is stored with it.
+ * I5  In a shared store a parked turn has no owner. Whoever claims it when it is due looks once, and resumes it or gives it up again.
  */
 import { type Fault, faultFrom, type FaultReport, isFault, withDecision } from '@breakfall/faults'
 import { within } from '@breakfall/supervisor'
@@ -25,6 +26,7 @@ import { probeIntervalMs, resumeTime, acceptsConnections, waitText, type WakeSou
 type Because = 'time' | 'signal' | 'person' | 'restart'
 
 const PROBE_MS_MAX = 30_000
+const IN_USE_MS = 1_000 // a request has the session now, and gives it up when it is done
 
 export async function parkTurn(
   ports: Ports,
@@ -68,6 +70,17 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
   const parkedUnder = session.waitsForChange ? undefined : session.data.parkedUnder
   const settings = (): string => settingsOf(ports, session, parked.fault)
   const before = parkedUnder ?? settings()
+  const hasChanged = (): boolean => isChanged(settings(), before)
+  if (ports.store.isShared) {
+    const now = ports.now()
+    if (now >= deadline) return
+    if (resumeAt !== null && now >= resumeAt) return resumePaced(ports, session, 'time')
+    if (now >= spentAt) return endTurn(session, waitedTooLong(parked.fault)) // I3
+    if (await isReady(ports, session, source, hasChanged)) return resumePaced(ports, session, 'signal')
+    await session.giveUp() // I5
+    if (!session.isLost) await session.isWokenWithin(IN_USE_MS)
+    return
+  }
   for (let probe = 0; ; probe += 1) {
     const probeAt = ports.now() + nextProbe(ports, probe) // by the clock, too: timers do not run while a machine sleeps
     const until = Math.min(resumeAt ?? Number.POSITIVE_INFINITY, probeAt, spentAt, deadline)
@@ -76,7 +89,7 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
     if (now >= deadline) return
     if (resumeAt !== null && now >= resumeAt) return resumePaced(ports, session, 'time')
     if (now >= spentAt) return endTurn(session, waitedTooLong(parked.fault)) // I3
-    if (now >= probeAt && (await isReady(ports, session, source, () => isChanged(settings(), before))))
+    if (now >= probeAt && (await isReady(ports, session, source, hasChanged)))
       return resumePaced(ports, session, 'signal')
   }
 }

@@ -11,10 +11,13 @@ import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store/store.ts'
 import type { Feeds } from './feeds.ts'
 import type { Folders } from './folders.ts'
+import type { Gate } from './ownership.ts'
 import type { Pacing } from './pacing.ts'
 
 export type Ports = {
   readonly store: Store
+  /** Closed while the lease of this daemon may run out. */
+  readonly gate: Gate
   /** The events of sessions, for their readers. */
   readonly feeds: Feeds
   readonly now: () => number

@@ -19,9 +19,12 @@ export async function waitToRecover(ports: Ports, session: LiveSession): Promise
 }
 
 /** Journals that this process continues the turn, unless the turn is parked for another reason or a user has resumed it already. */
-export async function recoverTurn(session: LiveSession, inherited: TurnFold | null): Promise<void> {
+export async function recoverTurn(session: LiveSession, inherited: TurnFold | null, daemon = ''): Promise<void> {
   if (inherited === null) return
   const { id, parked } = inherited
-  if (parked === null) await session.append({ type: 'taken-over', turnId: id, epoch: session.row.epoch })
+  if (parked === null) await session.append({ type: 'taken-over', turnId: id, epoch: session.row.epoch, ...by(daemon) })
   else if (isHandover(parked.fault.category)) await resumeTurn(session, 'restart')
 }
+
+/** A daemon that shares its store has a name. */
+const by = (daemon: string): { readonly daemon?: string } => (daemon === '' ? {} : { daemon })

@@ -26,8 +26,10 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
   const outcome = await retryOutcome(
     async () => {
       before = { seq: session.row.lastSeq, at: ports.now() }
+      await ports.gate.pass(signal)
       const { client, address } = await ports.runner.connect(session.data.runnerId, session.row.epoch, signal)
       try {
+        await fenceBox(session, client)
         return await call(client, address.runnerId)
       } catch (thrown) {
         if (isStale(thrown)) ports.runner.forget(address)
@@ -58,6 +60,13 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
   if (outcome.ok) return outcome.value
   if (signal.aborted) throw signal.reason
   return giveUp((original ?? outcome.fault).report, outcome.decision)
+}
+
+/** A new owner fences the box before it decides anything about a call that an earlier owner left open. */
+export async function fenceBox(session: LiveSession, client: RunnerClient): Promise<void> {
+  if (!session.mustFence) return
+  await client.ownBox(session.boxId, { signal: session.signal })
+  session.mustFence = false
 }
 
 // ---- details ----

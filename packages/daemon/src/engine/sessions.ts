@@ -13,7 +13,6 @@ import {
   type PruneInput,
   type Session,
   type SessionCreate,
-  type SessionEvent,
   type SessionList,
   type SessionPatch,
   type SessionQuery,
@@ -21,32 +20,34 @@ import {
   type TurnApprove,
   type TurnList,
   type TurnReceipt,
+  turnReceiptSchema,
   type TurnResume,
 } from '@breakfall/wire'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import { within } from '@breakfall/supervisor'
-import type { CancelRequest, SessionRow, Store, StoredEvent, TurnRow } from '../store/store.ts'
+import type { CancelRequest, KeyRow, SessionRow, Store, StoredEvent, TurnRow } from '../store/store.ts'
 import { sessionPage, sessionView } from '../turn/view.ts'
-import { accepted, type PromptRequest, titled } from './accept-prompt.ts'
+import type { PromptRequest } from './accept-prompt.ts'
 import { approvalDrafts } from './approval.ts'
-import { checkBox, checkSessionBox } from './box.ts'
-import { cancelQueued } from './ending.ts'
+import { checkBox } from './box.ts'
 import type { Engine } from './engine.ts'
 import type { BoxReleases } from './box-releases.ts'
-import type { BoxRemoval, BoxRemovals } from './box-removals.ts'
+import type { BoxRemovals } from './box-removals.ts'
+import { Asking } from './asking.ts'
 import type { LiveSession } from './live-session.ts'
-import { forgetQuarantined, type SessionLoader, type SessionReading } from './loader.ts'
-import { skipBackOff } from './back-off.ts'
+import { boxesOf, OwnerActions, promptHash } from './owner-actions.ts'
+import { forgetQuarantined, ours, type SessionLoader, type SessionReading } from './loader.ts'
 import { toolsIn } from './tool-names.ts'
 import { hashOf, receiptOf, unfinished } from './answers.ts'
-import { resumeTurn } from './park.ts'
 import type { Ports } from './ports.ts'
 import type { Pruning } from './pruning.ts'
 import { selectionOf } from './session-selection.ts'
 import { type OutputRequest, storedOutput } from './stored-output.ts'
-import { turnOpening } from './turn-opening.ts'
 import { newId } from '@breakfall/wire/node'
 
+const ASK_MS = 10_000 // how long the owner of a session may take to accept a prompt, or to delete it
+const RESUME_MS = 2_000
+const CREATED = 'sessions' // the scope of keys that created a session
 const TURNS_PAGE_MAX = 50
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
@@ -69,6 +70,8 @@ export class Sessions {
   readonly #boxReleases: BoxReleases
   readonly #pruning: Pruning
   readonly #onCreate: (id: string) => void
+  readonly #asking: Asking
+  readonly #actions: OwnerActions
 
   constructor(parts: SessionsParts) {
     this.#ports = parts.ports
@@ -79,20 +82,31 @@ export class Sessions {
     this.#boxReleases = parts.boxReleases
     this.#pruning = parts.pruning
     this.#onCreate = parts.onCreate
+    this.#asking = new Asking(parts.ports.store)
+    this.#actions = new OwnerActions({ ...parts, turn: (turnId) => this.turn(turnId) })
+  }
+
+  /** What this daemon does with the sessions that it owns. */
+  get actions(): OwnerActions {
+    return this.#actions
   }
 
   get loader(): SessionLoader {
     return this.#loader
   }
 
-  async create(request: SessionCreate): Promise<Session> {
+  /** With a key: the same key gets the same session, whichever daemon is asked. */
+  async create(request: SessionCreate, key?: string): Promise<Session> {
     this.#refuseWhileClosing()
+    const requestHash = hashOf(request)
+    const known = key === undefined ? undefined : await this.#store.getKey(CREATED, key)
+    if (known !== undefined) return this.#createdBefore(known, requestHash)
     const { title = null, box = {}, policy = {}, agent } = request
     const { tools, outside, needsBox } = toolsIn(request.tools, this.#ports.outside.custom)
     const { about, isolation } = (needsBox ? await this.#checkedBox(box) : undefined) ?? {}
     const id = newId()
     const bound = await this.#ports.providers.bind(id, request, { model: null })
-    const row = await this.#store.createSession({
+    const session = {
       id,
       journal: newId(),
       createdAt: new Date(this.#ports.now()).toISOString(),
@@ -109,15 +123,32 @@ export class Sessions {
         runnerId: null,
         boxMade: false,
       },
-    })
-    this.#onCreate(id)
-    return this.#rowView(row)
+    }
+    try {
+      const keyRow = key === undefined ? undefined : { scope: CREATED, key, requestHash, receipt: id }
+      const row = await this.#store.createSession(session, keyRow)
+      this.#onCreate(id)
+      return this.#rowView(row)
+    } catch (thrown) {
+      const made = key === undefined ? undefined : await this.#store.getKey(CREATED, key)
+      if (made === undefined || !isFault(thrown) || thrown.category !== 'idempotency_conflict') throw thrown
+      return this.#createdBefore(made, requestHash) // another request with this key was first
+    }
+  }
+
+  #createdBefore(known: KeyRow, requestHash: string): Promise<Session> {
+    if (known.requestHash !== requestHash) throw new Fault('idempotency_conflict')
+    return this.get(known.receipt)
   }
 
   /** Changes the title at once, and the model and its provider for the next turn. */
   async change(id: string, { title, ...request }: SessionPatch): Promise<Session> {
     this.#refuseWhileClosing()
-    const session = await this.own(id)
+    return this.#owned(id, (session) => this.#changeOwned(session, { title, ...request }))
+  }
+
+  async #changeOwned(session: LiveSession, { title, ...request }: SessionPatch): Promise<Session> {
+    const { id } = session
     return session.admission.run(async () => {
       const bound = await this.#ports.providers.bind(id, request, session.data)
       await session.setData({ ...bound, ...(title === undefined ? {} : { title: this.#clean(title) }) })
@@ -189,47 +220,14 @@ export class Sessions {
 
   async prompt(id: string, request: PromptRequest, key: string | undefined): Promise<TurnReceipt> {
     this.#refuseWhileClosing()
-    const session = await this.own(id)
-    session.releasing?.abort() // the box is needed again
-    return session.admission.run(async () => {
-      const requestHash = hashOf({ prompt: request.prompt, queue: request.queue ?? false })
-      const known = key === undefined ? undefined : await this.#store.getKey(id, key)
-      if (known !== undefined) {
-        const receipt = receiptOf(known, requestHash)
-        await this.#loader.recover(id) // the process that accepted it may be gone
-        return receipt
-      }
-      if (session.fold.turn === null && session.fold.queue.length === 0) await checkSessionBox(this.#ports, session)
-      const isUnowned = !this.#loader.owns(id) && session.fold.turn !== null
-      const turnId = newId()
-      const opening = await turnOpening(this.#ports, session)
-      const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
-      const chosen = await this.#ports.providers.forNextTurn(session.data)
-      const events = await session
-        .transact((fold) => ({
-          ...titled(
-            accepted(fold, session, { turnId, ...request }, { ...opening, ...chosen }, this.#ports),
-            session.data,
-            request.prompt,
-          ),
-          ...(key === undefined
-            ? {}
-            : {
-                key: (written) => ({
-                  scope: id,
-                  key,
-                  requestHash,
-                  receipt: JSON.stringify(receipt(seqOf(written, turnId))),
-                }),
-              }),
-        })) // I1, I2
-        .finally(() => this.#ports.folders.update(session)) // if it was not written, the folder is free again
-      this.#loader.request(id)
-      if (isUnowned) await this.#loader.recover(id)
-      else this.#engine.drive(session)
-      session.wake() // it may be parked with a turn that this prompt has ended
-      return receipt(seqOf(events, turnId))
-    })
+    const done = await this.#loader.use(id, (session) => this.#actions.prompt(session, request, key))
+    if (done === undefined) notFound('session')
+    if (done !== 'owned') return done
+    const known = key === undefined ? undefined : await this.#store.getKey(id, key)
+    if (known !== undefined) return receiptOf(known, promptHash(request))
+    const command = { id: newId(), sessionId: id, kind: 'prompt', body: JSON.stringify(request) } as const
+    const keyed = key === undefined ? {} : { key, requestHash: promptHash(request) }
+    return turnReceiptSchema.parse(await this.#asking.ask({ ...command, ...keyed }, ASK_MS))
   }
 
   async turn(turnId: string): Promise<Turn> {
@@ -240,17 +238,14 @@ export class Sessions {
   async cancel(turnId: string, request: Omit<CancelRequest, 'at'>): Promise<{ turn: Turn; isOver: boolean }> {
     const view = await this.turn(turnId)
     if (view.endedAt !== null) return { turn: view, isOver: true }
-    const session = await this.own(view.sessionId)
     const at = new Date(this.#ports.now()).toISOString()
     const cancel: CancelRequest = { ...request, reason: this.#clean(request.reason), at }
-    await this.#storeCancel(session, turnId, cancel)
-    await this.#loader.recover(session.id) // the cancel is stored first: the recovered turn then does nothing but end
-    if (session.fold.turn?.id === turnId) {
-      session.interrupt(new Fault('cancelled'))
-      this.#engine.drive(session)
-    }
-    const turn = session.turn(turnId) ?? view
-    return { turn, isOver: turn.endedAt !== null }
+    const done = await this.#loader.use(view.sessionId, (session) => this.#actions.cancel(session, view, cancel))
+    if (done === undefined) notFound('session')
+    if (done !== 'owned') return done
+    const body = JSON.stringify({ turnId, cancel })
+    await this.#asking.submit({ id: newId(), sessionId: view.sessionId, kind: 'cancel', body })
+    return { turn: view, isOver: false }
   }
 
   /** `provider`: the turn's own one, with a key for it. */
@@ -260,22 +255,29 @@ export class Sessions {
     const isUnowned = view.live === false
     const isWaiting = view.state === 'parked' || view.state === 'retrying'
     if (!isWaiting && !isUnowned) throw notParked(view.state)
-    const session = ours(await this.#loader.recover(view.sessionId))
-    if (provider !== undefined && session.fold.turn !== null)
-      this.#ports.providers.bring(session.id, session.fold.turn, provider)
-    const isResumed =
-      session.memoryPark !== null || (await resumeTurn(session, 'person')) || (await skipBackOff(this.#ports, session))
-    if (!isResumed && !isUnowned) throw notParked(stateText(session.turn(turnId) ?? view))
-    session.wake()
-    this.#engine.drive(session)
-    return session.turn(turnId) ?? view
+    const done = await this.#loader.use(view.sessionId, () => this.#actions.resume(view, { provider }))
+    if (done === undefined) notFound('session')
+    if (done !== 'owned') return done
+    const command = {
+      id: newId(),
+      sessionId: view.sessionId,
+      kind: 'resume',
+      body: JSON.stringify({ turnId }),
+    } as const
+    await this.#asking.ask(command, RESUME_MS)
+    return this.turn(turnId)
   }
 
   /** Answers a call that waits for an approval; the turn continues. */
   async approve(turnId: string, request: TurnApprove): Promise<Turn> {
     const view = await this.turn(turnId)
     if (view.state !== 'parked') throw new Fault('turn_not_parked', { facts: { detail: view.state }, turnId })
-    const session = ours(await this.#loader.recover(view.sessionId))
+    return this.#owned(view.sessionId, (session) => this.#approveOwned(session, view, request))
+  }
+
+  async #approveOwned(session: LiveSession, view: Turn, request: TurnApprove): Promise<Turn> {
+    const turnId = view.id
+    await this.#loader.recover(session.id)
     const answer = {
       ...request,
       reason: request.reason === undefined ? undefined : this.#ports.secrets.scrub(request.reason),
@@ -294,6 +296,7 @@ export class Sessions {
     const row = (await this.#store.getSession(id)) ?? notFound('session')
     const { state, turnId } = this.viewOf(row)
     if (ifEnded && state !== 'idle') throw unfinished(id, turnId)
+    if (this.#store.isShared) return this.#deleteShared(id)
     if (row.quarantined === null) await this.#stopAll(row)
     const boxes = boxesOf((await this.#store.getSession(id)) ?? row) // its last turn may have made one
     this.#boxRemovals.list(boxes)
@@ -302,6 +305,15 @@ export class Sessions {
     this.#ports.providers.forget(id)
     forgetQuarantined(this.#ports.stateDir, id)
     await this.#boxRemovals.remove(boxes)
+  }
+
+  /** It is invisible from the first step on; whoever claims it finishes what is left. */
+  async #deleteShared(id: string): Promise<void> {
+    const command = await this.#asking.submit({ id: newId(), sessionId: id, kind: 'delete', body: '{}' })
+    const row = this.#loader.peek(id)?.row ?? (await this.#store.claim(id))
+    if (row === undefined) return
+    if (row === 'owned') await this.#asking.isDone(command, ASK_MS)
+    else await this.#actions.remove(row)
   }
 
   /** Deletes sessions that have ended. */
@@ -318,8 +330,18 @@ export class Sessions {
 
   // ---- details, in the order they are used above ----
 
+  /** Only for what cannot be asked of another owner. */
+  async #owned<T>(id: string, work: (session: LiveSession) => Promise<T>): Promise<T> {
+    const done = await this.#loader.use(id, work)
+    if (done === undefined) notFound('session')
+    if (done === 'owned') throw new Fault('session_busy', { facts: { name: id } })
+    return done
+  }
+
   #refuseWhileClosing(): void {
     if (this.#ports.isClosing()) throw new Fault('shutting_down')
+    if (!this.#ports.gate.isOpen)
+      throw new Fault('journal_unreachable', { errorRaw: 'the lease of this daemon may run out', retryAfterMs: 1_000 })
   }
 
   /** A session that names no box is never refused: its box is only described, if the runner is known. */
@@ -348,19 +370,6 @@ export class Sessions {
     return view
   }
 
-  async #storeCancel(session: LiveSession, turnId: string, cancel: CancelRequest): Promise<void> {
-    try {
-      await session.transact((fold) => {
-        if (fold.queue.some((queued) => queued.id === turnId)) return { drafts: [cancelQueued(turnId, cancel)] }
-        if (fold.turn?.id !== turnId || session.cancelOf(turnId) !== null) return null
-        return { drafts: [], cancel: { turnId, request: cancel } }
-      })
-    } catch (thrown) {
-      if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
-      session.rememberCancel(turnId, cancel) // the disk is full: the cancel holds as long as this process lives
-    }
-  }
-
   async #stopAll(row: SessionRow): Promise<void> {
     const session = await this.own(row.id)
     const ids = [...session.fold.queue.map((queued) => queued.id), session.fold.turn?.id].filter(
@@ -375,22 +384,6 @@ export class Sessions {
   #clean(text: string | null): string | null {
     return text === null ? null : this.#ports.secrets.scrub(text)
   }
-}
-
-/** A box may exist as soon as its runner is known, even if its creation was never recorded. */
-const boxesOf = ({ id, epoch, data }: SessionRow): readonly BoxRemoval[] =>
-  data.runnerId === null ? [] : [{ boxId: data.box.id ?? id, runnerId: data.runnerId, epoch: epoch + 1 }]
-
-const seqOf = (events: readonly SessionEvent[], turnId: string): number =>
-  events.find((event) => event.turnId === turnId)?.seq ?? 0
-
-/** A turn counts as retrying until its next attempt gets somewhere. */
-const stateText = ({ state }: Turn): string => (state === 'retrying' ? 'retrying already' : state)
-
-function ours(session: LiveSession | 'owned' | undefined): LiveSession {
-  if (session === undefined) notFound('session')
-  if (session !== 'owned') return session
-  throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'another daemon owns the session' })
 }
 
 function notFound(what: string): never {

@@ -89,10 +89,11 @@ async function kill(
   signal: AbortSignal,
 ): Promise<Killed | undefined> {
   try {
-    return await cleanUpAtRunner(ports, { runnerId, epoch: session.row.epoch }, signal, async (client) => ({
-      client,
-      exec: await killBash(client, session.boxId, call, signal),
-    }))
+    return await cleanUpAtRunner(ports, { runnerId, epoch: session.row.epoch }, signal, async (client) => {
+      if (session.mustFence) await client.ownBox(session.boxId, { signal })
+      session.mustFence = false
+      return { client, exec: await killBash(client, session.boxId, call, signal) }
+    })
   } catch (thrown) {
     ports.log.warn({ err: thrown, sessionId: session.id, execId: call.execId }, 'cannot reach a cancelled command')
     return undefined

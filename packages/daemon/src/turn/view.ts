@@ -33,6 +33,8 @@ export function sessionView(row: SessionRow, model: string, provider = providerV
     quarantined: row.quarantined,
     updatedAt: row.updatedAt,
     turn: row.turn,
+    runnerId: row.data.runnerId,
+    owner: row.owner === null ? null : { name: row.owner.name, since: row.owner.since },
   }
 }
 

@@ -43,6 +43,8 @@ export type ServiceOptions = Pick<HttpServerOptions, 'upgrade' | 'limits'> & {
   readonly boundary: Boundary
   /** Host names besides loopback and the bound address. */
   readonly hosts?: readonly string[] | undefined
+  /** On every response. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
   readonly onFault?: ((fault: Fault, request: { method: string; url: string; requestId: string }) => void) | undefined
   readonly onAnswer?: ((request: { method: string; route: string; status: number; ms: number }) => void) | undefined
 }
@@ -60,6 +62,7 @@ async function answer(req: IncomingMessage, res: ServerResponse, options: Servic
   const gone = new AbortController()
   let route = 'none'
   res.setHeader(REQUEST_ID_HEADER, requestId) // I1
+  for (const [name, value] of Object.entries(options.headers ?? {})) res.setHeader(name, value)
   res.on('error', () => gone.abort()) // the client vanished while we wrote; the close below reports it
   req.once('close', () => {
     if (!req.complete) gone.abort() // the rest of its body will not come

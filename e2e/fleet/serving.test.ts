@@ -1,0 +1,149 @@
+/** Any daemon answers: acceptance cases 1 to 4, 13, 15, 17 and 22. */
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { isTerminal, type SessionEvent } from '@breakfall/wire'
+import { assertNoGap } from '../../packages/daemon/test/support/api.ts'
+import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
+import { eventually } from '../../test/kit/wait.ts'
+import { shared } from '../shared.ts'
+import { type FleetDaemon, FleetRig } from './rig.ts'
+
+/** The prompt is the command of the one tool call; `talk` needs no tool. */
+const rig = await shared(
+  FleetRig.start((asked, request) => {
+    const prompt = String(asked.messages.findLast((message) => message.role === 'user')?.content ?? '')
+    if (prompt.startsWith('talk')) return { text: 'word '.repeat(200), pauseMs: 25, pieceChars: 10 }
+    return inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command: prompt } }] }, { text: 'done' })(
+      asked,
+      request,
+    )
+  }),
+)
+const [a, b, c] = await Promise.all(['a', 'b', 'c'].map((name) => rig.daemon(name)))
+assert.ok(a !== undefined && b !== undefined && c !== undefined)
+
+const inShared = { box: { workspace: rig.workspace } }
+
+/** The same events from every daemon, one end, no gap. */
+async function sameEverywhere(
+  daemons: readonly FleetDaemon[],
+  sessionId: string,
+  turnId: string,
+): Promise<SessionEvent[]> {
+  const tails = await Promise.all(daemons.map(({ api }) => api.ended(sessionId, turnId)))
+  for (const tail of tails) assert.deepEqual(tail, tails[0])
+  const events = tails[0] ?? []
+  assertNoGap(events)
+  assert.equal(events.filter((event) => isTerminal(event) && event.turnId === turnId).length, 1)
+  return events
+}
+
+test('1: created at one daemon, prompted at another, read at a third: all three have the same events', async () => {
+  const { id } = await a.api.session(inShared)
+  const reading = Promise.all([a, b, c].map(({ api }) => api.events(id)))
+  const turnId = await b.api.prompt(id, 'echo one >> effects')
+  const live = await reading
+  const events = await sameEverywhere([a, b, c], id, turnId)
+  for (const tail of live) assert.deepEqual(tail, events)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.deepEqual(rig.effects(), ['one'])
+  const answer = await c.api.call('GET', `/v1/sessions/${id}`)
+  assert.equal(answer.headers.get('x-breakfall-daemon'), 'c')
+  assert.equal(answer.json['owner'], null, 'an idle session has no owner')
+})
+
+test('2: one key at three daemons at once makes one turn and equal receipts; another body is refused', async () => {
+  const { id } = await a.api.session()
+  const key = { 'idempotency-key': 'same' }
+  const send = (daemon: FleetDaemon, prompt: string) =>
+    daemon.api.call('POST', `/v1/sessions/${id}/turns`, { prompt }, key)
+  const answers = await Promise.all(Array.from({ length: 99 }, (_, i) => send([a, b, c][i % 3] ?? a, 'talk')))
+  assert.equal(new Set(answers.map(({ status, json }) => `${status} ${JSON.stringify(json)}`)).size, 1)
+  assert.equal(answers[0]?.status, 202, JSON.stringify(answers[0]?.json))
+  assert.equal((await send(b, 'other')).status, 409)
+  const turnId = String(answers[0]?.json['turnId'])
+  const events = await sameEverywhere([a, c], id, turnId)
+  assert.equal(events.filter(({ type }) => type === 'turn-start').length, 1)
+})
+
+test('3: one key for a new session at two daemons makes one session', async () => {
+  const key = { 'idempotency-key': 'new' }
+  const made = await Promise.all([a, b].map(({ api }) => api.call('POST', '/v1/sessions', { title: 't' }, key)))
+  assert.deepEqual(
+    made.map(({ status }) => status),
+    [201, 201],
+  )
+  assert.equal(made[0]?.json['id'], made[1]?.json['id'])
+  assert.equal((await c.api.call('POST', '/v1/sessions', { title: 'other' }, key)).status, 409)
+})
+
+test('4: a cancel at another daemon than the one that runs the turn ends the process', async () => {
+  const { id } = await a.api.session(inShared)
+  const turnId = await a.api.prompt(id, 'echo $$ > pid; sleep 60')
+  await b.api.events(id, ({ type }) => type === 'tool-call')
+  await eventually('the command runs', () => existsSync(join(rig.workspace, 'pid')) || undefined)
+  assert.equal((await c.api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
+  const events = await sameEverywhere([a, b, c], id, turnId)
+  const end = events.at(-1)
+  assert.equal(end?.type === 'turn-error' && end.category, 'cancelled')
+  assert.ok(readFileSync(join(rig.workspace, 'pid'), 'utf8') !== '')
+})
+
+test('22 and 13: the owner is killed in the middle of an answer: another continues it, and a reader goes on there by its cursor', async () => {
+  const killed = await rig.daemon('killed')
+  const { id } = await killed.api.session(inShared)
+  const turnId = await killed.api.prompt(id, 'talk')
+  const seen = await killed.api.events(id, ({ type }) => type === 'text-delta')
+  await killed.program.kill('SIGKILL')
+  const last = seen.at(-1)?.seq ?? 0
+  const rest = await b.api.ended(id, turnId, last)
+  assert.equal(rest[0]?.seq, last + 1)
+  assert.ok(rest.some(({ type }) => type === 'taken-over'))
+  assert.equal(rest.at(-1)?.type, 'turn-end')
+  await sameEverywhere([a, b, c], id, turnId)
+})
+
+test('13: the owner is killed while a command runs: the command ran once, and its end is found', async () => {
+  const killed = await rig.daemon('killed-too')
+  const { id } = await killed.api.session(inShared)
+  const turnId = await killed.api.prompt(id, 'echo tool >> effects; sleep 4')
+  await killed.api.events(id, ({ type }) => type === 'tool-call')
+  await eventually('the command runs', () => rig.effects().includes('tool') || undefined)
+  await killed.program.kill('SIGKILL')
+  const events = await sameEverywhere([a, b, c], id, turnId)
+  const [result] = events.filter((event) => event.type === 'tool-result')
+  assert.equal(result?.outcome, 'ok')
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.equal(rig.effects().filter((line) => line === 'tool').length, 1)
+})
+
+test('17: a daemon that is restarted in its folder goes on without waiting for its lease', async () => {
+  const first = await rig.daemon('again', ['--lease-ms', '60000'])
+  const { id } = await first.api.session()
+  const turnId = await first.api.prompt(id, 'talk')
+  await first.api.events(id, ({ type }) => type === 'text-delta')
+  await first.program.kill('SIGKILL')
+  const second = await rig.daemon('again', ['--lease-ms', '60000'])
+  const events = await second.api.ended(id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  await second.program.stop()
+})
+
+test('15: a daemon that is stopped hands its turns over at once, and no takeover counts', async () => {
+  const leaving = await rig.daemon('leaving')
+  const turns = await Promise.all(
+    Array.from({ length: 20 }, async () => {
+      const { id } = await leaving.api.session()
+      return { id, turnId: await leaving.api.prompt(id, 'talk') }
+    }),
+  )
+  const { code } = await leaving.program.stop()
+  assert.equal(code, 0)
+  for (const { id, turnId } of turns) {
+    const events = await b.api.ended(id, turnId)
+    assert.equal(events.at(-1)?.type, 'turn-end')
+    assert.ok(!events.some(({ type }) => type === 'taken-over'))
+  }
+})

@@ -1,0 +1,88 @@
+/**
+ * What it means to own a session in a store that daemons share: when it is given up, and when its owner must stand still.
+ * In a store of its own, a daemon owns everything for ever, and none of this happens.
+ *
+ * I1  Only a turn that is worked on has an owner. Idle and parked sessions have none: the append that ends or parks the turn also
+ *     gives the session up.
+ * I2  Nothing with an effect outside starts while the lease may have run out.
+ */
+import { Fault, type Policy } from '@breakfall/faults'
+import type { Lease } from '../store/sharing.ts'
+import type { Release } from '../store/store.ts'
+import { deadlineAt } from '../turn/next.ts'
+import type { SessionFold, TurnFold } from '../turn/state.ts'
+import { wakeSource } from './wake.ts'
+
+/** When a session that is given up in this state is due again. Null: it is worked on, so it is not given up. Pure. */
+export function releaseOf(
+  { turn, queue }: SessionFold,
+  facts: {
+    readonly policy: Policy
+    readonly runnerId: string | null
+    readonly isCancelled: boolean
+    readonly now: number
+  },
+): Release | null {
+  if (turn === null) return queue.length === 0 ? { wakeAt: null, waitFor: null } : null
+  if (turn.parked === null || facts.isCancelled) return null
+  const source = wakeSource(turn.parked.fault)
+  const now = new Date(facts.now).toISOString()
+  if (source === 'restart') return { wakeAt: now, waitFor: null }
+  const waitFor = source === 'runner' ? `runner:${facts.runnerId ?? 'any'}` : source === 'config' ? 'config' : null
+  return { wakeAt: earliest(turn, facts.policy, source, facts.now), waitFor }
+}
+
+/** Closed while the lease may run out. */
+export class Gate {
+  readonly #lease: Lease
+
+  constructor(lease: Lease) {
+    this.#lease = lease
+  }
+
+  get isOpen(): boolean {
+    return this.#lease.isHeld()
+  }
+
+  /** Resolves while the lease is held (I2). Rejects if it is lost. */
+  async pass(signal: AbortSignal): Promise<void> {
+    while (!this.#lease.isHeld()) {
+      if (signal.aborted) throw signal.reason
+      const change = await this.#next(signal)
+      if (change === 'lost') throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'the lease ran out' })
+    }
+  }
+
+  #next(signal: AbortSignal): Promise<string> {
+    return new Promise((resolve) => {
+      const done = (change: string): void => {
+        unlisten()
+        clearTimeout(timer)
+        signal.removeEventListener('abort', onAbort)
+        resolve(change)
+      }
+      const onAbort = (): void => done('abort')
+      const timer = setTimeout(() => done('look'), LOOK_MS)
+      const unlisten = this.#lease.on(done)
+      signal.addEventListener('abort', onAbort, { once: true })
+    })
+  }
+}
+
+// ---- details ----
+
+const LOOK_MS = 250
+/** Between two looks at what a parked turn waits for, if nothing announces it. */
+const PROBE_MS = { runner: 30_000, model: 15_000, journal: 5_000, config: 60_000, time: 60_000 } as const
+
+function earliest(turn: TurnFold, policy: Policy, source: ReturnType<typeof wakeSource>, now: number): string | null {
+  const { parked } = turn
+  if (parked === null) return null
+  const times = [
+    parked.resumeAt === null ? null : Date.parse(parked.resumeAt),
+    source === 'person' ? null : Date.parse(parked.since) + policy.parkMsMax - turn.answer.budget.parkedMs,
+    deadlineAt(turn, policy),
+    source === 'person' || source === 'restart' || parked.resumeAt !== null ? null : now + PROBE_MS[source],
+  ].filter((time) => time !== null)
+  return times.length === 0 ? null : new Date(Math.min(...times)).toISOString()
+}

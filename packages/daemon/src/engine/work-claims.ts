@@ -1,0 +1,107 @@
+/**
+ * Claims sessions of the shared store that are due and have no owner: turns that a dead daemon left, that were handed over, that
+ * wait no longer, and sessions with open commands.
+ *
+ * I1  No stampede: a daemon claims in portions, and no more than its share of all the work.
+ * I2  A turn that was taken over twice without progress is claimed alone, and nothing else is claimed until it gets on: if it
+ *     crashes its daemon, it crashes no other turn.
+ */
+import type { SessionRow } from '../store/store.ts'
+import type { Engine } from './engine.ts'
+import type { LiveSession } from './live-session.ts'
+import type { SessionLoader } from './loader.ts'
+import { Poll } from './poll.ts'
+import type { Ports } from './ports.ts'
+
+type WorkParts = {
+  readonly ports: Ports
+  readonly engine: Engine
+  readonly loader: SessionLoader
+  /** Done before a claimed session is driven. */
+  readonly first: (session: LiveSession) => Promise<void>
+  readonly remove: (row: SessionRow) => Promise<void>
+  readonly placesMax: number
+}
+
+export class WorkClaims {
+  readonly #parts: WorkParts
+  readonly #poll: Poll
+  readonly #unlisten: () => void
+  #suspect: LiveSession | undefined
+
+  constructor(parts: WorkParts) {
+    this.#parts = parts
+    const { store, dice } = parts.ports
+    this.#poll = new Poll(
+      () => (store.hints.isUp ? POLL_MS : POLL_MS / 4) * (0.75 + dice() / 2),
+      () => this.#claim(),
+    )
+    this.#unlisten = store.hints.on((hint) => {
+      if (hint.kind === 'work') this.#poll.now()
+    })
+  }
+
+  start(): void {
+    this.#poll.start()
+    this.#poll.now()
+  }
+
+  async close(): Promise<void> {
+    this.#unlisten()
+    await this.#poll.close()
+  }
+
+  // ---- details ----
+
+  async #claim(): Promise<void> {
+    const { ports } = this.#parts
+    try {
+      for (let rows = await this.#portion(); rows.length > 0; rows = await this.#portion())
+        await Promise.all(rows.map((row) => this.#adopt(row)))
+    } catch (err) {
+      ports.log.debug({ err }, 'cannot claim work now; the next look is soon')
+    }
+  }
+
+  async #portion(): Promise<readonly SessionRow[]> {
+    const { ports } = this.#parts
+    const limit = Math.min(this.#room(), PORTION)
+    if (limit <= 0 || ports.isClosing() || !ports.gate.isOpen || this.#hasSuspect()) return []
+    const rows = await ports.store.claimWork({ limit })
+    return rows.length > 0 ? rows : ports.store.claimWork({ limit: 1, suspects: true }) // I2
+  }
+
+  /** I1: a daemon that has just joined takes what comes, and none takes everything. */
+  #room(): number {
+    const { ports, engine, placesMax } = this.#parts
+    const { live, held } = ports.store.lease.fleet
+    const share = (SHARE * held) / Math.max(live, 1) + SPARE
+    return Math.floor(Math.min(placesMax, Math.max(share, SPARE)) - engine.driven)
+  }
+
+  #hasSuspect(): boolean {
+    const suspect = this.#suspect
+    if (suspect === undefined) return false
+    const isOver = suspect.isLost || suspect.row.suspect < SUSPECT_MIN
+    if (isOver) this.#suspect = undefined
+    return !isOver
+  }
+
+  async #adopt(row: SessionRow): Promise<void> {
+    const { ports, loader, first, remove } = this.#parts
+    try {
+      if (row.isDeleting) return await remove(row)
+      await loader.adopt(row, first)
+      const session = loader.peek(row.id)
+      if (row.suspect >= SUSPECT_MIN) this.#suspect = session
+    } catch (err) {
+      ports.log.error({ err, sessionId: row.id }, 'cannot continue a claimed session')
+    }
+  }
+}
+
+const POLL_MS = 1_000
+const PORTION = 50
+const SHARE = 1.25
+const SPARE = 8
+const SUSPECT_MIN = 2

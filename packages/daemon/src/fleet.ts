@@ -1,0 +1,82 @@
+/**
+ * What a daemon does besides if it shares its store: claims what is due, carries out what others ask of its sessions, and stands
+ * still or gives everything up when its lease says so.
+ */
+import type { Logger } from 'pino'
+import { Inboxes } from './engine/inboxes.ts'
+import type { Engine } from './engine/engine.ts'
+import type { Ports } from './engine/ports.ts'
+import type { Sessions } from './engine/sessions.ts'
+import { WorkClaims } from './engine/work-claims.ts'
+import type { LeaseChange } from './store/sharing.ts'
+
+type FleetParts = {
+  readonly ports: Ports
+  readonly engine: Engine
+  readonly sessions: Sessions
+  readonly log: Logger
+  /** A person asked this daemon to hand over its sessions. */
+  readonly onDrain: () => void
+}
+
+export class Fleet {
+  readonly #parts: FleetParts
+  readonly #inboxes: Inboxes
+  readonly #claims: WorkClaims
+  readonly #unlisten: () => void
+
+  constructor(parts: FleetParts) {
+    const { ports, engine, sessions } = parts
+    const { loader } = sessions
+    this.#parts = parts
+    this.#inboxes = new Inboxes(ports, loader, (session, command) => sessions.actions.carryOut(session, command))
+    this.#claims = new WorkClaims({
+      ports,
+      engine,
+      loader,
+      first: (session) => (session.row.asked > session.row.seen ? this.#inboxes.empty(session) : Promise.resolve()),
+      remove: (row) => sessions.actions.remove(row),
+      placesMax: PLACES_MAX,
+    })
+    this.#unlisten = ports.store.lease.on((change) => this.#changed(change))
+  }
+
+  async start(url: string): Promise<void> {
+    const { ports } = this.#parts
+    if (!ports.store.isShared) return
+    await ports.store.lease.announce({ url, places: PLACES_MAX })
+    this.#inboxes.start()
+    this.#claims.start()
+  }
+
+  /** Claims nothing more. */
+  async drain(): Promise<void> {
+    const { store } = this.#parts.ports
+    if (!store.isShared) return
+    await Promise.all([
+      store.lease.drain().catch(() => undefined /* away: nothing can be claimed */),
+      this.#claims.close(),
+    ])
+  }
+
+  /** Everything is handed over: others may continue it now. */
+  async close(): Promise<void> {
+    const { store } = this.#parts.ports
+    this.#unlisten()
+    await Promise.all([this.#inboxes.close(), this.#claims.close()])
+    store.hints.send({ kind: 'work' })
+  }
+
+  #changed(change: LeaseChange): void {
+    const { log, sessions, onDrain } = this.#parts
+    if (change === 'suspend') log.warn('the store does not answer: no turn continues until it does')
+    if (change === 'resume') log.info('the store answers again')
+    if (change === 'lost') {
+      log.error('the lease ran out: other daemons continue the turns of this one')
+      sessions.loader.loseAll()
+    }
+    if (change === 'drain') onDrain()
+  }
+}
+
+const PLACES_MAX = 1_000 // about what one core carries, with room to spare

@@ -1,0 +1,27 @@
+/** Opens the store that the options name. PostgreSQL's client is only loaded by daemons that use it. */
+import { join } from 'node:path'
+import { redact } from '@breakfall/faults'
+import type { DaemonOptions } from '../options.ts'
+import { openSqliteStore } from './sqlite-store.ts'
+import type { Store } from './store.ts'
+
+type SharedStoreView = { readonly store: string; readonly bootId: string; readonly name: string }
+
+export async function openStore(
+  { stateDir, store, journalPagesMax: pagesMax }: DaemonOptions,
+  version: string,
+): Promise<Store> {
+  if (store === undefined) return openSqliteStore(join(stateDir, 'journal'), { pagesMax })
+  const { openPostgresStore } = await import('./postgres/postgres-store.ts')
+  return openPostgresStore({ ...store, version, folder: join(stateDir, 'fleet') })
+}
+
+/** The shared store, without its password, and who this daemon is in it. */
+export function sharedStore({ store }: DaemonOptions, { lease: { bootId, name } }: Store): SharedStoreView | undefined {
+  return store === undefined ? undefined : { store: redact(store.url), bootId, name }
+}
+
+export const passwordsIn = (urls: readonly (string | undefined)[]): readonly string[] =>
+  urls
+    .flatMap((url) => (url === undefined ? [] : [decodeURIComponent(new URL(url).password)]))
+    .filter((word) => word !== '')
