@@ -319,26 +319,6 @@ export const daemonHealthSchema = record({
   api: z.int().optional().describe('clients and daemons with the same number understand each other'),
 })
 
-/** A daemon that shares its store, and how many sessions it works on. */
-export const daemonListSchema = record({
-  daemons: z
-    .array(
-      record({
-        bootId: z.string(),
-        name: z.string(),
-        url: z.string().nullable(),
-        version: z.string(),
-        configHash: z.string(),
-        state: z.enum(['live', 'draining', 'dead']),
-        leaseUntil: time,
-        held: z.int(),
-        places: z.int(),
-        startedAt: time,
-      }),
-    )
-    .readonly(),
-})
-
 export const daemonReadySchema = record({
   status: z.enum(['ready', 'not_ready']),
   checks: record({

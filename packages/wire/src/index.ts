@@ -30,7 +30,6 @@ export {
   type Cost,
   API_NUMBER,
   daemonHealthSchema,
-  daemonListSchema,
   type DaemonModel,
   daemonModelSchema,
   type DaemonReady,
@@ -125,6 +124,7 @@ export {
   WS_TOKEN_PREFIX,
   type WsMethod,
 } from './names.ts'
+export { daemonListSchema } from './fleet-api.ts'
 export { didYouMean } from './nearest.ts'
 export { type OpenApiRoute, openApiDocument } from './openapi.ts'
 export { invalidRequest, parseRequest } from './parse.ts'
