@@ -3,7 +3,17 @@
  * same rounds; and how soon another daemon owns the sessions of one that died or that released them.
  */
 import { execFileSync } from 'node:child_process'
-import { closeSync, existsSync, fdatasyncSync, mkdtempSync, openSync, readdirSync, rmSync, writeSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fdatasyncSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { availableParallelism, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openPostgresStore, type Store } from '@breakfall/daemon'
@@ -18,6 +28,7 @@ const BODY = JSON.stringify({ text: 'x'.repeat(280) })
 const TURN = newId()
 
 const folder = mkdtempSync(join(tmpdir(), 'breakfall-bench-fleet-'))
+chmodSync(folder, 0o755) // PostgreSQL runs as another user if we are root
 const cluster = await startCluster(join(folder, 'cluster'), ['fsync=on', 'shared_buffers=128MB', 'max_wal_size=2GB'])
 const busyBefore = loadavg()[0] ?? 0
 
