@@ -55,6 +55,7 @@ export function TurnScreen({
       replaceRoute(sessionLink(route.id, route.turnId, { step: next.step, attempt: next.attempt, call: next.call }))
     setUnfolded((known) => (known === 'all' ? known : new Set([...known, next.step])))
     requestAnimationFrame(() => requestAnimationFrame(() => scrollTo(next)))
+    setTimeout(() => scrollTo(next), 200) // blocks above got their real size meanwhile, and a replay may have just brought it
   }
   const unfold = ({ steps }: Group): void =>
     setUnfolded((known) => (known === 'all' ? known : new Set([...known, ...steps.map(({ n }) => n)])))
